@@ -1,0 +1,56 @@
+# tmflow's commands. Each sets up everything that it needs; `make quick` and `make test` are the two to start with.
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-test build study quick test test-fast portal lint format lock clean
+SHELL := bash
+export PYTHON ?=
+
+BIN := .venv/bin
+PORT ?= 8501
+
+help: ## show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## (.*)/  make \1|\2/' | column -t -s '|'
+
+setup: ## system packages, .venv with the locked dependencies
+	@PYTHON="$(PYTHON)" envs/bootstrap.sh build
+
+setup-test: ## the same, and what the tests need (Chromium, PostgreSQL, GoogleTest)
+	@PYTHON="$(PYTHON)" envs/bootstrap.sh test
+
+build: setup ## the native strategies: results/build/
+	@$(BIN)/tmflow study build
+
+quick: setup ## the whole main job, small: build, train, store, draw, report (at most 3 minutes)
+	@$(BIN)/tmflow study run --scale quick
+
+study: setup ## the whole study of config.yaml
+	@$(BIN)/tmflow study run --scale full
+
+test: setup-test build ## every test: unit, store, native, workflow, portal, faults
+	@$(BIN)/python -m pytest
+
+test-fast: setup-test build ## the tests that take a minute
+	@$(BIN)/python -m pytest -m "not slow"
+
+portal: setup ## open the results portal on this machine (PORT=8501)
+	@$(BIN)/tmflow portal --port $(PORT)
+
+SOURCES_CC = $(shell git ls-files 'native_ops/*.hpp' 'native_ops/*.cc')
+
+lint: setup ## formatting, types and rules of every language used here
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/snakefmt --check Snakefile workflow
+	@$(BIN)/clang-format --dry-run --Werror $(SOURCES_CC)
+	@$(BIN)/tmflow study lint
+
+format: setup ## rewrite the sources as `make lint` wants them
+	@$(BIN)/ruff check --fix . && $(BIN)/ruff format . && $(BIN)/snakefmt Snakefile workflow
+	@$(BIN)/clang-format -i $(SOURCES_CC)
+
+lock: setup ## resolve envs/requirements.in anew into envs/requirements.txt, and the conda files from it
+	@$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate \
+	  --no-header --quiet envs/requirements.in --output-file envs/requirements.txt
+
+clean: ## remove results/ and every build product (not .venv, not the data)
+	@rm -rf results .snakemake build

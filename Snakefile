@@ -1,0 +1,28 @@
+"""The study: probe the platform, build, get the data, run the rounds, store, draw, report."""
+
+from snakemake.utils import min_version
+
+min_version("9.0")
+
+
+configfile: "config.yaml"
+
+
+include: "workflow/rules/common.smk"
+include: "workflow/rules/machine.smk"
+include: "workflow/rules/rounds.smk"
+include: "workflow/rules/results.smk"
+
+
+report: "workflow/report/study.rst"
+
+
+localrules:
+    all,
+
+
+rule all:
+    input:
+        all_figures(),
+        all_tables(),
+    default_target: True

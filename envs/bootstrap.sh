@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# Set up tmflow: system packages, .venv, locked dependencies, the package itself. Idempotent; under 2 s the second time.
+#   envs/bootstrap.sh build   what building, running and showing the study needs
+#   envs/bootstrap.sh test    that, and what `make test` needs
+# One sentence and exit code 2 when something is missing that it may not install.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+group=${1:-build}
+
+fail() { printf 'tmflow set-up: %s\n' "$*" >&2; exit 2; }
+
+supported() { "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; }
+
+find_python() {
+  if [ -n "${PYTHON:-}" ]; then
+    supported "$PYTHON" || fail "PYTHON=$PYTHON is not Python 3.11, 3.12 or 3.13."
+    return
+  fi
+  for PYTHON in python3 python3.13 python3.12 python3.11; do
+    if supported "$PYTHON"; then return; fi
+  done
+  fail "no Python 3.11, 3.12 or 3.13 found; install one of them, or name it: make PYTHON=/path/to/python3.12 setup."
+}
+
+missing_packages() {
+  while read -r its_group package check; do
+    case "$its_group" in
+      build | "$group") eval "$check" >/dev/null 2>&1 || printf '%s ' "$package" ;;
+    esac
+  done < envs/system-packages.txt
+}
+
+install_missing() {
+  local missing sudo=""
+  missing=$(missing_packages)
+  [ -z "$missing" ] && return
+  local line="apt-get install -y --no-install-recommends $missing"
+  [ "$(id -u)" = 0 ] || { sudo -n true 2>/dev/null && sudo="sudo -n"; } || fail "run this, then try again: sudo $line"
+  command -v apt-get >/dev/null || fail "install with this system's package manager what Debian calls: $missing"
+  echo "tmflow set-up: installing $missing"
+  # shellcheck disable=SC2086  # the packages are words
+  $sudo apt-get update -qq && DEBIAN_FRONTEND=noninteractive $sudo $line >/dev/null \
+    || fail "apt could not install them; run this, then try again: sudo $line"
+  missing=$(missing_packages)
+  [ -z "$missing" ] || fail "still missing after the installation: $missing"
+}
+
+# A stamp holds the hash of everything that the environment is made from.
+wanted() {
+  { "$PYTHON" -c 'import sys; print(sys.version, sys.prefix)'; pwd; cat envs/requirements.txt pyproject.toml "$0"; } | sha256sum
+}
+
+make_environment() {
+  local stamp=.venv/tmflow-set-up
+  if [ -x .venv/bin/tmflow ] && [ "$(cat $stamp 2>/dev/null)" = "$(wanted)" ]; then return; fi
+  echo "tmflow set-up: creating .venv and installing the locked dependencies (about two minutes, once)"
+  rm -rf .venv
+  "$PYTHON" -m venv .venv
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes \
+    --requirement envs/requirements.txt || fail "the dependencies could not be installed; see the message above."
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable . \
+    || fail "the package could not be installed; see the message above."
+  wanted > $stamp
+}
+
+find_python
+PYTHON=$(command -v "$PYTHON")
+install_missing
+make_environment

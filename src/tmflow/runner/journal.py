@@ -1,0 +1,47 @@
+"""The journal of a round: trials as they finish, so that an interrupted round keeps them.
+
+It stands beside the run file under the name `<run file>.part`. Each trial is appended and fsynced. A torn last line is
+a write in progress, or the trace of a kill during one: readers leave it out, and the next append overwrites it.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from tmflow.runner import runfile
+from tmflow.runner.runfile import Run
+
+
+class Journal:
+    """The finished trials of a round that has not ended. Reading one changes nothing on disk."""
+
+    def __init__(self, run_file: Path) -> None:
+        self.run_file = run_file
+        self.path = run_file.with_name(run_file.name + ".part")
+        data = self.path.read_bytes() if self.path.exists() else b""
+        self._end = data.rfind(b"\n") + 1
+        lines = data[: self._end].decode("utf-8").splitlines()
+        where = f"journal {self.path}, line"
+        self.runs: list[Run] = [
+            runfile.parse_line(line, f"{where} {number}")
+            for number, line in enumerate(lines, start=1)
+        ]
+
+    def append(self, run: Run) -> None:
+        """Add a finished trial; it is on disk when this returns."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.touch()
+        with self.path.open("r+b") as file:
+            file.truncate(self._end)
+            file.seek(self._end)
+            file.write(runfile.to_line(run).encode("utf-8"))
+            file.flush()
+            os.fsync(file.fileno())
+            self._end = file.tell()
+        self.runs.append(run)
+
+    def finish(self) -> None:
+        """Make the run file of all trials, in the order in which they were planned; the journal goes."""
+        runfile.write(self.run_file, sorted(self.runs, key=lambda run: run.ordinal))
+        self.path.unlink(missing_ok=True)

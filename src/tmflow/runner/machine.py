@@ -1,0 +1,100 @@
+"""What else the machine did during a trial: two samples of the kernel's counters, and what lies between them."""
+
+from __future__ import annotations
+
+import os
+import resource
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from tmflow.runner.runfile import MachineState
+
+# A trial is disturbed if the hypervisor took, or other processes used, more than this of the machine's CPU time.
+# Steal stops a worker wherever it is, mutex or transaction in hand, so little of it already shows; other processes
+# are first moved to idle cores, and a desktop or the kernel's own threads use a few per cent anyway.
+STEAL_LIMIT = 0.02
+OTHERS_LIMIT = 0.10
+
+# The kernel counts in ticks of 10 ms, so each CPU's count is off by up to a tick: over 0.5 s that is 2 % of the
+# machine, the smaller of the limits. A shorter window says nothing.
+MIN_WINDOW_S = 0.5
+
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class CpuTimes:
+    """/proc/stat: CPU time since boot, summed over the CPUs."""
+
+    cpus: int
+    busy_s: float
+    idle_s: float
+    steal_s: float
+
+    @classmethod
+    def parse(cls, text: str) -> CpuTimes | None:
+        """None if the text is not that of /proc/stat."""
+        rows = [line.split() for line in text.splitlines() if line.startswith("cpu")]
+        total = next((row for row in rows if row[0] == "cpu"), None)
+        if total is None or len(total) < 9:
+            return None
+        user, nice, system, idle, iowait, irq, softirq, steal = (int(ticks) / TICKS_PER_S for ticks in total[1:9])
+        # Columns 9 and 10, the time of guests, are part of user and nice already.
+        return cls(len(rows) - 1, user + nice + system + irq + softirq, idle + iowait, steal)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The counters at one moment. `own_s`: CPU time of this process and of its children that it has waited for."""
+
+    at_s: float
+    own_s: float
+    load1: float | None
+    times: CpuTimes | None
+
+
+def sample(stat: Path = Path("/proc/stat")) -> Sample:
+    """Take a sample, in well under a millisecond; call it before and after a trial."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    own_s = sum(usage.ru_utime + usage.ru_stime for usage in used)
+    try:
+        times = CpuTimes.parse(stat.read_text())
+    except OSError:
+        times = None
+    try:
+        load1 = os.getloadavg()[0]
+    except OSError:
+        load1 = None
+    return Sample(time.monotonic(), own_s, load1, times)
+
+
+def between(before: Sample, after: Sample) -> MachineState:
+    """What the rest of the machine did from one sample to the other.
+
+    The shares, and with them `disturbed`, are None where the counters are unreadable or stand still (a sandbox that
+    shows zeros), and where the window is shorter than MIN_WINDOW_S. A child that still runs counts among the others.
+    """
+    steal, others = _shares(before, after)
+    disturbed = None if steal is None or others is None else steal > STEAL_LIMIT or others > OTHERS_LIMIT
+    return MachineState(
+        load1_before=before.load1,
+        load1_after=after.load1,
+        steal_fraction=steal,
+        others_fraction=others,
+        disturbed=disturbed,
+    )
+
+
+def _shares(before: Sample, after: Sample) -> tuple[float | None, float | None]:
+    """Stolen and used by others: shares of cores * wall, cut to [0, 1] because ticks and clock do not agree exactly."""
+    window_s = after.at_s - before.at_s
+    if before.times is None or after.times is None or window_s < MIN_WINDOW_S:
+        return None, None
+    busy_s, steal_s = after.times.busy_s - before.times.busy_s, after.times.steal_s - before.times.steal_s
+    idle_s = after.times.idle_s - before.times.idle_s
+    if busy_s + steal_s + idle_s <= 0:
+        return None, None
+    capacity_s = after.times.cpus * window_s
+    others_s = busy_s - (after.own_s - before.own_s)
+    return min(max(steal_s / capacity_s, 0.0), 1.0), min(max(others_s / capacity_s, 0.0), 1.0)

@@ -1,0 +1,185 @@
+"""The process of a round: one warm-up per variant, then every point once, each written down as it ends.
+
+`python -m tmflow.runner.round JOB.json` is started by `supervise`, in a process of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import traceback
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tmflow import data
+from tmflow.clock import utc_now
+from tmflow.data import Dataset
+from tmflow.errors import BadInput, Unsupported
+from tmflow.native import registry
+from tmflow.platform.environment import environment_facts
+from tmflow.platform.facts import platform_facts
+from tmflow.platform.software import software
+from tmflow.runner import machine
+from tmflow.runner.job import TIMED_OUT, RoundJob
+from tmflow.runner.journal import Journal
+from tmflow.runner.lock import machine_to_itself
+from tmflow.runner.runfile import Run
+from tmflow.spec import TrialSpec
+from tmflow.train.session import Measurement, TrialData, Variant, graph_key
+
+
+class RoundRunner:
+    """Runs the trials of a round that its journal does not hold yet."""
+
+    def __init__(self, job: RoundJob, journal: Journal) -> None:
+        self._job = job
+        self._journal = journal
+        self._resumed = bool(journal.runs)
+        done = {run.spec.sha256 for run in journal.runs}
+        self._todo = [(i, p) for i, p in enumerate(job.ordered_points()) if p.sha256 not in done]
+        self._strategies = {variant.name: variant for variant in registry.variants()}
+        self._facts = _facts()
+        self._dataset: Dataset | None = None
+        self._trial_data: dict[tuple[int, int], TrialData] = {}
+        self._variants: dict[str, Variant] = {}
+
+    def run(self) -> None:
+        for _, spec in self._todo:
+            self._prepare(spec)
+        for ordinal, spec in self._todo:
+            self._journal.append(self._trial(ordinal, spec))
+        for variant in self._variants.values():
+            variant.close()
+
+    def _prepare(self, spec: TrialSpec) -> None:
+        """Build the variant of a point and warm it up, once. Its trials report what goes wrong here."""
+        key = graph_key(spec)
+        if key in self._variants or not self._strategies[spec.strategy].runnable:
+            return
+        points = [point for _, point in self._todo if graph_key(point) == key]
+        workers = max(point.threads for point in points)
+        try:
+            with self._deadline(spec, ordinal=self._ordinal(spec)):
+                variant = Variant(spec, workers, self._seed(spec))
+                for batch in {point.batch for point in points}:
+                    variant.warm_up(self._data(spec), batch, workers)
+        except Exception:  # the trial meets the same error, and records it
+            traceback.print_exc()
+            return
+        self._variants[key] = variant
+
+    def _trial(self, ordinal: int, spec: TrialSpec) -> Run:
+        strategy = self._strategies[spec.strategy]
+        if not strategy.runnable:
+            return self._record(ordinal, spec, status="unsupported", reason=strategy.why_not)
+        before = machine.sample()
+        started_at = utc_now()
+        try:
+            with self._deadline(spec, ordinal):
+                measured = self._measure(spec)
+        except Unsupported as error:
+            return self._record(ordinal, spec, started_at, status="unsupported", reason=str(error))
+        except Exception as error:  # a failed trial is a result; the round goes on
+            traceback.print_exc()
+            reason = f"{type(error).__name__}: {' '.join(str(error).split())[:500]}"
+            state = machine.between(before, machine.sample())
+            return self._record(ordinal, spec, started_at, status="failed", reason=reason, machine=state)
+        after = machine.sample()
+        return self._record(
+            ordinal,
+            spec,
+            started_at,
+            status="ok",
+            machine=machine.between(before, after),
+            total_s=after.at_s - before.at_s,
+            **vars(measured),
+        )
+
+    def _measure(self, spec: TrialSpec) -> Measurement:
+        if graph_key(spec) not in self._variants:
+            self._variants[graph_key(spec)] = Variant(spec, spec.threads, self._seed(spec))
+        return self._variants[graph_key(spec)].run(spec, self._seed(spec), self._data(spec))
+
+    def _record(self, ordinal: int, spec: TrialSpec, started_at: str | None = None, **fields: Any) -> Run:
+        job = self._job
+        return Run(
+            uid=str(uuid.uuid4()),
+            campaign=job.campaign,
+            experiment=job.experiment,
+            round=job.number,
+            ordinal=ordinal,
+            order_seed=job.order_seed,
+            trial_seed=self._seed(spec),
+            resumed=self._resumed,
+            started_at_utc=started_at or utc_now(),
+            spec=spec,
+            dataset_sha256=self._dataset.sha256 if self._dataset else None,
+            evidence="measured",
+            time_domain="wall",
+            **self._facts,
+            **fields,
+        )
+
+    @contextmanager
+    def _deadline(self, spec: TrialSpec, ordinal: int) -> Iterator[None]:
+        """A trial that takes too long may hang in native code: record it and end the process."""
+
+        def give_up() -> None:
+            reason = f"took longer than {self._job.trial_timeout_s:g} s"
+            self._journal.append(self._record(ordinal, spec, status="timeout", reason=reason))
+            os._exit(TIMED_OUT)
+
+        timer = threading.Timer(self._job.trial_timeout_s, give_up)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _seed(self, spec: TrialSpec) -> int:
+        return spec.seed + self._job.number - 1
+
+    def _ordinal(self, spec: TrialSpec) -> int:
+        return next(ordinal for ordinal, point in self._todo if point == spec)
+
+    def _data(self, spec: TrialSpec) -> TrialData:
+        if self._dataset is None:
+            self._dataset = data.load(spec.dataset)
+        key = (self._seed(spec), spec.matrix)
+        if key not in self._trial_data:
+            self._trial_data[key] = TrialData.make(self._dataset, spec.matrix, self._seed(spec))
+        return self._trial_data[key]
+
+
+def _facts() -> dict[str, Any]:
+    """What every run of this process says about machine and software."""
+    probe = registry.tm_probe()
+    build = registry.build_info()
+    return {
+        "platform": platform_facts(),
+        "environment": environment_facts(probe),
+        "software": software(compiler=build.compiler, cflags=build.cflags),
+    }
+
+
+def main(job_path: str) -> None:
+    job = RoundJob.model_validate_json(Path(job_path).read_text(encoding="utf-8"))
+    with machine_to_itself():
+        if job.run_file.exists():  # a process that outlived its pipeline has finished the round meanwhile
+            return
+        journal = Journal(job.run_file)
+        RoundRunner(job, journal).run()
+        journal.finish()
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1])
+    except BadInput as error:
+        print(f"tmflow: {error}", file=sys.stderr)
+        sys.exit(2)

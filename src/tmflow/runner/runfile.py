@@ -1,0 +1,199 @@
+"""The run file: what a trial writes, one JSON object per line, and the only thing that `ingest` reads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from tmflow.errors import BadInput
+from tmflow.files import write_text
+from tmflow.spec import Evidence, Status, TimeDomain, TrialSpec, sha256_of
+
+SCHEMA_VERSION = 1
+
+
+class _Closed(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ExperimentRef(_Closed):
+    """Which experiment a run belongs to. The definition (everything but the number of rounds) is hashed."""
+
+    name: str
+    scale: Literal["full", "quick", "adhoc"]
+    definition_sha256: str = Field(pattern="^[0-9a-f]{64}$")
+    definition: dict[str, Any]
+
+
+class CampaignRef(_Closed):
+    """One invocation of the study on one machine, resumed or not."""
+
+    uid: str
+    created_at_utc: str
+
+
+class Software(_Closed):
+    """What ran: versions as strings; None where it could not be read."""
+
+    tmflow: str
+    python: str
+    tensorflow: str | None
+    numpy: str | None
+    compiler: str | None
+    cflags: str | None
+    git_commit: str | None
+    git_dirty: bool | None
+    lock_sha256: str | None
+
+
+class MachineState(_Closed):
+    """What else the machine did during a trial; shares are of all its CPU time. None = unreadable."""
+
+    load1_before: float | None
+    load1_after: float | None
+    steal_fraction: float | None = Field(ge=0, le=1)
+    others_fraction: float | None = Field(ge=0, le=1, description="CPU time used by other processes")
+    disturbed: bool | None = Field(description="steal or other processes took more than the protocol allows")
+
+
+class CurvePoint(_Closed):
+    iteration: int = Field(ge=0)
+    elapsed_s: float = Field(ge=0, description="clock of the workers' loop when the pause began")
+    accuracy: float = Field(ge=0, le=1)
+
+
+class Counters(_Closed):
+    """Counts of one worker on one variable. updates = commits + fallbacks where transactions were tried."""
+
+    worker: int = Field(ge=0)
+    variable: str
+    updates: int = Field(ge=0)
+    commits: int | None = Field(None, ge=0, description="updates that committed in a transaction")
+    fallbacks: int | None = Field(None, ge=0, description="updates that took the mutex instead")
+    attempts: int | None = Field(None, ge=0, description="transactions begun: commits + aborts")
+
+
+class Abort(_Closed):
+    """How often a worker's transactions on a variable aborted with one raw code of the mechanism."""
+
+    worker: int = Field(ge=0)
+    variable: str
+    mechanism: str
+    raw_code: str
+    family: Literal[
+        "conflict",
+        "capacity",
+        "explicit",
+        "lock_subscription",
+        "interrupt_or_fault",
+        "validation",
+        "nested",
+        "debug",
+        "unknown",
+    ]
+    n: int = Field(ge=0)
+
+
+class Staleness(_Closed):
+    """How many steps of a worker saw exactly `staleness` updates by others between reading and applying."""
+
+    worker: int = Field(ge=0)
+    staleness: int = Field(ge=0)
+    steps: int = Field(ge=0)
+
+
+class Run(_Closed):
+    """A recorded trial. An empty list means not measured; a 0 inside one means measured zero."""
+
+    schema_version: Literal[1] = 1
+    uid: str = Field(min_length=8, description="minted by the runner (UUID4), never reused")
+    campaign: CampaignRef
+    experiment: ExperimentRef
+    round: int = Field(ge=1)
+    ordinal: int = Field(ge=0, description="position in the round's shuffled order")
+    order_seed: int = Field(ge=0, description="seed of that shuffle")
+    trial_seed: int = Field(ge=0, description="spec.seed + round - 1")
+    resumed: bool = Field(description="run by a process that resumed an interrupted round")
+    started_at_utc: str
+    spec: TrialSpec
+    dataset_sha256: str | None
+    evidence: Evidence
+    time_domain: TimeDomain
+    status: Status
+    reason: str | None = None
+    platform: dict[str, Any] = Field(description="facts of the machine; None = unreadable")
+    environment: dict[str, Any] = Field(description="facts of its software and settings; None = unreadable")
+    software: Software
+    machine: MachineState | None = None
+    setup_s: float | None = Field(None, ge=0, description="graph and session for this point")
+    loop_s: float | None = Field(None, gt=0, description="first worker's start to last worker's end, pauses off")
+    evaluation_s: float | None = Field(None, ge=0)
+    total_s: float | None = Field(None, ge=0)
+    final_accuracy: float | None = Field(None, ge=0, le=1)
+    curve: list[CurvePoint] = []
+    counters: list[Counters] = []
+    aborts: list[Abort] = []
+    staleness: list[Staleness] = []
+
+    @model_validator(mode="after")
+    def _error_xor_result(self) -> Self:
+        ok = self.status == "ok"
+        if ok and (self.loop_s is None or self.final_accuracy is None or self.reason is not None):
+            raise ValueError("a run with status 'ok' has loop_s and final_accuracy, and no reason")
+        if not ok and (self.reason is None or self.final_accuracy is not None):
+            raise ValueError(f"a run with status '{self.status}' has a reason and no final_accuracy")
+        return self
+
+    @property
+    def content_sha256(self) -> str:
+        """Hash of all that the run says: two files with the same run agree to the byte of their meaning."""
+        return sha256_of(self.model_dump(mode="json"))
+
+
+def to_line(run: Run) -> str:
+    """The run as one line of a run file."""
+    return json.dumps(run.model_dump(mode="json"), sort_keys=True, allow_nan=False) + "\n"
+
+
+def write(path: Path, runs: Iterable[Run]) -> None:
+    """Write a whole run file; it is never seen half-written."""
+    write_text(path, "".join(to_line(run) for run in runs))
+
+
+def read(path: Path) -> Iterator[Run]:
+    """The runs of a run file, each checked. Raises BadInput naming the file and line of the first bad one."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"run file {path} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise BadInput(f"run file {path} is not UTF-8 text: {error.reason} at byte {error.start}.") from error
+    lines = text.split("\n")
+    if lines[-1] != "":
+        raise BadInput(f"run file {path} is cut off in line {len(lines)}: its last line has no end.")
+    for number, line in enumerate(lines[:-1], start=1):
+        yield parse_line(line, f"run file {path}, line {number}")
+
+
+def parse_line(line: str, where: str) -> Run:
+    """One line of a run file; `where` names it in the error."""
+    try:
+        value = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise BadInput(f"{where}: not JSON ({error.msg} at column {error.colno}).") from error
+    version = value.get("schema_version") if isinstance(value, dict) else None
+    if isinstance(version, int) and version > SCHEMA_VERSION:
+        raise BadInput(
+            f"{where}: schema version {version} is newer than {SCHEMA_VERSION}, the newest that this tmflow reads; "
+            "install a newer tmflow."
+        )
+    try:
+        return Run.model_validate(value)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"]) or "the run"
+        raise BadInput(f"{where}: {field}: {first['msg']}.") from error

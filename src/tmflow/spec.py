@@ -1,0 +1,84 @@
+"""The specification of a trial: one typed field per factor, and the hash that is its identity."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+PIXELS = 784
+
+Model = Literal["mnist_softmax", "mnist_deep"]
+Dataset = Literal["mnist", "digits"]
+Driver = Literal["session"]
+Variables = Literal["ref", "resource"]
+StepCall = Literal["run", "callable"]
+Pinning = Literal["none", "cores"]
+Evidence = Literal["measured", "emulated", "simulated", "published"]
+TimeDomain = Literal["wall", "simulated", "reported"]
+Status = Literal["ok", "failed", "timeout", "invalid", "unsupported"]
+
+
+def canonical_json(value: Any) -> str:
+    """The one spelling of a JSON value: sorted keys, no spaces; what every hash of this project is taken of."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def sha256_of(value: Any) -> str:
+    """Hex SHA-256 of the canonical JSON of `value`."""
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+
+
+class TrialSpec(BaseModel):
+    """Every factor of a trial. Two trials with the same spec differ only in round, seed offset and luck.
+
+    A factor that does not apply is None and does not enter the hash, so a later version can add a factor
+    without giving every old spec a new identity.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    model: Model
+    dataset: Dataset
+    driver: Driver = "session"
+    strategy: str = Field(description="how concurrent updates are kept apart; see variants.json")
+    variables: Variables = Field("ref", description="TensorFlow's kind of variable: ref (as the study) or resource")
+    threads: int = Field(ge=1, le=1024, description="worker threads")
+    batch: int = Field(ge=1, le=10_000, description="images per step of a worker")
+    matrix: int = Field(PIXELS, ge=1, le=PIXELS, description="pixels of each image that are used, from the first")
+    iterations: int = Field(ge=1, le=10_000_000, description="steps in all, split evenly over the workers")
+    learning_rate: float = Field(gt=0, le=1000, allow_inf_nan=False)
+    dropout_keep: float | None = Field(None, gt=0, le=1, description="mnist_deep only: share of units kept")
+    seed: int = Field(0, ge=0, le=2**31 - 1, description="round r uses seed + r - 1 for weights, order and dropout")
+    intra_op_threads: int = Field(1, ge=0, le=1024, description="TensorFlow's threads inside an op; 0 = its default")
+    inter_op_threads: int = Field(0, ge=0, le=1024, description="TensorFlow's threads across ops; 0 = its default")
+    step_call: StepCall = Field("run", description="session.run (as the study) or a prepared callable")
+    pinning: Pinning = Field("none", description="pin worker i to core i modulo the cores, or leave it to the kernel")
+    test_images: int = Field(10_000, ge=1, le=10_000, description="test images, from the first, for the accuracy")
+    curve_points: int = Field(0, ge=0, le=1000, description="pauses, off the clock, to measure the accuracy on the way")
+
+    @model_validator(mode="after")
+    def _factors_fit_together(self) -> Self:
+        if self.iterations < self.threads:
+            raise ValueError(
+                f"iterations {self.iterations} is fewer than threads {self.threads}: "
+                "every worker needs at least one step"
+            )
+        if self.curve_points > self.iterations:
+            raise ValueError(f"curve_points {self.curve_points} is more than iterations {self.iterations}")
+        if (self.model == "mnist_deep") != (self.dropout_keep is not None):
+            raise ValueError("dropout_keep belongs to mnist_deep, and mnist_deep needs it")
+        if self.model == "mnist_deep" and self.matrix != PIXELS:
+            raise ValueError(f"matrix {self.matrix} does not fit mnist_deep: its convolutions need all {PIXELS} pixels")
+        return self
+
+    def factors(self) -> dict[str, Any]:
+        """The factors that apply, in field order: JSON types only."""
+        return self.model_dump(mode="json", exclude_none=True)
+
+    @property
+    def sha256(self) -> str:
+        """The identity of the spec: hex SHA-256 of its canonical JSON."""
+        return sha256_of(self.factors())

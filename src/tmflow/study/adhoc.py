@@ -1,0 +1,39 @@
+"""Training outside the study: one point, some rounds, nothing kept unless the caller keeps it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+from tmflow.clock import utc_now
+from tmflow.errors import BadInput
+from tmflow.runner import runfile
+from tmflow.runner.job import RoundJob
+from tmflow.runner.runfile import CampaignRef, ExperimentRef, Run
+from tmflow.runner.supervise import run_round
+from tmflow.spec import TrialSpec, sha256_of
+
+TIMEOUT_S = 24 * 3600.0  # somebody is watching
+
+
+def train_rounds(spec: TrialSpec, rounds: int, folder: Path) -> Iterator[Run]:
+    """Train with `spec` in `rounds` fresh processes, one after another; run files are left in `folder`."""
+    if not 1 <= rounds <= 1000:
+        raise BadInput(f"rounds is {rounds}, but should be from 1 to 1000.")
+    definition = {"factors": spec.factors(), "scale": "adhoc"}
+    experiment = ExperimentRef(
+        name="train", scale="adhoc", definition_sha256=sha256_of(definition), definition=definition
+    )
+    campaign = CampaignRef(uid=str(uuid.uuid4()), created_at_utc=utc_now())
+    for number in range(1, rounds + 1):
+        job = RoundJob(
+            campaign=campaign,
+            experiment=experiment,
+            number=number,
+            points=[spec],
+            trial_timeout_s=TIMEOUT_S,
+            run_file=folder / f"round-{number:03}.jsonl",
+        )
+        run_round(job)
+        yield from runfile.read(job.run_file)

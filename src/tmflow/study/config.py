@@ -1,0 +1,165 @@
+"""config.yaml: a closed schema of experiments, each a grid of factors."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from tmflow.errors import BadInput, unknown
+from tmflow.native import registry
+from tmflow.spec import Dataset, TrialSpec, sha256_of
+from tmflow.validation import sentence
+
+Scale = Literal["full", "quick"]
+SCALES: tuple[Scale, ...] = get_args(Scale)
+
+# The dataset is a setting of the whole study, and the seed of a trial follows from the study's.
+FACTORS = tuple(name for name in TrialSpec.model_fields if name not in ("dataset", "seed"))
+
+Factor = str | int | float | None
+
+
+class _Closed(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class QuickExperiment(_Closed):
+    """What `make quick` changes of an experiment; anything else stays as it is."""
+
+    factors: dict[str, Factor | list[Factor]] = {}
+
+
+class Experiment(_Closed):
+    """A named grid: the product of all values of all factors."""
+
+    question: str = Field(description="what the experiment answers, in one sentence")
+    rounds: int | None = Field(None, ge=1, le=1000, description="overrides the study's rounds")
+    factors: dict[str, Factor | list[Factor]]
+    quick: QuickExperiment = QuickExperiment()
+
+    @field_validator("factors")
+    @classmethod
+    def _not_empty(cls, value: dict[str, Any]) -> dict[str, Any]:
+        for name, values in value.items():
+            if values == []:
+                raise ValueError(f"{name} has no value")
+        return value
+
+
+class Quick(_Closed):
+    rounds: int = Field(3, ge=1, le=1000)
+
+
+class Study(_Closed):
+    """The whole of config.yaml."""
+
+    dataset: Literal["auto", "mnist", "digits"] = "auto"
+    seed: int = Field(0, ge=0, le=2**31 - 1001)
+    rounds: int = Field(6, ge=1, le=1000, description="fresh processes per experiment")
+    trial_timeout_s: float = Field(600, gt=0, description="a trial that takes longer is recorded as timeout")
+    quick: Quick = Quick()
+    defaults: dict[str, Factor | list[Factor]] = {}
+    experiments: dict[str, Experiment] = Field(min_length=1)
+
+    @field_validator("experiments")
+    @classmethod
+    def _names_make_paths(cls, value: dict[str, Experiment]) -> dict[str, Experiment]:
+        for name in value:
+            if not name or not all(c.isalnum() or c in "-." for c in name) or not name[0].isalnum():
+                raise ValueError(f"experiment name {name!r} may hold only letters, digits, '-' and '.'")
+        return value
+
+    def rounds_of(self, name: str, scale: Scale) -> int:
+        """How many rounds the experiment gets at this scale."""
+        return self.quick.rounds if scale == "quick" else self.experiments[name].rounds or self.rounds
+
+    def grid(self, name: str, scale: Scale) -> dict[str, list[Factor]]:
+        """The factors of an experiment, each with the list of its values; the study's defaults filled in."""
+        experiment = self.experiments[name]
+        merged = {**self.defaults, **experiment.factors, **(experiment.quick.factors if scale == "quick" else {})}
+        return {factor: values if isinstance(values, list) else [values] for factor, values in merged.items()}
+
+    def points(self, name: str, scale: Scale, dataset: Dataset) -> list[TrialSpec]:
+        """The points of an experiment: the product of its factors, in the order in which they are written."""
+        grid = self.grid(name, scale)
+        where = f"config.yaml: experiments.{name}"
+        points = []
+        for values in itertools.product(*grid.values()):
+            factors = {"dataset": dataset, "seed": self.seed, **dict(zip(grid, values, strict=True))}
+            points.append(make_spec(factors, where))
+        if len({point.sha256 for point in points}) < len(points):
+            raise BadInput(f"{where}: a factor lists the same value twice.")
+        return points
+
+    def definition(self, name: str, scale: Scale, dataset: str) -> dict[str, Any]:
+        """All that makes an experiment what it is, but for its number of rounds: JSON types."""
+        return {"dataset": dataset, "factors": self.grid(name, scale), "scale": scale, "seed": self.seed}
+
+    def definition_id(self, name: str, scale: Scale) -> str:
+        """A short name of the definition, for paths: 12 hex digits."""
+        return sha256_of(self.definition(name, scale, self.dataset))[:12]
+
+
+def make_spec(factors: dict[str, Any], where: str) -> TrialSpec:
+    """A checked spec; raises BadInput naming the factor, its value and what is allowed."""
+    strategy = str(factors.get("strategy"))
+    if strategy not in registry.names():
+        raise unknown(f"strategy in {where}:", strategy, registry.names())
+    try:
+        return TrialSpec.model_validate(factors)
+    except ValidationError as error:
+        raise sentence(error, where, FACTORS) from error
+
+
+def load_study(path: Path) -> Study:
+    """Read and check config.yaml, every point of every experiment at every scale included."""
+    try:
+        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read: {error.strerror}.") from error
+    except yaml.YAMLError as error:
+        raise BadInput(f"{path.name} is not YAML: {' '.join(str(error).split())}.") from error
+    return check_study(raw, path.name)
+
+
+def check_study(raw: Any, where: str = "config.yaml") -> Study:
+    """The study that a parsed config.yaml describes."""
+    if not isinstance(raw, dict):
+        raise BadInput(f"{where} must be a mapping of settings, not {type(raw).__name__}.")
+    try:
+        study = Study.model_validate(raw)
+    except ValidationError as error:
+        raise sentence(error, where, _valid_keys(error)) from error
+    _check_factor_names(study, where)
+    for scale in SCALES:
+        for name in study.experiments:
+            study.points(name, scale, "mnist")
+    return study
+
+
+def _check_factor_names(study: Study, where: str) -> None:
+    places = {"defaults": study.defaults}
+    for name, experiment in study.experiments.items():
+        places[f"experiments.{name}.factors"] = experiment.factors
+        places[f"experiments.{name}.quick.factors"] = experiment.quick.factors
+    for place, factors in places.items():
+        for factor in factors:
+            if factor not in FACTORS:
+                raise unknown(f"factor in {where}, {place}:", factor, FACTORS)
+
+
+def _valid_keys(error: ValidationError) -> list[str]:
+    """The keys that are valid where the first error is: found by its depth in the document."""
+    location = error.errors()[0]["loc"]
+    models: dict[tuple[bool, int], type[BaseModel]] = {
+        (False, 1): Study,
+        (False, 2): Quick,
+        (True, 3): Experiment,
+        (True, 4): QuickExperiment,
+    }
+    model = models.get((location[:1] == ("experiments",), len(location)))
+    return list(model.model_fields) if model else []

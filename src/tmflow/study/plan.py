@@ -1,0 +1,102 @@
+"""The plan: which rounds of which experiments there are, where their run files lie, what they will cost."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tmflow.errors import BadInput
+from tmflow.runner import runfile
+from tmflow.runner.job import RoundJob
+from tmflow.runner.journal import Journal
+from tmflow.runner.runfile import CampaignRef, ExperimentRef, Run
+from tmflow.spec import Dataset, Model, TrialSpec, sha256_of
+from tmflow.study.config import Scale, Study
+
+# First guesses, from 4 cores of an Intel Emerald Rapids: good for the order of magnitude until runs say better.
+GUESSED_STEP_S: dict[Model, float] = {"mnist_softmax": 0.0003, "mnist_deep": 0.006}
+GUESSED_TRIAL_S: dict[Model, float] = {"mnist_softmax": 0.1, "mnist_deep": 3.0}
+GUESSED_ROUND_S = 12.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The study at one scale, laid out in a results folder."""
+
+    study: Study
+    scale: Scale
+    results: Path
+
+    @property
+    def experiments(self) -> list[str]:
+        return list(self.study.experiments)
+
+    def folder(self, experiment: str) -> Path:
+        """Where the rounds of an experiment lie: another definition is another folder, so nothing is overwritten."""
+        definition = self.study.definition_id(experiment, self.scale)
+        return self.results / "runs" / self.scale / experiment / definition
+
+    def run_files(self, experiment: str) -> list[Path]:
+        """The run file of every round of an experiment, existing or not."""
+        rounds = self.study.rounds_of(experiment, self.scale)
+        return [self.folder(experiment) / f"round-{number:03}.jsonl" for number in range(1, rounds + 1)]
+
+    def trials(self, experiment: str) -> int:
+        """Points times rounds."""
+        return len(self.points(experiment, "mnist")) * self.study.rounds_of(experiment, self.scale)
+
+    def points(self, experiment: str, dataset: Dataset) -> list[TrialSpec]:
+        return self.study.points(experiment, self.scale, dataset)
+
+    def job(self, experiment: str, number: int, campaign: CampaignRef) -> RoundJob:
+        """A round, with the dataset that the study found."""
+        if experiment not in self.study.experiments or not 1 <= number <= len(self.run_files(experiment)):
+            raise BadInput(f"config.yaml has no round {number} of experiment '{experiment}' at scale {self.scale}.")
+        dataset = resolved_dataset(self.results)
+        definition = self.study.definition(experiment, self.scale, dataset)
+        return RoundJob(
+            campaign=campaign,
+            experiment=ExperimentRef(
+                name=experiment, scale=self.scale, definition_sha256=sha256_of(definition), definition=definition
+            ),
+            number=number,
+            points=self.points(experiment, dataset),
+            trial_timeout_s=self.study.trial_timeout_s,
+            run_file=self.run_files(experiment)[number - 1],
+        )
+
+    def finished_runs(self, experiment: str) -> Iterator[Run]:
+        """What is on disk of an experiment: complete rounds, and the journals of interrupted ones."""
+        for path in self.run_files(experiment):
+            if path.exists():
+                yield from runfile.read(path)
+            else:
+                yield from Journal(path).runs
+
+    def estimated_s(self, experiment: str) -> float:
+        """Seconds that the whole experiment will take: from its finished runs on this machine, else a guess."""
+        runs = [run for run in self.finished_runs(experiment) if run.total_s is not None]
+        rounds = self.study.rounds_of(experiment, self.scale)
+        if runs:
+            trial_s = statistics.mean(run.total_s for run in runs if run.total_s is not None)
+            return rounds * GUESSED_ROUND_S + self.trials(experiment) * trial_s
+        points = self.points(experiment, "mnist")
+        trials_s = sum(GUESSED_TRIAL_S[p.model] + p.iterations * GUESSED_STEP_S[p.model] for p in points)
+        return rounds * (GUESSED_ROUND_S + trials_s)
+
+
+def dataset_path(results: Path) -> Path:
+    """Where the data step says which dataset the study uses."""
+    return results / "data" / "dataset.json"
+
+
+def resolved_dataset(results: Path) -> Dataset:
+    """The dataset that the data step settled on."""
+    path = dataset_path(results)
+    if not path.exists():
+        raise BadInput(f"{path} is missing: run the study's data step first (`tmflow study run` does).")
+    name: Dataset = json.loads(path.read_text(encoding="utf-8"))["name"]
+    return name

@@ -1,0 +1,48 @@
+"""What became of the plan: trials done, failed and unsupported, and what the measuring cost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from tmflow.study.campaign import Campaign, load
+from tmflow.study.plan import Plan
+
+
+def status(plan: Plan) -> dict[str, Any]:
+    """Counts of trials by status, seconds inside timed loops, and wall seconds of the campaign's invocations."""
+    by_status: Counter[str] = Counter()
+    timed_s = 0.0
+    for experiment in plan.experiments:
+        for run in plan.finished_runs(experiment):
+            by_status[run.status] += 1
+            timed_s += run.loop_s or 0.0
+    campaign = load(plan.results)
+    return {
+        "scale": plan.scale,
+        "campaign": campaign.uid if campaign else None,
+        "trials_planned": sum(plan.trials(experiment) for experiment in plan.experiments),
+        "trials_ok": by_status["ok"],
+        "trials_failed": by_status["failed"] + by_status["timeout"] + by_status["invalid"],
+        "trials_unsupported": by_status["unsupported"],
+        "wall_s": round(wall_s(campaign, plan.results), 3) if campaign else 0.0,
+        "timed_s": round(timed_s, 3),
+    }
+
+
+def wall_s(campaign: Campaign, results: Path) -> float:
+    """Seconds of all invocations of a campaign; one that was killed counts up to the last trial it wrote down."""
+    written = [datetime.fromtimestamp(path.stat().st_mtime).astimezone() for path in results.glob("runs/**/*.jsonl*")]
+    total = 0.0
+    for index, invocation in enumerate(campaign.invocations):
+        start = datetime.fromisoformat(invocation.started_at_utc)
+        if invocation.ended_at_utc:
+            end = datetime.fromisoformat(invocation.ended_at_utc)
+        else:
+            following = campaign.invocations[index + 1 : index + 2]
+            limit = datetime.fromisoformat(following[0].started_at_utc) if following else datetime.now().astimezone()
+            end = max((moment for moment in written if start <= moment <= limit), default=start)
+        total += (end - start).total_seconds()
+    return total

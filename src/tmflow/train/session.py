@@ -1,0 +1,210 @@
+"""The session driver: Python threads share one TensorFlow session, as the study did.
+
+A step reads the version, then the variables, computes the gradients, applies each under the strategy, and last of all
+records its staleness: two small operations more than the study's step, the same for every strategy.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tmflow.data import Dataset
+from tmflow.native import ops
+from tmflow.runner.runfile import Counters, CurvePoint, Staleness
+from tmflow.spec import TrialSpec
+from tmflow.train import batches, models
+
+WARM_UP_STEPS = 20
+EVALUATION_CHUNK = 500
+
+# Factors that a built graph does not depend on: they may change from trial to trial in one session.
+_PER_TRIAL = {"threads", "batch", "iterations", "seed", "pinning", "curve_points", "test_images", "step_call"}
+
+
+@dataclass
+class Measurement:
+    """What a trial measured. `loop_s` counts the workers' loops only, not the pauses for the curve."""
+
+    loop_s: float = 0.0
+    setup_s: float = 0.0
+    evaluation_s: float = 0.0
+    final_accuracy: float = 0.0
+    curve: list[CurvePoint] = field(default_factory=list)
+    counters: list[Counters] = field(default_factory=list)
+    staleness: list[Staleness] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class TrialData:
+    """The images of a trial: training set permuted by the trial's seed, first `matrix` pixels only.
+
+    Shapes: train_images [n, matrix], train_labels [n, 10], test_images [m, matrix] float32; test_digits [m] int64.
+    """
+
+    train_images: models.Array
+    train_labels: models.Array
+    test_images: models.Array
+    test_digits: Any
+
+    @classmethod
+    def make(cls, dataset: Dataset, matrix: int, seed: int) -> TrialData:
+        order = batches.permutation(seed, len(dataset.train_images))
+        return cls(
+            train_images=np.ascontiguousarray(dataset.train_images[order, :matrix]),
+            train_labels=dataset.train_labels[order],
+            test_images=np.ascontiguousarray(dataset.test_images[:, :matrix]),
+            test_digits=dataset.test_labels.argmax(axis=1),
+        )
+
+
+class Variant:
+    """A graph and its session for one model and strategy; trials of any threads, batch and length run in it."""
+
+    def __init__(self, spec: TrialSpec, max_workers: int, seed: int) -> None:
+        import tensorflow as tf
+
+        tf1 = tf.compat.v1
+        self._spec = spec
+        graph = tf.Graph()
+        with graph.as_default():
+            tf1.set_random_seed(seed)
+            shapes = models.variable_shapes(spec.model, spec.matrix)
+            self._images = tf1.placeholder(tf.float32, [None, spec.matrix])
+            self._labels = tf1.placeholder(tf.float32, [None, models.CLASSES])
+            self._worker = tf1.placeholder(tf.int32, [])
+            self._initial = [tf1.placeholder(tf.float32, shape.shape) for shape in shapes]
+            use_resource = spec.variables == "resource"
+            variables = [
+                tf1.Variable(initial, use_resource=use_resource, name=shape.name)
+                for shape, initial in zip(shapes, self._initial, strict=True)
+            ]
+            self._initialise = [variable.initializer for variable in variables]
+            self._tracker = ops.Tracker(max_workers, [shape.name for shape in shapes])
+            self._step = self._build_step(variables)
+            self._predict = tf.argmax(models.logits(spec.model, self._images, [_read(v) for v in variables], None), 1)
+        config = tf1.ConfigProto(
+            intra_op_parallelism_threads=spec.intra_op_threads, inter_op_parallelism_threads=spec.inter_op_threads
+        )
+        self._session = tf1.Session(graph=graph, config=config)
+
+    def _build_step(self, variables: Sequence[Any]) -> Any:
+        import tensorflow as tf
+
+        spec = self._spec
+        version = self._tracker.begin_step()
+        with tf.control_dependencies([version]):
+            read = [_read(variable) for variable in variables]
+        output = models.logits(spec.model, self._images, read, spec.dropout_keep)
+        loss = tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits(labels=self._labels, logits=output))
+        updates = [
+            ops.apply_gradient_descent(
+                variable,
+                spec.learning_rate,
+                gradient,
+                strategy=spec.strategy,
+                tracker=self._tracker,
+                worker=self._worker,
+                index=index,
+            )
+            for index, (variable, gradient) in enumerate(zip(variables, tf.gradients(loss, read), strict=True))
+        ]
+        with tf.control_dependencies(updates):
+            return self._tracker.end_step(self._worker, version)
+
+    def close(self) -> None:
+        self._session.close()
+
+    def run(self, spec: TrialSpec, trial_seed: int, data: TrialData) -> Measurement:
+        """Train from fresh initial values with `spec`, which differs from the variant's only per trial."""
+        measured = Measurement()
+        began = time.monotonic()
+        initial = models.initial_values(spec.model, spec.matrix, trial_seed)
+        self._session.run(self._initialise, dict(zip(self._initial, initial, strict=True)))
+        self._tracker.reset(self._session)
+        step = self._step_call(spec)
+        starts = batches.batch_starts(trial_seed, len(data.train_images), spec.batch, spec.iterations)
+        measured.setup_s = time.monotonic() - began
+
+        bounds = np.linspace(0, spec.iterations, max(spec.curve_points, 1) + 1).astype(int)
+        for first, last in itertools.pairwise(bounds.tolist()):
+            measured.loop_s += _timed_loop(step, starts[first:last], spec, data)
+            began = time.monotonic()
+            measured.final_accuracy = self._accuracy(data, spec.test_images)
+            measured.evaluation_s += time.monotonic() - began
+            if spec.curve_points:
+                measured.curve.append(
+                    CurvePoint(iteration=last, elapsed_s=measured.loop_s, accuracy=measured.final_accuracy)
+                )
+        counters, staleness = self._tracker.stats(self._session)
+        measured.counters = [Counters(**row) for row in counters if row["worker"] < spec.threads]
+        measured.staleness = [Staleness(**row) for row in staleness]
+        return measured
+
+    def warm_up(self, data: TrialData, batch: int, threads: int) -> None:
+        """A short discarded trial: the first steps build kernels, thread pools and buffers."""
+        steps = max(WARM_UP_STEPS, threads)
+        spec = self._spec.model_copy(
+            update={"threads": threads, "batch": batch, "iterations": steps, "curve_points": 0, "test_images": 1}
+        )
+        self.run(spec, spec.seed, data)
+
+    def _step_call(self, spec: TrialSpec) -> Callable[[Any, Any, Any], object]:
+        feeds = (self._images, self._labels, self._worker)
+        if spec.step_call == "callable":
+            call: Callable[[Any, Any, Any], object] = self._session.make_callable(self._step, feed_list=list(feeds))
+            return call
+        return lambda *values: self._session.run(self._step, dict(zip(feeds, values, strict=True)))
+
+    def _accuracy(self, data: TrialData, images: int) -> float:
+        """Share of the first `images` test images that the model as it stands classifies correctly."""
+
+        def correct(first: int) -> int:
+            chunk = slice(first, min(first + EVALUATION_CHUNK, images))
+            predicted = self._session.run(self._predict, {self._images: data.test_images[chunk]})
+            return int((predicted == data.test_digits[chunk]).sum())
+
+        images = min(images, len(data.test_images))
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            return sum(pool.map(correct, range(0, images, EVALUATION_CHUNK))) / images
+
+
+def graph_key(spec: TrialSpec) -> str:
+    """Trials with the same key run in the same graph and session."""
+    return spec.model_dump_json(exclude=_PER_TRIAL)
+
+
+def _read(variable: Any) -> Any:
+    import tensorflow as tf
+
+    return variable.read_value() if hasattr(variable, "handle") else tf.identity(variable._ref())
+
+
+def _timed_loop(step: Callable[[Any, Any, Any], object], starts: Any, spec: TrialSpec, data: TrialData) -> float:
+    """Run the steps, split over the workers; seconds from the first worker's start to the last worker's end."""
+    barrier = threading.Barrier(spec.threads)
+    cores = sorted(os.sched_getaffinity(0)) if spec.pinning == "cores" else []
+
+    def work(worker: int) -> tuple[float, float]:
+        index = np.int32(worker)
+        slices = [slice(start, start + spec.batch) for start in starts[worker :: spec.threads].tolist()]
+        if cores:
+            os.sched_setaffinity(0, {cores[worker % len(cores)]})
+        barrier.wait()
+        began = time.monotonic()
+        for chunk in slices:
+            step(data.train_images[chunk], data.train_labels[chunk], index)
+        return began, time.monotonic()
+
+    with ThreadPoolExecutor(spec.threads) as pool:
+        workers = [pool.submit(work, worker) for worker in range(spec.threads)]
+        times = [worker.result() for worker in workers]
+    return max(end for _, end in times) - min(began for began, _ in times)
