@@ -1,0 +1,16 @@
+# The Python module _core, with nanobind from the interpreter's own environment.
+find_package(Python 3.11 REQUIRED COMPONENTS Interpreter Development.Module OPTIONAL_COMPONENTS Development.SABIModule)
+execute_process(
+  COMMAND "${Python_EXECUTABLE}" -m nanobind --cmake_dir
+  OUTPUT_VARIABLE nanobind_ROOT OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+find_package(nanobind CONFIG REQUIRED)
+
+# The stable ABI needs Python 3.12; for an older one nanobind builds for exactly that version.
+nanobind_add_module(_core STABLE_ABI NB_STATIC NB_SUPPRESS_WARNINGS src/python/module.cc)
+target_link_libraries(_core PRIVATE tmflow_core)
+target_compile_options(_core PRIVATE -Wall -Wextra -Werror)
+string(TOUPPER "${CMAKE_BUILD_TYPE}" build_type)
+string(STRIP "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${build_type}} ${TMFLOW_KERNEL_FLAGS}" flags)
+target_compile_definitions(
+  _core PRIVATE TMFLOW_COMPILER="${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}" TMFLOW_CXX_FLAGS="${flags}")
+set_target_properties(_core PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${TMFLOW_OUTPUT_DIR}")

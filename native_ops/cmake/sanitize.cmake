@@ -1,0 +1,11 @@
+# Sanitised builds: everything is compiled with the sanitizer, and only the tests are built.
+if(TMFLOW_SANITIZE STREQUAL "thread")
+  set(sanitize -fsanitize=thread)
+elseif(TMFLOW_SANITIZE STREQUAL "address")
+  set(sanitize -fsanitize=address,undefined -fno-sanitize-recover=undefined)
+else()
+  message(FATAL_ERROR "TMFLOW_SANITIZE must be thread, address or empty, not '${TMFLOW_SANITIZE}'")
+endif()
+# Optimised a little, for the time the tests take; with assertions.
+add_compile_options(${sanitize} -g -O1 -UNDEBUG -fno-omit-frame-pointer)
+add_link_options(${sanitize})

@@ -1,0 +1,56 @@
+# The TensorFlow ops, against the TensorFlow of the given Python. Asking TensorFlow for its flags means importing it,
+# which takes seconds, so the answer is kept until another version is installed.
+if(TMFLOW_BUILD_TENSORFLOW STREQUAL "OFF")
+  return()
+endif()
+find_package(Python 3.11 REQUIRED COMPONENTS Interpreter)
+
+set(ask_version [[
+from importlib import metadata
+for name in ("tensorflow", "tensorflow-cpu"):
+    try:
+        print(metadata.version(name), metadata.distribution(name).locate_file("tensorflow"), end="")
+        break
+    except metadata.PackageNotFoundError:
+        pass
+]])
+execute_process(
+  COMMAND "${Python_EXECUTABLE}" -c "${ask_version}" OUTPUT_VARIABLE installed COMMAND_ERROR_IS_FATAL ANY)
+if(NOT installed)
+  if(TMFLOW_BUILD_TENSORFLOW STREQUAL "ON")
+    message(FATAL_ERROR "TMFLOW_BUILD_TENSORFLOW is ON, and ${Python_EXECUTABLE} has no TensorFlow")
+  endif()
+  message(STATUS "no TensorFlow: its ops are not built")
+  return()
+endif()
+if(NOT installed STREQUAL TMFLOW_TENSORFLOW_INSTALLED)
+  set(ask_flags [[
+import tensorflow as tf
+print(*tf.sysconfig.get_compile_flags(), *tf.sysconfig.get_link_flags(), sep=";", end="")
+]])
+  execute_process(
+    COMMAND "${CMAKE_COMMAND}" -E env TF_CPP_MIN_LOG_LEVEL=3 "${Python_EXECUTABLE}" -c "${ask_flags}"
+    RESULT_VARIABLE failed OUTPUT_VARIABLE answer ERROR_VARIABLE why)
+  if(failed)
+    message(FATAL_ERROR "TensorFlow (${installed}) does not import:\n${why}")
+  endif()
+  set(TMFLOW_TENSORFLOW_FLAGS "${answer}" CACHE INTERNAL "")
+  set(TMFLOW_TENSORFLOW_INSTALLED "${installed}" CACHE INTERNAL "")
+endif()
+
+# TensorFlow 2.21 says -std=c++17; its headers compile as the C++20 that the core needs. Default visibility, because
+# TensorFlow's inline statics must be one object in all libraries.
+add_library(tmflow_ops MODULE src/tensorflow/apply_ops.cc src/tensorflow/tracker_ops.cc)
+foreach(flag IN LISTS TMFLOW_TENSORFLOW_FLAGS)
+  if(flag MATCHES "^-I(.+)")
+    target_include_directories(tmflow_ops SYSTEM PRIVATE "${CMAKE_MATCH_1}")
+  elseif(flag MATCHES "^-D")
+    target_compile_options(tmflow_ops PRIVATE "${flag}")
+  elseif(flag MATCHES "^-[Ll]")
+    target_link_options(tmflow_ops PRIVATE "${flag}")
+  endif()
+endforeach()
+target_link_libraries(tmflow_ops PRIVATE tmflow_core)
+# TensorFlow's interface hands out tsl::mutex, which it calls deprecated.
+target_compile_options(tmflow_ops PRIVATE -Wall -Wextra -Werror -Wno-deprecated-declarations)
+set_target_properties(tmflow_ops PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${TMFLOW_OUTPUT_DIR}")

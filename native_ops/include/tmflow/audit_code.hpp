@@ -1,0 +1,81 @@
+// The code of the audit: integers from which the sum of many updates tells which of them are missing.
+#pragma once
+
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+namespace tmflow {
+
+// What a sum says about the updates in it, in units: one unit is one update of one element.
+struct Tally {
+  std::int64_t lost = 0;     // units that are missing
+  std::int64_t doubled = 0;  // units that are there once too often
+  std::int64_t corrupt =
+      0;  // elements that no set of their own units explains: their units are in neither count
+
+  void operator+=(const Tally& other) {
+    lost += other.lost;
+    doubled += other.doubled;
+    corrupt += other.corrupt;
+  }
+};
+
+// The significand of T is cut into a factor and lanes. The unit of thread t on element e is
+//     factor(e) * 2^(kLaneBits * lane(t)),
+// so a sum divided by factor(e) holds in each lane how many units of the lane's threads it has. Neighbouring
+// elements have different odd primes as factors, so a unit that lands on a neighbour leaves a sum that its
+// factor does not divide. Lanes have room for every unit twice. All sums are integers that T holds exactly,
+// in whatever order they are added, so the counts are exact. Within a lane a lost unit and a doubled one of
+// the same element cancel.
+template <std::floating_point T>
+class AuditCode {
+ public:
+  static constexpr int kFactorBits = 3;
+  static constexpr int kLanes = std::numeric_limits<T>::digits > 50 ? 4 : 1;
+  static constexpr int kLaneBits = (std::numeric_limits<T>::digits - kFactorBits) / kLanes;
+
+  explicit AuditCode(int threads) : threads_(threads) {}
+
+  // How many updates each thread may make before the sums must be read.
+  int updates_per_round() const {
+    const std::int64_t room = (std::int64_t{1} << kLaneBits) - 1;
+    return static_cast<int>(room / (2 * threads_in(0)));
+  }
+
+  T unit(int thread, std::size_t element) const {
+    return static_cast<T>(factor(element) << (kLaneBits * (thread % kLanes)));
+  }
+
+  // What the sum on `element` says after `updates` updates by each thread.
+  Tally decode(T sum, std::size_t element, int updates) const {
+    constexpr T limit = static_cast<T>(std::int64_t{1} << std::numeric_limits<T>::digits);
+    if (!(sum >= 0 && sum < limit) || sum != std::trunc(sum)) return {.corrupt = 1};
+    std::int64_t units = static_cast<std::int64_t>(sum);
+    if (units % factor(element) != 0) return {.corrupt = 1};
+    units /= factor(element);
+    Tally tally;
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const bool last = lane + 1 == kLanes;
+      const std::int64_t found = last ? units : units & ((std::int64_t{1} << kLaneBits) - 1);
+      const std::int64_t missing = std::int64_t{updates} * threads_in(lane) - found;
+      (missing > 0 ? tally.lost : tally.doubled) += std::abs(missing);
+      units >>= kLaneBits;
+    }
+    return tally;
+  }
+
+ private:
+  static std::int64_t factor(std::size_t element) {
+    constexpr std::int64_t primes[] = {3, 5, 7};
+    return primes[element % 3];
+  }
+
+  std::int64_t threads_in(int lane) const { return (threads_ - lane + kLanes - 1) / kLanes; }
+
+  int threads_;
+};
+
+}  // namespace tmflow

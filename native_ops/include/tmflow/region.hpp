@@ -1,0 +1,45 @@
+// A region: the memory of one variable, and the mutex that belongs to it.
+#pragma once
+
+#include <concepts>
+#include <mutex>
+#include <span>
+#include <utility>
+
+namespace tmflow {
+
+// What the caller of Region::memory holds at that moment.
+enum class Holding { nothing, mutex };
+
+// What a strategy sees of a variable.
+//
+// `mutex()` is the variable's own: whoever replaces the variable's memory holds it.
+// `memory(holding)` is the memory as it is now, and keeps it alive as long as the region object lives. With
+// Holding::nothing the call may take the mutex for an instant; with Holding::mutex it takes none, so it must
+// not be called without. Throws if the variable has no memory that the update fits; a strategy lets that pass
+// through.
+template <class R>
+concept Region = requires(R& region, Holding holding) {
+  typename R::Value;
+  region.mutex().lock();
+  region.mutex().unlock();
+  { region.memory(holding) } -> std::same_as<std::span<typename R::Value>>;
+};
+
+// A region over an array that outlives it and never moves.
+template <std::floating_point T, class Mutex = std::mutex>
+class ArrayRegion {
+ public:
+  using Value = T;
+
+  explicit ArrayRegion(std::span<T> memory) : memory_(memory) {}
+
+  Mutex& mutex() { return mutex_; }
+  std::span<T> memory(Holding) const { return memory_; }
+
+ private:
+  std::span<T> memory_;
+  Mutex mutex_;
+};
+
+}  // namespace tmflow

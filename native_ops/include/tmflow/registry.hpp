@@ -1,0 +1,78 @@
+// The registry of strategies: names to implementations.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tmflow/strategies/lock.hpp"
+#include "tmflow/strategies/nolock.hpp"
+#include "tmflow/strategy.hpp"
+
+namespace tmflow {
+
+template <Strategy... S>
+struct StrategyList {};
+
+// Every strategy; a new one is its file in strategies/ and its name here.
+using Strategies = StrategyList<Lock, NoLock>;
+
+// A strategy object behind one type, for callers that know its name only when they run.
+template <Region R>
+class AnyStrategy {
+ public:
+  virtual ~AnyStrategy() = default;
+  virtual void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) = 0;
+};
+
+template <Strategy S, Region R>
+class Held final : public AnyStrategy<R> {
+ public:
+  void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) override {
+    strategy_.apply(region, update, stats);
+  }
+
+ private:
+  [[no_unique_address]] S strategy_;
+};
+
+// A strategy as the bindings list it.
+struct Listed {
+  StrategyInfo info;
+  std::optional<std::string> why_not;
+};
+
+inline std::vector<Listed> listed_strategies() {
+  return []<class... S>(StrategyList<S...>) {
+    return std::vector<Listed>{{S::info, S::why_not()}...};
+  }(Strategies{});
+}
+
+// The names, in the registry's order, each between `quote`s: "lock, nolock".
+inline std::string strategy_names(std::string_view quote = "") {
+  std::string names;
+  for (const Listed& strategy : listed_strategies()) {
+    if (!names.empty()) names += ", ";
+    names.append(quote).append(strategy.info.name).append(quote);
+  }
+  return names;
+}
+
+// A new object of the named strategy, for one variable. Throws std::invalid_argument for a name that is not
+// listed.
+template <Region R>
+std::unique_ptr<AnyStrategy<R>> make_strategy(std::string_view name) {
+  std::unique_ptr<AnyStrategy<R>> made;
+  [&]<class... S>(StrategyList<S...>) {
+    ((name == S::info.name && (made = std::make_unique<Held<S, R>>())) || ...);
+  }(Strategies{});
+  if (made == nullptr) {
+    throw std::invalid_argument("unknown strategy '" + std::string(name) + "'; valid: " + strategy_names());
+  }
+  return made;
+}
+
+}  // namespace tmflow

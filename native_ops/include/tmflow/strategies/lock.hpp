@@ -1,0 +1,37 @@
+// lock: the variable's own mutex around the whole update, as TensorFlow's use_locking=True.
+#pragma once
+
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "tmflow/strategy.hpp"
+
+namespace tmflow {
+
+// Contract: updates of a variable happen one after another, none is lost. Whoever else takes the variable's
+// mutex (TensorFlow's executor does, for an instant, to read a reference variable) waits for the update in
+// progress, but may read the memory later without the mutex, so readers see elements of different updates
+// mixed. Memory ordering: unlocking releases the update, the next locking acquires it.
+struct Lock {
+  static constexpr StrategyInfo info{
+      .name = "lock",
+      .summary = "the variable's own mutex is held for the whole update",
+      .updates = Promise::tensor,
+      .reads = Promise::element,
+  };
+
+  static std::optional<std::string> why_not() { return std::nullopt; }
+
+  template <Region R>
+  static void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
+    {
+      std::lock_guard held(region.mutex());
+      const auto memory = region.memory(Holding::mutex);
+      update(memory, 0, memory.size());
+    }
+    stats.count_update();
+  }
+};
+
+}  // namespace tmflow

@@ -1,0 +1,53 @@
+// What a strategy is: the one interface behind which every way of keeping updates apart stands.
+#pragma once
+
+#include <concepts>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "tmflow/kernel.hpp"
+#include "tmflow/region.hpp"
+#include "tmflow/stats.hpp"
+
+namespace tmflow {
+
+// How much of concurrent work stays consistent.
+enum class Promise {
+  none,     // an update, or a part of one, may be lost
+  element,  // every element by itself
+  block,    // a block of elements together
+  tensor,   // all elements of a variable together
+  step,     // all variables of a step together
+};
+
+constexpr std::string_view name_of(Promise promise) {
+  constexpr std::string_view names[] = {"none", "element", "block", "tensor", "step"};
+  return names[static_cast<int>(promise)];
+}
+
+struct StrategyInfo {
+  std::string_view name;     // also the name of its file
+  std::string_view summary;  // one line
+  Promise updates;
+  Promise reads;  // as seen by readers that take no part in the strategy
+};
+
+// A strategy object belongs to one variable, and its members are what the strategy needs per variable; a
+// strategy that needs nothing is an empty struct with a static `apply`.
+//
+// `apply` may be called by any number of threads at once. It updates every element of the region's memory
+// once and counts in `stats`, which is the calling worker's own. It passes on what Region::memory throws,
+// with nothing updated and nothing held. `why_not` says why the strategy cannot run on this machine; nullopt
+// if it can.
+template <class S>
+concept Strategy =
+    std::default_initializable<S> &&
+    requires(S s, ArrayRegion<float>& region, const GradientDescent<float>& update, ThreadStats& stats) {
+      { S::info } -> std::convertible_to<StrategyInfo>;
+      { S::why_not() } -> std::same_as<std::optional<std::string>>;
+      s.apply(region, update, stats);
+    };
+
+}  // namespace tmflow

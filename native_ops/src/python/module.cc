@@ -1,0 +1,192 @@
+// The Python module `_core`: the strategies over NumPy arrays, the audit and the probe, without TensorFlow.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <variant>
+
+#include "array_region.hpp"
+#include "tmflow/audit.hpp"
+#include "tmflow/registry.hpp"
+#include "tmflow/tm_probe.hpp"
+
+namespace nb = nanobind;
+
+namespace tmflow::python {
+namespace {
+
+template <class T>
+using WritableArray = nb::ndarray<T, nb::numpy, nb::c_contig, nb::device::cpu>;
+template <class T>
+using ReadArray = nb::ndarray<const T, nb::numpy, nb::c_contig, nb::device::cpu>;
+
+// An array and the variable over its memory.
+template <class T>
+struct Held {
+  Held(WritableArray<T> owner, int workers)
+      : array(std::move(owner)), variable({array.data(), array.size()}, workers) {}
+
+  WritableArray<T> array;
+  Variable<T> variable;
+};
+
+class Region {
+ public:
+  Region(nb::handle array, int workers) {
+    if (!hold<float>(array, workers) && !hold<double>(array, workers)) {
+      throw nb::value_error("array must be a writable, C-contiguous NumPy array of float32 or float64");
+    }
+  }
+
+  void apply(const std::string& strategy, double alpha, nb::handle delta, int worker) {
+    std::visit([&](auto& held) { apply_to(*held, strategy, alpha, delta, worker); }, held_);
+  }
+
+  nb::list counters() {
+    nb::list rows;
+    std::visit(
+        [&](auto& held) {
+          int worker = 0;
+          for (const std::int64_t updates : held->variable.updates()) {
+            nb::dict row;
+            row["worker"] = worker++;
+            row["updates"] = updates;
+            rows.append(row);
+          }
+        },
+        held_);
+    return rows;
+  }
+
+ private:
+  template <class T>
+  bool hold(nb::handle array, int workers) {
+    WritableArray<T> owner;
+    if (!nb::try_cast(array, owner, false)) return false;
+    held_ = std::make_unique<Held<T>>(std::move(owner), workers);
+    return true;
+  }
+
+  template <class T>
+  static void apply_to(Held<T>& held, const std::string& strategy, double alpha, nb::handle delta,
+                       int worker) {
+    ReadArray<T> read;
+    if (!nb::try_cast(delta, read, false) || read.size() != held.variable.elements()) {
+      throw nb::value_error(
+          "delta must be a C-contiguous NumPy array with the type and the size of the region's");
+    }
+    const GradientDescent<T> update{.alpha = static_cast<T>(alpha), .delta = {read.data(), read.size()}};
+    const nb::gil_scoped_release released;
+    held.variable.apply(strategy, update, worker);
+  }
+
+  std::variant<std::unique_ptr<Held<float>>, std::unique_ptr<Held<double>>> held_;
+};
+
+nb::list strategies() {
+  nb::list rows;
+  for (const Listed& listed : listed_strategies()) {
+    const auto text = [](std::string_view view) { return nb::str(view.data(), view.size()); };
+    nb::dict row;
+    row["name"] = text(listed.info.name);
+    row["summary"] = text(listed.info.summary);
+    row["promise_updates"] = text(name_of(listed.info.updates));
+    row["promise_reads"] = text(name_of(listed.info.reads));
+    row["runnable"] = !listed.why_not.has_value();
+    row["why_not"] = listed.why_not ? nb::object(text(*listed.why_not)) : nb::none();
+    rows.append(row);
+  }
+  return rows;
+}
+
+template <class T>
+AuditReport audit_named(const std::string& strategy, const AuditPlan& plan) {
+  const nb::gil_scoped_release released;
+  const auto object = make_strategy<ArrayRegion<T>>(strategy);
+  return audit<T>(*object, plan);
+}
+
+nb::dict audit_of(const std::string& strategy, int threads, int updates, std::int64_t elements,
+                  const std::string& dtype) {
+  const AuditPlan plan{.threads = threads, .updates = updates, .elements = elements};
+  AuditReport report;
+  if (dtype == "float32") {
+    report = audit_named<float>(strategy, plan);
+  } else if (dtype == "float64") {
+    report = audit_named<double>(strategy, plan);
+  } else {
+    throw nb::value_error(("unknown dtype '" + dtype + "'; valid: float32, float64").c_str());
+  }
+  nb::dict row;
+  row["strategy"] = strategy;
+  row["dtype"] = dtype;
+  row["threads"] = threads;
+  row["updates"] = updates;
+  row["elements"] = elements;
+  row["expected"] = report.expected;
+  row["lost"] = report.tally.lost;
+  row["doubled"] = report.tally.doubled;
+  row["corrupt_elements"] = report.tally.corrupt;
+  row["counted"] = report.counted;
+  row["lost_fraction"] = report.lost_fraction();
+  row["seconds"] = report.seconds;
+  return row;
+}
+
+nb::dict tm_probe(int tries) {
+  if (tries < 1) throw nb::value_error("tries must be at least 1");
+  const TmProbe probe = probe_tm(tries);
+  nb::dict statuses;
+  for (const auto& [status, count] : probe.statuses) {
+    char name[24];
+    std::snprintf(name, sizeof name, "0x%08llx", static_cast<unsigned long long>(status));
+    statuses[name] = count;
+  }
+  nb::dict facts;
+  facts["reported"] = probe.reported;
+  facts["tried"] = probe.tried;
+  facts["committed"] = probe.committed;
+  facts["statuses"] = statuses;
+  return facts;
+}
+
+nb::dict build_info() {
+  nb::dict info;
+  info["compiler"] = TMFLOW_COMPILER;
+  info["cflags"] = TMFLOW_CXX_FLAGS;
+  return info;
+}
+
+NB_MODULE(_core, m) {
+  m.doc() = "The strategies over NumPy arrays, without TensorFlow.";
+
+  nb::class_<Region>(m, "Region",
+                     "A variable: the memory of a NumPy array, a mutex, and counters of its workers.")
+      .def(nb::init<nb::handle, int>(), nb::arg("array"), nb::arg("workers") = 1,
+           "Over a writable, C-contiguous float32 or float64 array of any shape, which is updated in place.")
+      .def("apply", &Region::apply, nb::arg("strategy"), nb::arg("alpha"), nb::arg("delta"),
+           nb::arg("worker") = 0,
+           "array -= alpha * delta under the strategy, without the interpreter lock. delta has the array's "
+           "type and "
+           "size. Raises ValueError for an unknown strategy or worker and for a delta that does not fit.")
+      .def("counters", &Region::counters, "One dict per worker: worker, updates.");
+
+  m.def("strategies", &strategies,
+        "One dict per strategy: name, summary, promise_updates, promise_reads, runnable, why_not.");
+  m.def("audit", &audit_of, nb::arg("strategy"), nb::arg("threads"), nb::arg("updates"), nb::arg("elements"),
+        nb::arg("dtype") = "float64",
+        "Runs `threads` threads that make `updates` updates each of one variable of `elements` elements, and "
+        "counts "
+        "exactly what became of them, in units of one update of one element.");
+  m.def("tm_probe", &tm_probe, nb::arg("tries") = 100,
+        "What the processor reports and does about hardware transactions: reported, tried, committed, and "
+        "how often "
+        "each raw abort status was seen.");
+  m.def("build_info", &build_info, "compiler and cflags of this build.");
+}
+
+}  // namespace
+}  // namespace tmflow::python

@@ -1,0 +1,158 @@
+// The update ops: gradient descent under a strategy, on reference and on resource variables.
+#include <string>
+
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/resource_var.h"
+#include "tensorflow/core/framework/shape_inference.h"
+#include "tracker_resource.hpp"
+#include "variable_region.hpp"
+
+namespace tmflow::tf {
+namespace {
+
+using tensorflow::DEVICE_CPU;
+using tensorflow::OpKernel;
+using tensorflow::OpKernelConstruction;
+using tensorflow::shape_inference::InferenceContext;
+using tensorflow::shape_inference::ShapeHandle;
+
+enum Input { kVariable, kAlpha, kDelta, kTracker, kWorker };
+
+absl::Status check_shapes(InferenceContext* c, ShapeHandle variable) {
+  ShapeHandle unused;
+  TF_RETURN_IF_ERROR(c->WithRank(c->input(kAlpha), 0, &unused));
+  TF_RETURN_IF_ERROR(c->WithRank(c->input(kWorker), 0, &unused));
+  return c->Merge(variable, c->input(kDelta), &unused);
+}
+
+absl::Status ref_shapes(InferenceContext* c) {
+  c->set_output(0, c->input(kVariable));
+  return check_shapes(c, c->input(kVariable));
+}
+
+absl::Status resource_shapes(InferenceContext* c) {
+  const auto* handle = c->input_handle_shapes_and_types(kVariable);
+  const bool known = handle != nullptr && !handle->empty();
+  return check_shapes(c, known ? handle->front().shape : c->UnknownShape());
+}
+
+REGISTER_OP("TmflowApplyGradientDescent")
+    .Input("var: Ref(T)")
+    .Input("alpha: T")
+    .Input("delta: T")
+    .Input("tracker: resource")
+    .Input("worker: int32")
+    .Output("out: Ref(T)")
+    .Attr("T: {float, double}")
+    .Attr("strategy: {" + strategy_names("'") + "}")
+    .Attr("variable: int >= 0")
+    .SetIsStateful()
+    .SetShapeFn(ref_shapes)
+    .Doc("var -= alpha * delta in place, under `strategy`; `variable` is the number of var in the tracker.");
+
+REGISTER_OP("TmflowResourceApplyGradientDescent")
+    .Input("var: resource")
+    .Input("alpha: T")
+    .Input("delta: T")
+    .Input("tracker: resource")
+    .Input("worker: int32")
+    .Attr("T: {float, double}")
+    .Attr("strategy: {" + strategy_names("'") + "}")
+    .Attr("variable: int >= 0")
+    .SetIsStateful()
+    .SetShapeFn(resource_shapes)
+    .Doc(R"(
+var -= alpha * delta in place, under `strategy`; `variable` is the number of var in the tracker.
+Whoever reads the variable shares its memory and sees later updates, as with a reference variable.
+)");
+
+template <class T>
+class ApplyOp : public OpKernel {
+ public:
+  explicit ApplyOp(OpKernelConstruction* context) : OpKernel(context) {
+    OP_REQUIRES_OK(context, context->GetAttr("strategy", &strategy_));
+    OP_REQUIRES_OK(context, context->GetAttr("variable", &variable_));
+    for (const Listed& listed : listed_strategies()) {
+      OP_REQUIRES(context, listed.info.name != strategy_ || !listed.why_not,
+                  absl::UnimplementedError(
+                      absl::StrCat("strategy ", strategy_, " cannot run here: ", *listed.why_not)));
+    }
+  }
+
+ protected:
+  // Applies the inputs to the variable that `region(slot)` describes.
+  template <class MakeRegion>
+  void apply(OpKernelContext* context, MakeRegion region) {
+    const auto alpha = scalar_input<T>(context, kAlpha, "alpha");
+    const auto worker = scalar_input<std::int32_t>(context, kWorker, "worker");
+    const auto delta = context->input(kDelta).template flat<T>();
+    const auto resource = tracker_input(context, kTracker);
+    ThreadStats& stats = resource->tracker().stats(worker, variable_);
+    VariableSlot& slot = resource->slot(variable_);
+    VariableRegion<T>&& target = region(slot);
+    slot.strategy<T>(strategy_, target.mutex())
+        .apply(target, {.alpha = alpha, .delta = {delta.data(), static_cast<std::size_t>(delta.size())}},
+               stats);
+  }
+
+ private:
+  std::string strategy_;
+  int variable_ = 0;
+};
+
+template <class T>
+class RefApplyOp final : public ApplyOp<T> {
+ public:
+  using ApplyOp<T>::ApplyOp;
+
+  void Compute(OpKernelContext* context) override {
+    compute(context, [&] {
+      this->apply(context, [&](VariableSlot&) {
+        return RefRegion<T>(context, kVariable, context->input(kDelta).shape());
+      });
+      context->forward_ref_input_to_ref_output(kVariable, 0);
+    });
+  }
+};
+
+tensorflow::core::RefCountPtr<tensorflow::Var> variable_input(OpKernelContext* context) {
+  tensorflow::core::RefCountPtr<tensorflow::Var> variable;
+  const auto& handle = tensorflow::HandleFromInput(context, kVariable);
+  absl::Status status = tensorflow::LookupResource(context, handle, &variable);
+  if (absl::IsNotFound(status)) {
+    status =
+        absl::FailedPreconditionError(absl::StrCat("the variable ", handle.name(), " is not initialized"));
+  }
+  throw_if_error(status);
+  return variable;
+}
+
+template <class T>
+class ResourceApplyOp final : public ApplyOp<T> {
+ public:
+  using ApplyOp<T>::ApplyOp;
+
+  void Compute(OpKernelContext* context) override {
+    compute(context, [&] {
+      const auto variable = variable_input(context);
+      this->apply(context, [&](VariableSlot& slot) {
+        return ResourceRegion<T>(context, *variable, slot.own(), context->input(kDelta).shape());
+      });
+    });
+  }
+};
+
+#define TMFLOW_REGISTER(T)                                                                              \
+  REGISTER_KERNEL_BUILDER(Name("TmflowApplyGradientDescent").Device(DEVICE_CPU).TypeConstraint<T>("T"), \
+                          RefApplyOp<T>);                                                               \
+  REGISTER_KERNEL_BUILDER(                                                                              \
+      Name("TmflowResourceApplyGradientDescent").Device(DEVICE_CPU).TypeConstraint<T>("T"),             \
+      ResourceApplyOp<T>)
+
+TMFLOW_REGISTER(float);
+TMFLOW_REGISTER(double);
+#undef TMFLOW_REGISTER
+
+}  // namespace
+}  // namespace tmflow::tf

@@ -1,0 +1,127 @@
+// TensorFlow's variables as regions.
+#pragma once
+
+#include <cstring>
+#include <span>
+
+#include "status_error.hpp"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/resource_var.h"
+#include "tmflow/region.hpp"
+
+namespace tmflow::tf {
+
+using tensorflow::OpKernelContext;
+using tensorflow::Tensor;
+using Mutex = tensorflow::mutex;
+
+// A variable of either kind, for the time of one update by a tensor of shape `shape`.
+template <class T>
+class VariableRegion {
+ public:
+  using Value = T;
+
+  VariableRegion(Mutex& mutex, const tensorflow::TensorShape& shape) : mutex_(mutex), shape_(shape) {}
+  virtual ~VariableRegion() = default;
+
+  Mutex& mutex() { return mutex_; }
+
+  // Throws StatusError for an uninitialised variable and for one of another shape.
+  std::span<T> memory(Holding holding) {
+    pinned_ = current(holding);
+    return {pinned_.flat<T>().data(), static_cast<std::size_t>(pinned_.NumElements())};
+  }
+
+ protected:
+  void check(bool initialised, const Tensor& value) const {
+    if (!initialised) throw StatusError(absl::FailedPreconditionError("the variable is not initialized"));
+    if (value.dtype() != tensorflow::DataTypeToEnum<T>::value) {
+      throw StatusError(absl::InvalidArgumentError(
+          absl::StrCat("the variable is ", tensorflow::DataTypeString(value.dtype()), " and delta is ",
+                       tensorflow::DataTypeString(tensorflow::DataTypeToEnum<T>::value),
+                       ": they must have the same type")));
+    }
+    if (value.shape() != shape_) {
+      throw StatusError(absl::InvalidArgumentError(
+          absl::StrCat("the variable has shape ", value.shape().DebugString(), " and delta has shape ",
+                       shape_.DebugString(), ": they must be the same")));
+    }
+  }
+
+ private:
+  // The variable's tensor, checked, in memory that may be written in place.
+  virtual Tensor current(Holding holding) = 0;
+
+  Mutex& mutex_;
+  const tensorflow::TensorShape& shape_;
+  Tensor pinned_;  // keeps the memory while the update runs, whatever is assigned meanwhile
+};
+
+// A reference variable, input `index` of the kernel. Its memory is its own: Assign copies into it.
+template <class T>
+class RefRegion final : public VariableRegion<T> {
+ public:
+  RefRegion(OpKernelContext* context, int index, const tensorflow::TensorShape& shape)
+      : VariableRegion<T>(*context->input_ref_mutex(index), shape), context_(context), index_(index) {}
+
+ private:
+  Tensor current(Holding holding) override {
+    Tensor tensor = context_->mutable_input(index_, holding == Holding::mutex);
+    this->check(tensor.IsInitialized(), tensor);
+    return tensor;
+  }
+
+  OpKernelContext* context_;
+  int index_;
+};
+
+// A resource variable. Assigning to it makes it share the buffer of the value assigned, perhaps a constant,
+// which an update in place would change. So the first update after an assignment moves the variable to a copy
+// that is its own, and `own` remembers that copy: as long as the variable's tensor is in the buffer that
+// `own` holds, nothing but the variable and its readers shares it. (A count of references cannot tell readers
+// from a constant.) Assigning again brings in another buffer and so another copy; `own` holds the old buffer
+// until then, so no new value can get the old address.
+//
+// `own` belongs to the variable, not to a kernel: all kernels that update the variable agree on its buffer,
+// and none copies because another one did. It is guarded by the variable's mutex.
+template <class T>
+class ResourceRegion final : public VariableRegion<T> {
+ public:
+  ResourceRegion(OpKernelContext* context, tensorflow::Var& variable, Tensor& own,
+                 const tensorflow::TensorShape& shape)
+      : VariableRegion<T>(*variable.mu(), shape), context_(context), variable_(variable), own_(own) {}
+
+ private:
+  Tensor current(Holding holding) override {
+    if (holding == Holding::mutex) return made_own();
+    {
+      tensorflow::tf_shared_lock reading(*variable_.mu());
+      this->check(variable_.is_initialized, *variable_.tensor());
+      if (is_own()) return *variable_.tensor();
+    }
+    tensorflow::mutex_lock writing(*variable_.mu());
+    return made_own();
+  }
+
+  // The two below need the variable's mutex: shared for the first, exclusive for the second.
+  bool is_own() const { return own_.IsInitialized() && variable_.tensor()->SharesBufferWith(own_); }
+
+  Tensor made_own() {
+    Tensor& tensor = *variable_.tensor();
+    this->check(variable_.is_initialized, tensor);
+    if (!is_own() && tensor.NumElements() > 0) {
+      Tensor copy;
+      throw_if_error(context_->allocate_temp(tensor.dtype(), tensor.shape(), &copy));
+      std::memcpy(copy.data(), tensor.data(), tensor.TotalBytes());
+      tensor = copy;
+      own_ = copy;
+    }
+    return tensor;
+  }
+
+  OpKernelContext* context_;
+  tensorflow::Var& variable_;
+  Tensor& own_;
+};
+
+}  // namespace tmflow::tf

@@ -1,0 +1,8 @@
+// A processor family without transactional memory that we know.
+#include "tmflow/tm_probe.hpp"
+
+namespace tmflow {
+
+TmProbe probe_tm(int) { return {}; }
+
+}  // namespace tmflow

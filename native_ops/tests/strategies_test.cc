@@ -1,0 +1,120 @@
+// The strategies and their registry: who takes the mutex when, and what is found under which name.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <stdexcept>
+#include <vector>
+
+#include "tmflow/registry.hpp"
+
+namespace tmflow {
+namespace {
+
+// A mutex that one thread uses, and that tells what it does.
+struct WatchedMutex {
+  void lock() {
+    EXPECT_FALSE(held);
+    held = true;
+    ++times;
+  }
+  void unlock() {
+    EXPECT_TRUE(held);
+    held = false;
+  }
+
+  bool held = false;
+  int times = 0;
+};
+
+// A region that notes how its memory is asked for, and may have none.
+class WatchedRegion {
+ public:
+  using Value = float;
+
+  WatchedMutex& mutex() { return mutex_; }
+
+  std::span<float> memory(Holding holding) {
+    EXPECT_EQ(holding == Holding::mutex, mutex_.held);
+    if (!has_memory) throw std::runtime_error("no memory");
+    return values;
+  }
+
+  std::array<float, 3> values{1, 2, 3};
+  bool has_memory = true;
+
+ private:
+  WatchedMutex mutex_;
+};
+
+const std::vector<float> kDelta{1, 1, 2};
+const GradientDescent<float> kUpdate{.alpha = 0.5f, .delta = kDelta};
+const std::array<float, 3> kUpdated{0.5f, 1.5f, 2.0f};
+
+TEST(Lock, HoldsTheVariablesOwnMutex) {
+  WatchedRegion region;
+  ThreadStats stats;
+  Lock::apply(region, kUpdate, stats);
+  EXPECT_EQ(region.values, kUpdated);
+  EXPECT_EQ(region.mutex().times, 1);
+  EXPECT_FALSE(region.mutex().held);
+  EXPECT_EQ(stats.updates(), 1);
+}
+
+TEST(Lock, LetsGoOfTheMutexIfThereIsNoMemory) {
+  WatchedRegion region;
+  region.has_memory = false;
+  ThreadStats stats;
+  EXPECT_THROW(Lock::apply(region, kUpdate, stats), std::runtime_error);
+  EXPECT_FALSE(region.mutex().held);
+  EXPECT_EQ(stats.updates(), 0);
+}
+
+TEST(NoLock, TakesNoMutex) {
+  WatchedRegion region;
+  ThreadStats stats;
+  NoLock::apply(region, kUpdate, stats);
+  EXPECT_EQ(region.values, kUpdated);
+  EXPECT_EQ(region.mutex().times, 0);
+  EXPECT_EQ(stats.updates(), 1);
+}
+
+TEST(Registry, EveryStrategyUpdatesUnderItsName) {
+  for (const Listed& listed : listed_strategies()) {
+    WatchedRegion region;
+    ThreadStats stats;
+    make_strategy<WatchedRegion>(listed.info.name)->apply(region, kUpdate, stats);
+    EXPECT_EQ(region.values, kUpdated) << listed.info.name;
+    EXPECT_EQ(stats.updates(), 1) << listed.info.name;
+  }
+}
+
+TEST(Registry, AnUnknownNameIsAnsweredWithTheValidOnes) {
+  EXPECT_EQ(strategy_names("'"), "'lock', 'nolock'");
+  try {
+    make_strategy<WatchedRegion>("lok");
+    FAIL() << "made a strategy that does not exist";
+  } catch (const std::invalid_argument& error) {
+    EXPECT_STREQ(error.what(), "unknown strategy 'lok'; valid: lock, nolock");
+  }
+}
+
+template <class T>
+class Kernel : public ::testing::Test {};
+using Types = ::testing::Types<float, double>;
+TYPED_TEST_SUITE(Kernel, Types);
+
+TYPED_TEST(Kernel, UpdatesItsRangeAndNothingElse) {
+  for (const std::size_t n : {0, 1, 2, 15, 16, 17, 63, 1000}) {
+    std::vector<TypeParam> variable(n + 2, 1), delta(n + 2);
+    for (std::size_t i = 0; i < delta.size(); ++i) delta[i] = static_cast<TypeParam>(i) / 3;
+    const GradientDescent<TypeParam> update{.alpha = TypeParam{0.1}, .delta = delta};
+    update(variable, 1, n);
+    for (std::size_t i = 0; i < variable.size(); ++i) {
+      const volatile TypeParam product = TypeParam{0.1} * delta[i];  // rounded by itself, never fused
+      EXPECT_EQ(variable[i], i == 0 || i == n + 1 ? 1 : 1 - product) << i << " of " << n;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tmflow

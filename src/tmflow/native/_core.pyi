@@ -1,0 +1,56 @@
+"""The Python module of native_ops/src/python."""
+
+from typing import Any, Protocol, TypedDict
+
+from numpy.typing import NDArray
+
+class StrategyRow(TypedDict):
+    name: str
+    summary: str
+    promise_updates: str
+    promise_reads: str
+    runnable: bool
+    why_not: str | None
+
+class CounterRow(TypedDict):
+    worker: int
+    updates: int
+
+class AuditRow(TypedDict):
+    strategy: str
+    dtype: str
+    threads: int
+    updates: int
+    elements: int
+    expected: int
+    lost: int
+    doubled: int
+    corrupt_elements: int
+    counted: int
+    lost_fraction: float
+    seconds: float
+
+class TmProbeRow(TypedDict):
+    reported: bool
+    tried: int
+    committed: int
+    statuses: dict[str, int]
+
+class BuildRow(TypedDict):
+    compiler: str
+    cflags: str
+
+class Region:
+    def __init__(self, array: NDArray[Any], workers: int = 1) -> None: ...
+    def apply(self, strategy: str, alpha: float, delta: NDArray[Any], worker: int = 0) -> None: ...
+    def counters(self) -> list[CounterRow]: ...
+
+class Core(Protocol):
+    """The module itself, as `loader.core` returns it."""
+
+    Region: type[Region]
+
+    def strategies(self) -> list[StrategyRow]: ...
+    def audit(self, strategy: str, threads: int, updates: int, elements: int, dtype: str = "float64") -> AuditRow: ...
+    def tm_probe(self, tries: int = 100) -> TmProbeRow: ...
+    def build_info(self) -> BuildRow: ...

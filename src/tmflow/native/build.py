@@ -1,0 +1,66 @@
+"""Builds the native libraries with the CMake and Ninja of this environment, for this interpreter."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TextIO
+
+from tmflow.errors import BadInput
+from tmflow.paths import project_root
+
+COMPILERS = ("c++", "g++", "clang++")
+
+
+def build(build_dir: Path, library_dir: Path, log: TextIO | None) -> None:
+    """Configure and build in `build_dir` and leave the libraries in `library_dir`; what is up to date is not rebuilt.
+
+    What the tools say goes to `log` (an open file), or to this process's own output if it is None. The TensorFlow
+    ops are built if this interpreter has TensorFlow. Raises BadInput if a tool is missing or the build fails.
+    """
+    cmake, ninja = _tool("cmake"), _tool("ninja")
+    find_compiler()
+    configure: list[str | Path] = [
+        cmake,
+        *("-S", project_root() / "native_ops", "-B", build_dir, "-G", "Ninja"),
+        f"-DCMAKE_MAKE_PROGRAM={ninja}",
+        f"-DPython_EXECUTABLE={sys.executable}",
+        f"-DTMFLOW_OUTPUT_DIR={library_dir.absolute()}",
+    ]
+    steps: dict[str, list[str | Path]] = {"configure": configure, "build": [cmake, "--build", build_dir]}
+    for step, command in steps.items():
+        done = subprocess.run(command, stdout=log, stderr=log, check=False)
+        if done.returncode != 0:
+            raise BadInput(
+                f"the native library does not build: step '{step}' ended with exit code {done.returncode}, "
+                "and its output says why."
+            )
+
+
+def _tool(name: str) -> Path:
+    tool = Path(sys.prefix) / "bin" / name
+    if not tool.is_file():
+        raise BadInput(f"'{name}' is missing from this Python environment: run `make setup`.")
+    return tool
+
+
+def find_compiler() -> str:
+    """The C++ compiler that CMake will use: $CXX, else the first of COMPILERS. Raises BadInput if there is none."""
+    wanted = os.environ.get("CXX")
+    if wanted:
+        if shutil.which(wanted.split()[0]) is None:
+            raise BadInput(f"the C++ compiler that CXX names, '{wanted}', is not to be found.")
+        return wanted.split()[0]
+    found = next((name for name in COMPILERS if shutil.which(name)), None)
+    if found is None:
+        raise BadInput("no C++ compiler is installed: install one, on Debian and Ubuntu with `apt install g++`.")
+    return found
+
+
+def compiler_version() -> str:
+    """What the compiler calls itself, in a line. Raises BadInput if there is none."""
+    done = subprocess.run([find_compiler(), "--version"], capture_output=True, text=True, check=False)
+    return done.stdout.partition("\n")[0]

@@ -1,0 +1,76 @@
+"""Finds and loads the native libraries."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import os
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from tmflow.errors import BadInput, Unsupported
+from tmflow.paths import project_root
+
+if TYPE_CHECKING:
+    from tmflow.native import _core
+
+CORE_MODULE = "tmflow.native._core"
+OPS_LIBRARY = "libtmflow_ops.so"
+
+
+def library_dir() -> Path:
+    """The folder of the native libraries: $TMFLOW_NATIVE_DIR if it is set, else results/build/lib of the checkout."""
+    override = os.environ.get("TMFLOW_NATIVE_DIR")
+    return Path(override).expanduser().absolute() if override else project_root() / "results" / "build" / "lib"
+
+
+def core_file() -> Path | None:
+    """The built Python module for this interpreter, or None."""
+    files = (library_dir() / f"_core{suffix}" for suffix in importlib.machinery.EXTENSION_SUFFIXES)
+    return next((file for file in files if file.is_file()), None)
+
+
+def core() -> _core.Core:
+    """The Python module over the C++ core; TensorFlow is not needed. Raises BadInput if it is not built."""
+    file = core_file()
+    if file is None:
+        raise _not_built()
+    return _load_core(file)
+
+
+def ops() -> Any:
+    """The module of the TensorFlow ops. Raises BadInput if they are not built, Unsupported without TensorFlow."""
+    if importlib.util.find_spec("tensorflow") is None:
+        raise Unsupported("TensorFlow is not installed here, so its operations cannot run.")
+    file = library_dir() / OPS_LIBRARY
+    if not file.is_file():
+        raise _not_built()
+    return _load_ops(file)
+
+
+def _not_built() -> BadInput:
+    return BadInput(f"the native library is not built in {library_dir()}: run `make build`.")
+
+
+@cache
+def _load_core(file: Path) -> _core.Core:
+    spec = importlib.util.spec_from_file_location(CORE_MODULE, file)
+    assert spec is not None  # the suffix is that of an extension module
+    assert spec.loader is not None
+    try:
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    except ImportError as error:
+        raise BadInput(f"the native library {file} does not load ({error}): run `make build`.") from error
+    return cast("_core.Core", module)
+
+
+@cache
+def _load_ops(file: Path) -> Any:
+    import tensorflow as tf
+
+    try:
+        return tf.load_op_library(str(file))
+    except tf.errors.NotFoundError as error:
+        raise BadInput(f"the native library {file} does not load ({error.message}): run `make build`.") from error

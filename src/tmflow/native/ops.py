@@ -1,0 +1,104 @@
+"""The native operations in a TensorFlow graph: the tracker of steps, and updates under a strategy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tmflow.errors import BadInput, Unsupported
+from tmflow.native import loader, registry
+
+_STOCK_LOCKING = {"tf_lock": True, "tf_nolock": False}
+
+
+class Tracker:
+    """Counts steps, their staleness and the updates of each worker on each variable, for the graph's session.
+
+    Must be made while the graph is the default one. A step reads the version first (`begin_step`), then the
+    variables, and ends after all its updates (`end_step`); the two orders are the caller's to make, with control
+    dependencies. Updates of the stock strategies are not counted, only their steps.
+    """
+
+    def __init__(self, workers: int, variables: Sequence[str]) -> None:
+        """For workers 0 to `workers` - 1 and the named variables, which are numbered in this order."""
+        import tensorflow as tf
+
+        self.variables = list(variables)
+        self._ops = loader.ops()
+        self._counted: set[int] = set()
+        # Outside the dependencies that the caller is in: it is there before the first step and readable after the last.
+        with tf.name_scope("tmflow_tracker"), tf.control_dependencies(None):
+            self.handle = self._ops.tmflow_tracker(workers=workers, variables=len(self.variables))
+            self._stats = self._ops.tmflow_stats(self.handle)
+            self._reset = self._ops.tmflow_reset_tracker(self.handle)
+
+    def begin_step(self) -> Any:
+        """The version, an int64 scalar: how many steps have completed. Evaluated once in each run."""
+        return self._ops.tmflow_begin_step(self.handle)
+
+    def end_step(self, worker: Any, version: Any) -> Any:
+        """Completes the step that began at `version`; the int64 scalar is its staleness.
+
+        worker: int32 scalar. Fails when run with a worker out of range or a version that never was.
+        """
+        return self._ops.tmflow_end_step(self.handle, worker, version)
+
+    def count(self, variable: int) -> None:
+        """Declare that updates of the variable of this number are counted."""
+        self._counted.add(variable)
+
+    def stats(self, session: Any) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """What was counted since the last reset: rows of `runfile.Counters` and of `runfile.Staleness`."""
+        updates, staleness = session.run(self._stats)
+        counters = [
+            {"worker": worker, "variable": self.variables[index], "updates": int(row[index])}
+            for worker, row in enumerate(updates)
+            for index in sorted(self._counted)
+        ]
+        keys = ("worker", "staleness", "steps")
+        return counters, [dict(zip(keys, row, strict=True)) for row in staleness.tolist()]
+
+    def reset(self, session: Any) -> None:
+        """Forget all counts."""
+        session.run(self._reset)
+
+
+def apply_gradient_descent(
+    variable: Any,
+    learning_rate: float,
+    gradient: Any,
+    *,
+    strategy: str,
+    tracker: Tracker,
+    worker: Any,
+    index: int,
+) -> Any:
+    """The operation `variable -= learning_rate * gradient`, in place, under `strategy`.
+
+    variable: a float32 or float64 `tf.compat.v1.Variable`, reference or resource; gradient: of the same shape and
+    type; worker: int32 scalar; index: the variable's number in `tracker`. A resource variable gets memory of its own
+    at the first update after an assignment. Whoever reads the variable, of either kind, shares its memory and
+    sees later updates. Raises BadInput for an unknown strategy, and for a stock one on a resource variable;
+    Unsupported for a strategy that cannot run here.
+    """
+    import tensorflow as tf
+
+    variant = registry.require(strategy)
+    if not variant.runnable:
+        raise Unsupported(f"strategy '{strategy}' cannot run here: {variant.why_not}.")
+    target = variable.op.outputs[0]
+    is_resource = target.dtype == tf.resource
+    alpha = tf.constant(learning_rate, variable.dtype.base_dtype)
+    if variant.provider == "stock":
+        if is_resource:
+            raise BadInput(
+                f"strategy '{strategy}' needs reference variables (variables: ref): TensorFlow's own update of a "
+                "resource variable always takes the exclusive lock, so it is no unlocked baseline."
+            )
+        locking = _STOCK_LOCKING[strategy]
+        return tf.raw_ops.ApplyGradientDescent(var=target, alpha=alpha, delta=gradient, use_locking=locking).op
+    tracker.count(index)
+    arguments = (target, alpha, gradient, tracker.handle, worker)
+    if is_resource:
+        return loader.ops().tmflow_resource_apply_gradient_descent(*arguments, strategy=strategy, variable=index)
+    return loader.ops().tmflow_apply_gradient_descent(*arguments, strategy=strategy, variable=index).op

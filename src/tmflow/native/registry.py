@@ -1,0 +1,125 @@
+"""Every strategy that tmflow knows: TensorFlow's own pair and the native ones; which are built, and which run here."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Literal
+
+from tmflow.errors import unknown
+from tmflow.files import write_json
+from tmflow.native import loader
+from tmflow.paths import project_root
+
+SCHEMA_VERSION = 1
+TENSORFLOW_PACKAGES = ("tensorflow", "tensorflow-cpu")
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A strategy and whether it runs here. The summary and the promises of a native one are None before the build."""
+
+    name: str
+    provider: Literal["stock", "native"]
+    summary: str | None
+    promise_updates: str | None
+    promise_reads: str | None
+    built: bool
+    runnable: bool
+    why_not: str | None
+
+
+@dataclass(frozen=True)
+class BuildInfo:
+    """What built the native library; None before the build."""
+
+    compiler: str | None
+    cflags: str | None
+
+
+def variants() -> list[Variant]:
+    """All strategies, the stock pair first; needs neither TensorFlow nor a build."""
+    return [*_stock(), *_native()]
+
+
+def names() -> list[str]:
+    """The names of all strategies, built or not."""
+    return [variant.name for variant in variants()]
+
+
+def require(name: str) -> Variant:
+    """The strategy of that name. Raises BadInput, with the valid names, if there is none."""
+    known = {variant.name: variant for variant in variants()}
+    if name not in known:
+        raise unknown("strategy", name, known)
+    return known[name]
+
+
+def tm_probe() -> dict[str, Any] | None:
+    """What the processor reports and does about hardware transactions; None before the build.
+
+    `reported`, `tried`, `committed`, and in `statuses` how often each raw abort status was seen.
+    """
+    return dict(loader.core().tm_probe()) if loader.core_file() else None
+
+
+def build_info() -> BuildInfo:
+    """Compiler and flags of the native library."""
+    return BuildInfo(**loader.core().build_info()) if loader.core_file() else BuildInfo(None, None)
+
+
+def tensorflow_version() -> str | None:
+    """The version of the installed TensorFlow, without importing it; None if there is none."""
+    for package in TENSORFLOW_PACKAGES:
+        try:
+            return metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return None
+
+
+def write_variants(path: Path) -> None:
+    """Write variants.json: the strategies, what built them, and the probe of this machine's transactions."""
+    build = build_info()
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "tensorflow": tensorflow_version(),
+        "compiler": build.compiler,
+        "cflags": build.cflags,
+        "tm_probe": tm_probe(),
+        "strategies": [asdict(variant) for variant in variants()],
+    }
+    write_json(path, document)
+
+
+def _stock() -> list[Variant]:
+    """TensorFlow's own ApplyGradientDescent on reference variables."""
+    found = importlib.util.find_spec("tensorflow") is not None
+    why_not = None if found else "TensorFlow is not installed"
+    return [
+        Variant(name, "stock", summary, updates, "element", built=found, runnable=found, why_not=why_not)
+        for name, summary, updates in (
+            ("tf_lock", "TensorFlow's own update with use_locking=True: the study's Lock", "tensor"),
+            ("tf_nolock", "TensorFlow's own update with use_locking=False: the study's NoLock", "none"),
+        )
+    ]
+
+
+def _native() -> list[Variant]:
+    """The strategies of the built library, and those whose source it is too old for, or that is all there is."""
+    built = loader.core().strategies() if loader.core_file() else []
+    known = {row["name"] for row in built}
+    why_not = "the native library is " + ("older than its sources" if built else "not built") + ": run `make build`"
+    return [Variant(provider="native", built=True, **row) for row in built] + [
+        Variant(name, "native", None, None, None, built=False, runnable=False, why_not=why_not)
+        for name in source_names()
+        if name not in known
+    ]
+
+
+def source_names() -> list[str]:
+    """The native strategies by their sources: each has one file, and the file has its name."""
+    sources = project_root() / "native_ops" / "include" / "tmflow" / "strategies"
+    return sorted(source.stem for source in sources.glob("*.hpp"))

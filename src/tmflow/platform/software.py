@@ -1,0 +1,66 @@
+"""What runs: versions of the software, without importing it, and the state of the checkout."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from tmflow.errors import BadInput
+from tmflow.paths import project_root
+from tmflow.runner.runfile import Software
+
+
+def software(compiler: str | None = None, cflags: str | None = None) -> Software:
+    """The software of this process. `compiler` and `cflags` are what the native strategies were built with."""
+    try:
+        root = project_root()
+    except BadInput:  # an installed package: it has no commit and no lock
+        root = None
+    commit, dirty = git_state(root) if root else (None, None)
+    return Software(
+        tmflow=version("tmflow"),
+        python=platform.python_version(),
+        tensorflow=_version("tensorflow", "tensorflow-cpu"),
+        numpy=_version("numpy"),
+        compiler=compiler,
+        cflags=cflags,
+        git_commit=commit,
+        git_dirty=dirty,
+        lock_sha256=_sha256(root / "envs" / "requirements.txt") if root else None,
+    )
+
+
+def git_state(root: Path) -> tuple[str | None, bool | None]:
+    """The commit of the checkout at `root` (None before the first), and whether it has changes or new files.
+
+    (None, None) where `root` is no checkout of git or git is missing or refuses.
+    """
+    if not (root / ".git").exists():  # else git would answer for a repository that merely surrounds it
+        return None, None
+    command = ["git", "--no-optional-locks", "-C", str(root), "status", "--porcelain=v2", "--branch"]
+    try:
+        lines = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.splitlines()
+    except (OSError, subprocess.SubprocessError):
+        return None, None
+    oid = next((line.split()[-1] for line in lines if line.startswith("# branch.oid ")), "(initial)")
+    return None if oid == "(initial)" else oid, any(not line.startswith("#") for line in lines)
+
+
+def _version(*distributions: str) -> str | None:
+    """The version of the first of the distributions that is installed."""
+    for name in distributions:
+        try:
+            return version(name)
+        except PackageNotFoundError:
+            continue
+    return None
+
+
+def _sha256(path: Path) -> str | None:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return None

@@ -1,0 +1,57 @@
+"""Small TensorFlow graphs around the native operations, for the tests of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tmflow.native import ops
+
+tf = pytest.importorskip("tensorflow")
+tf1 = tf.compat.v1
+
+KINDS = {"ref": False, "resource": True}
+
+
+class Graph:
+    """One variable, and a step that applies `delta` to it: read the version, update, end the step."""
+
+    def __init__(self, initial: Any, kind: str, strategy: str, workers: int = 1, alpha: float = 1.0) -> None:
+        self.variable = tf1.Variable(initial, use_resource=KINDS[kind])
+        self.tracker = ops.Tracker(workers, ["w"])
+        self.worker = tf1.placeholder(tf.int32, [])
+        self.delta = tf1.placeholder(self.variable.dtype.base_dtype)
+        version = self.tracker.begin_step()
+        with tf.control_dependencies([version]):
+            delta = tf.identity(self.delta)
+        self.apply = ops.apply_gradient_descent(
+            self.variable, alpha, delta, strategy=strategy, tracker=self.tracker, worker=self.worker, index=0
+        )
+        with tf.control_dependencies([self.apply]):
+            self.step = self.tracker.end_step(self.worker, version)
+
+
+@contextmanager
+def session_of(*arguments: Any, **named: Any) -> Iterator[tuple[Graph, Any]]:
+    """A `Graph` and a session in which its variable is initialised."""
+    with tf.Graph().as_default():
+        graph = Graph(*arguments, **named)
+        with tf1.Session() as session:
+            session.run(graph.variable.initializer)
+            yield graph, session
+
+
+def in_threads(graph: Graph, session: Any, workers: int, steps: int, delta: Any) -> list[int]:
+    """Every worker takes `steps` steps in a thread of its own; the staleness of each step."""
+    step = session.make_callable(graph.step, [graph.worker, graph.delta])
+
+    def work(worker: int) -> list[int]:
+        return [int(step(np.int32(worker), delta)) for _ in range(steps)]
+
+    with ThreadPoolExecutor(workers) as pool:
+        return [staleness for of_worker in pool.map(work, range(workers)) for staleness in of_worker]

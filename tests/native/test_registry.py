@@ -1,0 +1,100 @@
+"""The registry: names with and without a build, which must agree, and the file it writes."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+from tmflow.errors import BadInput
+from tmflow.native import loader, registry
+
+
+@pytest.fixture
+def not_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TMFLOW_NATIVE_DIR", str(tmp_path))
+    return tmp_path
+
+
+def test_each_built_strategy_has_the_name_of_its_file() -> None:
+    assert sorted(row["name"] for row in loader.core().strategies()) == registry.source_names()
+
+
+def test_the_stock_pair_comes_first_and_all_run_here() -> None:
+    variants = registry.variants()
+    assert [variant.name for variant in variants] == ["tf_lock", "tf_nolock", "lock", "nolock"]
+    assert [variant.provider for variant in variants] == ["stock", "stock", "native", "native"]
+    assert all(variant.built and variant.runnable and variant.why_not is None for variant in variants)
+
+
+def test_promises_of_the_stock_pair_and_ours_agree() -> None:
+    promises = {v.name: (v.promise_updates, v.promise_reads) for v in registry.variants()}
+    assert promises["tf_lock"] == promises["lock"] == ("tensor", "element")
+    assert promises["tf_nolock"] == promises["nolock"] == ("none", "element")
+
+
+@pytest.mark.usefixtures("not_built")
+def test_names_are_known_without_a_build() -> None:
+    assert registry.names() == ["tf_lock", "tf_nolock", "lock", "nolock"]
+    lock = registry.require("lock")
+    assert not lock.built
+    assert not lock.runnable
+    assert lock.why_not == "the native library is not built: run `make build`"
+    assert registry.tm_probe() is None
+    assert registry.build_info() == registry.BuildInfo(None, None)
+
+
+def test_a_strategy_newer_than_the_build_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMFLOW_NATIVE_DIR", str(loader.library_dir()))
+    monkeypatch.setenv("TMFLOW_ROOT", str(tmp_path))
+    strategies = tmp_path / "native_ops" / "include" / "tmflow" / "strategies"
+    strategies.mkdir(parents=True)
+    (tmp_path / "Snakefile").touch()
+    (strategies / "new.hpp").touch()
+    assert registry.require("lock").built
+    assert registry.require("new").why_not == "the native library is older than its sources: run `make build`"
+
+
+def test_without_tensorflow_the_stock_pair_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "tensorflow" else find_spec(name))
+    assert {v.name: v.why_not for v in registry.variants() if not v.runnable} == {
+        "tf_lock": "TensorFlow is not installed",
+        "tf_nolock": "TensorFlow is not installed",
+    }
+
+
+def test_a_misspelling_is_answered_with_the_nearest_name() -> None:
+    with pytest.raises(BadInput, match=r"unknown strategy 'no_lock' \(did you mean 'nolock'\?\); valid: lock, nolock,"):
+        registry.require("no_lock")
+
+
+def test_variants_json_holds_strategies_build_and_probe(tmp_path: Path) -> None:
+    path = tmp_path / "results" / "variants.json"
+    registry.write_variants(path)
+    document = json.loads(path.read_text(encoding="utf-8"))
+    assert document["schema_version"] == 1
+    assert document["tensorflow"] == registry.tensorflow_version()
+    assert document["compiler"]
+    assert document["tm_probe"].keys() == {"reported", "tried", "committed", "statuses"}
+    assert [row["name"] for row in document["strategies"]] == registry.names()
+    assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.usefixtures("not_built")
+def test_what_is_not_built_does_not_load() -> None:
+    with pytest.raises(BadInput, match=r"the native library is not built in .*: run `make build`"):
+        loader.core()
+    with pytest.raises(BadInput, match=r"the native library is not built in .*: run `make build`"):
+        loader.ops()
+
+
+def test_what_is_damaged_does_not_load(not_built: Path) -> None:
+    (not_built / "_core.so").write_bytes(b"not a library")
+    (not_built / loader.OPS_LIBRARY).write_bytes(b"not a library")
+    with pytest.raises(BadInput, match="does not load"):
+        loader.core()
+    with pytest.raises(BadInput, match="does not load"):
+        loader.ops()

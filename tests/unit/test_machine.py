@@ -1,0 +1,132 @@
+"""What else the machine did: on recorded counters, and against a real process that keeps a core busy."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tmflow.runner import machine
+from tmflow.runner.machine import MIN_WINDOW_S, CpuTimes, Sample
+
+STAT = """\
+cpu  {user} 0 100 5000 10 0 5 {steal} 0 0
+cpu0 0 0 50 2500 5 0 5 0 0 0
+cpu1 0 0 50 2500 5 0 0 0 0 0
+intr 12345 0 0
+ctxt 99
+"""
+
+
+def taken(at_s: float, own_s: float = 0.0, user: int = 0, steal: int = 0) -> Sample:
+    """A sample of a machine with two CPUs, from a recorded /proc/stat; user and steal in ticks."""
+    return Sample(at_s, own_s, 0.25, CpuTimes.parse(STAT.format(user=user, steal=steal)))
+
+
+@pytest.fixture(autouse=True)
+def ticks_of_10_ms(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the recorded counters, and of nearly every Linux."""
+    monkeypatch.setattr(machine, "TICKS_PER_S", 100)
+
+
+def test_the_kernels_counters_are_read() -> None:
+    times = CpuTimes.parse(STAT.format(user=300, steal=7))
+    assert times == CpuTimes(cpus=2, busy_s=4.05, idle_s=50.1, steal_s=0.07)
+
+
+@pytest.mark.parametrize("text", ["", "cpu  1 2 3", "nothing of the kind\n"])
+def test_other_text_is_unreadable(text: str) -> None:
+    assert CpuTimes.parse(text) is None
+
+
+@pytest.mark.parametrize(
+    ("after", "steal", "others", "disturbed"),
+    [
+        (taken(10, user=100, own_s=1.0), 0.0, 0.0, False),  # all that was used is ours
+        (taken(10, user=300, own_s=2.0), 0.0, 0.05, False),
+        (taken(10, user=500, own_s=2.0), 0.0, 0.15, True),
+        (taken(10, user=200, own_s=2.0, steal=30), 0.015, 0.0, False),
+        (taken(10, user=200, own_s=2.0, steal=60), 0.03, 0.0, True),
+        (taken(10, user=100, own_s=1.5), 0.0, 0.0, False),  # the clock of a process is finer than the ticks
+    ],
+)
+def test_the_shares_of_a_recorded_window(after: Sample, steal: float, others: float, disturbed: bool) -> None:
+    state = machine.between(taken(0), after)
+    assert state.steal_fraction == pytest.approx(steal)
+    assert state.others_fraction == pytest.approx(others)
+    assert state.disturbed is disturbed
+    assert (state.load1_before, state.load1_after) == (0.25, 0.25)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (taken(0), taken(MIN_WINDOW_S - 0.01, user=40)),  # too short for ticks
+        (taken(0), taken(10)),  # counters that stand still
+        (dataclasses.replace(taken(0), times=None), taken(10, user=100)),
+    ],
+)
+def test_what_cannot_be_told_is_none(before: Sample, after: Sample) -> None:
+    state = machine.between(before, after)
+    assert (state.steal_fraction, state.others_fraction, state.disturbed) == (None, None, None)
+
+
+def test_a_system_without_proc_is_unreadable(tmp_path: Path) -> None:
+    assert machine.sample(tmp_path / "stat").times is None
+
+
+# --- this machine ----------------------------------------------------------------------------------------------------
+
+BUSY = "import time; end = time.monotonic() + {seconds}; print(flush=True)\nwhile time.monotonic() < end: pass"
+
+
+def burn(seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        pass
+
+
+def test_our_own_work_is_ours() -> None:
+    before, mine_s = machine.sample(), time.process_time()
+    burn(0.1)
+    mine_s = time.process_time() - mine_s
+    assert mine_s > 0.01
+    assert machine.sample().own_s - before.own_s == pytest.approx(mine_s, abs=0.02)
+
+
+def test_the_work_of_another_process_is_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "TICKS_PER_S", os.sysconf("SC_CLK_TCK"))
+    other = subprocess.Popen([sys.executable, "-c", BUSY.format(seconds=60)], stdout=subprocess.PIPE)
+    try:
+        assert other.stdout is not None
+        other.stdout.readline()  # it is up and burning
+        before, burnt_s = machine.sample(), cpu_seconds(other.pid)
+        burn(1.0)
+        after, burnt_s = machine.sample(), cpu_seconds(other.pid) - burnt_s
+    finally:
+        other.kill()
+        other.communicate()
+    state = machine.between(before, after)
+    if after.times is None or state.others_fraction is None:
+        pytest.skip("this system does not show the machine's CPU times")
+    others_s = state.others_fraction * after.times.cpus * (after.at_s - before.at_s)
+    # Whatever else the machine did comes on top; each CPU's count may be a tick short.
+    assert burnt_s > 0.1
+    assert others_s >= 0.9 * burnt_s - 0.01 * after.times.cpus
+
+
+def test_a_child_that_has_ended_is_ours() -> None:
+    command = [sys.executable, "-c", BUSY.format(seconds=0.3)]
+    before = machine.sample()
+    subprocess.run(command, check=True, capture_output=True)
+    assert machine.sample().own_s - before.own_s > 0.1
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
