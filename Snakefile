@@ -22,7 +22,7 @@ localrules:
 
 
 rule all:
+    default_target: True
     input:
         all_figures(),
         all_tables(),
-    default_target: True

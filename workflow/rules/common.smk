@@ -3,23 +3,23 @@
 import os
 import sys
 from pathlib import Path
+from shlex import quote
 
 from snakemake.exceptions import WorkflowError
 
 from tmflow.errors import BadInput
-from tmflow.figures import FIGURES, FORMATS
 from tmflow.paths import results_dir
 from tmflow.study.config import check_study
 from tmflow.study.plan import Plan
 
-SCALE = config.pop("scale", "full")
+SCALE = config.get("scale", "full")
 RESULTS = Path(os.path.relpath(results_dir()))
 
-# The rules call `tmflow` of the environment that Snakemake itself runs in, activated or not.
-os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+# The rules call the `tmflow` of the environment that Snakemake itself runs in, activated or not.
+shell.prefix(f"set -euo pipefail; export PATH={quote(str(Path(sys.executable).parent))}:$PATH; ")
 
 try:
-    PLAN = Plan(check_study(dict(config)), SCALE, RESULTS)
+    PLAN = Plan(check_study({key: value for key, value in config.items() if key != "scale"}), SCALE, RESULTS)
 except BadInput as error:
     raise WorkflowError(str(error)) from error
 
@@ -39,12 +39,7 @@ def ingested(wildcards):
 
 
 def all_figures():
-    return [
-        RESULTS / f"figures/{experiment}/{figure}.{suffix}"
-        for experiment in PLAN.experiments
-        for figure in FIGURES
-        for suffix in FORMATS
-    ]
+    return [RESULTS / f"figures/{experiment}" for experiment in PLAN.experiments]
 
 
 def all_tables():

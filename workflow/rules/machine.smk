@@ -6,6 +6,8 @@ rule probe_platform:
         RESULTS / "platform.json",
     log:
         RESULTS / "logs/probe_platform.log",
+    conda:
+        "../../envs/conda.yaml"
     shell:
         "tmflow step probe {output} > {log} 2>&1"
 
@@ -18,6 +20,8 @@ rule build:
         RESULTS / "build/variants.json",
     log:
         RESULTS / "logs/build.log",
+    conda:
+        "../../envs/conda.yaml"
     threads: workflow.cores
     shell:
         "tmflow step build {output} > {log} 2>&1"
@@ -26,10 +30,11 @@ rule build:
 rule data:
     output:
         RESULTS / "data/dataset.json",
-    params:
-        dataset=PLAN.study.dataset,
-        source=os.environ.get("TMFLOW_DATA_DIR", ""),
     log:
         RESULTS / "logs/data.log",
+    conda:
+        "../../envs/conda.yaml"
+    params:
+        dataset=PLAN.study.dataset,
     shell:
         "tmflow step data {params.dataset} {output} 2>&1 | tee {log} >&2"

@@ -8,6 +8,8 @@ rule ingest:
         RESULTS / f"ingested/{SCALE}" / "{experiment}-{definition}.json",
     log:
         RESULTS / f"logs/ingest/{SCALE}" / "{experiment}-{definition}.log",
+    conda:
+        "../../envs/conda.yaml"
     shell:
         "tmflow ingest --json {input} > {output} 2> {log}"
 
@@ -17,21 +19,21 @@ rule figures:
         ingested,
     output:
         report(
-            expand(RESULTS / "figures/{{experiment}}/{figure}.svg", figure=FIGURES),
+            directory(RESULTS / "figures/{experiment}"),
+            patterns=["{figure}.svg"],
             category="{experiment}",
+            labels={"figure": "{figure}"},
             caption="../report/figure.rst",
         ),
-        expand(
-            RESULTS / "figures/{{experiment}}/{figure}.{suffix}",
-            figure=FIGURES,
-            suffix=[suffix for suffix in FORMATS if suffix != "svg"],
-        ),
-    params:
-        definition=lambda wildcards: definition(wildcards.experiment),
     log:
         RESULTS / f"logs/figures/{SCALE}" / "{experiment}.log",
+    conda:
+        "../../envs/conda.yaml"
+    params:
+        scale=SCALE,
+        definition=lambda wildcards: definition(wildcards.experiment),
     shell:
-        "tmflow step figures {wildcards.experiment} --scale {SCALE} > {log} 2>&1"
+        "tmflow step figures {wildcards.experiment} --scale {params.scale} > {log} 2>&1"
 
 
 rule table:
@@ -41,11 +43,15 @@ rule table:
         report(
             RESULTS / "tables/{experiment}.html",
             category="{experiment}",
+            labels={"figure": "table"},
             caption="../report/table.rst",
         ),
-    params:
-        definition=lambda wildcards: definition(wildcards.experiment),
     log:
         RESULTS / f"logs/table/{SCALE}" / "{experiment}.log",
+    conda:
+        "../../envs/conda.yaml"
+    params:
+        scale=SCALE,
+        definition=lambda wildcards: definition(wildcards.experiment),
     shell:
-        "tmflow step table {wildcards.experiment} --scale {SCALE} > {log} 2>&1"
+        "tmflow step table {wildcards.experiment} --scale {params.scale} > {log} 2>&1"

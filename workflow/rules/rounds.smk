@@ -10,6 +10,10 @@ rule round:
         RESULTS / f"runs/{SCALE}" / "{experiment}/{definition}/round-{number}.jsonl",
     log:
         RESULTS / f"logs/rounds/{SCALE}" / "{experiment}-{definition}-{number}.log",
+    conda:
+        "../../envs/conda.yaml"
     threads: workflow.cores
+    params:
+        scale=SCALE,
     shell:
-        "tmflow step round {wildcards.experiment} {wildcards.number} --scale {SCALE} > {log} 2>&1"
+        "tmflow step round {wildcards.experiment} {wildcards.number} --scale {params.scale} > {log} 2>&1"

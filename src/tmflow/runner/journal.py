@@ -7,10 +7,12 @@ a write in progress, or the trace of a kill during one: readers leave it out, an
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from tmflow.runner import runfile
 from tmflow.runner.runfile import Run
+from tmflow.spec import TrialSpec
 
 
 class Journal:
@@ -24,9 +26,13 @@ class Journal:
         lines = data[: self._end].decode("utf-8").splitlines()
         where = f"journal {self.path}, line"
         self.runs: list[Run] = [
-            runfile.parse_line(line, f"{where} {number}")
-            for number, line in enumerate(lines, start=1)
+            runfile.parse_line(line, f"{where} {number}") for number, line in enumerate(lines, start=1)
         ]
+
+    def keep_only(self, points: Iterable[TrialSpec]) -> None:
+        """Forget trials of other points: a round may be resumed after its dataset has changed from digits to MNIST."""
+        wanted = {point.sha256 for point in points}
+        self.runs = [run for run in self.runs if run.spec.sha256 in wanted]
 
     def append(self, run: Run) -> None:
         """Add a finished trial; it is on disk when this returns."""

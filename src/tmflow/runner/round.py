@@ -29,7 +29,7 @@ from tmflow.runner.journal import Journal
 from tmflow.runner.lock import machine_to_itself
 from tmflow.runner.runfile import Run
 from tmflow.spec import TrialSpec
-from tmflow.train.session import Measurement, TrialData, Variant, graph_key
+from tmflow.train.session import TrialData, Variant, graph_key
 
 
 class RoundRunner:
@@ -56,21 +56,29 @@ class RoundRunner:
             variant.close()
 
     def _prepare(self, spec: TrialSpec) -> None:
-        """Build the variant of a point and warm it up, once. Its trials report what goes wrong here."""
-        key = graph_key(spec)
-        if key in self._variants or not self._strategies[spec.strategy].runnable:
+        """Build the variant of a point and warm it up, once. What goes wrong here, its trials meet again and record."""
+        if graph_key(spec) in self._variants or not self._strategies[spec.strategy].runnable:
             return
-        points = [point for _, point in self._todo if graph_key(point) == key]
-        workers = max(point.threads for point in points)
         try:
             with self._deadline(spec, ordinal=self._ordinal(spec)):
-                variant = Variant(spec, workers, self._seed(spec))
-                for batch in {point.batch for point in points}:
-                    variant.warm_up(self._data(spec), batch, workers)
-        except Exception:  # the trial meets the same error, and records it
-            traceback.print_exc()
+                variant = self._variant(spec)
+                for batch in {point.batch for point in self._alike(spec)}:
+                    variant.warm_up(self._data(spec), batch)
+        except Unsupported:
             return
-        self._variants[key] = variant
+        except Exception:
+            traceback.print_exc()
+
+    def _alike(self, spec: TrialSpec) -> list[TrialSpec]:
+        """The points to run in the same graph."""
+        return [point for _, point in self._todo if graph_key(point) == graph_key(spec)]
+
+    def _variant(self, spec: TrialSpec) -> Variant:
+        key = graph_key(spec)
+        if key not in self._variants:
+            workers = max(point.threads for point in self._alike(spec))
+            self._variants[key] = Variant(spec, workers, self._seed(spec))
+        return self._variants[key]
 
     def _trial(self, ordinal: int, spec: TrialSpec) -> Run:
         strategy = self._strategies[spec.strategy]
@@ -80,7 +88,7 @@ class RoundRunner:
         started_at = utc_now()
         try:
             with self._deadline(spec, ordinal):
-                measured = self._measure(spec)
+                measured = self._variant(spec).run(spec, self._seed(spec), self._data(spec))
         except Unsupported as error:
             return self._record(ordinal, spec, started_at, status="unsupported", reason=str(error))
         except Exception as error:  # a failed trial is a result; the round goes on
@@ -98,11 +106,6 @@ class RoundRunner:
             total_s=after.at_s - before.at_s,
             **vars(measured),
         )
-
-    def _measure(self, spec: TrialSpec) -> Measurement:
-        if graph_key(spec) not in self._variants:
-            self._variants[graph_key(spec)] = Variant(spec, spec.threads, self._seed(spec))
-        return self._variants[graph_key(spec)].run(spec, self._seed(spec), self._data(spec))
 
     def _record(self, ordinal: int, spec: TrialSpec, started_at: str | None = None, **fields: Any) -> Run:
         job = self._job
@@ -173,6 +176,7 @@ def main(job_path: str) -> None:
         if job.run_file.exists():  # a process that outlived its pipeline has finished the round meanwhile
             return
         journal = Journal(job.run_file)
+        journal.keep_only(job.points)
         RoundRunner(job, journal).run()
         journal.finish()
 

@@ -11,12 +11,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from tmflow.data import mnist
 from tmflow.errors import BadInput
 from tmflow.native.build import find_compiler
 from tmflow.paths import project_root
 from tmflow.store import engine, schema
 from tmflow.study import campaign
-from tmflow.study.plan import Plan
+from tmflow.study.plan import Plan, dataset_path, resolved_dataset
 from tmflow.study.status import status
 
 DONE = """
@@ -69,9 +70,7 @@ def snakemake(plan: Plan, arguments: Sequence[str], lock: int | None = None) -> 
         child.wait()  # the terminal has interrupted it too; it ends its jobs first
         raise
     if code != 0:
-        raise PipelineFailed(
-            f"the study stopped before its end (Snakemake: {code}); the messages are above."
-        )
+        raise PipelineFailed(f"the study stopped before its end (Snakemake: {code}); the messages are above.")
 
 
 def _check_before(plan: Plan) -> None:
@@ -80,6 +79,14 @@ def _check_before(plan: Plan) -> None:
     if not (plan.results / "build" / "variants.json").exists():
         find_compiler()
     schema.require_usable(engine.url_from_env(plan.results / "study.db"))
+    _drop_stand_in(plan)
+
+
+def _drop_stand_in(plan: Plan) -> None:
+    """Where the digits stood in for MNIST and MNIST has come since, let the data step settle on it now."""
+    path = dataset_path(plan.results)
+    if plan.study.dataset == "auto" and path.exists() and resolved_dataset(plan.results) == "digits" and mnist.find():
+        path.unlink()
 
 
 @contextmanager

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.stats
 from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
 
 from tmflow.spec import Model
 
@@ -54,8 +54,8 @@ def initial_values(model: Model, matrix: int, seed: int) -> list[Array]:
         elif len(variable.shape) == 1:
             value = np.full(variable.shape, 0.1)
         else:
-            uniform = rng.uniform(scipy.stats.norm.cdf(-2), scipy.stats.norm.cdf(2), variable.shape)
-            value = 0.1 * scipy.stats.norm.ppf(uniform)
+            uniform = rng.uniform(ndtr(-2), ndtr(2), variable.shape)
+            value = 0.1 * ndtri(uniform)
         values.append(value.astype(np.float32))
     return values
 

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from tmflow.data import Dataset
-from tmflow.native import ops
+from tmflow.errors import Unsupported
+from tmflow.native import ops, registry
 from tmflow.runner.runfile import Counters, CurvePoint, Staleness
 from tmflow.spec import TrialSpec
 from tmflow.train import batches, models
@@ -70,10 +71,13 @@ class Variant:
     """A graph and its session for one model and strategy; trials of any threads, batch and length run in it."""
 
     def __init__(self, spec: TrialSpec, max_workers: int, seed: int) -> None:
+        if registry.tensorflow_version() is None:
+            raise Unsupported("TensorFlow is not installed, and the session driver needs it")
         import tensorflow as tf
 
         tf1 = tf.compat.v1
         self._spec = spec
+        self._max_workers = max_workers
         graph = tf.Graph()
         with graph.as_default():
             tf1.set_random_seed(seed)
@@ -149,12 +153,11 @@ class Variant:
         measured.staleness = [Staleness(**row) for row in staleness]
         return measured
 
-    def warm_up(self, data: TrialData, batch: int, threads: int) -> None:
-        """A short discarded trial: the first steps build kernels, thread pools and buffers."""
-        steps = max(WARM_UP_STEPS, threads)
-        spec = self._spec.model_copy(
-            update={"threads": threads, "batch": batch, "iterations": steps, "curve_points": 0, "test_images": 1}
-        )
+    def warm_up(self, data: TrialData, batch: int) -> None:
+        """A short discarded trial with all workers: the first steps build kernels, thread pools and buffers."""
+        steps = max(WARM_UP_STEPS, self._max_workers)
+        changes = {"threads": self._max_workers, "batch": batch, "iterations": steps, "curve_points": 0}
+        spec = self._spec.model_copy(update=changes)
         self.run(spec, spec.seed, data)
 
     def _step_call(self, spec: TrialSpec) -> Callable[[Any, Any, Any], object]:

@@ -1,0 +1,5 @@
+"""`python -m tmflow` is the command line."""
+
+from tmflow.cli import main
+
+main()

@@ -1,0 +1,87 @@
+"""What the axes of a chart show: range of values, scale of threads, and room to step coinciding points aside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import altair as alt
+import numpy as np
+import pandas as pd
+
+from tmflow import palette
+
+STEP = 0.08  # between two strategies at the same x, as a share of the gap between neighbours on the axis
+SPREAD = 0.5  # of that gap that all strategies together may take
+LOG_FROM = 20  # times and counts that span more than this, largest to smallest, get a log axis
+
+
+class Range(NamedTuple):
+    """What a value axis shows; `cuts` says that an interval leaves it."""
+
+    low: float
+    high: float
+    log: bool
+    cuts: bool
+
+
+def value_range(summary: pd.DataFrame) -> Range:
+    """A range with every estimate in it; an interval much longer than the estimates need is cut, so they stay legible.
+
+    Fractions zoom in on what is there, within [0, 1]; other values start at 0, or are log where they span a lot.
+    """
+    drawn = summary[summary["estimate"].notna()]
+    if drawn.empty:
+        return Range(0, 1, log=False, cuts=False)
+    low, high = float(drawn["estimate"].min()), float(drawn["estimate"].max())
+    lows, highs = drawn["low"].dropna(), drawn["high"].dropna()
+    measure, unit = drawn["measure"].iloc[0], drawn["unit"].iloc[0]
+    log = False
+    if unit == "fraction":
+        lows, highs = lows.clip(lower=0), highs.clip(upper=1)
+        margin, reach = max(0.1 * (high - low), 0.004), max(2 * (high - low), 0.05)
+        bottom = max(0.0, min([low, *lows.clip(lower=low - reach)]) - margin)
+        top = min(1.0, max([high, *highs.clip(upper=high + reach)]) + margin)
+    elif not measure.startswith("speedup") and low > 0 and high / low > LOG_FROM:
+        log, bottom, top = True, low / 2, high * 2
+    else:
+        bottom, top = 0.0, 1.16 * max([high, *highs.clip(upper=2 * high)])
+        lows = lows.clip(lower=0)
+        if measure.startswith("speedup"):
+            top = max(top, 2.0)  # room for a piece of the ideal line
+    return Range(bottom, top, log, cuts=bool((lows < bottom).any() or (highs > top).any()))
+
+
+class Ticks:
+    """The distinct whole numbers on an x axis: linear or log, whichever keeps the closest neighbours farther apart."""
+
+    def __init__(self, values: Iterable[int], may_be_log: bool = True) -> None:
+        self.values = sorted({int(value) for value in values}) or [1]
+        self.first, self.last = self.values[0], self.values[-1]
+        self.log = False
+        self.gap = 1.0  # to the closest neighbour: a difference, or a difference of logs
+        if len(self.values) > 1:
+            plain, logs = np.array(self.values, dtype=float), np.log(np.maximum(self.values, 1e-9))
+            shares = [float(np.diff(axis).min() / np.ptp(axis)) for axis in (plain, logs)]
+            self.log = may_be_log and self.first > 0 and shares[1] > shares[0]
+            self.gap = float(np.diff(logs if self.log else plain).min())
+
+    def move(self, value: float, share: float) -> float:
+        """`value` moved by a share of the gap between the closest neighbours."""
+        return float(value * np.exp(share * self.gap)) if self.log else float(value + share * self.gap)
+
+    def scale(self) -> alt.Scale:
+        """A scale with room for the outermost points, stepped aside."""
+        domain = [self.move(self.first, -0.4), self.move(self.last, 0.4)]
+        return alt.Scale(domain=domain, nice=False, type="log" if self.log else "linear")
+
+    def between(self, left: int, right: int) -> float:
+        """Half way, on this scale."""
+        return float((left * right) ** 0.5 if self.log else (left + right) / 2)
+
+    def aside(self, values: pd.Series, strategies: pd.Series) -> list[float]:
+        """Where points stand: at their value, moved by the place of their strategy among all that are drawn."""
+        order = palette.ordered(strategies)
+        step = min(STEP, SPREAD / max(len(order) - 1, 1))
+        place = {strategy: step * (i - (len(order) - 1) / 2) for i, strategy in enumerate(order)}
+        return [self.move(value, place[strategy]) for value, strategy in zip(values, strategies, strict=True)]

@@ -1,0 +1,174 @@
+"""Summaries to Altair charts: pure functions, one panel each (see `summaries.panels`), no title (see `captions`).
+
+A chart carries the rows of its summary and nothing computed from them but where marks stand, so a table of the summary
+holds exactly the numbers drawn. Rows without an estimate are not drawn; the caption names them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import numpy as np
+import pandas as pd
+
+from tmflow import palette, summaries
+from tmflow.axes import Range, Ticks, value_range
+
+WIDTH, HEIGHT = 620, 340  # px; a page may stretch the width
+COLUMNS = ("strategy", "threads", "estimate", "low", "high", "rounds", "disturbed_rounds")
+
+
+def speedup(summary: pd.DataFrame) -> alt.LayerChart:
+    """Speedup over threads, with the ideal line w and the line of no gain 1."""
+    ticks, shown = Ticks(summary["threads"]), value_range(summary)
+    same = set(summary["measure"]) <= {"speedup"}
+    over = "itself with one worker" if same else summaries.BASELINES["tf_lock"]
+    ideal = pd.DataFrame({"x": np.geomspace(1, max(ticks.last, 1.001), 100)})
+    ideal["ideal"] = ideal["x"]
+    end = ideal[ideal["ideal"] <= 0.92 * shown.high].tail(1)
+    line = alt.Chart(ideal).encode(x="x:Q", y="ideal:Q")
+    return _chart(
+        f"Speedup over {over} against worker threads",
+        _oversubscribed(summary, ticks),
+        alt.Chart(pd.DataFrame({"y": [1]})).mark_rule(color=palette.NEUTRAL, strokeWidth=1).encode(y="y:Q"),
+        line.mark_line(color=palette.NEUTRAL, strokeDash=[5, 4], strokeWidth=1.5, clip=True),
+        line.properties(data=end).mark_text(
+            text="ideal", align="right", baseline="bottom", dx=-4, dy=-2, fontSize=11, color=palette.NEUTRAL
+        ),
+        _marks(summary, "threads", _threads(ticks), _values(f"Speedup over {over}", ",~f", shown)),
+    )
+
+
+def step_time(summary: pd.DataFrame) -> alt.LayerChart:
+    """Microseconds per step over threads."""
+    ticks, shown = Ticks(summary["threads"]), value_range(summary)
+    values = _values("Wall time per step (µs)", "~s" if shown.high >= 50_000 else ",~f", shown)
+    return _chart(
+        "Wall time per step in microseconds against worker threads",
+        _oversubscribed(summary, ticks),
+        _marks(summary, "threads", _threads(ticks), values),
+    )
+
+
+def accuracy(summary: pd.DataFrame) -> alt.LayerChart:
+    """Test accuracy after the last step over threads."""
+    ticks = Ticks(summary["threads"])
+    return _chart(
+        "Test accuracy after the last step against worker threads",
+        _oversubscribed(summary, ticks),
+        _marks(summary, "threads", _threads(ticks), _fraction("Test accuracy after the last step", summary)),
+    )
+
+
+def curve(summary: pd.DataFrame) -> alt.LayerChart:
+    """Test accuracy over the steps of all workers together; one number of threads."""
+    ticks = Ticks(summary["iteration"], may_be_log=False)
+    axis = alt.Axis(format="~s" if ticks.last >= 10_000 else ",d", tickCount=6, grid=False)
+    x = alt.X("x:Q", title="Steps of all workers together", axis=axis, scale=ticks.scale())
+    return _chart("Test accuracy against steps", _marks(summary, "iteration", x, _fraction("Test accuracy", summary)))
+
+
+def staleness(summary: pd.DataFrame) -> alt.LayerChart:
+    """Share of steps by how many updates of others landed between reading and applying; one number of threads."""
+    ticks = Ticks(summary["staleness"], may_be_log=False)
+    axis = alt.Axis(tickMinStep=1, format="d", grid=False)
+    x = alt.X("x:Q", title="Updates by others between reading and applying", axis=axis, scale=ticks.scale())
+    shown = value_range(summary)._replace(low=0)
+    return _chart(
+        "Share of steps against staleness", _marks(summary, "staleness", x, _values("Share of steps", "~%", shown))
+    )
+
+
+def _threads(ticks: Ticks) -> alt.X:
+    title = "Worker threads (log scale)" if ticks.log else "Worker threads"
+    axis = alt.Axis(values=ticks.values, format="d", labelOverlap="greedy", grid=False)
+    return alt.X("x:Q", title=title, scale=ticks.scale(), axis=axis)
+
+
+def _values(title: str, tick_format: str, shown: Range) -> alt.Y:
+    return alt.Y(
+        "estimate:Q",
+        title=f"{title} (log scale)" if shown.log else title,
+        axis=alt.Axis(format=tick_format, tickCount=6),
+        scale=alt.Scale(domain=[shown.low, shown.high], nice=False, type="log" if shown.log else "linear"),
+    )
+
+
+def _fraction(title: str, summary: pd.DataFrame) -> alt.Y:
+    shown = value_range(summary)
+    return _values(title, "~%" if shown.high - shown.low > 0.1 else ".1%", shown)
+
+
+def _oversubscribed(summary: pd.DataFrame, ticks: Ticks) -> list[alt.Chart]:
+    """The shaded, labelled region of more workers than hardware threads; nothing where there is none."""
+    over = summary[summary["oversubscribed"].fillna(False)]
+    if over.empty:
+        return []
+    hardware, first = int(over["threads_logical"].iloc[0]), int(over["threads"].min())
+    left, right = ticks.scale().domain
+    start = max(left, ticks.between(hardware, first))
+    region = alt.Chart(pd.DataFrame({"x": [start], "end": [right]}))
+    label = region.mark_text(
+        text=["oversubscribed:", f"more than {hardware} hardware threads"],
+        align="right",
+        baseline="top",
+        dx=-5,
+        dy=5,
+        fontSize=11,
+        color=palette.NEUTRAL,
+    )
+    return [
+        region.mark_rect(color=palette.NEUTRAL, opacity=0.15).encode(x="x:Q", x2="end:Q"),
+        label.encode(x="end:Q", y=alt.value(0)),
+    ]
+
+
+def _marks(summary: pd.DataFrame, along: str, x: alt.X, y: alt.Y) -> list[alt.Chart]:
+    """Lines, interval bars and points of the strategies, stepped aside from each other so that equals stay visible."""
+    drawn = summary[summary["estimate"].notna()]
+    columns = list(dict.fromkeys((*COLUMNS, along)))
+    ticks = Ticks(drawn[along], may_be_log=along == "threads")
+    data = drawn[columns].assign(x=ticks.aside(drawn[along], drawn["strategy"]))
+    size = 70 if len(ticks.values) <= 8 else 35
+    bounded, single = data[data["low"].notna()], data[data["low"].isna()]
+    colour, shape = _looks(data["strategy"])
+    base = alt.Chart(data).encode(x=x, y=y, color=colour)
+    bars = alt.Chart(bounded).encode(x=x, color=colour)
+    ends = bars.mark_tick(width=7, thickness=1.5, orient="horizontal", clip=True)
+    points = base.encode(
+        shape=shape,
+        tooltip=[
+            alt.Tooltip(c, format=".4~g") if c in {"estimate", "low", "high"} else alt.Tooltip(c) for c in columns
+        ],
+    )
+    layers = [
+        base.mark_line(strokeWidth=1.5, opacity=0.8, clip=True),
+        bars.mark_rule(strokeWidth=1.5, clip=True).encode(y="low:Q", y2="high:Q"),
+        ends.encode(y="low:Q"),
+        ends.encode(y="high:Q"),
+        points.properties(data=bounded).mark_point(filled=True, size=size, opacity=1),
+        points.properties(data=single).mark_point(filled=False, size=size, opacity=1),  # hollow: no interval
+    ]
+    return layers[:5] if single.empty else layers
+
+
+def _looks(strategies: pd.Series) -> tuple[alt.Color, alt.Shape]:
+    names = palette.ordered(strategies)
+    looks = [palette.look(name) for name in names]
+    legend = alt.Legend(
+        title=None,
+        orient="bottom",
+        direction="horizontal",
+        columns=alt.ExprRef("width > 480 ? 6 : 3"),
+        symbolOpacity=1,
+    )
+    colours = alt.Scale(domain=names, range=[look.colour for look in looks])
+    shapes = alt.Scale(domain=names, range=[look.shape for look in looks])
+    return alt.Color("strategy:N", scale=colours, legend=legend), alt.Shape("strategy:N", scale=shapes, legend=legend)
+
+
+def _chart(describe: str, *parts: Any) -> alt.LayerChart:
+    """The layers, flattened, as one chart; `describe` is what a screen reader says of it."""
+    layers = [layer for part in parts for layer in (part if isinstance(part, list) else [part])]
+    return alt.LayerChart(layer=layers, description=describe, width=WIDTH, height=HEIGHT)

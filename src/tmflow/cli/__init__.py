@@ -1,0 +1,55 @@
+"""The command line: thin commands over the package. Exit codes: 0 ok, 2 bad input, 1 anything else.
+
+Commands import what they need when they are called, so that no command waits for what another needs.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from tmflow import __version__
+from tmflow.cli import database, doctor, portal, steps, study, train
+from tmflow.errors import BadInput, Unsupported
+from tmflow.runner.supervise import RoundFailed
+from tmflow.study.pipeline import PipelineFailed
+
+app = typer.Typer(
+    name="tmflow",
+    help="Which way of synchronising parallel SGD should you use, and is transactional memory ever it?",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+app.command()(doctor.doctor)
+app.command()(train.train)
+app.add_typer(study.app, name="study")
+app.command()(database.ingest)
+app.add_typer(database.app, name="db")
+app.command()(portal.portal)
+app.add_typer(steps.app, name="step", hidden=True)
+
+
+def _version(show: bool) -> None:
+    if show:
+        typer.echo(f"tmflow {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(version: bool = typer.Option(False, "--version", callback=_version, is_eager=True)) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line; bad input is one sentence and exit code 2."""
+    try:
+        app()
+    except BadInput as error:
+        print(f"tmflow: {error}", file=sys.stderr)
+        sys.exit(2)
+    except (Unsupported, RoundFailed, PipelineFailed) as error:
+        print(f"tmflow: {error}", file=sys.stderr)
+        sys.exit(1)

@@ -1,0 +1,25 @@
+"""`tmflow doctor`: what this machine has, what runs here, and what to do about the rest."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+MARKS = {"ok": "ok  ", "limited": "note", "missing": "MISS"}
+
+
+def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False) -> None:
+    """Look at this machine: what is installed, which strategies run here, and how to get what is missing."""
+    from tmflow.diagnosis import diagnose
+
+    findings = diagnose()
+    if as_json:
+        typer.echo(json.dumps([asdict(finding) for finding in findings], indent=1))
+        return
+    for finding in findings:
+        typer.echo(f"{MARKS[finding.state]}  {finding.name:<18} {finding.text}")
+        if finding.advice:
+            typer.echo(f"{'':<25}-> {finding.advice}")

@@ -1,0 +1,86 @@
+"""`tmflow step`: the steps of the DAG, as Snakemake calls them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tmflow.paths import results_dir
+from tmflow.study.config import Scale
+
+app = typer.Typer(help="The steps of the study, as Snakemake calls them.", rich_markup_mode=None)
+
+
+@app.command()
+def probe(output: Path) -> None:
+    """Write the facts of this machine."""
+    from tmflow.platform.facts import write_platform
+
+    write_platform(output)
+
+
+@app.command()
+def build(output: Path) -> None:
+    """Build the native strategies beside `output`, and write there what is built and what runs here."""
+    from tmflow.native import registry
+    from tmflow.native.build import build as build_native
+
+    build_native(output.parent / "cmake", output.parent / "lib", sys.stdout)
+    registry.write_variants(output)
+
+
+@app.command(name="data")
+def get_data(dataset: str, output: Path) -> None:
+    """Find or download the dataset, check it, and write which one it is."""
+    from tmflow import data
+    from tmflow.files import write_json
+
+    resolved = data.resolve(dataset)
+    if resolved.warning:
+        print(f"tmflow: {resolved.warning}", file=sys.stderr)
+    write_json(output, {"name": resolved.name, "sha256": data.load(resolved.name).sha256, "warning": resolved.warning})
+
+
+@app.command(name="round")
+def one_round(experiment: str, number: int, scale: Annotated[Scale, typer.Option()] = "full") -> None:
+    """Run one round of an experiment in a fresh process."""
+    from tmflow.cli.study import make_plan
+    from tmflow.runner.supervise import run_round
+    from tmflow.study.campaign import current
+
+    plan = make_plan(scale)
+    run_round(plan.job(experiment, number, current(plan.results, scale).ref))
+
+
+@app.command(name="figures")
+def draw(experiment: str, scale: Annotated[Scale, typer.Option()] = "full") -> None:
+    """Draw the figures of an experiment from the database."""
+    from tmflow import figures
+    from tmflow.store import engine, queries
+
+    reader = engine.open_reader(engine.url_from_env(results_dir() / "study.db"))
+    runs = queries.runs(reader, experiment=experiment, scale=scale)
+    figures.draw_experiment(
+        runs,
+        experiment,
+        results_dir() / "figures" / experiment,
+        queries.revision(reader),
+        curve_points=queries.curves(reader, experiment=experiment, scale=scale),
+        staleness_counts=queries.staleness(reader, experiment=experiment, scale=scale),
+    )
+
+
+@app.command()
+def table(experiment: str, scale: Annotated[Scale, typer.Option()] = "full") -> None:
+    """Write the table of an experiment from the database."""
+    from tmflow import tables
+    from tmflow.cli.study import make_plan
+    from tmflow.store import engine, queries
+
+    reader = engine.open_reader(engine.url_from_env(results_dir() / "study.db"))
+    runs = queries.runs(reader, experiment=experiment, scale=scale)
+    question = make_plan(scale).study.experiments[experiment].question
+    tables.write_table(runs, experiment, question, scale, results_dir() / "tables" / f"{experiment}.html")

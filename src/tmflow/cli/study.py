@@ -1,0 +1,88 @@
+"""`tmflow study`: plan, run and watch the study of config.yaml."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from tmflow.paths import project_root, results_dir
+from tmflow.study.campaign import load
+from tmflow.study.config import Scale, load_study
+from tmflow.study.plan import Plan
+
+app = typer.Typer(help="Plan, run and watch the study of config.yaml.", no_args_is_help=True, rich_markup_mode=None)
+
+ScaleOption = Annotated[
+    Scale | None, typer.Option(help="full: the study as written; quick: small, to see the machinery work.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+
+
+def make_plan(scale: Scale | None) -> Plan:
+    """The plan of config.yaml at `scale`; without one, at the scale of the last campaign, else full."""
+    results = results_dir()
+    if scale is None:
+        campaign = load(results)
+        scale = campaign.scale if campaign else "full"
+    return Plan(load_study(project_root() / "config.yaml"), scale, results)
+
+
+@app.command()
+def plan(scale: ScaleOption = None, as_json: JsonOption = False) -> None:
+    """List the experiments, their trials, and how long they will take."""
+    its_plan = make_plan(scale)
+    rows = [
+        {"id": name, "trials": its_plan.trials(name), "estimated_s": round(its_plan.estimated_s(name), 1)}
+        for name in its_plan.experiments
+    ]
+    if as_json:
+        typer.echo(json.dumps(rows, indent=1))
+        return
+    typer.echo(f"{'experiment':<24}{'trials':>8}{'estimated':>12}")
+    for row in rows:
+        typer.echo(f"{row['id']:<24}{row['trials']:>8}{row['estimated_s']:>10} s")
+
+
+@app.command()
+def status(scale: ScaleOption = None, as_json: JsonOption = False) -> None:
+    """Tell how many trials are done, failed and unsupported, and what measuring has cost."""
+    from tmflow.study.status import status as study_status
+
+    state = study_status(make_plan(scale))
+    if as_json:
+        typer.echo(json.dumps(state, indent=1))
+        return
+    typer.echo(
+        f"scale {state['scale']}: {state['trials_ok']} of {state['trials_planned']} trials ok, "
+        f"{state['trials_failed']} failed, {state['trials_unsupported']} unsupported; "
+        f"{state['timed_s']:.1f} s inside timed loops, {state['wall_s']:.1f} s in all."
+    )
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def run(context: typer.Context, scale: ScaleOption = None) -> None:
+    """Run what is missing of the study: build, train, store, draw, report. Safe to interrupt and to repeat.
+
+    Further arguments go to Snakemake, for example --dry-run.
+    """
+    from tmflow.study import pipeline
+
+    pipeline.run(make_plan(scale or "full"), context.args)
+
+
+@app.command()
+def build() -> None:
+    """Build the native strategies, if they are not built yet."""
+    from tmflow.study import pipeline
+
+    pipeline.snakemake(make_plan("full"), ["--quiet", "all", str(results_dir() / "build" / "variants.json")])
+
+
+@app.command()
+def lint() -> None:
+    """Check the Snakemake workflow with Snakemake's own linter."""
+    from tmflow.study import pipeline
+
+    pipeline.snakemake(make_plan("full"), ["--lint"])

@@ -1,0 +1,79 @@
+"""`tmflow train`: train one model once or a few times, each round in a fresh process."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tmflow.runner.runfile import Run, write
+from tmflow.study.config import make_spec
+
+Rounds = Annotated[int, typer.Option(help="Fresh processes, each trains once with the next seed.")]
+
+
+def train(
+    model: Annotated[str, typer.Option(help="mnist_softmax or mnist_deep.")] = "mnist_softmax",
+    strategy: Annotated[str, typer.Option(help="How updates are kept apart; `tmflow doctor` lists them.")] = "lock",
+    driver: Annotated[str, typer.Option(help="session: Python threads share one TensorFlow session.")] = "session",
+    variables: Annotated[str, typer.Option(help="ref (as the study) or resource.")] = "ref",
+    threads: Annotated[int, typer.Option(help="Worker threads.")] = 1,
+    batch: Annotated[int, typer.Option(help="Images per step.")] = 100,
+    matrix: Annotated[int, typer.Option(help="Pixels used of each image, from the first, up to 784.")] = 784,
+    iterations: Annotated[int, typer.Option(help="Steps in all, split over the workers.")] = 1000,
+    lr: Annotated[float, typer.Option(help="Learning rate.")] = 0.5,
+    dropout_keep: Annotated[float, typer.Option(help="mnist_deep: share of units that dropout keeps.")] = 0.5,
+    seed: Annotated[int, typer.Option(help="Round r uses seed + r - 1.")] = 0,
+    rounds: Rounds = 1,
+    dataset: Annotated[str, typer.Option(help="mnist, digits, or auto: MNIST where it can be had.")] = "auto",
+    intra_op_threads: Annotated[int, typer.Option(help="TensorFlow's threads inside an op; 0: its default.")] = 1,
+    inter_op_threads: Annotated[int, typer.Option(help="TensorFlow's threads across ops; 0: its default.")] = 0,
+    step_call: Annotated[str, typer.Option(help="run (session.run) or callable.")] = "run",
+    pinning: Annotated[str, typer.Option(help="none, or cores: worker i on core i.")] = "none",
+    test_images: Annotated[int, typer.Option(help="Test images that the accuracy is measured on.")] = 10_000,
+    curve_points: Annotated[int, typer.Option(help="Measure the accuracy so often on the way, off the clock.")] = 0,
+    save: Annotated[Path | None, typer.Option(help="Also write a run file, for `tmflow ingest`.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per round.")] = False,
+) -> None:
+    """Train a model with many threads under a strategy, and tell speed and accuracy."""
+    factors: dict[str, Any] = {
+        "model": model, "strategy": strategy, "driver": driver, "variables": variables, "threads": threads,
+        "batch": batch, "matrix": matrix, "iterations": iterations, "learning_rate": lr, "seed": seed,
+        "dropout_keep": dropout_keep if model == "mnist_deep" else None, "intra_op_threads": intra_op_threads,
+        "inter_op_threads": inter_op_threads, "step_call": step_call, "pinning": pinning, "test_images": test_images,
+        "curve_points": curve_points,
+    }  # fmt: skip
+    from tmflow import data
+    from tmflow.study.adhoc import train_rounds
+
+    make_spec({**factors, "dataset": "mnist"}, "tmflow train")  # before anything is downloaded
+    resolved = data.resolve(dataset)
+    if resolved.warning:
+        print(f"tmflow: {resolved.warning}", file=sys.stderr)
+    spec = make_spec({**factors, "dataset": resolved.name}, "tmflow train")
+    runs: list[Run] = []
+    with tempfile.TemporaryDirectory(prefix="tmflow-") as folder:
+        for run in train_rounds(spec, rounds, Path(folder)):
+            runs.append(run)
+            typer.echo(_as_json(run) if as_json else _as_line(run))
+    if save:
+        write(save, runs)
+    if any(run.status != "ok" for run in runs):
+        raise typer.Exit(1)
+
+
+def _as_json(run: Run) -> str:
+    return json.dumps({**run.model_dump(mode="json"), "dataset": run.spec.dataset}, sort_keys=True)
+
+
+def _as_line(run: Run) -> str:
+    if run.loop_s is None or run.final_accuracy is None:
+        return f"round {run.round}: {run.status}: {run.reason}"
+    return (
+        f"round {run.round}: {run.loop_s:.3f} s, {1e6 * run.loop_s / run.spec.iterations:.1f} us per step, "
+        f"test accuracy {run.final_accuracy:.4f} on {run.spec.dataset} ({run.evidence})"
+    )

@@ -1,0 +1,145 @@
+"""Charts to files: SVG, PNG, Vega-Lite and the very numbers that are drawn, as CSV. Needs no network."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import altair as alt
+import pandas as pd
+import vl_convert
+
+from tmflow import captions, charts, summaries
+from tmflow.captions import Caption
+from tmflow.errors import BadInput
+from tmflow.files import write_json
+
+PNG_SCALE = 2  # pixels for each px of the chart
+VEGA_LITE = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
+FORMATS = {"svg": "image/svg+xml", "png": "image/png", "csv": "text/csv", "vl.json": "application/json"}
+OVER_THREADS, AT_ONE_COUNT = summaries.SERIES, ("strategy",)
+
+
+class Figure(NamedTuple):
+    """A chart with its caption, and the summary that it draws."""
+
+    chart: alt.LayerChart
+    caption: Caption
+    summary: pd.DataFrame
+
+    def spec(self) -> dict[str, Any]:
+        """The chart with its caption as Vega-Lite, data inside."""
+        with alt.data_transformers.enable("default", max_rows=None):
+            spec: dict[str, Any] = captions.titled(self.chart, self.caption).to_dict()
+        return spec
+
+    def file(self, extension: str) -> bytes:
+        """The content of the figure's file with this extension, a key of `FORMATS`."""
+        if extension == "csv":
+            return self.summary.to_csv(index=False).encode()
+        if extension == "svg":
+            return vl_convert.vegalite_to_svg(self.spec(), vl_version=VEGA_LITE).encode()
+        if extension == "png":
+            return vl_convert.vegalite_to_png(self.spec(), vl_version=VEGA_LITE, scale=PNG_SCALE)
+        return (json.dumps(self.spec(), indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
+
+
+class Drawing(NamedTuple):
+    """A way to draw: the chart, and the columns that may differ inside one panel of it."""
+
+    chart: Callable[[pd.DataFrame], alt.LayerChart]
+    within: tuple[str, ...] = OVER_THREADS
+
+
+DRAWINGS = {
+    "speedup": Drawing(charts.speedup),
+    "speedup_vs_tf_lock": Drawing(charts.speedup),
+    "step_time": Drawing(charts.step_time),
+    "accuracy": Drawing(charts.accuracy),
+    "curve": Drawing(charts.curve, AT_ONE_COUNT),
+    "staleness": Drawing(charts.staleness, AT_ONE_COUNT),
+}
+
+
+def figures_of(kind: str, summary: pd.DataFrame, revision: str) -> Iterator[tuple[str, Figure]]:
+    """A figure for each panel of a summary that has something to draw, with the panel's label; `kind` of `DRAWINGS`."""
+    drawing = DRAWINGS[kind]
+    for label, panel in summaries.panels(summary, drawing.within):
+        if panel["estimate"].notna().any():
+            yield label, Figure(drawing.chart(panel), captions.caption(panel, revision, label), panel)
+
+
+def export(figure: Figure, stem: Path) -> list[Path]:
+    """Write stem.svg, stem.png, stem.csv and stem.vl.json; each appears whole or not at all."""
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for extension in FORMATS:
+        paths.append(stem.with_name(f"{stem.name}.{extension}"))
+        _write(paths[-1], figure.file(extension))
+    return paths
+
+
+def draw_experiment(
+    runs: pd.DataFrame,
+    experiment: str,
+    out_dir: Path,
+    revision: str,
+    *,
+    curve_points: pd.DataFrame | None = None,
+    staleness_counts: pd.DataFrame | None = None,
+) -> Path:
+    """Write every figure of an experiment under `out_dir`, and figures.json: what was drawn, and what was not and why.
+
+    `curve_points` and `staleness_counts` are as `summaries.curve` and `summaries.staleness` take them; None or
+    empty where nothing was measured. Returns the path of figures.json. Raises BadInput when no run has a result.
+    """
+    runs = runs[(runs["experiment"] == experiment) & (runs["status"] == "ok")]
+    if runs.empty:
+        raise BadInput(f"experiment '{experiment}' has no run with a result in database revision {revision}.")
+    tables = {
+        "speedup": summaries.speedup(runs),
+        "speedup_vs_tf_lock": summaries.speedup(runs, "tf_lock"),
+        "step_time": summaries.step_time(runs),
+        "accuracy": summaries.accuracy(runs),
+    }
+    if curve_points is not None and not curve_points.empty:
+        tables["curve"] = summaries.curve(runs, curve_points)
+    if staleness_counts is not None and not staleness_counts.empty:
+        tables["staleness"] = summaries.staleness(runs, staleness_counts)
+    index: dict[str, Any] = {"experiment": experiment, "revision": revision, "figures": [], "not_drawn": []}
+    for kind, summary in tables.items():
+        drawn = list(figures_of(kind, summary, revision))
+        for label, figure in drawn:
+            paths = export(figure, out_dir / slug(kind, label))
+            index["figures"].append(
+                {
+                    "kind": kind,
+                    "panel": label,
+                    "title": figure.caption.title,
+                    "caption": figure.caption.lines,
+                    "files": [path.name for path in paths],
+                }
+            )
+        if not drawn:
+            index["not_drawn"].append({"kind": kind, "reasons": sorted(set(summary["reason"].dropna()))})
+    path = out_dir / "figures.json"
+    write_json(path, index)
+    return path
+
+
+def slug(*parts: str) -> str:
+    """A file name without extension: the parts that are not empty, in letters, digits, '_' and '-'."""
+    return "-".join(re.sub(r"[^A-Za-z0-9_.]+", "-", part).strip("-") for part in parts if part)
+
+
+def _write(path: Path, content: bytes) -> None:
+    partial = path.with_name(path.name + ".tmp")
+    with partial.open("wb") as out:
+        out.write(content)
+        out.flush()
+        os.fsync(out.fileno())
+    partial.replace(path)

@@ -1,0 +1,54 @@
+"""How a strategy looks: the same colour and shape in every chart, told apart without colour vision too."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import NamedTuple
+
+# Okabe and Ito's colours without black and yellow, which vanish on a dark or a white page, and three of Tol's.
+BLUE, VERMILLION, GREEN, SKY = "#0072B2", "#D55E00", "#009E73", "#56B4E9"
+ORANGE, PURPLE, OLIVE, GREY = "#E69F00", "#CC79A7", "#999933", "#888888"
+NEUTRAL = "#8A8A8A"  # labels and rules inside a chart: legible on light and on dark
+
+
+class Look(NamedTuple):
+    colour: str
+    shape: str
+
+
+LOOKS: dict[str, Look] = {
+    "tf_lock": Look(BLUE, "circle"),
+    "tf_nolock": Look(VERMILLION, "square"),
+    "lock": Look(SKY, "diamond"),
+    "nolock": Look(ORANGE, "triangle-up"),
+    "htm": Look(GREEN, "triangle-down"),
+    "stm": Look(PURPLE, "cross"),
+    "lock_pthread": Look(BLUE, "diamond"),
+    "itm": Look(PURPLE, "square"),
+    "tle": Look(GREEN, "circle"),
+    "striped": Look(OLIVE, "diamond"),
+    "block_stm": Look(PURPLE, "triangle-up"),
+    "atomic": Look(GREY, "circle"),
+    "leashed": Look(ORANGE, "cross"),
+    "combining": Look(OLIVE, "square"),
+    "spin": Look(SKY, "triangle-up"),
+    "spin_then_mutex": Look(SKY, "square"),
+    "adaptive": Look(GREY, "cross"),
+}
+_COLOURS = (BLUE, VERMILLION, GREEN, SKY, ORANGE, PURPLE, OLIVE, GREY)
+_SPARE_SHAPES = ("triangle-left", "triangle-right")
+
+
+def look(strategy: str) -> Look:
+    """The look of a strategy. One that `LOOKS` does not list gets a spare shape, fixed by its name alone."""
+    if strategy in LOOKS:
+        return LOOKS[strategy]
+    digest = hashlib.sha256(strategy.encode()).digest()
+    return Look(_COLOURS[digest[0] % len(_COLOURS)], _SPARE_SHAPES[digest[1] % len(_SPARE_SHAPES)])
+
+
+def ordered(strategies: Iterable[str]) -> list[str]:
+    """The distinct strategies, those of `LOOKS` first and in its order, the others by name."""
+    rank = {strategy: i for i, strategy in enumerate(LOOKS)}
+    return sorted(set(strategies), key=lambda strategy: (rank.get(strategy, len(rank)), strategy))

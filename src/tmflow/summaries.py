@@ -1,0 +1,203 @@
+"""Runs to tidy tables: one row per point, with an interval over its rounds.
+
+Every function takes the runs as `store.queries.runs` gives them and returns one row for each distinct combination of
+`POINT`: a point is never pooled over platform, evidence, experiment definition, scale or any factor. The columns are
+those of `POINT`, then
+
+- measure, unit: what `estimate`, `low` and `high` are;
+- estimate, low, high: 95 % interval; NaN bounds for a single round, NaN estimate where there is nothing to estimate;
+- rounds: rounds that entered the estimate; disturbed_rounds: rounds of the point that ran on a disturbed machine;
+- reason: why the estimate, or a part of its rounds, is missing; None when nothing is;
+- oversubscribed: more workers than the platform has hardware threads; NA where that number is unknown;
+- last_run_utc: when the newest run of the point started.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
+
+import pandas as pd
+
+from tmflow import palette
+from tmflow.errors import unknown
+from tmflow.spec import TrialSpec
+from tmflow.stats import Interval, mean_interval, ratio_interval
+
+Baseline = Literal["same", "tf_lock"]
+BASELINES: dict[str, str] = {
+    "same": "the same configuration with one worker",
+    "tf_lock": "tf_lock with one worker",
+}
+
+CONTEXT = (
+    "experiment",
+    "scale",
+    "definition_sha256",
+    "platform",
+    "platform_name",
+    "threads_logical",
+    "evidence",
+    "time_domain",
+    "dataset_sha256",
+)
+POINT = (*CONTEXT, *TrialSpec.model_fields)
+SERIES = ("strategy", "threads")
+ROUND = ("campaign_uid", "round")
+
+NOTHING = Interval(math.nan, math.nan, math.nan, 0)
+NO_TIME = "an emulated run shows no time"
+
+Estimate = Callable[[pd.DataFrame], tuple[Interval, str | None]]
+
+
+def speedup(runs: pd.DataFrame, baseline: Baseline = "same") -> pd.DataFrame:
+    """Speedup t(1)/t(w) of the workers' loop, each run against the baseline of its own round (see `BASELINES`)."""
+    if baseline not in BASELINES:
+        raise unknown("baseline", baseline, BASELINES)
+    runs = _finished(runs)
+    shared = [c for c in POINT if c != "threads" and not (baseline == "tf_lock" and c == "strategy")] + [*ROUND]
+    ones = runs[(runs["threads"] == 1) & ((baseline == "same") | (runs["strategy"] == "tf_lock"))]
+    ones = ones[[*shared, "loop_s", "disturbed"]].rename(
+        columns={"loop_s": "baseline_s", "disturbed": "baseline_disturbed"}
+    )
+    paired = runs.merge(ones, how="left", on=shared, validate="many_to_one")
+    paired["disturbed"] = _true(paired["disturbed"]) | _true(paired["baseline_disturbed"])
+
+    def estimate(point: pd.DataFrame) -> tuple[Interval, str | None]:
+        pairs = point[point["baseline_s"].notna()]
+        if pairs.empty:
+            return NOTHING, f"no round has {BASELINES[baseline]} to compare with"
+        missing = len(point) - len(pairs)
+        reason = f"{missing} of {len(point)} rounds lack {BASELINES[baseline]}" if missing else None
+        return ratio_interval(pairs["baseline_s"], pairs["loop_s"]), reason
+
+    name = "speedup" if baseline == "same" else "speedup_vs_tf_lock"
+    return _per_point(paired, name, "1", _only_with_time(estimate))
+
+
+def step_time(runs: pd.DataFrame) -> pd.DataFrame:
+    """Wall time of the workers' loop divided by the steps of all workers together, in microseconds."""
+
+    def estimate(point: pd.DataFrame) -> tuple[Interval, str | None]:
+        return mean_interval(1e6 * point["loop_s"] / point["iterations"]), None
+
+    return _per_point(_finished(runs), "step_time", "us", _only_with_time(estimate))
+
+
+def accuracy(runs: pd.DataFrame) -> pd.DataFrame:
+    """Test accuracy after the last step, a fraction. Bounds may leave [0, 1]: only a chart clips them."""
+
+    def estimate(point: pd.DataFrame) -> tuple[Interval, str | None]:
+        return mean_interval(point["final_accuracy"]), None
+
+    return _per_point(_finished(runs), "accuracy", "fraction", estimate)
+
+
+def curve(runs: pd.DataFrame, points: pd.DataFrame) -> pd.DataFrame:
+    """Test accuracy after `iteration` steps; `points` has the columns uid, iteration, accuracy."""
+
+    def estimate(point: pd.DataFrame) -> tuple[Interval, str | None]:
+        return mean_interval(point["accuracy"]), None
+
+    rows = _finished(runs).merge(points[["uid", "iteration", "accuracy"]], on="uid", validate="one_to_many")
+    return _per_point(rows, "accuracy_curve", "fraction", estimate, along="iteration")
+
+
+def staleness(runs: pd.DataFrame, counts: pd.DataFrame) -> pd.DataFrame:
+    """Share of a run's steps that saw exactly `staleness` updates by others, averaged over rounds.
+
+    `counts` has the columns uid, staleness, steps (any number of rows for each worker). A value that a run
+    never saw counts as a share of 0 in it; a run without any row was not measured and is left out.
+    """
+    steps = counts.groupby(["uid", "staleness"])["steps"].sum().unstack(fill_value=0)
+    shares = steps.div(steps.sum(axis=1), axis=0).melt(value_name="share", ignore_index=False).reset_index()
+
+    def estimate(point: pd.DataFrame) -> tuple[Interval, str | None]:
+        return mean_interval(point["share"]), None
+
+    rows = _finished(runs).merge(shares, on="uid", validate="one_to_many")
+    summary = _per_point(rows, "staleness", "fraction", estimate, along="staleness")
+    return summary[summary["estimate"] > 0].reset_index(drop=True)
+
+
+def headline(summary: pd.DataFrame) -> pd.DataFrame:
+    """The rows of each strategy at its highest number of threads that is not oversubscribed, as far as is known."""
+    fits = summary[~summary["oversubscribed"].fillna(False).astype(bool)]
+    keys = [column for column in POINT if column != "threads"]
+    return fits.loc[fits.groupby(keys, dropna=False, sort=False)["threads"].idxmax()].reset_index(drop=True)
+
+
+def panels(summary: pd.DataFrame, within: tuple[str, ...] = SERIES) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Split a summary into parts that one chart may show: only the columns `within` differ inside a part.
+
+    Yields (label, part); the label names what tells the part from the others, and is empty when there is one part.
+    """
+    keys = [column for column in POINT if column not in within]
+    varying = [c for c in keys if c != "platform_name" and summary[c].nunique(dropna=False) > 1]
+    for _, part in summary.groupby(keys, dropna=False, sort=False):
+        first = part.iloc[0]
+        yield ", ".join(f"{name_of(column)} {_short(column, first[column])}" for column in varying), part
+
+
+def name_of(column: str) -> str:
+    """A column as it reads in a sentence."""
+    return column.removesuffix("_sha256").replace("_", " ")
+
+
+def _short(column: str, value: Any) -> str:
+    if pd.isna(value):
+        return "none"
+    return str(value)[:8] if column.endswith("_sha256") else str(value)
+
+
+def _finished(runs: pd.DataFrame) -> pd.DataFrame:
+    """The runs that have a result; the others carry none to summarise."""
+    return runs[runs["status"] == "ok"]
+
+
+def _only_with_time(estimate: Estimate) -> Estimate:
+    """Emulated runs never show time: their estimate is missing, and says why."""
+
+    def guarded(point: pd.DataFrame) -> tuple[Interval, str | None]:
+        return (NOTHING, NO_TIME) if point["evidence"].iloc[0] == "emulated" else estimate(point)
+
+    return guarded
+
+
+def _per_point(
+    rows: pd.DataFrame, measure: str, unit: str, estimate: Estimate, along: str | None = None
+) -> pd.DataFrame:
+    """One summary row for each point (and each value of the column `along`), ordered by strategy and threads."""
+    keys = [*POINT, *([along] if along else [])]
+    summary = []
+    for key, point in rows.groupby(keys, dropna=False, sort=False):
+        interval, reason = estimate(point)
+        summary.append(
+            {
+                **dict(zip(keys, key, strict=True)),
+                "measure": measure,
+                "unit": unit,
+                "estimate": interval.estimate,
+                "low": interval.low,
+                "high": interval.high,
+                "rounds": interval.n,
+                "disturbed_rounds": int(_true(point["disturbed"]).sum()),
+                "reason": reason,
+                "last_run_utc": point["started_at_utc"].max(),
+            }
+        )
+    columns = [*keys, "measure", "unit", "estimate", "low", "high", "rounds", "disturbed_rounds", "reason"]
+    table = pd.DataFrame(summary, columns=[*columns, "last_run_utc"])
+    table["oversubscribed"] = table["threads"].astype("Int64") > table["threads_logical"].astype("Int64")
+    order = ["experiment", "platform", "evidence", "strategy", "threads", *([along] if along else [])]
+    rank = {strategy: place for place, strategy in enumerate(palette.ordered(table["strategy"]))}
+    return table.sort_values(
+        order, kind="stable", ignore_index=True, key=lambda c: c.map(rank) if c.name == "strategy" else c
+    )
+
+
+def _true(flags: pd.Series) -> pd.Series:
+    """Flags with unknown taken as not set."""
+    return flags.astype("boolean").fillna(False)

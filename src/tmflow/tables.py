@@ -1,0 +1,69 @@
+"""The table of an experiment: every point with its intervals, as HTML for the report and CSV for everything else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from tmflow import summaries
+from tmflow.errors import BadInput
+from tmflow.files import write_text
+
+PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>
+body {{ font: 14px/1.5 "Liberation Sans", Arial, sans-serif; margin: 1.5em; color: #222 }}
+table {{ border-collapse: collapse }} td, th {{ padding: .25em .8em; text-align: right; border-bottom: 1px solid #ddd }}
+th {{ border-bottom: 2px solid #888 }} td:first-child, th:first-child {{ text-align: left }}
+</style></head><body><h1>{title}</h1>
+<p>{question}</p>
+<p>Estimate and 95 % interval over the rounds, paired within a round. {note}</p>
+{table}
+</body></html>
+"""
+NOTES = {
+    "quick": "Quick scale: few rounds and steps, to see that everything works; nothing can be concluded from it.",
+    "full": "",
+}
+MEASURES = {
+    "step_time": ("time per step, us", "{:.1f}"),
+    "speedup": ("speedup over itself with one worker", "{:.2f}"),
+    "speedup_vs_tf_lock": ("speedup over tf_lock with one worker", "{:.2f}"),
+    "accuracy": ("test accuracy", "{:.4f}"),
+}
+POINT = ["platform", "evidence", "dataset", "strategy", "threads"]
+
+
+def experiment_table(runs: pd.DataFrame) -> pd.DataFrame:
+    """One row per point: platform, evidence, dataset, strategy, threads, rounds, and a text column per measure."""
+    tables = {
+        "step_time": summaries.step_time(runs),
+        "speedup": summaries.speedup(runs),
+        "speedup_vs_tf_lock": summaries.speedup(runs, "tf_lock"),
+        "accuracy": summaries.accuracy(runs),
+    }
+    varying = [name for name in summaries.POINT if name not in POINT and tables["accuracy"][name].nunique() > 1]
+    varying = [name for name in varying if name not in summaries.CONTEXT]
+    table = tables["accuracy"][[*POINT, *varying, "rounds", "disturbed_rounds", "oversubscribed"]].copy()
+    for measure, (title, form) in MEASURES.items():
+        table[title] = [_interval(row, form) for row in tables[measure].itertuples()]
+    return table
+
+
+def write_table(runs: pd.DataFrame, title: str, question: str, scale: str, path: Path) -> None:
+    """Write the table of an experiment to `path` (.html) and beside it as .csv. Raises BadInput without a result."""
+    if runs.empty:
+        raise BadInput(f"experiment '{title}' has no run with a result.")
+    table = experiment_table(runs)
+    html = table.to_html(index=False, border=0)
+    write_text(path, PAGE.format(title=title, question=question, note=NOTES[scale], table=html))
+    write_text(path.with_suffix(".csv"), table.to_csv(index=False))
+
+
+def _interval(row: tuple[object, ...], form: str) -> str:
+    estimate, low, high = (getattr(row, name) for name in ("estimate", "low", "high"))
+    if pd.isna(estimate):
+        return str(getattr(row, "reason", None) or "not measured")
+    if pd.isna(low):
+        return form.format(estimate)
+    return f"{form.format(estimate)} [{form.format(low)}, {form.format(high)}]"

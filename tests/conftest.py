@@ -1,0 +1,88 @@
+"""What every test may use: the command line as a user calls it, and a checkout of its own for a study."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tmflow.native.loader import library_dir
+from tmflow.paths import project_root
+
+ROOT = project_root()
+COPIED = ("Snakefile", "workflow", "profiles", "envs", "native_ops", "pyproject.toml")
+
+TINY: dict[str, Any] = {
+    "dataset": "digits",
+    "seed": 7,
+    "rounds": 2,
+    "quick": {"rounds": 1},
+    "defaults": {"learning_rate": 0.5, "strategy": ["tf_lock", "nolock"], "threads": [1, 2], "test_images": 50},
+    "experiments": {
+        "tiny": {"question": "Does it run?", "factors": {"model": "mnist_softmax", "batch": 5, "iterations": 40}}
+    },
+}
+
+Tmflow = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def environment(**changes: str | Path | None) -> dict[str, str]:
+    """This process's environment with variables set, or removed where None."""
+    merged = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    for name, value in changes.items():
+        merged.pop(name, None)
+        if value is not None:
+            merged[name] = str(value)
+    return merged
+
+
+@pytest.fixture(scope="session")
+def tmflow() -> Tmflow:
+    """Call the command line in a process of its own: `tmflow("train", "--threads", "0", TMFLOW_ROOT=...)`."""
+
+    def call(
+        *arguments: str | Path, prefix: tuple[str, ...] = (), **variables: str | Path | None
+    ) -> subprocess.CompletedProcess[str]:
+        command = [*prefix, sys.executable, "-m", "tmflow", *map(str, arguments)]
+        return subprocess.run(
+            command, env=environment(**variables), capture_output=True, text=True, check=False, timeout=600
+        )
+
+    return call
+
+
+class Checkout:
+    """A checkout with a small config.yaml of its own, which uses the native libraries that are built already."""
+
+    def __init__(self, root: Path, config: dict[str, Any]) -> None:
+        self.root = root
+        root.mkdir()
+        for name in COPIED:
+            source = ROOT / name
+            (shutil.copytree if source.is_dir() else shutil.copy2)(source, root / name)
+        shutil.copytree(library_dir().parent, root / "results" / "build", ignore=shutil.ignore_patterns("cmake"))
+        (root / "results" / "build" / "variants.json").touch()
+        self.configure(config)
+
+    @property
+    def results(self) -> Path:
+        return self.root / "results"
+
+    @property
+    def variables(self) -> dict[str, Path | None]:
+        return {"TMFLOW_ROOT": self.root, "TMFLOW_RESULTS_DIR": None, "TMFLOW_DB_URL": None, "TMFLOW_NATIVE_DIR": None}
+
+    def configure(self, config: dict[str, Any]) -> None:
+        (self.root / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
+
+
+@pytest.fixture(scope="session")
+def checkout_at() -> type[Checkout]:
+    return Checkout

@@ -1,0 +1,182 @@
+"""Wrong input: exit code 2, one sentence that names what is wrong and what is allowed, no traceback, nothing lost."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+from collections.abc import Callable
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import TINY, Checkout, Tmflow
+from tests.sample_runs import sample_runs
+from tmflow.runner import runfile
+
+pytestmark = pytest.mark.slow
+
+# Root may write any file, unless the capability to is taken away.
+WITHOUT_ROOT_S_RIGHTS = ("setpriv", "--bounding-set=-dac_override") if os.geteuid() == 0 else ()
+
+
+def sentence(done: subprocess.CompletedProcess[str]) -> str:
+    """What a failing command says: one sentence on stderr, exit code 2."""
+    assert done.returncode == 2, (done.returncode, done.stdout, done.stderr)
+    assert "Traceback" not in done.stderr
+    lines = done.stderr.strip().splitlines()
+    assert len(lines) == 1, done.stderr
+    assert lines[0].startswith("tmflow: ")
+    assert lines[0].endswith(".")
+    return lines[0]
+
+
+def _set_revision(path: Path, revision: str) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = ?", (revision,))
+        connection.commit()
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def _make_newer(path: Path) -> None:
+    path.write_text(path.read_text().replace('"schema_version": 1', '"schema_version": 2'))
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory, checkout_at: type[Checkout]) -> Checkout:
+    return checkout_at(tmp_path_factory.mktemp("bad") / "checkout", TINY)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--threads", "0"), "threads is 0, but should be greater than or equal to 1"),
+        (("--batch", "-3"), "batch is -3, but should be greater than or equal to 1"),
+        (("--matrix", "785"), "matrix is 785, but should be less than or equal to 784"),
+        (("--iterations", "3", "--threads", "4"), "iterations 3 is fewer than threads 4"),
+        (("--strategy", "tf_lok"), "strategy in tmflow train: 'tf_lok' (did you mean 'tf_lock'?); valid: lock,"),
+        (("--model", "mnist_depe"), "model is 'mnist_depe', but should be 'mnist_softmax' or 'mnist_deep'"),
+        (("--driver", "natve"), "driver is 'natve', but should be 'session'"),
+        (("--lr", "0"), "learning_rate is 0.0, but should be greater than 0"),
+        (("--rounds", "0"), "rounds is 0, but should be from 1 to 1000"),
+        (("--dataset", "mnits"), "unknown dataset 'mnits' (did you mean 'mnist'?); valid: auto, digits, mnist"),
+        (("--model", "mnist_deep", "--matrix", "100"), "matrix 100 does not fit mnist_deep"),
+    ],
+)
+def test_train(tmflow: Tmflow, arguments: tuple[str, ...], says: str) -> None:
+    assert says in sentence(tmflow("train", *arguments))
+
+
+@pytest.mark.parametrize("command", [("plan",), ("status",), ("run",)])
+def test_misspelt_config(tmflow: Tmflow, checkout: Checkout, command: tuple[str, ...]) -> None:
+    broken: dict[str, Any] = deepcopy(TINY)
+    broken["experiments"]["tiny"]["factors"]["strategy"] = "nolok"
+    checkout.configure(broken)
+    said = sentence(tmflow("study", *command, **checkout.variables))
+    assert "config.yaml: experiments.tiny" in said
+    assert "'nolok' (did you mean 'nolock'?); valid: lock, nolock, tf_lock, tf_nolock" in said
+
+
+def test_mnist_asked_for_and_not_to_be_had(tmflow: Tmflow, tmp_path: Path) -> None:
+    (tmp_path / "mnist").mkdir()
+    for part in ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1"):
+        (tmp_path / "mnist" / f"{part}-ubyte").write_bytes(b"\0\0\x08\x01")
+    said = sentence(tmflow("train", "--dataset", "mnist", TMFLOW_DATA_DIR=tmp_path))
+    assert "train-images-idx3-ubyte" in said
+
+
+class TestDatabase:
+    """Every command that opens a database refuses one that it cannot use, and leaves it as it was."""
+
+    @pytest.fixture
+    def good(self, tmp_path: Path, tmflow: Tmflow) -> Path:
+        runfile.write(tmp_path / "runs.jsonl", sample_runs())
+        path = tmp_path / "study.db"
+        assert tmflow("ingest", tmp_path / "runs.jsonl", TMFLOW_DB_URL=f"sqlite:///{path}").returncode == 0
+        return path
+
+    @pytest.fixture
+    def run_file(self, good: Path) -> Path:
+        return good.parent / "runs.jsonl"
+
+    @pytest.mark.parametrize(
+        ("spoil", "says"),
+        [
+            (lambda path: path.write_text("this is no database, " * 100), "is not a SQLite database"),
+            (lambda path: _set_revision(path, "f00dfeed"), "f00dfeed"),
+        ],
+    )
+    def test_unusable(
+        self, tmflow: Tmflow, good: Path, run_file: Path, spoil: Callable[[Path], object], says: str
+    ) -> None:
+        spoil(good)
+        before = good.read_bytes()
+        url = f"sqlite:///{good}"
+        for command in (("ingest", run_file), ("db", "upgrade")):
+            assert says in sentence(tmflow(*command, TMFLOW_DB_URL=url))
+        assert good.read_bytes() == before
+
+    def test_read_only(self, tmflow: Tmflow, good: Path, run_file: Path) -> None:
+        runfile.write(run_file, sample_runs()[:1])
+        good.chmod(0o444)
+        good.parent.chmod(0o555)
+        try:
+            done = tmflow("ingest", run_file, TMFLOW_DB_URL=f"sqlite:///{good}", prefix=WITHOUT_ROOT_S_RIGHTS)
+            assert "read-only" in sentence(done)
+        finally:
+            good.parent.chmod(0o755)
+
+    @pytest.mark.parametrize(
+        ("spoil", "says"),
+        [
+            (lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]), "is cut off in line"),
+            (_make_newer, "schema version 2 is newer than 1"),
+        ],
+    )
+    def test_bad_run_file(
+        self, tmflow: Tmflow, good: Path, run_file: Path, spoil: Callable[[Path], object], says: str
+    ) -> None:
+        spoil(run_file)
+        before = good.read_bytes()
+        said = sentence(tmflow("ingest", run_file, TMFLOW_DB_URL=f"sqlite:///{good}"))
+        assert says in said
+        assert run_file.name in said
+        assert good.read_bytes() == before
+
+
+def test_no_compiler(tmflow: Tmflow, checkout: Checkout, tmp_path: Path) -> None:
+    shutil.rmtree(checkout.results / "build", ignore_errors=True)
+    checkout.configure(TINY)
+    for name in ("git", "bash", "sh"):
+        (tmp_path / name).symlink_to(str(shutil.which(name)))
+    said = sentence(tmflow("study", "run", PATH=tmp_path, CXX=None, **checkout.variables))
+    assert "compiler" in said
+    assert "g++" in said
+    done = tmflow("doctor", PATH=tmp_path, CXX=None, **checkout.variables)
+    assert done.returncode == 0, done.stderr
+    assert "compiler" in done.stdout
+
+
+def test_no_tensorflow(tmflow: Tmflow, tmp_path: Path) -> None:
+    """Doctor and the native side work without TensorFlow; what needs it says so."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import importlib.metadata as m, importlib.util as u, sys\n"
+        "find, version = u.find_spec, m.version\n"
+        "def absent(name, *a):\n    return None if name.split('.')[0] == 'tensorflow' else find(name, *a)\n"
+        "def unknown(name):\n"
+        "    if name.startswith('tensorflow'): raise m.PackageNotFoundError(name)\n"
+        "    return version(name)\n"
+        "u.find_spec, m.version = absent, unknown\n"
+        "sys.modules['tensorflow'] = None\n"
+    )
+    done = tmflow("doctor", PYTHONPATH=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "session driver cannot run" in done.stdout
+    assert "TensorFlow is not installed" in sentence(tmflow("study", "run", PYTHONPATH=tmp_path))
+    said = tmflow("train", "--dataset", "digits", "--iterations", "10", "--batch", "5", PYTHONPATH=tmp_path)
+    assert said.returncode == 1
+    assert "unsupported" in said.stdout
+    assert "TensorFlow" in said.stdout

@@ -1,0 +1,87 @@
+"""`kill -9` in the middle of a round, then the same command: it completes, every trial exactly once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from copy import deepcopy
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import TINY, Checkout, Tmflow, environment
+from tmflow.runner import runfile
+from tmflow.runner.journal import Journal
+from tmflow.runner.runfile import Run
+
+pytestmark = pytest.mark.slow
+
+SLOW = deepcopy(TINY)
+SLOW["experiments"]["tiny"]["factors"]["iterations"] = 4000
+TRIALS = 8
+
+
+def start(checkout: Checkout) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "tmflow", "study", "run"]
+    return subprocess.Popen(command, env=environment(**checkout.variables), start_new_session=True)
+
+
+def wait_for_trials(checkout: Checkout, number: int) -> list[Run]:
+    """The trials of the journal once there are `number` of them and the round is still going on."""
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        for path in checkout.results.glob("runs/full/tiny/*/round-001.jsonl.part"):
+            runs = Journal(path.with_suffix("")).runs
+            if len(runs) >= number:
+                return runs
+        time.sleep(0.02)
+    raise AssertionError("the round did not get so far")
+
+
+def finished(checkout: Checkout) -> list[Run]:
+    assert not list(checkout.results.glob("runs/**/*.part"))
+    return [run for path in checkout.results.glob("runs/full/tiny/*/round-*.jsonl") for run in runfile.read(path)]
+
+
+def assert_each_exactly_once(runs: list[Run]) -> None:
+    assert len(runs) == TRIALS
+    assert set(Counter((run.spec.sha256, run.round) for run in runs).values()) == {1}
+    assert len({run.campaign.uid for run in runs}) == 1
+    assert {run.status for run in runs} == {"ok"}
+
+
+def test_everything_killed_in_a_round(tmp_path: Path, tmflow: Tmflow, checkout_at: type[Checkout]) -> None:
+    checkout = checkout_at(tmp_path / "checkout", SLOW)
+    pipeline = start(checkout)
+    kept = wait_for_trials(checkout, 2)
+    os.killpg(pipeline.pid, signal.SIGKILL)
+    pipeline.wait()
+
+    done = tmflow("study", "run", **checkout.variables)
+    assert done.returncode == 0, done.stderr
+    runs = finished(checkout)
+    assert_each_exactly_once(runs)
+    assert {run.uid for run in kept} <= {run.uid for run in runs}, "a finished trial was run again"
+    first = [run for run in runs if run.round == 1]
+    assert {run.resumed for run in first} == {False, True}
+    assert not any(run.resumed for run in runs if run.round == 2)
+
+
+def test_only_the_command_killed(tmp_path: Path, tmflow: Tmflow, checkout_at: type[Checkout]) -> None:
+    """Its orphans go on; the same command waits for them, and runs nothing twice."""
+    checkout = checkout_at(tmp_path / "checkout", SLOW)
+    pipeline = start(checkout)
+    wait_for_trials(checkout, 1)
+    pipeline.kill()
+    pipeline.wait()
+
+    done = tmflow("study", "run", **checkout.variables)
+    assert done.returncode == 0, done.stderr
+    assert "waiting for it to end" in done.stderr
+    runs = finished(checkout)
+    assert_each_exactly_once(runs)
+    assert not any(run.resumed for run in runs)

@@ -1,0 +1,129 @@
+"""The session driver on real MNIST: the numbers of a serial reference, and counts that add up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tmflow import data
+from tmflow.errors import BadInput, Unsupported
+from tmflow.spec import TrialSpec
+from tmflow.train import batches
+from tmflow.train.session import Measurement, TrialData, Variant
+
+Train = Callable[..., Measurement]
+
+
+def make_spec(**factors: Any) -> TrialSpec:
+    defaults = {
+        "model": "mnist_softmax", "dataset": "mnist", "strategy": "lock", "threads": 1, "batch": 20, "iterations": 50,
+        "learning_rate": 0.5, "matrix": 784, "test_images": 2000,
+    }  # fmt: skip
+    return TrialSpec.model_validate({**defaults, **factors})
+
+
+@pytest.fixture(scope="module")
+def mnist() -> data.Dataset:
+    return data.load("mnist")
+
+
+@pytest.fixture(scope="module")
+def train(mnist: data.Dataset) -> Train:
+    def run(seed: int = 5, **factors: Any) -> Measurement:
+        spec = make_spec(**factors)
+        variant = Variant(spec, spec.threads, seed)
+        try:
+            return variant.run(spec, seed, TrialData.make(mnist, spec.matrix, seed))
+        finally:
+            variant.close()
+
+    return run
+
+
+def reference_accuracy(trial: TrialData, spec: TrialSpec, seed: int) -> float:
+    """Serial softmax regression in double precision, over the same batches."""
+    weights, bias = np.zeros((spec.matrix, 10)), np.zeros(10)
+    for start in batches.batch_starts(seed, len(trial.train_images), spec.batch, spec.iterations):
+        chunk = slice(start, start + spec.batch)
+        images, labels = trial.train_images[chunk].astype(float), trial.train_labels[chunk]
+        scores = images @ weights + bias
+        likely = np.exp(scores - scores.max(1, keepdims=True))
+        error = (likely / likely.sum(1, keepdims=True) - labels) / spec.batch
+        weights -= spec.learning_rate * images.T @ error
+        bias -= spec.learning_rate * error.sum(0)
+    images, digits = trial.test_images[: spec.test_images], trial.test_digits[: spec.test_images]
+    return float(((images @ weights + bias).argmax(1) == digits).mean())
+
+
+@pytest.mark.parametrize("strategy", ["tf_lock", "tf_nolock", "lock", "nolock"])
+@pytest.mark.parametrize("factors", [{}, {"matrix": 100, "step_call": "callable"}], ids=["whole", "truncated"])
+def test_one_worker_trains_as_a_serial_program_does(
+    train: Train, mnist: data.Dataset, strategy: str, factors: dict[str, Any]
+) -> None:
+    spec = make_spec(strategy=strategy, **factors)
+    expected = reference_accuracy(TrialData.make(mnist, spec.matrix, 5), spec, 5)
+    assert train(strategy=strategy, **factors).final_accuracy == pytest.approx(expected, abs=0.0011)
+
+
+@pytest.mark.parametrize("strategy", ["lock", "nolock"])
+def test_resource_variables_train_alike(train: Train, strategy: str) -> None:
+    assert train(strategy=strategy, variables="resource").final_accuracy == train(strategy=strategy).final_accuracy
+
+
+def test_stock_update_of_resource_variables_is_refused(train: Train) -> None:
+    with pytest.raises(BadInput, match="always takes the exclusive lock"):
+        train(strategy="tf_nolock", variables="resource")
+
+
+@pytest.mark.parametrize("strategy", ["tf_lock", "lock", "nolock"])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_counts_add_up(train: Train, strategy: str, threads: int) -> None:
+    measured = train(strategy=strategy, threads=threads, iterations=50, pinning="cores")
+    steps = Counter[int]()
+    for row in measured.staleness:
+        steps[row.worker] += row.steps
+    expected = {worker: len(range(worker, 50, threads)) for worker in range(threads)}
+    assert steps == expected
+    if threads == 1:
+        assert {row.staleness for row in measured.staleness} == {0}
+    if strategy == "tf_lock":
+        assert measured.counters == []  # not measured
+    else:
+        counted = {(row.worker, row.variable): row.updates for row in measured.counters}
+        assert counted == {(worker, name): n for worker, n in expected.items() for name in ("W", "b")}
+
+
+def test_curve_ends_at_the_final_accuracy_and_its_pauses_are_off_the_clock(train: Train) -> None:
+    measured = train(curve_points=5)
+    assert [point.iteration for point in measured.curve] == [10, 20, 30, 40, 50]
+    assert measured.curve[-1].accuracy == measured.final_accuracy
+    times = [point.elapsed_s for point in measured.curve]
+    assert times == sorted(times)
+    assert times[-1] == measured.loop_s
+    assert train(curve_points=0).final_accuracy == measured.final_accuracy
+
+
+def test_trials_in_one_session_do_not_see_each_other(mnist: data.Dataset) -> None:
+    spec = make_spec(iterations=30)
+    variant = Variant(spec, 2, 5)
+    trial = TrialData.make(mnist, 784, 5)
+    first = variant.run(spec, 5, trial)
+    variant.run(make_spec(threads=2, batch=7, iterations=9), 6, trial)
+    again = variant.run(spec, 5, trial)
+    variant.close()
+    assert again.final_accuracy == first.final_accuracy
+    assert again.counters == first.counters
+
+
+def test_deep_learns_at_a_rate_that_suits_it(train: Train) -> None:
+    deep = {"model": "mnist_deep", "dropout_keep": 0.5, "batch": 20, "iterations": 120, "threads": 2}
+    assert train(**deep, learning_rate=0.005, test_images=500).final_accuracy > 0.6
+
+
+def test_batch_larger_than_the_training_set() -> None:
+    with pytest.raises(Unsupported, match="batch of 10 does not fit a training set of 9 images"):
+        batches.batch_starts(0, 9, 10, 1)

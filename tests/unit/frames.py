@@ -1,0 +1,63 @@
+"""Runs as `store.queries.runs` gives them, made by a known law so that a test knows every answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from tmflow.spec import TrialSpec
+
+SPEC = {"model": "mnist_softmax", "dataset": "mnist", "batch": 100, "iterations": 1000, "learning_rate": 0.5}
+RUN = {
+    "experiment": "fig_4_1",
+    "scale": "full",
+    "definition_sha256": "d" * 64,
+    "campaign_uid": "campaign-1",
+    "platform": "box-1",
+    "platform_name": "A box",
+    "threads_logical": 4,
+    "evidence": "measured",
+    "time_domain": "wall",
+    "dataset_sha256": "a" * 64,
+    "status": "ok",
+    "reason": None,
+    "disturbed": False,
+}
+
+
+def run(*, round: int = 1, loop_s: float = 1.0, final_accuracy: float | None = 0.9, **changes: Any) -> dict[str, Any]:
+    """One run; `changes` are factors or columns of `RUN`."""
+    factors = {**SPEC, "strategy": "tf_lock", "threads": 1} | {
+        k: v for k, v in changes.items() if k in TrialSpec.model_fields
+    }
+    rest = {k: v for k, v in changes.items() if k not in TrialSpec.model_fields}
+    spec = TrialSpec.model_validate(factors).model_dump()
+    uid = "-".join(str(part) for part in (spec["strategy"], spec["threads"], round, *rest.values()))
+    result = {"loop_s": loop_s, "final_accuracy": final_accuracy, "started_at_utc": f"2026-01-0{round}T10:00:00Z"}
+    return {**RUN, **spec, "uid": uid, "round": round, **result, **rest}
+
+
+def grid(
+    strategies: Sequence[str] = ("tf_lock", "tf_nolock"),
+    threads: Sequence[int] = (1, 2, 4, 8),
+    rounds: int = 6,
+    **changes: Any,
+) -> pd.DataFrame:
+    """Strategy k, w threads, round r takes (1 + k/10) * r / w seconds: paired speedups are exact."""
+    return pd.DataFrame(
+        [
+            run(
+                strategy=strategy,
+                threads=w,
+                round=r,
+                loop_s=(1 + k / 10) * r / w,
+                final_accuracy=0.9 + 0.001 * r,
+                **changes,
+            )
+            for k, strategy in enumerate(strategies)
+            for w in threads
+            for r in range(1, rounds + 1)
+        ]
+    )

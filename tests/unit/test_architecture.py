@@ -1,0 +1,126 @@
+"""The shape of the project: dependencies point one way, modules stay small, the lock says what is installed."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tmflow.paths import project_root
+
+ROOT = project_root()
+PACKAGE = ROOT / "src" / "tmflow"
+
+# What each layer of the package may import of it, lowest first: a module may use its own layer and those before it.
+LAYERS = [
+    {"errors", "clock", "files", "spec", "paths", "validation", "__init__"},
+    {"native", "data", "platform", "stats", "palette", "axes"},
+    {"runner.runfile", "platform.software", "runner.machine", "runner.journal", "runner.job", "runner.lock", "runner.__init__"},
+    {"train", "store", "summaries", "captions", "charts"},
+    {"runner.round", "runner.supervise", "figures", "tables"},
+    {"study", "diagnosis", "portal"},
+    {"cli", "__main__"},
+]
+
+
+def sources() -> list[Path]:
+    folders = ("src", "portal", "tests", "native_ops", "workflow", "envs")
+    suffixes = {".py", ".cc", ".cpp", ".hpp", ".h", ".smk", ".sh"}
+    return [path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in suffixes]
+
+
+@pytest.mark.parametrize("path", sources(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_module_over_400_lines(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= 400
+
+
+def imports(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def layer(module: str) -> int | None:
+    """The layer of `tmflow.<module>`, found by its longest listed prefix."""
+    parts = module.split(".")
+    for length in range(len(parts), 0, -1):
+        name = ".".join(parts[:length])
+        for number, names in enumerate(LAYERS):
+            if name in names:
+                return number
+    return None
+
+
+def test_package_layers_point_one_way() -> None:
+    wrong = []
+    for path in PACKAGE.rglob("*.py"):
+        own = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+        own_layer = layer(own)
+        assert own_layer is not None, f"{own} belongs to no layer: add it to LAYERS"
+        for name in imports(path):
+            if name.startswith("tmflow."):
+                its_layer = layer(name.removeprefix("tmflow."))
+                if its_layer is not None and its_layer > own_layer:
+                    wrong.append(f"{own} imports {name}")
+    assert not wrong, wrong
+
+
+@pytest.mark.parametrize("outer", ["portal", "workflow", "notebooks", "tests"])
+def test_the_package_never_imports_what_is_around_it(outer: str) -> None:
+    for path in PACKAGE.rglob("*.py"):
+        assert not any(name == outer or name.startswith(f"{outer}.") for name in imports(path)), path
+
+
+def test_streamlit_stays_in_the_portal_and_tensorflow_in_training() -> None:
+    for path in PACKAGE.rglob("*.py"):
+        inside = path.relative_to(PACKAGE).parts[0]
+        names = {name.split(".")[0] for name in imports(path)}
+        assert "streamlit" not in names or inside == "portal", path
+        assert "tensorflow" not in names or inside in ("train", "native"), path
+
+
+def test_core_headers_do_not_know_tensorflow() -> None:
+    for path in (ROOT / "native_ops" / "include").rglob("*.hpp"):
+        assert not re.search(r"#include\s*[<\"](tensorflow|tsl|xla)/", path.read_text()), path
+
+
+def locked() -> dict[str, set[str]]:
+    versions: dict[str, set[str]] = {}
+    for line in (ROOT / "envs" / "requirements.txt").read_text().splitlines():
+        if match := re.match(r"([a-z0-9._-]+)==([^ ;\\]+)", line):
+            versions.setdefault(match[1], set()).add(match[2])
+    return versions
+
+
+def test_lock_holds_hashes_and_no_address() -> None:
+    text = (ROOT / "envs" / "requirements.txt").read_text()
+    assert "--hash=sha256:" in text
+    assert not re.search(r"https?://|--(extra-)?index-url|--find-links", text)
+
+
+def test_lock_covers_everything_that_is_asked_for() -> None:
+    names = locked()
+    pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    wanted = pyproject["project"]["dependencies"] + (ROOT / "envs" / "requirements.in").read_text().splitlines()
+    for line in wanted:
+        if match := re.match(r"([A-Za-z0-9._-]+)", line):
+            assert match[1].lower() in names, line
+
+
+def test_conda_file_agrees_with_the_lock() -> None:
+    conda = yaml.safe_load((ROOT / "envs" / "conda.yaml").read_text())
+    pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    plain = [entry for entry in conda["dependencies"] if isinstance(entry, str)]
+    (pip,) = [entry["pip"] for entry in conda["dependencies"] if isinstance(entry, dict)]
+    assert f"python{pyproject['project']['requires-python']}" in plain
+    assert pip == ["--require-hashes", "-r requirements.txt"]
+    # Nothing that the lock pins may also come from conda, in whatever version conda has.
+    assert not set(locked()) & {re.split(r"[<>=]", entry)[0] for entry in plain if entry != "pip"} - {"python"}

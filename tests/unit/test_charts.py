@@ -1,0 +1,197 @@
+"""Charts show the summary's numbers, keep equal points apart, and mark what a reader must not misread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import altair as alt
+import pandas as pd
+import pytest
+from frames import grid
+
+from tmflow import captions, charts, palette, summaries
+from tmflow.axes import Ticks, value_range
+
+FIVE = ("tf_lock", "tf_nolock", "lock", "nolock", "htm")
+
+
+def layers(chart: alt.LayerChart) -> list[dict[str, Any]]:
+    spec = chart.to_dict()
+    for layer in spec["layer"]:
+        layer["rows"] = spec["datasets"][layer.get("data", spec.get("data"))["name"]]
+    return spec["layer"]
+
+
+def marks(chart: alt.LayerChart, kind: str) -> list[dict[str, Any]]:
+    return [layer for layer in layers(chart) if layer["mark"]["type"] == kind]
+
+
+def text(chart: alt.LayerChart) -> str:
+    return " ".join(str(layer["mark"]["text"]) for layer in marks(chart, "text"))
+
+
+def points(chart: alt.LayerChart) -> pd.DataFrame:
+    return pd.DataFrame([row for layer in marks(chart, "point") for row in layer["rows"]])
+
+
+@pytest.mark.parametrize(
+    ("draw", "summarise"),
+    [
+        (charts.speedup, summaries.speedup),
+        (charts.step_time, summaries.step_time),
+        (charts.accuracy, summaries.accuracy),
+    ],
+)
+@pytest.mark.parametrize("rounds", [1, 6])
+def test_points_are_the_rows_of_the_summary(
+    draw: Callable[..., Any], summarise: Callable[..., Any], rounds: int
+) -> None:
+    summary = summarise(grid(FIVE, rounds=rounds))
+    columns = ["strategy", "threads", "estimate", "low", "high", "rounds"]
+    drawn = points(draw(summary))[columns].sort_values(columns[:2]).reset_index(drop=True)
+    expected = summary[columns].sort_values(columns[:2]).reset_index(drop=True)
+    pd.testing.assert_frame_equal(drawn.astype({"low": float, "high": float}), expected, check_dtype=False)
+
+
+def test_equal_points_of_different_strategies_stay_apart() -> None:
+    drawn = points(charts.accuracy(summaries.accuracy(grid(FIVE, (1, 2, 4, 8)))))
+    assert drawn.groupby("threads")["estimate"].nunique().eq(1).all()  # they do coincide
+    assert not drawn.duplicated(["x", "estimate"]).any()
+    # and each stays nearer to its own number of threads than to any other
+    nearest = [min((1, 2, 4, 8), key=lambda t: abs(t - x)) for x in drawn["x"]]
+    assert nearest == drawn["threads"].tolist()
+
+
+def test_points_without_interval_are_hollow_and_have_no_bar() -> None:
+    runs = grid(("tf_lock",), (1, 2))
+    chart = charts.accuracy(summaries.accuracy(runs[(runs["threads"] == 1) | (runs["round"] == 1)]))
+    filled, hollow = marks(chart, "point")
+    assert (filled["mark"]["filled"], {row["threads"] for row in filled["rows"]}) == (True, {1})
+    assert (hollow["mark"]["filled"], {row["threads"] for row in hollow["rows"]}) == (False, {2})
+    assert {row["threads"] for row in marks(chart, "rule")[0]["rows"]} == {1}
+
+
+def test_a_point_without_estimate_is_not_drawn_but_named() -> None:
+    runs = grid()
+    runs = runs[(runs["strategy"] != "tf_nolock") | (runs["threads"] > 1)]
+    summary = summaries.speedup(runs)
+    assert set(points(charts.speedup(summary))["strategy"]) == {"tf_lock"}
+    lines = captions.caption(summary, "7").lines
+    assert (
+        "Not shown: tf_nolock x2, tf_nolock x4, tf_nolock x8: "
+        "no round has the same configuration with one worker to compare with."
+    ) in lines
+
+
+def test_the_oversubscribed_region_is_shaded_and_labelled() -> None:
+    chart = charts.step_time(summaries.step_time(grid(threads_logical=4)))
+    (shade,) = marks(chart, "rect")
+    assert 4 < shade["rows"][0]["x"] < 8 < shade["rows"][0]["end"]
+    assert "more than 4 hardware threads" in text(chart)
+
+
+@pytest.mark.parametrize("hardware", [8, None])
+def test_nothing_is_shaded_where_nothing_is_known_to_be_oversubscribed(hardware: int | None) -> None:
+    chart = charts.step_time(summaries.step_time(grid(threads_logical=hardware)))
+    assert marks(chart, "rect") == []
+
+
+def test_everything_oversubscribed_is_shaded_whole() -> None:
+    chart = charts.step_time(summaries.step_time(grid(threads=(2, 4), threads_logical=1)))
+    (shade,) = marks(chart, "rect")
+    left = chart.to_dict()["layer"][-1]["encoding"]["x"]["scale"]["domain"][0]
+    assert shade["rows"][0]["x"] == pytest.approx(max(left, Ticks((2, 4)).between(1, 2)))
+
+
+def test_the_ideal_line_is_as_many_times_as_workers() -> None:
+    chart = charts.speedup(summaries.speedup(grid()))
+    ideal = next(layer for layer in marks(chart, "line") if "ideal" in layer["rows"][0])
+    assert ideal["rows"][0] == {"x": 1, "ideal": 1}
+    assert ideal["rows"][-1] == {"x": pytest.approx(8), "ideal": pytest.approx(8)}
+    assert "ideal" in text(chart)
+
+
+def test_axis_titles_have_units() -> None:
+    def titles(chart: alt.LayerChart) -> tuple[str, str]:
+        encoding = marks(chart, "point")[0]["encoding"]
+        return encoding["x"]["title"], encoding["y"]["title"]
+
+    assert titles(charts.step_time(summaries.step_time(grid()))) == (
+        "Worker threads (log scale)",
+        "Wall time per step (µs)",
+    )
+    linear = grid(threads=(1, 2, 3, 4))
+    assert titles(charts.speedup(summaries.speedup(linear)))[0] == "Worker threads"
+    assert titles(charts.speedup(summaries.speedup(linear, "tf_lock")))[1] == "Speedup over tf_lock with one worker"
+
+
+def test_ranges_start_at_zero_zoom_on_fractions_and_turn_log() -> None:
+    runs = grid()
+    assert value_range(summaries.speedup(runs)).low == 0
+    zoomed = value_range(summaries.accuracy(runs))
+    assert (0.88 < zoomed.low < 0.9035 < zoomed.high < 0.93, zoomed.cuts) == (True, False)
+    runs.loc[runs["strategy"] == "tf_nolock", "loop_s"] *= 50
+    assert value_range(summaries.step_time(runs)).log
+    assert not value_range(summaries.speedup(runs, "tf_lock")).log
+
+
+def test_a_huge_interval_is_cut_and_the_caption_says_so() -> None:
+    runs = grid(("tf_lock",), (1, 2), rounds=2)
+    runs["loop_s"] = [1.0, 1.0, 0.4, 0.9]
+    summary = summaries.speedup(runs)
+    assert summary["high"].max() > 100
+    assert value_range(summary).high < 5
+    assert "bars that leave the chart are cut" in captions.caption(summary, "7").text
+
+
+@pytest.mark.parametrize(
+    ("values", "log"),
+    [((1, 2, 4, 8), True), ((1, 2, 3, 4), False), (range(1, 17), False), ((1, 2), False), ((4,), False)],
+)
+def test_threads_get_the_scale_that_keeps_them_apart(values: tuple[int, ...], log: bool) -> None:
+    ticks = Ticks(values)
+    assert ticks.log is log
+    left, right = ticks.scale().domain
+    assert left < ticks.first <= ticks.last < right
+
+
+def test_captions_tell_what_the_numbers_are() -> None:
+    text = captions.caption(summaries.accuracy(grid(scale="quick")), "42").text
+    for part in (
+        "fig_4_1",
+        "mnist_softmax on mnist",
+        "A box; measured on real hardware",
+        "6 rounds",
+        "quick scale",
+    ):
+        assert part in text
+    assert "Newest run 2026-01-06; database revision 42." in text
+
+
+def test_disturbed_rounds_are_in_the_caption() -> None:
+    runs = grid()
+    assert "disturbed" not in captions.caption(summaries.accuracy(runs), "1").text
+    runs.loc[runs["round"] < 3, "disturbed"] = True
+    assert "up to 2 on a disturbed machine" in captions.caption(summaries.accuracy(runs), "1").text
+
+
+def test_looks_are_distinct_fixed_and_the_same_in_every_chart() -> None:
+    assert len(set(palette.LOOKS.values())) == len(palette.LOOKS)
+    known = set(palette.LOOKS.values())
+    assert palette.look("some_new_strategy") == palette.look("some_new_strategy")
+    assert palette.look("some_new_strategy") not in known
+    assert palette.ordered(["zebra", "htm", "tf_lock", "ant", "htm"]) == ["tf_lock", "htm", "ant", "zebra"]
+    for strategies in (("nolock",), FIVE):
+        scale = marks(charts.accuracy(summaries.accuracy(grid(strategies))), "point")[0]["encoding"]["color"]["scale"]
+        assert dict(zip(scale["domain"], scale["range"], strict=True))["nolock"] == palette.look("nolock").colour
+
+
+def test_curve_and_staleness_draw_every_step() -> None:
+    runs = grid(threads=(2,), rounds=2)
+    rows = [{"uid": uid, "iteration": i, "accuracy": i / 2000} for uid in runs["uid"] for i in (0, 500, 1000)]
+    drawn = points(charts.curve(summaries.curve(runs, pd.DataFrame(rows))))
+    assert sorted(set(drawn["iteration"])) == [0, 500, 1000]
+    counts = [{"uid": uid, "staleness": s, "steps": 10} for uid in runs["uid"] for s in (0, 1, 5)]
+    drawn = points(charts.staleness(summaries.staleness(runs, pd.DataFrame(counts))))
+    assert drawn.groupby("strategy")["estimate"].sum().tolist() == pytest.approx([1, 1])

@@ -1,0 +1,121 @@
+"""config.yaml: a closed schema whose errors name the key, list what is valid and suggest the nearest."""
+
+from __future__ import annotations
+
+import copy
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tmflow.errors import BadInput
+from tmflow.paths import project_root
+from tmflow.study.config import Study, check_study, load_study
+
+CONFIG = project_root() / "config.yaml"
+MINIMAL: dict[str, Any] = {
+    "experiments": {
+        "one": {
+            "question": "Does it run?",
+            "factors": {
+                "model": "mnist_softmax",
+                "strategy": ["lock", "nolock"],
+                "threads": [1, 2],
+                "batch": 10,
+                "iterations": 100,
+                "learning_rate": 0.5,
+            },
+        }
+    }
+}
+
+
+def changed(path: str, value: Any) -> dict[str, Any]:
+    raw = copy.deepcopy(MINIMAL)
+    *parents, key = path.split("/")
+    place = raw
+    for parent in parents:
+        place = place.setdefault(parent, {})
+    place[key] = value
+    return raw
+
+
+def test_the_project_s_own_config_is_valid() -> None:
+    study = load_study(CONFIG)
+    for name in study.experiments:
+        full, quick = (study.points(name, scale, "mnist") for scale in ("full", "quick"))
+        assert len(full) == len(quick) == 12
+        assert {point.strategy for point in full} == {"tf_lock", "tf_nolock", "lock", "nolock"}
+
+
+def test_grid_is_the_product_of_the_factors() -> None:
+    points = check_study(MINIMAL).points("one", "full", "digits")
+    assert [(p.strategy, p.threads) for p in points] == [("lock", 1), ("lock", 2), ("nolock", 1), ("nolock", 2)]
+    assert {point.dataset for point in points} == {"digits"}
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "says"),
+    [
+        ("round", 3, r"unknown key 'round' \(did you mean 'rounds'\?\); valid: .*dataset.*trial_timeout_s"),
+        ("quick/round", 3, r"unknown key 'quick.round' \(did you mean 'rounds'\?\)"),
+        ("experiments/one/questoin", "?", r"'experiments.one.questoin' \(did you mean 'question'\?\)"),
+        ("experiments/one/factors/thread", 2, r"experiments.one.factors: 'thread' \(did you mean 'threads'\?\)"),
+        ("defaults/stragety", "lock", r"defaults: 'stragety' \(did you mean 'strategy'\?\)"),
+        ("experiments/one/factors/strategy", "lok", r"'lok' \(did you mean '\w*lock'\?\); valid: lock, nolock"),
+        ("experiments/one/factors/threads", 0, r"experiments.one: threads is 0, but .* greater than or equal to 1"),
+        ("experiments/one/factors/batch", -1, r"batch is -1, but .* greater than or equal to 1"),
+        ("experiments/one/factors/matrix", 785, r"matrix is 785, but .* less than or equal to 784"),
+        ("experiments/one/factors/iterations", 1, r"iterations 1 is fewer than threads 2"),
+        ("experiments/one/factors/threads", [], r"threads has no value"),
+        ("experiments/one/factors/threads", [2, 2], r"lists the same value twice"),
+        ("experiments/one/quick", {"factors": {"threads": [0]}}, r"threads is 0"),
+        ("dataset", "mnits", r"dataset is 'mnits', but should be 'auto', 'mnist' or 'digits'"),
+        ("rounds", 0, r"rounds is 0"),
+        ("experiments", {}, r"experiments is \{\}, but"),
+        ("experiments/a b", MINIMAL["experiments"]["one"], r"experiment name 'a b' may hold only"),
+    ],
+)
+def test_bad_config_is_one_sentence(path: str, value: Any, says: str) -> None:
+    with pytest.raises(BadInput) as error:
+        check_study(changed(path, value))
+    sentence = str(error.value)
+    assert re.search(says, sentence), sentence
+    assert "\n" not in sentence
+    assert sentence.endswith(".")
+
+
+def test_unreadable_config(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="cannot be read"):
+        load_study(tmp_path / "config.yaml")
+    (tmp_path / "config.yaml").write_text("a: [1,\n")
+    with pytest.raises(BadInput, match="is not YAML"):
+        load_study(tmp_path / "config.yaml")
+    (tmp_path / "config.yaml").write_text("- a\n- b\n")
+    with pytest.raises(BadInput, match="must be a mapping"):
+        load_study(tmp_path / "config.yaml")
+
+
+def test_definition_changes_with_a_factor_but_not_with_words_or_rounds() -> None:
+    before = check_study(MINIMAL).definition_id("one", "full")
+    assert check_study(changed("experiments/one/question", "Why?")).definition_id("one", "full") == before
+    assert check_study(changed("rounds", 9)).definition_id("one", "full") == before
+    assert check_study(changed("experiments/one/factors/batch", 11)).definition_id("one", "full") != before
+    assert check_study(changed("seed", 1)).definition_id("one", "full") != before
+
+
+def test_quick_changes_only_what_it_names() -> None:
+    study = check_study(changed("experiments/one/quick", {"factors": {"iterations": 10}}))
+    assert {point.iterations for point in study.points("one", "quick", "mnist")} == {10}
+    assert {point.iterations for point in study.points("one", "full", "mnist")} == {100}
+    assert study.rounds_of("one", "quick") == 3
+    assert study.rounds_of("one", "full") == 6
+
+
+def test_every_knob_is_commented() -> None:
+    text = CONFIG.read_text()
+    top = [line for line in text.splitlines() if re.match(r"^[a-z_]+: \S", line)]
+    assert all("#" in line for line in top), top
+    assert set(yaml.safe_load(text)) <= set(Study.model_fields)

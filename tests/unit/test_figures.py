@@ -1,0 +1,108 @@
+"""Figures as files: every format, the same numbers in all of them, and an index that tells what is missing."""
+
+from __future__ import annotations
+
+import io
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from frames import grid
+from PIL import Image
+
+from tmflow import charts, figures, summaries
+from tmflow.errors import BadInput
+from tmflow.figures import Figure, draw_experiment, export, figures_of
+
+
+@pytest.fixture(scope="module")
+def figure() -> Figure:
+    ((_, figure),) = figures_of("speedup", summaries.speedup(grid()), "42")
+    return figure
+
+
+def test_export_writes_every_format_and_nothing_else(figure: Figure, tmp_path: Path) -> None:
+    paths = export(figure, tmp_path / "new" / "speedup")
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == sorted(path.name for path in paths)
+    assert {path.name for path in paths} == {"speedup.svg", "speedup.png", "speedup.csv", "speedup.vl.json"}
+
+
+def test_csv_and_vega_lite_hold_the_numbers_that_are_drawn(figure: Figure) -> None:
+    table = pd.read_csv(io.BytesIO(figure.file("csv")))
+    spec = json.loads(figure.file("vl.json"))
+    rows = [row for data in spec["datasets"].values() for row in data if "strategy" in row]
+    drawn = pd.DataFrame(rows).drop_duplicates(["strategy", "threads"]).sort_values(["strategy", "threads"])
+    for column in ("strategy", "threads", "estimate", "low", "high", "rounds"):
+        assert drawn[column].tolist() == table[column].tolist()
+    assert {"platform", "evidence", "dataset", "scale", "batch", "measure", "unit"} <= set(table.columns)
+
+
+def test_svg_has_points_axis_titles_legend_and_caption(figure: Figure) -> None:
+    root = ET.fromstring(figure.file("svg"))
+    words = " ".join(root.itertext())
+    for part in ("Worker threads", "Speedup over itself", "tf_nolock", "ideal", "database revision 42", "A box"):
+        assert part in words
+    symbols = [e for e in root.iter() if e.get("aria-roledescription") == "point"]
+    assert len(symbols) == 8
+
+
+def test_png_has_two_pixels_for_each_of_the_svg(figure: Figure) -> None:
+    width, height = (float(ET.fromstring(figure.file("svg")).attrib[side]) for side in ("width", "height"))
+    image = Image.open(io.BytesIO(figure.file("png")))
+    assert image.size == (pytest.approx(2 * width, abs=2), pytest.approx(2 * height, abs=2))
+    assert len(image.convert("RGB").getcolors(maxcolors=1 << 24) or ()) > 50  # something is drawn
+
+
+def test_a_chart_of_more_than_5000_rows_is_exported() -> None:
+    runs = grid(("tf_lock",), (1,), rounds=2)
+    points = [{"uid": uid, "iteration": i, "accuracy": 0.5} for uid in runs["uid"] for i in range(5001)]
+    summary = summaries.curve(runs, pd.DataFrame(points))
+    ((_, figure),) = figures_of("curve", summary, "1")
+    assert len(json.loads(figure.file("vl.json"))["datasets"]) >= 1
+
+
+def test_figures_of_one_panel_never_mix_configurations() -> None:
+    drawn = dict(figures_of("accuracy", summaries.accuracy(pd.concat([grid(), grid(batch=1)])), "1"))
+    assert list(drawn) == ["batch 100", "batch 1"]
+    for figure in drawn.values():
+        assert figure.summary["batch"].nunique() == 1
+
+
+@pytest.mark.slow
+def test_an_experiment_is_drawn_and_indexed(tmp_path: Path) -> None:
+    runs = pd.concat([grid(rounds=2, threads=(1, 2)), grid(experiment="other")])
+    uids = runs.loc[runs["threads"] == 2, "uid"]
+    curve = pd.DataFrame([{"uid": uid, "iteration": i, "accuracy": 0.5} for uid in uids for i in (0, 1000)])
+    counts = pd.DataFrame([{"uid": uid, "staleness": s, "steps": 5} for uid in uids for s in (0, 1)])
+    index = json.loads(
+        draw_experiment(runs, "fig_4_1", tmp_path, "42", curve_points=curve, staleness_counts=counts).read_text()
+    )
+    assert [entry["kind"] for entry in index["figures"]] == list(figures.DRAWINGS)
+    assert index["not_drawn"] == []
+    named = [name for entry in index["figures"] for name in entry["files"]]
+    assert sorted([*named, "figures.json"]) == sorted(path.name for path in tmp_path.iterdir())
+
+
+def test_what_cannot_be_drawn_is_listed_with_the_reason(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(figures, "FORMATS", {"csv": "text/csv"})
+    runs = grid(("nolock",), (1, 2), rounds=2)
+    index = json.loads(draw_experiment(runs, "fig_4_1", tmp_path, "42").read_text())
+    assert index["not_drawn"] == [
+        {"kind": "speedup_vs_tf_lock", "reasons": ["no round has tf_lock with one worker to compare with"]}
+    ]
+    assert [entry["kind"] for entry in index["figures"]] == ["speedup", "step_time", "accuracy"]
+
+
+def test_an_experiment_without_result_is_bad_input(tmp_path: Path) -> None:
+    for runs in (grid()[:0], grid(status="failed", reason="broken")):
+        with pytest.raises(BadInput, match="experiment 'fig_4_1' has no run with a result in database revision 42"):
+            draw_experiment(runs, "fig_4_1", tmp_path, "42")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_drawing_has_a_chart() -> None:
+    assert {drawing.chart.__name__ for drawing in figures.DRAWINGS.values()} <= set(vars(charts))
+    assert figures.slug("speedup", "batch 1, pinning cores") == "speedup-batch-1-pinning-cores"

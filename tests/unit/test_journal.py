@@ -1,0 +1,33 @@
+"""The journal: keeps finished trials through a kill at any byte, and a reader never changes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.sample_runs import sample_runs
+from tmflow.runner import runfile
+from tmflow.runner.journal import Journal
+
+
+def test_finish_makes_the_run_file_in_planned_order(tmp_path: Path) -> None:
+    runs = sample_runs()[:4]
+    journal = Journal(tmp_path / "round-001.jsonl")
+    for run in reversed(runs):
+        journal.append(run)
+    journal.finish()
+    ordinals = [run.ordinal for run in runfile.read(journal.run_file)]
+    assert ordinals == sorted(ordinals)
+    assert not journal.path.exists()
+
+
+def test_kill_at_any_byte_of_a_write(tmp_path: Path) -> None:
+    runs = sample_runs()[:3]
+    first, second, third = (runfile.to_line(run).encode() for run in runs)
+    for cut in range(0, len(second), 97):
+        journal = Journal(tmp_path / f"cut-{cut}.jsonl")
+        journal.path.write_bytes(first + second[:cut])
+        resumed = Journal(journal.run_file)
+        assert resumed.runs == runs[:1]
+        assert journal.path.read_bytes() == first + second[:cut], "reading must not change the file"
+        resumed.append(runs[2])
+        assert journal.path.read_bytes() == first + third

@@ -1,0 +1,211 @@
+"""Summaries of runs whose every answer is known: pairing, separation, and honest gaps."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pandas as pd
+import pytest
+from frames import grid, run
+
+from tmflow import summaries
+from tmflow.errors import BadInput
+from tmflow.stats import mean_interval
+
+
+def point(summary: pd.DataFrame, **where: Any) -> pd.Series:
+    """The one row of a summary with these values."""
+    rows = summary
+    for column, value in where.items():
+        rows = rows[rows[column] == value]
+    assert len(rows) == 1
+    return rows.iloc[0]
+
+
+def test_speedup_is_paired_within_the_round() -> None:
+    # Round r is r times slower as a whole; paired, that cancels out and the interval has no width.
+    summary = summaries.speedup(grid())
+    row = point(summary, strategy="tf_nolock", threads=4)
+    assert row[["estimate", "low", "high"]].tolist() == pytest.approx([4, 4, 4])
+    assert row["rounds"] == 6
+    assert (row["measure"], row["unit"]) == ("speedup", "1")
+    assert summary.loc[summary["threads"] == 1, "estimate"].tolist() == [1, 1]
+
+
+def test_speedup_against_tf_lock_shows_the_cost_of_the_strategy_itself() -> None:
+    summary = summaries.speedup(grid(), "tf_lock")
+    assert point(summary, strategy="tf_nolock", threads=1)["estimate"] == pytest.approx(1 / 1.1)
+    assert point(summary, strategy="tf_nolock", threads=4)["estimate"] == pytest.approx(4 / 1.1)
+    assert set(summary["measure"]) == {"speedup_vs_tf_lock"}
+
+
+def test_speedup_never_pairs_across_campaigns() -> None:
+    slow_day = grid(campaign_uid="campaign-2")
+    slow_day["loop_s"] *= 100
+    row = point(summaries.speedup(pd.concat([grid(), slow_day])), strategy="tf_lock", threads=2)
+    assert (row["rounds"], row["low"], row["high"]) == (12, pytest.approx(2), pytest.approx(2))
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("platform", "box-2"),
+        ("evidence", "published"),
+        ("dataset", "digits"),
+        ("dataset_sha256", "b" * 64),
+        ("experiment", "fig_4_4"),
+        ("definition_sha256", "e" * 64),
+        ("scale", "quick"),
+        ("batch", 1),
+        ("matrix", 100),
+        ("iterations", 500),
+        ("learning_rate", 0.01),
+        ("intra_op_threads", 0),
+        ("step_call", "callable"),
+        ("variables", "resource"),
+        ("pinning", "cores"),
+    ],
+)
+def test_nothing_is_pooled(column: str, value: Any) -> None:
+    one, other = grid(("tf_lock",), (1, 2)), grid(("tf_lock",), (1, 2), **{column: value})
+    both = pd.concat([one, other])
+    for summarise in (summaries.speedup, summaries.step_time, summaries.accuracy):
+        assert summarise(both)["rounds"].tolist() == [6] * 4
+    assert len(list(summaries.panels(summaries.accuracy(both)))) == 2
+
+
+def test_a_baseline_of_another_kind_is_no_baseline() -> None:
+    mixed = pd.concat([grid(("tf_lock",), (1,), batch=1), grid(("tf_lock",), (2,), batch=100)])
+    row = point(summaries.speedup(mixed), threads=2)
+    assert math.isnan(row["estimate"])
+    assert row["rounds"] == 0
+    assert row["reason"] == "no round has the same configuration with one worker to compare with"
+
+
+def test_factors_that_do_not_apply_still_pair() -> None:
+    # dropout_keep is None for softmax: a null must match a null, in a table that also has numbers there.
+    deep = {"model": "mnist_deep", "dropout_keep": 0.5}
+    summary = summaries.speedup(pd.concat([grid(), grid(**deep)]))
+    assert summary["estimate"].notna().all()
+    assert len(summary) == 16
+
+
+def test_a_round_without_baseline_is_counted_and_named() -> None:
+    runs = grid()
+    lost = (runs["strategy"] == "tf_lock") & (runs["threads"] == 1) & (runs["round"] == 3)
+    row = point(summaries.speedup(runs[~lost]), strategy="tf_lock", threads=2)
+    assert row["rounds"] == 5
+    assert row["reason"] == "1 of 6 rounds lack the same configuration with one worker"
+
+
+def test_one_round_gives_an_estimate_without_bounds() -> None:
+    for summary in (summaries.speedup(grid(rounds=1)), summaries.accuracy(grid(rounds=1))):
+        assert summary["estimate"].notna().all()
+        assert summary[["low", "high"]].isna().all(axis=None)
+
+
+def test_emulated_runs_show_accuracy_but_no_time() -> None:
+    emulated = grid(evidence="emulated")
+    for summary in (summaries.speedup(emulated), summaries.step_time(emulated)):
+        assert summary["estimate"].isna().all()
+        assert set(summary["reason"]) == {summaries.NO_TIME}
+    assert summaries.accuracy(emulated)["estimate"].notna().all()
+
+
+def test_disturbed_runs_are_kept_and_counted() -> None:
+    runs = grid(("tf_lock",), (1, 2), rounds=3)
+    runs["disturbed"] = [True, False, None, False, True, None]
+    same = summaries.speedup(runs)
+    assert point(same, threads=1)["disturbed_rounds"] == 1
+    assert point(same, threads=2)["disturbed_rounds"] == 2  # round 2 itself, and round 1 through its baseline
+    assert same["rounds"].tolist() == [3, 3]
+    assert summaries.step_time(runs)["disturbed_rounds"].tolist() == [1, 1]
+
+
+def test_step_time_is_the_loop_over_all_steps() -> None:
+    row = point(summaries.step_time(grid(rounds=2)), strategy="tf_lock", threads=2)
+    expected = mean_interval([1e6 * 0.5 / 1000, 1e6 * 1.0 / 1000])
+    assert row[["estimate", "low", "high"]].tolist() == pytest.approx(list(expected[:3]))
+    assert row["unit"] == "us"
+
+
+def test_accuracy_bounds_are_not_clipped() -> None:
+    runs = pd.DataFrame([run(round=1, final_accuracy=0.9), run(round=2, final_accuracy=1.0)])
+    row = summaries.accuracy(runs).iloc[0]
+    assert row["estimate"] == pytest.approx(0.95)
+    assert row["high"] > 1
+
+
+def test_failed_runs_carry_no_result() -> None:
+    failed = run(strategy="htm", threads=2, status="failed", reason="out of memory", final_accuracy=None)
+    summary = summaries.accuracy(pd.DataFrame([*grid().to_dict("records"), failed]))
+    assert "htm" not in set(summary["strategy"])
+    assert set(summary["rounds"]) == {6}
+
+
+def test_oversubscribed_is_more_workers_than_hardware_threads() -> None:
+    summary = summaries.step_time(grid(("tf_lock",), (1, 4, 5, 8)))
+    assert summary["oversubscribed"].tolist() == [False, False, True, True]
+    assert summaries.step_time(grid(threads_logical=None))["oversubscribed"].isna().all()
+
+
+def test_an_empty_table_gives_an_empty_summary() -> None:
+    nothing = grid()[:0]
+    for summary in (summaries.speedup(nothing), summaries.step_time(nothing), summaries.accuracy(nothing)):
+        assert summary.empty
+        assert {"estimate", "low", "high", "rounds", "oversubscribed"} <= set(summary.columns)
+        assert not list(summaries.panels(summary))
+
+
+def test_an_unknown_baseline_is_bad_input() -> None:
+    with pytest.raises(BadInput, match="unknown baseline 'lock'"):
+        summaries.speedup(grid(), "lock")  # type: ignore[arg-type]
+
+
+def test_panels_name_what_tells_them_apart() -> None:
+    summary = summaries.accuracy(pd.concat([grid(), grid(batch=1), grid(batch=1, matrix=100)]))
+    parts = dict(summaries.panels(summary))
+    assert list(parts) == ["batch 100, matrix 784", "batch 1, matrix 784", "batch 1, matrix 100"]
+    assert [label for label, _ in summaries.panels(summaries.accuracy(grid()))] == [""]
+
+
+def test_curve_averages_each_iteration_over_rounds() -> None:
+    runs = grid(("tf_lock",), (1,), rounds=2)
+    points = pd.DataFrame(
+        [
+            {"uid": uid, "iteration": i, "accuracy": a}
+            for uid, row in zip(runs["uid"], [(0.1, 0.8), (0.3, 0.9)], strict=True)
+            for i, a in zip((0, 500), row, strict=True)
+        ]
+    )
+    summary = summaries.curve(runs, points)
+    assert summary["iteration"].tolist() == [0, 500]
+    assert summary["estimate"].tolist() == pytest.approx([0.2, 0.85])
+    assert summary["rounds"].tolist() == [2, 2]
+
+
+def test_staleness_is_a_share_of_steps() -> None:
+    runs = grid(("tf_lock",), (2,), rounds=2)
+    first, second = runs["uid"]
+    counts = pd.DataFrame(
+        [
+            {"uid": first, "worker": 0, "staleness": 0, "steps": 30},
+            {"uid": first, "worker": 1, "staleness": 0, "steps": 10},
+            {"uid": first, "worker": 1, "staleness": 1, "steps": 60},
+            {"uid": second, "worker": 0, "staleness": 1, "steps": 50},
+        ]
+    )
+    summary = summaries.staleness(runs, counts)
+    assert summary["staleness"].tolist() == [0, 1]
+    assert summary["estimate"].tolist() == pytest.approx([0.2, 0.8])
+    assert summary["estimate"].sum() == pytest.approx(1)
+
+
+def test_headline_is_the_highest_number_of_threads_that_fits() -> None:
+    summary = summaries.speedup(pd.concat([grid(), grid(batch=1, threads=(1, 2))]))
+    rows = summaries.headline(summary)
+    assert rows[["batch", "strategy", "threads"]].values.tolist() == [
+        [100, "tf_lock", 4], [1, "tf_lock", 2], [100, "tf_nolock", 4], [1, "tf_nolock", 2],
+    ]  # fmt: skip
+    assert summaries.headline(summary[:0]).empty

@@ -1,0 +1,133 @@
+"""The DAG, for real: Snakemake runs a tiny study from nothing to report, and does no more than it must."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+import subprocess
+import xml.etree.ElementTree as ET
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import ROOT, TINY, Checkout, Tmflow
+from tmflow.runner import runfile
+
+pytestmark = pytest.mark.slow
+
+TWO = deepcopy(TINY)
+TWO["experiments"]["other"] = {
+    "question": "Does the other run?",
+    "factors": {"model": "mnist_softmax", "batch": 10, "iterations": 30, "threads": [1]},
+}
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory, tmflow: Tmflow, checkout_at: type[Checkout]) -> Checkout:
+    checkout = checkout_at(tmp_path_factory.mktemp("study") / "checkout", TWO)
+    done = tmflow("study", "run", **checkout.variables)
+    assert done.returncode == 0, done.stderr
+    assert "make portal" in done.stdout
+    return checkout
+
+
+def query(study: Checkout, sql: str) -> list[tuple[Any, ...]]:
+    with sqlite3.connect(study.results / "study.db") as connection:
+        return connection.execute(sql).fetchall()
+
+
+def test_every_trial_is_stored_exactly_once(study: Checkout) -> None:
+    lines = [run for path in study.results.glob("runs/full/*/*/round-*.jsonl") for run in runfile.read(path)]
+    assert len(lines) == 2 * (4 + 2)
+    assert {run.status for run in lines} == {"ok"}
+    assert {run.spec.dataset for run in lines} == {"digits"}
+    stored = query(study, "SELECT uid FROM run")
+    assert sorted(uid for (uid,) in stored) == sorted(run.uid for run in lines)
+
+
+def test_rounds_are_shuffled_by_their_seed_and_share_a_campaign(study: Checkout) -> None:
+    rounds = [list(runfile.read(path)) for path in sorted(study.results.glob("runs/full/tiny/*/round-*.jsonl"))]
+    assert len({run.campaign.uid for runs in rounds for run in runs}) == 1
+    assert len({runs[0].order_seed for runs in rounds}) == len(rounds)
+    assert [run.trial_seed for run in rounds[1]] == [8] * 4
+
+
+def test_figures_open_and_say_what_they_show(study: Checkout) -> None:
+    folder = study.results / "figures" / "tiny"
+    index = json.loads((folder / "figures.json").read_text())
+    assert {figure["kind"] for figure in index["figures"]} >= {"speedup", "step_time", "accuracy", "staleness"}
+    for figure in index["figures"]:
+        for name in figure["files"]:
+            assert (folder / name).stat().st_size > 100, name
+    text = "".join(ET.parse(folder / "speedup.svg").getroot().itertext())
+    for word in ("digits", "measured", "2 rounds"):
+        assert word in text
+    assert (folder / "speedup.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_report_and_table(study: Checkout) -> None:
+    assert "speedup" in (study.results / "report.html").read_text()
+    table = (study.results / "tables" / "tiny.html").read_text()
+    assert "Does it run?" in table
+    assert "nolock" in table
+
+
+def test_status_and_plan(study: Checkout, tmflow: Tmflow) -> None:
+    state = json.loads(tmflow("study", "status", "--json", **study.variables).stdout)
+    assert (state["trials_planned"], state["trials_ok"], state["trials_failed"], state["trials_unsupported"]) == (
+        12, 12, 0, 0,
+    )  # fmt: skip
+    assert 0 < state["timed_s"] < state["wall_s"]
+    plan = json.loads(tmflow("study", "plan", "--json", **study.variables).stdout)
+    assert [(row["id"], row["trials"]) for row in plan] == [("tiny", 8), ("other", 4)]
+    assert all(row["estimated_s"] > 0 for row in plan)
+
+
+def planned(study: Checkout, tmflow: Tmflow) -> str:
+    done = tmflow("study", "run", "--dry-run", **study.variables)
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+def test_a_rerun_does_nothing(study: Checkout, tmflow: Tmflow) -> None:
+    assert "Nothing to be done" in planned(study, tmflow)
+
+
+def test_a_changed_factor_reruns_only_what_depends_on_it(study: Checkout, tmflow: Tmflow) -> None:
+    changed = deepcopy(TWO)
+    changed["experiments"]["other"]["factors"]["batch"] = 11
+    study.configure(changed)
+    try:
+        text = planned(study, tmflow)
+    finally:
+        study.configure(TWO)
+    rounds = re.findall(r"round-(\d+)\.jsonl", text)
+    assert rounds
+    assert "runs/full/other" in text
+    assert "runs/full/tiny" not in text
+    assert not re.search(r"rule (build|data|probe_platform):", text)
+
+
+def test_lint_finds_nothing_and_every_rule_has_a_log(tmflow: Tmflow) -> None:
+    done = tmflow("study", "lint", TMFLOW_ROOT=ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for path in (ROOT / "workflow" / "rules").glob("*.smk"):
+        text = path.read_text()
+        assert len(re.findall(r"^rule \w+:", text, re.MULTILINE)) == len(re.findall(r"^    log:", text, re.MULTILINE))
+        assert len(text.splitlines()) < 150
+
+
+def test_plain_snakemake_names_a_misspelt_key(study: Checkout) -> None:
+    broken = {**TWO, "ruonds": 3}
+    study.configure(broken)
+    try:
+        command = [str(Path(ROOT, ".venv/bin/snakemake")), "--dry-run"]
+        done = subprocess.run(command, cwd=study.root, capture_output=True, text=True, check=False, timeout=120)
+    finally:
+        study.configure(TWO)
+    assert done.returncode != 0
+    assert "unknown key 'ruonds' (did you mean 'rounds'?)" in done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
