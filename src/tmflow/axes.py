@@ -28,7 +28,7 @@ class Range(NamedTuple):
 def value_range(summary: pd.DataFrame) -> Range:
     """A range with every estimate in it; an interval much longer than the estimates need is cut, so they stay legible.
 
-    Fractions zoom in on what is there, within [0, 1]; other values start at 0, or are log where they span a lot.
+    Accuracy zooms in on what is there, within [0, 1]; the rest starts at 0, or is log where it spans a lot.
     """
     drawn = summary[summary["estimate"].notna()]
     if drawn.empty:
@@ -37,7 +37,11 @@ def value_range(summary: pd.DataFrame) -> Range:
     lows, highs = drawn["low"].dropna(), drawn["high"].dropna()
     measure, unit = drawn["measure"].iloc[0], drawn["unit"].iloc[0]
     log = False
-    if unit == "fraction":
+    if measure == "staleness":  # a distribution with a long tail
+        log = high / low > LOG_FROM
+        bottom, top = (low / 2, 1.0) if log else (0.0, min(1.0, 1.16 * high))
+        lows = lows.clip(lower=0)
+    elif unit == "fraction":
         lows, highs = lows.clip(lower=0), highs.clip(upper=1)
         margin, reach = max(0.1 * (high - low), 0.004), max(2 * (high - low), 0.05)
         bottom = max(0.0, min([low, *lows.clip(lower=low - reach)]) - margin)

@@ -10,7 +10,7 @@ import pandas as pd
 
 from tmflow.axes import value_range
 
-LINE = 112  # characters of a caption line at the width of an exported chart
+LINE = 120  # characters of a caption line at the width of an exported chart
 
 TITLES = {
     "speedup": "Speedup over itself with one worker",

@@ -36,7 +36,7 @@ def speedup(summary: pd.DataFrame) -> alt.LayerChart:
         line.properties(data=end).mark_text(
             text="ideal", align="right", baseline="bottom", dx=-4, dy=-2, fontSize=11, color=palette.NEUTRAL
         ),
-        _marks(summary, "threads", _threads(ticks), _values(f"Speedup over {over}", ",~f", shown)),
+        _marks(summary, "threads", _threads(ticks), _values(f"Speedup over {over}", ",~f", shown), shown),
     )
 
 
@@ -47,17 +47,18 @@ def step_time(summary: pd.DataFrame) -> alt.LayerChart:
     return _chart(
         "Wall time per step in microseconds against worker threads",
         _oversubscribed(summary, ticks),
-        _marks(summary, "threads", _threads(ticks), values),
+        _marks(summary, "threads", _threads(ticks), values, shown),
     )
 
 
 def accuracy(summary: pd.DataFrame) -> alt.LayerChart:
     """Test accuracy after the last step over threads."""
-    ticks = Ticks(summary["threads"])
+    ticks, shown = Ticks(summary["threads"]), value_range(summary)
+    values = _fraction("Test accuracy after the last step", shown)
     return _chart(
         "Test accuracy after the last step against worker threads",
         _oversubscribed(summary, ticks),
-        _marks(summary, "threads", _threads(ticks), _fraction("Test accuracy after the last step", summary)),
+        _marks(summary, "threads", _threads(ticks), values, shown),
     )
 
 
@@ -66,7 +67,9 @@ def curve(summary: pd.DataFrame) -> alt.LayerChart:
     ticks = Ticks(summary["iteration"], may_be_log=False)
     axis = alt.Axis(format="~s" if ticks.last >= 10_000 else ",d", tickCount=6, grid=False)
     x = alt.X("x:Q", title="Steps of all workers together", axis=axis, scale=ticks.scale())
-    return _chart("Test accuracy against steps", _marks(summary, "iteration", x, _fraction("Test accuracy", summary)))
+    shown = value_range(summary)
+    values = _fraction("Test accuracy", shown)
+    return _chart("Test accuracy against steps", _marks(summary, "iteration", x, values, shown))
 
 
 def staleness(summary: pd.DataFrame) -> alt.LayerChart:
@@ -74,9 +77,10 @@ def staleness(summary: pd.DataFrame) -> alt.LayerChart:
     ticks = Ticks(summary["staleness"], may_be_log=False)
     axis = alt.Axis(tickMinStep=1, format="d", grid=False)
     x = alt.X("x:Q", title="Updates by others between reading and applying", axis=axis, scale=ticks.scale())
-    shown = value_range(summary)._replace(low=0)
+    shown = value_range(summary)
     return _chart(
-        "Share of steps against staleness", _marks(summary, "staleness", x, _values("Share of steps", "~%", shown))
+        "Share of steps against staleness",
+        _marks(summary, "staleness", x, _values("Share of steps", "~%", shown), shown),
     )
 
 
@@ -95,8 +99,7 @@ def _values(title: str, tick_format: str, shown: Range) -> alt.Y:
     )
 
 
-def _fraction(title: str, summary: pd.DataFrame) -> alt.Y:
-    shown = value_range(summary)
+def _fraction(title: str, shown: Range) -> alt.Y:
     return _values(title, "~%" if shown.high - shown.low > 0.1 else ".1%", shown)
 
 
@@ -124,8 +127,11 @@ def _oversubscribed(summary: pd.DataFrame, ticks: Ticks) -> list[alt.Chart]:
     ]
 
 
-def _marks(summary: pd.DataFrame, along: str, x: alt.X, y: alt.Y) -> list[alt.Chart]:
-    """Lines, interval bars and points of the strategies, stepped aside from each other so that equals stay visible."""
+def _marks(summary: pd.DataFrame, along: str, x: alt.X, y: alt.Y, shown: Range) -> list[alt.Chart]:
+    """Lines, interval bars and points of the strategies, stepped aside from each other so that equals stay visible.
+
+    A bar that leaves the range shown ends at its edge, without a cap.
+    """
     drawn = summary[summary["estimate"].notna()]
     columns = list(dict.fromkeys((*COLUMNS, along)))
     ticks = Ticks(drawn[along], may_be_log=along == "threads")
@@ -134,8 +140,8 @@ def _marks(summary: pd.DataFrame, along: str, x: alt.X, y: alt.Y) -> list[alt.Ch
     bounded, single = data[data["low"].notna()], data[data["low"].isna()]
     colour, shape = _looks(data["strategy"])
     base = alt.Chart(data).encode(x=x, y=y, color=colour)
-    bars = alt.Chart(bounded).encode(x=x, color=colour)
-    ends = bars.mark_tick(width=7, thickness=1.5, orient="horizontal", clip=True)
+    bars = bounded.assign(bar_low=bounded["low"].clip(shown.low), bar_high=bounded["high"].clip(upper=shown.high))
+    caps = alt.Chart().encode(x=x, color=colour).mark_tick(width=7, thickness=1.5, orient="horizontal")
     points = base.encode(
         shape=shape,
         tooltip=[
@@ -143,10 +149,10 @@ def _marks(summary: pd.DataFrame, along: str, x: alt.X, y: alt.Y) -> list[alt.Ch
         ],
     )
     layers = [
-        base.mark_line(strokeWidth=1.5, opacity=0.8, clip=True),
-        bars.mark_rule(strokeWidth=1.5, clip=True).encode(y="low:Q", y2="high:Q"),
-        ends.encode(y="low:Q"),
-        ends.encode(y="high:Q"),
+        base.mark_line(strokeWidth=1.5, opacity=0.8),
+        alt.Chart(bars).mark_rule(strokeWidth=1.5).encode(x=x, color=colour, y="bar_low:Q", y2="bar_high:Q"),
+        caps.properties(data=bounded[bounded["low"] >= shown.low]).encode(y="low:Q"),
+        caps.properties(data=bounded[bounded["high"] <= shown.high]).encode(y="high:Q"),
         points.properties(data=bounded).mark_point(filled=True, size=size, opacity=1),
         points.properties(data=single).mark_point(filled=False, size=size, opacity=1),  # hollow: no interval
     ]

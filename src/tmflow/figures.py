@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +15,7 @@ import vl_convert
 from tmflow import captions, charts, summaries
 from tmflow.captions import Caption
 from tmflow.errors import BadInput
-from tmflow.files import write_json
+from tmflow.files import write_bytes, write_json
 
 PNG_SCALE = 2  # pixels for each px of the chart
 VEGA_LITE = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
@@ -79,7 +78,7 @@ def export(figure: Figure, stem: Path) -> list[Path]:
     paths = []
     for extension in FORMATS:
         paths.append(stem.with_name(f"{stem.name}.{extension}"))
-        _write(paths[-1], figure.file(extension))
+        write_bytes(paths[-1], figure.file(extension))
     return paths
 
 
@@ -109,7 +108,8 @@ def draw_experiment(
     if curve_points is not None and not curve_points.empty:
         tables["curve"] = summaries.curve(runs, curve_points)
     if staleness_counts is not None and not staleness_counts.empty:
-        tables["staleness"] = summaries.staleness(runs, staleness_counts)
+        together = runs[runs["threads"] > 1]  # a lone worker has no others to be late behind
+        tables["staleness"] = summaries.staleness(together, staleness_counts)
     index: dict[str, Any] = {"experiment": experiment, "revision": revision, "figures": [], "not_drawn": []}
     for kind, summary in tables.items():
         drawn = list(figures_of(kind, summary, revision))
@@ -134,12 +134,3 @@ def draw_experiment(
 def slug(*parts: str) -> str:
     """A file name without extension: the parts that are not empty, in letters, digits, '_' and '-'."""
     return "-".join(re.sub(r"[^A-Za-z0-9_.]+", "-", part).strip("-") for part in parts if part)
-
-
-def _write(path: Path, content: bytes) -> None:
-    partial = path.with_name(path.name + ".tmp")
-    with partial.open("wb") as out:
-        out.write(content)
-        out.flush()
-        os.fsync(out.fileno())
-    partial.replace(path)

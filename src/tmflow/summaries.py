@@ -78,10 +78,13 @@ def speedup(runs: pd.DataFrame, baseline: Baseline = "same") -> pd.DataFrame:
 
 
 def step_time(runs: pd.DataFrame) -> pd.DataFrame:
-    """Wall time of the workers' loop divided by the steps of all workers together, in microseconds."""
+    """Wall time of the workers' loop divided by the steps of all workers together, in microseconds.
+
+    Geometric mean and log t interval, as for speedups: a time is never below 0.
+    """
 
     def estimate(point: pd.DataFrame) -> tuple[Interval, str | None]:
-        return mean_interval(1e6 * point["loop_s"] / point["iterations"]), None
+        return ratio_interval(1e6 * point["loop_s"], point["iterations"]), None
 
     return _per_point(_finished(runs), "step_time", "us", _only_with_time(estimate))
 

@@ -195,3 +195,25 @@ def test_curve_and_staleness_draw_every_step() -> None:
     counts = [{"uid": uid, "staleness": s, "steps": 10} for uid in runs["uid"] for s in (0, 1, 5)]
     drawn = points(charts.staleness(summaries.staleness(runs, pd.DataFrame(counts))))
     assert drawn.groupby("strategy")["estimate"].sum().tolist() == pytest.approx([1, 1])
+
+
+def test_a_bar_is_cut_at_the_edge_of_a_log_axis_too() -> None:
+    runs = grid(("tf_lock", "stm"), (1, 2), rounds=2)
+    runs.loc[runs["strategy"] == "stm", "loop_s"] *= 100
+    summary = summaries.step_time(runs)
+    chart, shown = charts.step_time(summary), value_range(summary)
+    assert shown.log
+    assert summary["high"].max() > shown.high  # two rounds that differ by half: a very wide interval
+    bars = marks(chart, "rule")[0]["rows"]
+    assert len(bars) == 4
+    assert all(shown.low <= bar["bar_low"] < bar["bar_high"] <= shown.high for bar in bars)
+    for caps, end in zip(marks(chart, "tick"), ("low", "high"), strict=True):
+        assert all(shown.low <= row[end] <= shown.high for row in caps["rows"])
+
+
+def test_staleness_with_a_long_tail_is_log() -> None:
+    runs = grid(threads=(2,), rounds=2)
+    for steps, log in ((100, True), (2, False)):
+        counts = [{"uid": uid, "staleness": s, "steps": steps if s == 0 else 1} for uid in runs["uid"] for s in (0, 9)]
+        shown = value_range(summaries.staleness(runs, pd.DataFrame(counts)))
+        assert (shown.log, shown.high <= 1) == (log, True)

@@ -46,8 +46,7 @@ def test_the_settings_of_a_host(tmp_path: Path) -> None:
         "mitigations": {"mds": "Not affected", "tsx_async_abort": "Mitigation: TSX disabled"},
         "virtualisation": "none",
         "aslr": 2,
-        "tm_tried": None,
-        "tm_committed": None,
+        "tm_enabled": None,
     }
     assert {key: facts[key] for key in expected} == expected
 
@@ -80,9 +79,9 @@ def test_a_machine_without_proc_and_sys_has_unknown_settings(tmp_path: Path) -> 
 
 
 def test_the_probe_for_transactions_is_recorded() -> None:
-    probe = {"reported": True, "tried": 100, "committed": 0, "statuses": {"8": 100}}
-    facts = environment_facts(probe)
-    assert (facts["tm_tried"], facts["tm_committed"]) == (100, 0)
+    for committed, enabled in ((0, False), (99, True)):
+        probe = {"reported": True, "tried": 100, "committed": committed, "statuses": {"8": 100 - committed}}
+        assert environment_facts(probe)["tm_enabled"] is enabled
 
 
 def test_the_settings_of_this_machine_are_json() -> None:

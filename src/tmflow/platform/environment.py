@@ -36,8 +36,8 @@ def environment_facts(tm_probe: Mapping[str, Any] | None, files: Files | None = 
         "mitigations": _mitigations(files),
         "virtualisation": _virtualisation(files, cpu),
         "aslr": _aslr(files),
-        "tm_tried": tm_probe["tried"] if tm_probe else None,
-        "tm_committed": tm_probe["committed"] if tm_probe else None,
+        # How many of the probe's transactions commit varies from run to run; whether any does, is a setting.
+        "tm_enabled": tm_probe["committed"] > 0 if tm_probe else None,
     }
 
 

@@ -181,8 +181,12 @@ def read(path: Path) -> Iterator[Run]:
 
 def parse_line(line: str, where: str) -> Run:
     """One line of a run file; `where` names it in the error."""
+
+    def refuse(constant: str) -> None:
+        raise BadInput(f"{where}: {constant} is not JSON; a number is finite, or null.")
+
     try:
-        value = json.loads(line)
+        value = json.loads(line, parse_constant=refuse)
     except json.JSONDecodeError as error:
         raise BadInput(f"{where}: not JSON ({error.msg} at column {error.colno}).") from error
     version = value.get("schema_version") if isinstance(value, dict) else None

@@ -1,0 +1,139 @@
+"""Filters that live in the URL: a link opens exactly its view, and back and forward step through the views.
+
+Streamlit's own binding of widgets to the URL replaces the address instead of adding to the history, leaves defaults out
+(so a link would change its meaning as data arrives) and drops a wrong value silently. So here the URL is the state: a
+page resolves it against the runs, and a widget that changes writes the whole resolved selection back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import NamedTuple, get_args
+
+import pandas as pd
+import streamlit as st
+
+from tmflow.palette import ordered
+from tmflow.spec import Evidence, Status
+
+ALL = "all"
+WIDTH = 165  # px: two side by side on a phone
+
+
+class Key(StrEnum):
+    """The parameters of a URL; those of a filter are also its widget's key."""
+
+    EXPERIMENT = "experiment"
+    SCALE = "scale"
+    PLATFORM = "platform"
+    EVIDENCE = "evidence"
+    DATASET = "dataset"
+    STRATEGY = "strategy"
+    STATUS = "status"
+    METRIC = "metric"
+    BASELINE = "baseline"
+    THREADS = "threads"
+    RUN = "run"
+
+
+ORDER: dict[Key, tuple[str, ...]] = {
+    Key.SCALE: ("full", "quick", "adhoc"),
+    Key.EVIDENCE: get_args(Evidence),
+    Key.STATUS: get_args(Status),
+}
+
+
+class Filter(NamedTuple):
+    """A choice of one. Without `options` it offers what the runs have in column `key`, and keeps those that match.
+
+    One that does not narrow leaves the runs as they are: the page uses the choice for a part of itself.
+    """
+
+    key: Key
+    label: str
+    options: tuple[str, ...] = ()
+    with_all: bool = False
+    narrows: bool = True
+
+
+DATA = (
+    Filter(Key.EXPERIMENT, "Experiment"),
+    Filter(Key.SCALE, "Scale"),
+    Filter(Key.PLATFORM, "Platform"),
+    Filter(Key.EVIDENCE, "Evidence"),
+    Filter(Key.DATASET, "Dataset"),
+)
+
+
+class Selection(NamedTuple):
+    """What was chosen for each key, what could be chosen, the runs left, and what was wrong with the wish."""
+
+    chosen: dict[str, str]
+    options: dict[str, Sequence[str]]
+    runs: pd.DataFrame
+    problems: list[str]
+
+
+def resolve(filters: Sequence[Filter], runs: pd.DataFrame, wanted: Mapping[str, str]) -> Selection:
+    """Narrow the runs filter by filter; a wish that cannot be met falls back to the first option, and says so."""
+    selection = Selection({}, {}, runs, [])
+    for key, label, fixed, with_all, narrows in filters:
+        values = fixed or _values(selection.runs, key)
+        options = (ALL, *values) if with_all else values
+        value = wanted.get(key, options[0])
+        if value not in options:
+            selection.problems.append(
+                f"The link asks for {label.lower()} '{value}', which is not here: showing '{options[0]}'."
+            )
+            value = options[0]
+        selection.chosen[key], selection.options[key] = value, options
+        if narrows and not fixed and value != ALL:
+            selection = selection._replace(runs=selection.runs[selection.runs[key] == value])
+    return selection
+
+
+def _values(runs: pd.DataFrame, key: Key) -> tuple[str, ...]:
+    """What the runs have in a column: planned before ad hoc, real before substitute, else by name."""
+    values = set(runs[key].dropna())
+    if key is Key.EXPERIMENT:
+        planned = set(runs.loc[runs["scale"] != "adhoc", key])
+        return tuple(sorted(values, key=lambda value: (value not in planned, value)))
+    if key is Key.STRATEGY:
+        return tuple(ordered(values))
+    if key is Key.THREADS:
+        return tuple(str(threads) for threads in sorted(values))
+    known = ORDER.get(key, ())
+    return (*(value for value in known if value in values), *sorted(values - set(known)))
+
+
+def choose(filters: Sequence[Filter], runs: pd.DataFrame, names: Mapping[str, str] | None = None) -> Selection:
+    """Show the filters as the URL says, and what is wrong with the URL; `names` are longer words for options.
+
+    Where there is no run to choose from, say so and end the page.
+    """
+    if runs.empty:
+        st.info("No run has a result; the page Runs tells why.")
+        st.stop()
+    selection = resolve(filters, runs, st.query_params.to_dict())
+    for problem in selection.problems:
+        st.warning(problem)
+    words = names or {}
+    with st.container(horizontal=True):
+        for key, label, *_ in filters:
+            st.session_state[key] = selection.chosen[key]
+            st.selectbox(
+                label,
+                selection.options[key],
+                key=key,
+                format_func=lambda option: words.get(option, option),
+                on_change=_write,
+                args=(filters, runs, selection.chosen, key),
+                width=WIDTH,
+            )
+    return selection
+
+
+def _write(filters: Sequence[Filter], runs: pd.DataFrame, chosen: Mapping[str, str], changed: Key) -> None:
+    """The URL after a change: what was chosen before as far as the change leaves it possible."""
+    st.query_params.update(resolve(filters, runs, {**chosen, changed: st.session_state[changed]}).chosen)

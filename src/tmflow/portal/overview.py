@@ -1,0 +1,79 @@
+"""The tables of the overview: plain functions of the runs, and how they are shown."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pandas as pd
+import streamlit as st
+
+from tmflow import summaries
+from tmflow.portal.data import Identity
+
+WHERE = ["experiment", "scale", "platform_name", "evidence", "dataset"]
+
+
+def counts(runs: pd.DataFrame) -> dict[str, int]:
+    """How much there is of what."""
+    rounds = runs[["campaign_uid", "experiment", "round"]].drop_duplicates()
+    return {
+        "Experiments": runs["experiment"].nunique(),
+        "Platforms": runs["platform"].nunique(),
+        "Rounds": len(rounds),
+        "Runs": len(runs),
+        "Without result": int((runs["status"] != "ok").sum()),
+    }
+
+
+def say_if_quick(runs: pd.DataFrame) -> None:
+    """Call quick scale what it is."""
+    if "full" not in set(runs["scale"]):
+        st.warning(
+            "**Quick scale.** All that is here comes from `make quick` or from ad hoc runs: few rounds and steps, to "
+            "see that everything works. Nothing can be concluded from it; `make study` runs the study in full."
+        )
+    elif "quick" in set(runs["scale"]):
+        st.info("Some runs are of **quick scale**: they show that everything works, and are kept apart from the rest.")
+
+
+@st.cache_data(show_spinner=False, max_entries=2)
+def headline(_finished: pd.DataFrame, identity: Identity) -> pd.DataFrame:
+    """For each strategy of each experiment its speedup and accuracy at the highest threads not oversubscribed.
+
+    `identity` is that of the database that the runs are from.
+    """
+    speedup = summaries.headline(summaries.speedup(_finished))
+    both = speedup.merge(summaries.accuracy(_finished), on=list(summaries.POINT), suffixes=("", "_accuracy"))
+    table = both[["experiment", "strategy", "threads"]].copy()
+    table["speedup"] = _intervals(both, "", "{:.2f}")
+    table["accuracy"] = _intervals(both, "_accuracy", "{:.3f}")
+    table[["rounds", *WHERE[1:]]] = both[["rounds", *WHERE[1:]]]
+    return table.assign(note=both["reason"].fillna(""))
+
+
+def holdings(runs: pd.DataFrame) -> pd.DataFrame:
+    """Runs by where they belong and how they ended."""
+    table = runs.pivot_table(index=WHERE, columns="status", values="uid", aggfunc="count", fill_value=0)
+    rounds = runs.groupby(WHERE)["round"].nunique().rename("rounds")
+    newest = runs.groupby(WHERE)["started_at_utc"].max().rename("newest run")
+    table = table.join(rounds).join(newest).reset_index()
+    return table[[*WHERE[:2], *(column for column in table if column not in WHERE), *WHERE[2:]]]
+
+
+def table(rows: pd.DataFrame, alt: str) -> None:
+    """A table as it stands, without an index; a long one scrolls."""
+    height: Literal["content", "auto"] = "content" if len(rows) <= 24 else "auto"
+    st.dataframe(rows.rename(columns={"platform_name": "platform"}), hide_index=True, height=height, alt=alt)
+
+
+def _intervals(rows: pd.DataFrame, suffix: str, form: str) -> list[str]:
+    """Estimates with their bounds, as text; one round has no bounds, and that is said."""
+    columns = (rows[f"{name}{suffix}"] for name in ("estimate", "low", "high"))
+    return [_interval(form, *row) for row in zip(*columns, strict=True)]
+
+
+def _interval(form: str, estimate: float, low: float, high: float) -> str:
+    if pd.isna(estimate):
+        return "not known"
+    bounds = "one round, no interval" if pd.isna(low) else f"{form.format(low)} to {form.format(high)}"
+    return f"{form.format(estimate)} ({bounds})"

@@ -1,0 +1,69 @@
+"""How a page shows a figure: chart, caption, downloads, and the very numbers that are drawn, as a table."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pandas as pd
+import streamlit as st
+
+from tmflow.figures import FORMATS, Figure, figures_of, slug
+
+HEIGHT = 480  # px of chart, axes and legend
+LABELS = {"svg": "SVG", "png": "PNG", "csv": "CSV", "vl.json": "Vega-Lite"}
+FORMS = {"1": "%.3f", "us": "%.1f", "fraction": "%.4f"}
+UNITS = {"1": "", "us": " (µs)", "fraction": " (fraction)"}
+
+
+def show_summary(kind: str, summary: pd.DataFrame, revision: str) -> None:
+    """Every panel of a summary, `kind` as in `figures.DRAWINGS`; in words what there is nothing to draw of."""
+    figures = list(figures_of(kind, summary, revision))
+    if not figures:
+        reasons = ", ".join(sorted(set(summary["reason"].dropna()))) or "no run has a result"
+        st.info(f"Nothing to draw: {reasons}.")
+    for label, figure in figures:
+        _show(slug(kind, str(figure.summary["experiment"].iloc[0]), label), figure)
+
+
+def table_of(summary: pd.DataFrame, extra: tuple[str, ...] = ()) -> None:
+    """The numbers of a summary, with their interval; `extra` are columns to show first."""
+    unit = str(summary["unit"].iloc[0])
+    along = [column for column in ("iteration", "staleness") if column in summary]
+    numbers = st.column_config.NumberColumn
+    st.dataframe(
+        summary.assign(reason=summary["reason"].fillna("")),
+        height="content" if len(summary) <= 24 else "auto",
+        hide_index=True,
+        column_order=[
+            *extra, "strategy", "threads", *along, "estimate", "low", "high", "rounds", "disturbed_rounds",
+            "oversubscribed", "reason",
+        ],
+        column_config={
+            "threads": numbers("threads", format="%d"),
+            "estimate": numbers(f"estimate{UNITS[unit]}", format=FORMS[unit]),
+            "low": numbers("95 % low", format=FORMS[unit]),
+            "high": numbers("95 % high", format=FORMS[unit]),
+            "disturbed_rounds": numbers("disturbed", help="Rounds on a machine that others kept busy too."),
+            "oversubscribed": st.column_config.CheckboxColumn(help="More workers than hardware threads."),
+            "reason": st.column_config.TextColumn("what is missing", width="large"),
+        },
+        alt=f"Table of the numbers drawn above: {summary['measure'].iloc[0]}",
+    )  # fmt: skip
+
+
+def _show(name: str, figure: Figure) -> None:
+    st.subheader(figure.caption.title)
+    st.altair_chart(figure.chart, width="stretch", height=HEIGHT)
+    st.caption("  \n".join(figure.caption.lines))
+    with st.container(horizontal=True):
+        for extension, mime in FORMATS.items():
+            st.download_button(
+                LABELS[extension],
+                partial(figure.file, extension),
+                file_name=f"{name}.{extension}",
+                mime=mime,
+                icon=":material/download:",
+                key=f"{name}.{extension}",
+                on_click="ignore",
+            )
+    table_of(figure.summary)

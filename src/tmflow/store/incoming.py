@@ -1,0 +1,123 @@
+"""Run files on their way into the database: read, and checked for all that the tables will ask of them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from pydantic import BaseModel, ValidationError
+
+from tmflow.errors import BadInput
+from tmflow.runner import runfile
+from tmflow.spec import sha256_of
+from tmflow.store.facts import EnvironmentFacts, PlatformFacts
+
+
+@dataclass(frozen=True)
+class IncomingRun:
+    """A run, checked, with where it came from and its hash."""
+
+    where: str
+    file_sha256: str
+    run: runfile.Run
+    content_sha256: str
+
+
+@dataclass(frozen=True)
+class IncomingFile:
+    """A run file by its name and hash; its runs are not read if the database knows the hash."""
+
+    name: str
+    sha256: str
+    runs: Sequence[IncomingRun]
+
+
+def read_files(paths: Iterable[Path], known: Container[str]) -> list[IncomingFile]:
+    """Read and check the run files. Raises BadInput naming file, line and field of the first fault."""
+    return [_read_file(path, known) for path in paths]
+
+
+def _read_file(path: Path, known: Container[str]) -> IncomingFile:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise BadInput(f"run file {path} cannot be read: {error.strerror}.") from error
+    sha256 = hashlib.sha256(content).hexdigest()
+    if sha256 in known:
+        return IncomingFile(path.name, sha256, ())
+    runs = list(runfile.read(path))
+    incoming = []
+    for number, run in enumerate(runs, start=1):
+        where = f"run file {path}, line {number}"
+        _check(run, where)
+        incoming.append(IncomingRun(where, sha256, run, _content_sha256(run, where)))
+        # The runs of a file mostly share a definition, and it is long: look at it once.
+        if number == 1 or run.experiment != runs[number - 2].experiment:
+            _check_definition(run.experiment, where)
+    return IncomingFile(path.name, sha256, incoming)
+
+
+def _content_sha256(run: runfile.Run, where: str) -> str:
+    try:
+        return run.content_sha256
+    except UnicodeEncodeError as error:  # half of a surrogate pair, which JSON can spell but is no text
+        raise BadInput(f"{where}: a text is not Unicode: {error.reason}.") from error
+
+
+def _check(run: runfile.Run, where: str) -> None:
+    _check_evidence(run, where)
+    _check_facts(PlatformFacts, run.platform, f"{where}: platform")
+    _check_facts(EnvironmentFacts, run.environment, f"{where}: environment")
+    _check_time(run.started_at_utc, f"{where}: started_at_utc")
+    _check_time(run.campaign.created_at_utc, f"{where}: campaign.created_at_utc")
+    _check_unique(where, "counters", [(c.worker, c.variable) for c in run.counters])
+    _check_unique(where, "aborts", [(a.worker, a.variable, a.mechanism, a.raw_code, a.family) for a in run.aborts])
+    _check_unique(where, "curve", [p.iteration for p in run.curve])
+    _check_unique(where, "staleness", [(s.worker, s.staleness) for s in run.staleness])
+
+
+def _check_definition(experiment: runfile.ExperimentRef, where: str) -> None:
+    actual = sha256_of(experiment.definition)
+    if actual != experiment.definition_sha256:
+        raise BadInput(
+            f"{where}: experiment.definition_sha256 is {experiment.definition_sha256}, but the hash of the definition "
+            f"is {actual}."
+        )
+
+
+def _check_evidence(run: runfile.Run, where: str) -> None:
+    if run.evidence != "measured":
+        needed = "reference" if run.evidence == "published" else "backend"
+        raise BadInput(
+            f"{where}: evidence is '{run.evidence}', which needs a {needed}, and a run file of schema version "
+            f"{run.schema_version} cannot name one; allowed: measured."
+        )
+    if run.time_domain != "wall":
+        raise BadInput(f"{where}: time_domain is '{run.time_domain}' in a measured run; allowed: wall.")
+
+
+def _check_facts(model: type[BaseModel], facts: dict[str, object], where: str) -> None:
+    try:
+        model.model_validate(facts)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise BadInput(f"{where}.{'.'.join(map(str, first['loc']))}: {first['msg']}.") from error
+
+
+def _check_time(text: str, where: str) -> None:
+    try:
+        is_utc = datetime.fromisoformat(text).utcoffset() == timedelta(0)
+    except ValueError:
+        is_utc = False
+    if not is_utc:
+        example = datetime(2026, 1, 31, 12, tzinfo=UTC).isoformat()
+        raise BadInput(f"{where} is '{text}', but should be an ISO 8601 time in UTC, as {example}.")
+
+
+def _check_unique(where: str, field: str, keys: Sequence[object]) -> None:
+    if len(set(keys)) != len(keys):
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise BadInput(f"{where}: {field} has two entries for {twice}; one is allowed.")

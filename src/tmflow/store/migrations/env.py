@@ -1,0 +1,14 @@
+"""Alembic's entry: runs migrations on the connection, and in the transaction, that `schema.upgrade` hands over."""
+
+from alembic import context
+
+from tmflow.store.models import Base
+
+context.configure(
+    connection=context.config.attributes["connection"],
+    target_metadata=Base.metadata,
+    render_as_batch=True,  # SQLite alters a table by rebuilding it
+    transactional_ddl=True,  # Alembic assumes otherwise for SQLite, for the driver's old habit of committing before DDL
+)
+with context.begin_transaction():
+    context.run_migrations()

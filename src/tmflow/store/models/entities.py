@@ -1,0 +1,240 @@
+"""What runs refer to: machine, software, campaign, experiment, spec. Each is stored once, however many runs share it.
+
+NULL means unreadable or not applicable, never 0.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import CheckConstraint, ForeignKey, Index, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column
+
+from tmflow.store.models.base import (
+    STRICT,
+    AtUtc,
+    Base,
+    Id,
+    UniqueText,
+    between,
+    flags,
+    not_negative,
+    one_of,
+    positive,
+)
+
+TM_CAPABILITIES = ("none", "rtm", "htm", "unknown")
+SCALES = ("full", "quick", "adhoc")
+
+
+class Platform(Base):
+    """A machine: what the numbers describe. Its identity is the hash of all its facts, known columns or not."""
+
+    __tablename__ = "platform"
+    id: Mapped[Id]
+    facts_sha256: Mapped[UniqueText]
+    slug: Mapped[UniqueText]
+    name: Mapped[str]
+    isa: Mapped[str]
+    cpu_vendor: Mapped[str | None]
+    cpu_model: Mapped[str | None]
+    cpu_family: Mapped[int | None]
+    cpu_model_no: Mapped[int | None]
+    cpu_stepping: Mapped[int | None]
+    sockets: Mapped[int | None]
+    numa_nodes: Mapped[int | None]
+    cores_physical: Mapped[int | None]
+    threads_logical: Mapped[int | None]
+    l1d_bytes: Mapped[int | None]
+    l1d_ways: Mapped[int | None]
+    l2_bytes: Mapped[int | None]
+    l3_bytes: Mapped[int | None]
+    cacheline_bytes: Mapped[int | None]
+    memory_bytes: Mapped[int | None]
+    freq_max_hz: Mapped[int | None]
+    tm_capability: Mapped[str]
+    facts_json: Mapped[str]
+    __table_args__ = (
+        # Family, model number and stepping may well be 0.
+        *not_negative("cpu_family", "cpu_model_no", "cpu_stepping"),
+        *positive("sockets", "numa_nodes", "cores_physical", "threads_logical"),
+        *positive("l1d_bytes", "l1d_ways", "l2_bytes", "l3_bytes", "cacheline_bytes", "memory_bytes", "freq_max_hz"),
+        one_of("tm_capability", TM_CAPABILITIES),
+        STRICT,
+    )
+
+
+class Environment(Base):
+    """Where a run ran: operating system and settings of a platform."""
+
+    __tablename__ = "environment"
+    id: Mapped[Id]
+    env_sha256: Mapped[UniqueText]
+    platform_id: Mapped[int] = mapped_column(ForeignKey("platform.id"))
+    os: Mapped[str | None]
+    kernel: Mapped[str | None]
+    libc: Mapped[str | None]
+    microcode: Mapped[str | None]
+    governor: Mapped[str | None]
+    turbo: Mapped[bool | None]
+    smt: Mapped[bool | None]
+    thp: Mapped[str | None]
+    mitigations_json: Mapped[str | None]
+    virtualisation: Mapped[str | None]
+    aslr: Mapped[int | None]
+    tm_enabled: Mapped[bool | None]
+    facts_json: Mapped[str]
+    __table_args__ = (
+        *flags("turbo", "smt", "tm_enabled"),
+        *not_negative("aslr"),
+        STRICT,
+    )
+
+
+class Software(Base):
+    """What ran: versions of everything that can change a number."""
+
+    __tablename__ = "software"
+    id: Mapped[Id]
+    software_sha256: Mapped[UniqueText]
+    tmflow: Mapped[str]
+    python: Mapped[str]
+    tensorflow: Mapped[str | None]
+    numpy: Mapped[str | None]
+    compiler: Mapped[str | None]
+    cflags: Mapped[str | None]
+    git_commit: Mapped[str | None]
+    git_dirty: Mapped[bool | None]
+    lock_sha256: Mapped[str | None]
+    __table_args__ = (*flags("git_dirty"), STRICT)
+
+
+class Backend(Base):
+    """What stood in for hardware in an emulated or simulated run."""
+
+    __tablename__ = "backend"
+    id: Mapped[Id]
+    kind: Mapped[str]
+    name: Mapped[str]
+    version: Mapped[str]
+    config_sha256: Mapped[str]
+    __table_args__ = (
+        one_of("kind", ("emulator", "simulator")),
+        UniqueConstraint("name", "version", "config_sha256"),
+        STRICT,
+    )
+
+
+class Reference(Base):
+    """A publication that a number is quoted from, and where in it."""
+
+    __tablename__ = "reference"
+    id: Mapped[Id]
+    citation: Mapped[str]
+    doi: Mapped[str | None]
+    locator: Mapped[str]
+    extraction: Mapped[str]
+    uncertainty_fraction: Mapped[float | None]
+    __table_args__ = (
+        one_of("extraction", ("table", "digitised", "author_data")),
+        *not_negative("uncertainty_fraction"),
+        UniqueConstraint("citation", "locator"),
+        STRICT,
+    )
+
+
+class RunFile(Base):
+    """A run file that was ingested; only its name is kept, not where it lay."""
+
+    __tablename__ = "run_file"
+    id: Mapped[Id]
+    sha256: Mapped[UniqueText]
+    name: Mapped[str]
+    ingested_at_utc: Mapped[AtUtc]
+    n_runs: Mapped[int]
+    __table_args__ = (*not_negative("n_runs"), STRICT)
+
+
+class Campaign(Base):
+    """One invocation of the study on one machine, resumed or not."""
+
+    __tablename__ = "campaign"
+    id: Mapped[Id]
+    uid: Mapped[UniqueText]
+    created_at_utc: Mapped[AtUtc]
+    platform_id: Mapped[int] = mapped_column(ForeignKey("platform.id"))
+    __table_args__ = (STRICT,)
+
+
+class Experiment(Base):
+    """One definition of a named grid. A name has many definitions over time; the newest is the one run last."""
+
+    __tablename__ = "experiment"
+    id: Mapped[Id]
+    name: Mapped[str]
+    scale: Mapped[str]
+    definition_sha256: Mapped[str]
+    definition_json: Mapped[str]
+    last_run_at_utc: Mapped[AtUtc]
+    __table_args__ = (
+        one_of("scale", SCALES),
+        UniqueConstraint("name", "scale", "definition_sha256"),
+        STRICT,
+    )
+
+
+class Round(Base):
+    """One pass over the points of an experiment in a campaign, in an order shuffled by `order_seed`."""
+
+    __tablename__ = "round"
+    id: Mapped[Id]
+    campaign_id: Mapped[int] = mapped_column(ForeignKey("campaign.id"))
+    experiment_id: Mapped[int] = mapped_column(ForeignKey("experiment.id"))
+    number: Mapped[int]
+    order_seed: Mapped[int]
+    __table_args__ = (
+        *positive("number"),
+        *not_negative("order_seed"),
+        UniqueConstraint("campaign_id", "experiment_id", "number"),
+        Index(None, "experiment_id"),
+        STRICT,
+    )
+
+
+class Spec(Base):
+    """The factors of a trial: one column per field of tmflow.spec.TrialSpec, with the same name and range."""
+
+    __tablename__ = "spec"
+    id: Mapped[Id]
+    spec_sha256: Mapped[UniqueText]
+    model: Mapped[str]
+    dataset: Mapped[str]
+    driver: Mapped[str]
+    strategy: Mapped[str]
+    variables: Mapped[str]
+    threads: Mapped[int]
+    batch: Mapped[int]
+    matrix: Mapped[int]
+    iterations: Mapped[int]
+    learning_rate: Mapped[float]
+    dropout_keep: Mapped[float | None]
+    seed: Mapped[int]
+    intra_op_threads: Mapped[int]
+    inter_op_threads: Mapped[int]
+    step_call: Mapped[str]
+    pinning: Mapped[str]
+    test_images: Mapped[int]
+    curve_points: Mapped[int]
+    __table_args__ = (
+        between("threads", 1, 1024),
+        between("batch", 1, 10_000),
+        between("matrix", 1, 784),
+        between("iterations", 1, 10_000_000),
+        CheckConstraint("learning_rate > 0 AND learning_rate <= 1000", name="learning_rate_range"),
+        CheckConstraint("dropout_keep > 0 AND dropout_keep <= 1", name="dropout_keep_range"),
+        between("seed", 0, 2**31 - 1),
+        between("intra_op_threads", 0, 1024),
+        between("inter_op_threads", 0, 1024),
+        between("test_images", 1, 10_000),
+        between("curve_points", 0, 1000),
+        Index(None, "model", "strategy", "threads"),
+        STRICT,
+    )

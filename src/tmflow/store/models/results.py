@@ -1,0 +1,165 @@
+"""What was measured: the run and its details. An absent row means not measured; a 0 means measured zero."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from sqlalchemy import CheckConstraint, ForeignKey, Index, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column
+
+from tmflow.runner.runfile import Abort
+from tmflow.spec import Evidence, Status, TimeDomain
+from tmflow.store.models.base import (
+    STRICT,
+    STRICT_WITHOUT_ROWID,
+    AtUtc,
+    Base,
+    Id,
+    KeyInt,
+    KeyText,
+    RunId,
+    UniqueText,
+    between,
+    flags,
+    not_negative,
+    one_of,
+    positive,
+)
+
+
+class Run(Base):
+    """A recorded trial: a spec in a round, where and how it ran, and its result or the reason why it has none."""
+
+    __tablename__ = "run"
+    id: Mapped[Id]
+    uid: Mapped[UniqueText]
+    content_sha256: Mapped[UniqueText]
+    run_file_id: Mapped[int] = mapped_column(ForeignKey("run_file.id"))
+    round_id: Mapped[int] = mapped_column(ForeignKey("round.id"))
+    spec_id: Mapped[int] = mapped_column(ForeignKey("spec.id"))
+    platform_id: Mapped[int] = mapped_column(ForeignKey("platform.id"))
+    environment_id: Mapped[int | None] = mapped_column(ForeignKey("environment.id"))
+    software_id: Mapped[int] = mapped_column(ForeignKey("software.id"))
+    backend_id: Mapped[int | None] = mapped_column(ForeignKey("backend.id"))
+    reference_id: Mapped[int | None] = mapped_column(ForeignKey("reference.id"))
+    evidence: Mapped[str]
+    time_domain: Mapped[str]
+    status: Mapped[str]
+    reason: Mapped[str | None]
+    ordinal: Mapped[int]
+    trial_seed: Mapped[int]
+    resumed: Mapped[bool]
+    started_at_utc: Mapped[AtUtc]
+    dataset_sha256: Mapped[str | None]
+    setup_s: Mapped[float | None]
+    loop_s: Mapped[float | None]
+    evaluation_s: Mapped[float | None]
+    total_s: Mapped[float | None]
+    final_accuracy: Mapped[float | None]
+    load1_before: Mapped[float | None]
+    load1_after: Mapped[float | None]
+    steal_fraction: Mapped[float | None]
+    others_fraction: Mapped[float | None]
+    disturbed: Mapped[bool | None]
+    __table_args__ = (
+        # A round belongs to a campaign, so (campaign, experiment, spec, round) is unique.
+        UniqueConstraint("round_id", "spec_id"),
+        one_of("evidence", get_args(Evidence)),
+        one_of("time_domain", get_args(TimeDomain)),
+        one_of("status", get_args(Status)),
+        CheckConstraint(
+            "(status = 'ok' AND reason IS NULL AND loop_s IS NOT NULL AND final_accuracy IS NOT NULL)"
+            " OR (status <> 'ok' AND reason IS NOT NULL AND final_accuracy IS NULL)",
+            name="error_xor_result",
+        ),
+        CheckConstraint(
+            "(evidence IN ('emulated', 'simulated')) = (backend_id IS NOT NULL)", name="backend_of_substitutes"
+        ),
+        CheckConstraint("(evidence = 'published') = (reference_id IS NOT NULL)", name="reference_of_published"),
+        CheckConstraint("(evidence = 'published') = (environment_id IS NULL)", name="no_environment_of_published"),
+        CheckConstraint("(evidence = 'published') = (time_domain = 'reported')", name="published_time_is_reported"),
+        CheckConstraint("(evidence = 'simulated') = (time_domain = 'simulated')", name="simulated_time_is_simulated"),
+        *flags("resumed", "disturbed"),
+        *positive("loop_s"),
+        *not_negative("ordinal", "trial_seed", "setup_s", "evaluation_s", "total_s"),
+        *[between(column, 0, 1) for column in ("final_accuracy", "steal_fraction", "others_fraction")],
+        Index(None, "spec_id"),
+        Index(None, "run_file_id"),
+        STRICT,
+    )
+
+
+class Counters(Base):
+    """Counts of one worker on one variable."""
+
+    __tablename__ = "counters"
+    run_id: Mapped[RunId]
+    worker: Mapped[KeyInt]
+    variable: Mapped[KeyText]
+    updates: Mapped[int]
+    commits: Mapped[int | None]
+    fallbacks: Mapped[int | None]
+    attempts: Mapped[int | None]
+    __table_args__ = (
+        *not_negative("worker", "updates", "commits", "fallbacks", "attempts"),
+        STRICT_WITHOUT_ROWID,
+    )
+
+
+class AbortReason(Base):
+    """A raw abort code of a mechanism, whole, and the family that we count it in."""
+
+    __tablename__ = "abort_reason"
+    id: Mapped[Id]
+    mechanism: Mapped[str]
+    raw_code: Mapped[str]
+    family: Mapped[str]
+    __table_args__ = (
+        one_of("family", get_args(Abort.model_fields["family"].annotation)),
+        UniqueConstraint("mechanism", "raw_code", "family"),
+        STRICT,
+    )
+
+
+class ThreadAbort(Base):
+    """How often a worker's transactions on a variable aborted for a reason."""
+
+    __tablename__ = "thread_abort"
+    run_id: Mapped[RunId]
+    worker: Mapped[KeyInt]
+    variable: Mapped[KeyText]
+    reason_id: Mapped[int] = mapped_column(ForeignKey("abort_reason.id"), primary_key=True)
+    n: Mapped[int]
+    __table_args__ = (*not_negative("worker", "n"), STRICT_WITHOUT_ROWID)
+
+
+class RunAbort(Base):
+    """Aborts of a whole run by reason: the sum of its ThreadAbort rows, made at ingest because it is asked often."""
+
+    __tablename__ = "run_abort"
+    run_id: Mapped[RunId]
+    reason_id: Mapped[int] = mapped_column(ForeignKey("abort_reason.id"), primary_key=True)
+    n: Mapped[int]
+    __table_args__ = (*not_negative("n"), STRICT_WITHOUT_ROWID)
+
+
+class CurvePoint(Base):
+    """Accuracy on the way, after `iteration` steps in all."""
+
+    __tablename__ = "curve_point"
+    run_id: Mapped[RunId]
+    iteration: Mapped[KeyInt]
+    elapsed_s: Mapped[float]
+    accuracy: Mapped[float]
+    __table_args__ = (*not_negative("iteration", "elapsed_s"), between("accuracy", 0, 1), STRICT_WITHOUT_ROWID)
+
+
+class Staleness(Base):
+    """How many steps of a worker saw exactly `staleness` updates by others between reading and applying."""
+
+    __tablename__ = "staleness"
+    run_id: Mapped[RunId]
+    worker: Mapped[KeyInt]
+    staleness: Mapped[KeyInt]
+    steps: Mapped[int]
+    __table_args__ = (*not_negative("worker", "staleness", "steps"), STRICT_WITHOUT_ROWID)

@@ -1,0 +1,70 @@
+"""Rows that many runs share are stored once: find the ids of those that are there, insert the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, insert, select, tuple_
+
+from tmflow.errors import BadInput
+from tmflow.store.models import Base
+from tmflow.store.rows import Row
+
+Key = tuple[Any, ...]
+Item = TypeVar("Item")
+CHUNK = 1000  # keys in one statement: far below every limit on its parameters
+
+
+def ids(
+    connection: Connection, model: type[Base], key: Sequence[str], rows: Sequence[Row], fixed: Sequence[str] = ()
+) -> list[int]:
+    """The id of each of the rows, known by their key columns; those that the table lacks are inserted.
+
+    The `fixed` columns follow from the key: raises BadInput if rows of one key differ in them.
+    """
+    wanted: dict[Key, Row] = {}
+    for row in rows:
+        _require_same(model, key, fixed, row, wanted.setdefault(_key(row, key), row))
+    found = {}
+    for stored in _find(connection, model, key, wanted, also=("id", *fixed)):
+        _require_same(model, key, fixed, wanted[_key(stored, key)], stored)
+        found[_key(stored, key)] = stored["id"]
+    missing = {itself: row for itself, row in wanted.items() if itself not in found}
+    if missing:
+        connection.execute(insert(model), list(missing.values()))
+        found |= {_key(row, key): row["id"] for row in _find(connection, model, key, missing, also=("id",))}
+    return [found[_key(row, key)] for row in rows]
+
+
+def chunks(items: Iterable[Item]) -> Iterator[list[Item]]:
+    """The items, `CHUNK` at a time."""
+    rest = iter(items)
+    while chunk := list(islice(rest, CHUNK)):
+        yield chunk
+
+
+def _find(
+    connection: Connection, model: type[Base], key: Sequence[str], wanted: Iterable[Key], also: Sequence[str]
+) -> Iterator[Row]:
+    """The key columns and the `also` columns of the rows whose key is wanted and that exist."""
+    columns = model.__table__.columns
+    for chunk in chunks(wanted):
+        matches = tuple_(*(columns[name] for name in key)).in_(chunk)
+        query = select(*(columns[name] for name in (*key, *also))).where(matches)
+        yield from map(dict, connection.execute(query).mappings())
+
+
+def _key(row: Row, key: Sequence[str]) -> Key:
+    return tuple(row[name] for name in key)
+
+
+def _require_same(model: type[Base], key: Sequence[str], fixed: Sequence[str], row: Row, other: Row) -> None:
+    for name in fixed:
+        if row[name] != other[name]:
+            whose = ", ".join(f"{part} {row[part]}" for part in key)
+            raise BadInput(
+                f"{model.__tablename__} with {whose} has {name} {row[name]} in one run and {other[name]} in another; "
+                "it can have only one."
+            )

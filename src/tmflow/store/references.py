@@ -1,0 +1,82 @@
+"""What new runs refer to: found, or inserted, before the runs themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, bindparam, select, update
+
+from tmflow.runner.runfile import Run
+from tmflow.store import models, once, rows
+from tmflow.store.rows import Row
+
+
+def reference_rows(connection: Connection, runs: Sequence[Run]) -> list[Row]:
+    """For each run, the ids of its round, spec, platform, environment and software.
+
+    Raises BadInput for a campaign on two platforms or a round of two orders.
+    """
+    machines = _with_free_slugs(connection, [rows.platform_row(run.platform) for run in runs])
+    platforms = once.ids(connection, models.Platform, ["facts_sha256"], machines)
+    settings = [
+        rows.environment_row(run.environment, run.platform) | {"platform_id": platform}
+        for run, platform in zip(runs, platforms, strict=True)
+    ]
+    environments = once.ids(connection, models.Environment, ["env_sha256"], settings)
+    software = once.ids(connection, models.Software, ["software_sha256"], [rows.software_row(r.software) for r in runs])
+    specs = once.ids(connection, models.Spec, ["spec_sha256"], [rows.spec_row(run.spec) for run in runs])
+    rounds = _round_ids(connection, runs, platforms)
+    return [
+        {
+            "round_id": round_id,
+            "spec_id": spec_id,
+            "platform_id": platform_id,
+            "environment_id": environment_id,
+            "software_id": software_id,
+        }
+        for round_id, spec_id, platform_id, environment_id, software_id in zip(
+            rounds, specs, platforms, environments, software, strict=True
+        )
+    ]
+
+
+def _round_ids(connection: Connection, runs: Sequence[Run], platforms: Sequence[int]) -> list[int]:
+    invocations = [
+        run.campaign.model_dump() | {"platform_id": platform} for run, platform in zip(runs, platforms, strict=True)
+    ]
+    campaigns = once.ids(connection, models.Campaign, ["uid"], invocations, fixed=["created_at_utc", "platform_id"])
+    experiments = _experiment_ids(connection, runs)
+    passes = [
+        {"campaign_id": campaign, "experiment_id": experiment, "number": run.round, "order_seed": run.order_seed}
+        for run, campaign, experiment in zip(runs, campaigns, experiments, strict=True)
+    ]
+    key = ["campaign_id", "experiment_id", "number"]
+    return once.ids(connection, models.Round, key, passes, fixed=["order_seed"])
+
+
+def _experiment_ids(connection: Connection, runs: Sequence[Run]) -> list[int]:
+    """Also brings up to date when each definition was run last, whatever the order in which runs come in."""
+    key = ["name", "scale", "definition_sha256"]
+    experiments = once.ids(connection, models.Experiment, key, rows.experiment_rows(runs))
+    last: dict[int, str] = {}
+    for run, experiment in zip(runs, experiments, strict=True):
+        last[experiment] = max(run.started_at_utc, last.get(experiment, ""))
+    table = models.Experiment
+    later = update(table).where(table.id == bindparam("itself"), table.last_run_at_utc < bindparam("at"))
+    connection.execute(
+        later.values(last_run_at_utc=bindparam("at")), [{"itself": itself, "at": at} for itself, at in last.items()]
+    )
+    return experiments
+
+
+def _with_free_slugs(connection: Connection, platforms: Sequence[Row]) -> list[Row]:
+    """Where another platform has the slug already, a part of the hash is added."""
+    stored = connection.execute(select(models.Platform.slug, models.Platform.facts_sha256))
+    taken = dict(stored.tuples().all())
+    free = []
+    for row in platforms:
+        sha256 = row["facts_sha256"]
+        slug = row["slug"] if taken.get(row["slug"], sha256) == sha256 else f"{row['slug']}-{sha256[:8]}"
+        taken[slug] = sha256
+        free.append(row | {"slug": slug})
+    return free

@@ -1,0 +1,106 @@
+"""A run of a run file as rows of the tables: pure functions, no database."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from tmflow.platform.facts import display_name
+from tmflow.runner.runfile import MachineState, Run, Software
+from tmflow.spec import TrialSpec, canonical_json, sha256_of
+from tmflow.store.facts import EnvironmentFacts, PlatformFacts
+
+Row = dict[str, Any]
+
+# Fields of a run that are columns of the same name.
+PLAIN = (
+    "uid",
+    "evidence",
+    "time_domain",
+    "status",
+    "reason",
+    "ordinal",
+    "trial_seed",
+    "resumed",
+    "started_at_utc",
+    "dataset_sha256",
+    "setup_s",
+    "loop_s",
+    "evaluation_s",
+    "total_s",
+    "final_accuracy",
+)
+
+
+def platform_row(facts: Mapping[str, Any]) -> Row:
+    """The slug is a wish: another platform may have it."""
+    known = PlatformFacts.model_validate(facts).model_dump()
+    return known | {
+        "facts_sha256": sha256_of(facts),
+        "facts_json": canonical_json(facts),
+        "name": display_name(known),
+        "slug": slug(known["cpu_model"] or known["isa"], known["threads_logical"]),
+    }
+
+
+def slug(processor: str, threads: int | None) -> str:
+    """A short name for URLs and file names: "intel-xeon-e5-2648l-v4-56t"."""
+    plain = re.sub(r"\((r|tm)\)|\bcpu\b|@.*", " ", processor.lower())
+    words = re.findall(r"[a-z0-9]+", plain) or ["unknown"]
+    return "-".join([*words, f"{threads}t"] if threads else words)
+
+
+def environment_row(facts: Mapping[str, Any], platform: Mapping[str, Any]) -> Row:
+    """Without platform_id. The same settings on two platforms are two environments."""
+    known = EnvironmentFacts.model_validate(facts).model_dump()
+    mitigations = known.pop("mitigations")
+    return known | {
+        "env_sha256": sha256_of({"platform": platform, "environment": facts}),
+        "mitigations_json": None if mitigations is None else canonical_json(mitigations),
+        "facts_json": canonical_json(facts),
+    }
+
+
+def software_row(software: Software) -> Row:
+    versions = software.model_dump()
+    return versions | {"software_sha256": sha256_of(versions)}
+
+
+def spec_row(spec: TrialSpec) -> Row:
+    return spec.model_dump() | {"spec_sha256": spec.sha256}
+
+
+def experiment_rows(runs: Sequence[Run]) -> list[Row]:
+    """One row for each run. Runs mostly share a definition, which is long: its text is made once."""
+    definitions = {run.experiment.definition_sha256: run.experiment.definition for run in runs}
+    texts = {sha256: canonical_json(definition) for sha256, definition in definitions.items()}
+    return [
+        {
+            "name": run.experiment.name,
+            "scale": run.experiment.scale,
+            "definition_sha256": run.experiment.definition_sha256,
+            "definition_json": texts[run.experiment.definition_sha256],
+            "last_run_at_utc": run.started_at_utc,
+        }
+        for run in runs
+    ]
+
+
+def run_row(run: Run, content_sha256: str) -> Row:
+    """Without the ids of what it refers to."""
+    machine = run.machine.model_dump() if run.machine else dict.fromkeys(MachineState.model_fields)
+    plain = {name: getattr(run, name) for name in PLAIN}
+    return plain | machine | {"content_sha256": content_sha256, "backend_id": None, "reference_id": None}
+
+
+def curve_rows(run: Run) -> Iterator[Row]:
+    return (dict(point) for point in run.curve)
+
+
+def counters_rows(run: Run) -> Iterator[Row]:
+    return (dict(counters) for counters in run.counters)
+
+
+def staleness_rows(run: Run) -> Iterator[Row]:
+    return (dict(staleness) for staleness in run.staleness)

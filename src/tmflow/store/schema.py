@@ -1,0 +1,106 @@
+"""The schema of the database: bring it up to date, and check that it is whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import URL, Connection
+
+from tmflow.errors import BadInput
+from tmflow.store.address import is_sqlite, shown, sqlite_path
+from tmflow.store.engine import may_exist, open_writer, reader_engine, require_file, writer_engine
+from tmflow.store.explain import explain_errors
+from tmflow.store.models import Base
+from tmflow.store.revision import alembic_config, head, standing
+
+
+@dataclass(frozen=True)
+class SchemaState:
+    """What `check` found. `revision` is None where the database holds no tmflow tables."""
+
+    revision: str | None
+    head: str
+    ok: bool
+    problems: tuple[str, ...]
+
+
+def upgrade(url: URL) -> tuple[str | None, str]:
+    """Make the database if it is missing and bring it to this tmflow's revision; returns (revision before, now).
+
+    All or nothing: one transaction. Raises BadInput for a database that is not tmflow's or newer than this tmflow.
+    """
+    if is_sqlite(url):
+        _make_folder(url)
+    if exists(url):
+        _require_upgradable(url)
+    with explain_errors(url), writer_engine(url).begin() as connection:
+        before = standing(connection).revision
+        command.upgrade(alembic_config(connection), "head")
+    return before, head()
+
+
+def exists(url: URL) -> bool:
+    """Whether there is a database with any table in it. Raises BadInput if it cannot be read."""
+    if not may_exist(url):
+        return False
+    with explain_errors(url), reader_engine(url).connect() as connection:
+        return standing(connection).kind != "empty"
+
+
+def require_usable(url: URL) -> None:
+    """Raise BadInput unless `ingest` could write to the database now; one that is still to be made is fine."""
+    if exists(url):
+        with explain_errors(url), open_writer(url).begin():
+            pass  # to begin is to hold the only right to write
+
+
+def check(url: URL) -> SchemaState:
+    """Look for damage and drift, changing nothing. Raises BadInput if the database is missing or unreadable."""
+    require_file(url)
+    with explain_errors(url), reader_engine(url).connect() as connection:
+        found = standing(connection)
+        problems = [] if found.problem is None else [f"the database {found.problem}"]
+        if is_sqlite(url):
+            problems += _damage(connection)
+        if found.kind in ("current", "incomplete"):
+            problems += _drift(connection)
+    return SchemaState(found.revision, head(), not problems, tuple(problems))
+
+
+def _require_upgradable(url: URL) -> None:
+    # A reader looks: a writer would change the journal mode of a file that is not ours.
+    with explain_errors(url), reader_engine(url).connect() as connection:
+        found = standing(connection)
+    if found.kind not in ("behind", "current"):
+        raise BadInput(f"{shown(url)} {found.problem}")
+
+
+def _make_folder(url: URL) -> None:
+    folder = sqlite_path(url).parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(f"{shown(url)} cannot be made: folder {folder}: {error.strerror}.") from error
+
+
+def _damage(connection: Connection) -> list[str]:
+    """SQLite's own checks. PostgreSQL always enforces its foreign keys and checks its pages itself."""
+    said = connection.exec_driver_sql("PRAGMA integrity_check").scalars().all()
+    if said != ["ok"]:
+        return [f"the file is damaged: {message}" for message in said]
+    return [
+        f"table {table}, row {row}: the {parent} that it refers to does not exist"
+        for table, row, parent, _ in connection.exec_driver_sql("PRAGMA foreign_key_check")
+    ]
+
+
+def _drift(connection: Connection) -> Iterator[str]:
+    """Differences between the tables in the database and the models of this tmflow."""
+    for difference in compare_metadata(MigrationContext.configure(connection), Base.metadata):
+        steps = difference if isinstance(difference, list) else [difference]
+        for step in steps:
+            yield f"the tables differ from the models: {' '.join(str(part) for part in step)}"

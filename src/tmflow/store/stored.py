@@ -1,0 +1,112 @@
+"""One stored run, whole: as its run file told it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel
+from sqlalchemy import Connection, select
+
+from tmflow.errors import BadInput
+from tmflow.runner.runfile import SCHEMA_VERSION, CampaignRef, MachineState, Software
+from tmflow.spec import TrialSpec
+from tmflow.store import models
+from tmflow.store.frame import Source, connected, fetch
+from tmflow.store.rows import PLAIN, Row
+
+_LISTS: dict[str, type[models.Base]] = {
+    "curve": models.CurvePoint,
+    "counters": models.Counters,
+    "staleness": models.Staleness,
+}
+
+
+def run(source: Source, uid: str) -> dict[str, Any]:
+    """The run in the layout of a run file (tmflow.runner.runfile.Run), and under "stored" what the database adds.
+
+    Lists are in the order of worker, variable and so on. Raises BadInput if there is no such run.
+    """
+    with connected(source) as connection:
+        return _run(connection, uid)
+
+
+def _run(connection: Connection, uid: str) -> dict[str, Any]:
+    found = _rows(connection, models.Run, uid=uid)
+    if not found:
+        raise BadInput(f"the database has no run {uid}.")
+    itself = found[0]
+    round_ = _row(connection, models.Round, itself["round_id"])
+    experiment = _row(connection, models.Experiment, round_["experiment_id"])
+    platform = _row(connection, models.Platform, itself["platform_id"])
+    file = _row(connection, models.RunFile, itself["run_file_id"])
+    machine = _part(MachineState, itself)
+    return {
+        "schema_version": SCHEMA_VERSION,
+        **{name: itself[name] for name in PLAIN},
+        "campaign": _part(CampaignRef, _row(connection, models.Campaign, round_["campaign_id"])),
+        "experiment": {
+            "name": experiment["name"],
+            "scale": experiment["scale"],
+            "definition_sha256": experiment["definition_sha256"],
+            "definition": json.loads(experiment["definition_json"]),
+        },
+        "round": round_["number"],
+        "order_seed": round_["order_seed"],
+        "spec": _part(TrialSpec, _row(connection, models.Spec, itself["spec_id"])),
+        "platform": json.loads(platform["facts_json"]),
+        "environment": _environment(connection, itself["environment_id"]),
+        "software": _part(Software, _row(connection, models.Software, itself["software_id"])),
+        "machine": None if set(machine.values()) == {None} else machine,
+        **{name: _list(connection, model, itself["id"]) for name, model in _LISTS.items()},
+        "aborts": _aborts(connection, itself["id"]),
+        "stored": {
+            "platform": platform["slug"],
+            "platform_name": platform["name"],
+            "content_sha256": itself["content_sha256"],
+            "run_file": file["name"],
+            "ingested_at_utc": file["ingested_at_utc"],
+        },
+    }
+
+
+def _environment(connection: Connection, environment_id: int | None) -> dict[str, Any] | None:
+    if environment_id is None:
+        return None
+    facts: dict[str, Any] = json.loads(_row(connection, models.Environment, environment_id)["facts_json"])
+    return facts
+
+
+def _list(connection: Connection, model: type[models.Base], run_id: int) -> list[Row]:
+    return [
+        {name: value for name, value in row.items() if name != "run_id"}
+        for row in _rows(connection, model, run_id=run_id)
+    ]
+
+
+def _aborts(connection: Connection, run_id: int) -> list[Row]:
+    reason, thread = models.AbortReason, models.ThreadAbort
+    statement = (
+        select(thread.worker, thread.variable, reason.mechanism, reason.raw_code, reason.family, thread.n)
+        .join(reason)
+        .where(thread.run_id == run_id)
+        .order_by(thread.worker, thread.variable, reason.mechanism, reason.raw_code)
+    )
+    return [dict(row._mapping) for row in fetch(connection, statement)]
+
+
+def _row(connection: Connection, model: type[models.Base], id_: int) -> Row:
+    (row,) = _rows(connection, model, id=id_)
+    return row
+
+
+def _rows(connection: Connection, model: type[models.Base], **equal: Any) -> list[Row]:
+    """The rows where these columns have these values, by primary key."""
+    table = model.__table__
+    matches = [table.columns[name] == value for name, value in equal.items()]
+    return [dict(row._mapping) for row in fetch(connection, select(table).where(*matches).order_by(*table.primary_key))]
+
+
+def _part(model: type[BaseModel], row: Mapping[str, Any]) -> Row:
+    return {name: row[name] for name in model.model_fields}

@@ -1,0 +1,57 @@
+"""A small study with something of everything that a page must show, in a real database."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from sqlalchemy import URL
+
+from tests.sample_runs import sample_runs
+from tmflow.runner import runfile
+from tmflow.runner.runfile import Run
+from tmflow.store.engine import sqlite_url
+from tmflow.store.ingest import ingest
+
+STRATEGIES = ("tf_lock", "tf_nolock", "lock", "nolock")
+CRASH = "the process ended with signal 11"
+
+
+def seed_database(
+    folder: Path, scale: str = "full", rounds: int = 6, strategies: Sequence[str] = (*STRATEGIES, "htm")
+) -> URL:
+    """A database in `folder`, with 4 hardware threads: softmax-batch-1 without curves, softmax-batch-100 with them.
+
+    `htm` is unsupported, round 2 was disturbed, and in each experiment a run of `nolock` with 8 threads failed.
+    """
+    url = sqlite_url(folder / "study.db")
+    files = []
+    for batch, points in ((1, 0), (100, 4)):
+        runs = sample_runs(
+            (f"softmax-batch-{batch}",),
+            strategies,
+            (1, 2, 4, 8),
+            rounds,
+            scale=scale,
+            campaign=f"campaign-{scale}",
+            unsupported=("htm",),
+            disturbed_rounds=(2,),
+            platform={"cpu_model": "Example CPU at 3 GHz", "threads_logical": 4},
+            batch=batch,
+            curve_points=points,
+        )
+        files.append(folder / f"softmax-batch-{batch}-{scale}.jsonl")
+        runfile.write(files[-1], [_crashed(run) if _is_to_fail(run) else run for run in runs])
+    ingest(url, files)
+    return url
+
+
+def _is_to_fail(run: Run) -> bool:
+    return (run.spec.strategy, run.spec.threads, run.round) == ("nolock", 8, 1)
+
+
+def _crashed(run: Run) -> Run:
+    kept = run.model_dump(include={"uid", "campaign", "experiment", "round", "ordinal", "order_seed", "trial_seed",
+                                   "resumed", "started_at_utc", "spec", "dataset_sha256", "evidence", "time_domain",
+                                   "platform", "environment", "software"})  # fmt: skip
+    return Run.model_validate({**kept, "status": "failed", "reason": CRASH})

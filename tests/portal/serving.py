@@ -1,0 +1,48 @@
+"""A real portal server for the time of a test."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tmflow.paths import project_root
+
+APP = project_root() / "portal" / "app.py"
+START_S = 60
+
+
+@contextmanager
+def serve(database_url: str) -> Iterator[str]:
+    """The portal on a free port of this machine, reading the database; yields its address."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    address = f"http://127.0.0.1:{port}"
+    options = ["--server.address", "127.0.0.1", "--server.port", str(port), "--server.headless", "true"]
+    command = [sys.executable, "-m", "streamlit", "run", str(APP), *options]
+    environment = {**os.environ, "TMFLOW_DB_URL": database_url}
+    with subprocess.Popen(command, cwd=APP.parents[1], env=environment) as server:
+        try:
+            _wait(f"{address}/_stcore/health", server)
+            yield address
+        finally:
+            server.terminate()
+
+
+def _wait(url: str, server: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + START_S
+    while time.monotonic() < deadline:
+        assert server.poll() is None, f"the server ended with {server.returncode}"
+        try:
+            with urllib.request.urlopen(url, timeout=5):
+                return
+        except (urllib.error.URLError, ConnectionError):
+            time.sleep(0.1)
+    raise AssertionError(f"no answer from {url} in {START_S} s")

@@ -1,0 +1,30 @@
+"""The command that the portal gives for a run asks the command line for that very run."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+import typer
+
+from tmflow import cli
+from tmflow.portal.command import OPTIONS, train_command
+from tmflow.spec import TrialSpec
+
+SPECS = [
+    TrialSpec(model="mnist_softmax", dataset="digits", strategy="tf_lock", threads=3, batch=7, matrix=100,
+              iterations=50, learning_rate=0.123456789, seed=5, step_call="callable", pinning="cores", curve_points=2),
+    TrialSpec(model="mnist_deep", dataset="mnist", strategy="nolock", variables="resource", threads=1, batch=1,
+              iterations=1, learning_rate=1e-5, dropout_keep=0.25, intra_op_threads=0, test_images=10),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.model)
+def test_every_factor_reaches_the_command_line(spec: TrialSpec) -> None:
+    program, name, *words = shlex.split(train_command(spec.model_dump(), round=4))
+    assert (program, name) == ("tmflow", "train")
+    command = typer.main.get_command(cli.app).commands[name]  # type: ignore[attr-defined]
+    asked = command.make_context(name, words).params
+    expected = {OPTIONS.get(factor, factor): value for factor, value in spec.factors().items()}
+    assert {option: asked[option] for option in expected} == {**expected, "seed": spec.seed + 3}
+    assert asked["rounds"] == 1

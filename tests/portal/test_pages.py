@@ -1,0 +1,187 @@
+"""Every page on every kind of database: it says what there is, never a traceback."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from seed import CRASH, seed_database
+from serving import APP
+from sqlalchemy import URL
+from streamlit.testing.v1 import AppTest
+
+from tmflow.store import engine, queries, schema
+
+PAGES = ["overview", "speedup", "accuracy", "runs"]
+
+
+def opened(page: str, url: URL | str, monkeypatch: pytest.MonkeyPatch, **query: str) -> AppTest:
+    monkeypatch.setenv("TMFLOW_DB_URL", str(url))
+    app = AppTest.from_file(str(APP), default_timeout=60)
+    app.query_params.update(query)
+    app.switch_page(f"views/{page}.py").run()
+    assert not app.exception, app.exception
+    return app
+
+
+def texts(app: AppTest) -> str:
+    kinds = ("title", "header", "subheader", "markdown", "caption", "info", "warning", "error", "code")
+    return "\n".join(str(element.value) for kind in kinds for element in app.get(kind))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_page_shows_the_seeded_database(page: str, seeded: URL, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = opened(page, seeded, monkeypatch)
+    assert not app.error
+    assert not app.warning
+    assert len(app.dataframe) >= 1
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_without_a_database_every_page_says_what_to_run(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = opened(page, f"sqlite:///{tmp_path}/missing.db", monkeypatch)
+    assert "There are no results yet" in app.info[0].value
+    assert "make quick" in texts(app)
+    assert list(tmp_path.iterdir()) == []  # reading made nothing
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_an_empty_database_says_what_to_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = engine.sqlite_url(tmp_path / "empty.db")
+    schema.upgrade(url)
+    app = opened(page, url, monkeypatch)
+    assert "holds no run" in app.info[0].value
+    assert "make quick" in texts(app)
+
+
+@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("url", ["mysql://u:secret@host/db", "sqlite:///{folder}/broken.db"])
+def test_an_unusable_database_is_one_sentence(
+    page: str, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken.db").write_text("not a database " * 100)
+    app = opened(page, url.format(folder=tmp_path), monkeypatch)
+    (error,) = app.error
+    assert error.value.endswith(".")
+    assert "\n" not in error.value
+    assert "secret" not in error.value
+
+
+def test_the_overview_counts_what_is_there(seeded: URL, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = opened("overview", seeded, monkeypatch)
+    assert {metric.label: metric.value for metric in app.metric} == {
+        "Experiments": "2", "Platforms": "1", "Rounds": "12", "Runs": "240", "Without result": "50",
+    }  # fmt: skip
+    headline, holdings = (element.value for element in app.dataframe)
+    assert set(headline["threads"]) == {4}  # 8 workers are more than the platform's 4 hardware threads
+    assert headline["strategy"].tolist() == ["tf_lock", "tf_nolock", "lock", "nolock"] * 2
+    assert holdings[["ok", "failed", "unsupported"]].sum().tolist() == [190, 2, 48]
+
+
+def test_quick_scale_is_called_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = opened("overview", seed_database(tmp_path, "quick", 2), monkeypatch)
+    assert "Quick scale" in app.warning[0].value
+    assert "quick scale" in texts(opened("speedup", seed_url(tmp_path), monkeypatch))
+
+
+def seed_url(folder: Path) -> URL:
+    return engine.sqlite_url(folder / "study.db")
+
+
+@pytest.mark.parametrize(
+    ("query", "measure"),
+    [
+        ({}, "speedup"),
+        ({"baseline": "tf_lock"}, "speedup_vs_tf_lock"),
+        ({"metric": "step_time", "experiment": "softmax-batch-100"}, "step_time"),
+    ],
+)
+def test_the_speedup_page_shows_what_its_url_asks_for(
+    query: dict[str, str], measure: str, seeded: URL, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = opened("speedup", seeded, monkeypatch, **query)
+    (table,) = (element.value for element in app.dataframe)
+    assert set(table["measure"]) == {measure}
+    assert set(table["experiment"]) == {query.get("experiment", "softmax-batch-1")}
+    assert len(table) == 16
+    for key, value in query.items():
+        assert app.selectbox(key=key).value == value
+
+
+def test_a_changed_filter_writes_the_whole_view_into_the_url(seeded: URL, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = opened("speedup", seeded, monkeypatch)
+    app.selectbox(key="experiment").select("softmax-batch-100").run()
+    view = dict(app.query_params)
+    assert view["experiment"] == "softmax-batch-100"
+    assert set(view) == {"experiment", "scale", "platform", "evidence", "dataset", "metric", "baseline"}
+    again = opened("speedup", seeded, monkeypatch, **view)
+    pd.testing.assert_frame_equal(again.dataframe[0].value, app.dataframe[0].value)
+
+
+@pytest.mark.parametrize("page", ["speedup", "accuracy", "runs"])
+def test_a_wrong_value_in_the_url_is_told(page: str, seeded: URL, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = opened(page, seeded, monkeypatch, experiment="nope")
+    assert "'nope', which is not here" in app.warning[0].value
+    assert len(app.dataframe) >= 1
+
+
+def test_accuracy_shows_the_way_where_it_was_measured(seeded: URL, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = opened("accuracy", seeded, monkeypatch, experiment="softmax-batch-100", threads="4")
+    last, way = (element.value for element in app.dataframe)
+    assert set(last["measure"]) == {"accuracy"}
+    assert sorted(set(way["iteration"])) == [200, 400, 600, 800]
+    assert set(way["threads"]) == {4}
+    without = opened("accuracy", seeded, monkeypatch, experiment="softmax-batch-1")
+    assert "curve_points" in texts(without)
+
+
+def test_runs_lists_those_without_result_and_filters(seeded: URL, monkeypatch: pytest.MonkeyPatch) -> None:
+    everything = opened("runs", seeded, monkeypatch)
+    assert len(everything.dataframe[0].value) == 240
+    failed = opened("runs", seeded, monkeypatch, status="failed").dataframe[0].value
+    assert failed["reason"].tolist() == [CRASH] * 2
+
+
+def test_one_run_in_full_with_its_command(seeded: URL, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = queries.runs(engine.open_reader(seeded))
+    run = runs[(runs["experiment"] == "softmax-batch-100") & (runs["threads"] == 2) & (runs["round"] == 3)].iloc[0]
+    app = opened("runs", seeded, monkeypatch, run=run["uid"])
+    (command,) = (element.value for element in app.code)
+    assert command.startswith(
+        f"tmflow train --model mnist_softmax --dataset digits --driver session --strategy {run['strategy']}"
+    )
+    assert f"--seed {run['seed'] + 2} " in command
+    assert {"Counters", "Repeat it"} <= {element.value for element in app.subheader}
+    assert "Staleness of updates" in texts(app)
+
+
+def test_a_failed_run_tells_its_reason(seeded: URL, monkeypatch: pytest.MonkeyPatch) -> None:
+    failed = queries.runs(engine.open_reader(seeded), status=["failed"])
+    app = opened("runs", seeded, monkeypatch, run=failed["uid"].iloc[0])
+    assert app.error[0].value == f"**failed**: {CRASH}"
+    assert [metric.label for metric in app.metric] == ["Status"]
+
+
+def test_an_unknown_run_is_told(seeded: URL, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = opened("runs", seeded, monkeypatch, run="1234")
+    assert app.warning[0].value == "The link asks for run '1234', which is not in this database."
+
+
+def test_only_failed_runs_leave_nothing_to_draw_and_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = seed_database(tmp_path, strategies=("htm",))
+    for page in ("speedup", "accuracy"):
+        assert "No run has a result" in opened(page, url, monkeypatch).info[0].value
+    assert len(opened("overview", url, monkeypatch).metric) == 5
+    assert len(opened("runs", url, monkeypatch).dataframe[0].value) == 48
+
+
+def test_new_runs_show_on_reload(seeded: URL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copy(str(seeded.database), tmp_path / "study.db")
+    app = opened("overview", seed_url(tmp_path), monkeypatch)
+    assert app.metric[3].value == "240"
+    seed_database(tmp_path, "quick", 1)
+    assert app.run().metric[3].value == "280"

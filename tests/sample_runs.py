@@ -1,0 +1,245 @@
+"""Runs of a machine that does not exist: plausible, deterministic, and all kinds of detail filled in.
+
+The time of a step follows a simple law (compute in parallel, update serial under a lock), so speedups look like
+speedups; the noise is a hash, so the same arguments give the same runs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from tmflow.runner.runfile import (
+    Abort,
+    CampaignRef,
+    Counters,
+    CurvePoint,
+    ExperimentRef,
+    MachineState,
+    Run,
+    Software,
+    Staleness,
+)
+from tmflow.spec import TrialSpec, sha256_of
+
+PLATFORM: dict[str, Any] = {
+    "isa": "x86_64",
+    "cpu_vendor": "Synthetic",
+    "cpu_model": "synthetic test machine",
+    "cpu_family": 6,
+    "cpu_model_no": 0,
+    "cpu_stepping": 1,
+    "sockets": 1,
+    "numa_nodes": 1,
+    "cores_physical": 4,
+    "threads_logical": 8,
+    "l1d_bytes": 32 * 1024,
+    "l1d_ways": 8,
+    "l2_bytes": 1024**2,
+    "l3_bytes": None,
+    "cacheline_bytes": 64,
+    "memory_bytes": 16 * 1024**3,
+    "freq_max_hz": 3_000_000_000,
+    "tm_capability": "none",
+    "some_new_fact": "kept",
+}
+ENVIRONMENT: dict[str, Any] = {
+    "os": "Synthetic Linux 1",
+    "kernel": "Linux 6.0.0",
+    "libc": "glibc 2.36",
+    "microcode": None,
+    "governor": "performance",
+    "turbo": False,
+    "smt": True,
+    "thp": "madvise",
+    "mitigations": {"tsx_async_abort": "Not affected"},
+    "virtualisation": "none",
+    "aslr": 2,
+    "tm_enabled": None,
+}
+SOFTWARE = Software(
+    tmflow="0.1.0",
+    python="3.11.0",
+    tensorflow="2.21.0",
+    numpy="2.4.0",
+    compiler="gcc 12.2.0",
+    cflags="-O3",
+    git_commit="0" * 40,
+    git_dirty=False,
+    lock_sha256=None,
+)
+SPEC: dict[str, Any] = {
+    "model": "mnist_softmax",
+    "dataset": "digits",
+    "batch": 100,
+    "iterations": 1000,
+    "learning_rate": 0.5,
+    "curve_points": 3,
+}
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+VARIABLES = ("W", "b")
+TRANSACTIONAL = frozenset({"htm", "stm", "itm"})
+
+
+def sample_runs(
+    experiments: Sequence[str] = ("fig_4_1",),
+    strategies: Sequence[str] = ("tf_lock", "tf_nolock", "stm"),
+    threads: Sequence[int] = (1, 2, 4),
+    rounds: int = 3,
+    *,
+    scale: str = "full",
+    campaign: str = "campaign-1",
+    day: int = 0,
+    unsupported: Sequence[str] = (),
+    disturbed_rounds: Sequence[int] = (),
+    platform: dict[str, Any] | None = None,
+    **factors: Any,
+) -> list[Run]:
+    """Every strategy x threads x round of every experiment, in one campaign that began on `day` after EPOCH.
+
+    `factors` replace or add fields of the spec and belong to the definition. Strategies in `unsupported` have runs
+    with that status and a reason. `platform` changes facts of the machine.
+    """
+    return [
+        run
+        for name in experiments
+        for number in range(1, rounds + 1)
+        for run in _round(
+            name,
+            number,
+            [
+                TrialSpec.model_validate(SPEC | factors | {"strategy": s, "threads": w})
+                for s in strategies
+                for w in threads
+            ],
+            scale=scale,
+            campaign=campaign,
+            start=EPOCH + timedelta(days=day, minutes=number),
+            unsupported=unsupported,
+            disturbed=number in disturbed_rounds,
+            platform=PLATFORM | (platform or {}),
+        )
+    ]
+
+
+def _round(
+    name: str,
+    number: int,
+    points: Sequence[TrialSpec],
+    *,
+    scale: str,
+    campaign: str,
+    start: datetime,
+    unsupported: Sequence[str],
+    disturbed: bool,
+    platform: dict[str, Any],
+) -> Iterator[Run]:
+    definition = {"points": [spec.factors() for spec in points]}
+    for ordinal, spec in enumerate(points):
+        identity = f"{campaign}/{scale}/{name}/{number}/{spec.sha256}/{sha256_of(platform)}"
+        can_run = spec.strategy not in unsupported
+        yield Run(
+            uid=str(uuid.uuid5(uuid.NAMESPACE_OID, identity)),
+            campaign=CampaignRef(uid=campaign, created_at_utc=_utc(start - timedelta(minutes=number))),
+            experiment=ExperimentRef.model_validate(
+                {"name": name, "scale": scale, "definition_sha256": sha256_of(definition), "definition": definition}
+            ),
+            round=number,
+            ordinal=ordinal,
+            order_seed=number,
+            trial_seed=spec.seed + number - 1,
+            resumed=False,
+            started_at_utc=_utc(start + timedelta(seconds=ordinal)),
+            spec=spec,
+            dataset_sha256="d" * 64,
+            evidence="measured",
+            time_domain="wall",
+            platform=platform,
+            environment=ENVIRONMENT,
+            software=SOFTWARE,
+            **(_result(spec, identity, disturbed) if can_run else _refusal(spec)),
+        )
+
+
+def _refusal(spec: TrialSpec) -> dict[str, Any]:
+    return {"status": "unsupported", "reason": f"{spec.strategy} needs hardware that this machine lacks"}
+
+
+def _result(spec: TrialSpec, identity: str, disturbed: bool) -> dict[str, Any]:
+    noise = int(hashlib.sha256(identity.encode()).hexdigest()[:8], 16) / 2**32
+    serial = {"tf_nolock": 0.02, "stm": 0.4}.get(spec.strategy, 0.1)
+    loop_s = spec.iterations * 1e-4 * (serial + (1 - serial) / spec.threads) * (1 + 0.04 * noise)
+    accuracy = 0.9 + 0.01 * noise
+    return {
+        "status": "ok",
+        "machine": MachineState(
+            load1_before=0.0, load1_after=0.5, steal_fraction=0.0, others_fraction=0.01, disturbed=disturbed
+        ),
+        "setup_s": 0.25,
+        "loop_s": loop_s,
+        "evaluation_s": 0.05,
+        "total_s": loop_s + 0.3,
+        "final_accuracy": accuracy,
+        "curve": _curve(spec, loop_s, accuracy),
+        "counters": [_counters(spec, worker, variable) for worker in range(spec.threads) for variable in VARIABLES],
+        "aborts": [abort for worker in range(spec.threads) for abort in _aborts(spec, worker)],
+        "staleness": [
+            Staleness(worker=worker, staleness=behind, steps=spec.iterations // spec.threads // (behind + 1))
+            for worker in range(spec.threads)
+            for behind in range(spec.threads)
+        ],
+    }
+
+
+def _curve(spec: TrialSpec, loop_s: float, accuracy: float) -> list[CurvePoint]:
+    parts = spec.curve_points + 1
+    return [
+        CurvePoint(
+            iteration=spec.iterations * k // parts, elapsed_s=loop_s * k / parts, accuracy=accuracy * k / (k + 0.2)
+        )
+        for k in range(1, parts)
+    ]
+
+
+def _counters(spec: TrialSpec, worker: int, variable: str) -> Counters:
+    updates = spec.iterations // spec.threads
+    if spec.strategy not in TRANSACTIONAL:
+        return Counters(worker=worker, variable=variable, updates=updates)
+    fallbacks = updates // 10 * (spec.threads - 1) // spec.threads
+    commits = updates - fallbacks
+    return Counters(
+        worker=worker,
+        variable=variable,
+        updates=updates,
+        commits=commits,
+        fallbacks=fallbacks,
+        attempts=commits + 3 * (spec.threads - 1),
+    )
+
+
+def _aborts(spec: TrialSpec, worker: int) -> Iterator[Abort]:
+    if spec.strategy in TRANSACTIONAL:
+        for variable in VARIABLES:
+            yield Abort(
+                worker=worker,
+                variable=variable,
+                mechanism=spec.strategy,
+                raw_code="0x6",
+                family="conflict",
+                n=2 * (spec.threads - 1),
+            )
+            yield Abort(
+                worker=worker,
+                variable=variable,
+                mechanism=spec.strategy,
+                raw_code="0x8",
+                family="capacity",
+                n=spec.threads - 1,
+            )
+
+
+def _utc(time: datetime) -> str:
+    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")

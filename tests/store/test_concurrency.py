@@ -1,0 +1,91 @@
+"""Several at once: writers wait for each other, readers for nobody."""
+
+from __future__ import annotations
+
+import multiprocessing
+from pathlib import Path
+
+import pytest
+from sqlalchemy import URL, insert
+
+from tests.sample_runs import sample_runs
+from tmflow.errors import BadInput
+from tmflow.runner import runfile
+from tmflow.store import engine, models, queries, schema
+from tmflow.store.ingest import ingest
+
+WRITERS = 8
+# A forked child would share the parent's connections; a spawned one starts clean, as another command does.
+SPAWN = multiprocessing.get_context("spawn")
+
+
+def ingest_files(url: URL, paths: list[Path]) -> int:
+    return sum(ingest(url, [path]).runs_new for path in paths)
+
+
+@pytest.mark.slow
+def test_writers_at_once_all_succeed(url: URL, tmp_path: Path) -> None:
+    """They all begin with no database, so they race to make it too; one file is everybody's."""
+    shared = tmp_path / "shared.jsonl"
+    runfile.write(shared, sample_runs(campaign="campaign-shared", rounds=1))
+    jobs = []
+    for writer in range(WRITERS):
+        paths = [shared]
+        for number in range(3):
+            paths.append(tmp_path / f"{writer}-{number}.jsonl")
+            runfile.write(paths[-1], sample_runs(campaign=f"campaign-{writer}-{number}", rounds=1))
+        jobs.append((url, paths))
+    with SPAWN.Pool(WRITERS) as pool:
+        new = pool.starmap(ingest_files, jobs)
+    per_file = len(sample_runs(rounds=1))
+    assert sum(new) == (3 * WRITERS + 1) * per_file
+    assert len(queries.runs(engine.open_reader(url))) == sum(new)
+    assert schema.check(url).ok
+
+
+def test_a_reader_does_not_wait_for_a_writer_nor_hold_it_up(url: URL, tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    runfile.write(path, runs := sample_runs(rounds=1))
+    ingest(url, [path])
+    new = {"sha256": "f" * 64, "name": "x", "ingested_at_utc": "2026-01-01T00:00:00Z", "n_runs": 0}
+    reader = engine.open_reader(url)
+    with engine.open_writer(url).connect() as writing, reader.connect() as reading:
+        writing.execute(insert(models.RunFile), new)
+        assert len(queries.runs(reading)) == len(runs)
+        assert len(queries.runs(reader)) == len(runs)
+        before = queries.revision(reader)
+        writing.commit()
+        assert queries.revision(reading) != before
+    assert queries.revision(reader) != before
+
+
+def test_an_open_cursor_of_a_reader_does_not_hold_up_a_writer(url: URL, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        runfile.write(tmp_path / name, sample_runs(rounds=1, campaign=f"campaign-{name}"))
+    ingest(url, [tmp_path / "a"])
+    with engine.open_reader(url).connect() as reading:
+        rows = reading.exec_driver_sql("SELECT uid FROM run")
+        rows.fetchone()
+        assert ingest(url, [tmp_path / "b"]).runs_new > 0
+        rows.close()
+
+
+def test_a_reader_cannot_write(url: URL) -> None:
+    schema.upgrade(url)
+    with (
+        pytest.raises(Exception, match=r"readonly|read-only"),
+        engine.open_reader(url).connect() as connection,
+    ):
+        connection.exec_driver_sql("DELETE FROM run")
+
+
+def test_waiting_for_a_writer_has_an_end(url: URL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    schema.upgrade(url)
+    runfile.write(tmp_path / "runs.jsonl", sample_runs(rounds=1))
+    monkeypatch.setattr(engine, "BUSY_TIMEOUT_S", 1)
+    with (
+        engine.open_writer(url).begin(),
+        pytest.raises(BadInput, match="is locked: another writer held it for 60 s; try again"),
+    ):
+        ingest(url, [tmp_path / "runs.jsonl"])
+    assert ingest(url, [tmp_path / "runs.jsonl"]).runs_new > 0

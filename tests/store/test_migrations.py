@@ -1,0 +1,181 @@
+"""The schema's history leads to the models, and a database that does not fit is told apart and left alone."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from pathlib import Path
+
+import pytest
+from alembic import command
+from sqlalchemy import URL, create_engine
+
+from tmflow.errors import BadInput
+from tmflow.store import address, engine, schema
+from tmflow.store.models import Base
+from tmflow.store.revision import alembic_config, head
+
+CONSTRAINTS = """
+SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint
+WHERE connamespace = 'public'::regnamespace AND conrelid <> 'alembic_version'::regclass
+UNION ALL
+SELECT tablename, indexname, indexdef FROM pg_indexes WHERE schemaname = 'public' AND tablename <> 'alembic_version'
+UNION ALL
+SELECT table_name, column_name, concat_ws(' ', data_type, is_nullable, column_default) FROM information_schema.columns
+WHERE table_schema = 'public' AND table_name <> 'alembic_version'
+"""
+DEFINITIONS = "SELECT name, sql FROM sqlite_master WHERE tbl_name <> 'alembic_version' AND sql IS NOT NULL"
+
+
+def definitions(url: URL) -> set[tuple[str, ...]]:
+    """Everything that the database says of its tables, a line each, in no order."""
+    made = create_engine(url)
+    with made.connect() as connection:
+        if not address.is_sqlite(url):
+            return {tuple(row) for row in connection.exec_driver_sql(CONSTRAINTS)}
+        tables = connection.exec_driver_sql(DEFINITIONS).all()
+    return {(name, line.strip().rstrip(",")) for name, sql in tables for line in sql.splitlines()}
+
+
+def of_models(url: URL) -> set[tuple[str, ...]]:
+    made = create_engine(url)
+    Base.metadata.create_all(made)
+    with made.begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE alembic_version (version_num TEXT)")
+    made.dispose()
+    return definitions(url)
+
+
+def test_migrations_from_nothing_make_the_models_on_sqlite(sqlite: URL, tmp_path: Path) -> None:
+    assert schema.upgrade(sqlite) == (None, head())
+    assert definitions(sqlite) == of_models(address.sqlite_url(tmp_path / "models.db"))
+
+
+def test_migrations_from_nothing_make_the_models_on_postgresql(postgresql: URL, postgresql_server: URL) -> None:
+    schema.upgrade(postgresql)
+    admin = create_engine(postgresql_server, isolation_level="AUTOCOMMIT")
+    with admin.connect() as connection:
+        connection.exec_driver_sql("DROP DATABASE IF EXISTS of_models")
+        connection.exec_driver_sql("CREATE DATABASE of_models TEMPLATE template0")
+    admin.dispose()
+    assert definitions(postgresql) == of_models(postgresql_server.set(database="of_models"))
+
+
+def test_sqlite_tables_are_strict(sqlite: URL) -> None:
+    schema.upgrade(sqlite)
+    with sqlite3.connect(address.sqlite_path(sqlite)) as connection:
+        strict = dict(connection.execute("SELECT name, strict FROM pragma_table_list WHERE schema = 'main'").fetchall())
+    assert {strict[name] for name in Base.metadata.tables} == {1}
+
+
+def test_upgrade_and_check(url: URL) -> None:
+    assert not schema.exists(url)
+    schema.require_usable(url)
+    assert schema.upgrade(url) == (None, head())
+    assert schema.upgrade(url) == (head(), head())
+    assert schema.exists(url)
+    schema.require_usable(url)
+    assert schema.check(url) == schema.SchemaState(revision=head(), head=head(), ok=True, problems=())
+
+
+def test_there_is_no_way_back_from_the_first_revision(url: URL) -> None:
+    schema.upgrade(url)
+    with pytest.raises(BadInput, match="no older schema"), engine.writer_engine(url).begin() as connection:
+        command.downgrade(alembic_config(connection), "base")
+    assert schema.check(url).ok
+
+
+def test_check_reports_drift(url: URL) -> None:
+    schema.upgrade(url)
+    with engine.writer_engine(url).begin() as connection:
+        connection.exec_driver_sql("ALTER TABLE spec DROP COLUMN pinning")
+        connection.exec_driver_sql("DROP TABLE curve_point")
+    state = schema.check(url)
+    assert not state.ok
+    assert any("lost tables (curve_point)" in problem for problem in state.problems)
+    assert any(re.search("add_column .*spec.*pinning", problem) for problem in state.problems)
+    with pytest.raises(BadInput, match=r"lost tables \(curve_point\)"):
+        engine.open_reader(url)
+
+
+def test_check_reports_a_broken_reference(sqlite: URL) -> None:
+    schema.upgrade(sqlite)
+    with sqlite3.connect(address.sqlite_path(sqlite)) as connection:
+        connection.execute("INSERT INTO campaign VALUES (1, 'campaign-1', '2026-01-01T00:00:00Z', 99)")
+    assert schema.check(sqlite).problems == ("table campaign, row 1: the platform that it refers to does not exist",)
+
+
+def test_check_reports_damage(sqlite: URL) -> None:
+    schema.upgrade(sqlite)
+    path = address.sqlite_path(sqlite)
+    with sqlite3.connect(path) as connection:
+        connection.execute("INSERT INTO run_file VALUES (1, 'abcdef', 'round-001.jsonl', '2026-01-01T00:00:00Z', 0)")
+    connection.close()
+    # The hash is in the table and in its index; now they disagree.
+    path.write_bytes(path.read_bytes().replace(b"abcdef", b"abcdeg", 1))
+    assert any("damaged" in problem for problem in schema.check(sqlite).problems)
+
+
+@pytest.mark.parametrize("opened", [engine.open_reader, engine.open_writer])
+class TestUnusable:
+    """Each kind of wrong database gets its own sentence, from reader and writer alike."""
+
+    def test_missing(self, sqlite: URL, opened: type) -> None:
+        with pytest.raises(BadInput, match=r"study\.db does not exist; `tmflow ingest` or"):
+            opened(sqlite)
+        assert not address.sqlite_path(sqlite).exists()
+
+    def test_empty(self, postgresql: URL, tmp_path: Path, opened: type) -> None:
+        (tmp_path / "empty.db").touch()
+        for url in (postgresql, address.sqlite_url(tmp_path / "empty.db")):
+            with pytest.raises(BadInput, match="has no tables yet; run `tmflow db upgrade`"):
+                opened(url)
+
+    def test_not_a_database(self, tmp_path: Path, opened: type) -> None:
+        path = tmp_path / "notes.txt"
+        path.write_text("not a database, however long this text may be" * 100)
+        with pytest.raises(BadInput, match=r"notes\.txt is not a SQLite database"):
+            opened(address.sqlite_url(path))
+
+    def test_a_folder(self, tmp_path: Path, opened: type) -> None:
+        with pytest.raises(BadInput, match="cannot be used"):
+            opened(address.sqlite_url(tmp_path))
+
+    def test_unknown_revision(self, url: URL, opened: type) -> None:
+        schema.upgrade(url)
+        with engine.writer_engine(url).begin() as connection:
+            connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+        for refusing in (opened, schema.upgrade, schema.require_usable):
+            with pytest.raises(BadInput, match=f"revision 9999, which this tmflow .up to {head()}. does not know"):
+                refusing(url)
+        assert schema.check(url).revision == "9999"
+        assert not schema.check(url).ok
+
+    def test_somebody_else_s(self, url: URL, opened: type) -> None:
+        if address.is_sqlite(url):
+            address.sqlite_path(url).parent.mkdir()
+        made = create_engine(url)
+        with made.begin() as connection:
+            connection.exec_driver_sql("CREATE TABLE bookmarks (id INTEGER)")
+        made.dispose()
+        before = definitions(url) if address.is_sqlite(url) else None
+        for refusing in (opened, schema.upgrade, schema.require_usable):
+            with pytest.raises(BadInput, match=r"tables that are not tmflow's \(bookmarks\)"):
+                refusing(url)
+        if before is not None:
+            assert definitions(url) == before
+            assert not list(address.sqlite_path(url).parent.glob("*-wal"))
+
+    def test_unreachable_server(self, opened: type) -> None:
+        url = address.parse("postgresql://someone:s3cret@127.0.0.1:1/study?password=s3cret")
+        with pytest.raises(BadInput, match="cannot be reached") as caught:
+            opened(url)
+        assert "someone" in str(caught.value)
+        assert "s3cret" not in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+
+def test_upgrade_where_no_folder_can_be(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(BadInput, match="cannot be made: folder"):
+        schema.upgrade(address.sqlite_url(tmp_path / "file" / "results" / "study.db"))

@@ -1,0 +1,209 @@
+"""Queries give the same columns and types whatever there is, lose no run, and keep 0 and NULL apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from sqlalchemy import URL, Engine
+
+from tests.sample_runs import sample_runs
+from tmflow.errors import BadInput
+from tmflow.runner import runfile
+from tmflow.runner.runfile import Counters, MachineState, Run
+from tmflow.spec import TrialSpec
+from tmflow.store import engine, queries, schema
+from tmflow.store.ingest import ingest
+
+TABLES: dict[str, Callable[[Engine], pd.DataFrame]] = {
+    "runs": queries.runs,
+    "curves": queries.curves,
+    "curve": partial(queries.curve, uid="none"),
+    "counters": partial(queries.counters, uid="none"),
+    "counter_totals": queries.counter_totals,
+    "staleness": queries.staleness,
+    "aborts": queries.aborts,
+    "experiments": queries.experiments,
+    "platforms": queries.platforms,
+    "counts": queries.counts,
+}
+
+
+@pytest.fixture
+def store(url: URL, tmp_path: Path) -> Callable[..., Engine]:
+    """Ingest runs and return a reader."""
+
+    def store(*lots: list[Run]) -> Engine:
+        for number, runs in enumerate(lots):
+            path = tmp_path / f"{number}.jsonl"
+            runfile.write(path, runs)
+            ingest(url, [path])
+        return engine.open_reader(url)
+
+    return store
+
+
+def test_types_do_not_depend_on_rows(url: URL, store: Callable[..., Engine]) -> None:
+    schema.upgrade(url)
+    empty = {name: query(engine.open_reader(url)) for name, query in TABLES.items()}
+    assert all(table.empty for table in empty.values())
+    runs = sample_runs(strategies=("stm", "tf_lock"), unsupported=("htm",), disturbed_rounds=(2,))
+    reader = store(runs)
+    full = {name: query(reader) for name, query in TABLES.items()}
+    full["curve"] = queries.curve(reader, runs[0].uid)
+    full["counters"] = queries.counters(reader, runs[0].uid)
+    assert not any(table.empty for table in full.values())
+    for name in TABLES:
+        pd.testing.assert_series_equal(empty[name].dtypes, full[name].dtypes)
+        assert not any(dtype == "object" for dtype in full[name].dtypes)
+
+
+def test_runs_have_every_factor_and_every_run(store: Callable[..., Engine]) -> None:
+    runs = sample_runs(experiments=("fig_4_1", "fig_4_4"), strategies=("tf_lock", "htm"), unsupported=("htm",))
+    table = queries.runs(store(runs), status=None)
+    assert len(table) == len(runs)
+    by_uid = table.set_index("uid")
+    for run in runs:
+        row = by_uid.loc[run.uid]
+        assert {name: None if pd.isna(row[name]) else row[name] for name in TrialSpec.model_fields} == dict(run.spec)
+        assert (row["experiment"], row["scale"], row["round"]) == (run.experiment.name, "full", run.round)
+        assert row["definition_sha256"] == run.experiment.definition_sha256
+        assert (row["threads_logical"], row["platform"]) == (8, "synthetic-test-machine-8t")
+        assert (row["ordinal"], row["trial_seed"], row["resumed"]) == (run.ordinal, run.trial_seed, False)
+        assert row["started_at_utc"] == run.started_at_utc
+        if run.status == "ok":
+            assert (row["loop_s"], row["final_accuracy"]) == (run.loop_s, run.final_accuracy)
+    assert table["started_at_utc"].is_monotonic_increasing
+
+
+def test_a_run_without_result_is_kept_with_its_reason(store: Callable[..., Engine]) -> None:
+    reader = store(sample_runs(strategies=("tf_lock", "htm"), unsupported=("htm",), rounds=1, threads=(1, 2)))
+    assert set(queries.runs(reader)["strategy"]) == {"tf_lock"}
+    refused = queries.runs(reader, status=("unsupported",))
+    assert list(refused["strategy"]) == ["htm", "htm"]
+    assert refused["reason"].str.contains("hardware that this machine lacks").all()
+    assert refused[["loop_s", "final_accuracy", "disturbed"]].isna().all(axis=None)
+    assert queries.runs(reader)["reason"].isna().all()
+    assert len(queries.runs(reader, status=None)) == 4
+
+
+def test_zero_is_not_null(store: Callable[..., Engine]) -> None:
+    zero, null = (run.model_copy() for run in sample_runs(rounds=1, threads=(1, 2), strategies=("tf_lock",)))
+    state = dict.fromkeys(MachineState.model_fields)
+    zero = zero.model_copy(
+        update={
+            "setup_s": 0.0,
+            "machine": MachineState.model_validate(state | {"steal_fraction": 0.0, "disturbed": False}),
+            "counters": [Counters(worker=0, variable="W", updates=0, commits=0, fallbacks=0, attempts=0)],
+        }
+    )
+    null = null.model_copy(
+        update={
+            "setup_s": None,
+            "machine": MachineState.model_validate(state),
+            "counters": [Counters(worker=0, variable="W", updates=0)],
+        }
+    )
+    reader = store([zero, null])
+    table = queries.runs(reader).set_index("uid")
+    assert table.loc[zero.uid, "setup_s"] == 0.0
+    assert pd.isna(table.loc[null.uid, "setup_s"])
+    assert not table.loc[zero.uid, "disturbed"]
+    assert table.loc[null.uid, "disturbed"] is pd.NA
+    totals = queries.counter_totals(reader).set_index("uid")
+    assert list(totals.loc[zero.uid]) == [0, 0, 0, 0]
+    assert totals.loc[null.uid, "updates"] == 0
+    assert totals.loc[null.uid, ["commits", "fallbacks", "attempts"]].isna().all()
+    assert queries.run(reader, zero.uid)["machine"]["steal_fraction"] == 0.0
+    assert queries.platforms(reader)["l3_bytes"].isna().all()
+    assert list(queries.platforms(reader)["cpu_model_no"]) == [0]
+
+
+def test_the_newest_definition_is_the_one_run_last(store: Callable[..., Engine]) -> None:
+    first = sample_runs(rounds=1)
+    second = sample_runs(rounds=1, campaign="campaign-2", day=1, batch=50)
+    other_scale = sample_runs(rounds=1, campaign="campaign-3", day=2, batch=10, scale="quick")
+    reader = store(second, first, other_scale)
+    assert set(queries.runs(reader, scale="full")["batch"]) == {50}
+    assert set(queries.runs(reader, scale="quick")["batch"]) == {10}
+    assert set(queries.runs(reader, all_definitions=True)["batch"]) == {10, 50, 100}
+    known = queries.experiments(reader).set_index(["scale", "newest"])
+    assert known.loc[("full", True), "definition_sha256"] == second[0].experiment.definition_sha256
+    assert known.loc[("full", False), "definition_sha256"] == first[0].experiment.definition_sha256
+    # Going back to an older definition makes it the newest again.
+    again = sample_runs(rounds=1, campaign="campaign-4", day=3)
+    reader = store(second, first, other_scale, again)
+    assert set(queries.runs(reader, scale="full")["batch"]) == {100}
+    assert set(queries.curves(reader, scale="full")["uid"]) == {run.uid for run in [*first, *again]}
+
+
+@pytest.mark.parametrize(
+    ("only", "kept"),
+    [
+        ({"experiment": "fig_4_1"}, 36),
+        ({"scale": "quick"}, 0),
+        ({"platform": "synthetic-test-machine-16t"}, 18),
+        ({"evidence": "measured"}, 54),
+        ({"evidence": "emulated"}, 0),
+        ({"campaign_uid": "campaign-2"}, 18),
+        ({"experiment": "fig_4_4", "campaign_uid": "campaign-2"}, 0),
+        ({"status": ("failed",)}, 0),
+    ],
+)
+def test_filters(url: URL, store: Callable[..., Engine], only: queries.Only, kept: int) -> None:
+    reader = store(
+        sample_runs(experiments=("fig_4_1", "fig_4_4"), rounds=2),
+        sample_runs(rounds=2, campaign="campaign-2", platform={"threads_logical": 16}),
+    )
+    table = queries.runs(reader, **only)
+    assert len(table) == kept
+    for detail in (queries.curves, queries.counter_totals, queries.staleness):
+        assert set(detail(reader, **only)["uid"]) == set(table["uid"])
+
+
+def test_details_add_up(store: Callable[..., Engine]) -> None:
+    runs = sample_runs(strategies=("stm", "tf_lock"), rounds=2)
+    reader = store(runs)
+    totals = queries.counter_totals(reader).set_index("uid")
+    steps = queries.staleness(reader).groupby("uid")["steps"].sum()
+    aborts = queries.aborts(reader).groupby("uid")["n"].sum()
+    for run in runs:
+        assert totals.loc[run.uid, "updates"] == sum(c.updates for c in run.counters)
+        assert steps[run.uid] == sum(s.steps for s in run.staleness)
+        assert aborts.get(run.uid, 0) == sum(a.n for a in run.aborts)
+        assert list(queries.curve(reader, run.uid)["accuracy"]) == [p.accuracy for p in run.curve]
+        assert len(queries.counters(reader, run.uid)) == len(run.counters)
+    # Not measured is an absent row; measured zero is a row of zero.
+    transactional = {run.uid for run in runs if run.spec.strategy == "stm"}
+    assert set(queries.aborts(reader)["uid"]) == transactional
+    assert totals.loc[list(transactional), "commits"].notna().all()
+
+
+def test_counts_and_platforms(store: Callable[..., Engine]) -> None:
+    reader = store(sample_runs(strategies=("tf_lock", "htm"), unsupported=("htm",), threads=(1, 2), rounds=3))
+    counts = queries.counts(reader).set_index("status")["n_runs"]
+    assert dict(counts) == {"ok": 6, "unsupported": 6}
+    (platform,) = queries.platforms(reader).to_dict("records")
+    assert platform["platform_name"].startswith("synthetic test machine")
+    assert (platform["l1d_bytes"], platform["n_runs"]) == (32768, 12)
+    (experiment,) = queries.experiments(reader).to_dict("records")
+    assert (experiment["n_campaigns"], experiment["n_rounds"], experiment["n_runs"]) == (1, 3, 12)
+
+
+def test_a_connection_will_do_as_well(store: Callable[..., Engine]) -> None:
+    runs = sample_runs(rounds=1)
+    reader = store(runs)
+    with reader.connect() as connection:
+        pd.testing.assert_frame_equal(queries.runs(connection), queries.runs(reader))
+        assert queries.run(connection, runs[0].uid) == queries.run(reader, runs[0].uid)
+        assert queries.revision(connection) == queries.revision(reader)
+
+
+def test_a_run_that_is_not_there(store: Callable[..., Engine]) -> None:
+    reader = store(sample_runs(rounds=1))
+    with pytest.raises(BadInput, match="the database has no run nowhere"):
+        queries.run(reader, "nowhere")
+    assert queries.curve(reader, "nowhere").empty

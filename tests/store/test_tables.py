@@ -1,0 +1,271 @@
+"""What the tables refuse, each rule broken once, on each kind of database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, get_args
+
+import pytest
+from annotated_types import Ge, Gt, Le
+from pydantic import BaseModel
+from sqlalchemy import URL, CheckConstraint, Connection, delete, func, insert, select, text
+from sqlalchemy.exc import DataError, IntegrityError
+
+from tests.sample_runs import SPEC
+from tmflow.runner.runfile import CampaignRef, Counters, CurvePoint, MachineState, Run, Software, Staleness
+from tmflow.spec import TrialSpec
+from tmflow.store import engine, models, schema
+from tmflow.store.facts import EnvironmentFacts, PlatformFacts
+
+HASH = "0" * 64
+TIME = "2026-01-01T00:00:00.000Z"
+
+# One valid row of each table; together they are a run with all its details.
+VALID: dict[type[models.Base], dict[str, Any]] = {
+    models.Platform: {
+        **dict.fromkeys(PlatformFacts.model_fields),
+        "id": 1,
+        "facts_sha256": HASH,
+        "slug": "machine",
+        "name": "machine",
+        "isa": "x86_64",
+        "tm_capability": "none",
+        "facts_json": "{}",
+    },
+    models.Environment: {"id": 1, "env_sha256": HASH, "platform_id": 1, "facts_json": "{}"},
+    models.Software: {"id": 1, "software_sha256": HASH, "tmflow": "0", "python": "3"},
+    models.Backend: {"id": 1, "kind": "emulator", "name": "tsx", "version": "1", "config_sha256": HASH},
+    models.Reference: {"id": 1, "citation": "A paper", "locator": "Figure 1", "extraction": "digitised"},
+    models.RunFile: {"id": 1, "sha256": HASH, "name": "round-001.jsonl", "ingested_at_utc": TIME, "n_runs": 1},
+    models.Campaign: {"id": 1, "uid": "campaign-1", "created_at_utc": TIME, "platform_id": 1},
+    models.Experiment: {
+        "id": 1,
+        "name": "fig",
+        "scale": "full",
+        "definition_sha256": HASH,
+        "definition_json": "{}",
+        "last_run_at_utc": TIME,
+    },
+    models.Round: {"id": 1, "campaign_id": 1, "experiment_id": 1, "number": 1, "order_seed": 0},
+    models.Spec: {
+        **TrialSpec.model_validate(SPEC | {"strategy": "tf_lock", "threads": 1}).model_dump(),
+        "id": 1,
+        "spec_sha256": HASH,
+    },
+    models.Run: {
+        "id": 1,
+        "uid": "run-0001",
+        "content_sha256": HASH,
+        **dict.fromkeys(("run_file_id", "round_id", "spec_id", "platform_id", "environment_id", "software_id"), 1),
+        "evidence": "measured",
+        "time_domain": "wall",
+        "status": "ok",
+        "ordinal": 0,
+        "trial_seed": 0,
+        "resumed": False,
+        "started_at_utc": TIME,
+        "loop_s": 1.0,
+        "final_accuracy": 0.9,
+    },
+    models.CurvePoint: {"run_id": 1, "iteration": 1, "elapsed_s": 0.5, "accuracy": 0.5},
+    models.Counters: {"run_id": 1, "worker": 0, "variable": "W", "updates": 1},
+    models.Staleness: {"run_id": 1, "worker": 0, "staleness": 0, "steps": 1},
+    models.AbortReason: {"id": 1, "mechanism": "rtm", "raw_code": "0x6", "family": "conflict"},
+    models.ThreadAbort: {"run_id": 1, "worker": 0, "variable": "W", "reason_id": 1, "n": 1},
+    models.RunAbort: {"run_id": 1, "reason_id": 1, "n": 1},
+}
+
+FAILED = {"status": "failed", "reason": "it failed", "loop_s": None, "final_accuracy": None}
+PUBLISHED = {"evidence": "published", "time_domain": "reported", "reference_id": 1, "environment_id": None}
+
+# Each: the table, what to change in its valid row, and the CHECK that must refuse it.
+VIOLATIONS: list[tuple[type[models.Base], dict[str, Any], str]] = [
+    (models.Platform, {"tm_capability": "tsx"}, "tm_capability_valid"),
+    (models.Backend, {"kind": "guess"}, "kind_valid"),
+    (models.Reference, {"extraction": "guess"}, "extraction_valid"),
+    (models.Reference, {"uncertainty_fraction": -0.1}, "uncertainty_fraction_not_negative"),
+    (models.RunFile, {"n_runs": -1}, "n_runs_not_negative"),
+    (models.Experiment, {"scale": "huge"}, "scale_valid"),
+    (models.Round, {"number": 0}, "number_positive"),
+    (models.Round, {"order_seed": -1}, "order_seed_not_negative"),
+    (models.Run, {"evidence": "guessed"}, "evidence_valid"),
+    (models.Run, {"time_domain": "cpu"}, "time_domain_valid"),
+    (models.Run, {"status": "withdrawn", "reason": "r", "final_accuracy": None}, "status_valid"),
+    (models.Run, {"reason": "yet it is ok"}, "error_xor_result"),
+    (models.Run, {"final_accuracy": None}, "error_xor_result"),
+    (models.Run, {"loop_s": None}, "error_xor_result"),
+    (models.Run, FAILED | {"reason": None}, "error_xor_result"),
+    (models.Run, FAILED | {"final_accuracy": 0.1}, "error_xor_result"),
+    (models.Run, {"evidence": "emulated"}, "backend_of_substitutes"),
+    (models.Run, {"evidence": "simulated", "time_domain": "simulated"}, "backend_of_substitutes"),
+    (models.Run, {"backend_id": 1}, "backend_of_substitutes"),
+    (models.Run, PUBLISHED | {"reference_id": None}, "reference_of_published"),
+    (models.Run, {"reference_id": 1}, "reference_of_published"),
+    (models.Run, PUBLISHED | {"environment_id": 1}, "no_environment_of_published"),
+    (models.Run, {"environment_id": None}, "no_environment_of_published"),
+    (models.Run, PUBLISHED | {"time_domain": "wall"}, "published_time_is_reported"),
+    (models.Run, {"time_domain": "reported"}, "published_time_is_reported"),
+    (models.Run, {"evidence": "simulated", "backend_id": 1}, "simulated_time_is_simulated"),
+    (models.Run, {"time_domain": "simulated"}, "simulated_time_is_simulated"),
+    (models.Run, {"loop_s": 0.0}, "loop_s_positive"),
+    *((models.Run, {name: -1}, f"{name}_not_negative") for name in ("ordinal", "trial_seed")),
+    *((models.Run, {name: -0.1}, f"{name}_not_negative") for name in ("setup_s", "evaluation_s", "total_s")),
+    *((models.Run, {n: v}, f"{n}_range") for n in ("steal_fraction", "others_fraction") for v in (-0.1, 1.1)),
+    *((models.Run, {"final_accuracy": v}, "final_accuracy_range") for v in (-0.1, 1.1)),
+    (models.CurvePoint, {"iteration": -1}, "iteration_not_negative"),
+    (models.CurvePoint, {"elapsed_s": -0.1}, "elapsed_s_not_negative"),
+    *((models.CurvePoint, {"accuracy": v}, "accuracy_range") for v in (-0.1, 1.1)),
+    *(
+        (models.Counters, {name: -1}, f"{name}_not_negative")
+        for name in ("worker", "updates", "commits", "fallbacks", "attempts")
+    ),
+    *((models.Staleness, {name: -1}, f"{name}_not_negative") for name in ("worker", "staleness", "steps")),
+    (models.AbortReason, {"family": "bad luck"}, "family_valid"),
+    *((models.ThreadAbort, {name: -1}, f"{name}_not_negative") for name in ("worker", "n")),
+    (models.RunAbort, {"n": -1}, "n_not_negative"),
+]
+VIOLATIONS += [
+    (models.Platform, {name: 0}, f"{name}_positive")
+    for name in models.Platform.__table__.columns.keys()  # noqa: SIM118
+    if name.endswith(("_bytes", "_ways", "_hz")) or name.startswith(("sockets", "numa", "cores", "threads"))
+]
+VIOLATIONS += [
+    (models.Platform, {name: -1}, f"{name}_not_negative") for name in ("cpu_family", "cpu_model_no", "cpu_stepping")
+]
+VIOLATIONS += [(models.Environment, {name: -1}, f"{name}_not_negative") for name in ("aslr",)]
+FLAGS = [
+    (models.Environment, "turbo"),
+    (models.Environment, "smt"),
+    (models.Environment, "tm_enabled"),
+    (models.Software, "git_dirty"),
+    (models.Run, "resumed"),
+    (models.Run, "disturbed"),
+]
+
+
+def spec_bounds() -> Iterator[tuple[str, float, float]]:
+    """For each bound of a factor's range: the factor, the last value inside and the first outside."""
+    for name, field in TrialSpec.model_fields.items():
+        step = 1e-9 if float in (field.annotation, *get_args(field.annotation)) else 1
+        for bound in field.metadata:
+            match bound:
+                case Ge(ge=low):
+                    yield name, low, low - step
+                case Gt(gt=low):
+                    yield name, low + step, low
+                case Le(le=high):
+                    yield name, high, high + 1000 * step
+
+
+@pytest.fixture
+def connection(url: URL) -> Iterator[Connection]:
+    """A database that holds every valid row; what a test does to it is rolled back."""
+    schema.upgrade(url)
+    with engine.open_writer(url).connect() as opened:
+        for model, row in VALID.items():
+            opened.execute(insert(model), row)
+        yield opened
+        opened.rollback()
+
+
+def change(connection: Connection, model: type[models.Base], values: dict[str, Any]) -> str | None:
+    """Change the one row of a table, and undo it; what the database objects, or None."""
+    setting = ", ".join(f"{name} = :{name}" for name in values)
+    try:
+        with connection.begin_nested() as savepoint:
+            connection.execute(text(f"UPDATE {model.__tablename__} SET {setting}"), values)
+            savepoint.rollback()
+    except (IntegrityError, DataError) as error:
+        return str(error.orig)
+    return None
+
+
+def test_every_check_refuses_its_violation(connection: Connection) -> None:
+    wrong = {}
+    for model, values, check in VIOLATIONS:
+        name = f"ck_{model.__tablename__}_{check}"
+        objection = change(connection, model, values)
+        if objection is None or name not in objection:
+            wrong[name, str(values)] = objection
+    assert not wrong
+
+
+def test_every_factor_has_the_range_of_the_spec(connection: Connection) -> None:
+    bounds = list(spec_bounds())
+    assert {name for name, _, _ in bounds} >= {"threads", "learning_rate", "dropout_keep", "curve_points"}
+    for name, inside, outside in bounds:
+        assert change(connection, models.Spec, {name: inside}) is None, (name, inside)
+        assert f"ck_spec_{name}_range" in (change(connection, models.Spec, {name: outside}) or ""), (name, outside)
+
+
+def test_a_flag_is_true_or_false_on_sqlite_too(sqlite: URL) -> None:
+    schema.upgrade(sqlite)
+    with engine.open_writer(sqlite).connect() as connection:
+        for model, row in VALID.items():
+            connection.execute(insert(model), row)
+        for model, name in FLAGS:
+            assert f"ck_{model.__tablename__}_{name}_flag" in (change(connection, model, {name: 2}) or "")
+
+
+def test_no_check_is_left_untested() -> None:
+    tested = {f"ck_{model.__tablename__}_{check}" for model, _, check in VIOLATIONS}
+    tested |= {f"ck_spec_{name}_range" for name, _, _ in spec_bounds()}
+    tested |= {f"ck_{model.__tablename__}_{name}_flag" for model, name in FLAGS}
+    checks = (c for table in models.Base.metadata.tables.values() for c in table.constraints)
+    assert tested == {str(check.name) for check in checks if isinstance(check, CheckConstraint)}
+
+
+def test_references_types_and_nulls_are_enforced(connection: Connection) -> None:
+    wrong: list[tuple[type[models.Base], dict[str, Any]]] = [
+        (models.Run, {"spec_id": 99}),
+        (models.Run, {"environment_id": 99}),
+        (models.Campaign, {"platform_id": 99}),
+        (models.ThreadAbort, {"reason_id": 99}),
+        (models.Counters, {"run_id": 99}),
+        (models.Run, {"final_accuracy": "very good"}),
+        (models.Counters, {"updates": "many"}),
+        (models.Run, {"status": None}),
+    ]
+    assert [case for case in wrong if change(connection, *case) is None] == []
+
+
+def test_a_point_has_one_run_in_a_round(connection: Connection) -> None:
+    with pytest.raises(IntegrityError, match=r"(?i)unique"), connection.begin_nested():
+        connection.execute(
+            insert(models.Run), VALID[models.Run] | {"id": 2, "uid": "run-0002", "content_sha256": "1" * 64}
+        )
+
+
+def test_details_go_with_their_run(connection: Connection) -> None:
+    connection.execute(delete(models.Run))
+    details = (models.CurvePoint, models.Counters, models.Staleness, models.ThreadAbort, models.RunAbort)
+    assert [connection.scalar(select(func.count()).select_from(model)) for model in details] == [0] * len(details)
+
+
+def test_spec_has_a_column_for_each_factor() -> None:
+    assert set(models.Spec.__table__.columns.keys()) - {"id", "spec_sha256"} == set(TrialSpec.model_fields)
+
+
+@pytest.mark.parametrize(
+    ("model", "contract", "apart"),
+    [
+        (models.Platform, PlatformFacts, set()),
+        (models.Environment, EnvironmentFacts, {"mitigations"}),
+        (models.Software, Software, set()),
+        (models.Campaign, CampaignRef, set()),
+        (models.Counters, Counters, set()),
+        (models.CurvePoint, CurvePoint, set()),
+        (models.Staleness, Staleness, set()),
+        (models.Run, MachineState, set()),
+        (
+            models.Run,
+            Run,
+            {"schema_version", "campaign", "experiment", "round", "order_seed", "spec", "platform", "environment"}
+            | {"software", "machine", "curve", "counters", "aborts", "staleness"},
+        ),
+    ],
+)
+def test_every_field_of_a_run_file_has_a_column(
+    model: type[models.Base], contract: type[BaseModel], apart: set[str]
+) -> None:
+    assert set(contract.model_fields) - apart <= set(model.__table__.columns.keys())
