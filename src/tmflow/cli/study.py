@@ -77,7 +77,7 @@ def build() -> None:
     """Build the native strategies, if they are not built yet."""
     from tmflow.study import pipeline
 
-    pipeline.snakemake(make_plan("full"), [str(results_dir() / "build" / "variants.json"), "--quiet", "all"])
+    pipeline.build(make_plan("full"))
 
 
 @app.command()

@@ -59,6 +59,19 @@ def run(plan: Plan, arguments: Sequence[str] = ()) -> None:
         print(THEN_STUDY)
 
 
+def build(plan: Plan) -> None:
+    """Build the native strategies, where that is not done yet. Raises BadInput without a compiler."""
+    variants = plan.results / "build" / "variants.json"
+    if not variants.exists():
+        find_compiler()
+    try:
+        snakemake(plan, [os.path.relpath(variants, project_root()), "--quiet", "progress", "rules", "host", "reason"])
+    except PipelineFailed:
+        log = plan.results / "logs" / "build.log"
+        print(log.read_text(encoding="utf-8")[-4000:] if log.exists() else "", file=sys.stderr)
+        raise
+
+
 def snakemake(plan: Plan, arguments: Sequence[str], lock: int | None = None) -> None:
     """Call Snakemake on the study. `lock` is a file descriptor that stays open for as long as it lives."""
     command = [sys.executable, "-m", "snakemake", "--nolock", *arguments, "--config", f"scale={plan.scale}"]
@@ -70,7 +83,7 @@ def snakemake(plan: Plan, arguments: Sequence[str], lock: int | None = None) -> 
         child.wait()  # the terminal has interrupted it too; it ends its jobs first
         raise
     if code != 0:
-        raise PipelineFailed(f"the study stopped before its end (Snakemake: {code}); the messages are above.")
+        raise PipelineFailed("the study stopped early; its messages are above, those of its steps in results/logs/.")
 
 
 def _check_before(plan: Plan) -> None:
