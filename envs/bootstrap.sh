@@ -56,7 +56,7 @@ make_environment() {
   echo "tmflow set-up: creating .venv and installing the locked dependencies (about two minutes, once)"
   rm -rf .venv
   "$PYTHON" -m venv .venv
-  .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes \
+  .venv/bin/python -m pip install -qq --disable-pip-version-check --no-compile --require-hashes \
     --requirement envs/requirements.txt || fail "the dependencies could not be installed; see the message above."
   .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable . \
     || fail "the package could not be installed; see the message above."
