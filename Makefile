@@ -48,9 +48,15 @@ format: setup ## rewrite the sources as `make lint` wants them
 	@$(BIN)/ruff check --fix . && $(BIN)/ruff format . && $(BIN)/snakefmt Snakefile workflow
 	@$(BIN)/clang-format -i $(SOURCES_CC)
 
-lock: setup ## resolve envs/requirements.in anew into envs/requirements.txt, and the conda files from it
+lock: setup ## resolve envs/requirements.in anew into envs/requirements.txt, and envs/conda.yaml from it
 	@$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate \
 	  --no-header --quiet envs/requirements.in --output-file envs/requirements.txt
+	@$(BIN)/python envs/make_conda.py
 
-clean: ## remove results/ and every build product (not .venv, not the data)
-	@rm -rf results .snakemake build
+RESULTS = $(or $(TMFLOW_RESULTS_DIR),results)
+
+# Snakemake's notes in .snakemake stay: they say which of the files in the results folder are whole.
+clean: ## remove what was built, and the caches; what was measured stays
+	@rm -rf "$(RESULTS)/build" build .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
+	@echo 'Removed the build and the caches. Runs, database and figures stay in $(RESULTS)/, the environment in .venv/.'

@@ -24,5 +24,6 @@ localrules:
 rule all:
     default_target: True
     input:
+        all_rounds(),
         all_figures(),
         all_tables(),

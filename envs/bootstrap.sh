@@ -22,6 +22,9 @@ find_python() {
   fail "no Python 3.11, 3.12 or 3.13 found; install one of them, or name it: make PYTHON=/path/to/python3.12 setup."
 }
 
+# The interpreter that an environment was made of: the python3 found first is the .venv's own wherever that is active.
+base_of() { "$1" -c 'import sys; print("{}/bin/python{}.{}".format(sys.base_prefix, *sys.version_info[:2]))'; }
+
 missing_packages() {
   while read -r its_group package check; do
     case "$its_group" in
@@ -45,14 +48,24 @@ install_missing() {
   [ -z "$missing" ] || fail "still missing after the installation: $missing"
 }
 
-# A stamp holds the hash of everything that the environment is made from.
+# A stamp holds the hash of all that the environment is made from, and of nothing else: a changed rule of a linter in
+# pyproject.toml is no reason to install everything again.
 wanted() {
-  { "$PYTHON" -c 'import sys; print(sys.version, sys.prefix)'; pwd; cat envs/requirements.txt pyproject.toml "$0"; } | sha256sum
+  "$PYTHON" - << 'EOF'
+import hashlib, pathlib, sys, tomllib
+
+project = tomllib.loads(pathlib.Path("pyproject.toml").read_text(encoding="utf-8"))
+package = [project["build-system"], project["project"], project["tool"]["setuptools"]]
+lock = pathlib.Path("envs/requirements.txt").read_text(encoding="utf-8")
+made_from = [sys.version, sys.base_prefix, str(pathlib.Path.cwd()), lock, package]
+print(hashlib.sha256(repr(made_from).encode()).hexdigest())
+EOF
 }
 
 make_environment() {
-  local stamp=.venv/tmflow-set-up
-  if [ -x .venv/bin/tmflow ] && [ "$(cat $stamp 2>/dev/null)" = "$(wanted)" ]; then return; fi
+  local stamp=.venv/tmflow-set-up wanted
+  wanted=$(wanted) || fail "envs/requirements.txt and pyproject.toml cannot be read; see the message above."
+  if [ -x .venv/bin/tmflow ] && [ "$(cat $stamp 2>/dev/null)" = "$wanted" ]; then return; fi
   echo "tmflow set-up: creating .venv and installing the locked dependencies (about two minutes, once)"
   rm -rf .venv
   "$PYTHON" -m venv .venv
@@ -62,10 +75,10 @@ make_environment() {
     || fail "the package could not be installed; see the message above."
   # Importing TensorFlow takes 10 s without compiled modules, 3 s with; every round imports it. All cores, once.
   .venv/bin/python -m compileall -q -j 0 .venv/lib >/dev/null || true  # some packages carry templates that are no Python
-  wanted > $stamp
+  echo "$wanted" > $stamp
 }
 
 find_python
-PYTHON=$(command -v "$PYTHON")
+PYTHON=$(base_of "$PYTHON")
 install_missing
 make_environment

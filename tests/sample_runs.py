@@ -53,6 +53,7 @@ ENVIRONMENT: dict[str, Any] = {
     "microcode": None,
     "governor": "performance",
     "turbo": False,
+    "cpus_allowed": 8,
     "smt": True,
     "thp": "madvise",
     "mitigations": {"tsx_async_abort": "Not affected"},

@@ -11,7 +11,7 @@ FILTERS = [*DATA, Filter(Key.THREADS, "Threads, on the way", narrows=False)]
 
 st.title("Accuracy")
 study = study_or_stop()
-selection = choose(FILTERS, study.finished)
+selection = choose(FILTERS, study.runs)
 show_summary("accuracy", summaries.accuracy(selection.runs), study.revision)
 
 points = study.curves(selection.chosen[Key.EXPERIMENT], selection.chosen[Key.SCALE])

@@ -23,7 +23,7 @@ st.caption(
     "Speedup over itself with one worker, for each strategy at its highest number of threads that is not "
     "oversubscribed; accuracy at the same point."
 )
-overview.table(overview.headline(study.finished, study.identity), "Speedup and accuracy of each strategy")
+overview.table(overview.headline(study.runs, study.identity), "Speedup and accuracy of each strategy")
 
 st.header("What data is here")
 overview.table(overview.holdings(runs), "Runs by experiment, platform, evidence and status")

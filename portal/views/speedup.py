@@ -20,7 +20,7 @@ NAMES = {
 
 st.title("Speedup")
 study = study_or_stop()
-selection = choose(FILTERS, study.finished, NAMES)
+selection = choose(FILTERS, study.runs, NAMES)
 if selection.chosen[Key.METRIC] == "step_time":
     show_summary("step_time", summaries.step_time(selection.runs), study.revision)
 elif selection.chosen[Key.BASELINE] == "same":

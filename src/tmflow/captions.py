@@ -11,6 +11,7 @@ import pandas as pd
 from tmflow.axes import value_range
 
 LINE = 120  # characters of a caption line at the width of an exported chart
+REASON = 200  # characters of a reason in a caption; an error may be long, and the table beside the chart has it in full
 
 TITLES = {
     "speedup": "Speedup over itself with one worker",
@@ -97,7 +98,7 @@ def _workload(point: pd.Series) -> str:
 
 def _provenance(summary: pd.DataFrame) -> str:
     first = summary.iloc[0]
-    unknown = " (number of hardware threads unknown)" if pd.isna(first["threads_logical"]) else ""
+    unknown = " (number of hardware threads unknown)" if pd.isna(first["hardware_threads"]) else ""
     return f"{first['platform_name']}{unknown}; {EVIDENCE[first['evidence']]}; {SCALES[first['scale']]}."
 
 
@@ -125,7 +126,10 @@ def _gaps(summary: pd.DataFrame) -> list[str]:
     """One line for each reason for which points are missing or rest on fewer rounds."""
     lines = []
     for reason, points in summary[summary["reason"].notna()].groupby("reason", sort=False):
-        named = ", ".join(f"{s} x{t}" for s, t in zip(points["strategy"], points["threads"], strict=True))
+        named = ", ".join(
+            dict.fromkeys(f"{s} x{t}" for s, t in points[["strategy", "threads"]].itertuples(index=False))
+        )
         what = "Not shown" if points["estimate"].isna().all() else "Incomplete"
-        lines.append(f"{what}: {named}: {reason}.")
+        why = textwrap.shorten(str(reason), REASON, placeholder=" …").rstrip(".")
+        lines.append(f"{what}: {named}: {why}.")
     return lines

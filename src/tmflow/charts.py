@@ -26,7 +26,7 @@ def speedup(summary: pd.DataFrame) -> alt.LayerChart:
     over = "itself with one worker" if same else summaries.BASELINES["tf_lock"]
     ideal = pd.DataFrame({"x": np.geomspace(1, max(ticks.last, 1.001), 100)})
     ideal["ideal"] = ideal["x"]
-    end = ideal[ideal["ideal"] <= 0.92 * shown.high].tail(1)
+    end = ideal[ideal["ideal"] <= 0.8 * shown.high].tail(1)
     line = alt.Chart(ideal).encode(x="x:Q", y="ideal:Q")
     return _chart(
         f"Speedup over {over} against worker threads",
@@ -36,7 +36,7 @@ def speedup(summary: pd.DataFrame) -> alt.LayerChart:
         line.properties(data=end).mark_text(
             text="ideal", align="right", baseline="bottom", dx=-4, dy=-2, fontSize=11, color=palette.NEUTRAL
         ),
-        _marks(summary, "threads", _threads(ticks), _values(f"Speedup over {over}", ",~f", shown), shown),
+        _marks(summary, "threads", ticks, _threads(ticks), _values(f"Speedup over {over}", ",~f", shown), shown),
     )
 
 
@@ -47,7 +47,7 @@ def step_time(summary: pd.DataFrame) -> alt.LayerChart:
     return _chart(
         "Wall time per step in microseconds against worker threads",
         _oversubscribed(summary, ticks),
-        _marks(summary, "threads", _threads(ticks), values, shown),
+        _marks(summary, "threads", ticks, _threads(ticks), values, shown),
     )
 
 
@@ -58,29 +58,29 @@ def accuracy(summary: pd.DataFrame) -> alt.LayerChart:
     return _chart(
         "Test accuracy after the last step against worker threads",
         _oversubscribed(summary, ticks),
-        _marks(summary, "threads", _threads(ticks), values, shown),
+        _marks(summary, "threads", ticks, _threads(ticks), values, shown),
     )
 
 
 def curve(summary: pd.DataFrame) -> alt.LayerChart:
     """Test accuracy over the steps of all workers together; one number of threads."""
-    ticks = Ticks(summary["iteration"], may_be_log=False)
+    ticks = Ticks(summary["iteration"].dropna(), may_be_log=False)
     axis = alt.Axis(format="~s" if ticks.last >= 10_000 else ",d", tickCount=6, grid=False)
     x = alt.X("x:Q", title="Steps of all workers together", axis=axis, scale=ticks.scale())
     shown = value_range(summary)
     values = _fraction("Test accuracy", shown)
-    return _chart("Test accuracy against steps", _marks(summary, "iteration", x, values, shown))
+    return _chart("Test accuracy against steps", _marks(summary, "iteration", ticks, x, values, shown))
 
 
 def staleness(summary: pd.DataFrame) -> alt.LayerChart:
     """Share of steps by how many updates of others landed between reading and applying; one number of threads."""
-    ticks = Ticks(summary["staleness"], may_be_log=False)
+    ticks = Ticks(summary["staleness"].dropna(), may_be_log=False)
     axis = alt.Axis(tickMinStep=1, format="d", grid=False)
     x = alt.X("x:Q", title="Updates by others between reading and applying", axis=axis, scale=ticks.scale())
     shown = value_range(summary)
     return _chart(
         "Share of steps against staleness",
-        _marks(summary, "staleness", x, _values("Share of steps", "~%", shown), shown),
+        _marks(summary, "staleness", ticks, x, _values("Share of steps", "~%", shown), shown),
     )
 
 
@@ -108,7 +108,7 @@ def _oversubscribed(summary: pd.DataFrame, ticks: Ticks) -> list[alt.Chart]:
     over = summary[summary["oversubscribed"].fillna(False)]
     if over.empty:
         return []
-    hardware, first = int(over["threads_logical"].iloc[0]), int(over["threads"].min())
+    hardware, first = int(over["hardware_threads"].iloc[0]), int(over["threads"].min())
     left, right = ticks.scale().domain
     start = max(left, ticks.between(hardware, first))
     region = alt.Chart(pd.DataFrame({"x": [start], "end": [right]}))
@@ -127,14 +127,13 @@ def _oversubscribed(summary: pd.DataFrame, ticks: Ticks) -> list[alt.Chart]:
     ]
 
 
-def _marks(summary: pd.DataFrame, along: str, x: alt.X, y: alt.Y, shown: Range) -> list[alt.Chart]:
+def _marks(summary: pd.DataFrame, along: str, ticks: Ticks, x: alt.X, y: alt.Y, shown: Range) -> list[alt.Chart]:
     """Lines, interval bars and points of the strategies, stepped aside from each other so that equals stay visible.
 
     A bar that leaves the range shown ends at its edge, without a cap.
     """
     drawn = summary[summary["estimate"].notna()]
     columns = list(dict.fromkeys((*COLUMNS, along)))
-    ticks = Ticks(drawn[along], may_be_log=along == "threads")
     data = drawn[columns].assign(x=ticks.aside(drawn[along], drawn["strategy"]))
     size = 70 if len(ticks.values) <= 8 else 35
     bounded, single = data[data["low"].notna()], data[data["low"].isna()]

@@ -80,12 +80,12 @@ def _tensorflow() -> Finding:
 
 def _data() -> Finding:
     try:
-        found = mnist.find()
+        found = mnist.find_verified()
     except BadInput as error:
         return Finding("MNIST", "missing", str(error), "delete or replace that file")
     if found is None:
         return Finding("MNIST", "limited", "not on this machine yet", "the study downloads it; or set TMFLOW_DATA_DIR")
-    return Finding("MNIST", "ok", f"found in {found}")
+    return Finding("MNIST", "ok", f"found in {found}, every file the official one")
 
 
 def _database() -> Finding:
@@ -101,6 +101,6 @@ def _strategies() -> list[Finding]:
     return [
         Finding(f"strategy {variant.name}", "ok", variant.summary or "")
         if variant.runnable
-        else Finding(f"strategy {variant.name}", "missing", variant.why_not or "", "run `make build`")
+        else Finding(f"strategy {variant.name}", "missing", variant.why_not or "")
         for variant in registry.variants()
     ]

@@ -14,7 +14,6 @@ import vl_convert
 
 from tmflow import captions, charts, summaries
 from tmflow.captions import Caption
-from tmflow.errors import BadInput
 from tmflow.files import write_bytes, write_json
 
 PNG_SCALE = 2  # pixels for each px of the chart
@@ -72,6 +71,15 @@ def figures_of(kind: str, summary: pd.DataFrame, revision: str) -> Iterator[tupl
             yield label, Figure(drawing.chart(panel), captions.caption(panel, revision, label), panel)
 
 
+def gaps_of(kind: str, summary: pd.DataFrame) -> Iterator[tuple[str, list[str]]]:
+    """The label of each panel of a summary that has nothing to draw, and the reasons; `kind` of `DRAWINGS`."""
+    if summary.empty:
+        yield "", ["no run measured it"]
+    for label, panel in summaries.panels(summary, DRAWINGS[kind].within):
+        if panel["estimate"].isna().all():
+            yield label, sorted(set(panel["reason"].dropna()))
+
+
 def export(figure: Figure, stem: Path) -> list[Path]:
     """Write stem.svg, stem.png, stem.csv and stem.vl.json; each appears whole or not at all."""
     stem.parent.mkdir(parents=True, exist_ok=True)
@@ -93,12 +101,10 @@ def draw_experiment(
 ) -> Path:
     """Write every figure of an experiment under `out_dir`, and figures.json: what was drawn, and what was not and why.
 
-    `curve_points` and `staleness_counts` are as `summaries.curve` and `summaries.staleness` take them; None or
-    empty where nothing was measured. Returns the path of figures.json. Raises BadInput when no run has a result.
+    `runs` are of any status. `curve_points` and `staleness_counts` are as `summaries.curve` and `summaries.staleness`
+    take them; None or empty where nothing was measured. Returns the path of figures.json.
     """
-    runs = runs[(runs["experiment"] == experiment) & (runs["status"] == "ok")]
-    if runs.empty:
-        raise BadInput(f"experiment '{experiment}' has no run with a result in database revision {revision}.")
+    runs = runs[runs["experiment"] == experiment]
     tables = {
         "speedup": summaries.speedup(runs),
         "speedup_vs_tf_lock": summaries.speedup(runs, "tf_lock"),
@@ -112,8 +118,7 @@ def draw_experiment(
         tables["staleness"] = summaries.staleness(together, staleness_counts)
     index: dict[str, Any] = {"experiment": experiment, "revision": revision, "figures": [], "not_drawn": []}
     for kind, summary in tables.items():
-        drawn = list(figures_of(kind, summary, revision))
-        for label, figure in drawn:
+        for label, figure in figures_of(kind, summary, revision):
             paths = export(figure, out_dir / slug(kind, label))
             index["figures"].append(
                 {
@@ -124,8 +129,8 @@ def draw_experiment(
                     "files": [path.name for path in paths],
                 }
             )
-        if not drawn:
-            index["not_drawn"].append({"kind": kind, "reasons": sorted(set(summary["reason"].dropna()))})
+        for label, reasons in gaps_of(kind, summary):
+            index["not_drawn"].append({"kind": kind, "panel": label, "reasons": reasons})
     path = out_dir / "figures.json"
     write_json(path, index)
     return path

@@ -15,7 +15,7 @@ Dataset = Literal["mnist", "digits"]
 Driver = Literal["session"]
 Variables = Literal["ref", "resource"]
 StepCall = Literal["run", "callable"]
-Pinning = Literal["none", "cores"]
+Pinning = Literal["none"]  # the session driver's work is done by TensorFlow's own threads, which it cannot pin
 Evidence = Literal["measured", "emulated", "simulated", "published"]
 TimeDomain = Literal["wall", "simulated", "reported"]
 Status = Literal["ok", "failed", "timeout", "invalid", "unsupported"]
@@ -38,7 +38,7 @@ class TrialSpec(BaseModel):
     without giving every old spec a new identity.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)  # true is no 1, "1" is no 1
 
     model: Model
     dataset: Dataset
@@ -55,7 +55,7 @@ class TrialSpec(BaseModel):
     intra_op_threads: int = Field(1, ge=0, le=1024, description="TensorFlow's threads inside an op; 0 = its default")
     inter_op_threads: int = Field(0, ge=0, le=1024, description="TensorFlow's threads across ops; 0 = its default")
     step_call: StepCall = Field("run", description="session.run (as the study) or a prepared callable")
-    pinning: Pinning = Field("none", description="pin worker i to core i modulo the cores, or leave it to the kernel")
+    pinning: Pinning = Field("none", description="which core a thread runs on: none leaves it to the kernel")
     test_images: int = Field(10_000, ge=1, le=10_000, description="test images, from the first, for the accuracy")
     curve_points: int = Field(0, ge=0, le=1000, description="pauses, off the clock, to measure the accuracy on the way")
 

@@ -1,20 +1,21 @@
 """Runs to tidy tables: one row per point, with an interval over its rounds.
 
-Every function takes the runs as `store.queries.runs` gives them and returns one row for each distinct combination of
-`POINT`: a point is never pooled over platform, evidence, experiment definition, scale or any factor. The columns are
-those of `POINT`, then
+Every function takes the runs as `store.queries.runs` gives them, whatever their status, and returns one row for each
+distinct combination of `POINT`: a point is never pooled over platform, evidence, experiment definition, scale or any
+factor, and one without a result has a row that says why. The columns are those of `POINT`, then
 
 - measure, unit: what `estimate`, `low` and `high` are;
 - estimate, low, high: 95 % interval; NaN bounds for a single round, NaN estimate where there is nothing to estimate;
-- rounds: rounds that entered the estimate; disturbed_rounds: rounds of the point that ran on a disturbed machine;
+- rounds: rounds that entered the estimate; disturbed_rounds: rounds with a result that ran on a disturbed machine;
 - reason: why the estimate, or a part of its rounds, is missing; None when nothing is;
-- oversubscribed: more workers than the platform has hardware threads; NA where that number is unknown;
+- oversubscribed: more workers than hardware threads that they may use; NA where that number is unknown;
 - last_run_utc: when the newest run of the point started.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
@@ -37,7 +38,7 @@ CONTEXT = (
     "definition_sha256",
     "platform",
     "platform_name",
-    "threads_logical",
+    "hardware_threads",
     "evidence",
     "time_domain",
     "dataset_sha256",
@@ -48,6 +49,7 @@ ROUND = ("campaign_uid", "round")
 
 NOTHING = Interval(math.nan, math.nan, math.nan, 0)
 NO_TIME = "an emulated run shows no time"
+ENDED = {"timeout": "timed out"}  # where a status alone does not make a sentence
 
 Estimate = Callable[[pd.DataFrame], tuple[Interval, str | None]]
 
@@ -56,21 +58,21 @@ def speedup(runs: pd.DataFrame, baseline: Baseline = "same") -> pd.DataFrame:
     """Speedup t(1)/t(w) of the workers' loop, each run against the baseline of its own round (see `BASELINES`)."""
     if baseline not in BASELINES:
         raise unknown("baseline", baseline, BASELINES)
-    runs = _finished(runs)
     shared = [c for c in POINT if c != "threads" and not (baseline == "tf_lock" and c == "strategy")] + [*ROUND]
+    runs = _with_dataset(runs)
     ones = runs[(runs["threads"] == 1) & ((baseline == "same") | (runs["strategy"] == "tf_lock"))]
-    ones = ones[[*shared, "loop_s", "disturbed"]].rename(
+    ones = ones.loc[ones["status"] == "ok", [*shared, "loop_s", "disturbed"]].rename(
         columns={"loop_s": "baseline_s", "disturbed": "baseline_disturbed"}
     )
     paired = runs.merge(ones, how="left", on=shared, validate="many_to_one")
     paired["disturbed"] = _true(paired["disturbed"]) | _true(paired["baseline_disturbed"])
 
-    def estimate(point: pd.DataFrame) -> tuple[Interval, str | None]:
-        pairs = point[point["baseline_s"].notna()]
+    def estimate(rounds: pd.DataFrame) -> tuple[Interval, str | None]:
+        pairs = rounds[rounds["baseline_s"].notna()]
         if pairs.empty:
             return NOTHING, f"no round has {BASELINES[baseline]} to compare with"
-        missing = len(point) - len(pairs)
-        reason = f"{missing} of {len(point)} rounds lack {BASELINES[baseline]}" if missing else None
+        missing = len(rounds) - len(pairs)
+        reason = f"{missing} of {len(rounds)} rounds with a result lack {BASELINES[baseline]}" if missing else None
         return ratio_interval(pairs["baseline_s"], pairs["loop_s"]), reason
 
     name = "speedup" if baseline == "same" else "speedup_vs_tf_lock"
@@ -83,46 +85,39 @@ def step_time(runs: pd.DataFrame) -> pd.DataFrame:
     Geometric mean and log t interval, as for speedups: a time is never below 0.
     """
 
-    def estimate(point: pd.DataFrame) -> tuple[Interval, str | None]:
-        return ratio_interval(1e6 * point["loop_s"], point["iterations"]), None
+    def estimate(rounds: pd.DataFrame) -> tuple[Interval, str | None]:
+        return ratio_interval(1e6 * rounds["loop_s"], rounds["iterations"]), None
 
-    return _per_point(_finished(runs), "step_time", "us", _only_with_time(estimate))
+    return _per_point(_with_dataset(runs), "step_time", "us", _only_with_time(estimate))
 
 
 def accuracy(runs: pd.DataFrame) -> pd.DataFrame:
     """Test accuracy after the last step, a fraction. Bounds may leave [0, 1]: only a chart clips them."""
-
-    def estimate(point: pd.DataFrame) -> tuple[Interval, str | None]:
-        return mean_interval(point["final_accuracy"]), None
-
-    return _per_point(_finished(runs), "accuracy", "fraction", estimate)
+    return _per_point(_with_dataset(runs), "accuracy", "fraction", _mean_of("final_accuracy"))
 
 
 def curve(runs: pd.DataFrame, points: pd.DataFrame) -> pd.DataFrame:
-    """Test accuracy after `iteration` steps; `points` has the columns uid, iteration, accuracy."""
+    """Test accuracy after `iteration` steps; `points` has the columns uid, iteration, accuracy.
 
-    def estimate(point: pd.DataFrame) -> tuple[Interval, str | None]:
-        return mean_interval(point["accuracy"]), None
-
-    rows = _finished(runs).merge(points[["uid", "iteration", "accuracy"]], on="uid", validate="one_to_many")
-    return _per_point(rows, "accuracy_curve", "fraction", estimate, along="iteration")
+    A point without a result has one row, its iteration NA. Runs that were not asked for a curve have none.
+    """
+    asked = _with_dataset(runs[runs["curve_points"] > 0])
+    rows = _of_measured(asked, points[["uid", "iteration", "accuracy"]])
+    return _per_point(rows, "accuracy_curve", "fraction", _mean_of("accuracy"), along="iteration")
 
 
 def staleness(runs: pd.DataFrame, counts: pd.DataFrame) -> pd.DataFrame:
     """Share of a run's steps that saw exactly `staleness` updates by others, averaged over rounds.
 
     `counts` has the columns uid, staleness, steps (any number of rows for each worker). A value that a run
-    never saw counts as a share of 0 in it; a run without any row was not measured and is left out.
+    never saw counts as a share of 0 in it; a run with a result but without any row was not measured and is left out.
+    A point without a result has one row, its staleness NA.
     """
     steps = counts.groupby(["uid", "staleness"])["steps"].sum().unstack(fill_value=0)
     shares = steps.div(steps.sum(axis=1), axis=0).melt(value_name="share", ignore_index=False).reset_index()
-
-    def estimate(point: pd.DataFrame) -> tuple[Interval, str | None]:
-        return mean_interval(point["share"]), None
-
-    rows = _finished(runs).merge(shares, on="uid", validate="one_to_many")
-    summary = _per_point(rows, "staleness", "fraction", estimate, along="staleness")
-    return summary[summary["estimate"] > 0].reset_index(drop=True)
+    rows = _of_measured(_with_dataset(runs), shares)
+    summary = _per_point(rows, "staleness", "fraction", _mean_of("share"), along="staleness")
+    return summary[summary["estimate"] != 0].reset_index(drop=True)
 
 
 def headline(summary: pd.DataFrame) -> pd.DataFrame:
@@ -155,16 +150,29 @@ def _short(column: str, value: Any) -> str:
     return str(value)[:8] if column.endswith("_sha256") else str(value)
 
 
-def _finished(runs: pd.DataFrame) -> pd.DataFrame:
-    """The runs that have a result; the others carry none to summarise."""
-    return runs[runs["status"] == "ok"]
+def _with_dataset(runs: pd.DataFrame) -> pd.DataFrame:
+    """A run that ended before it had read its dataset has no hash of it: it gets that of its fellows, if they agree."""
+    fellows = runs.groupby([c for c in CONTEXT if c != "dataset_sha256"] + ["dataset"], dropna=False)["dataset_sha256"]
+    agreed = fellows.transform("first").where(fellows.transform("nunique") == 1)
+    unread = runs["dataset_sha256"].isna() & (runs["status"] != "ok")
+    return runs.assign(dataset_sha256=runs["dataset_sha256"].where(~unread, agreed))
+
+
+def _of_measured(runs: pd.DataFrame, details: pd.DataFrame) -> pd.DataFrame:
+    """The details of the runs that have a result, each with its run; and the runs that have none."""
+    ok = runs["status"] == "ok"
+    return pd.concat([runs[ok].merge(details, on="uid", validate="one_to_many"), runs[~ok]])
+
+
+def _mean_of(column: str) -> Estimate:
+    return lambda rounds: (mean_interval(rounds[column]), None)
 
 
 def _only_with_time(estimate: Estimate) -> Estimate:
     """Emulated runs never show time: their estimate is missing, and says why."""
 
-    def guarded(point: pd.DataFrame) -> tuple[Interval, str | None]:
-        return (NOTHING, NO_TIME) if point["evidence"].iloc[0] == "emulated" else estimate(point)
+    def guarded(rounds: pd.DataFrame) -> tuple[Interval, str | None]:
+        return (NOTHING, NO_TIME) if rounds["evidence"].iloc[0] == "emulated" else estimate(rounds)
 
     return guarded
 
@@ -173,32 +181,50 @@ def _per_point(
     rows: pd.DataFrame, measure: str, unit: str, estimate: Estimate, along: str | None = None
 ) -> pd.DataFrame:
     """One summary row for each point (and each value of the column `along`), ordered by strategy and threads."""
-    keys = [*POINT, *([along] if along else [])]
     summary = []
-    for key, point in rows.groupby(keys, dropna=False, sort=False):
-        interval, reason = estimate(point)
-        summary.append(
-            {
-                **dict(zip(keys, key, strict=True)),
-                "measure": measure,
-                "unit": unit,
-                "estimate": interval.estimate,
-                "low": interval.low,
-                "high": interval.high,
-                "rounds": interval.n,
-                "disturbed_rounds": int(_true(point["disturbed"]).sum()),
-                "reason": reason,
-                "last_run_utc": point["started_at_utc"].max(),
-            }
-        )
+    for key, point in rows.groupby([*POINT], dropna=False, sort=False):
+        lost = _lost(point)
+        results = point[point["status"] == "ok"]
+        parts = results.groupby(along) if along else [(None, results)]
+        for value, rounds in parts if len(results) else [(None, results)]:
+            interval, reason = estimate(rounds) if len(rounds) else (NOTHING, None)
+            summary.append(
+                {
+                    **dict(zip(POINT, key, strict=True)),
+                    **({along: value} if along else {}),
+                    "measure": measure,
+                    "unit": unit,
+                    "estimate": interval.estimate,
+                    "low": interval.low,
+                    "high": interval.high,
+                    "rounds": interval.n,
+                    "disturbed_rounds": int(_true(rounds["disturbed"]).sum()),
+                    "reason": "; ".join(filter(None, (lost, reason))) or None,
+                    "last_run_utc": point["started_at_utc"].max(),
+                }
+            )
+    keys = [*POINT, *([along] if along else [])]
     columns = [*keys, "measure", "unit", "estimate", "low", "high", "rounds", "disturbed_rounds", "reason"]
     table = pd.DataFrame(summary, columns=[*columns, "last_run_utc"])
-    table["oversubscribed"] = table["threads"].astype("Int64") > table["threads_logical"].astype("Int64")
+    if along:
+        table[along] = table[along].astype("Int64")
+    table["oversubscribed"] = table["threads"].astype("Int64") > table["hardware_threads"].astype("Int64")
     order = ["experiment", "platform", "evidence", "strategy", "threads", *([along] if along else [])]
     rank = {strategy: place for place, strategy in enumerate(palette.ordered(table["strategy"]))}
     return table.sort_values(
         order, kind="stable", ignore_index=True, key=lambda c: c.map(rank) if c.name == "strategy" else c
     )
+
+
+def _lost(point: pd.DataFrame) -> str | None:
+    """How the rounds of a point that have no result ended, and why; None where all have one."""
+    rounds = point.drop_duplicates("uid")
+    lost = rounds[rounds["status"] != "ok"]
+    ends = Counter(zip(lost["status"].replace(ENDED), lost["reason"], strict=True))
+    if len(ends) == 1 and len(lost) == len(rounds):
+        ((ended, why),) = ends
+        return f"{ended}: {why}"
+    return "; ".join(f"{n} of {len(rounds)} rounds {ended}: {why}" for (ended, why), n in ends.items()) or None
 
 
 def _true(flags: pd.Series) -> pd.Series:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from tmflow import summaries
-from tmflow.errors import BadInput
 from tmflow.files import write_text
 
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>
 body {{ font: 14px/1.5 "Liberation Sans", Arial, sans-serif; margin: 1.5em; color: #222 }}
 table {{ border-collapse: collapse }} td, th {{ padding: .25em .8em; text-align: right; border-bottom: 1px solid #ddd }}
-th {{ border-bottom: 2px solid #888 }} td:first-child, th:first-child {{ text-align: left }}
+th {{ border-bottom: 2px solid #888 }}
+td:first-child, th:first-child, td:last-child, th:last-child {{ text-align: left }}
 </style></head><body><h1>{title}</h1>
 <p>{question}</p>
 <p>Estimate and 95 % interval over the rounds, paired within a round. {note}</p>
@@ -35,7 +36,9 @@ POINT = ["platform", "evidence", "dataset", "strategy", "threads"]
 
 
 def experiment_table(runs: pd.DataFrame) -> pd.DataFrame:
-    """One row per point: platform, evidence, dataset, strategy, threads, rounds, and a text column per measure."""
+    """One row per point: platform, evidence, dataset, strategy, threads, rounds, a text column per measure, and what is
+    missing: how the rounds that have no result ended, and why.
+    """
     tables = {
         "step_time": summaries.step_time(runs),
         "speedup": summaries.speedup(runs),
@@ -47,23 +50,23 @@ def experiment_table(runs: pd.DataFrame) -> pd.DataFrame:
     table = tables["accuracy"][[*POINT, *varying, "rounds", "disturbed_rounds", "oversubscribed"]].copy()
     for measure, (title, form) in MEASURES.items():
         table[title] = [_interval(row, form) for row in tables[measure].itertuples()]
-    return table
+        table.loc[table["rounds"] == 0, title] = "–"
+    return table.assign(**{"what is missing": tables["accuracy"]["reason"].fillna("")})
 
 
 def write_table(runs: pd.DataFrame, title: str, question: str, scale: str, path: Path) -> None:
-    """Write the table of an experiment to `path` (.html) and beside it as .csv. Raises BadInput without a result."""
-    if runs.empty:
-        raise BadInput(f"experiment '{title}' has no run with a result.")
+    """Write the table of an experiment to `path` (.html) and beside it as .csv; `runs` are of any status."""
     table = experiment_table(runs)
-    html = table.to_html(index=False, border=0)
+    with pd.option_context("display.max_colwidth", None):  # else pandas cuts the reasons short
+        html = table.to_html(index=False, border=0)
     write_text(path, PAGE.format(title=title, question=question, note=NOTES[scale], table=html))
     write_text(path.with_suffix(".csv"), table.to_csv(index=False))
 
 
-def _interval(row: tuple[object, ...], form: str) -> str:
-    estimate, low, high = (getattr(row, name) for name in ("estimate", "low", "high"))
+def _interval(row: Any, form: str) -> str:
+    estimate, low, high = row.estimate, row.low, row.high
     if pd.isna(estimate):
-        return str(getattr(row, "reason", None) or "not measured")
+        return str(row.reason)
     if pd.isna(low):
         return form.format(estimate)
     return f"{form.format(estimate)} [{form.format(low)}, {form.format(high)}]"

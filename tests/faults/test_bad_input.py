@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -61,7 +62,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory, checkout_at: type[Checkou
         (("--model", "mnist_depe"), "model is 'mnist_depe', but should be 'mnist_softmax' or 'mnist_deep'"),
         (("--driver", "natve"), "driver is 'natve', but should be 'session'"),
         (("--lr", "0"), "learning_rate is 0.0, but should be greater than 0"),
-        (("--rounds", "0"), "rounds is 0, but should be from 1 to 1000"),
+        (("--rounds", "0", "--dataset", "digits"), "rounds is 0, but should be from 1 to 1000"),
         (("--dataset", "mnits"), "unknown dataset 'mnits' (did you mean 'mnist'?); valid: auto, digits, mnist"),
         (("--model", "mnist_deep", "--matrix", "100"), "matrix 100 does not fit mnist_deep"),
     ],
@@ -86,6 +87,35 @@ def test_mnist_asked_for_and_not_to_be_had(tmflow: Tmflow, tmp_path: Path) -> No
         (tmp_path / "mnist" / f"{part}-ubyte").write_bytes(b"\0\0\x08\x01")
     said = sentence(tmflow("train", "--dataset", "mnist", TMFLOW_DATA_DIR=tmp_path))
     assert "train-images-idx3-ubyte" in said
+    done = tmflow("doctor", TMFLOW_DATA_DIR=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"MISS  MNIST .*train-images-idx3-ubyte is truncated", done.stdout), done.stdout
+
+
+@pytest.mark.parametrize(
+    ("save", "says"),
+    [
+        (".", "is not a file"),
+        ("file/runs.jsonl", "cannot be written: "),
+        ("x" * 300, "cannot be written: File name too long"),
+    ],
+)
+def test_train_asks_first_whether_it_can_save(tmflow: Tmflow, tmp_path: Path, save: str, says: str) -> None:
+    (tmp_path / "file").touch()
+    said = sentence(tmflow("train", "--dataset", "digits", "--iterations", "10", "--save", tmp_path / save))
+    assert f"--save {tmp_path / save} {says}" in said
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_library_that_does_not_load(tmflow: Tmflow, checkout: Checkout, tmp_path: Path) -> None:
+    """What does not need it works, and what it lacks is told."""
+    (tmp_path / "_core.so").write_bytes(b"built for another machine")
+    checkout.configure(TINY)
+    variables = {**checkout.variables, "TMFLOW_NATIVE_DIR": tmp_path}
+    done = tmflow("doctor", **variables)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"MISS  strategy lock +the native library .*_core\.so does not load .* `make build`", done.stdout)
+    assert tmflow("study", "plan", **variables).returncode == 0
 
 
 class TestDatabase:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -9,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tmflow.errors import BadInput
-from tmflow.native.build import build
+from tmflow.native import loader
+from tmflow.native.build import build, is_current
 
 
 def test_a_second_build_does_nothing(libraries: Path, tmp_path: Path) -> None:
@@ -54,3 +57,48 @@ def test_a_failing_step_is_named_and_its_output_kept(tmp_path: Path, monkeypatch
     ):
         build(tmp_path / "build", tmp_path / "lib", out)
     assert "on purpose" in log.read_text(encoding="utf-8")
+
+
+class TestIsCurrent:
+    """A checkout with one source and one test, and the libraries built after them."""
+
+    @pytest.fixture(autouse=True)
+    def checkout(self, libraries: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        monkeypatch.setenv("TMFLOW_ROOT", str(tmp_path))
+        (tmp_path / "Snakefile").touch()
+        (tmp_path / "native_ops" / "tests").mkdir(parents=True)
+        (tmp_path / "native_ops" / "source.cc").touch()
+        (tmp_path / "native_ops" / "tests" / "test.cc").touch()
+        shutil.copytree(libraries, tmp_path / "results" / "build" / "lib")
+        (tmp_path / "results" / "build" / "variants.json").touch()
+        return tmp_path
+
+    @pytest.fixture
+    def variants(self, checkout: Path) -> Path:
+        return checkout / "results" / "build" / "variants.json"
+
+    def test_a_build_newer_than_its_sources_is_current(self, variants: Path) -> None:
+        assert is_current(variants)
+
+    def test_a_newer_source_is_not_in_it(self, variants: Path, checkout: Path) -> None:
+        _make_newer(checkout / "native_ops" / "source.cc", variants)
+        assert not is_current(variants)
+
+    def test_the_tests_are_no_source_of_it(self, variants: Path, checkout: Path) -> None:
+        _make_newer(checkout / "native_ops" / "tests" / "test.cc", variants)
+        assert is_current(variants)
+
+    def test_it_is_not_current_without_variants_json(self, variants: Path) -> None:
+        variants.unlink()
+        assert not is_current(variants)
+
+    @pytest.mark.parametrize("library", ["_core.*", loader.OPS_LIBRARY])
+    def test_it_is_not_current_without_a_library(self, variants: Path, library: str) -> None:
+        (file,) = (variants.parent / "lib").glob(library)
+        file.unlink()
+        assert not is_current(variants)
+
+
+def _make_newer(path: Path, than: Path) -> None:
+    seconds = than.stat().st_mtime + 1
+    os.utime(path, (seconds, seconds))

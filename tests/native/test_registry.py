@@ -41,7 +41,7 @@ def test_names_are_known_without_a_build() -> None:
     lock = registry.require("lock")
     assert not lock.built
     assert not lock.runnable
-    assert lock.why_not == "the native library is not built: run `make build`"
+    assert lock.why_not == f"the native library is not built in {loader.library_dir()}: run `make build`"
     assert registry.tm_probe() is None
     assert registry.build_info() == registry.BuildInfo(None, None)
 
@@ -81,6 +81,22 @@ def test_variants_json_holds_strategies_build_and_probe(tmp_path: Path) -> None:
     assert document["tm_probe"].keys() == {"reported", "tried", "committed", "statuses"}
     assert [row["name"] for row in document["strategies"]] == registry.names()
     assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_library_that_does_not_load_counts_as_not_built(not_built: Path, tmp_path: Path) -> None:
+    (not_built / "_core.so").write_bytes(b"built for another machine")
+    assert registry.names() == ["tf_lock", "tf_nolock", "lock", "nolock"]
+    lock = registry.require("lock")
+    assert not lock.built
+    assert not lock.runnable
+    assert lock.why_not is not None
+    assert lock.why_not.startswith(f"the native library {not_built / '_core.so'} does not load (")
+    assert lock.why_not.endswith("): run `make build`")
+    assert registry.tm_probe() is None
+    assert registry.build_info() == registry.BuildInfo(None, None)
+    with pytest.raises(BadInput, match="does not load"):  # the build step must not pass it for a result
+        registry.write_variants(tmp_path / "variants.json")
+    assert not (tmp_path / "variants.json").exists()
 
 
 @pytest.mark.usefixtures("not_built")

@@ -13,7 +13,7 @@ from tmflow.spec import TrialSpec
 
 SPECS = [
     TrialSpec(model="mnist_softmax", dataset="digits", strategy="tf_lock", threads=3, batch=7, matrix=100,
-              iterations=50, learning_rate=0.123456789, seed=5, step_call="callable", pinning="cores", curve_points=2),
+              iterations=50, learning_rate=0.123456789, seed=5, step_call="callable", curve_points=2),
     TrialSpec(model="mnist_deep", dataset="mnist", strategy="nolock", variables="resource", threads=1, batch=1,
               iterations=1, learning_rate=1e-5, dropout_keep=0.25, intra_op_threads=0, test_images=10),
 ]  # fmt: skip

@@ -78,7 +78,10 @@ def test_the_overview_counts_what_is_there(seeded: URL, monkeypatch: pytest.Monk
     }  # fmt: skip
     headline, holdings = (element.value for element in app.dataframe)
     assert set(headline["threads"]) == {4}  # 8 workers are more than the platform's 4 hardware threads
-    assert headline["strategy"].tolist() == ["tf_lock", "tf_nolock", "lock", "nolock"] * 2
+    assert headline["strategy"].tolist() == ["tf_lock", "tf_nolock", "lock", "nolock", "htm"] * 2
+    htm = headline[headline["strategy"] == "htm"]
+    assert set(htm["speedup"]) == set(htm["accuracy"]) == {"–"}
+    assert set(htm["note"]) == {"unsupported: htm needs hardware that this machine lacks"}
     assert holdings[["ok", "failed", "unsupported"]].sum().tolist() == [190, 2, 48]
 
 
@@ -107,7 +110,12 @@ def test_the_speedup_page_shows_what_its_url_asks_for(
     (table,) = (element.value for element in app.dataframe)
     assert set(table["measure"]) == {measure}
     assert set(table["experiment"]) == {query.get("experiment", "softmax-batch-1")}
-    assert len(table) == 16
+    assert len(table) == 20
+    gaps = table[table["reason"].notna()].set_index(["strategy", "threads"])
+    assert set(gaps.loc["htm", "reason"]) == {"unsupported: htm needs hardware that this machine lacks"}
+    assert gaps.loc[("nolock", 8), ["rounds", "reason"]].tolist() == [5, f"1 of 6 rounds failed: {CRASH}"]
+    assert f"Incomplete: nolock x8: 1 of 6 rounds failed: {CRASH}." in texts(app)
+    assert "Not shown: htm x1, htm x2, htm x4, htm x8: unsupported: htm needs hardware" in texts(app)
     for key, value in query.items():
         assert app.selectbox(key=key).value == value
 
@@ -133,7 +141,8 @@ def test_accuracy_shows_the_way_where_it_was_measured(seeded: URL, monkeypatch: 
     app = opened("accuracy", seeded, monkeypatch, experiment="softmax-batch-100", threads="4")
     last, way = (element.value for element in app.dataframe)
     assert set(last["measure"]) == {"accuracy"}
-    assert sorted(set(way["iteration"])) == [200, 400, 600, 800]
+    assert sorted(set(way["iteration"].dropna())) == [200, 400, 600, 800]
+    assert way.loc[way["iteration"].isna(), "strategy"].tolist() == ["htm"]
     assert set(way["threads"]) == {4}
     without = opened("accuracy", seeded, monkeypatch, experiment="softmax-batch-1")
     assert "curve_points" in texts(without)
@@ -174,7 +183,8 @@ def test_an_unknown_run_is_told(seeded: URL, monkeypatch: pytest.MonkeyPatch) ->
 def test_only_failed_runs_leave_nothing_to_draw_and_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     url = seed_database(tmp_path, strategies=("htm",))
     for page in ("speedup", "accuracy"):
-        assert "No run has a result" in opened(page, url, monkeypatch).info[0].value
+        said = opened(page, url, monkeypatch).info[0].value
+        assert said == "Nothing to draw: unsupported: htm needs hardware that this machine lacks."
     assert len(opened("overview", url, monkeypatch).metric) == 5
     assert len(opened("runs", url, monkeypatch).dataframe[0].value) == 48
 

@@ -16,7 +16,7 @@ from tmflow.errors import BadInput
 from tmflow.runner import runfile
 from tmflow.runner.runfile import Run
 from tmflow.spec import sha256_of
-from tmflow.store import address, engine, models, queries, schema
+from tmflow.store import address, engine, models, queries, schema, stored
 from tmflow.store.ingest import IngestReport, ingest
 
 Write = Callable[..., Path]
@@ -57,9 +57,9 @@ def test_every_run_comes_back_as_it_was(url: URL, write: Write) -> None:
     assert report == IngestReport(files=1, files_known=0, runs_new=len(runs), runs_known=0)
     reader = engine.open_reader(url)
     for run in runs:
-        stored = queries.run(reader, run.uid)
-        assert stored.pop("stored")["content_sha256"] == run.content_sha256
-        assert Run.model_validate(stored) == run
+        whole = stored.run(reader, run.uid)
+        assert whole.pop("stored")["content_sha256"] == run.content_sha256
+        assert Run.model_validate(whole) == run
 
 
 def test_what_runs_share_is_stored_once(url: URL, write: Write) -> None:
@@ -95,12 +95,7 @@ def test_a_run_is_known_in_another_file_too(url: URL, write: Write) -> None:
     report = ingest(url, [write(runs, "whole.jsonl"), write(runs[3:7], "other.jsonl")])
     assert report == IngestReport(files=2, files_known=0, runs_new=len(runs) - 5, runs_known=9)
     assert count(url, models.Run) == len(runs)
-    assert queries.run(engine.open_reader(url), runs[0].uid)["stored"]["run_file"] == "part.jsonl"
-
-
-def test_a_file_without_runs_is_fine(url: URL, write: Write) -> None:
-    assert ingest(url, [write([])]) == IngestReport(files=1, files_known=0, runs_new=0, runs_known=0)
-    assert queries.runs(engine.open_reader(url)).empty
+    assert stored.run(engine.open_reader(url), runs[0].uid)["stored"]["run_file"] == "part.jsonl"
 
 
 def test_the_order_of_files_does_not_matter(url: URL, write: Write) -> None:
@@ -130,6 +125,10 @@ class TestNothingIsWritten:
         ingest(url, [good])
         self.refused(url, [cut], r"cut\.jsonl is cut off in line 27")
 
+    def test_empty_file(self, url: URL, write: Write) -> None:
+        good, empty = write(sample_runs(), "good.jsonl"), write([], "empty.jsonl")
+        self.refused(url, [good, empty], r"run file .*empty\.jsonl is empty; a run file holds one run or more")
+
     def test_missing_file(self, url: URL, tmp_path: Path) -> None:
         self.refused(url, [tmp_path / "none.jsonl"], r"none\.jsonl cannot be read: No such file")
 
@@ -158,9 +157,19 @@ class TestNothingIsWritten:
             ({"counters": [{"worker": 0, "variable": "W", "updates": 1}] * 2}, "line 2: counters has two entries for"),
             ({"staleness": [{"worker": 0, "staleness": 0, "steps": 1}] * 2}, "line 2: staleness has two entries for"),
             ({"counters": [{"worker": 0, "variable": "W", "updates": 2**63}]}, "a value of the run files does not fit"),
-            ({"order_seed": 99}, "has order_seed 99 in one run and 1 in another"),
-            ({"campaign__created_at_utc": "2025-01-01T00:00:00Z"}, "has created_at_utc 2025-01-01T00:00:00Z in one"),
-            ({"platform": PLATFORM | {"sockets": 2}}, "campaign with uid campaign-1 has platform_id"),
+            (
+                {"order_seed": 99},
+                "round 1 of experiment 'fig_4_1' in campaign campaign-1 has order_seed 99 in one run and 1 in another",
+            ),
+            (
+                {"campaign__created_at_utc": "2025-01-01T00:00:00Z"},
+                "campaign campaign-1 was created at 2025-01-01T00:00:00Z by one run and at 2026-",
+            ),
+            (
+                {"platform": PLATFORM | {"cpu_model": "other"}},
+                "campaign campaign-1 has runs of two machines, other-8t and synthetic-test-machine-8t, but a campaign",
+            ),
+            ({"environment__cpus_allowed": 0}, r"line 2: environment\.cpus_allowed: Input should be greater than 0"),
         ],
         ids=str,
     )
@@ -246,15 +255,20 @@ def test_rollup_of_aborts_is_the_sum_over_threads(url: URL, write: Write) -> Non
         for run in runs
         for code in {abort.raw_code for abort in run.aborts}
     }
-    rollup = queries.aborts(engine.open_reader(url))
-    assert dict(zip(zip(rollup["uid"], rollup["raw_code"], strict=True), rollup["n"], strict=True)) == expected
+    rollup = (
+        select(models.Run.uid, models.AbortReason.raw_code, models.RunAbort.n)
+        .join(models.RunAbort, models.RunAbort.run_id == models.Run.id)
+        .join(models.AbortReason)
+    )
+    with engine.open_reader(url).connect() as connection:
+        assert {(uid, code): n for uid, code, n in connection.execute(rollup)} == expected
 
 
 def test_platforms_of_one_name_get_slugs_of_their_own(url: URL, write: Write) -> None:
     for number in range(3):
         runs = sample_runs(rounds=1, campaign=f"campaign-{number}", platform={"some_new_fact": number})
         ingest(url, [write(runs, f"{number}.jsonl")])
-    slugs = list(queries.platforms(engine.open_reader(url))["platform"])
+    slugs = list(queries.runs(engine.open_reader(url))["platform"].unique())
     assert len(set(slugs)) == 3
     assert all(slug.startswith("synthetic-test-machine-8t") for slug in slugs)
     assert "synthetic-test-machine-8t" in slugs

@@ -132,7 +132,10 @@ VIOLATIONS += [
 VIOLATIONS += [
     (models.Platform, {name: -1}, f"{name}_not_negative") for name in ("cpu_family", "cpu_model_no", "cpu_stepping")
 ]
-VIOLATIONS += [(models.Environment, {name: -1}, f"{name}_not_negative") for name in ("aslr",)]
+VIOLATIONS += [
+    (models.Environment, {"cpus_allowed": 0}, "cpus_allowed_positive"),
+    (models.Environment, {"aslr": -1}, "aslr_not_negative"),
+]
 FLAGS = [
     (models.Environment, "turbo"),
     (models.Environment, "smt"),

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tmflow.errors import BadInput
 from tmflow.runner import runfile
 from tmflow.runner.job import RoundJob
+from tmflow.runner.journal import Journal
 from tmflow.runner.runfile import CampaignRef, ExperimentRef, Run
 from tmflow.runner.supervise import run_round
 from tmflow.spec import TrialSpec
@@ -52,6 +59,52 @@ def test_hanging_and_failing_trials_do_not_stop_the_others(tmp_path: Path) -> No
     assert "always takes the exclusive lock" in str(runs[fails.sha256].reason)
     assert runs[too_large.sha256].status == "unsupported"
     assert [runs[point.sha256].status for point in good] == ["ok", "ok"]
+
+
+def worker() -> int | None:
+    """The process of the round: the child of this process that runs `tmflow.runner.round`."""
+    children = Path(f"/proc/{os.getpid()}/task").glob("*/children")
+    for pid in " ".join(path.read_text() for path in children).split():
+        with contextlib.suppress(OSError):
+            if b"tmflow.runner.round" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                return int(pid)
+    return None
+
+
+def kill_in(trial: TrialSpec, run_file: Path, times: int, seen: list[int]) -> None:
+    """Kill the process of the round as often, each time in this trial."""
+    deadline = time.monotonic() + 120
+    while len(seen) < times and time.monotonic() < deadline:
+        with contextlib.suppress(BadInput):
+            under_way, pid = Journal(run_file).under_way(), worker()
+            if under_way and under_way.spec == trial and pid and pid not in seen:
+                os.kill(pid, signal.SIGKILL)
+                seen.append(pid)
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize(("times", "status"), [(1, "ok"), (2, "failed")])
+def test_a_trial_that_kills_its_process_gets_a_second_chance(tmp_path: Path, times: int, status: str) -> None:
+    deadly, harmless = point(iterations=20_000), point(threads=2)
+    killed: list[int] = []
+    killer = threading.Thread(target=kill_in, args=(deadly, tmp_path / "round-002.jsonl", times, killed))
+    killer.start()
+    runs = run(tmp_path, [deadly, harmless])
+    killer.join()
+    assert len(killed) == times
+    assert runs[harmless.sha256].status == "ok"
+    assert runs[deadly.sha256].status == status
+    if status == "failed":
+        assert runs[deadly.sha256].reason == "its process was ended by SIGKILL, 2 times"
+
+
+def test_a_round_that_is_measured_is_not_run_again_and_one_of_other_points_is_set_aside(tmp_path: Path) -> None:
+    (first,) = run(tmp_path, [point()]).values()
+    (again,) = run(tmp_path, [point()]).values()
+    assert again == first
+    (other,) = run(tmp_path, [point(batch=6)]).values()
+    assert other.spec.batch == 6
+    assert list(runfile.read(tmp_path / "round-002.a-campai.jsonl")) == [first]
 
 
 def test_a_run_says_where_and_how_it_ran(tmp_path: Path) -> None:

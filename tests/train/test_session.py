@@ -82,7 +82,7 @@ def test_stock_update_of_resource_variables_is_refused(train: Train) -> None:
 @pytest.mark.parametrize("strategy", ["tf_lock", "lock", "nolock"])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_counts_add_up(train: Train, strategy: str, threads: int) -> None:
-    measured = train(strategy=strategy, threads=threads, iterations=50, pinning="cores")
+    measured = train(strategy=strategy, threads=threads, iterations=50)
     steps = Counter[int]()
     for row in measured.staleness:
         steps[row.worker] += row.steps

@@ -17,7 +17,7 @@ RUN = {
     "campaign_uid": "campaign-1",
     "platform": "box-1",
     "platform_name": "A box",
-    "threads_logical": 4,
+    "hardware_threads": 4,
     "evidence": "measured",
     "time_domain": "wall",
     "dataset_sha256": "a" * 64,

@@ -13,6 +13,7 @@ import yaml
 from tmflow.errors import BadInput
 from tmflow.paths import project_root
 from tmflow.study.config import Study, check_study, load_study
+from tmflow.study.yaml_file import read_yaml
 
 CONFIG = project_root() / "config.yaml"
 MINIMAL: dict[str, Any] = {
@@ -71,9 +72,21 @@ def test_grid_is_the_product_of_the_factors() -> None:
         ("experiments/one/factors/iterations", 1, r"iterations 1 is fewer than threads 2"),
         ("experiments/one/factors/threads", [], r"threads has no value"),
         ("experiments/one/factors/threads", [2, 2], r"lists the same value twice"),
+        ("experiments/one/factors/threads", True, r"experiments.one: threads is True, but should be a valid integer"),
+        ("experiments/one/factors/batch", "10", r"experiments.one: batch is '10', but should be a valid integer"),
+        ("experiments/one/factors/pinning", "cores", r"pinning is 'cores', but should be 'none'"),
+        (
+            "experiments/one/factors/intra_op_threads",
+            [1, 0],
+            r"experiments.one: intra_op_threads has the values 1, 0, but",
+        ),
+        ("defaults/inter_op_threads", [1, 2], r"inter_op_threads has .* give each value an experiment of its own"),
+        ("experiments/one/quick", {"factors": {"inter_op_threads": [0, 1]}}, r"inter_op_threads has the values 0, 1"),
         ("experiments/one/quick", {"factors": {"threads": [0]}}, r"threads is 0"),
         ("dataset", "mnits", r"dataset is 'mnits', but should be 'auto', 'mnist' or 'digits'"),
         ("rounds", 0, r"rounds is 0"),
+        ("rounds", True, r"rounds is True, but should be a valid integer"),
+        ("trial_timeout_s", "600", r"trial_timeout_s is '600', but should be a valid number"),
         ("experiments", {}, r"experiments is \{\}, but"),
         ("experiments/a b", MINIMAL["experiments"]["one"], r"experiment name 'a b' may hold only"),
     ],
@@ -93,9 +106,32 @@ def test_unreadable_config(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("a: [1,\n")
     with pytest.raises(BadInput, match="is not YAML"):
         load_study(tmp_path / "config.yaml")
+    (tmp_path / "config.yaml").write_bytes(b"\xff\xfe")
+    with pytest.raises(BadInput, match="is not UTF-8 text"):
+        load_study(tmp_path / "config.yaml")
     (tmp_path / "config.yaml").write_text("- a\n- b\n")
     with pytest.raises(BadInput, match="must be a mapping"):
         load_study(tmp_path / "config.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("seed: 1\nrounds: 2\nseed: 3\n", "config.yaml: key 'seed' is given twice, in lines 1 and 3."),
+        ("experiments:\n  a: {}\n  'a': {}\n", "config.yaml: key 'a' is given twice, in lines 2 and 3."),
+        ("quick: {rounds: 1, rounds: 2}\n", "config.yaml: key 'rounds' is given twice, in lines 1 and 1."),
+    ],
+)
+def test_a_key_given_twice_is_refused(tmp_path: Path, text: str, says: str) -> None:
+    (tmp_path / "config.yaml").write_text(text)
+    with pytest.raises(BadInput, match=re.escape(says)):
+        load_study(tmp_path / "config.yaml")
+
+
+def test_the_same_key_in_two_mappings_and_a_merge_are_fine(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("base: &base {x: 1, y: 2}\nmore: {<<: *base, y: 3}\n")
+    assert read_yaml(path) == {"base": {"x": 1, "y": 2}, "more": {"x": 1, "y": 3}}
 
 
 def test_definition_changes_with_a_factor_but_not_with_words_or_rounds() -> None:

@@ -230,6 +230,18 @@ def test_an_altered_pixel_is_told_by_the_hash(empty_machine: Path) -> None:
         mnist.verify(empty_machine, stand_in())
 
 
+def test_what_is_found_can_be_verified_without_a_download(empty_machine: Path, serve: Callable[..., Mirror]) -> None:
+    mirror = serve()
+    assert mnist.find_verified(stand_in(mirror.url)) is None
+    store(empty_machine)
+    assert mnist.find_verified(stand_in(mirror.url)) == empty_machine
+    victim = empty_machine / "test_labels-idx.gz"
+    victim.write_bytes(victim.read_bytes()[:-20])
+    with pytest.raises(BadInput, match=f"{victim} is a truncated or damaged gzip file"):
+        mnist.find_verified(stand_in(mirror.url))
+    assert mirror.requests == []
+
+
 # --- downloading -----------------------------------------------------------------------------------------------------
 
 

@@ -14,7 +14,6 @@ from frames import grid
 from PIL import Image
 
 from tmflow import charts, figures, summaries
-from tmflow.errors import BadInput
 from tmflow.figures import Figure, draw_experiment, export, figures_of
 
 
@@ -57,7 +56,7 @@ def test_png_has_two_pixels_for_each_of_the_svg(figure: Figure) -> None:
 
 
 def test_a_chart_of_more_than_5000_rows_is_exported() -> None:
-    runs = grid(("tf_lock",), (1,), rounds=2)
+    runs = grid(("tf_lock",), (1,), rounds=2, curve_points=500)
     points = [{"uid": uid, "iteration": i, "accuracy": 0.5} for uid in runs["uid"] for i in range(5001)]
     summary = summaries.curve(runs, pd.DataFrame(points))
     ((_, figure),) = figures_of("curve", summary, "1")
@@ -73,7 +72,7 @@ def test_figures_of_one_panel_never_mix_configurations() -> None:
 
 @pytest.mark.slow
 def test_an_experiment_is_drawn_and_indexed(tmp_path: Path) -> None:
-    runs = pd.concat([grid(rounds=2, threads=(1, 2)), grid(experiment="other")])
+    runs = pd.concat([grid(rounds=2, threads=(1, 2), curve_points=2), grid(experiment="other")])
     uids = runs.loc[runs["threads"] == 2, "uid"]
     curve = pd.DataFrame([{"uid": uid, "iteration": i, "accuracy": 0.5} for uid in uids for i in (0, 1000)])
     counts = pd.DataFrame([{"uid": uid, "staleness": s, "steps": 5} for uid in uids for s in (0, 1)])
@@ -91,18 +90,39 @@ def test_what_cannot_be_drawn_is_listed_with_the_reason(tmp_path: Path, monkeypa
     runs = grid(("nolock",), (1, 2), rounds=2)
     index = json.loads(draw_experiment(runs, "fig_4_1", tmp_path, "42").read_text())
     assert index["not_drawn"] == [
-        {"kind": "speedup_vs_tf_lock", "reasons": ["no round has tf_lock with one worker to compare with"]}
+        {"kind": "speedup_vs_tf_lock", "panel": "", "reasons": ["no round has tf_lock with one worker to compare with"]}
     ]
     assert [entry["kind"] for entry in index["figures"]] == ["speedup", "step_time", "accuracy"]
 
 
-def test_an_experiment_without_result_is_bad_input(tmp_path: Path) -> None:
-    for runs in (grid()[:0], grid(status="failed", reason="broken")):
-        with pytest.raises(BadInput, match="experiment 'fig_4_1' has no run with a result in database revision 42"):
-            draw_experiment(runs, "fig_4_1", tmp_path, "42")
-    assert list(tmp_path.iterdir()) == []
+def test_a_panel_without_result_is_listed_beside_those_drawn(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(figures, "FORMATS", {"csv": "text/csv"})
+    failed = {"status": "failed", "reason": "out of memory", "dataset_sha256": None}
+    runs = pd.concat([grid(rounds=2), grid(rounds=2, batch=1).assign(**failed)])
+    index = json.loads(draw_experiment(runs, "fig_4_1", tmp_path, "42").read_text())
+    kinds = ["speedup", "speedup_vs_tf_lock", "step_time", "accuracy"]
+    assert [(entry["kind"], entry["panel"]) for entry in index["figures"]] == [(kind, "batch 100") for kind in kinds]
+    assert index["not_drawn"] == [
+        {"kind": kind, "panel": "batch 1", "reasons": ["failed: out of memory"]} for kind in kinds
+    ]
+
+
+@pytest.mark.parametrize(
+    ("runs", "reason"),
+    [
+        (grid(status="unsupported", reason="TensorFlow is not installed"), "unsupported: TensorFlow is not installed"),
+        (grid()[:0], "no run measured it"),
+    ],
+)
+def test_an_experiment_without_result_has_no_figures_but_the_reasons(
+    runs: pd.DataFrame, reason: str, tmp_path: Path
+) -> None:
+    index = json.loads(draw_experiment(runs, "fig_4_1", tmp_path / "new", "42").read_text())
+    assert index["figures"] == []
+    assert [entry["reasons"] for entry in index["not_drawn"]] == [[reason]] * 4
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["figures.json"]
 
 
 def test_every_drawing_has_a_chart() -> None:
     assert {drawing.chart.__name__ for drawing in figures.DRAWINGS.values()} <= set(vars(charts))
-    assert figures.slug("speedup", "batch 1, pinning cores") == "speedup-batch-1-pinning-cores"
+    assert figures.slug("speedup", "batch 1, step call callable") == "speedup-batch-1-step-call-callable"

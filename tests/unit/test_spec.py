@@ -25,6 +25,11 @@ def test_identity_is_stable_across_versions() -> None:
     assert TrialSpec(**SOFTMAX).sha256 == "9ba8c1819f294b14b36de0a3af572a729a2d59df66c2665872e99e87e91f27b5"
 
 
+def test_a_whole_number_is_a_learning_rate() -> None:
+    whole, fraction = (TrialSpec.model_validate({**SOFTMAX, "learning_rate": rate}) for rate in (1, 1.0))
+    assert whole.sha256 == fraction.sha256
+
+
 @pytest.mark.parametrize(
     ("factor", "value"),
     [
@@ -44,6 +49,12 @@ def test_identity_is_stable_across_versions() -> None:
         ("curve_points", 1001),
         ("dropout_keep", 0.5),  # mnist_softmax has no dropout
         ("thread", 2),  # unknown
+        ("threads", True),  # would count as 1
+        ("threads", 2.0),
+        ("threads", "2"),
+        ("learning_rate", True),
+        ("learning_rate", "0.5"),
+        ("pinning", "cores"),
     ],
 )
 def test_bad_factor_is_refused(factor: str, value: object) -> None:

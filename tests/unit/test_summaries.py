@@ -64,7 +64,6 @@ def test_speedup_never_pairs_across_campaigns() -> None:
         ("intra_op_threads", 0),
         ("step_call", "callable"),
         ("variables", "resource"),
-        ("pinning", "cores"),
     ],
 )
 def test_nothing_is_pooled(column: str, value: Any) -> None:
@@ -96,7 +95,7 @@ def test_a_round_without_baseline_is_counted_and_named() -> None:
     lost = (runs["strategy"] == "tf_lock") & (runs["threads"] == 1) & (runs["round"] == 3)
     row = point(summaries.speedup(runs[~lost]), strategy="tf_lock", threads=2)
     assert row["rounds"] == 5
-    assert row["reason"] == "1 of 6 rounds lack the same configuration with one worker"
+    assert row["reason"] == "1 of 6 rounds with a result lack the same configuration with one worker"
 
 
 def test_one_round_gives_an_estimate_without_bounds() -> None:
@@ -137,17 +136,85 @@ def test_accuracy_bounds_are_not_clipped() -> None:
     assert row["high"] > 1
 
 
-def test_failed_runs_carry_no_result() -> None:
-    failed = run(strategy="htm", threads=2, status="failed", reason="out of memory", final_accuracy=None)
-    summary = summaries.accuracy(pd.DataFrame([*grid().to_dict("records"), failed]))
-    assert "htm" not in set(summary["strategy"])
-    assert set(summary["rounds"]) == {6}
+def ended(runs: pd.DataFrame, which: pd.Series, status: str, reason: str) -> None:
+    """Make those runs end so, without a result and before they had read their dataset."""
+    runs.loc[which, ["status", "reason", "dataset_sha256"]] = [status, reason, None]
+    runs.loc[which, ["loop_s", "final_accuracy"]] = math.nan
+
+
+EVERY = {
+    "speedup": summaries.speedup,
+    "speedup_vs_tf_lock": lambda runs: summaries.speedup(runs, "tf_lock"),
+    "step_time": summaries.step_time,
+    "accuracy": summaries.accuracy,
+}
+
+
+@pytest.mark.parametrize("measure", EVERY)
+def test_a_point_without_a_result_has_a_row_that_says_why(measure: str) -> None:
+    runs = grid(("tf_lock", "htm"), (1, 2))
+    ended(runs, runs["strategy"] == "htm", "unsupported", "no such hardware")
+    summary = EVERY[measure](runs)
+    assert len(summary) == 4
+    assert len(list(summaries.panels(summary))) == 1  # the missing hash of the dataset does not set it apart
+    row = point(summary, strategy="htm", threads=2)
+    assert row[["estimate", "low", "high"]].isna().all()
+    assert (row["rounds"], row["reason"]) == (0, "unsupported: no such hardware")
+    assert row["last_run_utc"] == "2026-01-06T10:00:00Z"
+    assert summary.loc[summary["strategy"] == "tf_lock", "reason"].isna().all()
+
+
+@pytest.mark.parametrize("measure", EVERY)
+def test_rounds_without_a_result_are_counted_and_named(measure: str) -> None:
+    runs = grid(("tf_lock",), (1, 2))
+    two = runs["threads"] == 2
+    ended(runs, two & runs["round"].isin([2, 3]), "failed", "out of memory")
+    ended(runs, two & (runs["round"] == 5), "timeout", "took longer than 60 s")
+    row = point(EVERY[measure](runs), threads=2)
+    assert row["rounds"] == 3
+    assert math.isfinite(row["estimate"])
+    assert row["reason"] == "2 of 6 rounds failed: out of memory; 1 of 6 rounds timed out: took longer than 60 s"
+    assert pd.isna(point(EVERY[measure](runs), threads=1)["reason"])
+
+
+def test_a_baseline_without_a_result_is_no_baseline() -> None:
+    runs = grid(("tf_lock",), (1, 2), rounds=2)
+    ended(runs, runs["threads"] == 1, "failed", "out of memory")
+    row = point(summaries.speedup(runs), threads=2)
+    assert (row["rounds"], row["reason"]) == (
+        0, "no round has the same configuration with one worker to compare with",
+    )  # fmt: skip
+
+
+def test_a_dataset_is_not_guessed_where_its_hash_is_ambiguous() -> None:
+    runs = pd.concat([grid(("tf_lock",), (1,)), grid(("tf_lock",), (1,), dataset_sha256="b" * 64)])
+    lost = run(strategy="htm", status="failed", reason="boom", dataset_sha256=None, final_accuracy=None)
+    summary = summaries.accuracy(pd.DataFrame([*runs.to_dict("records"), lost]))
+    assert pd.isna(point(summary, strategy="htm")["dataset_sha256"])
+
+
+def test_curve_and_staleness_say_what_is_missing() -> None:
+    runs = grid(("tf_lock", "htm"), (2,), rounds=2, curve_points=1)
+    ended(runs, runs["strategy"] == "htm", "failed", "boom")
+    ended(runs, (runs["strategy"] == "tf_lock") & (runs["round"] == 2), "failed", "boom")
+    uid = runs["uid"].iloc[0]
+    points = pd.DataFrame([{"uid": uid, "iteration": 500, "accuracy": 0.5}])
+    counts = pd.DataFrame([{"uid": uid, "staleness": 0, "steps": 10}])
+    for summary, along in (
+        (summaries.curve(runs, points), "iteration"),
+        (summaries.staleness(runs, counts), "staleness"),
+    ):
+        assert summary["strategy"].tolist() == ["tf_lock", "htm"]
+        assert summary["rounds"].tolist() == [1, 0]
+        assert summary["reason"].tolist() == ["1 of 2 rounds failed: boom", "failed: boom"]
+        assert summary[along].isna().tolist() == [False, True]
+    assert summaries.curve(runs.assign(curve_points=0), points).empty
 
 
 def test_oversubscribed_is_more_workers_than_hardware_threads() -> None:
     summary = summaries.step_time(grid(("tf_lock",), (1, 4, 5, 8)))
     assert summary["oversubscribed"].tolist() == [False, False, True, True]
-    assert summaries.step_time(grid(threads_logical=None))["oversubscribed"].isna().all()
+    assert summaries.step_time(grid(hardware_threads=None))["oversubscribed"].isna().all()
 
 
 def test_an_empty_table_gives_an_empty_summary() -> None:
@@ -171,7 +238,7 @@ def test_panels_name_what_tells_them_apart() -> None:
 
 
 def test_curve_averages_each_iteration_over_rounds() -> None:
-    runs = grid(("tf_lock",), (1,), rounds=2)
+    runs = grid(("tf_lock",), (1,), rounds=2, curve_points=2)
     points = pd.DataFrame(
         [
             {"uid": uid, "iteration": i, "accuracy": a}
@@ -209,3 +276,11 @@ def test_headline_is_the_highest_number_of_threads_that_fits() -> None:
         [100, "tf_lock", 4], [1, "tf_lock", 2], [100, "tf_nolock", 4], [1, "tf_nolock", 2],
     ]  # fmt: skip
     assert summaries.headline(summary[:0]).empty
+
+
+def test_headline_names_a_strategy_without_a_result() -> None:
+    runs = grid(("tf_lock", "htm"), (1, 2))
+    ended(runs, runs["strategy"] == "htm", "unsupported", "no such hardware")
+    rows = summaries.headline(summaries.speedup(runs))
+    assert rows["strategy"].tolist() == ["tf_lock", "htm"]
+    assert rows["reason"].fillna("").tolist() == ["", "unsupported: no such hardware"]

@@ -86,6 +86,53 @@ def test_status_and_plan(study: Checkout, tmflow: Tmflow) -> None:
     assert all(row["estimated_s"] > 0 for row in plan)
 
 
+def uids(study: Checkout, scale: str = "full") -> set[str]:
+    return {run.uid for path in study.results.glob(f"runs/{scale}/*/*/round-*.jsonl") for run in runfile.read(path)}
+
+
+def test_what_is_measured_stays_measured(study: Checkout, tmflow: Tmflow) -> None:
+    """Neither a forced rule nor a changed source nor a lost database makes a round run again or the cost forgotten."""
+    before, cost = uids(study), tmflow("study", "status", "--json", **study.variables).stdout
+    (study.results / "study.db").unlink()
+    with (study.root / "native_ops" / "include" / "tmflow" / "kernel.hpp").open("a") as source:
+        source.write("// changed\n")
+    done = tmflow("study", "run", "--forcerun", "round", **study.variables)
+    assert done.returncode == 0, done.stderr
+    assert uids(study) == before
+    assert {uid for (uid,) in query(study, "SELECT uid FROM run")} == before
+    assert tmflow("study", "status", "--json", **study.variables).stdout == cost
+
+
+def test_fresh_measures_anew_and_keeps_what_was(tmp_path: Path, tmflow: Tmflow, checkout_at: type[Checkout]) -> None:
+    """Also: what cannot run is a result; the study goes on, and says so in figures and tables."""
+    config = deepcopy(TINY)
+    config["rounds"] = 1
+    config["defaults"]["threads"] = [1]
+    config["experiments"]["too-large"] = {
+        "question": "Does a batch larger than the training set run?",
+        "factors": {"model": "mnist_softmax", "batch": 2000, "iterations": 10},
+    }
+    checkout = checkout_at(tmp_path / "checkout", config)
+    campaigns = []
+    for arguments in ((), ("--fresh",)):
+        done = tmflow("study", "run", *arguments, **checkout.variables)
+        assert done.returncode == 0, done.stderr
+        state = json.loads(tmflow("study", "status", "--json", **checkout.variables).stdout)
+        assert (state["trials_ok"], state["trials_unsupported"]) == (2, 2)
+        campaigns.append(state["campaign"])
+    assert len(set(campaigns)) == 2
+    assert query(checkout, "SELECT count(*), count(DISTINCT uid) FROM run") == [(8, 8)]
+    assert list(checkout.results.glob(f"runs/archive/full-{campaigns[0][:8]}/tiny/*/round-001.jsonl"))
+    assert "does not fit a training set" in (checkout.results / "tables" / "too-large.html").read_text()
+    assert "does not fit" in (checkout.results / "figures" / "too-large" / "figures.json").read_text()
+
+
+def test_config_changed_under_a_running_study(study: Checkout, tmflow: Tmflow) -> None:
+    done = tmflow("step", "round", "tiny", "0123456789ab", "1", **study.variables)
+    assert done.returncode == 2
+    assert "config.yaml changed 'tiny' while the study was running" in done.stderr
+
+
 def planned(study: Checkout, tmflow: Tmflow) -> str:
     done = tmflow("study", "run", "--dry-run", **study.variables)
     assert done.returncode == 0, done.stderr
@@ -104,10 +151,8 @@ def test_a_changed_factor_reruns_only_what_depends_on_it(study: Checkout, tmflow
         text = planned(study, tmflow)
     finally:
         study.configure(TWO)
-    rounds = re.findall(r"round-(\d+)\.jsonl", text)
-    assert rounds
-    assert "runs/full/other" in text
-    assert "runs/full/tiny" not in text
+    assert set(re.findall(r"wildcards: experiment=([\w-]+)", text)) == {"other"}
+    assert len(re.findall(r"rule round:", text)) == 2
     assert not re.search(r"rule (build|data|probe_platform):", text)
 
 

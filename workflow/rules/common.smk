@@ -38,6 +38,16 @@ def ingested(wildcards):
     return RESULTS / f"ingested/{SCALE}/{wildcards.experiment}-{definition(wildcards.experiment)}.json"
 
 
+def native_sources():
+    """What the native libraries are made of; their tests are not."""
+    return sorted(path for path in Path("native_ops").rglob("*") if path.is_file() and "tests" not in path.parts)
+
+
+def all_rounds():
+    """Asked for by name: Snakemake does not miss a deleted run file that only finished figures were made from."""
+    return [path for experiment in PLAN.experiments for path in PLAN.run_files(experiment)]
+
+
 def all_figures():
     return [RESULTS / f"figures/{experiment}" for experiment in PLAN.experiments]
 

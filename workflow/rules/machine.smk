@@ -14,7 +14,7 @@ rule probe_platform:
 
 rule build:
     input:
-        sources=sorted(path for path in Path("native_ops").rglob("*") if path.is_file()),
+        sources=native_sources(),
         lock="envs/requirements.txt",
     output:
         RESULTS / "build/variants.json",

@@ -1,13 +1,17 @@
-"""The measurement: one job per round. A round has the machine to itself, so it takes every core that there is."""
+"""The measurement: one job per round. A round has the machine to itself, so it takes every core that there is.
+
+What is measured stays measured: `update` keeps Snakemake from deleting a run file, `ancient` from asking again when the
+library is rebuilt, and a round whose run file is complete ends at once. `tmflow study run --fresh` measures anew.
+"""
 
 
 rule round:
     input:
-        platform=rules.probe_platform.output,
-        variants=rules.build.output,
+        platform=ancient(rules.probe_platform.output),
+        variants=ancient(rules.build.output),
         dataset=rules.data.output,
     output:
-        RESULTS / f"runs/{SCALE}" / "{experiment}/{definition}/round-{number}.jsonl",
+        update(RESULTS / f"runs/{SCALE}" / "{experiment}/{definition}/round-{number}.jsonl"),
     log:
         RESULTS / f"logs/rounds/{SCALE}" / "{experiment}-{definition}-{number}.log",
     conda:
@@ -16,4 +20,4 @@ rule round:
     params:
         scale=SCALE,
     shell:
-        "tmflow step round {wildcards.experiment} {wildcards.number} --scale {params.scale} > {log} 2>&1"
+        "tmflow step round {wildcards.experiment} {wildcards.definition} {wildcards.number} --scale {params.scale} > {log} 2>&1"

@@ -45,14 +45,19 @@ def get_data(dataset: str, output: Path) -> None:
 
 
 @app.command(name="round")
-def one_round(experiment: str, number: int, scale: Annotated[Scale, typer.Option()] = "full") -> None:
+def one_round(experiment: str, definition: str, number: int, scale: Annotated[Scale, typer.Option()] = "full") -> None:
     """Run one round of an experiment in a fresh process."""
     from tmflow.cli.study import make_plan
+    from tmflow.errors import BadInput
     from tmflow.runner.supervise import run_round
-    from tmflow.study.campaign import current
+    from tmflow.study.campaign import current, load
 
     plan = make_plan(scale)
-    run_round(plan.job(experiment, number, current(plan.results, scale).ref))
+    if plan.definition_id(experiment) != definition:
+        raise BadInput(f"config.yaml changed '{experiment}' while the study was running; run the study again.")
+    # A round that is measured and asked for all the same must not begin a campaign.
+    campaign = (plan.is_measured() and load(plan.results, scale)) or current(plan.results, scale)
+    run_round(plan.job(experiment, number, campaign.ref))
 
 
 @app.command(name="figures")
@@ -62,7 +67,7 @@ def draw(experiment: str, scale: Annotated[Scale, typer.Option()] = "full") -> N
     from tmflow.store import engine, queries
 
     reader = engine.open_reader(engine.url_from_env(results_dir() / "study.db"))
-    runs = queries.runs(reader, experiment=experiment, scale=scale)
+    runs = queries.runs(reader, experiment=experiment, scale=scale, status=None)
     figures.draw_experiment(
         runs,
         experiment,
@@ -81,6 +86,6 @@ def table(experiment: str, scale: Annotated[Scale, typer.Option()] = "full") -> 
     from tmflow.store import engine, queries
 
     reader = engine.open_reader(engine.url_from_env(results_dir() / "study.db"))
-    runs = queries.runs(reader, experiment=experiment, scale=scale)
+    runs = queries.runs(reader, experiment=experiment, scale=scale, status=None)
     question = make_plan(scale).study.experiments[experiment].question
     tables.write_table(runs, experiment, question, scale, results_dir() / "tables" / f"{experiment}.html")

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tmflow.paths import project_root, results_dir
-from tmflow.study.campaign import load
+from tmflow.study.campaign import latest_scale
 from tmflow.study.config import Scale, load_study
 from tmflow.study.plan import Plan
 
@@ -23,10 +23,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for progra
 def make_plan(scale: Scale | None) -> Plan:
     """The plan of config.yaml at `scale`; without one, at the scale of the last campaign, else full."""
     results = results_dir()
-    if scale is None:
-        campaign = load(results)
-        scale = campaign.scale if campaign else "full"
-    return Plan(load_study(project_root() / "config.yaml"), scale, results)
+    return Plan(load_study(project_root() / "config.yaml"), scale or latest_scale(results), results)
 
 
 @app.command()
@@ -62,14 +59,18 @@ def status(scale: ScaleOption = None, as_json: JsonOption = False) -> None:
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
-def run(context: typer.Context, scale: ScaleOption = None) -> None:
+def run(
+    context: typer.Context,
+    scale: ScaleOption = None,
+    fresh: Annotated[bool, typer.Option(help="Measure everything anew; the run files so far are set aside.")] = False,
+) -> None:
     """Run what is missing of the study: build, train, store, draw, report. Safe to interrupt and to repeat.
 
     Further arguments go to Snakemake, for example --dry-run.
     """
     from tmflow.study import pipeline
 
-    pipeline.run(make_plan(scale or "full"), context.args)
+    pipeline.run(make_plan(scale or "full"), context.args, fresh=fresh)
 
 
 @app.command()
@@ -85,4 +86,4 @@ def lint() -> None:
     """Check the Snakemake workflow with Snakemake's own linter."""
     from tmflow.study import pipeline
 
-    pipeline.snakemake(make_plan("full"), ["--lint"])
+    pipeline.lint(make_plan("full"))

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tmflow.errors import BadInput
 from tmflow.runner.runfile import Run, write
 from tmflow.study.config import make_spec
 
@@ -33,10 +34,10 @@ def train(
     intra_op_threads: Annotated[int, typer.Option(help="TensorFlow's threads inside an op; 0: its default.")] = 1,
     inter_op_threads: Annotated[int, typer.Option(help="TensorFlow's threads across ops; 0: its default.")] = 0,
     step_call: Annotated[str, typer.Option(help="run (session.run) or callable.")] = "run",
-    pinning: Annotated[str, typer.Option(help="none, or cores: worker i on core i.")] = "none",
+    pinning: Annotated[str, typer.Option(help="none: the kernel places the threads.")] = "none",
     test_images: Annotated[int, typer.Option(help="Test images that the accuracy is measured on.")] = 10_000,
     curve_points: Annotated[int, typer.Option(help="Measure the accuracy so often on the way, off the clock.")] = 0,
-    save: Annotated[Path | None, typer.Option(help="Also write a run file, for `tmflow ingest`.")] = None,
+    save: Annotated[Path | None, typer.Option(help="Also keep the runs in this file, for `tmflow ingest`.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per round.")] = False,
 ) -> None:
     """Train a model with many threads under a strategy, and tell speed and accuracy."""
@@ -48,9 +49,12 @@ def train(
         "curve_points": curve_points,
     }  # fmt: skip
     from tmflow import data
-    from tmflow.study.adhoc import train_rounds
+    from tmflow.study.adhoc import check_rounds, train_rounds
 
     make_spec({**factors, "dataset": "mnist"}, "tmflow train")  # before anything is downloaded
+    check_rounds(rounds)
+    if save:
+        _require_writable(save)
     resolved = data.resolve(dataset)
     if resolved.warning:
         print(f"tmflow: {resolved.warning}", file=sys.stderr)
@@ -59,11 +63,23 @@ def train(
     with tempfile.TemporaryDirectory(prefix="tmflow-") as folder:
         for run in train_rounds(spec, rounds, Path(folder)):
             runs.append(run)
+            if save:
+                write(save, runs)
             typer.echo(_as_json(run) if as_json else _as_line(run))
-    if save:
-        write(save, runs)
     if any(run.status != "ok" for run in runs):
         raise typer.Exit(1)
+
+
+def _require_writable(path: Path) -> None:
+    """Before the training, so that its result has a place to go. Raises BadInput if there is none."""
+    try:
+        if path.exists() and not path.is_file():
+            raise BadInput(f"--save {path} is not a file: name a new file, or one to replace.")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(prefix=path.name, dir=path.parent):
+            pass
+    except OSError as error:
+        raise BadInput(f"--save {path} cannot be written: {error.strerror}.") from error
 
 
 def _as_json(run: Run) -> str:

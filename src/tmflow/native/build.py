@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import TextIO
 
 from tmflow.errors import BadInput
+from tmflow.native import loader
 from tmflow.paths import project_root
 
 COMPILERS = ("c++", "g++", "clang++")
@@ -38,6 +40,25 @@ def build(build_dir: Path, library_dir: Path, log: TextIO | None) -> None:
                 f"the native library does not build: step '{step}' ended with exit code {done.returncode}, "
                 "and its output says why."
             )
+
+
+def is_current(variants: Path) -> bool:
+    """Whether `variants` (variants.json) and the libraries beside it are there, and as new as every source.
+
+    If so, nothing needs a compiler. The C++ tests are no part of the libraries.
+    """
+    libraries = variants.parent / "lib"
+    if not variants.is_file() or loader.core_file(libraries) is None:
+        return False
+    if importlib.util.find_spec("tensorflow") and not (libraries / loader.OPS_LIBRARY).is_file():
+        return False
+    native_ops = project_root() / "native_ops"
+    built_ns = variants.stat().st_mtime_ns
+    return all(
+        source.stat().st_mtime_ns <= built_ns
+        for source in native_ops.rglob("*")
+        if source.is_file() and native_ops / "tests" not in source.parents
+    )
 
 
 def _tool(name: str) -> Path:

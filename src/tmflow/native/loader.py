@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from tmflow.errors import BadInput, Unsupported
-from tmflow.paths import project_root
+from tmflow.paths import results_dir
 
 if TYPE_CHECKING:
     from tmflow.native import _core
@@ -20,20 +20,20 @@ OPS_LIBRARY = "libtmflow_ops.so"
 
 
 def library_dir() -> Path:
-    """The folder of the native libraries: $TMFLOW_NATIVE_DIR if it is set, else results/build/lib of the checkout."""
+    """The folder of the native libraries: $TMFLOW_NATIVE_DIR if it is set, else build/lib of the results folder."""
     override = os.environ.get("TMFLOW_NATIVE_DIR")
-    return Path(override).expanduser().absolute() if override else project_root() / "results" / "build" / "lib"
+    return Path(override).expanduser().absolute() if override else results_dir() / "build" / "lib"
 
 
-def core_file() -> Path | None:
-    """The built Python module for this interpreter, or None."""
-    files = (library_dir() / f"_core{suffix}" for suffix in importlib.machinery.EXTENSION_SUFFIXES)
+def core_file(folder: Path) -> Path | None:
+    """The Python module for this interpreter that is built in `folder`, or None."""
+    files = (folder / f"_core{suffix}" for suffix in importlib.machinery.EXTENSION_SUFFIXES)
     return next((file for file in files if file.is_file()), None)
 
 
 def core() -> _core.Core:
-    """The Python module over the C++ core; TensorFlow is not needed. Raises BadInput if it is not built."""
-    file = core_file()
+    """The Python module over the C++ core, without TensorFlow. Raises BadInput if it is not built or does not load."""
+    file = core_file(library_dir())
     if file is None:
         raise _not_built()
     return _load_core(file)

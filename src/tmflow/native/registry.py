@@ -6,12 +6,15 @@ import importlib.util
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from tmflow.errors import unknown
+from tmflow.errors import BadInput, unknown
 from tmflow.files import write_json
 from tmflow.native import loader
 from tmflow.paths import project_root
+
+if TYPE_CHECKING:
+    from tmflow.native import _core
 
 SCHEMA_VERSION = 1
 TENSORFLOW_PACKAGES = ("tensorflow", "tensorflow-cpu")
@@ -33,14 +36,14 @@ class Variant:
 
 @dataclass(frozen=True)
 class BuildInfo:
-    """What built the native library; None before the build."""
+    """What built the native library; None where there is none that loads."""
 
     compiler: str | None
     cflags: str | None
 
 
 def variants() -> list[Variant]:
-    """All strategies, the stock pair first; needs neither TensorFlow nor a build."""
+    """All strategies, the stock pair first; needs neither TensorFlow nor a build that loads."""
     return [*_stock(), *_native()]
 
 
@@ -58,16 +61,18 @@ def require(name: str) -> Variant:
 
 
 def tm_probe() -> dict[str, Any] | None:
-    """What the processor reports and does about hardware transactions; None before the build.
+    """What the processor reports and does about hardware transactions; None without a native library that loads.
 
     `reported`, `tried`, `committed`, and in `statuses` how often each raw abort status was seen.
     """
-    return dict(loader.core().tm_probe()) if loader.core_file() else None
+    core, _ = _library()
+    return dict(core.tm_probe()) if core else None
 
 
 def build_info() -> BuildInfo:
     """Compiler and flags of the native library."""
-    return BuildInfo(**loader.core().build_info()) if loader.core_file() else BuildInfo(None, None)
+    core, _ = _library()
+    return BuildInfo(**core.build_info()) if core else BuildInfo(None, None)
 
 
 def tensorflow_version() -> str | None:
@@ -81,7 +86,11 @@ def tensorflow_version() -> str | None:
 
 
 def write_variants(path: Path) -> None:
-    """Write variants.json: the strategies, what built them, and the probe of this machine's transactions."""
+    """Write variants.json: the strategies, what built them, and the probe of this machine's transactions.
+
+    Raises BadInput if the native library is not built or does not load: a study would run without it.
+    """
+    loader.core()
     build = build_info()
     document = {
         "schema_version": SCHEMA_VERSION,
@@ -109,14 +118,22 @@ def _stock() -> list[Variant]:
 
 def _native() -> list[Variant]:
     """The strategies of the built library, and those whose source it is too old for, or that is all there is."""
-    built = loader.core().strategies() if loader.core_file() else []
+    core, why_not = _library()
+    built = core.strategies() if core else []
     known = {row["name"] for row in built}
-    why_not = "the native library is " + ("older than its sources" if built else "not built") + ": run `make build`"
     return [Variant(provider="native", built=True, **row) for row in built] + [
         Variant(name, "native", None, None, None, built=False, runnable=False, why_not=why_not)
         for name in source_names()
         if name not in known
     ]
+
+
+def _library() -> tuple[_core.Core | None, str]:
+    """The native library, or None; and why a strategy of the sources is not in it."""
+    try:
+        return loader.core(), "the native library is older than its sources: run `make build`"
+    except BadInput as error:
+        return None, str(error).removesuffix(".")
 
 
 def source_names() -> list[str]:

@@ -35,11 +35,6 @@ class Study(NamedTuple):
     runs: pd.DataFrame
     all_runs: pd.DataFrame
 
-    @property
-    def finished(self) -> pd.DataFrame:
-        """The runs of the newest definitions that have a result."""
-        return self.runs[self.runs["status"] == "ok"]
-
     def curves(self, experiment: str, scale: str) -> pd.DataFrame:
         """As `queries.curves`."""
         return _curves(self.url, self.identity, experiment, scale)

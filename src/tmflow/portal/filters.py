@@ -108,13 +108,7 @@ def _values(runs: pd.DataFrame, key: Key) -> tuple[str, ...]:
 
 
 def choose(filters: Sequence[Filter], runs: pd.DataFrame, names: Mapping[str, str] | None = None) -> Selection:
-    """Show the filters as the URL says, and what is wrong with the URL; `names` are longer words for options.
-
-    Where there is no run to choose from, say so and end the page.
-    """
-    if runs.empty:
-        st.info("No run has a result; the page Runs tells why.")
-        st.stop()
+    """Show the filters as the URL says, and what is wrong with the URL; `names` are longer words for options."""
     selection = resolve(filters, runs, st.query_params.to_dict())
     for problem in selection.problems:
         st.warning(problem)

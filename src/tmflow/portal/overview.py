@@ -37,18 +37,19 @@ def say_if_quick(runs: pd.DataFrame) -> None:
 
 
 @st.cache_data(show_spinner=False, max_entries=2)
-def headline(_finished: pd.DataFrame, identity: Identity) -> pd.DataFrame:
+def headline(_runs: pd.DataFrame, identity: Identity) -> pd.DataFrame:
     """For each strategy of each experiment its speedup and accuracy at the highest threads not oversubscribed.
 
     `identity` is that of the database that the runs are from.
     """
-    speedup = summaries.headline(summaries.speedup(_finished))
-    both = speedup.merge(summaries.accuracy(_finished), on=list(summaries.POINT), suffixes=("", "_accuracy"))
+    speedup = summaries.headline(summaries.speedup(_runs))
+    both = speedup.merge(summaries.accuracy(_runs), on=list(summaries.POINT), suffixes=("", "_accuracy"))
     table = both[["experiment", "strategy", "threads"]].copy()
     table["speedup"] = _intervals(both, "", "{:.2f}")
     table["accuracy"] = _intervals(both, "_accuracy", "{:.3f}")
-    table[["rounds", *WHERE[1:]]] = both[["rounds", *WHERE[1:]]]
-    return table.assign(note=both["reason"].fillna(""))
+    table["rounds"], table["note"] = both["rounds"], both["reason"].fillna("")
+    table[WHERE[1:]] = both[WHERE[1:]]
+    return table if table["note"].any() else table.drop(columns="note")
 
 
 def holdings(runs: pd.DataFrame) -> pd.DataFrame:
@@ -63,17 +64,23 @@ def holdings(runs: pd.DataFrame) -> pd.DataFrame:
 def table(rows: pd.DataFrame, alt: str) -> None:
     """A table as it stands, without an index; a long one scrolls."""
     height: Literal["content", "auto"] = "content" if len(rows) <= 24 else "auto"
-    st.dataframe(rows.rename(columns={"platform_name": "platform"}), hide_index=True, height=height, alt=alt)
+    st.dataframe(
+        rows.rename(columns={"platform_name": "platform"}),
+        hide_index=True,
+        height=height,
+        column_config={"note": st.column_config.TextColumn(width="large")},
+        alt=alt,
+    )
 
 
 def _intervals(rows: pd.DataFrame, suffix: str, form: str) -> list[str]:
-    """Estimates with their bounds, as text; one round has no bounds, and that is said."""
+    """Estimates with their bounds, as text; one round has no bounds, and that is said; what is missing is a dash."""
     columns = (rows[f"{name}{suffix}"] for name in ("estimate", "low", "high"))
     return [_interval(form, *row) for row in zip(*columns, strict=True)]
 
 
 def _interval(form: str, estimate: float, low: float, high: float) -> str:
     if pd.isna(estimate):
-        return "not known"
+        return "–"
     bounds = "one round, no interval" if pd.isna(low) else f"{form.format(low)} to {form.format(high)}"
     return f"{form.format(estimate)} ({bounds})"

@@ -7,7 +7,7 @@ from functools import partial
 import pandas as pd
 import streamlit as st
 
-from tmflow.figures import FORMATS, Figure, figures_of, slug
+from tmflow.figures import FORMATS, Figure, figures_of, gaps_of, slug
 
 HEIGHT = 480  # px of chart, axes and legend
 LABELS = {"svg": "SVG", "png": "PNG", "csv": "CSV", "vl.json": "Vega-Lite"}
@@ -17,16 +17,14 @@ UNITS = {"1": "", "us": " (µs)", "fraction": " (fraction)"}
 
 def show_summary(kind: str, summary: pd.DataFrame, revision: str) -> None:
     """Every panel of a summary, `kind` as in `figures.DRAWINGS`; in words what there is nothing to draw of."""
-    figures = list(figures_of(kind, summary, revision))
-    if not figures:
-        reasons = ", ".join(sorted(set(summary["reason"].dropna()))) or "no run has a result"
-        st.info(f"Nothing to draw: {reasons}.")
-    for label, figure in figures:
+    for label, reasons in gaps_of(kind, summary):
+        st.info(f"Nothing to draw{label and f' of {label}'}: {', '.join(reasons)}.")
+    for label, figure in figures_of(kind, summary, revision):
         _show(slug(kind, str(figure.summary["experiment"].iloc[0]), label), figure)
 
 
-def table_of(summary: pd.DataFrame, extra: tuple[str, ...] = ()) -> None:
-    """The numbers of a summary, with their interval; `extra` are columns to show first."""
+def table_of(summary: pd.DataFrame) -> None:
+    """The numbers of a summary, with their interval."""
     unit = str(summary["unit"].iloc[0])
     along = [column for column in ("iteration", "staleness") if column in summary]
     numbers = st.column_config.NumberColumn
@@ -35,7 +33,7 @@ def table_of(summary: pd.DataFrame, extra: tuple[str, ...] = ()) -> None:
         height="content" if len(summary) <= 24 else "auto",
         hide_index=True,
         column_order=[
-            *extra, "strategy", "threads", *along, "estimate", "low", "high", "rounds", "disturbed_rounds",
+            "strategy", "threads", *along, "estimate", "low", "high", "rounds", "disturbed_rounds",
             "oversubscribed", "reason",
         ],
         column_config={

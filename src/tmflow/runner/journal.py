@@ -1,7 +1,8 @@
 """The journal of a round: trials as they finish, so that an interrupted round keeps them.
 
 It stands beside the run file under the name `<run file>.part`. Each trial is appended and fsynced. A torn last line is
-a write in progress, or the trace of a kill during one: readers leave it out, and the next append overwrites it.
+a write in progress, or the trace of a kill during one: readers leave it out, and the next append overwrites it. The
+trial that is under way stands in `<run file>.now`, as the failed run that it is if the process dies in it.
 """
 
 from __future__ import annotations
@@ -21,21 +22,28 @@ class Journal:
     def __init__(self, run_file: Path) -> None:
         self.run_file = run_file
         self.path = run_file.with_name(run_file.name + ".part")
+        self._now = run_file.with_name(run_file.name + ".now")
         data = self.path.read_bytes() if self.path.exists() else b""
         self._end = data.rfind(b"\n") + 1
         lines = data[: self._end].decode("utf-8").splitlines()
         where = f"journal {self.path}, line"
-        self.runs: list[Run] = [
-            runfile.parse_line(line, f"{where} {number}") for number, line in enumerate(lines, start=1)
-        ]
+        self.runs: list[Run] = [runfile.parse_line(line, f"{where} {number}") for number, line in enumerate(lines, 1)]
 
     def keep_only(self, points: Iterable[TrialSpec]) -> None:
         """Forget trials of other points: a round may be resumed after its dataset has changed from digits to MNIST."""
         wanted = {point.sha256 for point in points}
         self.runs = [run for run in self.runs if run.spec.sha256 in wanted]
 
+    def begin(self, run_if_killed: Run) -> None:
+        """Note which trial is under way, by the run that it will have been if the process dies in it."""
+        runfile.write(self._now, [run_if_killed])
+
+    def under_way(self) -> Run | None:
+        """The trial that was under way when the process of the round died, if it died in one."""
+        return next(runfile.read(self._now)) if self._now.exists() else None
+
     def append(self, run: Run) -> None:
-        """Add a finished trial; it is on disk when this returns."""
+        """Add a finished trial; it is on disk when this returns, and no trial is under way."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.path.touch()
         with self.path.open("r+b") as file:
@@ -46,8 +54,15 @@ class Journal:
             os.fsync(file.fileno())
             self._end = file.tell()
         self.runs.append(run)
+        self._now.unlink(missing_ok=True)
 
     def finish(self) -> None:
         """Make the run file of all trials, in the order in which they were planned; the journal goes."""
         runfile.write(self.run_file, sorted(self.runs, key=lambda run: run.ordinal))
         self.path.unlink(missing_ok=True)
+        self._now.unlink(missing_ok=True)
+
+
+def set_aside(path: Path, run: Run) -> None:
+    """Rename a run file or a journal after the campaign of its runs; its round is measured again."""
+    path.rename(path.with_name(f"{path.name.partition('.')[0]}.{run.campaign.uid[:8]}.jsonl"))

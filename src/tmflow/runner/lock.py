@@ -5,20 +5,23 @@ from __future__ import annotations
 import fcntl
 import os
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from tmflow.errors import BadInput
+
+# Not the temporary folder of this user or process: one place for all.
+LOCK = Path("/tmp/tmflow-machine.lock")
 
 
 @contextmanager
 def machine_to_itself() -> Iterator[None]:
     """Hold the machine-wide lock of timed work; waits, and says so, while another process holds it.
 
-    The kernel releases it when its holder ends, however it ends.
+    The kernel releases it when its holder ends, however it ends. Raises BadInput where the lock cannot be had.
     """
-    path = Path(tempfile.gettempdir()) / "tmflow-machine.lock"
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    handle = _open()
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -28,3 +31,16 @@ def machine_to_itself() -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+def _open() -> int:
+    """Opened for reading, which is all that flock needs and all that another user's file may allow."""
+    try:
+        try:
+            handle = os.open(LOCK, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o644)
+            os.fchmod(handle, 0o644)  # readable by all, whatever the umask
+        except FileExistsError:
+            handle = os.open(LOCK, os.O_RDONLY)
+    except OSError as error:
+        raise BadInput(f"the lock of timed work, {LOCK}, cannot be opened: {error.strerror}.") from error
+    return handle

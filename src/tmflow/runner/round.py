@@ -46,12 +46,16 @@ class RoundRunner:
         self._dataset: Dataset | None = None
         self._trial_data: dict[tuple[int, int], TrialData] = {}
         self._variants: dict[str, Variant] = {}
+        self._settling = threading.Lock()
+        self._awaited: TrialSpec | None = None  # guarded by _settling: the trial that is to be written down next
 
     def run(self) -> None:
         for _, spec in self._todo:
             self._prepare(spec)
         for ordinal, spec in self._todo:
-            self._journal.append(self._trial(ordinal, spec))
+            with self._settling:
+                self._awaited = spec
+            self._settle(self._trial(ordinal, spec))
         for variant in self._variants.values():
             variant.close()
 
@@ -59,15 +63,14 @@ class RoundRunner:
         """Build the variant of a point and warm it up, once. What goes wrong here, its trials meet again and record."""
         if graph_key(spec) in self._variants or not self._strategies[spec.strategy].runnable:
             return
-        try:
-            with self._deadline(spec, ordinal=self._ordinal(spec)):
-                variant = self._variant(spec)
-                for batch in {point.batch for point in self._alike(spec)}:
-                    variant.warm_up(self._data(spec), batch)
-        except Unsupported:
-            return
-        except Exception:
-            traceback.print_exc()
+        with self._watched(self._ordinal(spec), spec):
+            for batch in sorted({point.batch for point in self._alike(spec)}):
+                try:
+                    self._variant(spec).warm_up(self._data(spec), batch)
+                except Unsupported:
+                    continue
+                except Exception:
+                    traceback.print_exc()
 
     def _alike(self, spec: TrialSpec) -> list[TrialSpec]:
         """The points to run in the same graph."""
@@ -87,7 +90,7 @@ class RoundRunner:
         before = machine.sample()
         started_at = utc_now()
         try:
-            with self._deadline(spec, ordinal):
+            with self._watched(ordinal, spec):
                 measured = self._variant(spec).run(spec, self._seed(spec), self._data(spec))
         except Unsupported as error:
             return self._record(ordinal, spec, started_at, status="unsupported", reason=str(error))
@@ -128,13 +131,15 @@ class RoundRunner:
         )
 
     @contextmanager
-    def _deadline(self, spec: TrialSpec, ordinal: int) -> Iterator[None]:
-        """A trial that takes too long may hang in native code: record it and end the process."""
+    def _watched(self, ordinal: int, spec: TrialSpec) -> Iterator[None]:
+        """Inside, a trial is under way: one that hangs in native code is recorded, and the process ended."""
+        with self._settling:
+            self._awaited = spec
+        self._journal.begin(self._record(ordinal, spec, status="failed", reason="the process ended during this trial"))
+        reason = f"took longer than {self._job.trial_timeout_s:g} s"
 
         def give_up() -> None:
-            reason = f"took longer than {self._job.trial_timeout_s:g} s"
-            self._journal.append(self._record(ordinal, spec, status="timeout", reason=reason))
-            os._exit(TIMED_OUT)
+            self._settle(self._record(ordinal, spec, status="timeout", reason=reason), then_exit=TIMED_OUT)
 
         timer = threading.Timer(self._job.trial_timeout_s, give_up)
         timer.daemon = True
@@ -143,6 +148,16 @@ class RoundRunner:
             yield
         finally:
             timer.cancel()
+
+    def _settle(self, run: Run, then_exit: int | None = None) -> None:
+        """Write down how a trial ended. Its end and its timeout may come at once: the second to come does nothing."""
+        with self._settling:
+            if self._awaited != run.spec:
+                return
+            self._awaited = None
+            self._journal.append(run)
+            if then_exit is not None:
+                os._exit(then_exit)
 
     def _seed(self, spec: TrialSpec) -> int:
         return spec.seed + self._job.number - 1

@@ -1,16 +1,22 @@
-"""Run a round in a fresh process, and another one for what a timed-out trial left over."""
+"""Run a round in a fresh process, and another one for what a trial left over that hung or killed its process."""
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 from tmflow.errors import BadInput
+from tmflow.runner import runfile
 from tmflow.runner.job import TIMED_OUT, RoundJob
-from tmflow.runner.journal import Journal
+from tmflow.runner.journal import Journal, set_aside
+
+# A kill may have come from outside, for want of memory for instance: a trial gets a second chance.
+DEATHS_OF_A_TRIAL = 2
 
 
 class RoundFailed(Exception):
@@ -18,22 +24,47 @@ class RoundFailed(Exception):
 
 
 def run_round(job: RoundJob) -> None:
-    """Run the round of `job`; on return its run file is complete.
+    """Run the round of `job`, unless its run file holds it already; on return the run file is complete.
 
-    Goes on with the campaign of an interrupted journal, if there is one. Raises BadInput when the process says so,
-    RoundFailed when it dies.
+    Goes on with an interrupted journal of the same campaign. Raises BadInput when the process says so, RoundFailed when
+    it ends early for another reason than a trial.
     """
-    unfinished = Journal(job.run_file).runs
-    if unfinished:
-        job = job.model_copy(update={"campaign": unfinished[0].campaign})
+    if _is_done(job):
+        job.run_file.touch()  # newer than what made Snakemake ask
+        return
+    if (journal := Journal(job.run_file)).runs and journal.runs[0].campaign != job.campaign:
+        set_aside(journal.path, journal.runs[0])
     with tempfile.TemporaryDirectory(prefix="tmflow-") as folder:
         path = Path(folder) / "job.json"
         path.write_text(job.model_dump_json(), encoding="utf-8")
-        command = [sys.executable, "-m", "tmflow.runner.round", str(path)]
-        quiet = {"TF_CPP_MIN_LOG_LEVEL": "2", **os.environ}
-        while (code := subprocess.run(command, check=False, env=quiet).returncode) == TIMED_OUT:
+        _run_until_finished(job, [sys.executable, "-m", "tmflow.runner.round", str(path)])
+
+
+def _is_done(job: RoundJob) -> bool:
+    """Whether the run file holds this round. One that holds other points is set aside, not overwritten."""
+    if not job.run_file.exists():
+        return False
+    runs = list(runfile.read(job.run_file))
+    if {run.spec.sha256 for run in runs} == {point.sha256 for point in job.points}:
+        return True
+    set_aside(job.run_file, runs[0])
+    return False
+
+
+def _run_until_finished(job: RoundJob, command: list[str]) -> None:
+    quiet = {"TF_CPP_MIN_LOG_LEVEL": "2", **os.environ}
+    deaths: Counter[str] = Counter()
+    while (code := subprocess.run(command, check=False, env=quiet).returncode) != 0:
+        if code == TIMED_OUT:
             continue
-    if code == 2:
-        raise BadInput(f"round {job.number} of {job.experiment.name} could not run; the line above says why.")
-    if code != 0:
-        raise RoundFailed(f"the process of round {job.number} of {job.experiment.name} ended with code {code}.")
+        if code == 2:
+            raise BadInput(f"round {job.number} of {job.experiment.name} could not run; the line above says why.")
+        journal = Journal(job.run_file)
+        trial = journal.under_way()
+        if code > 0 or -code in (signal.SIGINT, signal.SIGTERM) or trial is None:
+            how = f"with code {code}" if code > 0 else f"by {signal.Signals(-code).name}"
+            raise RoundFailed(f"the process of round {job.number} of {job.experiment.name} ended {how}.")
+        deaths[trial.spec.sha256] += 1
+        if deaths[trial.spec.sha256] == DEATHS_OF_A_TRIAL:
+            reason = f"its process was ended by {signal.Signals(-code).name}, {DEATHS_OF_A_TRIAL} times"
+            journal.append(trial.model_copy(update={"reason": reason}))

@@ -47,6 +47,7 @@ class EnvironmentFacts(_Facts):
     microcode: str | None = None
     governor: str | None = None
     turbo: bool | None = None
+    cpus_allowed: Positive = None
     smt: bool | None = None
     thp: str | None = None
     mitigations: dict[str, Any] | None = None

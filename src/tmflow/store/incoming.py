@@ -49,6 +49,8 @@ def _read_file(path: Path, known: Container[str]) -> IncomingFile:
     if sha256 in known:
         return IncomingFile(path.name, sha256, ())
     runs = list(runfile.read(path))
+    if not runs:
+        raise BadInput(f"run file {path} is empty; a run file holds one run or more, each on a line.")
     incoming = []
     for number, run in enumerate(runs, start=1):
         where = f"run file {path}, line {number}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -14,22 +14,30 @@ from tmflow.store.rows import Row
 
 Key = tuple[Any, ...]
 Item = TypeVar("Item")
+Clash = Callable[[Row, Row], str]
+"""Says to a user what is wrong with two rows."""
+
 CHUNK = 1000  # keys in one statement: far below every limit on its parameters
 
 
 def ids(
-    connection: Connection, model: type[Base], key: Sequence[str], rows: Sequence[Row], fixed: Sequence[str] = ()
+    connection: Connection,
+    model: type[Base],
+    key: Sequence[str],
+    rows: Sequence[Row],
+    fixed: Mapping[str, Clash] | None = None,
 ) -> list[int]:
     """The id of each of the rows, known by their key columns; those that the table lacks are inserted.
 
-    The `fixed` columns follow from the key: raises BadInput if rows of one key differ in them.
+    The `fixed` columns follow from the key: where rows of one key differ in one, raises BadInput in its words.
     """
+    clashes = fixed or {}
     wanted: dict[Key, Row] = {}
     for row in rows:
-        _require_same(model, key, fixed, row, wanted.setdefault(_key(row, key), row))
+        _require_same(clashes, row, wanted.setdefault(_key(row, key), row))
     found = {}
-    for stored in _find(connection, model, key, wanted, also=("id", *fixed)):
-        _require_same(model, key, fixed, wanted[_key(stored, key)], stored)
+    for stored in _find(connection, model, key, wanted, also=("id", *clashes)):
+        _require_same(clashes, wanted[_key(stored, key)], stored)
         found[_key(stored, key)] = stored["id"]
     missing = {itself: row for itself, row in wanted.items() if itself not in found}
     if missing:
@@ -60,11 +68,7 @@ def _key(row: Row, key: Sequence[str]) -> Key:
     return tuple(row[name] for name in key)
 
 
-def _require_same(model: type[Base], key: Sequence[str], fixed: Sequence[str], row: Row, other: Row) -> None:
-    for name in fixed:
+def _require_same(clashes: Mapping[str, Clash], row: Row, other: Row) -> None:
+    for name, words in clashes.items():
         if row[name] != other[name]:
-            whose = ", ".join(f"{part} {row[part]}" for part in key)
-            raise BadInput(
-                f"{model.__tablename__} with {whose} has {name} {row[name]} in one run and {other[name]} in another; "
-                "it can have only one."
-            )
+            raise BadInput(words(row, other))

@@ -1,7 +1,8 @@
 """Questions to the database, answered as tables of pandas. Pure functions of an engine or a connection.
 
 A column is named as in the tables; of other tables: `experiment` (its name), `platform` (the slug), `round` (the
-number), `campaign_uid`. Times are ISO 8601 text in UTC. Evidence kinds come side by side, never summed.
+number), `campaign_uid`, `hardware_threads` (those that the run could use). Times are ISO 8601 text in UTC. Evidence
+kinds come side by side, never summed.
 """
 
 from __future__ import annotations
@@ -10,44 +11,31 @@ from collections.abc import Sequence
 from typing import Any, TypedDict, Unpack
 
 import pandas as pd
-from sqlalchemy import BigInteger, ColumnElement, Subquery, cast, func, select
+from sqlalchemy import BigInteger, ColumnElement, Subquery, case, cast, func, select
 from sqlalchemy.orm import InstrumentedAttribute
 
 from tmflow.spec import TrialSpec, sha256_of
 from tmflow.store.frame import Source, Statement, fetch, frame
 from tmflow.store.models import (
-    AbortReason,
     Campaign,
-    Counters,
     CurvePoint,
+    Environment,
     Experiment,
     Platform,
     Round,
     Run,
-    RunAbort,
     RunFile,
     Spec,
     Staleness,
 )
-from tmflow.store.stored import run
-
-__all__ = [
-    "Only",
-    "aborts",
-    "counter_totals",
-    "counters",
-    "counts",
-    "curve",
-    "curves",
-    "experiments",
-    "platforms",
-    "revision",
-    "run",
-    "runs",
-    "staleness",
-]
 
 FACTORS = [Spec.__table__.columns[name] for name in TrialSpec.model_fields]
+
+# Those that a run could use: the machine's, or fewer where the process was confined to some. NULL = both unreadable.
+HARDWARE_THREADS = case(
+    (Environment.cpus_allowed < Platform.threads_logical, Environment.cpus_allowed),
+    else_=func.coalesce(Platform.threads_logical, Environment.cpus_allowed),
+)
 
 
 class Only(TypedDict, total=False):
@@ -55,11 +43,6 @@ class Only(TypedDict, total=False):
 
     experiment: str
     scale: str
-    platform: str
-    """Its slug."""
-    evidence: str
-    campaign_uid: str
-    uid: str
     status: Sequence[str] | None
     """Of these; ("ok",) where the key is absent, all where it is None."""
     all_definitions: bool
@@ -77,7 +60,7 @@ def runs(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
         Round.number.label("round"),
         Platform.slug.label("platform"),
         Platform.name.label("platform_name"),
-        Platform.threads_logical,
+        HARDWARE_THREADS.label("hardware_threads"),
         Run.evidence,
         Run.time_domain,
         Run.status,
@@ -104,84 +87,11 @@ def curves(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
     return frame(source, _of_runs(columns, only).join(CurvePoint).order_by(Run.id, CurvePoint.iteration))
 
 
-def curve(source: Source, uid: str) -> pd.DataFrame:
-    """`curves` of one run."""
-    return curves(source, uid=uid, status=None, all_definitions=True)
-
-
-def counters(source: Source, uid: str) -> pd.DataFrame:
-    """worker, variable, updates, commits, fallbacks, attempts of one run; NA where no transactions were counted."""
-    columns = [
-        Counters.worker,
-        Counters.variable,
-        Counters.updates,
-        Counters.commits,
-        Counters.fallbacks,
-        Counters.attempts,
-    ]
-    statement = select(*columns).join(Run).where(Run.uid == uid).order_by(Counters.worker, Counters.variable)
-    return frame(source, statement)
-
-
-def counter_totals(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
-    """uid, updates, commits, fallbacks, attempts: of each run that counted them, over all workers and variables."""
-    counted = (Counters.updates, Counters.commits, Counters.fallbacks, Counters.attempts)
-    totals = [_total(column).label(column.key) for column in counted]
-    statement = _of_runs([Run.uid, *totals], only).join(Counters).group_by(Run.id, Run.uid).order_by(Run.id)
-    return frame(source, statement).astype({"updates": "int64"})
-
-
 def staleness(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
     """uid, staleness, steps: of each run that measured it, how many steps saw that many updates by others."""
     columns = [Run.uid, Staleness.staleness, _total(Staleness.steps).label("steps")]
     grouped = _of_runs(columns, only).join(Staleness).group_by(Run.id, Run.uid, Staleness.staleness)
     return frame(source, grouped.order_by(Run.id, Staleness.staleness)).astype({"steps": "int64"})
-
-
-def aborts(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
-    """uid, mechanism, raw_code, family, n: of each run that counted them, its aborts by reason."""
-    columns = [Run.uid, AbortReason.mechanism, AbortReason.raw_code, AbortReason.family, RunAbort.n]
-    statement = _of_runs(columns, only).join(RunAbort, RunAbort.run_id == Run.id).join(AbortReason)
-    return frame(source, statement.order_by(Run.id, AbortReason.mechanism, AbortReason.raw_code, AbortReason.family))
-
-
-def experiments(source: Source) -> pd.DataFrame:
-    """One row for each definition: its name, scale and text, whether it is the newest of its name and scale, and how
-    many campaigns, rounds and runs it has."""
-    ranked = _ranked()
-    columns = [
-        Experiment.name.label("experiment"),
-        Experiment.scale,
-        Experiment.definition_sha256,
-        (ranked.c.age == 1).label("newest"),
-        Experiment.last_run_at_utc,
-        func.count(Round.campaign_id.distinct()).label("n_campaigns"),
-        func.count(Round.id.distinct()).label("n_rounds"),
-        func.count(Run.id).label("n_runs"),
-        Experiment.definition_json,
-    ]
-    statement = (
-        select(*columns)
-        .select_from(Experiment)
-        .join(ranked, ranked.c.id == Experiment.id)
-        .join(Round, Round.experiment_id == Experiment.id)
-        .join(Run, Run.round_id == Round.id)
-        .group_by(Experiment.id, ranked.c.age)
-        .order_by(Experiment.name, Experiment.scale, ranked.c.age)
-    )
-    return frame(source, statement).astype({"newest": "bool"})
-
-
-def platforms(source: Source) -> pd.DataFrame:
-    """One row for each platform: slug, name, what is known of it (NA = unreadable), and how many runs it has."""
-    facts = [
-        column
-        for column in Platform.__table__.columns
-        if column.key not in {"id", "facts_sha256", "slug", "name", "facts_json"}
-    ]
-    columns = [Platform.slug.label("platform"), Platform.name.label("platform_name"), *facts]
-    statement = select(*columns, func.count(Run.id).label("n_runs")).join(Run, Run.platform_id == Platform.id)
-    return frame(source, statement.group_by(Platform.id).order_by(Platform.slug))
 
 
 def counts(source: Source) -> pd.DataFrame:
@@ -210,18 +120,12 @@ def _of_runs(columns: Sequence[Any], only: Only) -> Statement:
         .select_from(Run)
         .join(Spec, Run.spec_id == Spec.id)
         .join(Platform, Run.platform_id == Platform.id)
+        .outerjoin(Environment, Run.environment_id == Environment.id)
         .join(Round, Run.round_id == Round.id)
         .join(Campaign, Round.campaign_id == Campaign.id)
         .join(Experiment, Round.experiment_id == Experiment.id)
     )
-    equal: dict[str, InstrumentedAttribute[str]] = {
-        "experiment": Experiment.name,
-        "scale": Experiment.scale,
-        "platform": Platform.slug,
-        "evidence": Run.evidence,
-        "campaign_uid": Campaign.uid,
-        "uid": Run.uid,
-    }
+    equal: dict[str, InstrumentedAttribute[str]] = {"experiment": Experiment.name, "scale": Experiment.scale}
     statement = statement.where(*(equal[name] == value for name, value in only.items() if name in equal))
     status = only.get("status", ("ok",))
     if status is not None:

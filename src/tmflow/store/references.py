@@ -41,17 +41,47 @@ def reference_rows(connection: Connection, runs: Sequence[Run]) -> list[Row]:
 
 
 def _round_ids(connection: Connection, runs: Sequence[Run], platforms: Sequence[int]) -> list[int]:
-    invocations = [
-        run.campaign.model_dump() | {"platform_id": platform} for run, platform in zip(runs, platforms, strict=True)
-    ]
-    campaigns = once.ids(connection, models.Campaign, ["uid"], invocations, fixed=["created_at_utc", "platform_id"])
     experiments = _experiment_ids(connection, runs)
+    campaigns = _campaign_ids(connection, runs, platforms)
+    of = dict(zip(zip(campaigns, experiments, strict=True), runs, strict=True))
+
+    def two_orders(row: Row, other: Row) -> str:
+        run = of[row["campaign_id"], row["experiment_id"]]
+        return (
+            f"round {row['number']} of experiment '{run.experiment.name}' in campaign {run.campaign.uid} has order_seed"
+            f" {row['order_seed']} in one run and {other['order_seed']} in another; a round has one order: ingest the"
+            " runs of one of them only."
+        )
+
     passes = [
         {"campaign_id": campaign, "experiment_id": experiment, "number": run.round, "order_seed": run.order_seed}
         for run, campaign, experiment in zip(runs, campaigns, experiments, strict=True)
     ]
     key = ["campaign_id", "experiment_id", "number"]
-    return once.ids(connection, models.Round, key, passes, fixed=["order_seed"])
+    return once.ids(connection, models.Round, key, passes, fixed={"order_seed": two_orders})
+
+
+def _campaign_ids(connection: Connection, runs: Sequence[Run], platforms: Sequence[int]) -> list[int]:
+    def two_times(row: Row, other: Row) -> str:
+        return (
+            f"campaign {row['uid']} was created at {row['created_at_utc']} by one run and at {other['created_at_utc']}"
+            " by another; ingest the run files as the study wrote them."
+        )
+
+    def two_machines(row: Row, other: Row) -> str:
+        ids = (row["platform_id"], other["platform_id"])
+        slugs = connection.scalars(select(models.Platform.slug).where(models.Platform.id.in_(ids)))
+        return (
+            f"campaign {row['uid']} has runs of two machines, {' and '.join(sorted(slugs))}, but a campaign belongs to "
+            "one; ingest the run files of one of them only, and run the study on the other in a results folder of its "
+            "own."
+        )
+
+    invocations = [
+        run.campaign.model_dump() | {"platform_id": platform} for run, platform in zip(runs, platforms, strict=True)
+    ]
+    fixed = {"created_at_utc": two_times, "platform_id": two_machines}
+    return once.ids(connection, models.Campaign, ["uid"], invocations, fixed=fixed)
 
 
 def _experiment_ids(connection: Connection, runs: Sequence[Run]) -> list[int]:

@@ -17,10 +17,15 @@ from tmflow.spec import TrialSpec, sha256_of
 TIMEOUT_S = 24 * 3600.0  # somebody is watching
 
 
-def train_rounds(spec: TrialSpec, rounds: int, folder: Path) -> Iterator[Run]:
-    """Train with `spec` in `rounds` fresh processes, one after another; run files are left in `folder`."""
+def check_rounds(rounds: int) -> None:
+    """Raises BadInput for a number of rounds that makes no sense."""
     if not 1 <= rounds <= 1000:
         raise BadInput(f"rounds is {rounds}, but should be from 1 to 1000.")
+
+
+def train_rounds(spec: TrialSpec, rounds: int, folder: Path) -> Iterator[Run]:
+    """Train with `spec` in `rounds` fresh processes, one after another; run files are left in `folder`."""
+    check_rounds(rounds)
     definition = {"factors": spec.factors(), "scale": "adhoc"}
     experiment = ExperimentRef(
         name="train", scale="adhoc", definition_sha256=sha256_of(definition), definition=definition

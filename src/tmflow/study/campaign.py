@@ -1,7 +1,7 @@
 """The campaign: one invocation of the study on one machine, resumed or not.
 
-It is remembered beside the run files. While it is unfinished, the next invocation goes on with it; once it is finished,
-the next invocation that has anything to run begins a new one.
+It is remembered beside the run files of its scale. While it is unfinished, the next invocation on the same machine goes
+on with it; once it is finished, the next invocation that has anything to measure begins a new one.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from pydantic import BaseModel, ConfigDict
 
 from tmflow.clock import utc_now
 from tmflow.files import write_json
+from tmflow.platform.facts import platform_facts, platform_sha256
 from tmflow.runner.runfile import CampaignRef
-from tmflow.study.config import Scale
+from tmflow.study.config import SCALES, Scale
 
 
 class Invocation(BaseModel):
-    """One call of `tmflow study run`. An invocation that was killed has no end."""
+    """One call of `tmflow study run` that had something to measure. One that was killed has no end."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -32,6 +33,7 @@ class Campaign(BaseModel):
     uid: str
     created_at_utc: str
     scale: Scale
+    platform_sha256: str
     finished: bool = False
     invocations: list[Invocation] = []
 
@@ -40,39 +42,67 @@ class Campaign(BaseModel):
         return CampaignRef(uid=self.uid, created_at_utc=self.created_at_utc)
 
 
-def path_in(results: Path) -> Path:
-    return results / "runs" / "campaign.json"
+def folder(results: Path, scale: Scale) -> Path:
+    """Where the run files of a scale lie, and its campaign."""
+    return results / "runs" / scale
 
 
-def load(results: Path) -> Campaign | None:
-    """The campaign that these results belong to, or None before the first."""
-    path = path_in(results)
+def load(results: Path, scale: Scale) -> Campaign | None:
+    """The campaign of this scale that was at work last, or None before the first."""
+    path = folder(results, scale) / "campaign.json"
     return Campaign.model_validate_json(path.read_text(encoding="utf-8")) if path.exists() else None
 
 
+def latest_scale(results: Path) -> Scale:
+    """The scale at which the study was at work last; full before the first."""
+    campaigns = [campaign for scale in SCALES if (campaign := load(results, scale)) and campaign.invocations]
+    latest = max(campaigns, key=lambda campaign: campaign.invocations[-1].started_at_utc, default=None)
+    return latest.scale if latest else "full"
+
+
+def current(results: Path, scale: Scale) -> Campaign:
+    """The campaign that a round belongs to: this machine's unfinished one, else a new one."""
+    campaign = load(results, scale)
+    platform = platform_sha256(platform_facts())
+    if campaign is None or campaign.finished or campaign.platform_sha256 != platform:
+        campaign = Campaign(uid=str(uuid.uuid4()), created_at_utc=utc_now(), scale=scale, platform_sha256=platform)
+        save(results, campaign)
+    return campaign
+
+
 def begin(results: Path, scale: Scale) -> Campaign:
-    """Go on with the unfinished campaign of this scale, or begin one; either way note the invocation."""
+    """The current campaign, with an invocation noted."""
     campaign = current(results, scale)
     campaign.invocations.append(Invocation(started_at_utc=utc_now()))
     save(results, campaign)
     return campaign
 
 
-def current(results: Path, scale: Scale) -> Campaign:
-    """The campaign that a round belongs to: the unfinished one of this scale, else a new one."""
-    campaign = load(results)
-    if campaign is None or campaign.finished or campaign.scale != scale:
-        campaign = Campaign(uid=str(uuid.uuid4()), created_at_utc=utc_now(), scale=scale)
-        save(results, campaign)
-    return campaign
-
-
 def end(results: Path, campaign: Campaign, *, finished: bool) -> None:
-    """Note the end of the invocation that `begin` noted, and whether the study is complete."""
+    """Note the end of the invocation that `begin` noted, and whether every round is measured."""
     campaign.invocations[-1].ended_at_utc = utc_now()
     campaign.finished = finished
     save(results, campaign)
 
 
+def close(results: Path, scale: Scale) -> None:
+    """Every round is measured: whatever comes next is another campaign."""
+    campaign = load(results, scale)
+    if campaign and not campaign.finished:
+        campaign.finished = True
+        save(results, campaign)
+
+
 def save(results: Path, campaign: Campaign) -> None:
-    write_json(path_in(results), campaign.model_dump(mode="json"))
+    write_json(folder(results, campaign.scale) / "campaign.json", campaign.model_dump(mode="json"))
+
+
+def set_aside(results: Path, scale: Scale) -> Path | None:
+    """Move the run files of a scale out of the way, for everything to be measured anew; None if there are none."""
+    campaign = load(results, scale)
+    if campaign is None:
+        return None
+    archive = results / "runs" / "archive" / f"{scale}-{campaign.uid[:8]}"
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    folder(results, scale).rename(archive)
+    return archive

@@ -6,12 +6,12 @@ import itertools
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from tmflow.errors import BadInput, unknown
 from tmflow.native import registry
 from tmflow.spec import Dataset, TrialSpec, sha256_of
+from tmflow.study.yaml_file import read_yaml
 from tmflow.validation import sentence
 
 Scale = Literal["full", "quick"]
@@ -20,11 +20,15 @@ SCALES: tuple[Scale, ...] = get_args(Scale)
 # The dataset is a setting of the whole study, and the seed of a trial follows from the study's.
 FACTORS = tuple(name for name in TrialSpec.model_fields if name not in ("dataset", "seed"))
 
-Factor = str | int | float | None
+# TensorFlow makes these pools of threads once in a process, for its first session, and a round is one process.
+PER_PROCESS = ("intra_op_threads", "inter_op_threads")
+
+# No factor is a bool, but TrialSpec's refusal of one is the clearer.
+Factor = str | int | float | bool | None
 
 
 class _Closed(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class QuickExperiment(_Closed):
@@ -117,13 +121,7 @@ def make_spec(factors: dict[str, Any], where: str) -> TrialSpec:
 
 def load_study(path: Path) -> Study:
     """Read and check config.yaml, every point of every experiment at every scale included."""
-    try:
-        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise BadInput(f"{path} cannot be read: {error.strerror}.") from error
-    except yaml.YAMLError as error:
-        raise BadInput(f"{path.name} is not YAML: {' '.join(str(error).split())}.") from error
-    return check_study(raw, path.name)
+    return check_study(read_yaml(path), path.name)
 
 
 def check_study(raw: Any, where: str = "config.yaml") -> Study:
@@ -138,6 +136,7 @@ def check_study(raw: Any, where: str = "config.yaml") -> Study:
     for scale in SCALES:
         for name in study.experiments:
             study.points(name, scale, "mnist")
+            _check_one_value_per_process(study.grid(name, scale), f"{where}: experiments.{name}")
     return study
 
 
@@ -150,6 +149,16 @@ def _check_factor_names(study: Study, where: str) -> None:
         for factor in factors:
             if factor not in FACTORS:
                 raise unknown(f"factor in {where}, {place}:", factor, FACTORS)
+
+
+def _check_one_value_per_process(grid: dict[str, list[Factor]], where: str) -> None:
+    for factor in PER_PROCESS:
+        values = grid.get(factor, [])
+        if len(values) > 1:
+            raise BadInput(
+                f"{where}: {factor} has the values {', '.join(map(str, values))}, but TensorFlow makes its pools of "
+                "threads once per process, and a round is one process: give each value an experiment of its own."
+            )
 
 
 def _valid_keys(error: ValidationError) -> list[str]:

@@ -11,14 +11,20 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from sqlalchemy import URL
+
 from tmflow.data import mnist
 from tmflow.errors import BadInput
-from tmflow.native.build import find_compiler
+from tmflow.native.build import find_compiler, is_current
 from tmflow.paths import project_root
 from tmflow.store import engine, schema
+from tmflow.store.ingest import ingest
 from tmflow.study import campaign
 from tmflow.study.plan import Plan, dataset_path, resolved_dataset
 from tmflow.study.status import status
+
+DRY_RUN = {"-n", "-np", "--dry-run", "--dryrun"}
+QUIET = ["--quiet", "progress", "rules", "host", "reason"]
 
 DONE = """
 The {scale} study is complete: {trials_ok} of {trials_planned} trials ok, {trials_failed} failed, \
@@ -35,44 +41,66 @@ class PipelineFailed(Exception):
     """Snakemake ended with an error, which it has printed."""
 
 
-def run(plan: Plan, arguments: Sequence[str] = ()) -> None:
-    """Run what is missing of the study, then make the report; finished trials are never run again.
+def run(plan: Plan, arguments: Sequence[str] = (), *, fresh: bool = False) -> None:
+    """Run what is missing of the study, then make the report; a round that is measured is never measured again.
 
-    Raises BadInput for what would only fail after hours of measuring: no compiler, no TensorFlow, an unusable database.
+    `fresh` sets the run files so far aside first. Raises BadInput for what would only fail after hours of measuring: no
+    compiler, no TensorFlow, an altered file of MNIST, an unusable database.
     """
-    _check_before(plan)
+    database = engine.url_from_env(plan.results / "study.db")
+    _check_before(plan, database)
     with _results_to_itself(plan.results) as lock:
-        if {"-n", "--dry-run", "--dryrun"} & set(arguments):
-            snakemake(plan, arguments, lock)
+        if DRY_RUN & set(arguments):
+            _snakemake(plan, arguments, lock)
             return
-        its_campaign = campaign.begin(plan.results, plan.scale)
-        finished = False
-        try:
-            snakemake(plan, arguments, lock)
-            snakemake(plan, ["--quiet", "all", "--report", str(plan.results / "report.html")], lock)
-            finished = True
-        finally:
-            campaign.end(plan.results, its_campaign, finished=finished)
-    url = engine.url_from_env(plan.results / "study.db")
-    print(DONE.format(**status(plan), results=plan.results, database=url.render_as_string(hide_password=True)))
+        _drop_stale_build(plan)
+        _drop_stand_in(plan)
+        if fresh and (archive := campaign.set_aside(plan.results, plan.scale)):
+            print(f"tmflow: the run files so far are in {archive}.")
+        _measure(plan, arguments, lock)
+        # The database may have been lost or changed since a file was stored: what it holds is left as it is.
+        ingest(database, [path for name in plan.experiments for path in plan.run_files(name) if path.exists()])
+        _snakemake(plan, ["--quiet", "all", "--report", str(plan.results / "report.html")], lock)
+    where = database.render_as_string(hide_password=True)
+    print(DONE.format(**status(plan), results=plan.results, database=where))
     if plan.scale == "quick":
         print(THEN_STUDY)
 
 
 def build(plan: Plan) -> None:
     """Build the native strategies, where that is not done yet. Raises BadInput without a compiler."""
-    variants = plan.results / "build" / "variants.json"
-    if not variants.exists():
+    variants = _variants(plan)
+    if not is_current(variants):
         find_compiler()
+    with _results_to_itself(plan.results) as lock:
+        _drop_stale_build(plan)
+        try:
+            _snakemake(plan, [os.path.relpath(variants, project_root()), *QUIET], lock)
+        except PipelineFailed:
+            log = plan.results / "logs" / "build.log"
+            print(log.read_text(encoding="utf-8")[-4000:] if log.exists() else "", file=sys.stderr)
+            raise
+
+
+def lint(plan: Plan) -> None:
+    """Check the workflow with Snakemake's own linter."""
+    _snakemake(plan, ["--lint"])
+
+
+def _measure(plan: Plan, arguments: Sequence[str], lock: int) -> None:
+    """Run the DAG; it belongs to a campaign if there is anything to measure."""
+    if plan.is_measured():
+        campaign.close(plan.results, plan.scale)
+        _snakemake(plan, arguments, lock)
+        return
+    its_campaign = campaign.begin(plan.results, plan.scale)
     try:
-        snakemake(plan, [os.path.relpath(variants, project_root()), "--quiet", "progress", "rules", "host", "reason"])
-    except PipelineFailed:
-        log = plan.results / "logs" / "build.log"
-        print(log.read_text(encoding="utf-8")[-4000:] if log.exists() else "", file=sys.stderr)
-        raise
+        _snakemake(plan, arguments, lock)
+    finally:
+        campaign.end(plan.results, its_campaign, finished=plan.is_measured())
 
 
-def snakemake(plan: Plan, arguments: Sequence[str], lock: int | None = None) -> None:
+def _snakemake(plan: Plan, arguments: Sequence[str], lock: int | None = None) -> None:
     """Call Snakemake on the study. `lock` is a file descriptor that stays open for as long as it lives."""
     command = [sys.executable, "-m", "snakemake", "--nolock", *arguments, "--config", f"scale={plan.scale}"]
     inherited = () if lock is None else (lock,)
@@ -86,13 +114,24 @@ def snakemake(plan: Plan, arguments: Sequence[str], lock: int | None = None) -> 
         raise PipelineFailed("the study stopped early; its messages are above, those of its steps in results/logs/.")
 
 
-def _check_before(plan: Plan) -> None:
+def _check_before(plan: Plan, database: URL) -> None:
     if importlib.util.find_spec("tensorflow") is None:
         raise BadInput("TensorFlow is not installed, and the session driver needs it: run `make setup`.")
-    if not (plan.results / "build" / "variants.json").exists():
+    if not is_current(_variants(plan)):
         find_compiler()
-    schema.require_usable(engine.url_from_env(plan.results / "study.db"))
-    _drop_stand_in(plan)
+    if plan.study.dataset != "digits":
+        mnist.find_verified()
+    schema.require_usable(database)
+
+
+def _variants(plan: Plan) -> Path:
+    return plan.results / "build" / "variants.json"
+
+
+def _drop_stale_build(plan: Plan) -> None:
+    """Snakemake looks at variants.json alone: it must not outlive the libraries that it describes."""
+    if not is_current(_variants(plan)):
+        _variants(plan).unlink(missing_ok=True)
 
 
 def _drop_stand_in(plan: Plan) -> None:
@@ -105,8 +144,11 @@ def _drop_stand_in(plan: Plan) -> None:
 @contextmanager
 def _results_to_itself(results: Path) -> Iterator[int]:
     """Hold the lock of the results folder. Snakemake inherits it: an orphan of a killed invocation still holds it."""
-    results.mkdir(parents=True, exist_ok=True)
-    handle = os.open(results / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        results.mkdir(parents=True, exist_ok=True)
+        handle = os.open(results / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise BadInput(f"the results folder {results} cannot be written: {error.strerror}.") from error
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -14,6 +14,7 @@ from tmflow.runner.job import RoundJob
 from tmflow.runner.journal import Journal
 from tmflow.runner.runfile import CampaignRef, ExperimentRef, Run
 from tmflow.spec import Dataset, Model, TrialSpec, sha256_of
+from tmflow.study import campaign
 from tmflow.study.config import Scale, Study
 
 # First guesses, from 4 cores of an Intel Emerald Rapids: good for the order of magnitude until runs say better.
@@ -36,8 +37,15 @@ class Plan:
 
     def folder(self, experiment: str) -> Path:
         """Where the rounds of an experiment lie: another definition is another folder, so nothing is overwritten."""
-        definition = self.study.definition_id(experiment, self.scale)
-        return self.results / "runs" / self.scale / experiment / definition
+        return campaign.folder(self.results, self.scale) / experiment / self.definition_id(experiment)
+
+    def definition_id(self, experiment: str) -> str:
+        """A short name of the definition, for paths: 12 hex digits."""
+        return self.study.definition_id(experiment, self.scale)
+
+    def is_measured(self) -> bool:
+        """Whether every round of every experiment has its run file."""
+        return all(path.exists() for experiment in self.experiments for path in self.run_files(experiment))
 
     def run_files(self, experiment: str) -> list[Path]:
         """The run file of every round of an experiment, existing or not."""
@@ -51,14 +59,14 @@ class Plan:
     def points(self, experiment: str, dataset: Dataset) -> list[TrialSpec]:
         return self.study.points(experiment, self.scale, dataset)
 
-    def job(self, experiment: str, number: int, campaign: CampaignRef) -> RoundJob:
+    def job(self, experiment: str, number: int, its_campaign: CampaignRef) -> RoundJob:
         """A round, with the dataset that the study found."""
         if experiment not in self.study.experiments or not 1 <= number <= len(self.run_files(experiment)):
             raise BadInput(f"config.yaml has no round {number} of experiment '{experiment}' at scale {self.scale}.")
         dataset = resolved_dataset(self.results)
         definition = self.study.definition(experiment, self.scale, dataset)
         return RoundJob(
-            campaign=campaign,
+            campaign=its_campaign,
             experiment=ExperimentRef(
                 name=experiment, scale=self.scale, definition_sha256=sha256_of(definition), definition=definition
             ),

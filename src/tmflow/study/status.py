@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from tmflow.study.campaign import Campaign, load
+from tmflow.study.campaign import Campaign, folder, load
 from tmflow.study.plan import Plan
 
 
@@ -19,7 +19,7 @@ def status(plan: Plan) -> dict[str, Any]:
         for run in plan.finished_runs(experiment):
             by_status[run.status] += 1
             timed_s += run.loop_s or 0.0
-    campaign = load(plan.results)
+    campaign = load(plan.results, plan.scale)
     return {
         "scale": plan.scale,
         "campaign": campaign.uid if campaign else None,
@@ -27,14 +27,14 @@ def status(plan: Plan) -> dict[str, Any]:
         "trials_ok": by_status["ok"],
         "trials_failed": by_status["failed"] + by_status["timeout"] + by_status["invalid"],
         "trials_unsupported": by_status["unsupported"],
-        "wall_s": round(wall_s(campaign, plan.results), 3) if campaign else 0.0,
+        "wall_s": round(wall_s(campaign, folder(plan.results, plan.scale)), 3) if campaign else 0.0,
         "timed_s": round(timed_s, 3),
     }
 
 
-def wall_s(campaign: Campaign, results: Path) -> float:
-    """Seconds of all invocations of a campaign; one that was killed counts up to the last trial it wrote down."""
-    written = [datetime.fromtimestamp(path.stat().st_mtime).astimezone() for path in results.glob("runs/**/*.jsonl*")]
+def wall_s(campaign: Campaign, runs: Path) -> float:
+    """Seconds of all invocations of a campaign; one that was killed counts up to the last trial it wrote in `runs`."""
+    written = [datetime.fromtimestamp(path.stat().st_mtime).astimezone() for path in runs.glob("**/*.jsonl*")]
     total = 0.0
     for index, invocation in enumerate(campaign.invocations):
         start = datetime.fromisoformat(invocation.started_at_utc)

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tmflow.data import Dataset
+from tmflow.data import Dataset, truncate
 from tmflow.errors import Unsupported
 from tmflow.native import ops, registry
 from tmflow.runner.runfile import Counters, CurvePoint, Staleness
@@ -28,7 +28,7 @@ WARM_UP_STEPS = 20
 EVALUATION_CHUNK = 500
 
 # Factors that a built graph does not depend on: they may change from trial to trial in one session.
-_PER_TRIAL = {"threads", "batch", "iterations", "seed", "pinning", "curve_points", "test_images", "step_call"}
+_PER_TRIAL = {"threads", "batch", "iterations", "seed", "curve_points", "test_images", "step_call"}
 
 
 @dataclass
@@ -62,7 +62,7 @@ class TrialData:
         return cls(
             train_images=np.ascontiguousarray(dataset.train_images[order, :matrix]),
             train_labels=dataset.train_labels[order],
-            test_images=np.ascontiguousarray(dataset.test_images[:, :matrix]),
+            test_images=truncate(dataset.test_images, matrix),
             test_digits=dataset.test_labels.argmax(axis=1),
         )
 
@@ -194,13 +194,10 @@ def _read(variable: Any) -> Any:
 def _timed_loop(step: Callable[[Any, Any, Any], object], starts: Any, spec: TrialSpec, data: TrialData) -> float:
     """Run the steps, split over the workers; seconds from the first worker's start to the last worker's end."""
     barrier = threading.Barrier(spec.threads)
-    cores = sorted(os.sched_getaffinity(0)) if spec.pinning == "cores" else []
 
     def work(worker: int) -> tuple[float, float]:
         index = np.int32(worker)
         slices = [slice(start, start + spec.batch) for start in starts[worker :: spec.threads].tolist()]
-        if cores:
-            os.sched_setaffinity(0, {cores[worker % len(cores)]})
         barrier.wait()
         began = time.monotonic()
         for chunk in slices:

@@ -75,6 +75,7 @@ class Environment(Base):
     microcode: Mapped[str | None]
     governor: Mapped[str | None]
     turbo: Mapped[bool | None]
+    cpus_allowed: Mapped[int | None]
     smt: Mapped[bool | None]
     thp: Mapped[str | None]
     mitigations_json: Mapped[str | None]
@@ -84,6 +85,7 @@ class Environment(Base):
     facts_json: Mapped[str]
     __table_args__ = (
         *flags("turbo", "smt", "tm_enabled"),
+        *positive("cpus_allowed"),
         *not_negative("aslr"),
         STRICT,
     )

@@ -1,0 +1,46 @@
+"""The table of an experiment has every point, and says of those without a result why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+from frames import grid
+
+from tmflow.tables import experiment_table, write_table
+
+
+def test_every_point_has_its_intervals_or_the_reason() -> None:
+    runs = grid(("tf_lock", "htm"), (1, 2))
+    runs.loc[runs["strategy"] == "htm", ["status", "reason"]] = ["unsupported", "no such hardware"]
+    runs.loc[(runs["threads"] == 2) & (runs["round"] == 1), ["status", "reason"]] = ["failed", "boom"]
+    table = experiment_table(runs[(runs["strategy"] == "tf_lock") | (runs["threads"] == 1)])
+    assert table[["strategy", "threads", "rounds"]].values.tolist() == [
+        ["tf_lock", 1, 6], ["tf_lock", 2, 5], ["htm", 1, 0],
+    ]  # fmt: skip
+    speedup = "speedup over itself with one worker"
+    assert table[speedup].tolist() == ["1.00 [1.00, 1.00]", "2.00 [2.00, 2.00]", "–"]
+    assert table["what is missing"].tolist() == ["", "1 of 6 rounds failed: boom", "unsupported: no such hardware"]
+
+
+def test_a_missing_baseline_is_told_in_its_column() -> None:
+    runs = grid(("nolock",), (1, 2))
+    table = experiment_table(runs)
+    assert set(table["speedup over tf_lock with one worker"]) == {
+        "no round has tf_lock with one worker to compare with"
+    }
+    assert set(table["what is missing"]) == {""}
+
+
+def test_an_experiment_without_result_is_written_too(tmp_path: Path) -> None:
+    path = tmp_path / "tables" / "fig_4_1.html"
+    write_table(
+        grid(status="unsupported", reason=f"no <TensorFlow>, a{' long' * 20} story"), "fig_4_1", "Why?", "full", path
+    )
+    html = path.read_text()
+    assert html.count(f"unsupported: no &lt;TensorFlow&gt;, a{' long' * 20} story") == 8
+    assert "Why?" in html
+    table = pd.read_csv(path.with_suffix(".csv"))
+    assert table["rounds"].tolist() == [0] * 8
+    write_table(grid()[:0], "fig_4_1", "Why?", "full", path)
+    assert pd.read_csv(path.with_suffix(".csv")).empty
