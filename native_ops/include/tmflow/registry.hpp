@@ -8,8 +8,12 @@
 #include <string_view>
 #include <vector>
 
+#include "tmflow/strategies/htm.hpp"
 #include "tmflow/strategies/lock.hpp"
+#include "tmflow/strategies/lock_pthread.hpp"
 #include "tmflow/strategies/nolock.hpp"
+#include "tmflow/strategies/spin.hpp"
+#include "tmflow/strategies/spin_then_mutex.hpp"
 #include "tmflow/strategy.hpp"
 
 namespace tmflow {
@@ -18,7 +22,7 @@ template <Strategy... S>
 struct StrategyList {};
 
 // Every strategy; a new one is its file in strategies/ and its name here.
-using Strategies = StrategyList<Lock, NoLock>;
+using Strategies = StrategyList<Lock, NoLock, LockPthread, Spin, SpinThenMutex, Htm>;
 
 // A strategy object behind one type, for callers that know its name only when they run.
 template <Region R>
@@ -31,6 +35,11 @@ class AnyStrategy {
 template <Strategy S, Region R>
 class Held final : public AnyStrategy<R> {
  public:
+  explicit Held(const Parameters& parameters)
+    requires std::constructible_from<S, const Parameters&>
+      : strategy_(parameters) {}
+  explicit Held(const Parameters&) {}
+
   void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) override {
     strategy_.apply(region, update, stats);
   }
@@ -61,17 +70,24 @@ inline std::string strategy_names(std::string_view quote = "") {
   return names;
 }
 
-// A new object of the named strategy, for one variable. Throws std::invalid_argument for a name that is not
-// listed.
+// The values of the parameters of the named strategy. Throws std::invalid_argument for a name that is not
+// listed, and as the constructor of Parameters does.
+inline Parameters parameters_of(std::string_view name, std::span<const std::string> given) {
+  for (const Listed& listed : listed_strategies()) {
+    if (listed.info.name == name) return {name, listed.info.parameters, given};
+  }
+  throw std::invalid_argument("unknown strategy '" + std::string(name) + "'; valid: " + strategy_names());
+}
+
+// A new object of the named strategy, for one variable. Throws as parameters_of does.
 template <Region R>
-std::unique_ptr<AnyStrategy<R>> make_strategy(std::string_view name) {
+std::unique_ptr<AnyStrategy<R>> make_strategy(std::string_view name,
+                                              std::span<const std::string> given = {}) {
+  const Parameters parameters = parameters_of(name, given);
   std::unique_ptr<AnyStrategy<R>> made;
   [&]<class... S>(StrategyList<S...>) {
-    ((name == S::info.name && (made = std::make_unique<Held<S, R>>())) || ...);
+    ((name == S::info.name && (made = std::make_unique<Held<S, R>>(parameters))) || ...);
   }(Strategies{});
-  if (made == nullptr) {
-    throw std::invalid_argument("unknown strategy '" + std::string(name) + "'; valid: " + strategy_names());
-  }
   return made;
 }
 

@@ -4,10 +4,12 @@
 #include <concepts>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "tmflow/kernel.hpp"
+#include "tmflow/parameters.hpp"
 #include "tmflow/region.hpp"
 #include "tmflow/stats.hpp"
 
@@ -32,10 +34,12 @@ struct StrategyInfo {
   std::string_view summary;  // one line
   Promise updates;
   Promise reads;  // as seen by readers that take no part in the strategy
+  std::span<const Parameter> parameters = {};
 };
 
 // A strategy object belongs to one variable, and its members are what the strategy needs per variable; a
-// strategy that needs nothing is an empty struct with a static `apply`.
+// strategy that needs nothing is an empty struct with a static `apply`. A strategy that has parameters is
+// made from their values, another one by default.
 //
 // `apply` may be called by any number of threads at once. It updates every element of the region's memory
 // once and counts in `stats`, which is the calling worker's own. It passes on what Region::memory throws,
@@ -43,8 +47,8 @@ struct StrategyInfo {
 // if it can.
 template <class S>
 concept Strategy =
-    std::default_initializable<S> &&
-    requires(S s, ArrayRegion<float>& region, const GradientDescent<float>& update, ThreadStats& stats) {
+    (std::default_initializable<S> || std::constructible_from<S, const Parameters&>) &&
+    requires(S& s, ArrayRegion<float>& region, const GradientDescent<float>& update, ThreadStats& stats) {
       { S::info } -> std::convertible_to<StrategyInfo>;
       { S::why_not() } -> std::same_as<std::optional<std::string>>;
       s.apply(region, update, stats);

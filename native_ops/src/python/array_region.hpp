@@ -7,6 +7,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tmflow/registry.hpp"
@@ -22,33 +23,30 @@ class Variable {
 
   std::size_t elements() { return region_.memory(Holding::nothing).size(); }
 
-  void apply(const std::string& strategy, const GradientDescent<T>& update, int worker) {
-    object_of(strategy).apply(region_, update, counts_.stats(worker, 0));
+  void apply(const std::string& strategy, const std::vector<std::string>& parameters,
+             const GradientDescent<T>& update, int worker) {
+    object_of(strategy, parameters).apply(region_, update, counts_.stats(worker, 0));
   }
 
-  std::vector<std::int64_t> updates() {
-    std::vector<std::int64_t> updates;
-    for (int worker = 0; worker < counts_.workers(); ++worker) {
-      updates.push_back(counts_.stats(worker, 0).updates());
-    }
-    return updates;
-  }
+  int workers() const { return counts_.workers(); }
+  const ThreadStats& stats(int worker) { return counts_.stats(worker, 0); }
 
  private:
   using Region = ArrayRegion<T>;
 
-  // The strategy's object for this variable, made when it is first used.
-  AnyStrategy<Region>& object_of(const std::string& strategy) {
+  // The strategy's object for this variable and these parameters, made when it is first used.
+  AnyStrategy<Region>& object_of(const std::string& strategy, const std::vector<std::string>& parameters) {
     const std::lock_guard held(strategies_mutex_);
-    auto& object = strategies_[strategy];
-    if (object == nullptr) object = make_strategy<Region>(strategy);
+    auto& object = strategies_[{strategy, parameters}];
+    if (object == nullptr) object = make_strategy<Region>(strategy, parameters);
     return *object;
   }
 
   Region region_;
   Tracker counts_;
   std::mutex strategies_mutex_;
-  std::map<std::string, std::unique_ptr<AnyStrategy<Region>>> strategies_;
+  std::map<std::pair<std::string, std::vector<std::string>>, std::unique_ptr<AnyStrategy<Region>>>
+      strategies_;
 };
 
 }  // namespace tmflow::python

@@ -2,11 +2,13 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <cstdio>
 #include <memory>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "array_region.hpp"
 #include "tmflow/audit.hpp"
@@ -41,20 +43,17 @@ class Region {
     }
   }
 
-  void apply(const std::string& strategy, double alpha, nb::handle delta, int worker) {
-    std::visit([&](auto& held) { apply_to(*held, strategy, alpha, delta, worker); }, held_);
+  void apply(const std::string& strategy, double alpha, nb::handle delta, int worker,
+             const std::vector<std::string>& parameters) {
+    std::visit([&](auto& held) { apply_to(*held, strategy, parameters, alpha, delta, worker); }, held_);
   }
 
   nb::list counters() {
     nb::list rows;
     std::visit(
         [&](auto& held) {
-          int worker = 0;
-          for (const std::int64_t updates : held->variable.updates()) {
-            nb::dict row;
-            row["worker"] = worker++;
-            row["updates"] = updates;
-            rows.append(row);
+          for (int worker = 0; worker < held->variable.workers(); ++worker) {
+            rows.append(counters_of(worker, held->variable.stats(worker)));
           }
         },
         held_);
@@ -70,9 +69,22 @@ class Region {
     return true;
   }
 
+  static nb::dict counters_of(int worker, const ThreadStats& stats) {
+    nb::dict aborts;
+    for (const auto& [status, count] : stats.aborts()) aborts[nb::int_(status)] = count;
+    nb::dict row;
+    row["worker"] = worker;
+    row["updates"] = stats.updates();
+    row["attempts"] = attempts(stats);
+    row["commits"] = stats.commits();
+    row["fallbacks"] = stats.fallbacks();
+    row["aborts"] = aborts;
+    return row;
+  }
+
   template <class T>
-  static void apply_to(Held<T>& held, const std::string& strategy, double alpha, nb::handle delta,
-                       int worker) {
+  static void apply_to(Held<T>& held, const std::string& strategy, const std::vector<std::string>& parameters,
+                       double alpha, nb::handle delta, int worker) {
     ReadArray<T> read;
     if (!nb::try_cast(delta, read, false) || read.size() != held.variable.elements()) {
       throw nb::value_error(
@@ -80,7 +92,7 @@ class Region {
     }
     const GradientDescent<T> update{.alpha = static_cast<T>(alpha), .delta = {read.data(), read.size()}};
     const nb::gil_scoped_release released;
-    held.variable.apply(strategy, update, worker);
+    held.variable.apply(strategy, parameters, update, worker);
   }
 
   std::variant<std::unique_ptr<Held<float>>, std::unique_ptr<Held<double>>> held_;
@@ -97,26 +109,37 @@ nb::list strategies() {
     row["promise_reads"] = text(name_of(listed.info.reads));
     row["runnable"] = !listed.why_not.has_value();
     row["why_not"] = listed.why_not ? nb::object(text(*listed.why_not)) : nb::none();
+    nb::list parameters;
+    for (const Parameter& parameter : listed.info.parameters) {
+      nb::dict its;
+      its["name"] = text(parameter.name);
+      its["fallback"] = text(parameter.fallback);
+      its["allowed"] = text(parameter.allowed());
+      its["summary"] = text(parameter.summary);
+      parameters.append(its);
+    }
+    row["parameters"] = parameters;
     rows.append(row);
   }
   return rows;
 }
 
 template <class T>
-AuditReport audit_named(const std::string& strategy, const AuditPlan& plan) {
+AuditReport audit_named(const std::string& strategy, const std::vector<std::string>& parameters,
+                        const AuditPlan& plan) {
   const nb::gil_scoped_release released;
-  const auto object = make_strategy<ArrayRegion<T>>(strategy);
+  const auto object = make_strategy<ArrayRegion<T>>(strategy, parameters);
   return audit<T>(*object, plan);
 }
 
 nb::dict audit_of(const std::string& strategy, int threads, int updates, std::int64_t elements,
-                  const std::string& dtype) {
+                  const std::string& dtype, const std::vector<std::string>& parameters) {
   const AuditPlan plan{.threads = threads, .updates = updates, .elements = elements};
   AuditReport report;
   if (dtype == "float32") {
-    report = audit_named<float>(strategy, plan);
+    report = audit_named<float>(strategy, parameters, plan);
   } else if (dtype == "float64") {
-    report = audit_named<double>(strategy, plan);
+    report = audit_named<double>(strategy, parameters, plan);
   } else {
     throw nb::value_error(("unknown dtype '" + dtype + "'; valid: float32, float64").c_str());
   }
@@ -168,16 +191,26 @@ NB_MODULE(_core, m) {
       .def(nb::init<nb::handle, int>(), nb::arg("array"), nb::arg("workers") = 1,
            "Over a writable, C-contiguous float32 or float64 array of any shape, which is updated in place.")
       .def("apply", &Region::apply, nb::arg("strategy"), nb::arg("alpha"), nb::arg("delta"),
-           nb::arg("worker") = 0,
+           nb::arg("worker") = 0, nb::arg("parameters") = std::vector<std::string>(),
            "array -= alpha * delta under the strategy, without the interpreter lock. delta has the array's "
            "type and "
            "size. Raises ValueError for an unknown strategy or worker and for a delta that does not fit.")
-      .def("counters", &Region::counters, "One dict per worker: worker, updates.");
+      .def("counters", &Region::counters,
+           "One dict per worker: worker, updates, attempts, commits, fallbacks, aborts (by raw status).");
 
-  m.def("strategies", &strategies,
-        "One dict per strategy: name, summary, promise_updates, promise_reads, runnable, why_not.");
+  m.def(
+      "strategies", &strategies,
+      "One dict per strategy: name, summary, promise_updates, promise_reads, runnable, why_not, parameters.");
+  m.def(
+      "check_parameters",
+      [](const std::string& strategy, const std::vector<std::string>& parameters) {
+        parameters_of(strategy, parameters);
+      },
+      nb::arg("strategy"), nb::arg("parameters"),
+      "Raises ValueError for an unknown strategy, and for a parameter (\"name=value\") that it does not have "
+      "or allow.");
   m.def("audit", &audit_of, nb::arg("strategy"), nb::arg("threads"), nb::arg("updates"), nb::arg("elements"),
-        nb::arg("dtype") = "float64",
+        nb::arg("dtype") = "float64", nb::arg("parameters") = std::vector<std::string>(),
         "Runs `threads` threads that make `updates` updates each of one variable of `elements` elements, and "
         "counts "
         "exactly what became of them, in units of one update of one element.");

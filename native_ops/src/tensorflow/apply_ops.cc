@@ -1,5 +1,6 @@
 // The update ops: gradient descent under a strategy, on reference and on resource variables.
 #include <string>
+#include <vector>
 
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -19,7 +20,22 @@ using tensorflow::shape_inference::ShapeHandle;
 
 enum Input { kVariable, kAlpha, kDelta, kTracker, kWorker };
 
+// The only place where a wrong parameter can fail while the graph is built.
+absl::Status check_parameters(InferenceContext* c) {
+  std::string strategy;
+  std::vector<std::string> parameters;
+  TF_RETURN_IF_ERROR(c->GetAttr("strategy", &strategy));
+  TF_RETURN_IF_ERROR(c->GetAttr("parameters", &parameters));
+  try {
+    parameters_of(strategy, parameters);
+  } catch (const std::invalid_argument& error) {
+    return absl::InvalidArgumentError(error.what());
+  }
+  return absl::OkStatus();
+}
+
 absl::Status check_shapes(InferenceContext* c, ShapeHandle variable) {
+  TF_RETURN_IF_ERROR(check_parameters(c));
   ShapeHandle unused;
   TF_RETURN_IF_ERROR(c->WithRank(c->input(kAlpha), 0, &unused));
   TF_RETURN_IF_ERROR(c->WithRank(c->input(kWorker), 0, &unused));
@@ -46,6 +62,7 @@ REGISTER_OP("TmflowApplyGradientDescent")
     .Output("out: Ref(T)")
     .Attr("T: {float, double}")
     .Attr("strategy: {" + strategy_names("'") + "}")
+    .Attr("parameters: list(string) = []")
     .Attr("variable: int >= 0")
     .SetIsStateful()
     .SetShapeFn(ref_shapes)
@@ -59,6 +76,7 @@ REGISTER_OP("TmflowResourceApplyGradientDescent")
     .Input("worker: int32")
     .Attr("T: {float, double}")
     .Attr("strategy: {" + strategy_names("'") + "}")
+    .Attr("parameters: list(string) = []")
     .Attr("variable: int >= 0")
     .SetIsStateful()
     .SetShapeFn(resource_shapes)
@@ -72,6 +90,7 @@ class ApplyOp : public OpKernel {
  public:
   explicit ApplyOp(OpKernelConstruction* context) : OpKernel(context) {
     OP_REQUIRES_OK(context, context->GetAttr("strategy", &strategy_));
+    OP_REQUIRES_OK(context, context->GetAttr("parameters", &parameters_));
     OP_REQUIRES_OK(context, context->GetAttr("variable", &variable_));
     for (const Listed& listed : listed_strategies()) {
       OP_REQUIRES(context, listed.info.name != strategy_ || !listed.why_not,
@@ -91,13 +110,14 @@ class ApplyOp : public OpKernel {
     ThreadStats& stats = resource->tracker().stats(worker, variable_);
     VariableSlot& slot = resource->slot(variable_);
     VariableRegion<T>&& target = region(slot);
-    slot.strategy<T>(strategy_, target.mutex())
+    slot.strategy<T>(strategy_, parameters_, target.mutex())
         .apply(target, {.alpha = alpha, .delta = {delta.data(), static_cast<std::size_t>(delta.size())}},
                stats);
   }
 
  private:
   std::string strategy_;
+  std::vector<std::string> parameters_;
   int variable_ = 0;
 };
 

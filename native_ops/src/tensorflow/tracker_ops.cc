@@ -1,4 +1,5 @@
 // The ops of the tracker: make one, begin and end a step, read and reset the counts.
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -50,14 +51,22 @@ REGISTER_OP("TmflowEndStep")
 REGISTER_OP("TmflowStats")
     .Input("tracker: resource")
     .Output("updates: int64")
+    .Output("transactions: int64")
+    .Output("aborts: int64")
     .Output("staleness: int64")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* c) {
       c->set_output(0, c->Matrix(InferenceContext::kUnknownDim, InferenceContext::kUnknownDim));
-      c->set_output(1, c->Matrix(InferenceContext::kUnknownDim, 3));
+      c->set_output(1, c->MakeShape({c->UnknownDim(), c->UnknownDim(), c->MakeDim(3)}));
+      c->set_output(2, c->Matrix(InferenceContext::kUnknownDim, 4));
+      c->set_output(3, c->Matrix(InferenceContext::kUnknownDim, 3));
       return absl::OkStatus();
     })
-    .Doc("updates[worker, variable], and rows (worker, staleness, steps) for each staleness that occurred.");
+    .Doc(R"(
+updates[worker, variable]; transactions[worker, variable, (attempts, commits, fallbacks)]; rows (worker, variable, raw
+status, count) for each status that a transaction aborted with; rows (worker, staleness, steps) for each staleness that
+occurred.
+)");
 
 REGISTER_OP("TmflowResetTracker")
     .Input("tracker: resource")
@@ -119,23 +128,41 @@ class StatsOp : public OpKernel {
     compute(context, [&] {
       const auto resource = tracker_input(context, 0);
       Tracker& tracker = resource->tracker();
-      Tensor* updates = nullptr;
-      throw_if_error(
-          context->allocate_output(0, TensorShape({tracker.workers(), tracker.variables()}), &updates));
-      std::vector<std::int64_t> rows;
-      for (int worker = 0; worker < tracker.workers(); ++worker) {
-        for (int variable = 0; variable < tracker.variables(); ++variable) {
-          updates->matrix<std::int64_t>()(worker, variable) = tracker.stats(worker, variable).updates();
+      const int workers = tracker.workers(), variables = tracker.variables();
+      auto updates = output(context, 0, {workers, variables})->matrix<std::int64_t>();
+      auto transactions = output(context, 1, {workers, variables, 3})->tensor<std::int64_t, 3>();
+      std::vector<std::int64_t> aborts, staleness;
+      for (int worker = 0; worker < workers; ++worker) {
+        for (int variable = 0; variable < variables; ++variable) {
+          const ThreadStats& stats = tracker.stats(worker, variable);
+          updates(worker, variable) = stats.updates();
+          transactions(worker, variable, 0) = attempts(stats);
+          transactions(worker, variable, 1) = stats.commits();
+          transactions(worker, variable, 2) = stats.fallbacks();
+          for (const auto& [status, count] : stats.aborts()) {
+            aborts.insert(aborts.end(), {worker, variable, static_cast<std::int64_t>(status), count});
+          }
         }
-        for (const auto& [staleness, steps] : tracker.staleness(worker)) {
-          rows.insert(rows.end(), {worker, staleness, steps});
+        for (const auto& [value, steps] : tracker.staleness(worker)) {
+          staleness.insert(staleness.end(), {worker, value, steps});
         }
       }
-      Tensor* staleness = nullptr;
-      const auto count = static_cast<std::int64_t>(rows.size() / 3);
-      throw_if_error(context->allocate_output(1, TensorShape({count, 3}), &staleness));
-      std::copy(rows.begin(), rows.end(), staleness->flat<std::int64_t>().data());
+      output_rows(context, 2, aborts, 4);
+      output_rows(context, 3, staleness, 3);
     });
+  }
+
+ private:
+  static Tensor* output(OpKernelContext* context, int index, const TensorShape& shape) {
+    Tensor* tensor = nullptr;
+    throw_if_error(context->allocate_output(index, shape, &tensor));
+    return tensor;
+  }
+
+  static void output_rows(OpKernelContext* context, int index, const std::vector<std::int64_t>& values,
+                          int columns) {
+    const auto rows = static_cast<std::int64_t>(values.size()) / columns;
+    std::ranges::copy(values, output(context, index, {rows, columns})->flat<std::int64_t>().data());
   }
 };
 

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "status_error.hpp"
 #include "tensorflow/core/framework/resource_base.h"
@@ -19,17 +20,19 @@ namespace tmflow::tf {
 // What belongs to one variable of a tracker, whichever kernels update it.
 class VariableSlot {
  public:
-  // The strategy object of the variable whose mutex is `mutex`; the first call decides variable, type and
-  // strategy. Throws StatusError if this call does not agree with the first.
+  // The strategy object of the variable whose mutex is `mutex`; the first call decides variable, type,
+  // strategy and parameters. Throws StatusError if this call does not agree with the first.
   template <class T>
-  AnyStrategy<VariableRegion<T>>& strategy(const std::string& name, const Mutex& mutex) {
+  AnyStrategy<VariableRegion<T>>& strategy(const std::string& name,
+                                           const std::vector<std::string>& parameters, const Mutex& mutex) {
     std::call_once(bound_, [&] {
-      strategy_ = make_strategy<VariableRegion<T>>(name);
+      strategy_ = make_strategy<VariableRegion<T>>(name, parameters);
       name_ = name;
+      parameters_ = parameters;
       mutex_ = &mutex;
     });
     auto* const held = std::get_if<Owned<T>>(&strategy_);
-    if (held == nullptr || mutex_ != &mutex || name_ != name) {
+    if (held == nullptr || mutex_ != &mutex || name_ != name || parameters_ != parameters) {
       throw StatusError(absl::InvalidArgumentError(
           absl::StrCat("the tracker counts another variable or another strategy (", name_,
                        ") under this number: within a tracker each variable has a number, a type and a "
@@ -48,6 +51,7 @@ class VariableSlot {
   std::once_flag bound_;
   std::variant<Owned<float>, Owned<double>> strategy_;
   std::string name_;
+  std::vector<std::string> parameters_;
   const Mutex* mutex_ = nullptr;
   Tensor own_;
 };

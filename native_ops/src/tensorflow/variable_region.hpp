@@ -7,7 +7,15 @@
 #include "status_error.hpp"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_var.h"
+#include "tmflow/htm/mutex_word.hpp"
 #include "tmflow/region.hpp"
+
+// TensorFlow's mutex is an absl::Mutex and nothing else. Its state word comes first; of its bits (absl's
+// mutex.cc) kMuReader and kMuWriter tell that it is taken, the others speak of who waits.
+template <>
+struct tmflow::htm::TakenBits<tensorflow::mutex> {
+  static constexpr std::uint32_t value = 0x0001 | 0x0008;
+};
 
 namespace tmflow::tf {
 

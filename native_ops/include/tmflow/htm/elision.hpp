@@ -1,0 +1,92 @@
+// Lock elision: a critical section as a best-effort hardware transaction, with the mutex behind it.
+#pragma once
+
+#include <cstdint>
+#include <thread>
+
+#include "tmflow/stats.hpp"
+
+namespace tmflow::htm {
+
+// A mutex as elision needs it: a word that a transaction can read to learn, and to be told, that it is taken.
+//
+// `word` belongs to the mutex and changes whenever the mutex is taken; the mutex is free when no bit of
+// `mask` is set. Reading it inside a transaction subscribes to it: whoever takes the mutex later writes the
+// word, which aborts the transaction.
+struct ElidableMutex {
+  const std::uint32_t* word;
+  std::uint32_t mask;
+  void* mutex;
+  void (*lock)(void* mutex);
+  void (*unlock)(void* mutex);
+
+  bool taken() const noexcept { return (__atomic_load_n(word, __ATOMIC_ACQUIRE) & mask) != 0; }
+};
+
+// How a transaction ended that did not commit. A provider says which statuses are hopeless: the same
+// transaction would abort again, for want of capacity for instance.
+struct Ended {
+  std::uint64_t status;  // raw, as the machine gave it
+  bool hopeless;
+};
+
+// What an abort takes from the budget.
+enum class Spending {
+  study_tsx,    // 1, whatever its cause
+  study_power,  // 1, and 2 where it is hopeless
+  tuned,        // 1, and all that is left where it is hopeless
+};
+
+struct Budget {
+  std::int64_t attempts;
+  Spending spending;
+
+  void spend(const Ended& ended) noexcept {
+    if (!ended.hopeless || spending == Spending::study_tsx) {
+      attempts -= 1;
+    } else {
+      attempts -= spending == Spending::study_power ? 2 : attempts;
+    }
+  }
+};
+
+// A mutex that is taken is waited for outside of the transaction, which would only abort. Spinning, as the
+// study did, but giving the processor away now and then: with more threads than cores the holder may need it.
+inline void wait_until_free(const ElidableMutex& mutex) noexcept {
+  for (int spins = 1; mutex.taken(); ++spins) {
+    if (spins % 1024 == 0) std::this_thread::yield();
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+  }
+}
+
+// Runs a critical section once, alone among all critical sections of the mutex: `inside` a transaction of
+// `Provider`, or, when the budget is spent, `under` the mutex. The two do the same; `inside` avoids
+// instructions that abort a transaction.
+//
+// Contract: `inside` must do nothing that a transaction cannot undo. Memory ordering: a commit is a single
+// point in the order of all transactions and of all critical sections of the mutex. Against the mutex: the
+// transaction reads its word first, so it aborts if the mutex is taken then or before the commit; if it
+// commits, the mutex was free throughout, and its writes appear before those of the next holder, whose
+// locking acquires the word that the transaction read.
+template <class Provider, class Inside, class Under>
+void elide(const ElidableMutex& mutex, Budget budget, ThreadStats& stats, const Inside& inside,
+           const Under& under) {
+  while (budget.attempts > 0) {
+    wait_until_free(mutex);
+    Ended ended;
+    if (Provider::attempt([&] { return mutex.taken(); }, inside, ended)) {
+      stats.count_commit();
+      return;
+    }
+    stats.count_abort(ended.status);
+    budget.spend(ended);
+  }
+  mutex.lock(mutex.mutex);
+  under();
+  mutex.unlock(mutex.mutex);
+  stats.count_fallback();
+}
+
+}  // namespace tmflow::htm

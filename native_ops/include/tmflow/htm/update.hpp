@@ -1,0 +1,61 @@
+// The update as elided critical sections, by each provider of hardware transactions.
+#pragma once
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "tmflow/htm/elision.hpp"
+#include "tmflow/kernel.hpp"
+
+namespace tmflow::htm {
+
+// An update of one element after another, in critical sections of `chunk` elements each.
+template <class T>
+struct ElidedUpdate {
+  const GradientDescent<T>& update;
+  std::span<T> variable;
+  std::size_t chunk;
+};
+
+// A way to run transactions that is compiled with instruction-set flags of its own (src/htm_*.cc), and so
+// must be entered only where `why_not` is empty.
+struct Provider {
+  const char* name;
+  std::optional<std::string> (*why_not)();
+  void (*run_float)(const ElidedUpdate<float>&, const ElidableMutex&, Budget, ThreadStats&);
+  void (*run_double)(const ElidedUpdate<double>&, const ElidableMutex&, Budget, ThreadStats&);
+
+  void run(const ElidedUpdate<float>& update, const ElidableMutex& mutex, Budget budget,
+           ThreadStats& stats) const {
+    run_float(update, mutex, budget, stats);
+  }
+  void run(const ElidedUpdate<double>& update, const ElidableMutex& mutex, Budget budget,
+           ThreadStats& stats) const {
+    run_double(update, mutex, budget, stats);
+  }
+};
+
+// Intel RTM and POWER HTM. On another architecture, `why_not` says that this is one.
+extern const Provider kRtm;
+extern const Provider kPower;
+
+// The chunks of an update, each elided by P. For the source that defines the provider.
+template <class P, class T>
+void run_chunks(const ElidedUpdate<T>& elided, const ElidableMutex& mutex, Budget budget,
+                ThreadStats& stats) {
+  const std::size_t size = elided.variable.size();
+  for (std::size_t first = 0; first < size; first += elided.chunk) {
+    const std::size_t count = std::min(elided.chunk, size - first);
+    elide<P>(
+        mutex, budget, stats,
+        [&] {
+          P::subtract_scaled(elided.variable.data() + first, elided.update.delta.data() + first,
+                             elided.update.alpha, count);
+        },
+        [&] { elided.update(elided.variable, first, count); });
+  }
+}
+
+}  // namespace tmflow::htm
