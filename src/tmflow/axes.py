@@ -83,9 +83,9 @@ class Ticks:
         """Half way, on this scale."""
         return float((left * right) ** 0.5 if self.log else (left + right) / 2)
 
-    def aside(self, values: pd.Series, strategies: pd.Series) -> list[float]:
-        """Where points stand: at their value, moved by the place of their strategy among all that are drawn."""
-        order = palette.ordered(strategies)
+    def aside(self, values: pd.Series, variants: pd.Series) -> list[float]:
+        """Where points stand: at their value, moved by the place of their variant among all that are drawn."""
+        order = palette.ordered(variants)
         step = min(STEP, SPREAD / max(len(order) - 1, 1))
-        place = {strategy: step * (i - (len(order) - 1) / 2) for i, strategy in enumerate(order)}
-        return [self.move(value, place[strategy]) for value, strategy in zip(values, strategies, strict=True)]
+        place = {variant: step * (i - (len(order) - 1) / 2) for i, variant in enumerate(order)}
+        return [self.move(value, place[variant]) for value, variant in zip(values, variants, strict=True)]

@@ -9,6 +9,7 @@ import altair as alt
 import pandas as pd
 
 from tmflow.axes import value_range
+from tmflow.strategy_parameters import PARAMETERS
 
 LINE = 120  # characters of a caption line at the width of an exported chart
 REASON = 200  # characters of a reason in a caption; an error may be long, and the table beside the chart has it in full
@@ -57,7 +58,14 @@ def caption(summary: pd.DataFrame, revision: str, label: str = "") -> Caption:
     if first["measure"] in AT_ONE_COUNT and "threads" not in label:
         label = ", ".join(part for part in (f"threads {first['threads']}", label) if part)
     title = f"{TITLES[first['measure']]}, {first['experiment']}" + (f" ({label})" if label else "")
-    lines = [_workload(first), _provenance(summary), _intervals(summary), *_gaps(summary), _dates(summary, revision)]
+    lines = [
+        _workload(first),
+        *_parameters(summary),
+        _provenance(summary),
+        _intervals(summary),
+        *_gaps(summary),
+        _dates(summary, revision),
+    ]
     return Caption(title, lines)
 
 
@@ -96,6 +104,17 @@ def _workload(point: pd.Series) -> str:
     )
 
 
+def _parameters(summary: pd.DataFrame) -> list[str]:
+    """A line for each strategy with the parameters that its variants share; the others are in their names."""
+    lines = []
+    for strategy, rows in summary.groupby("strategy", sort=False):
+        shared = {name: rows[name].iloc[0] for name in PARAMETERS if rows[name].nunique(dropna=False) == 1}
+        told = ", ".join(f"{name} {value}" for name, value in shared.items() if pd.notna(value))
+        if told:
+            lines.append(f"{strategy}: {told}.")
+    return lines
+
+
 def _provenance(summary: pd.DataFrame) -> str:
     first = summary.iloc[0]
     unknown = " (number of hardware threads unknown)" if pd.isna(first["hardware_threads"]) else ""
@@ -126,9 +145,7 @@ def _gaps(summary: pd.DataFrame) -> list[str]:
     """One line for each reason for which points are missing or rest on fewer rounds."""
     lines = []
     for reason, points in summary[summary["reason"].notna()].groupby("reason", sort=False):
-        named = ", ".join(
-            dict.fromkeys(f"{s} x{t}" for s, t in points[["strategy", "threads"]].itertuples(index=False))
-        )
+        named = ", ".join(dict.fromkeys(f"{s} x{t}" for s, t in points[["variant", "threads"]].itertuples(index=False)))
         what = "Not shown" if points["estimate"].isna().all() else "Incomplete"
         why = textwrap.shorten(str(reason), REASON, placeholder=" …").rstrip(".")
         lines.append(f"{what}: {named}: {why}.")

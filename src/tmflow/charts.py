@@ -16,7 +16,7 @@ from tmflow import palette, summaries
 from tmflow.axes import Range, Ticks, value_range
 
 WIDTH, HEIGHT = 620, 340  # px; a page may stretch the width
-COLUMNS = ("strategy", "threads", "estimate", "low", "high", "rounds", "disturbed_rounds")
+COLUMNS = ("variant", "strategy", "threads", "estimate", "low", "high", "rounds", "disturbed_rounds")
 
 
 def speedup(summary: pd.DataFrame) -> alt.LayerChart:
@@ -128,16 +128,16 @@ def _oversubscribed(summary: pd.DataFrame, ticks: Ticks) -> list[alt.Chart]:
 
 
 def _marks(summary: pd.DataFrame, along: str, ticks: Ticks, x: alt.X, y: alt.Y, shown: Range) -> list[alt.Chart]:
-    """Lines, interval bars and points of the strategies, stepped aside from each other so that equals stay visible.
+    """Lines, interval bars and points of the variants, stepped aside from each other so that equals stay visible.
 
     A bar that leaves the range shown ends at its edge, without a cap.
     """
     drawn = summary[summary["estimate"].notna()]
     columns = list(dict.fromkeys((*COLUMNS, along)))
-    data = drawn[columns].assign(x=ticks.aside(drawn[along], drawn["strategy"]))
+    data = drawn[columns].assign(x=ticks.aside(drawn[along], drawn["variant"]))
     size = 70 if len(ticks.values) <= 8 else 35
     bounded, single = data[data["low"].notna()], data[data["low"].isna()]
-    colour, shape = _looks(data["strategy"])
+    colour, shape = _looks(data["variant"])
     base = alt.Chart(data).encode(x=x, y=y, color=colour)
     bars = bounded.assign(bar_low=bounded["low"].clip(shown.low), bar_high=bounded["high"].clip(upper=shown.high))
     caps = alt.Chart().encode(x=x, color=colour).mark_tick(width=7, thickness=1.5, orient="horizontal")
@@ -158,9 +158,9 @@ def _marks(summary: pd.DataFrame, along: str, ticks: Ticks, x: alt.X, y: alt.Y, 
     return layers[:5] if single.empty else layers
 
 
-def _looks(strategies: pd.Series) -> tuple[alt.Color, alt.Shape]:
-    names = palette.ordered(strategies)
-    looks = [palette.look(name) for name in names]
+def _looks(variants: pd.Series) -> tuple[alt.Color, alt.Shape]:
+    names = palette.ordered(variants)
+    looks = palette.looks(names)
     legend = alt.Legend(
         title=None,
         orient="bottom",
@@ -170,7 +170,7 @@ def _looks(strategies: pd.Series) -> tuple[alt.Color, alt.Shape]:
     )
     colours = alt.Scale(domain=names, range=[look.colour for look in looks])
     shapes = alt.Scale(domain=names, range=[look.shape for look in looks])
-    return alt.Color("strategy:N", scale=colours, legend=legend), alt.Shape("strategy:N", scale=shapes, legend=legend)
+    return alt.Color("variant:N", scale=colours, legend=legend), alt.Shape("variant:N", scale=shapes, legend=legend)
 
 
 def _chart(describe: str, *parts: Any) -> alt.LayerChart:

@@ -19,7 +19,7 @@ from tmflow.files import write_bytes, write_json
 PNG_SCALE = 2  # pixels for each px of the chart
 VEGA_LITE = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
 FORMATS = {"svg": "image/svg+xml", "png": "image/png", "csv": "text/csv", "vl.json": "application/json"}
-OVER_THREADS, AT_ONE_COUNT = summaries.SERIES, ("strategy",)
+OVER_THREADS, AT_ONE_COUNT = summaries.SERIES, summaries.VARIANT
 
 
 class Figure(NamedTuple):

@@ -1,8 +1,12 @@
-"""How a strategy looks: the same colour and shape in every chart, told apart without colour vision too."""
+"""How a strategy looks: the same colour and shape in every chart, told apart without colour vision too.
+
+A variant is named by its strategy and, after a blank, by what tells it from its fellows: it has its strategy's colour.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -38,6 +42,7 @@ LOOKS: dict[str, Look] = {
 }
 _COLOURS = (BLUE, VERMILLION, GREEN, SKY, ORANGE, PURPLE, OLIVE, GREY)
 _SPARE_SHAPES = ("triangle-left", "triangle-right")
+_SHAPES = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", *_SPARE_SHAPES)
 
 
 def look(strategy: str) -> Look:
@@ -48,7 +53,28 @@ def look(strategy: str) -> Look:
     return Look(_COLOURS[digest[0] % len(_COLOURS)], _SPARE_SHAPES[digest[1] % len(_SPARE_SHAPES)])
 
 
-def ordered(strategies: Iterable[str]) -> list[str]:
-    """The distinct strategies, those of `LOOKS` first and in its order, the others by name."""
+def looks(variants: Iterable[str]) -> list[Look]:
+    """The looks of distinct variants that are drawn together, each different from those of the same strategy."""
+    found: list[Look] = []
+    for variant in variants:
+        own = look(_strategy(variant))
+        free = (Look(own.colour, shape) for shape in (own.shape, *_SHAPES))
+        found.append(next((candidate for candidate in free if candidate not in found), own))
+    return found
+
+
+def ordered(variants: Iterable[str]) -> list[str]:
+    """The distinct strategies or variants, those of `LOOKS` first and in its order, the others by name.
+
+    Variants of a strategy stand together, numbers in their names by value.
+    """
     rank = {strategy: i for i, strategy in enumerate(LOOKS)}
-    return sorted(set(strategies), key=lambda strategy: (rank.get(strategy, len(rank)), strategy))
+    return sorted(set(variants), key=lambda variant: (rank.get(_strategy(variant), len(rank)), _by_value(variant)))
+
+
+def _strategy(variant: str) -> str:
+    return variant.partition(" ")[0]
+
+
+def _by_value(name: str) -> list[str | int]:
+    return [int(part) if part.isdigit() else part for part in re.split(r"([0-9]+)", name)]

@@ -8,6 +8,8 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from tmflow.strategy_parameters import PARAMETERS, Value, owners
+
 PIXELS = 784
 
 Model = Literal["mnist_softmax", "mnist_deep"]
@@ -16,6 +18,8 @@ Driver = Literal["session"]
 Variables = Literal["ref", "resource"]
 StepCall = Literal["run", "callable"]
 Pinning = Literal["none"]  # the session driver's work is done by TensorFlow's own threads, which it cannot pin
+Provider = Literal["rtm", "power"]
+Spending = Literal["study_tsx", "study_power", "tuned"]
 Evidence = Literal["measured", "emulated", "simulated", "published"]
 TimeDomain = Literal["wall", "simulated", "reported"]
 Status = Literal["ok", "failed", "timeout", "invalid", "unsupported"]
@@ -59,6 +63,12 @@ class TrialSpec(BaseModel):
     test_images: int = Field(10_000, ge=1, le=10_000, description="test images, from the first, for the accuracy")
     curve_points: int = Field(0, ge=0, le=1000, description="pauses, off the clock, to measure the accuracy on the way")
 
+    # Parameters of strategies: None where the strategy has no such parameter.
+    provider: Provider | None = Field(None, description="whose hardware transactions: Intel's RTM or those of POWER")
+    budget: int | None = Field(None, ge=0, le=1_000_000, description="attempts before the mutex is taken")
+    spending: Spending | None = Field(None, description="what an abort takes from the budget")
+    chunk: int | None = Field(None, ge=0, le=1_000_000_000, description="elements per transaction; 0 = whole variable")
+
     @model_validator(mode="after")
     def _factors_fit_together(self) -> Self:
         if self.iterations < self.threads:
@@ -72,11 +82,18 @@ class TrialSpec(BaseModel):
             raise ValueError("dropout_keep belongs to mnist_deep, and mnist_deep needs it")
         if self.model == "mnist_deep" and self.matrix != PIXELS:
             raise ValueError(f"matrix {self.matrix} does not fit mnist_deep: its convolutions need all {PIXELS} pixels")
+        for name in self.parameters():
+            if self.strategy not in owners(name):
+                raise ValueError(f"{name} belongs to {', '.join(owners(name))}, not to {self.strategy}")
         return self
 
     def factors(self) -> dict[str, Any]:
         """The factors that apply, in field order: JSON types only."""
         return self.model_dump(mode="json", exclude_none=True)
+
+    def parameters(self) -> dict[str, Value]:
+        """The strategy's parameters that have a value."""
+        return {name: value for name, value in self.factors().items() if name in PARAMETERS}
 
     @property
     def sha256(self) -> str:

@@ -9,7 +9,8 @@ factor, and one without a result has a row that says why. The columns are those 
 - rounds: rounds that entered the estimate; disturbed_rounds: rounds with a result that ran on a disturbed machine;
 - reason: why the estimate, or a part of its rounds, is missing; None when nothing is;
 - oversubscribed: more workers than hardware threads that they may use; NA where that number is unknown;
-- last_run_utc: when the newest run of the point started.
+- last_run_utc: when the newest run of the point started;
+- variant: the strategy, and in parentheses the parameters in which it differs from its fellows in the table.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from tmflow import palette
 from tmflow.errors import unknown
 from tmflow.spec import TrialSpec
 from tmflow.stats import Interval, mean_interval, ratio_interval
+from tmflow.strategy_parameters import PARAMETERS
 
 Baseline = Literal["same", "tf_lock"]
 BASELINES: dict[str, str] = {
@@ -44,8 +46,11 @@ CONTEXT = (
     "dataset_sha256",
 )
 POINT = (*CONTEXT, *TrialSpec.model_fields)
-SERIES = ("strategy", "threads")
+VARIANT = ("strategy", *PARAMETERS)
+SERIES = (*VARIANT, "threads")
 ROUND = ("campaign_uid", "round")
+
+WHOLE = ["budget", "chunk"]  # parameters that are whole numbers, or NA
 
 NOTHING = Interval(math.nan, math.nan, math.nan, 0)
 NO_TIME = "an emulated run shows no time"
@@ -58,7 +63,8 @@ def speedup(runs: pd.DataFrame, baseline: Baseline = "same") -> pd.DataFrame:
     """Speedup t(1)/t(w) of the workers' loop, each run against the baseline of its own round (see `BASELINES`)."""
     if baseline not in BASELINES:
         raise unknown("baseline", baseline, BASELINES)
-    shared = [c for c in POINT if c != "threads" and not (baseline == "tf_lock" and c == "strategy")] + [*ROUND]
+    compared = ("threads", *VARIANT) if baseline == "tf_lock" else ("threads",)
+    shared = [c for c in POINT if c not in compared] + [*ROUND]
     runs = _with_dataset(runs)
     ones = runs[(runs["threads"] == 1) & ((baseline == "same") | (runs["strategy"] == "tf_lock"))]
     ones = ones.loc[ones["status"] == "ok", [*shared, "loop_s", "disturbed"]].rename(
@@ -130,13 +136,26 @@ def headline(summary: pd.DataFrame) -> pd.DataFrame:
 def panels(summary: pd.DataFrame, within: tuple[str, ...] = SERIES) -> Iterator[tuple[str, pd.DataFrame]]:
     """Split a summary into parts that one chart may show: only the columns `within` differ inside a part.
 
-    Yields (label, part); the label names what tells the part from the others, and is empty when there is one part.
+    Yields (label, part); the label names what tells the part from the others, and is empty when there is one part. In
+    a part, variants are named by what tells them apart there.
     """
     keys = [column for column in POINT if column not in within]
     varying = [c for c in keys if c != "platform_name" and summary[c].nunique(dropna=False) > 1]
     for _, part in summary.groupby(keys, dropna=False, sort=False):
         first = part.iloc[0]
-        yield ", ".join(f"{name_of(column)} {_short(column, first[column])}" for column in varying), part
+        label = ", ".join(f"{name_of(column)} {_short(column, first[column])}" for column in varying)
+        yield label, part.assign(variant=variants(part))
+
+
+def variants(table: pd.DataFrame) -> pd.Series:
+    """The name of each row's variant: its strategy, with those parameters that differ among rows of that strategy."""
+    names = table["strategy"].astype(object)
+    for strategy, rows in table.groupby("strategy", sort=False):
+        varying = [name for name in PARAMETERS if rows[name].nunique(dropna=False) > 1]
+        if varying:
+            told = [", ".join(f"{name} {_short(name, row[name])}" for name in varying) for _, row in rows.iterrows()]
+            names[rows.index] = [f"{strategy} ({parameters})" for parameters in told]
+    return names.astype("str")
 
 
 def name_of(column: str) -> str:
@@ -208,8 +227,10 @@ def _per_point(
     table = pd.DataFrame(summary, columns=[*columns, "last_run_utc"])
     if along:
         table[along] = table[along].astype("Int64")
+    table[WHOLE] = table[WHOLE].astype("Int64")
+    table["variant"] = variants(table)
     table["oversubscribed"] = table["threads"].astype("Int64") > table["hardware_threads"].astype("Int64")
-    order = ["experiment", "platform", "evidence", "strategy", "threads", *([along] if along else [])]
+    order = ["experiment", "platform", "evidence", *SERIES, *([along] if along else [])]
     rank = {strategy: place for place, strategy in enumerate(palette.ordered(table["strategy"]))}
     return table.sort_values(
         order, kind="stable", ignore_index=True, key=lambda c: c.map(rank) if c.name == "strategy" else c

@@ -9,6 +9,7 @@ import pandas as pd
 
 from tmflow import summaries
 from tmflow.files import write_text
+from tmflow.strategy_parameters import PARAMETERS
 
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>
@@ -48,6 +49,8 @@ def experiment_table(runs: pd.DataFrame) -> pd.DataFrame:
     varying = [name for name in summaries.POINT if name not in POINT and tables["accuracy"][name].nunique() > 1]
     varying = [name for name in varying if name not in summaries.CONTEXT]
     table = tables["accuracy"][[*POINT, *varying, "rounds", "disturbed_rounds", "oversubscribed"]].copy()
+    parameters = [name for name in varying if name in PARAMETERS]
+    table[parameters] = table[parameters].astype(object).fillna("")  # of strategies that have no such parameter
     for measure, (title, form) in MEASURES.items():
         table[title] = [_interval(row, form) for row in tables[measure].itertuples()]
         table.loc[table["rounds"] == 0, title] = "–"

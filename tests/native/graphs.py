@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,15 @@ KINDS = {"ref": False, "resource": True}
 class Graph:
     """One variable, and a step that applies `delta` to it: read the version, update, end the step."""
 
-    def __init__(self, initial: Any, kind: str, strategy: str, workers: int = 1, alpha: float = 1.0) -> None:
+    def __init__(
+        self,
+        initial: Any,
+        kind: str,
+        strategy: str,
+        workers: int = 1,
+        alpha: float = 1.0,
+        parameters: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
         self.variable = tf1.Variable(initial, use_resource=KINDS[kind])
         self.tracker = ops.Tracker(workers, ["w"])
         self.worker = tf1.placeholder(tf.int32, [])
@@ -30,7 +39,14 @@ class Graph:
         with tf.control_dependencies([version]):
             delta = tf.identity(self.delta)
         self.apply = ops.apply_gradient_descent(
-            self.variable, alpha, delta, strategy=strategy, tracker=self.tracker, worker=self.worker, index=0
+            self.variable,
+            alpha,
+            delta,
+            strategy=strategy,
+            tracker=self.tracker,
+            worker=self.worker,
+            index=0,
+            parameters=parameters,
         )
         with tf.control_dependencies([self.apply]):
             self.step = self.tracker.end_step(self.worker, version)

@@ -38,7 +38,8 @@ def test_threads_under_lock_lose_nothing_and_are_counted_apart() -> None:
     for thread in threads:
         thread.join()
     assert np.unique(array).tolist() == [1000]
-    assert region.counters() == [{"worker": worker, "updates": 100 * (worker + 1)} for worker in range(4)]
+    assert [row["updates"] for row in region.counters()] == [100, 200, 300, 400]
+    assert [row["worker"] for row in region.counters()] == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -95,7 +96,7 @@ def test_a_delta_that_does_not_fit_changes_nothing(delta: object) -> None:
     with pytest.raises(ValueError, match="delta must be"):
         region.apply("lock", 1, delta)
     assert array.tolist() == [1, 1, 1, 1]
-    assert region.counters() == [{"worker": 0, "updates": 0}]
+    assert [row["updates"] for row in region.counters()] == [0]
 
 
 def test_unknown_names_and_workers_are_answered_with_what_is_allowed() -> None:
@@ -117,3 +118,26 @@ def test_unknown_names_and_workers_are_answered_with_what_is_allowed() -> None:
 def test_an_audit_out_of_range_is_told_the_range(name: str, bad: int) -> None:
     with pytest.raises(ValueError, match=f"{name} must be .*, not {bad}$"):
         loader.core().audit("lock", **{"threads": 1, "updates": 1, "elements": 1, name: bad})
+
+
+@pytest.mark.parametrize("budget", [0, 5])
+@pytest.mark.parametrize("chunk", [0, 300, 1000, 5000])
+def test_transactions_add_up_or_the_reason_is_told(budget: int, chunk: int) -> None:
+    core = loader.core()
+    region = core.Region(array := np.zeros(1000))
+    parameters = [f"budget={budget}", f"chunk={chunk}"]
+    (htm,) = (row for row in core.strategies() if row["name"] == "htm")
+    if not htm["runnable"]:
+        with pytest.raises(ValueError, match=str(htm["why_not"])):
+            region.apply("htm", -1.0, np.ones(1000), parameters=parameters)
+        assert not array.any()
+        return
+    for _ in range(20):
+        region.apply("htm", -1.0, np.ones(1000), parameters=parameters)
+    assert array.tolist() == [20.0] * 1000
+    (row,) = region.counters()
+    sections = -(-1000 // chunk) if chunk else 1
+    assert row["updates"] == 20
+    assert row["commits"] + row["fallbacks"] == 20 * sections
+    assert row["attempts"] == row["commits"] + sum(row["aborts"].values())
+    assert budget or row["attempts"] == 0

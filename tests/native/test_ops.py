@@ -152,7 +152,7 @@ def test_a_delta_whose_shape_turns_out_wrong_changes_nothing(kind: str, strategy
         with pytest.raises(tf.errors.InvalidArgumentError, match=r"shape \[3\] and delta has shape \[4\]"):
             session.run(graph.step, {graph.worker: 0, graph.delta: np.ones(4, np.float32)})
         assert session.run(graph.variable).tolist() == [1, 1, 1]
-        counters, staleness = graph.tracker.stats(session)
+        counters, _, staleness = graph.tracker.stats(session)
         assert [row["updates"] for row in counters] == [0]
         assert staleness == []
 
@@ -172,14 +172,14 @@ def test_an_unknown_strategy_fails_at_graph_construction_with_the_valid_ones(nam
         variable = tf1.Variable(np.zeros(3, np.float32), use_resource="resource" in name)
         tracker = ops.Tracker(1, ["w"])
         target = variable.op.outputs[0]
-        with pytest.raises(ValueError, match=r"'lok' not in: \"lock\", \"nolock\""):
+        with pytest.raises(ValueError, match=r"'lok' not in: .*\"lock\", .*\"nolock\""):
             getattr(loader.ops(), name)(target, 1.0, tf.zeros([3]), tracker.handle, 0, strategy="lok", variable=0)
 
 
 def test_helpers_answer_a_misspelled_strategy_with_all_of_them() -> None:
     with session_of(np.zeros(3, np.float32), "ref", "lock") as (graph, _):
         arguments: dict[str, Any] = {"strategy": "lok", "tracker": graph.tracker, "worker": 0, "index": 0}
-        with pytest.raises(BadInput, match=r"unknown strategy 'lok' .*valid: lock, nolock, tf_lock, tf_nolock"):
+        with pytest.raises(BadInput, match=r"unknown strategy 'lok' .*valid: .*lock, .*nolock, .*tf_lock, tf_nolock"):
             ops.apply_gradient_descent(graph.variable, 1.0, graph.delta, **arguments)
 
 

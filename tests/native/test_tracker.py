@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
 from graphs import in_threads, session_of, tf, tf1
 
-from tmflow.native import ops
-from tmflow.runner.runfile import Counters, Staleness
+from tmflow.native import ops, registry
+from tmflow.runner.runfile import Abort, Counters, Staleness
 
 DELTA = np.ones(100, np.float32)
 
@@ -18,8 +19,9 @@ DELTA = np.ones(100, np.float32)
 def test_one_worker_is_never_stale(kind: str) -> None:
     with session_of(np.zeros(100, np.float32), kind, "lock") as (graph, session):
         assert in_threads(graph, session, workers=1, steps=50, delta=DELTA) == [0] * 50
-        counters, staleness = graph.tracker.stats(session)
+        counters, aborts, staleness = graph.tracker.stats(session)
     assert counters == [{"worker": 0, "variable": "w", "updates": 50}]
+    assert aborts == []
     assert staleness == [{"worker": 0, "staleness": 0, "steps": 50}]
 
 
@@ -27,8 +29,9 @@ def test_one_worker_is_never_stale(kind: str) -> None:
 def test_counts_of_several_workers_add_up(strategy: str) -> None:
     with session_of(np.zeros(100, np.float32), "ref", strategy, workers=4) as (graph, session):
         seen = in_threads(graph, session, workers=4, steps=200, delta=DELTA)
-        counters, staleness = graph.tracker.stats(session)
+        counters, aborts, staleness = graph.tracker.stats(session)
     assert [Counters(**row).updates for row in counters] == [200] * 4
+    assert aborts == []
     rows = [Staleness(**row) for row in staleness]
     for worker in range(4):
         assert sum(row.steps for row in rows if row.worker == worker) == 200
@@ -40,16 +43,73 @@ def test_counts_of_several_workers_add_up(strategy: str) -> None:
 
 def test_transactions_are_absent_where_there_are_none() -> None:
     with session_of(np.zeros(100, np.float32), "ref", "lock") as (graph, session):
-        counters, _ = graph.tracker.stats(session)
+        counters, aborts, _ = graph.tracker.stats(session)
+    assert aborts == []
     row = Counters(**counters[0])
     assert (row.updates, row.commits, row.fallbacks, row.attempts) == (0, None, None, None)
+
+
+def test_transactions_are_counted_where_they_are_tried() -> None:
+    """Declared to try them, without one having been tried: measured zero, which is not the same as not measured."""
+    with tf.Graph().as_default(), tf1.Session() as session:
+        tracker = ops.Tracker(1, ["w", "b"])
+        tracker.count(0, "rtm")
+        tracker.count(1)
+        tried, untried = (Counters(**row) for row in tracker.stats(session).counters)
+    assert (tried.attempts, tried.commits, tried.fallbacks) == (0, 0, 0)
+    assert (untried.attempts, untried.commits, untried.fallbacks) == (None, None, None)
+
+
+def test_what_the_operation_gives_becomes_rows_of_a_run_file() -> None:
+    class Recorded:
+        """A session in which transactions were tried, on whatever machine this is."""
+
+        def run(self, fetched: Any) -> tuple[Any, ...]:
+            assert len(fetched) == 4
+            updates = np.array([[5, 4], [6, 0]])
+            transactions = np.array([[[9, 3, 2], [0, 0, 0]], [[6, 6, 0], [0, 0, 0]]])
+            aborts = np.array([[0, 0, 8, 4], [0, 0, (30 << 24) | 1, 2]])
+            return updates, transactions, aborts, np.array([[0, 1, 5]])
+
+    with tf.Graph().as_default():
+        tracker = ops.Tracker(2, ["w", "b"])
+        tracker.count(0, "rtm")
+        stats = tracker.stats(Recorded())
+    assert [Counters(**row) for row in stats.counters] == [
+        Counters(worker=0, variable="w", updates=5, attempts=9, commits=3, fallbacks=2),
+        Counters(worker=1, variable="w", updates=6, attempts=6, commits=6, fallbacks=0),
+    ]
+    whose = {"worker": 0, "variable": "w", "mechanism": "rtm"}
+    assert [Abort(**row) for row in stats.aborts] == [
+        Abort(**whose, raw_code="0x00000008", family="capacity", n=4),
+        Abort(**whose, raw_code="0x1e000001", family="lock_subscription", n=2),
+    ]
+    assert [Staleness(**row) for row in stats.staleness] == [Staleness(worker=0, staleness=1, steps=5)]
+
+
+@pytest.mark.parametrize("budget", [0, 5])
+def test_real_transactions_add_up(budget: int) -> None:
+    parameters = {"budget": budget}
+    if why_not := registry.require("htm").why_not:
+        pytest.skip(why_not)
+    with session_of(np.zeros(64, np.float32), "ref", "htm", workers=2, parameters=parameters) as (graph, session):
+        in_threads(graph, session, workers=2, steps=100, delta=np.ones(64, np.float32))
+        stats = graph.tracker.stats(session)
+        assert np.unique(session.run(graph.variable)).tolist() == [-200]
+    for row in (Counters(**row) for row in stats.counters):
+        assert row.commits is not None
+        assert row.fallbacks is not None
+        assert row.attempts is not None
+        assert row.commits + row.fallbacks == row.updates == 100
+        assert row.attempts - row.commits == sum(a["n"] for a in stats.aborts if a["worker"] == row.worker)
+        assert budget > 0 or row.attempts == 0
 
 
 def test_stock_strategies_count_steps_only() -> None:
     with session_of(np.zeros(100, np.float32), "ref", "tf_lock", workers=2) as (graph, session):
         in_threads(graph, session, workers=2, steps=30, delta=DELTA)
-        counters, staleness = graph.tracker.stats(session)
-    assert counters == []
+        counters, aborts, staleness = graph.tracker.stats(session)
+    assert counters == aborts == []
     assert sum(row["steps"] for row in staleness) == 60
 
 
@@ -57,9 +117,9 @@ def test_reset_forgets_and_stepping_goes_on() -> None:
     with session_of(np.zeros(100, np.float32), "ref", "lock") as (graph, session):
         in_threads(graph, session, workers=1, steps=5, delta=DELTA)
         graph.tracker.reset(session)
-        assert graph.tracker.stats(session) == ([{"worker": 0, "variable": "w", "updates": 0}], [])
+        assert graph.tracker.stats(session) == ([{"worker": 0, "variable": "w", "updates": 0}], [], [])
         in_threads(graph, session, workers=1, steps=3, delta=DELTA)
-        assert graph.tracker.stats(session)[1] == [{"worker": 0, "staleness": 0, "steps": 3}]
+        assert graph.tracker.stats(session).staleness == [{"worker": 0, "staleness": 0, "steps": 3}]
 
 
 def test_a_stale_step_is_counted_as_such() -> None:
@@ -73,7 +133,7 @@ def test_a_stale_step_is_counted_as_such() -> None:
         for _ in range(2):
             assert session.run(end, {worker: 1, version: session.run(begin)}) == 0
         assert session.run(end, {worker: 0, version: slow}) == 2
-        assert tracker.stats(session)[1] == [
+        assert tracker.stats(session).staleness == [
             {"worker": 0, "staleness": 2, "steps": 1},
             {"worker": 1, "staleness": 0, "steps": 2},
         ]
@@ -86,7 +146,7 @@ def test_each_session_has_a_tracker_of_its_own() -> None:
     with session_of(np.zeros(100, np.float32), "ref", "lock") as (graph, session):
         in_threads(graph, session, workers=1, steps=5, delta=DELTA)
         with tf1.Session() as other:
-            assert graph.tracker.stats(other) == ([{"worker": 0, "variable": "w", "updates": 0}], [])
+            assert graph.tracker.stats(other) == ([{"worker": 0, "variable": "w", "updates": 0}], [], [])
 
 
 @pytest.mark.parametrize(("workers", "variables"), [(0, ["w"]), (1, [])])

@@ -16,10 +16,12 @@ SPECS = [
               iterations=50, learning_rate=0.123456789, seed=5, step_call="callable", curve_points=2),
     TrialSpec(model="mnist_deep", dataset="mnist", strategy="nolock", variables="resource", threads=1, batch=1,
               iterations=1, learning_rate=1e-5, dropout_keep=0.25, intra_op_threads=0, test_images=10),
+    TrialSpec(model="mnist_softmax", dataset="mnist", strategy="htm", threads=2, batch=1, iterations=2,
+              learning_rate=0.5, provider="power", budget=0, spending="study_power", chunk=64),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.model)
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: f"{spec.model}-{spec.strategy}")
 def test_every_factor_reaches_the_command_line(spec: TrialSpec) -> None:
     program, name, *words = shlex.split(train_command(spec.model_dump(), round=4))
     assert (program, name) == ("tmflow", "train")

@@ -5,13 +5,17 @@ from __future__ import annotations
 import re
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 from alembic import command
-from sqlalchemy import URL, create_engine
+from sqlalchemy import URL, MetaData, Table, create_engine, inspect, select
 
+from tests.sample_runs import sample_runs
 from tmflow.errors import BadInput
+from tmflow.runner import runfile
 from tmflow.store import address, engine, schema
+from tmflow.store.ingest import ingest
 from tmflow.store.models import Base
 from tmflow.store.revision import alembic_config, head
 
@@ -24,6 +28,8 @@ UNION ALL
 SELECT table_name, column_name, concat_ws(' ', data_type, is_nullable, column_default) FROM information_schema.columns
 WHERE table_schema = 'public' AND table_name <> 'alembic_version'
 """
+# Where one definition ends and the next begins: at a new line, or where a migration added a column to a line.
+BETWEEN = re.compile(r"\n|,\s+(?=\w+ (?:INTEGER|REAL|TEXT)\b)|\s+(?=CONSTRAINT )")
 DEFINITIONS = "SELECT name, sql FROM sqlite_master WHERE tbl_name <> 'alembic_version' AND sql IS NOT NULL"
 
 
@@ -34,7 +40,7 @@ def definitions(url: URL) -> set[tuple[str, ...]]:
         if not address.is_sqlite(url):
             return {tuple(row) for row in connection.exec_driver_sql(CONSTRAINTS)}
         tables = connection.exec_driver_sql(DEFINITIONS).all()
-    return {(name, line.strip().rstrip(",")) for name, sql in tables for line in sql.splitlines()}
+    return {(name, line.strip().rstrip(",")) for name, sql in tables for line in BETWEEN.split(sql)}
 
 
 def of_models(url: URL) -> set[tuple[str, ...]]:
@@ -83,6 +89,51 @@ def test_there_is_no_way_back_from_the_first_revision(url: URL) -> None:
     with pytest.raises(BadInput, match="no older schema"), engine.writer_engine(url).begin() as connection:
         command.downgrade(alembic_config(connection), "base")
     assert schema.check(url).ok
+
+
+def contents(url: URL) -> dict[str, list[dict[str, Any]]]:
+    """All rows of all tables, in the order of their keys."""
+    tables = inspect(create_engine(url)).get_table_names()
+    with engine.reader_engine(url).connect() as connection:
+        found = {}
+        for name in sorted(set(tables) - {"alembic_version"}):
+            table = Table(name, MetaData(), autoload_with=connection)
+            statement = select(table).order_by(*table.primary_key)
+            found[name] = [dict(row._mapping) for row in connection.execute(statement)]
+        return found
+
+
+def test_the_second_revision_keeps_what_the_first_held(url: URL, tmp_path: Path) -> None:
+    file = tmp_path / "round-001.jsonl"
+    runfile.write(file, sample_runs(strategies=("tf_lock", "stm"), threads=(1, 2), rounds=1))
+    schema.upgrade(url)
+    ingest(url, [file])
+    before = contents(url)
+    with engine.writer_engine(url).begin() as connection:
+        command.downgrade(alembic_config(connection), "0001")
+    old = contents(url)
+    parameters = {"provider", "budget", "spending", "chunk"}
+    assert old == {
+        name: [{k: v for k, v in row.items() if k not in parameters} for row in rows] for name, rows in before.items()
+    }
+    assert all(parameters.isdisjoint(row) for row in old["spec"])
+    with pytest.raises(BadInput, match="revision 0001, and this tmflow needs 0002; run `tmflow db upgrade`"):
+        engine.open_reader(url)
+    assert schema.upgrade(url) == ("0001", "0002")
+    assert contents(url) == before
+    assert len(before["run"]) == 4
+    assert schema.check(url).ok
+
+
+def test_parameters_are_not_given_up_for_an_older_schema(url: URL, tmp_path: Path) -> None:
+    file = tmp_path / "round-001.jsonl"
+    runfile.write(file, sample_runs(strategies=("htm",), threads=(1,), rounds=1, budget=0))
+    schema.upgrade(url)
+    ingest(url, [file])
+    with pytest.raises(BadInput, match="cannot hold the parameters"), engine.writer_engine(url).begin() as connection:
+        command.downgrade(alembic_config(connection), "0001")
+    assert schema.check(url).ok
+    assert [row["budget"] for row in contents(url)["spec"]] == [0]
 
 
 def test_check_reports_drift(url: URL) -> None:

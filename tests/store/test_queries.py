@@ -52,6 +52,24 @@ def test_types_do_not_depend_on_rows(url: URL, store: Callable[..., Engine]) -> 
         assert not any(dtype == "object" for dtype in full[name].dtypes)
 
 
+def test_parameters_keep_their_types_and_0_is_not_null(store: Callable[..., Engine]) -> None:
+    parameters = {"provider": "rtm", "budget": 0, "spending": "tuned", "chunk": 64}
+    htm = sample_runs(strategies=("htm",), threads=(1,), rounds=1, **parameters)
+    lock = sample_runs(strategies=("lock",), threads=(1,), rounds=1)
+    table = queries.runs(store(htm, lock), all_definitions=True)
+    given, none = (table[table["strategy"] == strategy].iloc[0] for strategy in ("htm", "lock"))
+    assert given[list(parameters)].to_dict() == parameters
+    assert none[list(parameters)].isna().all()
+    assert table.dtypes[list(parameters)].astype(str).tolist() == ["str", "Int64", "str", "Int64"]
+
+
+def test_stored_aborts_are_as_they_were_told(store: Callable[..., Engine]) -> None:
+    (run,) = sample_runs(strategies=("htm",), threads=(2,), rounds=1, budget=5)
+    told = stored.run(store([run]), run.uid)
+    assert told["spec"]["budget"] == 5
+    assert told["aborts"] == [abort.model_dump() for abort in run.aborts]
+
+
 def test_runs_have_every_factor_and_every_run(store: Callable[..., Engine]) -> None:
     runs = sample_runs(experiments=("fig_4_1", "fig_4_4"), strategies=("tf_lock", "htm"), unsupported=("htm",))
     table = queries.runs(store(runs), status=None)

@@ -80,6 +80,8 @@ PUBLISHED = {"evidence": "published", "time_domain": "reported", "reference_id":
 
 # Each: the table, what to change in its valid row, and the CHECK that must refuse it.
 VIOLATIONS: list[tuple[type[models.Base], dict[str, Any], str]] = [
+    (models.Spec, {"provider": "tsx"}, "provider_valid"),
+    (models.Spec, {"spending": "study"}, "spending_valid"),
     (models.Platform, {"tm_capability": "tsx"}, "tm_capability_valid"),
     (models.Backend, {"kind": "guess"}, "kind_valid"),
     (models.Reference, {"extraction": "guess"}, "extraction_valid"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from tmflow import data
 from tmflow.errors import BadInput, Unsupported
+from tmflow.native import registry
 from tmflow.spec import TrialSpec
 from tmflow.train import batches
 from tmflow.train.session import Measurement, TrialData, Variant
@@ -88,6 +90,7 @@ def test_counts_add_up(train: Train, strategy: str, threads: int) -> None:
         steps[row.worker] += row.steps
     expected = {worker: len(range(worker, 50, threads)) for worker in range(threads)}
     assert steps == expected
+    assert measured.aborts == []
     if threads == 1:
         assert {row.staleness for row in measured.staleness} == {0}
     if strategy == "tf_lock":
@@ -95,6 +98,22 @@ def test_counts_add_up(train: Train, strategy: str, threads: int) -> None:
     else:
         counted = {(row.worker, row.variable): row.updates for row in measured.counters}
         assert counted == {(worker, name): n for worker, n in expected.items() for name in ("W", "b")}
+
+
+def test_transactions_of_a_trial_add_up(train: Train) -> None:
+    if why_not := registry.require("htm").why_not:
+        with pytest.raises(Unsupported, match=re.escape(why_not)):
+            train(strategy="htm")
+        return
+    measured = train(strategy="htm", threads=2, budget=3, spending="tuned", chunk=1000)
+    for row in measured.counters:
+        assert row.attempts is not None
+        assert row.commits is not None
+        assert row.fallbacks is not None
+        assert row.commits + row.fallbacks == row.updates * (8 if row.variable == "W" else 1)
+        aborts = [a.n for a in measured.aborts if (a.worker, a.variable) == (row.worker, row.variable)]
+        assert row.attempts - row.commits == sum(aborts)
+    assert sum(row.updates for row in measured.counters) == 2 * 50
 
 
 def test_curve_ends_at_the_final_accuracy_and_its_pauses_are_off_the_clock(train: Train) -> None:

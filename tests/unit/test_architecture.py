@@ -19,7 +19,18 @@ PACKAGE = ROOT / "src" / "tmflow"
 
 # What each layer of the package may import of it, lowest first: a module may use its own layer and those before it.
 LAYERS = [
-    {"errors", "clock", "files", "spec", "paths", "validation", "__init__", "runner.__init__"},
+    {
+        "errors",
+        "clock",
+        "files",
+        "spec",
+        "strategy_parameters",
+        "aborts",
+        "paths",
+        "validation",
+        "__init__",
+        "runner.__init__",
+    },
     {"native", "data", "platform", "stats", "palette", "axes"},
     {"runner.runfile", "platform.software", "runner.machine", "runner.journal", "runner.job", "runner.lock"},
     {"train", "store", "summaries", "captions", "charts"},

@@ -231,3 +231,25 @@ def test_staleness_with_a_long_tail_is_log() -> None:
         counts = [{"uid": uid, "staleness": s, "steps": steps if s == 0 else 1} for uid in runs["uid"] for s in (0, 9)]
         shown = value_range(summaries.staleness(runs, pd.DataFrame(counts)))
         assert (shown.log, shown.high <= 1) == (log, True)
+
+
+def test_variants_of_a_strategy_have_its_colour_and_shapes_of_their_own() -> None:
+    names = ["tf_lock", "htm (budget 0)", "htm (budget 5)", "htm (budget 100)", "tle"]
+    looks = palette.looks(names)
+    assert len(set(looks)) == len(names)
+    assert [look.colour for look in looks[1:4]] == [palette.look("htm").colour] * 3
+    assert looks[1] == palette.look("htm")
+    assert palette.looks(["lock", "nolock"]) == [palette.look("lock"), palette.look("nolock")]
+    assert palette.ordered(reversed(names)) == names
+
+
+def test_variants_are_drawn_and_captioned() -> None:
+    own = {"provider": "rtm", "spending": "study_tsx", "chunk": 0}
+    runs = pd.concat([grid(("tf_lock",)), *(grid(("htm",), budget=budget, **own) for budget in (0, 5))])
+    runs.loc[(runs["budget"] == 0) & (runs["threads"] == 8), ["status", "reason"]] = ["failed", "boom"]
+    ((_, panel),) = summaries.panels(summaries.accuracy(runs))
+    drawn = points(charts.accuracy(panel))
+    assert drawn.groupby("variant").size().to_dict() == {"tf_lock": 4, "htm (budget 0)": 3, "htm (budget 5)": 4}
+    lines = captions.caption(panel, "r1").lines
+    assert "htm: provider rtm, spending study_tsx, chunk 0." in lines
+    assert "Not shown: htm (budget 0) x8: failed: boom." in lines

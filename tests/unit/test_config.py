@@ -12,6 +12,7 @@ import yaml
 
 from tmflow.errors import BadInput
 from tmflow.paths import project_root
+from tmflow.strategy_parameters import parameters_of
 from tmflow.study.config import Study, check_study, load_study
 from tmflow.study.yaml_file import read_yaml
 
@@ -65,7 +66,7 @@ def test_grid_is_the_product_of_the_factors() -> None:
         ("experiments/one/questoin", "?", r"'experiments.one.questoin' \(did you mean 'question'\?\)"),
         ("experiments/one/factors/thread", 2, r"experiments.one.factors: 'thread' \(did you mean 'threads'\?\)"),
         ("defaults/stragety", "lock", r"defaults: 'stragety' \(did you mean 'strategy'\?\)"),
-        ("experiments/one/factors/strategy", "lok", r"'lok' \(did you mean '\w*lock'\?\); valid: lock, nolock"),
+        ("experiments/one/factors/strategy", "lok", r"'lok' \(did you mean '\w*lock'\?\); valid: .*lock, .*nolock"),
         ("experiments/one/factors/threads", 0, r"experiments.one: threads is 0, but .* greater than or equal to 1"),
         ("experiments/one/factors/batch", -1, r"batch is -1, but .* greater than or equal to 1"),
         ("experiments/one/factors/matrix", 785, r"matrix is 785, but .* less than or equal to 784"),
@@ -132,6 +133,57 @@ def test_the_same_key_in_two_mappings_and_a_merge_are_fine(tmp_path: Path) -> No
     path = tmp_path / "config.yaml"
     path.write_text("base: &base {x: 1, y: 2}\nmore: {<<: *base, y: 3}\n")
     assert read_yaml(path) == {"base": {"x": 1, "y": 2}, "more": {"x": 1, "y": 3}}
+
+
+def with_htm(**parameters: Any) -> dict[str, Any]:
+    factors = {**MINIMAL["experiments"]["one"]["factors"], "strategy": ["lock", "htm"], "threads": 1, **parameters}
+    return changed("experiments/one/factors", factors)
+
+
+def test_a_parameter_multiplies_only_the_strategies_that_have_it() -> None:
+    points = check_study(with_htm(budget=[0, 5], chunk=[0, 64])).points("one", "full", "mnist")
+    assert [(p.strategy, p.budget, p.chunk, p.spending) for p in points] == [
+        ("lock", None, None, None),
+        ("htm", 0, 0, "study_tsx"),
+        ("htm", 0, 64, "study_tsx"),
+        ("htm", 5, 0, "study_tsx"),
+        ("htm", 5, 64, "study_tsx"),
+    ]
+
+
+def test_parameters_that_are_not_given_are_filled_in() -> None:
+    for given in ({}, {"budget": None}):
+        htm = check_study(with_htm(**given)).points("one", "full", "mnist")[1]
+        assert htm.parameters() == parameters_of("htm")
+    explicit = check_study(with_htm(**parameters_of("htm"))).points("one", "full", "mnist")[1]
+    assert explicit.sha256 == htm.sha256
+
+
+@pytest.mark.parametrize(
+    ("parameters", "says"),
+    [
+        ({"strategy": ["lock", "nolock"], "budget": 5}, "experiments.one: budget belongs to htm, not to lock."),
+        ({"budget": [5, 5]}, "experiments.one: a factor lists the same value twice."),
+        ({"budget": [5, None]}, "experiments.one: a factor lists the same value twice."),
+        ({"budget": -1}, "budget is -1, but should be greater than or equal to 0."),
+        ({"budget": True}, "budget is True, but should be a valid integer."),
+        ({"provider": "tsx"}, "provider is 'tsx', but should be 'rtm' or 'power'."),
+        ({"spending": "study-tsx"}, "spending is 'study-tsx', but should be 'study_tsx', 'study_power' or 'tuned'."),
+        ({"chunk": 1.5}, "chunk is 1.5, but should be a valid integer."),
+    ],
+)
+def test_a_bad_parameter_is_one_sentence(parameters: dict[str, Any], says: str) -> None:
+    with pytest.raises(BadInput) as error:
+        check_study(with_htm(**parameters))
+    assert says in str(error.value)
+
+
+def test_a_default_for_a_parameter_does_not_touch_experiments_without_it() -> None:
+    plain, htm = check_study(MINIMAL), check_study(with_htm())
+    with_default = check_study({**MINIMAL, "defaults": {"budget": 7}})
+    assert with_default.definition_id("one", "full") == plain.definition_id("one", "full")
+    assert check_study({**with_htm(), "defaults": {"budget": 7}}).points("one", "full", "mnist")[1].budget == 7
+    assert htm.points("one", "full", "mnist")[1].budget == 5
 
 
 def test_definition_changes_with_a_factor_but_not_with_words_or_rounds() -> None:

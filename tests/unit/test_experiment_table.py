@@ -44,3 +44,10 @@ def test_an_experiment_without_result_is_written_too(tmp_path: Path) -> None:
     assert table["rounds"].tolist() == [0] * 8
     write_table(grid()[:0], "fig_4_1", "Why?", "full", path)
     assert pd.read_csv(path.with_suffix(".csv")).empty
+
+
+def test_a_parameter_has_a_column_where_it_differs() -> None:
+    runs = pd.concat([grid(("lock",), (1,)), grid(("htm",), (1,), budget=0), grid(("htm",), (1,), budget=5)])
+    table = experiment_table(runs)
+    assert table[["strategy", "budget"]].values.tolist() == [["lock", ""], ["htm", 0], ["htm", 5]]
+    assert "budget" not in experiment_table(runs[runs["budget"] != 0])

@@ -63,6 +63,27 @@ def test_bad_factor_is_refused(factor: str, value: object) -> None:
     assert factor in str(error.value)
 
 
+def test_parameters_belong_to_their_strategy() -> None:
+    htm = {**SOFTMAX, "strategy": "htm"}
+    parameters = {"provider": "rtm", "budget": 0, "spending": "tuned", "chunk": 64}
+    spec = TrialSpec.model_validate({**htm, **parameters})
+    assert spec.parameters() == parameters
+    assert TrialSpec.model_validate(SOFTMAX).parameters() == {}
+    assert len({TrialSpec.model_validate({**htm, "budget": budget}).sha256 for budget in (None, 0, 5)}) == 3
+    for name, value in parameters.items():
+        with pytest.raises(ValidationError, match=f"{name} belongs to htm, not to lock"):
+            TrialSpec.model_validate({**SOFTMAX, name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("provider", "tsx"), ("budget", -1), ("budget", 1_000_001), ("spending", "x"), ("chunk", -1), ("chunk", 1e3)],
+)
+def test_bad_parameter_is_refused(name: str, value: object) -> None:
+    with pytest.raises(ValidationError, match=name):
+        TrialSpec.model_validate({**SOFTMAX, "strategy": "htm", name: value})
+
+
 def test_deep_needs_dropout_and_all_pixels() -> None:
     deep = {**SOFTMAX, "model": "mnist_deep", "dropout_keep": 0.5}
     TrialSpec.model_validate(deep)

@@ -284,3 +284,40 @@ def test_headline_names_a_strategy_without_a_result() -> None:
     rows = summaries.headline(summaries.speedup(runs))
     assert rows["strategy"].tolist() == ["tf_lock", "htm"]
     assert rows["reason"].fillna("").tolist() == ["", "unsupported: no such hardware"]
+
+
+def htm(budget: int, **changes: Any) -> pd.DataFrame:
+    own = {"provider": "rtm", "budget": budget, "spending": "study_tsx", "chunk": 0}
+    return grid(("htm",), (1, 2), **own, **changes)
+
+
+def test_variants_of_a_strategy_share_a_panel_and_are_told_apart() -> None:
+    summary = summaries.accuracy(pd.concat([htm(100), grid(("lock", "tf_lock"), (1, 2)), htm(5)], ignore_index=True))
+    ((label, part),) = summaries.panels(summary)
+    assert label == ""
+    assert part["variant"].tolist() == [
+        "tf_lock", "tf_lock", "lock", "lock",
+        "htm (budget 5)", "htm (budget 5)", "htm (budget 100)", "htm (budget 100)",
+    ]  # fmt: skip
+    assert part["threads"].tolist() == [1, 2] * 4
+    assert part["rounds"].tolist() == [6] * 8
+
+
+def test_a_lone_variant_has_the_name_of_its_strategy() -> None:
+    apart = pd.concat([htm(5, batch=1), htm(7, batch=100)])
+    assert [set(part["variant"]) for _, part in summaries.panels(summaries.accuracy(apart))] == [{"htm"}, {"htm"}]
+
+
+def test_variants_are_compared_with_themselves_or_with_tf_lock() -> None:
+    slow = htm(0)
+    slow["loop_s"] *= 4
+    runs = pd.concat([grid(("tf_lock",), (1, 2)), htm(5), slow])
+    same, over_tf_lock = summaries.speedup(runs), summaries.speedup(runs, "tf_lock")
+    for budget, expected in ((5, 2), (0, 0.5)):
+        assert point(same, budget=budget, threads=2)["estimate"] == pytest.approx(2)
+        assert point(over_tf_lock, budget=budget, threads=2)["estimate"] == pytest.approx(expected)
+
+
+def test_each_variant_has_its_headline() -> None:
+    table = summaries.headline(summaries.speedup(pd.concat([htm(5), htm(0), grid(("lock",), (1, 2))])))
+    assert table[["variant", "threads"]].values.tolist() == [["lock", 2], ["htm (budget 0)", 2], ["htm (budget 5)", 2]]

@@ -37,6 +37,14 @@ def train(
     pinning: Annotated[str, typer.Option(help="none: the kernel places the threads.")] = "none",
     test_images: Annotated[int, typer.Option(help="Test images that the accuracy is measured on.")] = 10_000,
     curve_points: Annotated[int, typer.Option(help="Measure the accuracy so often on the way, off the clock.")] = 0,
+    provider: Annotated[str | None, typer.Option(help="htm: rtm or power; this machine's own if not given.")] = None,
+    budget: Annotated[int | None, typer.Option(help="htm: attempts before the mutex is taken; 5 if not given.")] = None,
+    spending: Annotated[
+        str | None, typer.Option(help="htm: what an abort costs: study_tsx (as if not given), study_power or tuned.")
+    ] = None,
+    chunk: Annotated[
+        int | None, typer.Option(help="htm: elements per transaction; 0, as if not given: the whole variable.")
+    ] = None,
     save: Annotated[Path | None, typer.Option(help="Also keep the runs in this file, for `tmflow ingest`.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per round.")] = False,
 ) -> None:
@@ -46,7 +54,7 @@ def train(
         "batch": batch, "matrix": matrix, "iterations": iterations, "learning_rate": lr, "seed": seed,
         "dropout_keep": dropout_keep if model == "mnist_deep" else None, "intra_op_threads": intra_op_threads,
         "inter_op_threads": inter_op_threads, "step_call": step_call, "pinning": pinning, "test_images": test_images,
-        "curve_points": curve_points,
+        "curve_points": curve_points, "provider": provider, "budget": budget, "spending": spending, "chunk": chunk,
     }  # fmt: skip
     from tmflow import data
     from tmflow.study.adhoc import check_rounds, train_rounds

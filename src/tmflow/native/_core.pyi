@@ -1,8 +1,15 @@
 """The Python module of native_ops/src/python."""
 
+from collections.abc import Sequence
 from typing import Any, Protocol, TypedDict
 
 from numpy.typing import NDArray
+
+class ParameterRow(TypedDict):
+    name: str
+    fallback: str
+    allowed: str
+    summary: str
 
 class StrategyRow(TypedDict):
     name: str
@@ -11,10 +18,15 @@ class StrategyRow(TypedDict):
     promise_reads: str
     runnable: bool
     why_not: str | None
+    parameters: list[ParameterRow]
 
 class CounterRow(TypedDict):
     worker: int
     updates: int
+    attempts: int
+    commits: int
+    fallbacks: int
+    aborts: dict[int, int]
 
 class AuditRow(TypedDict):
     strategy: str
@@ -42,7 +54,9 @@ class BuildRow(TypedDict):
 
 class Region:
     def __init__(self, array: NDArray[Any], workers: int = 1) -> None: ...
-    def apply(self, strategy: str, alpha: float, delta: NDArray[Any], worker: int = 0) -> None: ...
+    def apply(
+        self, strategy: str, alpha: float, delta: NDArray[Any], worker: int = 0, parameters: Sequence[str] = ()
+    ) -> None: ...
     def counters(self) -> list[CounterRow]: ...
 
 class Core(Protocol):
@@ -51,6 +65,15 @@ class Core(Protocol):
     Region: type[Region]
 
     def strategies(self) -> list[StrategyRow]: ...
-    def audit(self, strategy: str, threads: int, updates: int, elements: int, dtype: str = "float64") -> AuditRow: ...
+    def check_parameters(self, strategy: str, parameters: Sequence[str]) -> None: ...
+    def audit(
+        self,
+        strategy: str,
+        threads: int,
+        updates: int,
+        elements: int,
+        dtype: str = "float64",
+        parameters: Sequence[str] = (),
+    ) -> AuditRow: ...
     def tm_probe(self, tries: int = 100) -> TmProbeRow: ...
     def build_info(self) -> BuildRow: ...

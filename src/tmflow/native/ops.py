@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import itertools
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
+from tmflow import aborts
 from tmflow.errors import BadInput, Unsupported
 from tmflow.native import loader, registry
+from tmflow.strategy_parameters import Value
 
 _STOCK_LOCKING = {"tf_lock": True, "tf_nolock": False}
+
+
+class Stats(NamedTuple):
+    """Rows of `runfile.Counters`, `runfile.Abort` and `runfile.Staleness`."""
+
+    counters: list[dict[str, Any]]
+    aborts: list[dict[str, Any]]
+    staleness: list[dict[str, Any]]
 
 
 class Tracker:
@@ -25,7 +37,7 @@ class Tracker:
 
         self.variables = list(variables)
         self._ops = loader.ops()
-        self._counted: set[int] = set()
+        self._mechanisms: dict[int, str | None] = {}  # of the variables whose updates are counted
         # Outside the dependencies that the caller is in: it is there before the first step and readable after the last.
         with tf.name_scope("tmflow_tracker"), tf.control_dependencies(None):
             self.handle = self._ops.tmflow_tracker(workers=workers, variables=len(self.variables))
@@ -43,20 +55,34 @@ class Tracker:
         """
         return self._ops.tmflow_end_step(self.handle, worker, version)
 
-    def count(self, variable: int) -> None:
-        """Declare that updates of the variable of this number are counted."""
-        self._counted.add(variable)
+    def count(self, variable: int, mechanism: str | None = None) -> None:
+        """Declare that updates of the variable of this number are counted.
 
-    def stats(self, session: Any) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """What was counted since the last reset: rows of `runfile.Counters` and of `runfile.Staleness`."""
-        updates, staleness = session.run(self._stats)
-        counters = [
-            {"worker": worker, "variable": self.variables[index], "updates": int(row[index])}
-            for worker, row in enumerate(updates)
-            for index in sorted(self._counted)
-        ]
+        mechanism: of the transactions that its strategy tries (see `aborts.mechanism`); None if it tries none.
+        """
+        self._mechanisms[variable] = mechanism
+
+    def stats(self, session: Any) -> Stats:
+        """What was counted since the last reset."""
+        updates, transactions, ended, staleness = session.run(self._stats)
+        counters = []
+        for worker, index in itertools.product(range(len(updates)), sorted(self._mechanisms)):
+            row = {"worker": worker, "variable": self.variables[index], "updates": int(updates[worker, index])}
+            if self._mechanisms[index] is not None:
+                row |= zip(("attempts", "commits", "fallbacks"), transactions[worker, index].tolist(), strict=True)
+            counters.append(row)
         keys = ("worker", "staleness", "steps")
-        return counters, [dict(zip(keys, row, strict=True)) for row in staleness.tolist()]
+        return Stats(
+            counters,
+            [self._abort(*row) for row in ended.tolist()],
+            [dict(zip(keys, row, strict=True)) for row in staleness.tolist()],
+        )
+
+    def _abort(self, worker: int, variable: int, status: int, n: int) -> dict[str, Any]:
+        mechanism = self._mechanisms[variable]
+        assert mechanism is not None, "only transactions abort"
+        described = aborts.described(mechanism, status)
+        return {"worker": worker, "variable": self.variables[variable], "mechanism": mechanism, **described, "n": n}
 
     def reset(self, session: Any) -> None:
         """Forget all counts."""
@@ -72,14 +98,16 @@ def apply_gradient_descent(
     tracker: Tracker,
     worker: Any,
     index: int,
+    parameters: Mapping[str, Value] = MappingProxyType({}),
 ) -> Any:
     """The operation `variable -= learning_rate * gradient`, in place, under `strategy`.
 
     variable: a float32 or float64 `tf.compat.v1.Variable`, reference or resource; gradient: of the same shape and
-    type; worker: int32 scalar; index: the variable's number in `tracker`. A resource variable gets memory of its own
-    at the first update after an assignment. Whoever reads the variable, of either kind, shares its memory and
-    sees later updates. Raises BadInput for an unknown strategy, and for a stock one on a resource variable;
-    Unsupported for a strategy that cannot run here.
+    type; worker: int32 scalar; index: the variable's number in `tracker`; parameters: the strategy's, those that are
+    not given have their fallbacks. A resource variable gets memory of its own at the first update after an assignment.
+    Whoever reads the variable, of either kind, shares its memory and sees later updates. Raises BadInput for an
+    unknown strategy, and for a stock one on a resource variable or with parameters; Unsupported for a strategy that
+    cannot run here; ValueError for a parameter that the strategy does not have or a value that it does not allow.
     """
     import tensorflow as tf
 
@@ -90,6 +118,8 @@ def apply_gradient_descent(
     is_resource = target.dtype == tf.resource
     alpha = tf.constant(learning_rate, variable.dtype.base_dtype)
     if variant.provider == "stock":
+        if parameters:
+            raise BadInput(f"strategy '{strategy}' has no parameter '{next(iter(parameters))}'; it has: none.")
         if is_resource:
             raise BadInput(
                 f"strategy '{strategy}' needs reference variables (variables: ref): TensorFlow's own update of a "
@@ -97,8 +127,18 @@ def apply_gradient_descent(
             )
         locking = _STOCK_LOCKING[strategy]
         return tf.raw_ops.ApplyGradientDescent(var=target, alpha=alpha, delta=gradient, use_locking=locking).op
-    tracker.count(index)
+    mechanism = aborts.mechanism(strategy, parameters)
+    if mechanism != aborts.mechanism(strategy, {}):  # which is this machine's own
+        raise Unsupported(
+            f"strategy '{strategy}' cannot run here: this processor has no transactions of '{mechanism}'."
+        )
+    tracker.count(index, mechanism)
     arguments = (target, alpha, gradient, tracker.handle, worker)
+    attributes = {
+        "strategy": strategy,
+        "parameters": [f"{name}={value}" for name, value in parameters.items()],
+        "variable": index,
+    }
     if is_resource:
-        return loader.ops().tmflow_resource_apply_gradient_descent(*arguments, strategy=strategy, variable=index)
-    return loader.ops().tmflow_apply_gradient_descent(*arguments, strategy=strategy, variable=index).op
+        return loader.ops().tmflow_resource_apply_gradient_descent(*arguments, **attributes)
+    return loader.ops().tmflow_apply_gradient_descent(*arguments, **attributes).op

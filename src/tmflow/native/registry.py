@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,8 +21,21 @@ TENSORFLOW_PACKAGES = ("tensorflow", "tensorflow-cpu")
 
 
 @dataclass(frozen=True)
+class Parameter:
+    """A parameter of a native strategy; `fallback` is its value where none is given, `allowed` says which there are."""
+
+    name: str
+    fallback: str
+    allowed: str
+    summary: str
+
+
+@dataclass(frozen=True)
 class Variant:
-    """A strategy and whether it runs here. The summary and the promises of a native one are None before the build."""
+    """A strategy and whether it runs here.
+
+    Before the build the summary and the promises of a native one are None, and its parameters are not listed.
+    """
 
     name: str
     provider: Literal["stock", "native"]
@@ -32,6 +45,7 @@ class Variant:
     built: bool
     runnable: bool
     why_not: str | None
+    parameters: list[Parameter] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -121,11 +135,17 @@ def _native() -> list[Variant]:
     core, why_not = _library()
     built = core.strategies() if core else []
     known = {row["name"] for row in built}
-    return [Variant(provider="native", built=True, **row) for row in built] + [
+    return [_built(row) for row in built] + [
         Variant(name, "native", None, None, None, built=False, runnable=False, why_not=why_not)
         for name in source_names()
         if name not in known
     ]
+
+
+def _built(row: _core.StrategyRow) -> Variant:
+    facts: dict[str, Any] = dict(row)
+    rows = facts.pop("parameters", [])  # a library built before strategies had parameters does not list them
+    return Variant(provider="native", built=True, parameters=[Parameter(**parameter) for parameter in rows], **facts)
 
 
 def _library() -> tuple[_core.Core | None, str]:

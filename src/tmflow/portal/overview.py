@@ -44,7 +44,7 @@ def headline(_runs: pd.DataFrame, identity: Identity) -> pd.DataFrame:
     """
     speedup = summaries.headline(summaries.speedup(_runs))
     both = speedup.merge(summaries.accuracy(_runs), on=list(summaries.POINT), suffixes=("", "_accuracy"))
-    table = both[["experiment", "strategy", "threads"]].copy()
+    table = both[["experiment", "strategy", "threads"]].assign(strategy=both["variant"])
     table["speedup"] = _intervals(both, "", "{:.2f}")
     table["accuracy"] = _intervals(both, "_accuracy", "{:.3f}")
     table["rounds"], table["note"] = both["rounds"], both["reason"].fillna("")

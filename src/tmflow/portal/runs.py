@@ -25,6 +25,7 @@ def listing(runs: pd.DataFrame, total: int) -> None:
     runs = runs.sort_values("started_at_utc", ascending=False, kind="stable").reset_index(drop=True)
     st.caption(f"{len(runs)} of {total} runs, newest first. Choose a row to see its run in full below.")
     rows = runs.assign(step_time_us=(1e6 * runs["loop_s"] / runs["iterations"]).where(runs["evidence"] != "emulated"))
+    rows["strategy"] = summaries.variants(rows)
     st.dataframe(
         rows[COLUMNS],
         hide_index=True,

@@ -33,10 +33,11 @@ def table_of(summary: pd.DataFrame) -> None:
         height="content" if len(summary) <= 24 else "auto",
         hide_index=True,
         column_order=[
-            "strategy", "threads", *along, "estimate", "low", "high", "rounds", "disturbed_rounds",
+            "variant", "threads", *along, "estimate", "low", "high", "rounds", "disturbed_rounds",
             "oversubscribed", "reason",
         ],
         column_config={
+            "variant": "strategy",
             "threads": numbers("threads", format="%d"),
             "estimate": numbers(f"estimate{UNITS[unit]}", format=FORMS[unit]),
             "low": numbers("95 % low", format=FORMS[unit]),

@@ -67,13 +67,17 @@ class CurvePoint(_Closed):
 
 
 class Counters(_Closed):
-    """Counts of one worker on one variable. updates = commits + fallbacks where transactions were tried."""
+    """Counts of one worker on one variable.
+
+    Where transactions were tried, commits + fallbacks is the number of critical sections: one for each update, or for
+    each chunk of one.
+    """
 
     worker: int = Field(ge=0)
     variable: str
     updates: int = Field(ge=0)
-    commits: int | None = Field(None, ge=0, description="updates that committed in a transaction")
-    fallbacks: int | None = Field(None, ge=0, description="updates that took the mutex instead")
+    commits: int | None = Field(None, ge=0, description="critical sections that committed as a transaction")
+    fallbacks: int | None = Field(None, ge=0, description="critical sections that took the mutex instead")
     attempts: int | None = Field(None, ge=0, description="transactions begun: commits + aborts")
 
 

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from tmflow.errors import BadInput, unknown
 from tmflow.native import registry
 from tmflow.spec import Dataset, TrialSpec, sha256_of
+from tmflow.strategy_parameters import owners, parameters_of
 from tmflow.study.yaml_file import read_yaml
 from tmflow.validation import sentence
 
@@ -82,19 +83,32 @@ class Study(_Closed):
         return self.quick.rounds if scale == "quick" else self.experiments[name].rounds or self.rounds
 
     def grid(self, name: str, scale: Scale) -> dict[str, list[Factor]]:
-        """The factors of an experiment, each with the list of its values; the study's defaults filled in."""
+        """The factors of an experiment, each with the list of its values; the study's defaults filled in.
+
+        A default for a parameter that none of the experiment's strategies has is left out.
+        """
         experiment = self.experiments[name]
-        merged = {**self.defaults, **experiment.factors, **(experiment.quick.factors if scale == "quick" else {})}
-        return {factor: values if isinstance(values, list) else [values] for factor, values in merged.items()}
+        own = {**experiment.factors, **(experiment.quick.factors if scale == "quick" else {})}
+        merged = {
+            factor: values if isinstance(values, list) else [values]
+            for factor, values in {**self.defaults, **own}.items()
+        }
+        return {factor: values for factor, values in merged.items() if factor in own or _has_use(factor, merged)}
 
     def points(self, name: str, scale: Scale, dataset: Dataset) -> list[TrialSpec]:
-        """The points of an experiment: the product of its factors, in the order in which they are written."""
+        """The points of an experiment: the product of its factors, in the order in which they are written.
+
+        A strategy's parameter multiplies the points of the strategies that have it, and no others.
+        """
         grid = self.grid(name, scale)
         where = f"config.yaml: experiments.{name}"
         points = []
         for values in itertools.product(*grid.values()):
-            factors = {"dataset": dataset, "seed": self.seed, **dict(zip(grid, values, strict=True))}
-            points.append(make_spec(factors, where))
+            factors = dict(zip(grid, values, strict=True))
+            idle = [f for f in grid if not _applies(f, factors.get("strategy")) and _has_use(f, grid)]
+            if all(factors[factor] == grid[factor][0] for factor in idle):  # else it is the same point again
+                own = {factor: value for factor, value in factors.items() if factor not in idle}
+                points.append(make_spec({"dataset": dataset, "seed": self.seed, **own}, where))
         if len({point.sha256 for point in points}) < len(points):
             raise BadInput(f"{where}: a factor lists the same value twice.")
         return points
@@ -109,14 +123,25 @@ class Study(_Closed):
 
 
 def make_spec(factors: dict[str, Any], where: str) -> TrialSpec:
-    """A checked spec; raises BadInput naming the factor, its value and what is allowed."""
+    """A checked spec, the strategy's parameters filled in; raises BadInput naming factor, value and what is allowed."""
     strategy = str(factors.get("strategy"))
     if strategy not in registry.names():
         raise unknown(f"strategy in {where}:", strategy, registry.names())
     try:
-        return TrialSpec.model_validate(factors)
+        given = {name: value for name, value in factors.items() if not (owners(name) and value is None)}
+        return TrialSpec.model_validate({**parameters_of(strategy), **given})
     except ValidationError as error:
         raise sentence(error, where, FACTORS) from error
+
+
+def _applies(factor: str, strategy: Factor) -> bool:
+    """Whether a factor means something for a strategy: all do but the parameters of others."""
+    return not owners(factor) or strategy in owners(factor)
+
+
+def _has_use(factor: str, grid: dict[str, list[Factor]]) -> bool:
+    """Whether a factor means something for any strategy of the grid."""
+    return any(_applies(factor, strategy) for strategy in grid.get("strategy", [None]))
 
 
 def load_study(path: Path) -> Study:

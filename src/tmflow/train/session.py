@@ -20,7 +20,7 @@ import numpy as np
 from tmflow.data import Dataset, truncate
 from tmflow.errors import Unsupported
 from tmflow.native import ops, registry
-from tmflow.runner.runfile import Counters, CurvePoint, Staleness
+from tmflow.runner.runfile import Abort, Counters, CurvePoint, Staleness
 from tmflow.spec import TrialSpec
 from tmflow.train import batches, models
 
@@ -41,6 +41,7 @@ class Measurement:
     final_accuracy: float = 0.0
     curve: list[CurvePoint] = field(default_factory=list)
     counters: list[Counters] = field(default_factory=list)
+    aborts: list[Abort] = field(default_factory=list)
     staleness: list[Staleness] = field(default_factory=list)
 
 
@@ -118,6 +119,7 @@ class Variant:
                 tracker=self._tracker,
                 worker=self._worker,
                 index=index,
+                parameters=spec.parameters(),
             )
             for index, (variable, gradient) in enumerate(zip(variables, tf.gradients(loss, read), strict=True))
         ]
@@ -148,9 +150,10 @@ class Variant:
                 measured.curve.append(
                     CurvePoint(iteration=last, elapsed_s=measured.loop_s, accuracy=measured.final_accuracy)
                 )
-        counters, staleness = self._tracker.stats(self._session)
-        measured.counters = [Counters(**row) for row in counters if row["worker"] < spec.threads]
-        measured.staleness = [Staleness(**row) for row in staleness]
+        stats = self._tracker.stats(self._session)
+        measured.counters = [Counters(**row) for row in stats.counters if row["worker"] < spec.threads]
+        measured.aborts = [Abort(**row) for row in stats.aborts]
+        measured.staleness = [Staleness(**row) for row in stats.staleness]
         return measured
 
     def warm_up(self, data: TrialData, batch: int) -> None:

@@ -5,9 +5,12 @@ NULL means unreadable or not applicable, never 0.
 
 from __future__ import annotations
 
+from typing import get_args
+
 from sqlalchemy import CheckConstraint, ForeignKey, Index, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
+from tmflow.spec import Provider, Spending
 from tmflow.store.models.base import (
     STRICT,
     AtUtc,
@@ -225,6 +228,10 @@ class Spec(Base):
     pinning: Mapped[str]
     test_images: Mapped[int]
     curve_points: Mapped[int]
+    provider: Mapped[str | None]
+    budget: Mapped[int | None]
+    spending: Mapped[str | None]
+    chunk: Mapped[int | None]
     __table_args__ = (
         between("threads", 1, 1024),
         between("batch", 1, 10_000),
@@ -237,6 +244,10 @@ class Spec(Base):
         between("inter_op_threads", 0, 1024),
         between("test_images", 1, 10_000),
         between("curve_points", 0, 1000),
+        one_of("provider", get_args(Provider)),
+        between("budget", 0, 1_000_000),
+        one_of("spending", get_args(Spending)),
+        between("chunk", 0, 1_000_000_000),
         Index(None, "model", "strategy", "threads"),
         STRICT,
     )

@@ -1,0 +1,137 @@
+"""Why a hardware transaction aborted: the machine's raw status, and the families and classes that it is counted in.
+
+RTM reports in EAX, 32 bits numbered from the lowest (Intel 64 and IA-32 Architectures Software Developer's Manual,
+volume 1, chapter 16, "RTM Abort Status Definition"): 0 XABORT was executed, 1 the transaction may succeed on a retry, 2
+a conflict with another logical processor, 3 an internal buffer overflowed, 4 a debug breakpoint was hit, 5 the abort
+was inside a nested transaction, 31:24 the code of XABORT (meaningful with bit 0 only). More than one bit may be set; 0
+says nothing, as after an interrupt, a fault or an instruction that no transaction may execute.
+
+POWER reports in TEXASR, 64 bits numbered from the highest (Power ISA 2.07, book II, chapter 5; GCC's htmintrin.h):
+0:7 failure code, of which 7 says that the failure is persistent; 8 disallowed; 9 nested too deep; 10 footprint
+overflow; 11 self-induced, 12 non-transactional and 13 transactional conflict; 14 an address translation was
+invalidated; 15 specific to the implementation; 16 conflict with an instruction fetch; 31 aborted by an instruction
+(tabort by the program, treclaim by the kernel; the failure code tells them apart, the kernel's are in its asm/tm.h).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+from tmflow.strategy_parameters import Value, parameters_of
+
+Family = Literal[
+    "conflict", "capacity", "explicit", "lock_subscription", "interrupt_or_fault", "nested", "debug", "unknown"
+]
+TsxClass = Literal["capacity", "conflict", "other"]
+PowerClass = Literal["self_conflict", "trans_conflict", "nontrans_conflict", "user", "capacity", "other"]
+
+MUTEX_TAKEN = 30  # the study's code of an abort because the mutex was found taken; ours too
+EXPLICIT, RETRY, CONFLICT, CAPACITY, DEBUG, NESTED = (1 << bit for bit in range(6))
+
+_KERNEL_CODES = range(0xD0, 0xE4)  # TM_CAUSE_EMULATE to TM_CAUSE_KVM_FAC_UNAV, the persistent ones included
+
+
+def mechanism(strategy: str, parameters: Mapping[str, Value]) -> str | None:
+    """Whose transactions a strategy tries, a key of `FAMILIES`; None if it tries none."""
+    provider = {**parameters_of(strategy), **parameters}.get("provider")
+    return None if provider is None else str(provider)
+
+
+def described(mechanism: str, status: int) -> dict[str, str]:
+    """The fields `raw_code` and `family` of a `runfile.Abort`.
+
+    status: the raw status as a signed or unsigned number of 64 bits.
+    """
+    unsigned = status % 2**64
+    return {"raw_code": raw_code(unsigned), "family": FAMILIES[mechanism](unsigned)}
+
+
+def raw_code(status: int) -> str:
+    """The whole raw status as text: hexadecimal, at least 8 digits."""
+    return f"0x{status:08x}"
+
+
+def rtm_family(status: int) -> Family:
+    """The family of an abort of RTM. Where several bits are set, the first of these decides:
+
+    1. explicit: the program itself ended the transaction, and its code says why. Nothing else can have been the cause.
+    2. debug: a breakpoint ends every transaction that meets it.
+    3. capacity: a transaction that does not fit aborts alone too, so a conflict at the same time is not what keeps it
+       from committing.
+    4. conflict.
+    5. nested says where, not why: it decides only where no cause is given.
+
+    A status of 0 is what an interrupt or a fault leaves. Retry is advice and no cause: alone, it is unknown.
+    """
+    if status & EXPLICIT:
+        return "lock_subscription" if status >> 24 == MUTEX_TAKEN else "explicit"
+    if status & DEBUG:
+        return "debug"
+    if status & CAPACITY:
+        return "capacity"
+    if status & CONFLICT:
+        return "conflict"
+    if status & NESTED:
+        return "nested"
+    return "interrupt_or_fault" if status == 0 else "unknown"
+
+
+def power_family(texasr: int) -> Family:
+    """The family of an abort on POWER. An instruction decides first, for it alone was the cause; then, as for RTM, what
+    would recur before what passes: overflows, then conflicts, then what the transaction may not do.
+    """
+    if _bits(texasr, 31):
+        code = texasr >> 56
+        if code == MUTEX_TAKEN:
+            return "lock_subscription"
+        return "interrupt_or_fault" if code in _KERNEL_CODES else "explicit"
+    if _bits(texasr, 9):
+        return "nested"
+    if _bits(texasr, 10):
+        return "capacity"
+    if _bits(texasr, 11, 14) or _bits(texasr, 16):
+        return "conflict"
+    return "interrupt_or_fault" if _bits(texasr, 8) else "unknown"
+
+
+def study_tsx_class(status: int) -> TsxClass:
+    """The class in which the study counted an abort on TSX.
+
+    Known from its source (TM_BEGIN in tensorflow/core/kernels/tm.h): capacity is recognised by equality of the whole
+    status with _XABORT_CAPACITY, so capacity with any other bit is not capacity; of the rest, whatever has the
+    conflict bit is a conflict, before explicit, nested, debug and retry, which have counters of their own. Assumed: its
+    figures, which show three classes, add those and the aborts without any bit up as "other".
+    """
+    if status == CAPACITY:
+        return "capacity"
+    return "conflict" if status & CONFLICT else "other"
+
+
+def study_power_class(texasr: int) -> PowerClass:
+    """The class in which the study counted an abort on POWER8.
+
+    Known from its source (TM_BEGIN in the POWER version of the same file): conflicts come first, self-induced before
+    transactional before non-transactional, then user aborts, then capacity. Assumed: a conflict that is none of the
+    three (an invalidated translation), which the source counts as a conflict only, is "other" in the figures.
+    """
+    if _bits(texasr, 11):
+        return "self_conflict"
+    if _bits(texasr, 13):
+        return "trans_conflict"
+    if _bits(texasr, 12):
+        return "nontrans_conflict"
+    if _bits(texasr, 14):
+        return "other"
+    if _bits(texasr, 31):
+        return "user"
+    return "capacity" if _bits(texasr, 10) else "other"
+
+
+def _bits(texasr: int, first: int, last: int | None = None) -> int:
+    """Bits `first` to `last` of TEXASR, by their numbers in the manual: from the highest."""
+    last = first if last is None else last
+    return texasr >> (63 - last) & (1 << (last - first + 1)) - 1
+
+
+FAMILIES: dict[str, Callable[[int], Family]] = {"rtm": rtm_family, "power": power_family}

@@ -1,0 +1,101 @@
+"""Parameters of strategies: the project's table and the library's agree, and wrong ones are named."""
+
+from __future__ import annotations
+
+import re
+from typing import get_args
+
+import numpy as np
+import pytest
+from annotated_types import Ge, Le
+from graphs import session_of, tf, tf1
+
+from tmflow.errors import BadInput, Unsupported
+from tmflow.native import loader, ops, registry
+from tmflow.spec import TrialSpec
+from tmflow.strategy_parameters import PARAMETERS, STRATEGY_PARAMETERS
+
+OPERATIONS = ["tmflow_apply_gradient_descent", "tmflow_resource_apply_gradient_descent"]
+WRONG = [
+    ("lock", "budget=5", "strategy 'lock' has no parameter 'budget'; it has: none"),
+    ("htm", "buget=5", "strategy 'htm' has no parameter 'buget'; it has: provider, budget, spending, chunk"),
+    ("htm", "budget", "parameter 'budget' is not of the form name=value"),
+    ("htm", "budget=-1", "budget of strategy 'htm' is '-1'; allowed: 0 to 1000000"),
+    ("htm", "budget=five", "budget of strategy 'htm' is 'five'; allowed: 0 to 1000000"),
+    ("htm", "provider=tsx", "provider of strategy 'htm' is 'tsx'; allowed: rtm, power"),
+    ("htm", "spending=", "spending of strategy 'htm' is ''; allowed: study_tsx, study_power, tuned"),
+]
+
+
+def test_the_table_is_the_library_s() -> None:
+    library = {row["name"]: {p["name"]: p["fallback"] for p in row["parameters"]} for row in loader.core().strategies()}
+    table = {name: {p: str(value) for p, value in own.items()} for name, own in STRATEGY_PARAMETERS.items()}
+    assert {name: own for name, own in library.items() if own} == table
+
+
+def allowed_by_spec(name: str) -> str:
+    """What a spec allows, in the library's words."""
+    field = TrialSpec.model_fields[name]
+    words = [word for kind in get_args(field.annotation) for word in get_args(kind)]
+    if words:
+        return ", ".join(words)
+    (low,) = (bound.ge for bound in field.metadata if isinstance(bound, Ge))
+    (high,) = (bound.le for bound in field.metadata if isinstance(bound, Le))
+    return f"{low} to {high}"
+
+
+def test_a_spec_allows_what_the_library_allows() -> None:
+    library = {p.name: p.allowed for variant in registry.variants() for p in variant.parameters}
+    assert library == {name: allowed_by_spec(name) for name in PARAMETERS}
+
+
+@pytest.mark.parametrize("strategy", ["lock", "nolock", "htm"])
+def test_fallbacks_and_values_that_are_allowed_pass(strategy: str) -> None:
+    core = loader.core()
+    core.check_parameters(strategy, [])
+    for parameter in registry.require(strategy).parameters:
+        core.check_parameters(strategy, [f"{parameter.name}={parameter.fallback}"])
+
+
+@pytest.mark.parametrize(("strategy", "parameter", "says"), WRONG)
+def test_a_wrong_parameter_is_named(strategy: str, parameter: str, says: str) -> None:
+    core = loader.core()
+    region = core.Region(np.zeros(4))
+    with pytest.raises(ValueError, match=re.escape(says)):
+        core.check_parameters(strategy, [parameter])
+    with pytest.raises(ValueError, match=re.escape(says)):
+        region.apply(strategy, 1.0, np.ones(4), parameters=[parameter])
+    with pytest.raises(ValueError, match=re.escape(says)):
+        core.audit(strategy, 1, 1, 4, parameters=[parameter])
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize(("strategy", "parameter", "says"), WRONG)
+def test_a_wrong_parameter_fails_at_graph_construction(
+    operation: str, strategy: str, parameter: str, says: str
+) -> None:
+    with tf.Graph().as_default():
+        variable = tf1.Variable(np.zeros(3, np.float32), use_resource="resource" in operation)
+        tracker = ops.Tracker(1, ["w"])
+        arguments = (variable.op.outputs[0], 1.0, tf.zeros([3]), tracker.handle, 0)
+        with pytest.raises(ValueError, match=re.escape(says)):
+            getattr(loader.ops(), operation)(*arguments, strategy=strategy, parameters=[parameter], variable=0)
+
+
+def test_the_stock_pair_has_no_parameters() -> None:
+    refused = pytest.raises(BadInput, match="strategy 'tf_lock' has no parameter 'budget'")
+    with refused, session_of(np.zeros(3, np.float32), "ref", "tf_lock", parameters={"budget": 5}):
+        pass
+
+
+def test_helpers_hand_parameters_to_the_operation() -> None:
+    refused = pytest.raises(ValueError, match="strategy 'lock' has no parameter 'budget'")
+    with refused, session_of(np.zeros(3, np.float32), "ref", "lock", parameters={"budget": 5}):
+        pass
+
+
+def test_a_processor_s_transactions_run_on_that_processor_only() -> None:
+    other = {"rtm": "power", "power": "rtm"}[str(STRATEGY_PARAMETERS["htm"]["provider"])]
+    refused = pytest.raises(Unsupported, match="strategy 'htm' cannot run here")
+    with refused, session_of(np.zeros(3, np.float32), "ref", "htm", parameters={"provider": other}):
+        pass

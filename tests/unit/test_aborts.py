@@ -1,0 +1,99 @@
+"""Raw statuses to families and classes, by the manuals' bits."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from tmflow import aborts
+from tmflow.aborts import CAPACITY, CONFLICT, DEBUG, EXPLICIT, NESTED, RETRY
+from tmflow.runner.runfile import Abort
+
+TAKEN = 30 << 24 | EXPLICIT
+
+
+def texasr(*bits: int, code: int = 0) -> int:
+    """A TEXASR with these bits set, numbered as in the manual, and this failure code."""
+    return code << 56 | sum(1 << (63 - bit) for bit in bits)
+
+
+def test_bits_are_those_of_the_compiler() -> None:
+    # _XABORT_EXPLICIT and the rest of immintrin.h
+    assert (EXPLICIT, RETRY, CONFLICT, CAPACITY, DEBUG, NESTED) == (1, 2, 4, 8, 16, 32)
+
+
+@pytest.mark.parametrize(
+    ("status", "family", "study"),
+    [
+        (TAKEN, "lock_subscription", "other"),
+        (TAKEN | RETRY, "lock_subscription", "other"),
+        (31 << 24 | EXPLICIT, "explicit", "other"),
+        (EXPLICIT, "explicit", "other"),
+        (TAKEN | CONFLICT, "lock_subscription", "conflict"),
+        (30 << 24 | CONFLICT, "conflict", "conflict"),  # without bit 0 the code means nothing
+        (CAPACITY, "capacity", "capacity"),
+        (CAPACITY | RETRY, "capacity", "other"),
+        (CAPACITY | CONFLICT, "capacity", "conflict"),
+        (CAPACITY | NESTED, "capacity", "other"),
+        (CONFLICT, "conflict", "conflict"),
+        (CONFLICT | RETRY, "conflict", "conflict"),
+        (CONFLICT | NESTED, "conflict", "conflict"),
+        (DEBUG, "debug", "other"),
+        (DEBUG | CAPACITY, "debug", "other"),
+        (NESTED, "nested", "other"),
+        (RETRY, "unknown", "other"),
+        (1 << 6, "unknown", "other"),
+        (0, "interrupt_or_fault", "other"),
+    ],
+)
+def test_rtm(status: int, family: str, study: str) -> None:
+    assert aborts.rtm_family(status) == family
+    assert aborts.study_tsx_class(status) == study
+
+
+@pytest.mark.parametrize(
+    ("status", "family", "study"),
+    [
+        (texasr(31, code=30), "lock_subscription", "user"),
+        (texasr(31, code=1), "explicit", "user"),
+        (texasr(31, code=0xDE), "interrupt_or_fault", "user"),  # the kernel rescheduled
+        (texasr(31, code=0xD4 | 1), "interrupt_or_fault", "user"),  # a signal
+        (texasr(7, 10), "capacity", "capacity"),
+        (texasr(7, 9), "nested", "other"),
+        (texasr(11), "conflict", "self_conflict"),
+        (texasr(12), "conflict", "nontrans_conflict"),
+        (texasr(13), "conflict", "trans_conflict"),
+        (texasr(12, 13), "conflict", "trans_conflict"),
+        (texasr(14), "conflict", "other"),
+        (texasr(16), "conflict", "other"),
+        (texasr(10, 13), "capacity", "trans_conflict"),
+        (texasr(7, 8), "interrupt_or_fault", "other"),
+        (texasr(15), "unknown", "other"),
+        (0, "unknown", "other"),
+    ],
+)
+def test_power(status: int, family: str, study: str) -> None:
+    assert aborts.power_family(status) == family
+    assert aborts.study_power_class(status) == study
+
+
+def test_every_rtm_status_has_a_family_that_a_run_file_knows() -> None:
+    known = set(get_args(Abort.model_fields["family"].annotation))
+    assert set(get_args(aborts.Family)) < known
+    assert {aborts.rtm_family(status) for status in range(128)} <= known
+
+
+def test_the_whole_status_is_kept_as_text() -> None:
+    assert aborts.described("rtm", TAKEN) == {"raw_code": "0x1e000001", "family": "lock_subscription"}
+    assert aborts.described("rtm", 0) == {"raw_code": "0x00000000", "family": "interrupt_or_fault"}
+    high = texasr(7, 9, code=0x81)  # too high for a signed number
+    assert aborts.described("power", high - 2**64) == aborts.described("power", high)
+    assert aborts.described("power", high)["raw_code"] == f"0x{high:x}"
+
+
+def test_only_strategies_that_try_transactions_have_a_mechanism() -> None:
+    assert aborts.mechanism("htm", {"provider": "power"}) == "power"
+    assert aborts.mechanism("htm", {"budget": 3}) in aborts.FAMILIES
+    assert aborts.mechanism("lock", {}) is None
+    assert aborts.mechanism("tf_lock", {}) is None
