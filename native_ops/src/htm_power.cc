@@ -11,11 +11,6 @@ namespace {
 constexpr unsigned kMutexTaken = 30;
 
 struct Power {
-  template <class T>
-  static void subtract_scaled(T* variable, const T* delta, T alpha, std::size_t n) noexcept {
-    tmflow::subtract_scaled(variable, delta, alpha, n);
-  }
-
   template <class Taken, class Body>
   [[gnu::always_inline]] static inline bool attempt(const Taken& taken, const Body& body, Ended& ended) {
     if (__builtin_tbegin(0)) {

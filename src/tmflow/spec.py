@@ -18,8 +18,16 @@ Driver = Literal["session"]
 Variables = Literal["ref", "resource"]
 StepCall = Literal["run", "callable"]
 Pinning = Literal["none"]  # the session driver's work is done by TensorFlow's own threads, which it cannot pin
-Provider = Literal["rtm", "power"]
+Provider = Literal["rtm", "power", "emulated"]
 Spending = Literal["study_tsx", "study_power", "tuned"]
+Subscription = Literal["variable", "ours"]
+Design = Literal["wb_etl", "wb_ctl", "wt"]
+Manager = Literal["suicide", "delay", "backoff", "aggressive", "timestamp"]
+Instrumentation = Literal["all", "shared"]
+Method = Literal["gl_wt", "ml_wt", "serialirr", "serialirr_onwrite", "serial", "htm"]
+Tunables = Literal["default", "custom"]
+Kernel = Literal["plain", "eigen"]
+Optimisation = Literal["O0", "O3"]
 Evidence = Literal["measured", "emulated", "simulated", "published"]
 TimeDomain = Literal["wall", "simulated", "reported"]
 Status = Literal["ok", "failed", "timeout", "invalid", "unsupported"]
@@ -64,10 +72,24 @@ class TrialSpec(BaseModel):
     curve_points: int = Field(0, ge=0, le=1000, description="pauses, off the clock, to measure the accuracy on the way")
 
     # Parameters of strategies: None where the strategy has no such parameter.
-    provider: Provider | None = Field(None, description="whose hardware transactions: Intel's RTM or those of POWER")
+    provider: Provider | None = Field(
+        None, description="whose hardware transactions: Intel's, POWER's, or emulated ones"
+    )
+    profile: str | None = Field(
+        None, pattern="^[a-z0-9-]+$", description="the machine of data/platforms that is emulated"
+    )
     budget: int | None = Field(None, ge=0, le=1_000_000, description="attempts before the mutex is taken")
     spending: Spending | None = Field(None, description="what an abort takes from the budget")
+    subscription: Subscription | None = Field(None, description="the mutex that is elided: the variable's own, or ours")
     chunk: int | None = Field(None, ge=0, le=1_000_000_000, description="elements per transaction; 0 = whole variable")
+    tunables: Tunables | None = Field(None, description="the study's settings of glibc's lock elision")
+    design: Design | None = Field(None, description="how software transactions write: back or through, and lock when")
+    manager: Manager | None = Field(None, description="who yields when two software transactions conflict")
+    instrumentation: Instrumentation | None = Field(None, description="which accesses go through the STM")
+    method: Method | None = Field(None, description="the method of libitm")
+    library: str | None = Field(None, min_length=1, description="a library in place of libitm, by its path")
+    kernel: Kernel | None = Field(None, description="the loop of the update: a plain one, or Eigen's")
+    optimisation: Optimisation | None = Field(None, description="how the loop of the update is compiled")
 
     @model_validator(mode="after")
     def _factors_fit_together(self) -> Self:
@@ -82,6 +104,8 @@ class TrialSpec(BaseModel):
             raise ValueError("dropout_keep belongs to mnist_deep, and mnist_deep needs it")
         if self.model == "mnist_deep" and self.matrix != PIXELS:
             raise ValueError(f"matrix {self.matrix} does not fit mnist_deep: its convolutions need all {PIXELS} pixels")
+        if (self.provider == "emulated") != (self.profile is not None):
+            raise ValueError("profile belongs to provider emulated, and provider emulated needs one")
         for name in self.parameters():
             if self.strategy not in owners(name):
                 raise ValueError(f"{name} belongs to {', '.join(owners(name))}, not to {self.strategy}")
@@ -94,6 +118,11 @@ class TrialSpec(BaseModel):
     def parameters(self) -> dict[str, Value]:
         """The strategy's parameters that have a value."""
         return {name: value for name, value in self.factors().items() if name in PARAMETERS}
+
+    @property
+    def evidence(self) -> Evidence:
+        """What a run of it is evidence of: hardware that is emulated is not measured."""
+        return "emulated" if self.provider == "emulated" else "measured"
 
     @property
     def sha256(self) -> str:

@@ -13,16 +13,51 @@ Value = str | int
 # The processor's own transactions; where it has none, the provider that says why.
 _OWN_PROVIDER = "power" if platform.machine() == "ppc64le" else "rtm"
 
-STRATEGY_PARAMETERS: dict[str, dict[str, Value]] = {
-    "htm": {"provider": _OWN_PROVIDER, "budget": 5, "spending": "study_tsx", "chunk": 0},
+# The loop of the update, of every strategy that runs it as it is.
+_KERNEL: dict[str, Value | None] = {"kernel": "plain", "optimisation": "O3"}
+
+# None: there is no value where none is given.
+STRATEGY_PARAMETERS: dict[str, dict[str, Value | None]] = {
+    "lock": _KERNEL,
+    "nolock": _KERNEL,
+    "lock_pthread": _KERNEL,
+    "spin": _KERNEL,
+    "spin_then_mutex": _KERNEL,
+    "htm": {
+        "provider": _OWN_PROVIDER,
+        "profile": None,
+        "budget": 5,
+        "spending": "study_tsx",
+        "subscription": "variable",
+        "chunk": 0,
+        **_KERNEL,
+    },
+    "tle": {"tunables": "default", **_KERNEL},
+    "stm": {
+        "design": "wb_etl",
+        "manager": "suicide",
+        "instrumentation": "shared",
+        "chunk": 0,
+        "optimisation": "O3",
+    },
+    "itm": {"method": "ml_wt", "library": None, "optimisation": "O3"},
 }
+# The budget that belongs to a way of spending it: those of the study, and ours.
+BUDGETS: dict[str, int] = {"study_tsx": 5, "study_power": 100, "tuned": 10}
+
 # The parameters of all strategies, each once.
 PARAMETERS: tuple[str, ...] = tuple(dict.fromkeys(name for own in STRATEGY_PARAMETERS.values() for name in own))
 
 
-def parameters_of(strategy: str) -> dict[str, Value]:
-    """The parameters of a strategy, with the values that they have where none is given; most have none."""
-    return dict(STRATEGY_PARAMETERS.get(strategy, {}))
+def parameters_of(strategy: str, spending: object = None) -> dict[str, Value]:
+    """The parameters of a strategy, with the values that they have where none is given; most have none.
+
+    spending: the way of spending the budget, if one is given; the budget follows it.
+    """
+    own = {name: value for name, value in STRATEGY_PARAMETERS.get(strategy, {}).items() if value is not None}
+    if "budget" in own and isinstance(spending, str):
+        own["budget"] = BUDGETS.get(spending, own["budget"])
+    return own
 
 
 def owners(parameter: str) -> list[str]:

@@ -167,7 +167,7 @@ def test_parameters_that_are_not_given_are_filled_in() -> None:
         ({"budget": [5, None]}, "experiments.one: a factor lists the same value twice."),
         ({"budget": -1}, "budget is -1, but should be greater than or equal to 0."),
         ({"budget": True}, "budget is True, but should be a valid integer."),
-        ({"provider": "tsx"}, "provider is 'tsx', but should be 'rtm' or 'power'."),
+        ({"provider": "tsx"}, "provider is 'tsx', but should be 'rtm', 'power' or 'emulated'."),
         ({"spending": "study-tsx"}, "spending is 'study-tsx', but should be 'study_tsx', 'study_power' or 'tuned'."),
         ({"chunk": 1.5}, "chunk is 1.5, but should be a valid integer."),
     ],

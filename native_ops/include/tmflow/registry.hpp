@@ -1,6 +1,7 @@
 // The registry of strategies: names to implementations.
 #pragma once
 
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -37,21 +38,36 @@ class Held final : public AnyStrategy<R> {
  public:
   explicit Held(const Parameters& parameters)
     requires std::constructible_from<S, const Parameters&>
-      : strategy_(parameters) {}
-  explicit Held(const Parameters&) {}
+      : strategy_(parameters), kernel_(kernel_of(parameters)) {}
+  explicit Held(const Parameters& parameters) : kernel_(kernel_of(parameters)) {}
 
   void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) override {
-    strategy_.apply(region, update, stats);
+    strategy_.apply(region, {update.alpha, update.delta, kernel_}, stats);
   }
 
  private:
+  using Value = typename R::Value;
+
+  static Kernel<Value> kernel_of(const Parameters& parameters) {
+    if constexpr (!S::info.runs_kernel) return find_kernel<Value>();
+    return find_kernel<Value>(parameters.text("kernel"), parameters.text("optimisation"));
+  }
+
   [[no_unique_address]] S strategy_;
+  const Kernel<Value> kernel_;
 };
 
 // A strategy as the bindings list it.
 struct Listed {
   StrategyInfo info;
   std::optional<std::string> why_not;
+
+  // Its own, and the kernel's if it runs one.
+  std::vector<Parameter> parameters() const {
+    std::vector<Parameter> all(info.parameters.begin(), info.parameters.end());
+    if (info.runs_kernel) all.insert(all.end(), std::begin(kKernelParameters), std::end(kKernelParameters));
+    return all;
+  }
 };
 
 inline std::vector<Listed> listed_strategies() {
@@ -74,7 +90,7 @@ inline std::string strategy_names(std::string_view quote = "") {
 // listed, and as the constructor of Parameters does.
 inline Parameters parameters_of(std::string_view name, std::span<const std::string> given) {
   for (const Listed& listed : listed_strategies()) {
-    if (listed.info.name == name) return {name, listed.info.parameters, given};
+    if (listed.info.name == name) return {name, listed.parameters(), given};
   }
   throw std::invalid_argument("unknown strategy '" + std::string(name) + "'; valid: " + strategy_names());
 }

@@ -110,7 +110,7 @@ nb::list strategies() {
     row["runnable"] = !listed.why_not.has_value();
     row["why_not"] = listed.why_not ? nb::object(text(*listed.why_not)) : nb::none();
     nb::list parameters;
-    for (const Parameter& parameter : listed.info.parameters) {
+    for (const Parameter& parameter : listed.parameters()) {
       nb::dict its;
       its["name"] = text(parameter.name);
       its["fallback"] = text(parameter.fallback);

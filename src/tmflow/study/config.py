@@ -129,7 +129,7 @@ def make_spec(factors: dict[str, Any], where: str) -> TrialSpec:
         raise unknown(f"strategy in {where}:", strategy, registry.names())
     try:
         given = {name: value for name, value in factors.items() if not (owners(name) and value is None)}
-        return TrialSpec.model_validate({**parameters_of(strategy), **given})
+        return TrialSpec.model_validate({**parameters_of(strategy, given.get("spending")), **given})
     except ValidationError as error:
         raise sentence(error, where, FACTORS) from error
 

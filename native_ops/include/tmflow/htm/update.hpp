@@ -50,10 +50,7 @@ void run_chunks(const ElidedUpdate<T>& elided, const ElidableMutex& mutex, Budge
     const std::size_t count = std::min(elided.chunk, size - first);
     elide<P>(
         mutex, budget, stats,
-        [&] {
-          P::subtract_scaled(elided.variable.data() + first, elided.update.delta.data() + first,
-                             elided.update.alpha, count);
-        },
+        [&] { elided.update.in_transaction(elided.variable, first, count); },
         [&] { elided.update(elided.variable, first, count); });
   }
 }

@@ -1,0 +1,25 @@
+# The kernels, once for each optimisation and vector width; src/kernels.cc picks one when the program runs.
+find_package(Eigen3 3.4 REQUIRED NO_MODULE)  # Debian: libeigen3-dev
+
+# No fused multiply-add: all machines compute the same bits (see kernel.hpp).
+set(TMFLOW_KERNEL_FLAGS -O3 -ffp-contract=off)
+
+function(tmflow_add_kernels build)
+  add_library(kernels_${build} OBJECT src/kernel_build.cc)
+  target_include_directories(kernels_${build} PRIVATE include)
+  target_include_directories(kernels_${build} SYSTEM PRIVATE ${EIGEN3_INCLUDE_DIRS})
+  target_compile_definitions(kernels_${build} PRIVATE TMFLOW_KERNELS=kernels_${build} Eigen=Eigen_${build})
+  target_compile_options(kernels_${build} PRIVATE -Wall -Wextra -Werror ${ARGN})
+  target_sources(tmflow_core PRIVATE $<TARGET_OBJECTS:kernels_${build}>)
+endfunction()
+
+# As `bazel -c dbg` compiles: no optimisation, with assertions.
+tmflow_add_kernels(O0 -O0 -ffp-contract=off -UNDEBUG)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  # vzeroupper aborts a transaction, and compilers put one at the end of every function with wide vectors.
+  list(APPEND TMFLOW_KERNEL_FLAGS -mno-vzeroupper)
+  tmflow_add_kernels(O3_avx2 ${TMFLOW_KERNEL_FLAGS} -mavx2)
+  tmflow_add_kernels(O3_avx512 ${TMFLOW_KERNEL_FLAGS} -mavx512f -mfma)  # Eigen has no AVX-512 without FMA
+endif()
+tmflow_add_kernels(O3 ${TMFLOW_KERNEL_FLAGS})
+list(JOIN TMFLOW_KERNEL_FLAGS " " TMFLOW_KERNEL_FLAGS)

@@ -1,0 +1,34 @@
+// The kernels, compiled once for each build that CMakeLists.txt names, with that build's flags.
+//
+// Nothing may be shared between builds: the linker keeps one of several inline functions of the same name, and
+// could so put wide vectors where the processor has none. So the kernels are local, and the name of Eigen's
+// namespace is another one in each build (a definition of CMakeLists.txt).
+#include <unsupported/Eigen/CXX11/Tensor>
+
+#include "kernel_build.hpp"
+
+namespace tmflow {
+namespace {
+
+template <class T>
+void plain(T* variable, const T* delta, T alpha, std::size_t n) noexcept {
+  for (std::size_t i = 0; i < n; ++i) variable[i] -= alpha * delta[i];
+}
+
+// As TensorFlow's functor::ApplyGradientDescent has it (core/kernels/training_ops.cc).
+template <class T>
+void eigen(T* variable, const T* delta, T alpha, std::size_t n) noexcept {
+  using Index = Eigen::DenseIndex;
+  using Flat = Eigen::TensorMap<Eigen::Tensor<T, 1, Eigen::RowMajor, Index>>;
+  using ConstFlat = Eigen::TensorMap<Eigen::Tensor<const T, 1, Eigen::RowMajor, Index>>;
+  Flat var(variable, static_cast<Index>(n));
+  const ConstFlat grad(delta, static_cast<Index>(n));
+  var.device(Eigen::DefaultDevice()) -= grad * alpha;
+}
+
+}  // namespace
+
+const KernelBuild TMFLOW_KERNELS{.of_float = {plain<float>, eigen<float>},
+                                 .of_double = {plain<double>, eigen<double>}};
+
+}  // namespace tmflow

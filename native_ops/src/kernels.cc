@@ -1,0 +1,55 @@
+// Which build of the kernels this processor gets.
+#include "kernel_build.hpp"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace tmflow {
+namespace {
+
+#if defined(__x86_64__)
+
+const KernelBuild& widest() noexcept {
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("fma")) return kernels_O3_avx512;
+  return __builtin_cpu_supports("avx2") ? kernels_O3_avx2 : kernels_O3;
+}
+
+__attribute__((target("avx"))) void zeroupper() noexcept { _mm256_zeroupper(); }
+const bool kHasAvx = __builtin_cpu_supports("avx");
+
+#else
+
+const KernelBuild& widest() noexcept { return kernels_O3; }
+
+#endif
+
+template <class T>
+Kernel<T> of(const KernelsOf<T>& kernels, std::string_view name) noexcept {
+  return name == "eigen" ? kernels.eigen : kernels.plain;
+}
+
+const KernelBuild& build(std::string_view optimisation) noexcept {
+  static const KernelBuild& optimised = widest();
+  return optimisation == "O0" ? kernels_O0 : optimised;
+}
+
+}  // namespace
+
+void clear_upper_halves() noexcept {
+#if defined(__x86_64__)
+  if (kHasAvx) zeroupper();
+#endif
+}
+
+template <>
+Kernel<float> find_kernel(std::string_view kernel, std::string_view optimisation) noexcept {
+  return of(build(optimisation).of_float, kernel);
+}
+
+template <>
+Kernel<double> find_kernel(std::string_view kernel, std::string_view optimisation) noexcept {
+  return of(build(optimisation).of_double, kernel);
+}
+
+}  // namespace tmflow
