@@ -4,8 +4,8 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <map>
-#include <mutex>
+
+#include "tmflow/abort_counts.hpp"
 
 namespace tmflow {
 
@@ -22,27 +22,20 @@ inline constexpr std::size_t kCacheLine = 128;
 // each object belongs to one worker, so that a caller who gives two threads the same worker loses no count.
 class alignas(kCacheLine) ThreadStats {
  public:
-  using Aborts = std::map<std::uint64_t, std::int64_t>;  // by raw status
+  using Aborts = AbortCounts::ByStatus;  // by raw status
 
   void count_update() noexcept { add(updates_); }
   void count_commit() noexcept { add(commits_); }
   void count_fallback() noexcept { add(fallbacks_); }
-  void count_abort(std::uint64_t status) {
-    const std::lock_guard held(aborting_);
-    ++aborts_[status];
-  }
+  void count_abort(std::uint64_t status, std::int64_t n = 1) { aborts_.add(status, n); }
 
   std::int64_t updates() const noexcept { return updates_.load(std::memory_order_relaxed); }
   std::int64_t commits() const noexcept { return commits_.load(std::memory_order_relaxed); }
   std::int64_t fallbacks() const noexcept { return fallbacks_.load(std::memory_order_relaxed); }
-  Aborts aborts() const {
-    const std::lock_guard held(aborting_);
-    return aborts_;
-  }
+  Aborts aborts() const { return aborts_.by_status(); }
 
   void reset() {
     for (auto* counter : {&updates_, &commits_, &fallbacks_}) counter->store(0, std::memory_order_relaxed);
-    const std::lock_guard held(aborting_);
     aborts_.clear();
   }
 
@@ -54,8 +47,7 @@ class alignas(kCacheLine) ThreadStats {
   std::atomic<std::int64_t> updates_{0};
   std::atomic<std::int64_t> commits_{0};
   std::atomic<std::int64_t> fallbacks_{0};
-  mutable std::mutex aborting_;  // of the worker alone, save when somebody reads: free nearly always
-  Aborts aborts_;
+  AbortCounts aborts_;
 };
 
 // The attempts that the aborts and commits are the ends of.

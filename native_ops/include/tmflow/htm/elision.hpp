@@ -61,6 +61,32 @@ inline void wait_until_free(const ElidableMutex& mutex) noexcept {
   }
 }
 
+// The aborts of one critical section, on their way to the counters: mostly all of one status, and then one
+// addition is enough.
+class AbortRun {
+ public:
+  explicit AbortRun(ThreadStats& stats) : stats_(stats) {}
+  AbortRun(const AbortRun&) = delete;
+  AbortRun& operator=(const AbortRun&) = delete;
+  ~AbortRun() { flush(); }
+
+  void add(std::uint64_t status) {
+    if (n_ > 0 && status != status_) flush();
+    status_ = status;
+    ++n_;
+  }
+
+ private:
+  void flush() {
+    if (n_ > 0) stats_.count_abort(status_, n_);
+    n_ = 0;
+  }
+
+  ThreadStats& stats_;
+  std::uint64_t status_ = 0;
+  std::int64_t n_ = 0;
+};
+
 // Runs a critical section once, alone among all critical sections of the mutex: `inside` a transaction of
 // `Provider`, or, when the budget is spent, `under` the mutex. The two do the same; `inside` avoids
 // instructions that abort a transaction.
@@ -73,6 +99,7 @@ inline void wait_until_free(const ElidableMutex& mutex) noexcept {
 template <class Provider, class Inside, class Under>
 void elide(const ElidableMutex& mutex, Budget budget, ThreadStats& stats, const Inside& inside,
            const Under& under) {
+  AbortRun aborts(stats);
   while (budget.attempts > 0) {
     wait_until_free(mutex);
     Ended ended;
@@ -80,7 +107,7 @@ void elide(const ElidableMutex& mutex, Budget budget, ThreadStats& stats, const 
       stats.count_commit();
       return;
     }
-    stats.count_abort(ended.status);
+    aborts.add(ended.status);
     budget.spend(ended);
   }
   mutex.lock(mutex.mutex);

@@ -1,0 +1,79 @@
+// How often each raw status was seen: counted in a few nanoseconds, however many there are.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+
+namespace tmflow {
+
+// Exact counts by status, added to by any thread. The first statuses to come get a place of their own, which
+// is found by looking and added to without a lock; the rest, if there are so many, share a map behind a
+// mutex.
+//
+// Memory ordering: relaxed, because a count publishes nothing but itself. A place once taken keeps its status
+// until clear(), which must not run beside add().
+class AbortCounts {
+ public:
+  using ByStatus = std::map<std::uint64_t, std::int64_t>;
+
+  void add(std::uint64_t status, std::int64_t n) {
+    if (std::atomic<std::int64_t>* const count = place_of(status)) {
+      count->fetch_add(n, std::memory_order_relaxed);
+    } else {
+      const std::lock_guard held(mutex_);
+      rest_[status] += n;
+    }
+  }
+
+  ByStatus by_status() const {
+    const std::lock_guard held(mutex_);
+    ByStatus all = rest_;
+    for (const Place& place : places_) {
+      const std::uint64_t key = place.key.load(std::memory_order_relaxed);
+      const std::int64_t n = place.count.load(std::memory_order_relaxed);
+      if (key != kFree && n != 0) all[key - 1] += n;
+    }
+    return all;
+  }
+
+  void clear() {
+    const std::lock_guard held(mutex_);
+    rest_.clear();
+    for (Place& place : places_) {
+      place.count.store(0, std::memory_order_relaxed);
+      place.key.store(kFree, std::memory_order_relaxed);
+    }
+  }
+
+ private:
+  static constexpr std::uint64_t kFree =
+      0;  // a key is a status plus 1; the one whose key this is goes to the map
+
+  struct Place {
+    std::atomic<std::uint64_t> key{kFree};
+    std::atomic<std::int64_t> count{0};
+  };
+
+  std::atomic<std::int64_t>* place_of(std::uint64_t status) noexcept {
+    const std::uint64_t key = status + 1;
+    if (key == kFree) return nullptr;
+    for (Place& place : places_) {
+      std::uint64_t found = place.key.load(std::memory_order_relaxed);
+      if (found == kFree && place.key.compare_exchange_strong(found, key, std::memory_order_relaxed)) {
+        found = key;
+      }
+      if (found == key) return &place.count;
+    }
+    return nullptr;
+  }
+
+  std::array<Place, 8> places_;
+  mutable std::mutex mutex_;
+  ByStatus rest_;
+};
+
+}  // namespace tmflow
