@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 
 namespace tmflow {
 
@@ -27,14 +28,18 @@ class alignas(kCacheLine) ThreadStats {
   void count_update() noexcept { add(updates_); }
   void count_commit() noexcept { add(commits_); }
   void count_fallback() noexcept { add(fallbacks_); }
-  void count_abort(std::uint64_t status) {
+  void count_abort(std::uint64_t status, std::int64_t n = 1) {
     const std::lock_guard held(aborting_);
-    ++aborts_[status];
+    aborts_[status] += n;
   }
+
+  // Says that attempts were made of which nobody told: how many is then not known.
+  void hide_attempts() noexcept { attempts_hidden_.store(true, std::memory_order_relaxed); }
 
   std::int64_t updates() const noexcept { return updates_.load(std::memory_order_relaxed); }
   std::int64_t commits() const noexcept { return commits_.load(std::memory_order_relaxed); }
   std::int64_t fallbacks() const noexcept { return fallbacks_.load(std::memory_order_relaxed); }
+  bool attempts_hidden() const noexcept { return attempts_hidden_.load(std::memory_order_relaxed); }
   Aborts aborts() const {
     const std::lock_guard held(aborting_);
     return aborts_;
@@ -42,6 +47,7 @@ class alignas(kCacheLine) ThreadStats {
 
   void reset() {
     for (auto* counter : {&updates_, &commits_, &fallbacks_}) counter->store(0, std::memory_order_relaxed);
+    attempts_hidden_.store(false, std::memory_order_relaxed);
     const std::lock_guard held(aborting_);
     aborts_.clear();
   }
@@ -54,12 +60,14 @@ class alignas(kCacheLine) ThreadStats {
   std::atomic<std::int64_t> updates_{0};
   std::atomic<std::int64_t> commits_{0};
   std::atomic<std::int64_t> fallbacks_{0};
+  std::atomic<bool> attempts_hidden_{false};
   mutable std::mutex aborting_;  // of the worker alone, save when somebody reads: free nearly always
   Aborts aborts_;
 };
 
-// The attempts that the aborts and commits are the ends of.
-inline std::int64_t attempts(const ThreadStats& stats) {
+// The attempts that the aborts and commits are the ends of; nullopt if not all are known.
+inline std::optional<std::int64_t> attempts(const ThreadStats& stats) {
+  if (stats.attempts_hidden()) return std::nullopt;
   std::int64_t attempts = stats.commits();
   for (const auto& [status, count] : stats.aborts()) attempts += count;
   return attempts;
