@@ -68,7 +68,7 @@ def tm_library(path: str) -> Path:
         raise BadInput(f"library {path} of strategy 'itm' is not a file.")
     if any(character.isspace() or character == ":" for character in str(file)):
         raise BadInput(
-            f"library {path} of strategy 'itm' has a space or a colon in its path: LD_PRELOAD has no quotes."
+            f"library {path} of strategy 'itm' has a space or a colon in its path, which LD_PRELOAD cannot hold."
         )
     if reason := _not_of_the_abi(file):
         raise BadInput(f"library {path} of strategy 'itm' is no library of the TM ABI: {reason}.")

@@ -12,7 +12,7 @@ from tmflow.errors import BadInput, Unsupported
 from tmflow.native import loader, process_state, registry
 from tmflow.strategy_parameters import Value, assignments
 
-_STOCK_LOCKING = {"tf_lock": True, "tf_nolock": False}
+STOCK_LOCKING = {"tf_lock": True, "tf_nolock": False}
 
 
 class Stats(NamedTuple):
@@ -126,7 +126,7 @@ def apply_gradient_descent(
                 f"strategy '{strategy}' needs reference variables (variables: ref): TensorFlow's own update of a "
                 "resource variable always takes the exclusive lock, so it is no unlocked baseline."
             )
-        locking = _STOCK_LOCKING[strategy]
+        locking = STOCK_LOCKING[strategy]
         return tf.raw_ops.ApplyGradientDescent(var=target, alpha=alpha, delta=gradient, use_locking=locking).op
     mechanism = aborts.mechanism(strategy, parameters)
     if mechanism != aborts.mechanism(strategy, {}):  # which is this machine's own

@@ -39,8 +39,8 @@ def why_not(strategy: str, parameters: Mapping[str, Value]) -> str | None:
 def tunables_in_force() -> dict[str, int] | None:
     """glibc's elision tunables as this process has them, by name; None if its glibc cannot list them (before 2.33).
 
-    glibc ignores in silence what it does not know or allow, so the loader is asked what it makes of the environment that
-    this process was started with.
+    glibc ignores in silence what it does not know or allow, so the loader is asked what it makes of the environment
+    that this process was started with.
     """
     return _listed_tunables(_at_start().get(TUNABLES_VARIABLE, ""))
 

@@ -1,7 +1,7 @@
 """A process of a round: one warm-up per variant, then every point once, each written down as it ends.
 
-`python -m tmflow.runner.round JOB.json N` is started by `supervise` for the points of the round's process N (from 0), in
-the environment that these need.
+`python -m tmflow.runner.round JOB.json N` is started by `supervise` for the points of the round's process N (from 0),
+in the environment that these need.
 """
 
 from __future__ import annotations
