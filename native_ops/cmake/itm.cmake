@@ -6,13 +6,13 @@ check_cxx_source_compiles("int x; int main() { __transaction_atomic { ++x; } ret
 unset(CMAKE_REQUIRED_FLAGS)
 
 if(TMFLOW_SANITIZE)
-  set(absent "a sanitised build has no transactions of GCC's: the sanitizers do not know libitm")
+  set(TMFLOW_ITM_ABSENT "a sanitised build has no transactions of GCC's: the sanitizers do not know libitm")
 elseif(NOT TMFLOW_HAS_GNU_TM)
-  set(absent "the compiler has no transactions (-fgnu-tm), or their library, libitm, is missing")
+  set(TMFLOW_ITM_ABSENT "the compiler has no transactions (-fgnu-tm), or their library, libitm, is missing")
 endif()
-if(absent)
+if(TMFLOW_ITM_ABSENT)
   target_sources(tmflow_core PRIVATE src/itm_absent.cc)
-  set_source_files_properties(src/itm_absent.cc PROPERTIES COMPILE_DEFINITIONS "TMFLOW_ITM_ABSENT=\"${absent}\"")
+  set_source_files_properties(src/itm_absent.cc PROPERTIES COMPILE_DEFINITIONS "TMFLOW_ITM_ABSENT=\"${TMFLOW_ITM_ABSENT}\"")
   return()
 endif()
 

@@ -9,7 +9,8 @@
 #include "tmflow/tm_probe.hpp"
 
 // The question of the TM ABI ("Intel Transactional Memory Compiler and Runtime Application Binary Interface",
-// section 5.1) how the caller runs: 0 outside of a transaction, 1 in one that may restart, 2 in an irrevocable one.
+// section 5.1) how the caller runs: 0 outside of a transaction, 1 in one that may restart, 2 in an
+// irrevocable one.
 extern "C" int _ITM_inTransaction();
 
 namespace tmflow::itm {
@@ -21,11 +22,25 @@ constexpr int kIrrevocable = 2;
 // What the compiler's transactions of float and double call. All of it must come from one library: what a
 // library put before libitm lacks, libitm would fill in, with transactions of its own.
 constexpr const char* kInterface[] = {
-    "_ITM_beginTransaction", "_ITM_commitTransaction", "_ITM_inTransaction", "_ITM_RF",   "_ITM_WF",
-    "_ITM_RD",               "_ITM_WD",                "_ITM_RU4",           "_ITM_RU8",
+    "_ITM_beginTransaction",
+    "_ITM_commitTransaction",
+    "_ITM_inTransaction",
+    "_ITM_RF",
+    "_ITM_WF",
+    "_ITM_RD",
+    "_ITM_WD",
+    "_ITM_RU4",
+    "_ITM_RU8",
 #if defined(__x86_64__)
-    "_ITM_RM64",             "_ITM_RM128",             "_ITM_WM128",         "_ITM_RfWF", "_ITM_RfWD",
-    "_ITM_RfWM64",           "_ITM_WaWF",              "_ITM_WaWD",          "_ITM_WaWM64",
+    "_ITM_RM64",
+    "_ITM_RM128",
+    "_ITM_WM128",
+    "_ITM_RfWF",
+    "_ITM_RfWD",
+    "_ITM_RfWM64",
+    "_ITM_WaWF",
+    "_ITM_WaWD",
+    "_ITM_WaWM64",
 #endif
 };
 

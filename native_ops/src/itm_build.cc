@@ -1,5 +1,5 @@
-// The update as a transaction, compiled once for each optimisation that CMakeLists.txt names, with -fgnu-tm. As
-// with the kernels (kernel_build.cc), nothing is shared between the builds.
+// The update as a transaction, compiled once for each optimisation that CMakeLists.txt names, with -fgnu-tm.
+// As with the kernels (kernel_build.cc), nothing is shared between the builds.
 #include "itm_build.hpp"
 
 namespace tmflow::itm {

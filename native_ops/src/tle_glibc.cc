@@ -10,7 +10,8 @@ namespace tmflow::tle {
 
 namespace {
 
-// PTHREAD_MUTEX_ELISION_NP of glibc's nptl/pthreadP.h. The first locking of a mutex sets it, if the process elides.
+// PTHREAD_MUTEX_ELISION_NP of glibc's nptl/pthreadP.h. The first locking of a mutex sets it, if the process
+// elides.
 constexpr int kElided = 256;
 
 }  // namespace

@@ -65,12 +65,16 @@ class alignas(kCacheLine) ThreadStats {
   Aborts aborts_;
 };
 
-// The attempts that the aborts and commits are the ends of; nullopt if not all are known.
-inline std::optional<std::int64_t> attempts(const ThreadStats& stats) {
-  if (stats.attempts_hidden()) return std::nullopt;
+// The attempts that the aborts and commits are the ends of.
+inline std::int64_t attempts(const ThreadStats& stats) {
   std::int64_t attempts = stats.commits();
   for (const auto& [status, count] : stats.aborts()) attempts += count;
   return attempts;
+}
+
+// The same, where all attempts were told of.
+inline std::optional<std::int64_t> known_attempts(const ThreadStats& stats) {
+  return stats.attempts_hidden() ? std::nullopt : std::optional(attempts(stats));
 }
 
 }  // namespace tmflow

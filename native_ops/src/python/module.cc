@@ -76,7 +76,7 @@ class Region {
     nb::dict row;
     row["worker"] = worker;
     row["updates"] = stats.updates();
-    const auto tried = attempts(stats);
+    const auto tried = known_attempts(stats);
     row["attempts"] = tried ? nb::object(nb::int_(*tried)) : nb::none();
     row["commits"] = stats.commits();
     row["fallbacks"] = stats.fallbacks();

@@ -136,7 +136,7 @@ class StatsOp : public OpKernel {
         for (int variable = 0; variable < variables; ++variable) {
           const ThreadStats& stats = tracker.stats(worker, variable);
           updates(worker, variable) = stats.updates();
-          transactions(worker, variable, 0) = attempts(stats).value_or(-1);
+          transactions(worker, variable, 0) = known_attempts(stats).value_or(-1);
           transactions(worker, variable, 1) = stats.commits();
           transactions(worker, variable, 2) = stats.fallbacks();
           for (const auto& [status, count] : stats.aborts()) {

@@ -9,9 +9,10 @@
 
 namespace tmflow {
 
-// Contract: updates of a variable happen one after another and none is lost. Only transactions are kept apart:
-// an update that overlaps an assignment of the whole variable may be lost, and as libitm's methods write in place
-// and undo that when they restart, a reader may see what never will have been. Memory ordering: see itm::Update.
+// Contract: updates of a variable happen one after another and none is lost. Only transactions are kept
+// apart: an update that overlaps an assignment of the whole variable may be lost, and as libitm's methods
+// write in place and undo that when they restart, a reader may see what never will have been. Memory
+// ordering: see itm::Update.
 //
 // The method is the process's: libitm takes it from the environment once, so the object can only be made in a
 // process that was started for it (src/tmflow/process_environment.py).
@@ -45,8 +46,8 @@ class Itm {
     itm::require_method(parameters.text("method"));
   }
 
-  // Counted: a restart as an abort of unknown cause, a transaction that at last ran irrevocably as a fallback.
-  // The restarts of libitm's hardware transactions leave no trace.
+  // Counted: a restart as an abort of unknown cause, a transaction that at last ran irrevocably as a
+  // fallback. The restarts of libitm's hardware transactions leave no trace.
   template <Region R>
   void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
     const auto memory = region.memory(Holding::nothing);

@@ -12,13 +12,15 @@
 
 namespace tmflow {
 
-// Contract: updates of a variable happen one after another and none is lost; as with `lock_pthread`, not against
-// an assignment of the whole variable. Memory ordering: glibc's. A section either holds the mutex, or is a
-// transaction that has read the mutex's word as free and so aborts when somebody takes it, as in htm::elide.
+// Contract: updates of a variable happen one after another and none is lost; as with `lock_pthread`, not
+// against an assignment of the whole variable. Memory ordering: glibc's. A section either holds the mutex, or
+// is a transaction that has read the mutex's word as free and so aborts when somebody takes it, as in
+// htm::elide.
 //
-// Elision is the process's: glibc reads its tunables before anything else runs, so the object can only be made in
-// a process that was started with them (src/tmflow/process_environment.py). The tunables beside `enable` cannot be
-// read back from within; whoever started the process has to know that it was with those that `tunables` names.
+// Elision is the process's: glibc reads its tunables before anything else runs, so the object can only be
+// made in a process that was started with them (src/tmflow/process_environment.py). The tunables beside
+// `enable` cannot be read back from within; whoever started the process has to know that it was with those
+// that `tunables` names.
 class Tle {
  public:
   static constexpr Parameter kParameters[] = {
@@ -43,12 +45,14 @@ class Tle {
     if (const auto reason = why_not()) throw std::invalid_argument("tle cannot run here: " + *reason);
     if (!tle::mutexes_are_elided()) {
       throw std::invalid_argument(
-          "tle needs a process whose mutexes glibc elides (GLIBC_TUNABLES=glibc.elision.enable=1), and a mutex "
+          "tle needs a process whose mutexes glibc elides (GLIBC_TUNABLES=glibc.elision.enable=1), and a "
+          "mutex "
           "of this one, read back, is not elided");
     }
   }
 
-  // Counted: an elided section as a commit, one under the mutex as a fallback. glibc does not tell its attempts.
+  // Counted: an elided section as a commit, one under the mutex as a fallback. glibc does not tell its
+  // attempts.
   template <Region R>
   void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
     const auto memory = region.memory(Holding::nothing);
