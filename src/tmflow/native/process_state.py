@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 from collections.abc import Mapping
 from functools import cache
@@ -42,7 +43,7 @@ def tunables_in_force() -> dict[str, int] | None:
     glibc ignores in silence what it does not know or allow, so the loader is asked what it makes of the environment
     that this process was started with.
     """
-    return _listed_tunables(_at_start().get(TUNABLES_VARIABLE, ""))
+    return _listed_tunables(_assigned_at_start())
 
 
 @cache
@@ -78,7 +79,12 @@ def _other_library(wanted: str | None) -> str | None:
     return None
 
 
-def _at_start() -> dict[str, str]:
-    """The environment that this process was started with, whatever it has set since."""
-    entries = Path("/proc/self/environ").read_bytes().decode(errors="surrogateescape").split("\0")
-    return {name: value for name, found, value in (entry.partition("=") for entry in entries) if found}
+def _assigned_at_start() -> str:
+    """GLIBC_TUNABLES as this process was started with it, whatever it has set since.
+
+    glibc cuts the kernel's copy at each value that it takes: what begins with "glibc." after a cut belongs to it.
+    """
+    environment = b"\0" + Path("/proc/self/environ").read_bytes()
+    _, _, rest = environment.partition(f"\0{TUNABLES_VARIABLE}=".encode())
+    first, *others = rest.decode(errors="surrogateescape").split("\0")
+    return ":".join([first, *itertools.takewhile(lambda entry: entry.startswith("glibc."), others)])
