@@ -107,6 +107,7 @@ def test_a_trial_that_kills_its_process_gets_a_second_chance(tmp_path: Path, tim
         assert runs[deadly.sha256].reason == "its process was ended by SIGKILL, 2 times"
 
 
+GL_WT: dict[str, Any] = {"strategy": "itm", "method": "gl_wt", "optimisation": "O3"}
 ENVIRONMENTS = {
     "plain": [point(), point(threads=2), point(strategy="nolock")],
     "elided": [point(strategy="tle", tunables="default", variables=kind) for kind in ("ref", "resource")],
@@ -141,22 +142,10 @@ def test_points_of_one_environment_are_shuffled_as_ever(tmp_path: Path) -> None:
     assert job.ordered_points() == expected
 
 
-@pytest.mark.parametrize("place", [0, 1], ids=["first process", "second process"])
-def test_a_killed_round_of_two_environments_keeps_what_it_has(tmp_path: Path, place: int) -> None:
-    """A trial that kills its process twice: the points of both environments are there, each once."""
-    points = [
-        point(iterations=20_000),
-        point(threads=2),
-        *ENVIRONMENTS["gl_wt"],
-        point(strategy="itm", method="gl_wt", iterations=5_000),
-    ]
-    long = {
-        alike[0].strategy: point
-        for alike in job_of(tmp_path, points).processes()
-        for point in alike
-        if point.iterations > 1000
-    }
-    deadly = list(long.values())[place]
+def test_a_round_whose_second_process_is_killed_keeps_what_it_has(tmp_path: Path) -> None:
+    points = [point(), point(iterations=20_000), *(point(**GL_WT, iterations=n) for n in (20, 5_000))]
+    _, second = job_of(tmp_path, points).processes()
+    deadly = max(second, key=lambda point: point.iterations)
     killed: list[int] = []
     killer = threading.Thread(target=kill_in, args=(deadly, tmp_path / "round-002.jsonl", 2, killed))
     killer.start()
@@ -167,17 +156,21 @@ def test_a_killed_round_of_two_environments_keeps_what_it_has(tmp_path: Path, pl
     assert runs[deadly.sha256].reason == "its process was ended by SIGKILL, 2 times"
 
 
+def run_process(tmp_path: Path, job: RoundJob, process: int, **variables: str) -> None:
+    """One process of a round, without what supervises it."""
+    (tmp_path / "job.json").write_text(job.model_dump_json())
+    command = [sys.executable, "-m", "tmflow.runner.round", tmp_path / "job.json", str(process)]
+    subprocess.run(command, env={**os.environ, **variables}, check=True)
+
+
 def test_an_interrupted_round_goes_on_with_the_process_that_is_left(tmp_path: Path) -> None:
-    points = [*ENVIRONMENTS["plain"], *ENVIRONMENTS["serial"]]
-    job = job_of(tmp_path, points)
+    job = job_of(tmp_path, [point(), point(strategy="nolock"), *ENVIRONMENTS["serial"]])
     first, second = job.processes()
-    (tmp_path / "before").mkdir()
-    done = run(tmp_path / "before", first)
-    journal = Journal(job.run_file)
-    for recorded in done.values():
-        journal.append(recorded)
-    runs = run(tmp_path, points)
-    assert {runs[point.sha256].uid for point in first} == {recorded.uid for recorded in done.values()}
+    run_process(tmp_path, job, 0, ITM_DEFAULT_METHOD="serial")
+    kept = {recorded.uid for recorded in Journal(job.run_file).runs}
+    assert len(kept) == len(first)
+    runs = run(tmp_path, job.points)
+    assert {runs[point.sha256].uid for point in first} == kept
     assert all(runs[point.sha256].resumed for point in second), "it ran apart from the rest of its round"
 
 
@@ -188,21 +181,16 @@ def test_a_library_that_is_none_stops_the_round_before_it_begins(tmp_path: Path)
 
 
 def test_a_state_that_cannot_be_had_is_recorded_with_the_reason(tmp_path: Path) -> None:
-    """libitm is asked for, and another library runs the transactions; the lock does not mind."""
+    """libitm is asked for, and another library runs the transactions."""
     if reason := registry.require("itm").why_not:
         pytest.skip(reason)
     library = tmp_path / "other.so"
     shutil.copy(str(loader.core().tm_library()), library)
-    environment = {**os.environ, "LD_PRELOAD": str(library)}
-    spec = point(strategy="itm", method="ml_wt", optimisation="O3")
-    (tmp_path / "job.json").write_text(job_of(tmp_path, [spec, point()]).model_dump_json())
-    for process in ("0", "1"):
-        command = [sys.executable, "-m", "tmflow.runner.round", tmp_path / "job.json", process]
-        subprocess.run(command, env={**environment, "ITM_DEFAULT_METHOD": "ml_wt"}, check=True)
-    runs = {run.spec.strategy: run for run in runfile.read(tmp_path / "round-002.jsonl")}
-    assert runs["lock"].status == "ok"
-    assert runs["itm"].status == "unsupported"
-    assert "in place of libitm, and no library was asked for" in str(runs["itm"].reason)
+    job = job_of(tmp_path, [point(**GL_WT)])
+    run_process(tmp_path, job, 0, ITM_DEFAULT_METHOD="gl_wt", LD_PRELOAD=str(library))
+    (recorded,) = runfile.read(job.run_file)
+    assert recorded.status == "unsupported"
+    assert "in place of libitm, and no library was asked for" in str(recorded.reason)
 
 
 def test_a_round_that_is_measured_is_not_run_again_and_one_of_other_points_is_set_aside(tmp_path: Path) -> None:
