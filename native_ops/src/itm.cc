@@ -8,9 +8,8 @@
 #include "tmflow/hardware_transaction.hpp"
 #include "tmflow/tm_probe.hpp"
 
-// The question of the TM ABI ("Intel Transactional Memory Compiler and Runtime Application Binary Interface",
-// section 5.1) how the caller runs: 0 outside of a transaction, 1 in one that may restart, 2 in an
-// irrevocable one.
+// The question of the TM ABI (Intel Transactional Memory Compiler and Runtime Application Binary Interface)
+// how the caller runs: 0 outside of a transaction, 1 in one that may restart, 2 in an irrevocable one.
 extern "C" int _ITM_inTransaction();
 
 namespace tmflow::itm {
@@ -31,16 +30,16 @@ constexpr const char* kInterface[] = {
     "_ITM_WD",
     "_ITM_RU4",
     "_ITM_RU8",
-#if defined(__x86_64__)
-    "_ITM_RM64",
-    "_ITM_RM128",
-    "_ITM_WM128",
     "_ITM_RfWF",
     "_ITM_RfWD",
-    "_ITM_RfWM64",
     "_ITM_WaWF",
     "_ITM_WaWD",
+#if defined(__x86_64__)
+    "_ITM_RM64",
+    "_ITM_RfWM64",
     "_ITM_WaWM64",
+    "_ITM_RM128",
+    "_ITM_WM128",
 #endif
 };
 
@@ -49,8 +48,8 @@ std::string value_of(const char* variable) {
   return value == nullptr ? "" : value;
 }
 
-// As the process was started with it: a program may set it later, which the loader of other libraries and the
-// records of a run would not know.
+// Read when this library is loaded, so that what a program sets later is not taken for what it was started
+// with.
 const std::string kMethodAtLoad = value_of(kVariable);
 
 std::string file_of(const char* symbol) {

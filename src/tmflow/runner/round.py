@@ -195,7 +195,7 @@ def main(job_path: str, process: int) -> None:
         journal = Journal(job.run_file)
         journal.keep_only(job.points)
         RoundRunner(job, journal, process).run()
-        if len(journal.runs) == len(job.points):
+        if {run.spec.sha256 for run in journal.runs} == {point.sha256 for point in job.points}:
             journal.finish()
 
 
