@@ -80,12 +80,12 @@ TYPED_TEST(ItmOf, OneThreadIsThePlainLoop) {
 }
 
 TYPED_TEST(ItmOf, NothingIsLost) {
-  for (const std::string optimisation : {"O0", "O3"}) {
-    for (const std::int64_t elements : {1, 10, 7840}) {
-      const auto itm = make_itm<TypeParam>(optimisation);
-      const AuditReport report = audit<TypeParam>(*itm, {.threads = 4, .updates = 100, .elements = elements});
-      EXPECT_TRUE(report.clean()) << elements << " elements, " << optimisation;
-      EXPECT_EQ(report.counted, 400);
+  const AuditPlan plans[] = {{2, 200, 1}, {16, 100, 10}, {4, 100, 7840}, {16, 8, 100'003}};
+  for (const AuditPlan& plan : plans) {
+    for (const std::string optimisation : {"O0", "O3"}) {
+      const AuditReport report = audit<TypeParam>(*make_itm<TypeParam>(optimisation), plan);
+      EXPECT_TRUE(report.clean()) << plan.elements << " elements, " << optimisation;
+      EXPECT_EQ(report.counted, plan.threads * plan.updates);
     }
   }
 }

@@ -68,11 +68,11 @@ TYPED_TEST(TleOf, SectionsLargerThanTheCacheTakeTheMutex) {
 }
 
 TYPED_TEST(TleOf, NothingIsLost) {
-  for (const std::int64_t elements : {1, 10, 7840, 100'003}) {
-    const AuditReport report =
-        audit<TypeParam>(*this->tle, {.threads = 4, .updates = 100, .elements = elements});
-    EXPECT_TRUE(report.clean()) << elements << " elements";
-    EXPECT_EQ(report.counted, 400);
+  const AuditPlan plans[] = {{1, 200, 7840}, {2, 2000, 1}, {16, 500, 10}, {4, 500, 7840}, {16, 20, 100'003}};
+  for (const AuditPlan& plan : plans) {
+    const AuditReport report = audit<TypeParam>(*this->tle, plan);
+    EXPECT_TRUE(report.clean()) << plan.elements << " elements";
+    EXPECT_EQ(report.counted, plan.threads * plan.updates);
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <tuple>
 
 #include "tmflow/itm/transaction.hpp"
 #include "tmflow/strategy.hpp"
@@ -42,7 +43,9 @@ class Itm {
 
   // Throws as itm::require_method does.
   explicit Itm(const Parameters& parameters)
-      : optimisation_(parameters.text("optimisation")), hardware_(parameters.text("method") == "htm") {
+      : update_{itm::find_update<float>(parameters.text("optimisation")),
+                itm::find_update<double>(parameters.text("optimisation"))},
+        hardware_(parameters.text("method") == "htm") {
     itm::require_method(parameters.text("method"));
   }
 
@@ -52,8 +55,8 @@ class Itm {
   void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
     const auto memory = region.memory(Holding::nothing);
     itm::Execution execution;
-    itm::find_update<typename R::Value>(optimisation_)(memory.data(), update.delta.data(), update.alpha,
-                                                       memory.size(), execution);
+    std::get<itm::Update<typename R::Value>>(update_)(memory.data(), update.delta.data(), update.alpha,
+                                                      memory.size(), execution);
     if (hardware_) {
       stats.hide_attempts();
     } else if (execution.times > 1) {
@@ -66,7 +69,7 @@ class Itm {
  private:
   static constexpr std::uint64_t kUntold = 0;  // libitm does not say why
 
-  const std::string optimisation_;
+  const std::tuple<itm::Update<float>, itm::Update<double>> update_;
   const bool hardware_;
 };
 
