@@ -45,6 +45,7 @@ def test_one_thread_is_the_plain_loop_and_four_lose_nothing(tunables: str) -> No
     [
         ("default", {}, "a mutex of this one, read back, is not elided"),
         ("default", {"glibc.elision.enable": 2}, "a mutex of this one, read back, is not elided"),
+        ("default", {**elision_tunables("default"), "glibc.cpu.hwcaps": "-RTM"}, "read back, is not elided"),
         ("default", {"glibc.elision.enabled": 1}, "a mutex of this one, read back, is not elided"),
         ("default", elision_tunables("custom"), "the tunable glibc.elision.skip_lock_busy is 0 in this process, not 3"),
         (

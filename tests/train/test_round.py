@@ -193,6 +193,18 @@ def test_a_state_that_cannot_be_had_is_recorded_with_the_reason(tmp_path: Path) 
     assert "in place of libitm, and no library was asked for" in str(recorded.reason)
 
 
+def test_elision_that_glibc_declines_is_recorded_as_unsupported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tunables ask for it; glibc is told of a processor without RTM, and says nothing."""
+    if reason := registry.require("tle").why_not:
+        pytest.skip(reason)
+    monkeypatch.setenv("GLIBC_TUNABLES", "glibc.cpu.hwcaps=-RTM")
+    (recorded,) = run(tmp_path, [point(strategy="tle", tunables="custom")]).values()
+    assert recorded.status == "unsupported"
+    assert "a mutex of this one, read back, is not elided" in str(recorded.reason)
+
+
 def test_a_round_that_is_measured_is_not_run_again_and_one_of_other_points_is_set_aside(tmp_path: Path) -> None:
     (first,) = run(tmp_path, [point()]).values()
     (again,) = run(tmp_path, [point()]).values()
