@@ -14,8 +14,11 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from tmflow.errors import BadInput
+from tmflow.errors import BadInput, unknown
 from tmflow.strategy_parameters import Value, parameters_of
+
+# The strategies that are fixed when a process starts.
+OF_A_PROCESS = frozenset({"itm", "tle"})
 
 TUNABLES_VARIABLE = "GLIBC_TUNABLES"
 
@@ -57,7 +60,9 @@ def process_environment(
 
 
 def elision_tunables(setting: str) -> dict[str, int]:
-    """glibc's tunables of one of the study's settings, by name."""
+    """glibc's tunables of one of the study's settings, by name. Raises BadInput for a setting that it did not have."""
+    if setting not in STUDY_SETTINGS:
+        raise unknown("tunables of strategy 'tle'", setting, STUDY_SETTINGS)
     return {"glibc.elision.enable": 1, **dict(zip(ELISION_TUNABLES.values(), STUDY_SETTINGS[setting], strict=True))}
 
 
@@ -80,7 +85,9 @@ def _not_of_the_abi(file: Path) -> str:
     """What is wrong with a library, found out in a process of its own; empty if nothing is."""
     load = f"import ctypes, sys; library = ctypes.CDLL(sys.argv[1]); [library[name] for name in {_ABI}]"
     done = subprocess.run([sys.executable, "-S", "-c", load, file], capture_output=True, text=True, check=False)
-    return done.stderr.strip().rpartition("\n")[2] if done.returncode else ""
+    if done.returncode == 0:
+        return ""
+    return done.stderr.strip().rpartition("\n")[2] or f"loading it ended a process with code {done.returncode}"
 
 
 def _merged(assignments: str, ours: Mapping[str, int]) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ctypes.util
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from tmflow.errors import BadInput
-from tmflow.process_environment import elision_tunables, process_environment
+from tmflow.process_environment import OF_A_PROCESS, elision_tunables, process_environment
 from tmflow.strategy_parameters import STRATEGY_PARAMETERS
 
 
@@ -18,7 +19,7 @@ def tunables(assignments: str) -> dict[str, str]:
 
 def test_most_strategies_need_nothing() -> None:
     needing = {name for name in [*STRATEGY_PARAMETERS, "tf_lock", "tf_nolock"] if process_environment(name, {})}
-    assert needing == {"itm", "tle"}
+    assert needing == OF_A_PROCESS == {"itm", "tle"}
 
 
 @pytest.mark.parametrize(("setting", "study"), [("default", (3, 3, 3, 3)), ("custom", (0, 0, 0, 5))])
@@ -32,6 +33,11 @@ def test_the_study_s_settings_under_today_s_names(setting: str, study: tuple[int
         "glibc.elision.tries": str(study[3]),
     }
     assert {name: str(number) for name, number in elision_tunables(setting).items()} == tunables(value)
+
+
+def test_a_setting_that_the_study_did_not_have_is_named() -> None:
+    with pytest.raises(BadInput, match=r"unknown tunables of strategy 'tle' 'costum' .*valid: custom, default"):
+        process_environment("tle", {"tunables": "costum"})
 
 
 def test_what_the_user_has_set_stays() -> None:
@@ -63,6 +69,14 @@ def test_a_library_of_something_else_is_named(tmp_path: Path) -> None:
     libm = next(line.split()[-1] for line in maps if Path(line.split()[-1]).name.startswith("libm."))
     with pytest.raises(BadInput, match=r"is no library of the TM ABI: .*undefined symbol: _ITM_beginTransaction"):
         process_environment("itm", {"library": libm})
+
+
+def test_a_library_that_crashes_is_named(tmp_path: Path) -> None:
+    (tmp_path / "crash.c").write_text("#include <stdlib.h>\n__attribute__((constructor)) void die(void) { abort(); }\n")
+    library = tmp_path / "crash.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, tmp_path / "crash.c"], check=True)
+    with pytest.raises(BadInput, match="is no library of the TM ABI: loading it ended a process with code -6"):
+        process_environment("itm", {"library": str(library)})
 
 
 def test_a_path_that_ld_preload_cannot_hold_is_named(tmp_path: Path) -> None:

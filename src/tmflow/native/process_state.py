@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tmflow.errors import Unsupported
 from tmflow.native import loader
-from tmflow.process_environment import TUNABLES_VARIABLE, elision_tunables, process_environment, tm_library
+from tmflow.process_environment import OF_A_PROCESS, TUNABLES_VARIABLE, elision_tunables, tm_library
 from tmflow.strategy_parameters import Value, assignments, parameters_of
 
 LIBITM = "libitm.so"
@@ -28,7 +28,7 @@ def why_not(strategy: str, parameters: Mapping[str, Value]) -> str | None:
     Looks anew with every call. Raises ValueError for a parameter that the strategy does not have or allow.
     """
     values = {**parameters_of(strategy), **parameters}
-    if not process_environment(strategy, values, base={}):
+    if strategy not in OF_A_PROCESS:
         return None
     if reason := loader.core().why_not(strategy, assignments(values)):
         return reason
