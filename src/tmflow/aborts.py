@@ -34,6 +34,8 @@ _KERNEL_CODES = range(0xD0, 0xE4)  # TM_CAUSE_EMULATE to TM_CAUSE_KVM_FAC_UNAV, 
 
 def mechanism(strategy: str, parameters: Mapping[str, Value]) -> str | None:
     """Whose transactions a strategy tries, a key of `FAMILIES`; None if it tries none."""
+    if strategy in ("itm", "tle"):
+        return strategy
     provider = {**parameters_of(strategy), **parameters}.get("provider")
     return None if provider is None else str(provider)
 
@@ -134,4 +136,15 @@ def _bits(texasr: int, first: int, last: int | None = None) -> int:
     return texasr >> (63 - last) & (1 << (last - first + 1)) - 1
 
 
-FAMILIES: dict[str, Callable[[int], Family]] = {"rtm": rtm_family, "power": power_family}
+def untold(status: int) -> Family:
+    """The family of an abort of which nobody tells the cause, as of a restart by libitm."""
+    return "unknown"
+
+
+# glibc (tle) tells of no abort at all.
+FAMILIES: dict[str, Callable[[int], Family]] = {
+    "rtm": rtm_family,
+    "power": power_family,
+    "itm": untold,
+    "tle": untold,
+}

@@ -1,16 +1,19 @@
-"""What `tmflow doctor` finds. Everything is looked at without TensorFlow being imported, so it works without it."""
+"""What `tmflow doctor` finds. TensorFlow is imported only by the trials of its own strategies, each in a process of its
+own, so everything works without it.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Literal
 
 from tmflow.data import mnist
 from tmflow.errors import BadInput
-from tmflow.native import build, registry
+from tmflow.native import build, registry, trial
 from tmflow.paths import results_dir
 from tmflow.platform.facts import display_name, platform_facts
 from tmflow.store import engine, schema
@@ -18,16 +21,22 @@ from tmflow.store import engine, schema
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the diagnosis. `missing` stops something; `limited` is worth knowing."""
+    """One line of the diagnosis. `missing` stops something; `limited` is worth knowing.
+
+    Of a strategy: whether it is built, whether it runs here, and how that was found out.
+    """
 
     name: str
     state: Literal["ok", "limited", "missing"]
     text: str
     advice: str | None = None
+    built: bool | None = None
+    runnable: bool | None = None
+    how: str | None = None
 
 
 def diagnose() -> list[Finding]:
-    """Everything that decides what can be run here, from the machine up to the database."""
+    """Everything that decides what can be run here, from the machine up to the database, then each strategy."""
     looks: list[Callable[[], Finding]] = [
         _machine,
         _tm,
@@ -37,7 +46,9 @@ def diagnose() -> list[Finding]:
         _data,
         _database,
     ]
-    return [*(look() for look in looks), *_strategies()]
+    with ThreadPoolExecutor(1) as meanwhile:
+        strategies = meanwhile.submit(_strategies)
+        return [*(look() for look in looks), *strategies.result()]
 
 
 def _machine() -> Finding:
@@ -98,9 +109,16 @@ def _database() -> Finding:
 
 
 def _strategies() -> list[Finding]:
-    return [
-        Finding(f"strategy {variant.name}", "ok", variant.summary or "")
-        if variant.runnable
-        else Finding(f"strategy {variant.name}", "missing", variant.why_not or "")
-        for variant in registry.variants()
-    ]
+    variants = registry.variants()
+    trials = trial.try_each([variant.name for variant in variants if variant.built])
+    return [_strategy(variant, trials.get(variant.name)) for variant in variants]
+
+
+def _strategy(variant: registry.Variant, tried: trial.Trial | None) -> Finding:
+    name = f"strategy {variant.name}"
+    if tried is None:
+        how = "not tried: there is nothing to try"
+        return Finding(name, "missing", variant.why_not or "", built=False, runnable=False, how=how)
+    state: Literal["ok", "missing"] = "ok" if tried.why_not is None else "missing"
+    text = tried.why_not or variant.summary or ""
+    return Finding(name, state, text, built=True, runnable=tried.why_not is None, how=tried.how)

@@ -7,6 +7,7 @@ nothing is built.
 from __future__ import annotations
 
 import platform
+from collections.abc import Mapping
 
 Value = str | int
 
@@ -58,6 +59,15 @@ def parameters_of(strategy: str, spending: object = None) -> dict[str, Value]:
     if "budget" in own and isinstance(spending, str):
         own["budget"] = BUDGETS.get(spending, own["budget"])
     return own
+
+
+# Parameters that only the process knows which the strategy runs in: no part of the native library's.
+OF_THE_PROCESS = frozenset({"library"})
+
+
+def assignments(parameters: Mapping[str, Value]) -> list[str]:
+    """The parameters as the native library takes them: "name=value"."""
+    return [f"{name}={value}" for name, value in parameters.items() if name not in OF_THE_PROCESS]
 
 
 def owners(parameter: str) -> list[str]:

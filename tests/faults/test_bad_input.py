@@ -61,7 +61,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory, checkout_at: type[Checkou
         (("--strategy", "htm", "--budget", "-1"), "budget is -1, but should be greater than or equal to 0"),
         (("--strategy", "htm", "--provider", "tsx"), "provider is 'tsx', but should be 'rtm' or 'power'"),
         (("--iterations", "3", "--threads", "4"), "iterations 3 is fewer than threads 4"),
-        (("--strategy", "tf_lok"), "strategy in tmflow train: 'tf_lok' (did you mean 'tf_lock'?); valid: htm, lock,"),
+        (("--strategy", "tf_lok"), "strategy in tmflow train: 'tf_lok' (did you mean 'tf_lock'?); valid: htm, itm,"),
         (("--model", "mnist_depe"), "model is 'mnist_depe', but should be 'mnist_softmax' or 'mnist_deep'"),
         (("--driver", "natve"), "driver is 'natve', but should be 'session'"),
         (("--lr", "0"), "learning_rate is 0.0, but should be greater than 0"),

@@ -13,7 +13,7 @@ from graphs import session_of, tf, tf1
 from tmflow.errors import BadInput, Unsupported
 from tmflow.native import loader, ops, registry
 from tmflow.spec import TrialSpec
-from tmflow.strategy_parameters import PARAMETERS, STRATEGY_PARAMETERS
+from tmflow.strategy_parameters import OF_THE_PROCESS, PARAMETERS, STRATEGY_PARAMETERS
 
 OPERATIONS = ["tmflow_apply_gradient_descent", "tmflow_resource_apply_gradient_descent"]
 WRONG = [
@@ -23,13 +23,19 @@ WRONG = [
     ("htm", "budget=-1", "budget of strategy 'htm' is '-1'; allowed: 0 to 1000000"),
     ("htm", "budget=five", "budget of strategy 'htm' is 'five'; allowed: 0 to 1000000"),
     ("htm", "provider=tsx", "provider of strategy 'htm' is 'tsx'; allowed: rtm, power"),
+    ("itm", "method=ml_tw", "method of strategy 'itm' is 'ml_tw'; allowed: gl_wt, ml_wt, serialirr, serialirr_onwrite"),
+    ("itm", "kernel=plain", "strategy 'itm' has no parameter 'kernel'; it has: method, optimisation"),
+    ("tle", "tunables=none", "tunables of strategy 'tle' is 'none'; allowed: default, custom"),
     ("htm", "spending=", "spending of strategy 'htm' is ''; allowed: study_tsx, study_power, tuned"),
 ]
 
 
 def test_the_table_is_the_library_s() -> None:
     library = {row["name"]: {p["name"]: p["fallback"] for p in row["parameters"]} for row in loader.core().strategies()}
-    table = {name: {p: str(value) for p, value in own.items()} for name, own in STRATEGY_PARAMETERS.items()}
+    table = {
+        name: {p: str(value) for p, value in own.items() if p not in OF_THE_PROCESS}
+        for name, own in STRATEGY_PARAMETERS.items()
+    }
     assert {name: own for name, own in library.items() if own} == table
 
 
@@ -46,10 +52,10 @@ def allowed_by_spec(name: str) -> str:
 
 def test_a_spec_allows_what_the_library_allows() -> None:
     library = {p.name: p.allowed for variant in registry.variants() for p in variant.parameters}
-    assert library == {name: allowed_by_spec(name) for name in PARAMETERS}
+    assert library == {name: allowed_by_spec(name) for name in PARAMETERS if name not in OF_THE_PROCESS}
 
 
-@pytest.mark.parametrize("strategy", ["lock", "nolock", "htm"])
+@pytest.mark.parametrize("strategy", ["lock", "nolock", "htm", "itm", "tle"])
 def test_fallbacks_and_values_that_are_allowed_pass(strategy: str) -> None:
     core = loader.core()
     core.check_parameters(strategy, [])

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
+import shutil
 import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -13,6 +17,7 @@ from typing import Any
 import pytest
 
 from tmflow.errors import BadInput
+from tmflow.native import loader, registry
 from tmflow.runner import runfile
 from tmflow.runner.job import RoundJob
 from tmflow.runner.journal import Journal
@@ -31,8 +36,8 @@ def point(**factors: Any) -> TrialSpec:
     return TrialSpec.model_validate({**defaults, **factors})
 
 
-def run(tmp_path: Path, points: list[TrialSpec], timeout_s: float = 300) -> dict[str, Run]:
-    job = RoundJob(
+def job_of(tmp_path: Path, points: list[TrialSpec], timeout_s: float = 300) -> RoundJob:
+    return RoundJob(
         campaign=CampaignRef(uid="a-campaign", created_at_utc="2026-01-01T00:00:00Z"),
         experiment=ExperimentRef(name="test", scale="adhoc", definition_sha256="0" * 64, definition={}),
         number=2,
@@ -40,6 +45,10 @@ def run(tmp_path: Path, points: list[TrialSpec], timeout_s: float = 300) -> dict
         trial_timeout_s=timeout_s,
         run_file=tmp_path / "round-002.jsonl",
     )
+
+
+def run(tmp_path: Path, points: list[TrialSpec], timeout_s: float = 300) -> dict[str, Run]:
+    job = job_of(tmp_path, points, timeout_s)
     run_round(job)
     runs = list(runfile.read(job.run_file))
     assert {run.spec.sha256 for run in runs} == {point.sha256 for point in points}
@@ -96,6 +105,104 @@ def test_a_trial_that_kills_its_process_gets_a_second_chance(tmp_path: Path, tim
     assert runs[deadly.sha256].status == status
     if status == "failed":
         assert runs[deadly.sha256].reason == "its process was ended by SIGKILL, 2 times"
+
+
+GL_WT: dict[str, Any] = {"strategy": "itm", "method": "gl_wt", "optimisation": "O3"}
+ENVIRONMENTS = {
+    "plain": [point(), point(threads=2), point(strategy="nolock")],
+    "elided": [point(strategy="tle", tunables="default", variables=kind) for kind in ("ref", "resource")],
+    "gl_wt": [point(strategy="itm", method="gl_wt", optimisation=level) for level in ("O0", "O3")],
+    "serial": [point(strategy="itm", method="serial")],
+}
+
+
+def test_a_round_of_several_environments_has_a_process_for_each(tmp_path: Path) -> None:
+    points = [point for alike in ENVIRONMENTS.values() for point in alike]
+    job = job_of(tmp_path, points)
+    processes = job.processes()
+    by_process = sorted(sorted(point.sha256 for point in points) for points in processes)
+    assert by_process == sorted(sorted(point.sha256 for point in alike) for alike in ENVIRONMENTS.values())
+    runs = run(tmp_path, points)
+    assert [runs[point.sha256].ordinal for points in processes for point in points] == list(range(len(points)))
+    assert not any(run.resumed for run in runs.values())
+    for recorded in runs.values():
+        runnable = registry.require(recorded.spec.strategy).why_not
+        assert (recorded.status, recorded.reason) == (("unsupported", runnable) if runnable else ("ok", None))
+        for row in recorded.counters:
+            assert row.commits is None or row.fallbacks is not None
+            assert recorded.spec.strategy not in ("itm", "tle") or row.updates == (row.commits or 0) + (
+                row.fallbacks or 0
+            )
+
+
+def test_points_of_one_environment_are_shuffled_as_ever(tmp_path: Path) -> None:
+    job = job_of(tmp_path, points := [point(threads=threads) for threads in range(1, 20)])
+    expected = list(points)
+    random.Random(job.order_seed).shuffle(expected)
+    assert job.ordered_points() == expected
+
+
+def test_a_round_whose_second_process_is_killed_keeps_what_it_has(tmp_path: Path) -> None:
+    points = [point(), point(iterations=20_000), *(point(**GL_WT, iterations=n) for n in (20, 5_000))]
+    _, second = job_of(tmp_path, points).processes()
+    deadly = max(second, key=lambda point: point.iterations)
+    killed: list[int] = []
+    killer = threading.Thread(target=kill_in, args=(deadly, tmp_path / "round-002.jsonl", 2, killed))
+    killer.start()
+    runs = run(tmp_path, points)
+    killer.join()
+    assert len(killed) == 2
+    assert {sha for sha, recorded in runs.items() if recorded.status != "ok"} == {deadly.sha256}
+    assert runs[deadly.sha256].reason == "its process was ended by SIGKILL, 2 times"
+
+
+def run_process(tmp_path: Path, job: RoundJob, process: int, **variables: str) -> None:
+    """One process of a round, without what supervises it."""
+    (tmp_path / "job.json").write_text(job.model_dump_json())
+    command = [sys.executable, "-m", "tmflow.runner.round", tmp_path / "job.json", str(process)]
+    subprocess.run(command, env={**os.environ, **variables}, check=True)
+
+
+def test_an_interrupted_round_goes_on_with_the_process_that_is_left(tmp_path: Path) -> None:
+    job = job_of(tmp_path, [point(), point(strategy="nolock"), *ENVIRONMENTS["serial"]])
+    first, second = job.processes()
+    run_process(tmp_path, job, 0, ITM_DEFAULT_METHOD="serial")
+    kept = {recorded.uid for recorded in Journal(job.run_file).runs}
+    assert len(kept) == len(first)
+    runs = run(tmp_path, job.points)
+    assert {runs[point.sha256].uid for point in first} == kept
+    assert all(runs[point.sha256].resumed for point in second), "it ran apart from the rest of its round"
+
+
+def test_a_library_that_is_none_stops_the_round_before_it_begins(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"library .*none\.so of strategy 'itm' is not a file"):
+        run(tmp_path, [point(), point(strategy="itm", method="ml_wt", library=str(tmp_path / "none.so"))])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_state_that_cannot_be_had_is_recorded_with_the_reason(tmp_path: Path) -> None:
+    """libitm is asked for, and another library runs the transactions."""
+    if reason := registry.require("itm").why_not:
+        pytest.skip(reason)
+    library = tmp_path / "other.so"
+    shutil.copy(str(loader.core().tm_library()), library)
+    job = job_of(tmp_path, [point(**GL_WT)])
+    run_process(tmp_path, job, 0, ITM_DEFAULT_METHOD="gl_wt", LD_PRELOAD=str(library))
+    (recorded,) = runfile.read(job.run_file)
+    assert recorded.status == "unsupported"
+    assert "in place of libitm, and no library was asked for" in str(recorded.reason)
+
+
+def test_elision_that_glibc_declines_is_recorded_as_unsupported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tunables ask for it; glibc is told of a processor without RTM, and says nothing."""
+    if reason := registry.require("tle").why_not:
+        pytest.skip(reason)
+    monkeypatch.setenv("GLIBC_TUNABLES", "glibc.cpu.hwcaps=-RTM")
+    (recorded,) = run(tmp_path, [point(strategy="tle", tunables="custom")]).values()
+    assert recorded.status == "unsupported"
+    assert "a mutex of this one, read back, is not elided" in str(recorded.reason)
 
 
 def test_a_round_that_is_measured_is_not_run_again_and_one_of_other_points_is_set_aside(tmp_path: Path) -> None:

@@ -95,5 +95,11 @@ def test_the_whole_status_is_kept_as_text() -> None:
 def test_only_strategies_that_try_transactions_have_a_mechanism() -> None:
     assert aborts.mechanism("htm", {"provider": "power"}) == "power"
     assert aborts.mechanism("htm", {"budget": 3}) in aborts.FAMILIES
+    assert aborts.mechanism("itm", {"method": "gl_wt"}) == "itm"
+    assert aborts.mechanism("tle", {}) == "tle"
     assert aborts.mechanism("lock", {}) is None
     assert aborts.mechanism("tf_lock", {}) is None
+
+
+def test_a_restart_of_libitm_has_no_known_cause() -> None:
+    assert aborts.described("itm", 0) == {"raw_code": "0x00000000", "family": "unknown"}

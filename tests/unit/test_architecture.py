@@ -25,6 +25,7 @@ LAYERS = [
         "files",
         "spec",
         "strategy_parameters",
+        "process_environment",
         "aborts",
         "paths",
         "validation",

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "tmflow/abort_counts.hpp"
 
@@ -29,13 +30,18 @@ class alignas(kCacheLine) ThreadStats {
   void count_fallback() noexcept { add(fallbacks_); }
   void count_abort(std::uint64_t status, std::int64_t n = 1) { aborts_.add(status, n); }
 
+  // Says that attempts were made of which nobody told: how many is then not known.
+  void hide_attempts() noexcept { attempts_hidden_.store(true, std::memory_order_relaxed); }
+
   std::int64_t updates() const noexcept { return updates_.load(std::memory_order_relaxed); }
   std::int64_t commits() const noexcept { return commits_.load(std::memory_order_relaxed); }
   std::int64_t fallbacks() const noexcept { return fallbacks_.load(std::memory_order_relaxed); }
+  bool attempts_hidden() const noexcept { return attempts_hidden_.load(std::memory_order_relaxed); }
   Aborts aborts() const { return aborts_.by_status(); }
 
   void reset() {
     for (auto* counter : {&updates_, &commits_, &fallbacks_}) counter->store(0, std::memory_order_relaxed);
+    attempts_hidden_.store(false, std::memory_order_relaxed);
     aborts_.clear();
   }
 
@@ -47,6 +53,7 @@ class alignas(kCacheLine) ThreadStats {
   std::atomic<std::int64_t> updates_{0};
   std::atomic<std::int64_t> commits_{0};
   std::atomic<std::int64_t> fallbacks_{0};
+  std::atomic<bool> attempts_hidden_{false};
   AbortCounts aborts_;
 };
 
@@ -55,6 +62,11 @@ inline std::int64_t attempts(const ThreadStats& stats) {
   std::int64_t attempts = stats.commits();
   for (const auto& [status, count] : stats.aborts()) attempts += count;
   return attempts;
+}
+
+// The same, where all attempts were told of.
+inline std::optional<std::int64_t> known_attempts(const ThreadStats& stats) {
+  return stats.attempts_hidden() ? std::nullopt : std::optional(attempts(stats));
 }
 
 }  // namespace tmflow

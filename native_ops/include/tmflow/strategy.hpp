@@ -35,7 +35,8 @@ struct StrategyInfo {
   Promise updates;
   Promise reads;  // as seen by readers that take no part in the strategy
   std::span<const Parameter> parameters = {};
-  bool runs_kernel = true;  // so it has the kernel's parameters too; false where it has a loop of its own
+  bool runs_kernel = true;   // so it has the kernel's parameters too; false where it has a loop of its own
+  bool own_process = false;  // it can only be made in a process that was started for it
 };
 
 // A strategy object belongs to one variable, and its members are what the strategy needs per variable; a

@@ -63,7 +63,7 @@ REGISTER_OP("TmflowStats")
       return absl::OkStatus();
     })
     .Doc(R"(
-updates[worker, variable]; transactions[worker, variable, (attempts, commits, fallbacks)]; rows (worker, variable, raw
+updates[worker, variable]; transactions[worker, variable, (attempts, or -1 if not known, commits, fallbacks)]; rows (worker, variable, raw
 status, count) for each status that a transaction aborted with; rows (worker, staleness, steps) for each staleness that
 occurred.
 )");
@@ -136,7 +136,7 @@ class StatsOp : public OpKernel {
         for (int variable = 0; variable < variables; ++variable) {
           const ThreadStats& stats = tracker.stats(worker, variable);
           updates(worker, variable) = stats.updates();
-          transactions(worker, variable, 0) = attempts(stats);
+          transactions(worker, variable, 0) = known_attempts(stats).value_or(-1);
           transactions(worker, variable, 1) = stats.commits();
           transactions(worker, variable, 2) = stats.fallbacks();
           for (const auto& [status, count] : stats.aborts()) {

@@ -21,5 +21,7 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for
         return
     for finding in findings:
         typer.echo(f"{MARKS[finding.state]}  {finding.name:<18} {finding.text}")
+        if finding.how:
+            typer.echo(f"{'':<25}   {finding.how}")
         if finding.advice:
             typer.echo(f"{'':<25}-> {finding.advice}")

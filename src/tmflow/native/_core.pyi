@@ -23,7 +23,7 @@ class StrategyRow(TypedDict):
 class CounterRow(TypedDict):
     worker: int
     updates: int
-    attempts: int
+    attempts: int | None
     commits: int
     fallbacks: int
     aborts: dict[int, int]
@@ -66,6 +66,8 @@ class Core(Protocol):
 
     def strategies(self) -> list[StrategyRow]: ...
     def check_parameters(self, strategy: str, parameters: Sequence[str]) -> None: ...
+    def why_not(self, strategy: str, parameters: Sequence[str] = ()) -> str | None: ...
+    def tm_library(self) -> str | None: ...
     def audit(
         self,
         strategy: str,

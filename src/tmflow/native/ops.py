@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 from tmflow import aborts
 from tmflow.errors import BadInput, Unsupported
-from tmflow.native import loader, registry
-from tmflow.strategy_parameters import Value
+from tmflow.native import loader, process_state, registry
+from tmflow.strategy_parameters import Value, assignments
 
-_STOCK_LOCKING = {"tf_lock": True, "tf_nolock": False}
+STOCK_LOCKING = {"tf_lock": True, "tf_nolock": False}
 
 
 class Stats(NamedTuple):
@@ -69,7 +69,8 @@ class Tracker:
         for worker, index in itertools.product(range(len(updates)), sorted(self._mechanisms)):
             row = {"worker": worker, "variable": self.variables[index], "updates": int(updates[worker, index])}
             if self._mechanisms[index] is not None:
-                row |= zip(("attempts", "commits", "fallbacks"), transactions[worker, index].tolist(), strict=True)
+                attempts, commits, fallbacks = transactions[worker, index].tolist()
+                row |= {"attempts": attempts if attempts >= 0 else None, "commits": commits, "fallbacks": fallbacks}
             counters.append(row)
         keys = ("worker", "staleness", "steps")
         return Stats(
@@ -125,18 +126,19 @@ def apply_gradient_descent(
                 f"strategy '{strategy}' needs reference variables (variables: ref): TensorFlow's own update of a "
                 "resource variable always takes the exclusive lock, so it is no unlocked baseline."
             )
-        locking = _STOCK_LOCKING[strategy]
+        locking = STOCK_LOCKING[strategy]
         return tf.raw_ops.ApplyGradientDescent(var=target, alpha=alpha, delta=gradient, use_locking=locking).op
     mechanism = aborts.mechanism(strategy, parameters)
     if mechanism != aborts.mechanism(strategy, {}):  # which is this machine's own
         raise Unsupported(
             f"strategy '{strategy}' cannot run here: this processor has no transactions of '{mechanism}'."
         )
+    process_state.require(strategy, parameters)
     tracker.count(index, mechanism)
     arguments = (target, alpha, gradient, tracker.handle, worker)
     attributes = {
         "strategy": strategy,
-        "parameters": [f"{name}={value}" for name, value in parameters.items()],
+        "parameters": assignments(parameters),
         "variable": index,
     }
     if is_resource:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
+from tmflow.process_environment import process_environment
 from tmflow.runner.runfile import CampaignRef, ExperimentRef
 from tmflow.spec import TrialSpec, sha256_of
 
@@ -24,14 +25,29 @@ class RoundJob(BaseModel):
     points: list[TrialSpec]
     trial_timeout_s: float
     run_file: Path
+    resumed: bool = False  # the round was interrupted before: what is left of it runs apart from the rest
 
     @property
     def order_seed(self) -> int:
         """Seed of the round's order: another one for every round of every campaign."""
         return int(sha256_of([self.campaign.uid, self.experiment.definition_sha256, self.number])[:8], 16)
 
-    def ordered_points(self) -> list[TrialSpec]:
-        """The points in the round's order."""
+    def processes(self) -> list[list[TrialSpec]]:
+        """The points of each process of the round: one for each environment that points need, most often one in all.
+
+        Processes and their points are in the round's order. Raises BadInput as `process_environment` does.
+        """
+        order = random.Random(self.order_seed)
         points = list(self.points)
-        random.Random(self.order_seed).shuffle(points)
-        return points
+        order.shuffle(points)
+        alike: dict[frozenset[tuple[str, str]], list[TrialSpec]] = {}
+        for point in points:
+            needed = process_environment(point.strategy, point.parameters(), base={})
+            alike.setdefault(frozenset(needed.items()), []).append(point)
+        processes = list(alike.values())
+        order.shuffle(processes)
+        return processes
+
+    def ordered_points(self) -> list[TrialSpec]:
+        """The points in the round's order, one process after another."""
+        return [point for points in self.processes() for point in points]

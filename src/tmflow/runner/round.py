@@ -1,6 +1,7 @@
-"""The process of a round: one warm-up per variant, then every point once, each written down as it ends.
+"""A process of a round: one warm-up per variant, then every point once, each written down as it ends.
 
-`python -m tmflow.runner.round JOB.json` is started by `supervise`, in a process of its own.
+`python -m tmflow.runner.round JOB.json N` is started by `supervise` for the points of the round's process N (from 0),
+in the environment that these need.
 """
 
 from __future__ import annotations
@@ -33,14 +34,15 @@ from tmflow.train.session import TrialData, Variant, graph_key
 
 
 class RoundRunner:
-    """Runs the trials of a round that its journal does not hold yet."""
+    """Runs the trials of one process of a round that its journal does not hold yet."""
 
-    def __init__(self, job: RoundJob, journal: Journal) -> None:
+    def __init__(self, job: RoundJob, journal: Journal, process: int) -> None:
         self._job = job
         self._journal = journal
-        self._resumed = bool(journal.runs)
         done = {run.spec.sha256 for run in journal.runs}
-        self._todo = [(i, p) for i, p in enumerate(job.ordered_points()) if p.sha256 not in done]
+        own = {point.sha256 for point in job.processes()[process]}
+        self._resumed = job.resumed or not own.isdisjoint(done)
+        self._todo = [(i, p) for i, p in enumerate(job.ordered_points()) if p.sha256 in own - done]
         self._strategies = {variant.name: variant for variant in registry.variants()}
         self._facts = _facts()
         self._dataset: Dataset | None = None
@@ -185,20 +187,21 @@ def _facts() -> dict[str, Any]:
     }
 
 
-def main(job_path: str) -> None:
+def main(job_path: str, process: int) -> None:
     job = RoundJob.model_validate_json(Path(job_path).read_text(encoding="utf-8"))
     with machine_to_itself():
         if job.run_file.exists():  # a process that outlived its pipeline has finished the round meanwhile
             return
         journal = Journal(job.run_file)
         journal.keep_only(job.points)
-        RoundRunner(job, journal).run()
-        journal.finish()
+        RoundRunner(job, journal, process).run()
+        if {run.spec.sha256 for run in journal.runs} == {point.sha256 for point in job.points}:
+            journal.finish()
 
 
 if __name__ == "__main__":
     try:
-        main(sys.argv[1])
+        main(sys.argv[1], int(sys.argv[2]))
     except BadInput as error:
         print(f"tmflow: {error}", file=sys.stderr)
         sys.exit(2)

@@ -1,4 +1,7 @@
-"""Run a round in a fresh process, and another one for what a trial left over that hung or killed its process."""
+"""Run a round in a fresh process for each environment that its points need.
+
+What a trial left over that hung or killed its process is for another one.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from collections import Counter
 from pathlib import Path
 
 from tmflow.errors import BadInput
+from tmflow.process_environment import process_environment
 from tmflow.runner import runfile
 from tmflow.runner.job import TIMED_OUT, RoundJob
 from tmflow.runner.journal import Journal, set_aside
@@ -26,18 +30,24 @@ class RoundFailed(Exception):
 def run_round(job: RoundJob) -> None:
     """Run the round of `job`, unless its run file holds it already; on return the run file is complete.
 
-    Goes on with an interrupted journal of the same campaign. Raises BadInput when the process says so, RoundFailed when
-    it ends early for another reason than a trial.
+    Goes on with an interrupted journal of the same campaign. Raises BadInput when a process says so or its environment
+    cannot be had, RoundFailed when one ends early for another reason than a trial.
     """
     if _is_done(job):
         job.run_file.touch()  # newer than what made Snakemake ask
         return
+    processes = job.processes()
     if (journal := Journal(job.run_file)).runs and journal.runs[0].campaign != job.campaign:
         set_aside(journal.path, journal.runs[0])
+        journal = Journal(job.run_file)
+    job = job.model_copy(update={"resumed": bool(journal.runs)})
     with tempfile.TemporaryDirectory(prefix="tmflow-") as folder:
         path = Path(folder) / "job.json"
         path.write_text(job.model_dump_json(), encoding="utf-8")
-        _run_until_finished(job, [sys.executable, "-m", "tmflow.runner.round", str(path)])
+        for number, points in enumerate(processes):
+            needed = process_environment(points[0].strategy, points[0].parameters())
+            command = [sys.executable, "-m", "tmflow.runner.round", str(path), str(number)]
+            _run_until_finished(job, command, needed)
 
 
 def _is_done(job: RoundJob) -> bool:
@@ -51,10 +61,10 @@ def _is_done(job: RoundJob) -> bool:
     return False
 
 
-def _run_until_finished(job: RoundJob, command: list[str]) -> None:
-    quiet = {"TF_CPP_MIN_LOG_LEVEL": "2", **os.environ}
+def _run_until_finished(job: RoundJob, command: list[str], needed: dict[str, str]) -> None:
+    environment = {"TF_CPP_MIN_LOG_LEVEL": "2", **os.environ, **needed}
     deaths: Counter[str] = Counter()
-    while (code := subprocess.run(command, check=False, env=quiet).returncode) != 0:
+    while (code := subprocess.run(command, check=False, env=environment).returncode) != 0:
         if code == TIMED_OUT:
             continue
         if code == 2:

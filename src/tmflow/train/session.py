@@ -19,7 +19,7 @@ import numpy as np
 
 from tmflow.data import Dataset, truncate
 from tmflow.errors import Unsupported
-from tmflow.native import ops, registry
+from tmflow.native import ops, process_state, registry
 from tmflow.runner.runfile import Abort, Counters, CurvePoint, Staleness
 from tmflow.spec import TrialSpec
 from tmflow.train import batches, models
@@ -130,7 +130,11 @@ class Variant:
         self._session.close()
 
     def run(self, spec: TrialSpec, trial_seed: int, data: TrialData) -> Measurement:
-        """Train from fresh initial values with `spec`, which differs from the variant's only per trial."""
+        """Train from fresh initial values with `spec`, which differs from the variant's only per trial.
+
+        Raises Unsupported if this process is not, before or after, as the strategy needs it.
+        """
+        process_state.require(spec.strategy, spec.parameters())
         measured = Measurement()
         began = time.monotonic()
         initial = models.initial_values(spec.model, spec.matrix, trial_seed)
@@ -150,6 +154,7 @@ class Variant:
                 measured.curve.append(
                     CurvePoint(iteration=last, elapsed_s=measured.loop_s, accuracy=measured.final_accuracy)
                 )
+        process_state.require(spec.strategy, spec.parameters())
         stats = self._tracker.stats(self._session)
         measured.counters = [Counters(**row) for row in stats.counters if row["worker"] < spec.threads]
         measured.aborts = [Abort(**row) for row in stats.aborts]

@@ -1,0 +1,17 @@
+// Compiled with -mrtm: the instruction runs only where CPUID has reported RTM, and is illegal elsewhere.
+#include <immintrin.h>
+
+#include "tmflow/hardware_transaction.hpp"
+#include "tmflow/tm_probe.hpp"
+
+namespace tmflow {
+namespace {
+
+// Asked when the library is loaded: the asking would abort a transaction.
+const bool kReported = probe_tm(0).reported;
+
+}  // namespace
+
+bool in_hardware_transaction() noexcept { return kReported && _xtest() != 0; }
+
+}  // namespace tmflow

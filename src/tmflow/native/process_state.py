@@ -1,0 +1,90 @@
+"""Whether this process is one that a strategy can run in, as it really is: read back, not as it was asked for."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from tmflow.errors import Unsupported
+from tmflow.native import loader
+from tmflow.process_environment import OF_A_PROCESS, TUNABLES_VARIABLE, elision_tunables, tm_library
+from tmflow.strategy_parameters import Value, assignments, parameters_of
+
+LIBITM = "libitm.so"
+
+
+def require(strategy: str, parameters: Mapping[str, Value]) -> None:
+    """Raises Unsupported, with the reason, if this process is not as the strategy needs it with these parameters."""
+    if reason := why_not(strategy, parameters):
+        raise Unsupported(f"strategy '{strategy}' cannot run here: {reason}.")
+
+
+def why_not(strategy: str, parameters: Mapping[str, Value]) -> str | None:
+    """Why this process is not as the strategy needs it; None if it is, or if any process would do.
+
+    Looks anew with every call. Raises ValueError for a parameter that the strategy does not have or allow.
+    """
+    values = {**parameters_of(strategy), **parameters}
+    if strategy not in OF_A_PROCESS:
+        return None
+    if reason := loader.core().why_not(strategy, assignments(values)):
+        return reason
+    if strategy == "tle":
+        return _other_tunables(elision_tunables(str(values["tunables"])))
+    return _other_library(str(values["library"]) if "library" in values else None)
+
+
+def tunables_in_force() -> dict[str, int] | None:
+    """glibc's elision tunables as this process has them, by name; None if its glibc cannot list them (before 2.33).
+
+    glibc ignores in silence what it does not know or allow, so the loader is asked what it makes of the environment
+    that this process was started with.
+    """
+    return _listed_tunables(_assigned_at_start())
+
+
+@cache
+def _listed_tunables(assigned: str) -> dict[str, int] | None:
+    mapped = (line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines())
+    loaders = {path for path in mapped if Path(path).name.startswith(("ld-linux", "ld64"))}
+    if not loaders:
+        return None
+    command = [loaders.pop(), "--list-tunables"]
+    done = subprocess.run(command, env={TUNABLES_VARIABLE: assigned}, capture_output=True, text=True, check=False)
+    if done.returncode:
+        return None
+    lines = (line.partition(": ") for line in done.stdout.splitlines() if line.startswith("glibc.elision."))
+    return {name: int(rest.split()[0]) for name, _, rest in lines}
+
+
+def _other_tunables(wanted: Mapping[str, int]) -> str | None:
+    found = tunables_in_force()
+    if found is None:
+        return "this C library does not list its tunables, so it cannot be told whether it took them"
+    for name, value in wanted.items():
+        if found.get(name) != value:
+            return f"the tunable {name} is {found.get(name, 'unknown')} in this process, not {value}"
+    return None
+
+
+def _other_library(wanted: str | None) -> str | None:
+    used = loader.core().tm_library() or ""
+    if wanted is not None and Path(used).resolve() != tm_library(wanted):
+        return f"the library {wanted} is not in use: {used} runs this process's transactions"
+    if wanted is None and not Path(used).name.startswith(LIBITM):
+        return f"{used} runs this process's transactions in place of libitm, and no library was asked for"
+    return None
+
+
+def _assigned_at_start() -> str:
+    """GLIBC_TUNABLES as this process was started with it, whatever it has set since.
+
+    glibc cuts the kernel's copy at each value that it takes: what begins with "glibc." after a cut belongs to it.
+    """
+    environment = b"\0" + Path("/proc/self/environ").read_bytes()
+    _, _, rest = environment.partition(f"\0{TUNABLES_VARIABLE}=".encode())
+    first, *others = rest.decode(errors="surrogateescape").split("\0")
+    return ":".join([first, *itertools.takewhile(lambda entry: entry.startswith("glibc."), others)])
