@@ -24,6 +24,7 @@ TOGETHER: dict[str, list[tuple[str, ...]]] = {
     "htm": [("chunk=7", "budget=0"), ("chunk=300", "spending=tuned"), ("kernel=eigen", "optimisation=O0")],
 }
 STRATEGIES = registry.source_names()
+KEEPING = [name for name in STRATEGIES if name != "nolock"]  # those that promise to keep every update
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <concepts>
 #include <cstdint>
+#include <cstdio>
 #include <functional>
 #include <span>
 #include <stdexcept>
@@ -18,8 +19,10 @@ template <std::floating_point T>
 T finite_alpha(double alpha) {
   const T value = static_cast<T>(alpha);
   if (std::isfinite(value)) return value;
+  char number[32];
+  std::snprintf(number, sizeof number, "%g", alpha);
   throw std::invalid_argument("alpha must be a finite number in float" + std::to_string(8 * sizeof(T)) +
-                              ", not " + std::to_string(alpha));
+                              ", not " + number);
 }
 
 // Throws std::invalid_argument unless every element of `memory`, which is called `name`, lies at a multiple
