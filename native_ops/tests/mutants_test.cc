@@ -39,6 +39,8 @@ TYPED_TEST(Mutants, OfSpinThenMutex) { this->lose_half(mutants::SpinThenNothing{
 
 TYPED_TEST(Mutants, OfHtmWithoutSubscription) { this->lose_half(mutants::MutexBesideTransaction()); }
 
+TYPED_TEST(Mutants, OfWhichNoLockIsOne) { this->lose_half(NoLock{}); }
+
 TYPED_TEST(Mutants, OfHtmThatAbortsWithoutUndoing) {
   mutants::AbortsWithoutUndoing broken;
   const AuditReport report = audit<TypeParam>(broken, {.threads = 1, .updates = 50, .elements = 20});

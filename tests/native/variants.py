@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
@@ -54,21 +55,21 @@ class Variant:
 
 def variants_of(strategy: str) -> list[Variant]:
     """All variants of a strategy that can run in this process. Skips the test that asks if there is none."""
-    (row,) = (row for row in loader.core().strategies() if row["name"] == strategy)
-    combinations = [(), *((value,) for p in row["parameters"] for value in _others(p)), *TOGETHER.get(strategy, [])]
-    keeps_updates = row["promise_updates"] != "none"
-    variants, reasons = [], set()
-    for variant in (Variant(strategy, parameters, keeps_updates) for parameters in combinations):
-        reason = why_not(variant)
-        if reason is None:
-            variants.append(variant)
-        else:
-            reasons.add(reason)
+    reasons = {variant: why_not(variant) for variant in _listed(strategy)}
+    variants = [variant for variant, reason in reasons.items() if reason is None]
     if not variants:
-        pytest.skip("; ".join(sorted(reasons)))
+        pytest.skip("; ".join(sorted({str(reason) for reason in reasons.values()})))
     return variants
 
 
+def _listed(strategy: str) -> Iterator[Variant]:
+    (row,) = (row for row in loader.core().strategies() if row["name"] == strategy)
+    alone = [(value,) for parameter in row["parameters"] for value in _others(parameter)]
+    for parameters in [(), *alone, *TOGETHER.get(strategy, [])]:
+        yield Variant(strategy, parameters, keeps_updates=row["promise_updates"] != "none")
+
+
+@cache
 def why_not(variant: Variant) -> str | None:
     """Why it cannot run in this process: it is of another processor, or needs a process or a parameter that it has not.
 
