@@ -45,6 +45,20 @@ def test_a_misaligned_array_is_no_region(dtype: Any) -> None:
         loader.core().Region(misaligned(dtype, 4))
 
 
+@pytest.mark.parametrize("place", [slice(0, 12), slice(4, 8), slice(2, 5), slice(7, 10), slice(5, 6)])
+def test_memory_belongs_to_one_region_at_a_time(place: slice) -> None:
+    memory = np.zeros(12, np.float32)
+    region = loader.core().Region(memory[4:8])
+    beside = [loader.core().Region(memory[:4]), loader.core().Region(memory[8:]), loader.core().Region(memory[6:6])]
+    del beside[:]
+    with pytest.raises(ValueError, match="array overlaps the memory of another region"):
+        loader.core().Region(memory[place])
+    region.apply("lock", -1, np.ones(4, np.float32))
+    del region
+    loader.core().Region(memory[place]).apply("lock", -1, np.ones(place.stop - place.start, np.float32))
+    assert memory.sum() == 4 + place.stop - place.start
+
+
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_misaligned_delta_is_refused(strategy: str, dtype: Any) -> None:

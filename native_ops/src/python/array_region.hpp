@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "memory_claim.hpp"
 #include "tmflow/checks.hpp"
 #include "tmflow/registry.hpp"
 #include "tmflow/tracker.hpp"
@@ -21,7 +22,7 @@ namespace tmflow::python {
 template <class T>
 class Variable {
  public:
-  Variable(std::span<T> memory, int workers) : region_(memory), counts_(workers, 1) {
+  Variable(std::span<T> memory, int workers) : claim_(memory), region_(memory), counts_(workers, 1) {
     check_aligned(memory, "array");
   }
 
@@ -46,6 +47,7 @@ class Variable {
     return *object;
   }
 
+  const MemoryClaim claim_;
   Region region_;
   Tracker counts_;
   std::mutex strategies_mutex_;

@@ -201,8 +201,10 @@ NB_MODULE(_core, m) {
 
   nb::class_<Region>(m, "Region",
                      "A variable: the memory of a NumPy array, a mutex, and counters of its workers.")
-      .def(nb::init<nb::handle, int>(), nb::arg("array"), nb::arg("workers") = 1,
-           "Over a writable, C-contiguous float32 or float64 array of any shape, which is updated in place.")
+      .def(
+          nb::init<nb::handle, int>(), nb::arg("array"), nb::arg("workers") = 1,
+          "Over a writable, C-contiguous, aligned float32 or float64 array of any shape, which is updated in "
+          "place. Raises ValueError for another array, and for one that overlaps a live region's.")
       .def("apply", &Region::apply, nb::arg("strategy"), nb::arg("alpha"), nb::arg("delta"),
            nb::arg("worker") = 0, nb::arg("parameters") = std::vector<std::string>(),
            "array -= alpha * delta under the strategy, without the interpreter lock. delta has the array's "
