@@ -17,20 +17,22 @@ from typing import Any
 import cpp
 import pytest
 
+from tmflow import aborts
+
 pytestmark = pytest.mark.slow
 on_x86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="emulates x86-64 on x86-64")
 
 BUDGET = 5
-CAPACITY = "0x00000008"  # of RTM
-NESTED_TOO_DEEP = "0x14000003c000000"  # of POWER: persistent, nesting overflow
 
 
 @dataclass(frozen=True)
 class Machine:
-    """An emulator, the abort status that it always gives, and whether that one is hopeless."""
+    """An emulator, the abort status that it always gives, what that one means, and whether it is hopeless."""
 
     emulator: tuple[str, ...]
+    mechanism: str
     status: str
+    family: str
     hopeless: bool
 
     @property
@@ -41,9 +43,9 @@ class Machine:
         return {"study_tsx": 5, "study_power": 3, "tuned": 1}
 
 
-VALGRIND = Machine(("valgrind", "--quiet", "--tool=none"), CAPACITY, hopeless=True)
-QEMU_X86 = Machine(("qemu-x86_64",), "0x00000000", hopeless=False)
-QEMU_POWER8 = Machine(("qemu-ppc64le", "-cpu", "power8"), NESTED_TOO_DEEP, hopeless=True)
+VALGRIND = Machine(("valgrind", "--quiet", "--tool=none"), "rtm", "0x00000008", "capacity", hopeless=True)
+QEMU_X86 = Machine(("qemu-x86_64",), "rtm", "0x00000000", "interrupt_or_fault", hopeless=False)
+QEMU_POWER8 = Machine(("qemu-ppc64le", "-cpu", "power8"), "power", "0x14000003c000000", "nested", hopeless=True)
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +76,10 @@ def rows_of(*command: str | Path) -> list[dict[str, Any]]:
 
 def falls_back(machine: Machine, program: Path, why_not: str) -> None:
     """Every section is tried as often as its budget allows, aborts as this machine aborts, and takes the mutex."""
+    assert aborts.described(machine.mechanism, int(machine.status, 16)) == {
+        "raw_code": machine.status,
+        "family": machine.family,
+    }
     assert re.search(why_not, json.loads(cpp.called(*machine.emulator, program, "why_not")))
     for row in rows_of(*machine.emulator, program):
         assert row["commits"] == 0, row

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from variants import STRATEGIES, Variant, variants_of
 
 from tmflow.native import loader
+from tmflow.strategy_parameters import parameters_of
 
 pytestmark = pytest.mark.random
 
@@ -62,4 +63,6 @@ def test_any_slice_under_any_threads(strategy: str, data: st.DataObject) -> None
         assert row["updates"] == n
         assert row["attempts"] == row["commits"] + sum(row["aborts"].values())
         if variant.elides:
-            assert row["commits"] + row["fallbacks"] == n * variant.sections(elements)
+            sections = n * variant.sections(elements)
+            assert row["commits"] + row["fallbacks"] == sections
+            assert row["attempts"] <= sections * int(variant.value("budget") or parameters_of(strategy)["budget"])
