@@ -1,6 +1,6 @@
 # tmflow's commands. Each sets up everything that it needs; `make quick` and `make test` are the two to start with.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test build study quick test test-fast portal lint format lock clean
+.PHONY: help setup setup-test build study quick test test-fast test-deep portal lint format lock clean
 SHELL := bash
 export PYTHON ?=
 
@@ -26,10 +26,13 @@ study: setup ## the whole study of config.yaml
 	@$(BIN)/tmflow study run --scale full
 
 test: setup-test build ## every test: unit, store, native, workflow, portal, faults
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -m "not deep"
 
 test-fast: setup-test build ## the tests that take a minute
-	@$(BIN)/python -m pytest -m "not slow"
+	@$(BIN)/python -m pytest -m "not slow and not deep"
+
+test-deep: setup-test build ## every strategy through millions of audited updates and many random examples (minutes)
+	@$(BIN)/python -m pytest -m "deep or random" --hypothesis-profile deep tests/native
 
 portal: setup ## open the results portal on this machine (PORT=8501)
 	@$(BIN)/tmflow portal --port $(PORT)

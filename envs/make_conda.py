@@ -23,6 +23,7 @@ dependencies:
   - python{requires_python}
   - pip
   - cxx-compiler
+  - eigen=3.4
   - git
   - make
   - pip:

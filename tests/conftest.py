@@ -10,11 +10,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 import yaml
 
 from tmflow.native.loader import library_dir
 from tmflow.paths import project_root
+
+# An example that starts threads takes as long as the machine lets it; `make test-deep` asks for the second.
+hypothesis.settings.register_profile("default", hypothesis.settings(deadline=None))
+hypothesis.settings.register_profile("deep", hypothesis.settings(deadline=None, max_examples=1000))
 
 ROOT = project_root()
 COPIED = ("Snakefile", "workflow", "profiles", "envs", "native_ops", "pyproject.toml")

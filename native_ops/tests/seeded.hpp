@@ -1,13 +1,10 @@
-// Strategies with a bug each, for the tests of what is to find them.
+// Strategies that go wrong in a given update, for the tests of the audit that is to count it. Copies of our
+// own strategies with a bug each are in mutants.hpp.
 #pragma once
 
 #include <atomic>
-#include <barrier>
 #include <cstddef>
 #include <mutex>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "tmflow/strategies/lock.hpp"
 
@@ -60,44 +57,6 @@ struct Misplace {
     update(memory, 0, from);
     update(memory, from + 1, memory.size() - from - 1);
     memory[to] -= update.alpha * update.delta[from];
-  }
-};
-
-// A mutex for each thread instead of one for all. Two threads take turns so that both have read before either
-// writes: of every two updates exactly one is lost.
-class PrivateLockInStep {
- public:
-  template <Region R>
-  void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
-    const std::lock_guard held(own_mutex());
-    const auto memory = region.memory(Holding::nothing);
-    std::vector<std::atomic_ref<typename R::Value>> shared(memory.begin(), memory.end());
-    std::vector<typename R::Value> seen(shared.begin(), shared.end());
-    in_step_.arrive_and_wait();
-    update(seen, 0, seen.size());
-    for (std::size_t i = 0; i < seen.size(); ++i) shared[i] = seen[i];
-    in_step_.arrive_and_wait();
-    stats.count_update();
-  }
-
- private:
-  static std::mutex& own_mutex() {
-    thread_local std::mutex mutex;
-    return mutex;
-  }
-
-  std::barrier<> in_step_{2};
-};
-
-// The same bug as it would be made, for ThreadSanitizer.
-struct PrivateLock {
-  template <Region R>
-  static void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
-    thread_local std::mutex mutex;
-    const std::lock_guard held(mutex);
-    const auto memory = region.memory(Holding::nothing);
-    update(memory, 0, memory.size());
-    stats.count_update();
   }
 };
 

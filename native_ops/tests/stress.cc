@@ -1,10 +1,14 @@
-// Four threads under one strategy, audited: for the sanitizers to watch. Fails if a strategy breaks its
-// promise.
+// Four threads under one strategy, audited: for the sanitizers and the emulators to watch.
+//
+//     stress NAME [name=value ...]
+//
+// Ends with 1 if the strategy breaks its promise; a strategy that cannot run here says so.
 #include <cstdio>
+#include <exception>
 #include <string>
 #include <vector>
 
-#include "seeded.hpp"
+#include "mutants.hpp"
 #include "tmflow/audit.hpp"
 #include "tmflow/registry.hpp"
 
@@ -14,35 +18,42 @@ using namespace tmflow;
 
 constexpr AuditPlan kPlan{.threads = 4, .updates = 200, .elements = 1000};
 
-template <class S>
+template <class T, class S>
 int stress(S& strategy, Promise promise) {
-  const AuditReport report = audit<double>(strategy, kPlan);
-  std::printf("lost %lld of %lld\n", static_cast<long long>(report.tally.lost),
+  const AuditReport report = audit<T>(strategy, kPlan);
+  std::printf("float%zu: lost %lld of %lld\n", 8 * sizeof(T), static_cast<long long>(report.tally.lost),
               static_cast<long long>(report.expected));
-  return promise == Promise::none || report.clean() ? 0 : 1;
+  const bool counted = report.counted == kPlan.threads * kPlan.updates;
+  return counted && (promise == Promise::none || report.clean()) ? 0 : 1;
+}
+
+template <class T>
+int stress_named(const Listed& listed, const std::vector<std::string>& parameters) {
+  return stress<T>(*make_strategy<ArrayRegion<T>>(listed.info.name, parameters), listed.info.updates);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::string name = argc == 2 ? argv[1] : "";
+  const std::string name = argc > 1 ? argv[1] : "";
   if (name == "private_lock") {
-    seeded::PrivateLock broken;
-    return stress(broken, Promise::none);
+    mutants::PrivateMutex broken;
+    return stress<double>(broken, Promise::none);
   }
-  // ThreadSanitizer cannot see that hardware transactions exclude each other; it watches their fallback.
-  std::vector<std::string> parameters;
-#if defined(__SANITIZE_THREAD__)
-  if (name == "htm") parameters = {"budget=0"};
-#endif
-  for (const Listed& listed : listed_strategies()) {
-    if (listed.info.name != name) continue;
-    if (listed.why_not) {
-      std::printf("%s cannot run here: %s\n", name.c_str(), listed.why_not->c_str());
-      return 0;
+  const std::vector<std::string> parameters(argv + (argc > 1 ? 2 : 1), argv + argc);
+  try {
+    for (const Listed& listed : listed_strategies()) {
+      if (listed.info.name != name) continue;
+      if (listed.why_not) {
+        std::printf("%s cannot run here: %s\n", name.c_str(), listed.why_not->c_str());
+        return 0;
+      }
+      return stress_named<float>(listed, parameters) + stress_named<double>(listed, parameters) == 0 ? 0 : 1;
     }
-    return stress(*make_strategy<ArrayRegion<double>>(name, parameters), listed.info.updates);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 2;
   }
-  std::fprintf(stderr, "usage: stress private_lock|%s\n", strategy_names().c_str());
+  std::fprintf(stderr, "usage: stress private_lock|%s [name=value ...]\n", strategy_names("").c_str());
   return 2;
 }

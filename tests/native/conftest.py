@@ -6,7 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
+from variants import Variant, why_not
 
+from tmflow.native import registry
 from tmflow.native.build import build
 from tmflow.native.loader import library_dir
 
@@ -19,3 +21,12 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with (tmp_path_factory.mktemp("build") / "log").open("w", encoding="utf-8") as log:
         build(library_dir().parent / "cmake", library_dir(), log)
     return library_dir()
+
+
+@pytest.fixture
+def runs_here(request: pytest.FixtureRequest) -> None:
+    """Skips a test whose parameter `strategy` is one that cannot run in this process, with the reason."""
+    callspec = getattr(request.node, "callspec", None)
+    strategy = callspec.params.get("strategy") if callspec else None
+    if strategy in registry.source_names() and (reason := why_not(Variant(strategy))):
+        pytest.skip(reason)

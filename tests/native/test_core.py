@@ -6,10 +6,12 @@ import threading
 
 import numpy as np
 import pytest
+from variants import KEEPING, STRATEGIES
 
 from tmflow.native import loader
 
-STRATEGIES = ["lock", "nolock"]
+pytestmark = pytest.mark.usefixtures("runs_here")
+
 DTYPES = [np.float32, np.float64]
 
 
@@ -24,13 +26,14 @@ def test_an_update_is_what_numpy_computes(strategy: str, dtype: type, shape: tup
     np.testing.assert_array_equal(array, expected)
 
 
-def test_threads_under_lock_lose_nothing_and_are_counted_apart() -> None:
+@pytest.mark.parametrize("strategy", KEEPING)
+def test_threads_lose_nothing_and_are_counted_apart(strategy: str) -> None:
     array = np.zeros(10_000, np.float32)
     region = loader.core().Region(array, workers=4)
 
     def work(worker: int) -> None:
         for _ in range(100 * (worker + 1)):
-            region.apply("lock", -1, np.ones_like(array), worker)
+            region.apply(strategy, -1, np.ones_like(array), worker)
 
     threads = [threading.Thread(target=work, args=(worker,)) for worker in range(4)]
     for thread in threads:
@@ -42,10 +45,11 @@ def test_threads_under_lock_lose_nothing_and_are_counted_apart() -> None:
     assert [row["worker"] for row in region.counters()] == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize("strategy", KEEPING)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("threads", [1, 2, 4])
-def test_the_audit_finds_nothing_lost_under_lock(threads: int, dtype: str) -> None:
-    report = loader.core().audit("lock", threads, updates=500, elements=1000, dtype=dtype)
+def test_the_audit_finds_nothing_lost(strategy: str, threads: int, dtype: str) -> None:
+    report = loader.core().audit(strategy, threads, updates=500, elements=1000, dtype=dtype)
     assert report["expected"] == threads * 500 * 1000
     assert report["counted"] == threads * 500
     assert (report["lost"], report["doubled"], report["corrupt_elements"]) == (0, 0, 0)

@@ -7,23 +7,26 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphs import in_threads, session_of, tf, tf1
+from graphs import KINDS, in_threads, session_of, tf, tf1
+from variants import KEEPING, STRATEGIES
 
 from tmflow.errors import BadInput
 from tmflow.native import loader, ops
 
-EVERY = [
-    *((kind, strategy) for kind in ("ref", "resource") for strategy in ("lock", "nolock")),
-    ("ref", "tf_lock"),
-    ("ref", "tf_nolock"),
+pytestmark = pytest.mark.usefixtures("runs_here")
+
+OURS = [(kind, strategy) for kind in KINDS for strategy in STRATEGIES]
+EVERY = [*OURS, ("ref", "tf_lock"), ("ref", "tf_nolock")]
+TENSORS = [
+    *((dtype, shape) for dtype in (np.float32, np.float64) for shape in [(), (0,), (1,), (784, 10)]),
+    (np.float32, (3_000_017,)),
 ]
 LONG = 1_000_000  # elements: updates of so many overlap for certain if nothing keeps them apart
-OURS = [(kind, strategy) for kind, strategy in EVERY if not strategy.startswith("tf_")]
+LONG_LOOP = 50_000  # the same for strategies that take a while for each element
 
 
 @pytest.mark.parametrize(("kind", "strategy"), EVERY)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("shape", [(), (0,), (1,), (784, 10), (3_000_017,)])
+@pytest.mark.parametrize(("dtype", "shape"), TENSORS)
 def test_updates_are_what_numpy_computes(kind: str, strategy: str, dtype: Any, shape: tuple[int, ...]) -> None:
     random = np.random.default_rng(1)
     value, delta = random.normal(size=(2, *shape)).astype(dtype)
@@ -32,7 +35,7 @@ def test_updates_are_what_numpy_computes(kind: str, strategy: str, dtype: Any, s
             session.run(graph.apply, {graph.worker: 0, graph.delta: delta})
             value = value - dtype(0.3) * delta
         result = session.run(graph.variable)
-    if strategy in {"lock", "nolock"}:
+    if not strategy.startswith("tf_"):
         np.testing.assert_array_equal(result, value)
     else:  # TensorFlow's own kernel may fuse multiplication and subtraction
         np.testing.assert_allclose(result, value, rtol=1e-6, atol=1e-6)
@@ -45,7 +48,44 @@ def test_four_threads_under_a_lock_lose_nothing(kind: str, strategy: str) -> Non
         assert np.unique(session.run(graph.variable)).tolist() == [400]
 
 
-@pytest.mark.parametrize("kind", ["ref", "resource"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("strategy", KEEPING)
+@pytest.mark.parametrize("elements", [1, LONG_LOOP])
+def test_four_threads_lose_nothing_that_was_promised(kind: str, strategy: str, elements: int) -> None:
+    with session_of(np.zeros(elements, np.float32), kind, strategy, workers=4, alpha=-1) as (graph, session):
+        in_threads(graph, session, workers=4, steps=40, delta=np.ones(elements, np.float32))
+        assert np.unique(session.run(graph.variable)).tolist() == [160]
+        assert [row["updates"] for row in graph.tracker.stats(session).counters] == [40] * 4
+
+
+@pytest.mark.parametrize(("kind", "strategy"), OURS)
+def test_several_variables_of_a_step_are_updated_and_counted_apart(kind: str, strategy: str) -> None:
+    """Of either type, one of them empty, one of one element; two workers, each of whose steps updates them all."""
+    initial = [np.ones(shape, dtype) for shape in [(784, 10), (10,), (1,), (), (0,)] for dtype in ("f4", "f8")]
+    with tf.Graph().as_default(), tf1.Session() as session:
+        variables = [tf1.Variable(value, use_resource=KINDS[kind]) for value in initial]
+        tracker = ops.Tracker(2, [f"v{index}" for index in range(len(variables))])
+        worker = tf1.placeholder(tf.int32, [])
+        arguments: dict[str, Any] = {"strategy": strategy, "tracker": tracker, "worker": worker}
+        updates = [
+            ops.apply_gradient_descent(variable, -0.5, tf.ones_like(variable) * (2 * i), **arguments, index=i)
+            for i, variable in enumerate(variables)
+        ]
+        step = tf.group(*updates)
+        session.run([variable.initializer for variable in variables])
+        call = session.make_callable(step, [worker])
+        steps = {0: 30, 1: 20}
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(lambda own: [call(np.int32(own)) for _ in range(steps[own])], steps))
+        for i, (value, result) in enumerate(zip(initial, session.run(variables), strict=True)):
+            assert (result.dtype, result.shape) == (value.dtype, value.shape)
+            assert (result <= 1 + 50 * i).all()
+            assert strategy not in KEEPING or (result == 1 + 50 * i).all()
+        counted = {(row["worker"], row["variable"]): row["updates"] for row in tracker.stats(session).counters}
+        assert counted == {(own, f"v{i}"): n for own, n in steps.items() for i in range(len(initial))}
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_lock_takes_the_mutex_that_tensorflow_takes(kind: str) -> None:
     """Our locked update and TensorFlow's, on one variable at once: nothing is lost only if the mutex is the same."""
     with session_of(np.zeros(LONG, np.float32), kind, "lock", alpha=-1) as (graph, session):
@@ -65,7 +105,7 @@ def test_lock_takes_the_mutex_that_tensorflow_takes(kind: str) -> None:
         assert np.unique(session.run(graph.variable)).tolist() == [400]
 
 
-@pytest.mark.parametrize("kind", ["ref", "resource"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_nolock_never_gains_an_update(kind: str) -> None:
     with session_of(np.zeros(7850, np.float32), kind, "nolock", workers=4, alpha=-1) as (graph, session):
         in_threads(graph, session, workers=4, steps=250, delta=np.ones(7850, np.float32))
@@ -108,7 +148,7 @@ def test_the_constant_that_a_variable_was_assigned_from_stays_as_it_is(kind: str
             np.testing.assert_array_equal(session.run(constant), np.arange(1000))
 
 
-@pytest.mark.parametrize("strategy", ["lock", "nolock"])
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_two_operations_on_one_resource_variable_share_its_memory(strategy: str) -> None:
     with session_of(np.zeros(8, np.float32), "resource", strategy) as (graph, session):
         second = ops.apply_gradient_descent(
@@ -135,7 +175,7 @@ def test_an_uninitialised_variable_is_named(kind: str, strategy: str) -> None:
         assert "weights" in caught.value.message
 
 
-@pytest.mark.parametrize("kind", ["ref", "resource"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", [[4], [3, 1], []])
 def test_a_delta_of_another_shape_fails_when_the_graph_is_built(kind: str, shape: list[int]) -> None:
     with tf.Graph().as_default():
@@ -157,7 +197,7 @@ def test_a_delta_whose_shape_turns_out_wrong_changes_nothing(kind: str, strategy
         assert staleness == []
 
 
-@pytest.mark.parametrize("kind", ["ref", "resource"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_worker_out_of_range_changes_nothing(kind: str) -> None:
     with session_of(np.ones(3, np.float32), kind, "lock", workers=2) as (graph, session):
         for worker in (2, -1):

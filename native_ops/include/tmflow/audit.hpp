@@ -7,6 +7,8 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -22,9 +24,10 @@ namespace tmflow {
 struct AuditPlan {
   int threads;            // 1 to kMaxThreads
   int updates;            // of each thread, each of the whole variable; at least 1
-  std::int64_t elements;  // of the variable; at least 1
+  std::int64_t elements;  // of the variable; 1 to kMaxElements
 
   static constexpr int kMaxThreads = 1024;
+  static constexpr std::int64_t kMaxElements = 1'000'000'000;
 };
 
 struct AuditReport {
@@ -44,13 +47,15 @@ inline void check(const AuditPlan& plan) {
   }
   if (plan.updates < 1)
     throw std::invalid_argument("updates must be at least 1, not " + std::to_string(plan.updates));
-  if (plan.elements < 1) {
-    throw std::invalid_argument("elements must be at least 1, not " + std::to_string(plan.elements));
+  if (plan.elements < 1 || plan.elements > AuditPlan::kMaxElements) {
+    throw std::invalid_argument("elements must be 1 to " + std::to_string(AuditPlan::kMaxElements) +
+                                ", not " + std::to_string(plan.elements));
   }
 }
 
 // Runs `plan` on `strategy`: all threads update one variable at once, in rounds that start and end at a
 // barrier; at the end of a round, while all threads wait, one of them reads the sums and clears the variable.
+// Passes on the first exception of the strategy, after the other threads have finished without that one.
 // Memory ordering: the barriers order the reading after all updates of its round and before those of the
 // next.
 template <std::floating_point T, class S>
@@ -76,8 +81,10 @@ AuditReport audit(S& strategy, const AuditPlan& plan) {
     left -= updates;
   });
 
+  // Made here, where a want of memory can be told, and filled by its thread.
+  std::vector<std::vector<T>> deltas(stats.size(), std::vector<T>(variable.size()));
   const auto work = [&](int thread) {
-    std::vector<T> delta(variable.size());
+    std::vector<T>& delta = deltas[static_cast<std::size_t>(thread)];
     for (std::size_t e = 0; e < delta.size(); ++e) delta[e] = code.unit(thread, e);
     const GradientDescent<T> update{.alpha = -1, .delta = delta};
     while (left > 0) {
@@ -88,10 +95,22 @@ AuditReport audit(S& strategy, const AuditPlan& plan) {
       finish.arrive_and_wait();
     }
   };
+  std::once_flag first;
+  std::exception_ptr thrown;
+  const auto guarded = [&](int thread) {
+    try {
+      work(thread);
+    } catch (...) {
+      std::call_once(first, [&] { thrown = std::current_exception(); });
+      start.arrive_and_drop();
+      finish.arrive_and_drop();
+    }
+  };
   {
     std::vector<std::jthread> threads;
-    for (int thread = 0; thread < plan.threads; ++thread) threads.emplace_back(work, thread);
+    for (int thread = 0; thread < plan.threads; ++thread) threads.emplace_back(guarded, thread);
   }
+  if (thrown) std::rethrow_exception(thrown);
   for (const ThreadStats& own : stats) report.counted += own.updates();
   return report;
 }

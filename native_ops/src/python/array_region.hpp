@@ -10,21 +10,26 @@
 #include <utility>
 #include <vector>
 
+#include "memory_claim.hpp"
+#include "tmflow/checks.hpp"
 #include "tmflow/registry.hpp"
 #include "tmflow/tracker.hpp"
 
 namespace tmflow::python {
 
-// Any number of threads may apply updates at once.
+// Any number of threads may apply updates at once. Throws std::invalid_argument for memory that no update may
+// be run on (checks.hpp), before anything is changed.
 template <class T>
 class Variable {
  public:
-  Variable(std::span<T> memory, int workers) : region_(memory), counts_(workers, 1) {}
-
-  std::size_t elements() { return region_.memory(Holding::nothing).size(); }
+  Variable(std::span<T> memory, int workers) : claim_(memory), region_(memory), counts_(workers, 1) {
+    check_aligned(memory, "array");
+  }
 
   void apply(const std::string& strategy, const std::vector<std::string>& parameters,
              const GradientDescent<T>& update, int worker) {
+    check_aligned(update.delta, "delta");
+    check_apart<T>(region_.memory(Holding::nothing), update.delta);
     object_of(strategy, parameters).apply(region_, update, counts_.stats(worker, 0));
   }
 
@@ -42,6 +47,7 @@ class Variable {
     return *object;
   }
 
+  const MemoryClaim claim_;
   Region region_;
   Tracker counts_;
   std::mutex strategies_mutex_;

@@ -26,6 +26,15 @@ using WritableArray = nb::ndarray<T, nb::numpy, nb::c_contig, nb::device::cpu>;
 template <class T>
 using ReadArray = nb::ndarray<const T, nb::numpy, nb::c_contig, nb::device::cpu>;
 
+// As Python writes it: "(784, 10)".
+std::string shape_of(const auto& array) {
+  std::string shape;
+  for (std::size_t axis = 0; axis < array.ndim(); ++axis) {
+    shape.append(axis == 0 ? "" : ", ").append(std::to_string(array.shape(axis)));
+  }
+  return "(" + shape + (array.ndim() == 1 ? ",)" : ")");
+}
+
 // An array and the variable over its memory.
 template <class T>
 struct Held {
@@ -88,11 +97,15 @@ class Region {
   static void apply_to(Held<T>& held, const std::string& strategy, const std::vector<std::string>& parameters,
                        double alpha, nb::handle delta, int worker) {
     ReadArray<T> read;
-    if (!nb::try_cast(delta, read, false) || read.size() != held.variable.elements()) {
-      throw nb::value_error(
-          "delta must be a C-contiguous NumPy array with the type and the size of the region's");
+    if (!nb::try_cast(delta, read, false)) {
+      throw nb::value_error("delta must be a C-contiguous NumPy array of the array's own type");
     }
-    const GradientDescent<T> update{.alpha = static_cast<T>(alpha), .delta = {read.data(), read.size()}};
+    if (shape_of(read) != shape_of(held.array)) {
+      throw nb::value_error(
+          ("delta must be of the array's shape, " + shape_of(held.array) + ", not " + shape_of(read))
+              .c_str());
+    }
+    const GradientDescent<T> update{.alpha = finite_alpha<T>(alpha), .delta = {read.data(), read.size()}};
     const nb::gil_scoped_release released;
     held.variable.apply(strategy, parameters, update, worker);
   }
@@ -201,13 +214,15 @@ NB_MODULE(_core, m) {
 
   nb::class_<Region>(m, "Region",
                      "A variable: the memory of a NumPy array, a mutex, and counters of its workers.")
-      .def(nb::init<nb::handle, int>(), nb::arg("array"), nb::arg("workers") = 1,
-           "Over a writable, C-contiguous float32 or float64 array of any shape, which is updated in place.")
+      .def(
+          nb::init<nb::handle, int>(), nb::arg("array"), nb::arg("workers") = 1,
+          "Over a writable, C-contiguous, aligned float32 or float64 array of any shape, which is updated in "
+          "place. Raises ValueError for another array, and for one that overlaps a live region's.")
       .def("apply", &Region::apply, nb::arg("strategy"), nb::arg("alpha"), nb::arg("delta"),
            nb::arg("worker") = 0, nb::arg("parameters") = std::vector<std::string>(),
            "array -= alpha * delta under the strategy, without the interpreter lock. delta has the array's "
-           "type and "
-           "size. Raises ValueError for an unknown strategy or worker and for a delta that does not fit.")
+           "type and shape and memory of its own; alpha is finite. Raises ValueError, with nothing changed, "
+           "for an unknown strategy, parameter or worker and for an alpha or delta that does not fit.")
       .def("counters", &Region::counters,
            "One dict per worker: worker, updates, attempts, commits, fallbacks, aborts (by raw status).");
 

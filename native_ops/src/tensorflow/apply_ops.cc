@@ -6,6 +6,7 @@
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_var.h"
 #include "tensorflow/core/framework/shape_inference.h"
+#include "tmflow/checks.hpp"
 #include "tracker_resource.hpp"
 #include "variable_region.hpp"
 
@@ -103,7 +104,7 @@ class ApplyOp : public OpKernel {
   // Applies the inputs to the variable that `region(slot)` describes.
   template <class MakeRegion>
   void apply(OpKernelContext* context, MakeRegion region) {
-    const auto alpha = scalar_input<T>(context, kAlpha, "alpha");
+    const auto alpha = finite_alpha<T>(scalar_input<T>(context, kAlpha, "alpha"));
     const auto worker = scalar_input<std::int32_t>(context, kWorker, "worker");
     const auto delta = context->input(kDelta).template flat<T>();
     const auto resource = tracker_input(context, kTracker);
@@ -128,9 +129,8 @@ class RefApplyOp final : public ApplyOp<T> {
 
   void Compute(OpKernelContext* context) override {
     compute(context, [&] {
-      this->apply(context, [&](VariableSlot&) {
-        return RefRegion<T>(context, kVariable, context->input(kDelta).shape());
-      });
+      this->apply(context,
+                  [&](VariableSlot&) { return RefRegion<T>(context, kVariable, context->input(kDelta)); });
       context->forward_ref_input_to_ref_output(kVariable, 0);
     });
   }
@@ -157,7 +157,7 @@ class ResourceApplyOp final : public ApplyOp<T> {
     compute(context, [&] {
       const auto variable = variable_input(context);
       this->apply(context, [&](VariableSlot& slot) {
-        return ResourceRegion<T>(context, *variable, slot.own(), context->input(kDelta).shape());
+        return ResourceRegion<T>(context, *variable, slot.own(), context->input(kDelta));
       });
     });
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <exception>
+#include <stdexcept>
 
 #include "tensorflow/core/framework/op_kernel.h"
 
@@ -27,6 +28,8 @@ void compute(tensorflow::OpKernelContext* context, Body body) {
     context->SetStatus(error.status);
   } catch (const std::invalid_argument& error) {
     context->SetStatus(absl::InvalidArgumentError(error.what()));
+  } catch (const std::exception& error) {  // a strategy's own, which must not end the process
+    context->SetStatus(absl::InternalError(error.what()));
   }
 }
 

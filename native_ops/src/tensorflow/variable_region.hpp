@@ -7,6 +7,7 @@
 #include "status_error.hpp"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_var.h"
+#include "tmflow/checks.hpp"
 #include "tmflow/htm/mutex_word.hpp"
 #include "tmflow/region.hpp"
 
@@ -23,21 +24,25 @@ using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 using Mutex = tensorflow::mutex;
 
-// A variable of either kind, for the time of one update by a tensor of shape `shape`.
+// A variable of either kind, for the time of one update by the tensor `delta`.
 template <class T>
 class VariableRegion {
  public:
   using Value = T;
 
-  VariableRegion(Mutex& mutex, const tensorflow::TensorShape& shape) : mutex_(mutex), shape_(shape) {}
+  VariableRegion(Mutex& mutex, const Tensor& delta) : mutex_(mutex), delta_(delta) {}
   virtual ~VariableRegion() = default;
 
   Mutex& mutex() { return mutex_; }
 
-  // Throws StatusError for an uninitialised variable and for one of another shape.
+  // Throws StatusError for an uninitialised variable and for one of another shape, and std::invalid_argument
+  // where delta is the variable's own memory.
   std::span<T> memory(Holding holding) {
     pinned_ = current(holding);
-    return {pinned_.flat<T>().data(), static_cast<std::size_t>(pinned_.NumElements())};
+    const auto variable = pinned_.flat<T>();
+    const std::span<T> elements(variable.data(), static_cast<std::size_t>(variable.size()));
+    check_apart<T>(elements, {delta_.flat<T>().data(), elements.size()});
+    return elements;
   }
 
  protected:
@@ -49,10 +54,10 @@ class VariableRegion {
                        tensorflow::DataTypeString(tensorflow::DataTypeToEnum<T>::value),
                        ": they must have the same type")));
     }
-    if (value.shape() != shape_) {
+    if (value.shape() != delta_.shape()) {
       throw StatusError(absl::InvalidArgumentError(
           absl::StrCat("the variable has shape ", value.shape().DebugString(), " and delta has shape ",
-                       shape_.DebugString(), ": they must be the same")));
+                       delta_.shape().DebugString(), ": they must be the same")));
     }
   }
 
@@ -61,7 +66,7 @@ class VariableRegion {
   virtual Tensor current(Holding holding) = 0;
 
   Mutex& mutex_;
-  const tensorflow::TensorShape& shape_;
+  const Tensor& delta_;
   Tensor pinned_;  // keeps the memory while the update runs, whatever is assigned meanwhile
 };
 
@@ -69,8 +74,8 @@ class VariableRegion {
 template <class T>
 class RefRegion final : public VariableRegion<T> {
  public:
-  RefRegion(OpKernelContext* context, int index, const tensorflow::TensorShape& shape)
-      : VariableRegion<T>(*context->input_ref_mutex(index), shape), context_(context), index_(index) {}
+  RefRegion(OpKernelContext* context, int index, const Tensor& delta)
+      : VariableRegion<T>(*context->input_ref_mutex(index), delta), context_(context), index_(index) {}
 
  private:
   Tensor current(Holding holding) override {
@@ -95,9 +100,8 @@ class RefRegion final : public VariableRegion<T> {
 template <class T>
 class ResourceRegion final : public VariableRegion<T> {
  public:
-  ResourceRegion(OpKernelContext* context, tensorflow::Var& variable, Tensor& own,
-                 const tensorflow::TensorShape& shape)
-      : VariableRegion<T>(*variable.mu(), shape), context_(context), variable_(variable), own_(own) {}
+  ResourceRegion(OpKernelContext* context, tensorflow::Var& variable, Tensor& own, const Tensor& delta)
+      : VariableRegion<T>(*variable.mu(), delta), context_(context), variable_(variable), own_(own) {}
 
  private:
   Tensor current(Holding holding) override {

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from tmflow import aborts
 from tmflow.errors import BadInput, Unsupported
 from tmflow.native import loader, process_state, registry
@@ -106,9 +108,10 @@ def apply_gradient_descent(
     variable: a float32 or float64 `tf.compat.v1.Variable`, reference or resource; gradient: of the same shape and
     type; worker: int32 scalar; index: the variable's number in `tracker`; parameters: the strategy's, those that are
     not given have their fallbacks. A resource variable gets memory of its own at the first update after an assignment.
-    Whoever reads the variable, of either kind, shares its memory and sees later updates. Raises BadInput for an
-    unknown strategy, and for a stock one on a resource variable or with parameters; Unsupported for a strategy that
-    cannot run here; ValueError for a parameter that the strategy does not have or a value that it does not allow.
+    Whoever reads the variable, of either kind, shares its memory and sees later updates; so a gradient that is such a
+    reading fails when it is run. Raises BadInput for an unknown strategy, for a learning rate that is not finite, and
+    for a stock strategy on a resource variable or with parameters; Unsupported for a strategy that cannot run here;
+    ValueError for a parameter that the strategy does not have or a value that it does not allow.
     """
     import tensorflow as tf
 
@@ -117,7 +120,12 @@ def apply_gradient_descent(
         raise Unsupported(f"strategy '{strategy}' cannot run here: {variant.why_not}.")
     target = variable.op.outputs[0]
     is_resource = target.dtype == tf.resource
-    alpha = tf.constant(learning_rate, variable.dtype.base_dtype)
+    dtype = variable.dtype.base_dtype
+    with np.errstate(over="ignore"):
+        finite = bool(np.isfinite(dtype.as_numpy_dtype(learning_rate)))
+    if not finite:
+        raise BadInput(f"learning_rate is {learning_rate}; it must be a finite number in {dtype.name}.")
+    alpha = tf.constant(learning_rate, dtype)
     if variant.provider == "stock":
         if parameters:
             raise BadInput(f"strategy '{strategy}' has no parameter '{next(iter(parameters))}'; it has: none.")

@@ -5,16 +5,13 @@
 #include <optional>
 #include <string>
 
-#include "tmflow/strategy.hpp"
+#include "tmflow/own_mutex.hpp"
 
 namespace tmflow {
 
-// Contract: as `lock`, but the readers and whoever replaces the variable's memory take another mutex, so they
-// neither wait for an update nor hold one up; an update that overlaps an assignment of the whole variable may
-// be lost. A pthread mutex is one that glibc can elide, which TensorFlow's own is not. Memory ordering:
-// unlocking releases the update, the next locking acquires it.
-class LockPthread {
- public:
+// Contract and memory ordering: those of OwnMutex. A pthread mutex is one that glibc can elide, which
+// TensorFlow's own is not.
+struct LockPthread : OwnMutex<std::mutex> {
   static constexpr StrategyInfo info{
       .name = "lock_pthread",
       .summary = "a pthread mutex of ours is held for the whole update",
@@ -23,19 +20,6 @@ class LockPthread {
   };
 
   static std::optional<std::string> why_not() { return std::nullopt; }
-
-  template <Region R>
-  void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
-    const auto memory = region.memory(Holding::nothing);
-    {
-      const std::lock_guard held(mutex_);
-      update(memory, 0, memory.size());
-    }
-    stats.count_update();
-  }
-
- private:
-  std::mutex mutex_;
 };
 
 }  // namespace tmflow

@@ -1,0 +1,31 @@
+// A mutex of the strategy's own around the whole update: the part that such strategies share.
+#pragma once
+
+#include <mutex>
+
+#include "tmflow/strategy.hpp"
+
+namespace tmflow {
+
+// Contract: as `lock`, but the readers and whoever replaces the variable's memory take another mutex, so they
+// neither wait for an update nor hold one up; an update that overlaps an assignment of the whole variable may
+// be lost. Memory ordering: that of M, whose unlocking releases the update and whose next locking acquires
+// it.
+template <class M>
+class OwnMutex {
+ public:
+  template <Region R>
+  void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
+    const auto memory = region.memory(Holding::nothing);
+    {
+      const std::lock_guard held(mutex_);
+      update(memory, 0, memory.size());
+    }
+    stats.count_update();
+  }
+
+ private:
+  M mutex_;
+};
+
+}  // namespace tmflow

@@ -1,0 +1,93 @@
+// The audit catches each mutant of our strategies, every time and to the last element: what it passes has
+// none of these bugs.
+#include "mutants.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tmflow/own_mutex.hpp"
+#include "tmflow/registry.hpp"
+
+namespace tmflow {
+namespace {
+
+using seeded::audit_in_step;
+using seeded::kInStep;
+
+template <class T>
+class Mutants : public ::testing::Test {
+ protected:
+  // One of every two updates is missing, and nothing else is wrong.
+  template <class S>
+  static void lose_half(S&& mutant) {
+    const AuditReport report = audit_in_step<T>(mutant);
+    EXPECT_EQ(report.tally.lost, kInStep.updates * kInStep.elements);
+    EXPECT_EQ(report.lost_fraction(), 0.5);
+    EXPECT_EQ(report.tally.doubled, 0);
+    EXPECT_EQ(report.tally.corrupt, 0);
+  }
+};
+using Types = ::testing::Types<float, double>;
+TYPED_TEST_SUITE(Mutants, Types);
+
+TYPED_TEST(Mutants, OfLock) { this->lose_half(mutants::LockReleasedEarly{}); }
+
+TYPED_TEST(Mutants, OfLockPthread) { this->lose_half(mutants::PrivateMutex{}); }
+
+TYPED_TEST(Mutants, OfSpin) { this->lose_half(OwnMutex<mutants::LoadThenStore>{}); }
+
+TYPED_TEST(Mutants, OfSpinThenMutex) { this->lose_half(mutants::SpinThenNothing{}); }
+
+TYPED_TEST(Mutants, OfHtmWithoutSubscription) { this->lose_half(mutants::MutexBesideTransaction()); }
+
+TYPED_TEST(Mutants, OfWhichNoLockIsOne) { this->lose_half(NoLock{}); }
+
+TYPED_TEST(Mutants, OfHtmThatAbortsWithoutUndoing) {
+  mutants::AbortsWithoutUndoing broken;
+  const AuditReport report = audit<TypeParam>(broken, {.threads = 1, .updates = 50, .elements = 20});
+  EXPECT_EQ(report.tally.doubled, report.expected);
+}
+
+TYPED_TEST(Mutants, OfHtmThatFallsBackToNothing) {
+  mutants::FallsBackToNothing broken;
+  const AuditReport report = audit<TypeParam>(broken, {.threads = 4, .updates = 50, .elements = 20});
+  EXPECT_EQ(report.tally.lost, report.expected);
+}
+
+TYPED_TEST(Mutants, OfTheBordersOfChunks) {
+  const AuditPlan plan{.threads = 4, .updates = 100, .elements = 1000};
+  mutants::WrongBorder far{.chunk = 300, .error = 1}, near{.chunk = 300, .error = -1};
+  const AuditReport twice = audit<TypeParam>(far, plan), never = audit<TypeParam>(near, plan);
+  EXPECT_EQ(twice.tally.doubled, 3 * 4 * 100);  // elements 300, 600 and 900
+  EXPECT_EQ(twice.tally.lost + twice.tally.corrupt, 0);
+  EXPECT_EQ(never.tally.lost, 3 * 4 * 100);  // elements 299, 599 and 899
+  EXPECT_EQ(never.tally.doubled + never.tally.corrupt, 0);
+}
+
+TYPED_TEST(Mutants, OfKernels) {
+  // 101 is no multiple of a factor of the code, so a wrong unit always shows as one.
+  const AuditPlan plan{.threads = 4, .updates = 101, .elements = 1001};
+  mutants::WithKernel<mutants::SkipsTheLast> last;
+  mutants::WithKernel<mutants::SkipsTheFirst> first;
+  mutants::WithKernel<mutants::RestTwice> rest;
+  mutants::WithKernel<mutants::OffByOne> off;
+  EXPECT_EQ(audit<TypeParam>(last, plan).tally.lost, 4 * 101);
+  EXPECT_EQ(audit<TypeParam>(first, plan).tally.lost, 4 * 101);
+  EXPECT_EQ(audit<TypeParam>(rest, plan).tally.doubled, 4 * 101 * 8);
+  EXPECT_EQ(audit<TypeParam>(off, plan).tally.corrupt, 1001);
+}
+
+// What is not broken survives the very schedule: the threads are kept apart, so they never meet. (The
+// schedule is none for a transaction, which could not undo a meeting.)
+TYPED_TEST(Mutants, AreNotAccusedWrongly) {
+  constexpr std::chrono::milliseconds patience(50);
+  for (const Listed& listed : listed_strategies()) {
+    const auto elides = [](const Parameter& parameter) { return parameter.name == "provider"; };
+    if (listed.why_not || listed.info.updates < Promise::tensor || !listed.info.runs_kernel) continue;
+    if (std::ranges::any_of(listed.info.parameters, elides)) continue;
+    const auto strategy = make_strategy<ArrayRegion<TypeParam>>(listed.info.name);
+    EXPECT_TRUE(audit_in_step<TypeParam>(*strategy, patience).clean()) << listed.info.name;
+  }
+}
+
+}  // namespace
+}  // namespace tmflow

@@ -1,0 +1,21 @@
+# What is fixed when a process starts is tested in processes of its own. The sanitizers know neither libitm nor elision.
+if(NOT TMFLOW_ITM_ABSENT)
+  target_sources(core_tests PRIVATE itm_seeded.cc)
+  target_compile_definitions(core_tests PRIVATE TMFLOW_TEST_ITM)
+  set_source_files_properties(itm_seeded.cc PROPERTIES COMPILE_FLAGS -fgnu-tm)
+  foreach(method gl_wt ml_wt serialirr serialirr_onwrite serial htm)
+    add_test(NAME itm_${method} COMMAND core_tests --gtest_filter=Itm*)
+    set_tests_properties(itm_${method} PROPERTIES ENVIRONMENT ITM_DEFAULT_METHOD=${method})
+  endforeach()
+endif()
+if(NOT TMFLOW_SANITIZE)
+  set(elision glibc.elision)
+  set(default ${elision}.enable=1)
+  set(custom
+      ${default}:${elision}.skip_lock_busy=0:${elision}.skip_lock_internal_abort=0:${elision}.skip_trylock_internal_abort=0:${elision}.tries=5
+  )
+  foreach(setting default custom)
+    add_test(NAME tle_${setting} COMMAND core_tests --gtest_filter=Tle*)
+    set_tests_properties(tle_${setting} PROPERTIES ENVIRONMENT GLIBC_TUNABLES=${${setting}})
+  endforeach()
+endif()

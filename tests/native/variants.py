@@ -1,0 +1,94 @@
+"""The variants that the library can run here: each strategy as it is, each of its parameters at its other values, and
+the combinations of `TOGETHER`. A strategy that joins the registry is covered by being there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tmflow import aborts
+from tmflow.native import loader, registry
+
+if TYPE_CHECKING:
+    from tmflow.native._core import ParameterRow
+
+# The values that are worth trying of a parameter that is a whole number; one that is a word is tried word by word.
+NUMBERS = {"budget": (0, 1), "chunk": (1, 64, 1000)}
+# Parameters that are worth trying together.
+TOGETHER: dict[str, list[tuple[str, ...]]] = {
+    "lock": [("kernel=eigen", "optimisation=O0")],
+    "htm": [("chunk=7", "budget=0"), ("chunk=300", "spending=tuned"), ("kernel=eigen", "optimisation=O0")],
+}
+STRATEGIES = registry.source_names()
+KEEPING = [name for name in STRATEGIES if name != "nolock"]  # those that promise to keep every update
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A strategy with parameters ("name=value"); those not given have their fallbacks."""
+
+    strategy: str
+    parameters: tuple[str, ...] = ()
+    keeps_updates: bool = field(default=True, compare=False)  # whether it promises to lose none
+
+    def __str__(self) -> str:
+        return " ".join((self.strategy, *self.parameters))
+
+    def value(self, name: str) -> str | None:
+        return dict(parameter.split("=", 1) for parameter in self.parameters).get(name)
+
+    @property
+    def elides(self) -> bool:
+        """Whether it tries hardware transactions, and so counts what became of each."""
+        return aborts.mechanism(self.strategy, {}) is not None
+
+    def sections(self, elements: int) -> int:
+        """The critical sections of one update of so many elements."""
+        chunk = int(self.value("chunk") or 0)
+        return -(-elements // chunk) if chunk else min(elements, 1)
+
+
+def variants_of(strategy: str) -> list[Variant]:
+    """All variants of a strategy that can run in this process. Skips the test that asks if there is none."""
+    reasons = {variant: why_not(variant) for variant in _listed(strategy)}
+    variants = [variant for variant, reason in reasons.items() if reason is None]
+    if not variants:
+        pytest.skip("; ".join(sorted({str(reason) for reason in reasons.values()})))
+    return variants
+
+
+def _listed(strategy: str) -> Iterator[Variant]:
+    (row,) = (row for row in loader.core().strategies() if row["name"] == strategy)
+    alone = [(value,) for parameter in row["parameters"] for value in _others(parameter)]
+    for parameters in [(), *alone, *TOGETHER.get(strategy, [])]:
+        yield Variant(strategy, parameters, keeps_updates=row["promise_updates"] != "none")
+
+
+@cache
+def why_not(variant: Variant) -> str | None:
+    """Why it cannot run in this process: it is of another processor, or needs a process or a parameter that it has not.
+
+    Found out by running it. Whatever else is wrong with it is an error.
+    """
+    try:
+        loader.core().audit(variant.strategy, 1, 1, 1, parameters=variant.parameters)
+    except ValueError as error:
+        if not re.search(r"cannot run here| needs ", str(error)):
+            raise
+        return str(error)
+    return None
+
+
+def _others(parameter: ParameterRow) -> Iterator[str]:
+    """The values to try besides the fallback; none of a parameter that is any text."""
+    name, words = parameter["name"], parameter["allowed"].split(", ")
+    if re.fullmatch(r"\d+ to \d+", parameter["allowed"]):
+        words = [str(number) for number in NUMBERS[name]]
+    elif parameter["fallback"] not in words:
+        return
+    yield from (f"{name}={word}" for word in words if word != parameter["fallback"])
