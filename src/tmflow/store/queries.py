@@ -1,8 +1,9 @@
 """Questions to the database, answered as tables of pandas. Pure functions of an engine or a connection.
 
 A column is named as in the tables; of other tables: `experiment` (its name), `platform` (the slug), `round` (the
-number), `campaign_uid`, `hardware_threads` (those that the run could use). Times are ISO 8601 text in UTC. Evidence
-kinds come side by side, never summed.
+number), `campaign_uid`, `hardware_threads` (those that the run could use), `backend_sha256` (of all that an emulator or
+simulator was given). Times are ISO 8601 text in UTC. Evidence kinds come side by side, never summed, and an emulated run
+has no seconds: it does not show time, here or anywhere after.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from collections.abc import Sequence
 from typing import Any, TypedDict, Unpack
 
 import pandas as pd
-from sqlalchemy import BigInteger, ColumnElement, Subquery, case, cast, func, select
+from sqlalchemy import BigInteger, ColumnElement, Label, Subquery, case, cast, func, select
 from sqlalchemy.orm import InstrumentedAttribute
 
 from tmflow.spec import TrialSpec, sha256_of
 from tmflow.store.frame import Source, Statement, fetch, frame
 from tmflow.store.models import (
+    Backend,
     Campaign,
     CurvePoint,
     Environment,
@@ -36,6 +38,11 @@ HARDWARE_THREADS = case(
     (Environment.cpus_allowed < Platform.threads_logical, Environment.cpus_allowed),
     else_=func.coalesce(Platform.threads_logical, Environment.cpus_allowed),
 )
+
+
+def _seconds(column: InstrumentedAttribute[Any]) -> Label[Any]:
+    """A time of a run, NULL where the run is emulated."""
+    return case((Run.evidence != "emulated", column)).label(column.key)
 
 
 class Only(TypedDict, total=False):
@@ -62,6 +69,7 @@ def runs(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
         Platform.name.label("platform_name"),
         HARDWARE_THREADS.label("hardware_threads"),
         Run.evidence,
+        Backend.config_sha256.label("backend_sha256"),
         Run.time_domain,
         Run.status,
         Run.reason,
@@ -71,10 +79,7 @@ def runs(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
         Run.resumed,
         Run.disturbed,
         Run.started_at_utc,
-        Run.setup_s,
-        Run.loop_s,
-        Run.evaluation_s,
-        Run.total_s,
+        *map(_seconds, (Run.setup_s, Run.loop_s, Run.evaluation_s, Run.total_s)),
         Run.final_accuracy,
         Run.dataset_sha256,
     ]
@@ -83,7 +88,7 @@ def runs(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
 
 def curves(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
     """uid, iteration, elapsed_s, accuracy (a fraction): the points on the way of each run that measured them."""
-    columns = [Run.uid, CurvePoint.iteration, CurvePoint.elapsed_s, CurvePoint.accuracy]
+    columns = [Run.uid, CurvePoint.iteration, _seconds(CurvePoint.elapsed_s), CurvePoint.accuracy]
     return frame(source, _of_runs(columns, only).join(CurvePoint).order_by(Run.id, CurvePoint.iteration))
 
 
@@ -120,6 +125,7 @@ def _of_runs(columns: Sequence[Any], only: Only) -> Statement:
         .select_from(Run)
         .join(Spec, Run.spec_id == Spec.id)
         .join(Platform, Run.platform_id == Platform.id)
+        .outerjoin(Backend, Run.backend_id == Backend.id)
         .outerjoin(Environment, Run.environment_id == Environment.id)
         .join(Round, Run.round_id == Round.id)
         .join(Campaign, Round.campaign_id == Campaign.id)
