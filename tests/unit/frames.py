@@ -19,6 +19,7 @@ RUN = {
     "platform_name": "A box",
     "hardware_threads": 4,
     "evidence": "measured",
+    "backend": None,
     "time_domain": "wall",
     "dataset_sha256": "a" * 64,
     "status": "ok",

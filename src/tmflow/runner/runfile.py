@@ -183,6 +183,11 @@ class Run(_Closed):
         return self
 
     @property
+    def shows_time(self) -> bool:
+        """Whether its seconds mean anything: what is emulated takes as long as emulating it takes."""
+        return self.evidence != "emulated"
+
+    @property
     def content_sha256(self) -> str:
         """Hash of all that the run says: two files with the same run agree to the byte of their meaning.
 
@@ -204,6 +209,15 @@ def _as_backend(kind: str | None) -> str:
 def to_line(run: Run) -> str:
     """The run as one line of a run file."""
     return json.dumps(run.model_dump(mode="json"), sort_keys=True, allow_nan=False) + "\n"
+
+
+def shown(run: Run) -> dict[str, Any]:
+    """What may be shown of a run, JSON types: all of it, but an emulated one has None for its times, and `no_time`."""
+    told = run.model_dump(mode="json")
+    if not run.shows_time:
+        told |= dict.fromkeys(TIMES) | {"no_time": NO_TIME}
+        told["curve"] = [point | {"elapsed_s": None} for point in told["curve"]]
+    return told
 
 
 def write(path: Path, runs: Iterable[Run]) -> None:

@@ -102,7 +102,7 @@ def _check_evidence(run: runfile.Run, where: str) -> None:
         raise BadInput(
             f"{where}: time_domain is '{run.time_domain}' where evidence is '{run.evidence}'; allowed: {domain}."
         )
-    if run.evidence != "simulated" and run.evidence != run.spec.evidence:
+    if run.evidence not in ("simulated", run.spec.evidence):
         raise BadInput(
             f"{where}: evidence is '{run.evidence}', but its spec has the provider {run.spec.provider or 'none'}, "
             f"which makes it {run.spec.evidence}."

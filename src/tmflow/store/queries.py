@@ -1,9 +1,9 @@
 """Questions to the database, answered as tables of pandas. Pure functions of an engine or a connection.
 
 A column is named as in the tables; of other tables: `experiment` (its name), `platform` (the slug), `round` (the
-number), `campaign_uid`, `hardware_threads` (those that the run could use), `backend_sha256` (of all that an emulator or
-simulator was given). Times are ISO 8601 text in UTC. Evidence kinds come side by side, never summed, and an emulated run
-has no seconds: it does not show time, here or anywhere after.
+number), `campaign_uid`, `hardware_threads` (those that the run could use), `backend` (what stood in for hardware: its
+name and 8 hex digits of the hash of its numbers). Times are ISO 8601 text in UTC. Evidence kinds come side by side,
+never summed, and an emulated run has no seconds: it shows no time, here or anywhere after.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ from tmflow.store.models import (
 )
 
 FACTORS = [Spec.__table__.columns[name] for name in TrialSpec.model_fields]
+
+BACKEND = Backend.name + " " + func.substr(Backend.config_sha256, 1, 8)
 
 # Those that a run could use: the machine's, or fewer where the process was confined to some. NULL = both unreadable.
 HARDWARE_THREADS = case(
@@ -69,7 +71,7 @@ def runs(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
         Platform.name.label("platform_name"),
         HARDWARE_THREADS.label("hardware_threads"),
         Run.evidence,
-        Backend.config_sha256.label("backend_sha256"),
+        BACKEND.label("backend"),
         Run.time_domain,
         Run.status,
         Run.reason,
