@@ -25,6 +25,7 @@ from tmflow.runner.runfile import (
     Staleness,
 )
 from tmflow.spec import TrialSpec, sha256_of
+from tmflow.strategy_parameters import parameters_of
 
 PLATFORM: dict[str, Any] = {
     "isa": "x86_64",
@@ -90,9 +91,8 @@ ABORTS = {
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 VARIABLES = ("W", "b")
 TRANSACTIONAL = frozenset({"htm", "stm", "itm", "tle"})
-EMULATED = {"strategy": "htm", "provider": "emulated", "profile": "intel-tsx-study"}
-SOFTWARE_TM = {"strategy": "stm", "design": "wb_etl", "manager": "suicide", "instrumentation": "shared", "chunk": 0,
-               "optimisation": "O3"}  # fmt: skip
+EMULATED = {"strategy": "htm", **parameters_of("htm"), "provider": "emulated", "profile": "intel-tsx-study"}
+SOFTWARE_TM = {"strategy": "stm", **parameters_of("stm")}
 EMULATOR = {"name": "intel-tsx-study", "l1d_bytes": 32 * 1024, "l1d_ways": 8, "line_bytes": 64}
 
 

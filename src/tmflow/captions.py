@@ -20,6 +20,7 @@ TITLES = {
     "speedup_vs_tf_lock": "Speedup over tf_lock with one worker",
     "step_time": "Time per step",
     "accuracy": "Test accuracy",
+    "commits": "Critical sections that committed as a transaction",
     "accuracy_curve": "Test accuracy on the way",
     "staleness": "Staleness of updates",
 }

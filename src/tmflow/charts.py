@@ -62,6 +62,17 @@ def accuracy(summary: pd.DataFrame) -> alt.LayerChart:
     )
 
 
+def commits(summary: pd.DataFrame) -> alt.LayerChart:
+    """Share of critical sections that committed as a transaction over threads."""
+    ticks, shown = Ticks(summary["threads"]), value_range(summary)
+    values = _fraction("Critical sections that committed", shown)
+    return _chart(
+        "Share of critical sections that committed as a transaction against worker threads",
+        _oversubscribed(summary, ticks),
+        _marks(summary, "threads", ticks, _threads(ticks), values, shown),
+    )
+
+
 def curve(summary: pd.DataFrame) -> alt.LayerChart:
     """Test accuracy over the steps of all workers together; one number of threads."""
     ticks = Ticks(summary["iteration"].dropna(), may_be_log=False)

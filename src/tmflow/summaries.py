@@ -53,6 +53,8 @@ VARIANT = ("strategy", *PARAMETERS)
 SERIES = (*VARIANT, "threads")
 ROUND = ("campaign_uid", "round")
 
+TRANSACTIONAL = ("htm", "stm", "itm", "tle")  # strategies that try transactions
+NUMBERED = ("iteration", "staleness")  # columns of a summary, beside those of a point, that are whole numbers
 WHOLE = ["budget", "chunk"]  # parameters that are whole numbers, or NA
 FEW = 2  # parameters that a name tells of each variant of a strategy; if more differ, it tells only what is unusual
 
@@ -129,6 +131,33 @@ def staleness(runs: pd.DataFrame, counts: pd.DataFrame) -> pd.DataFrame:
     return summary[summary["estimate"] != 0].reset_index(drop=True)
 
 
+def commits(runs: pd.DataFrame, transactions: pd.DataFrame) -> pd.DataFrame:
+    """Share of a run's critical sections that committed as a transaction, the others having taken the mutex.
+
+    This is the study's commits(w). `transactions` has the columns uid, commits, fallbacks, attempts: NA where unknown,
+    and software transactions have no fallbacks. Strategies that try no transactions have no row.
+    """
+    known = transactions.dropna(subset="commits").set_index("uid").astype(float)
+    share = known["commits"] / (known["commits"] + known["fallbacks"].fillna(0))
+    rows = _of_measured(_of_transactions(runs), share.dropna().rename("share").reset_index())
+    return _per_point(rows, "commits", "fraction", _mean_of("share"))
+
+
+def failures(runs: pd.DataFrame, transactions: pd.DataFrame, aborts: pd.DataFrame) -> pd.DataFrame:
+    """Share of a run's attempts that aborted, for each `family` that occurs with its strategy; what is left committed.
+
+    `transactions` is as for `commits`, and a run whose attempts are unknown has no row; `aborts` has the columns uid,
+    family, n. A point without a result has one row, its family NA.
+    """
+    attempts = transactions.set_index("uid")["attempts"].dropna().astype(float)
+    counts = aborts.groupby(["uid", "family"])["n"].sum().unstack(fill_value=0)
+    shares = counts.reindex(attempts[attempts > 0].index, fill_value=0).div(attempts[attempts > 0], axis=0)
+    rows = _of_measured(_of_transactions(runs), shares.melt(value_name="share", ignore_index=False).reset_index())
+    summary = _per_point(rows, "failures", "fraction", _mean_of("share"), along="family")
+    occurs = summary.groupby(["strategy", "family"], dropna=False)["estimate"].transform("max") != 0
+    return summary[occurs].reset_index(drop=True)
+
+
 def headline(summary: pd.DataFrame) -> pd.DataFrame:
     """The rows of each strategy at its highest number of threads that is not oversubscribed, as far as is known."""
     fits = summary[~summary["oversubscribed"].fillna(False).astype(bool)]
@@ -193,6 +222,10 @@ def _with_dataset(runs: pd.DataFrame) -> pd.DataFrame:
     return runs.assign(dataset_sha256=runs["dataset_sha256"].where(~unread, agreed))
 
 
+def _of_transactions(runs: pd.DataFrame) -> pd.DataFrame:
+    return _with_dataset(runs[runs["strategy"].isin(TRANSACTIONAL)])
+
+
 def _of_measured(runs: pd.DataFrame, details: pd.DataFrame) -> pd.DataFrame:
     """The details of the runs that have a result, each with its run; and the runs that have none."""
     ok = runs["status"] == "ok"
@@ -241,7 +274,7 @@ def _per_point(
     keys = [*POINT, *([along] if along else [])]
     columns = [*keys, "measure", "unit", "estimate", "low", "high", "rounds", "disturbed_rounds", "reason"]
     table = pd.DataFrame(summary, columns=[*columns, "last_run_utc"])
-    if along:
+    if along in NUMBERED:
         table[along] = table[along].astype("Int64")
     table[WHOLE] = table[WHOLE].astype("Int64")
     table["variant"] = variants(table)

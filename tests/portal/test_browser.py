@@ -22,7 +22,7 @@ FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
 SIZES = {"desktop": {"width": 1440, "height": 1000}, "phone": {"width": 390, "height": 844}}
-PAGES = {"": "tmflow", "speedup": "Speedup", "accuracy": "Accuracy", "runs": "Runs"}
+PAGES = {"": "tmflow", "speedup": "Speedup", "accuracy": "Accuracy", "transactions": "Transactions", "runs": "Runs"}
 POINTS = "[data-testid=stVegaLiteChart] svg [aria-roledescription=point]"
 
 pytestmark = [

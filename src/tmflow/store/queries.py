@@ -18,14 +18,17 @@ from sqlalchemy.orm import InstrumentedAttribute
 from tmflow.spec import TrialSpec, sha256_of
 from tmflow.store.frame import Source, Statement, fetch, frame
 from tmflow.store.models import (
+    AbortReason,
     Backend,
     Campaign,
+    Counters,
     CurvePoint,
     Environment,
     Experiment,
     Platform,
     Round,
     Run,
+    RunAbort,
     RunFile,
     Spec,
     Staleness,
@@ -99,6 +102,23 @@ def staleness(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
     columns = [Run.uid, Staleness.staleness, _total(Staleness.steps).label("steps")]
     grouped = _of_runs(columns, only).join(Staleness).group_by(Run.id, Run.uid, Staleness.staleness)
     return frame(source, grouped.order_by(Run.id, Staleness.staleness)).astype({"steps": "int64"})
+
+
+def transactions(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
+    """uid, commits, fallbacks, attempts of all workers and variables, of each run that counted commits.
+
+    A count that could not be known is NA.
+    """
+    columns = [Run.uid, *(_total(n).label(n.key) for n in (Counters.commits, Counters.fallbacks, Counters.attempts))]
+    grouped = _of_runs(columns, only).join(Counters).where(Counters.commits.is_not(None)).group_by(Run.id, Run.uid)
+    return frame(source, grouped.order_by(Run.id))
+
+
+def aborts(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
+    """uid, mechanism, family, n: how often the transactions of each run aborted, by mechanism and family."""
+    keys = [AbortReason.mechanism, AbortReason.family]
+    joined = _of_runs([Run.uid, *keys, _total(RunAbort.n).label("n")], only).join(RunAbort).join(AbortReason)
+    return frame(source, joined.group_by(Run.id, Run.uid, *keys).order_by(Run.id, *keys)).astype({"n": "int64"})
 
 
 def counts(source: Source) -> pd.DataFrame:
