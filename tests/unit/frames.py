@@ -62,3 +62,9 @@ def grid(
             for r in range(1, rounds + 1)
         ]
     )
+
+
+def ended(runs: pd.DataFrame, which: pd.Series, status: str, reason: str) -> None:
+    """Make those runs end so, without a result and before they had read their dataset."""
+    runs.loc[which, ["status", "reason", "dataset_sha256"]] = [status, reason, None]
+    runs.loc[which, ["loop_s", "final_accuracy"]] = float("nan")
