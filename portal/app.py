@@ -8,6 +8,7 @@ st.navigation(
         st.Page("views/overview.py", title="Overview", icon=":material/home:", default=True),
         st.Page("views/speedup.py", title="Speedup", icon=":material/speed:"),
         st.Page("views/accuracy.py", title="Accuracy", icon=":material/target:"),
+        st.Page("views/transactions.py", title="Transactions", icon=":material/swap_horiz:"),
         st.Page("views/runs.py", title="Runs", icon=":material/table_rows:"),
     ],
     position="top",

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tmflow.runner.runfile import (
     Abort,
+    Backend,
     CampaignRef,
     Counters,
     CurvePoint,
@@ -24,6 +25,7 @@ from tmflow.runner.runfile import (
     Staleness,
 )
 from tmflow.spec import TrialSpec, sha256_of
+from tmflow.strategy_parameters import parameters_of
 
 PLATFORM: dict[str, Any] = {
     "isa": "x86_64",
@@ -80,14 +82,23 @@ SPEC: dict[str, Any] = {
     "learning_rate": 0.5,
     "curve_points": 3,
 }
+# For each strategy and family of its aborts: a raw code, and how many there are for each other worker.
+ABORTS = {
+    "htm": {"conflict": ("0x00000006", 2), "capacity": ("0x00000008", 1)},
+    "stm": {"conflict": ("0x00000001", 2), "validation": ("0x00000003", 1)},
+    "itm": {"unknown": ("0x00000000", 3)},
+}
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 VARIABLES = ("W", "b")
-TRANSACTIONAL = frozenset({"htm", "stm", "itm"})
+TRANSACTIONAL = frozenset({"htm", "stm", "itm", "tle"})
+EMULATED = {"strategy": "htm", **parameters_of("htm"), "provider": "emulated", "profile": "intel-tsx-study"}
+SOFTWARE_TM = {"strategy": "stm", **parameters_of("stm")}
+EMULATOR = {"name": "intel-tsx-study", "l1d_bytes": 32 * 1024, "l1d_ways": 8, "line_bytes": 64}
 
 
 def sample_runs(
     experiments: Sequence[str] = ("fig_4_1",),
-    strategies: Sequence[str] = ("tf_lock", "tf_nolock", "stm"),
+    strategies: Sequence[str | Mapping[str, Any]] = ("tf_lock", "tf_nolock", "stm"),
     threads: Sequence[int] = (1, 2, 4),
     rounds: int = 3,
     *,
@@ -101,8 +112,9 @@ def sample_runs(
 ) -> list[Run]:
     """Every strategy x threads x round of every experiment, in one campaign that began on `day` after EPOCH.
 
-    `factors` replace or add fields of the spec and belong to the definition. Strategies in `unsupported` have runs
-    with that status and a reason. `platform` changes facts of the machine.
+    A strategy may be a mapping, with its parameters. `factors` replace or add fields of the spec and belong to the
+    definition. Strategies in `unsupported` have runs with that status and a reason. `platform` changes facts of the
+    machine.
     """
     return [
         run
@@ -112,7 +124,7 @@ def sample_runs(
             name,
             number,
             [
-                TrialSpec.model_validate(SPEC | factors | {"strategy": s, "threads": w})
+                TrialSpec.model_validate(SPEC | factors | _variant(s) | {"threads": w})
                 for s in strategies
                 for w in threads
             ],
@@ -124,6 +136,16 @@ def sample_runs(
             platform=PLATFORM | (platform or {}),
         )
     ]
+
+
+def _variant(strategy: str | Mapping[str, Any]) -> Mapping[str, Any]:
+    return {"strategy": strategy} if isinstance(strategy, str) else strategy
+
+
+def backend(name: str, **numbers: Any) -> Backend:
+    """An emulator of a machine of that name, with other numbers."""
+    config = EMULATOR | {"name": name} | numbers
+    return Backend(kind="emulator", name=name, version="0.1.0", config_sha256=sha256_of(config), config=config)
 
 
 def _round(
@@ -156,8 +178,9 @@ def _round(
             started_at_utc=_utc(start + timedelta(seconds=ordinal)),
             spec=spec,
             dataset_sha256="d" * 64,
-            evidence="measured",
+            evidence=spec.evidence,
             time_domain="wall",
+            backend=backend(spec.profile) if spec.profile else None,
             platform=platform,
             environment=ENVIRONMENT,
             software=SOFTWARE,
@@ -211,35 +234,31 @@ def _counters(spec: TrialSpec, worker: int, variable: str) -> Counters:
         return Counters(worker=worker, variable=variable, updates=updates)
     fallbacks = updates // 10 * (spec.threads - 1) // spec.threads
     commits = updates - fallbacks
+    attempts = commits + sum(abort.n for abort in _aborts(spec, worker) if abort.variable == variable)
     return Counters(
         worker=worker,
         variable=variable,
         updates=updates,
         commits=commits,
         fallbacks=fallbacks,
-        attempts=commits + 3 * (spec.threads - 1),
+        attempts=None if spec.strategy == "tle" else attempts,  # glibc does not tell
     )
 
 
 def _aborts(spec: TrialSpec, worker: int) -> Iterator[Abort]:
-    if spec.strategy in TRANSACTIONAL:
+    if spec.strategy in TRANSACTIONAL - {"tle"}:
         for variable in VARIABLES:
-            yield Abort(
-                worker=worker,
-                variable=variable,
-                mechanism=spec.strategy,
-                raw_code="0x6",
-                family="conflict",
-                n=2 * (spec.threads - 1),
-            )
-            yield Abort(
-                worker=worker,
-                variable=variable,
-                mechanism=spec.strategy,
-                raw_code="0x8",
-                family="capacity",
-                n=spec.threads - 1,
-            )
+            for family, (code, each) in ABORTS[spec.strategy].items():
+                yield Abort.model_validate(
+                    {
+                        "worker": worker,
+                        "variable": variable,
+                        "mechanism": "rtm" if spec.strategy == "htm" else spec.strategy,
+                        "raw_code": code,
+                        "family": family,
+                        "n": each * (spec.threads - 1),
+                    }
+                )
 
 
 def _utc(time: datetime) -> str:

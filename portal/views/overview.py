@@ -33,6 +33,7 @@ st.header("Where to go next")
 for page, label, why in (
     ("views/speedup.py", "Speedup", "Does it get faster with more workers, and against what?"),
     ("views/accuracy.py", "Accuracy", "Does it still learn the same?"),
+    ("views/transactions.py", "Transactions", "How many commit, and why do the others abort?"),
     ("views/runs.py", "Runs", "Every run with its provenance, and the command that repeats it."),
 ):
     st.page_link(page, label=f"**{label}**")

@@ -10,6 +10,7 @@ import pandas as pd
 
 from tmflow.axes import value_range
 from tmflow.strategy_parameters import PARAMETERS
+from tmflow.summaries import unusual
 
 LINE = 120  # characters of a caption line at the width of an exported chart
 REASON = 200  # characters of a reason in a caption; an error may be long, and the table beside the chart has it in full
@@ -19,6 +20,7 @@ TITLES = {
     "speedup_vs_tf_lock": "Speedup over tf_lock with one worker",
     "step_time": "Time per step",
     "accuracy": "Test accuracy",
+    "commits": "Critical sections that committed as a transaction",
     "accuracy_curve": "Test accuracy on the way",
     "staleness": "Staleness of updates",
 }
@@ -30,7 +32,7 @@ SCALES = {
 }
 EVIDENCE = {
     "measured": "measured on real hardware",
-    "emulated": "emulated: real training, transactions emulated in software",
+    "emulated": "emulated: real training, the hardware transactions of {machines} emulated in software",
     "simulated": "simulated in virtual time",
     "published": "published: quoted from a paper",
 }
@@ -105,11 +107,14 @@ def _workload(point: pd.Series) -> str:
 
 
 def _parameters(summary: pd.DataFrame) -> list[str]:
-    """A line for each strategy with the parameters that its variants share; the others are in their names."""
+    """A line for each strategy whose variants share a parameter that is not what it would be if not given.
+
+    Those in which they differ are in their names.
+    """
     lines = []
     for strategy, rows in summary.groupby("strategy", sort=False):
-        shared = {name: rows[name].iloc[0] for name in PARAMETERS if rows[name].nunique(dropna=False) == 1}
-        told = ", ".join(f"{name} {value}" for name, value in shared.items() if pd.notna(value))
+        shared = [name for name in PARAMETERS if rows[name].nunique(dropna=False) == 1]
+        told = ", ".join(f"{name} {value}" for name, value in unusual(rows.iloc[0], shared).items())
         if told:
             lines.append(f"{strategy}: {told}.")
     return lines
@@ -118,7 +123,8 @@ def _parameters(summary: pd.DataFrame) -> list[str]:
 def _provenance(summary: pd.DataFrame) -> str:
     first = summary.iloc[0]
     unknown = " (number of hardware threads unknown)" if pd.isna(first["hardware_threads"]) else ""
-    return f"{first['platform_name']}{unknown}; {EVIDENCE[first['evidence']]}; {SCALES[first['scale']]}."
+    evidence = EVIDENCE[first["evidence"]].format(machines=" and ".join(sorted(set(summary["profile"].dropna()))))
+    return f"{first['platform_name']}{unknown}; {evidence}; {SCALES[first['scale']]}."
 
 
 def _dates(summary: pd.DataFrame, revision: str) -> str:

@@ -16,6 +16,7 @@ from tmflow import palette, summaries
 from tmflow.axes import Range, Ticks, value_range
 
 WIDTH, HEIGHT = 620, 340  # px; a page may stretch the width
+ENTRY, LETTER = 30, 6  # px of an entry of the legend: its symbol and gap, and about a letter of its name
 COLUMNS = ("variant", "strategy", "threads", "estimate", "low", "high", "rounds", "disturbed_rounds")
 
 
@@ -57,6 +58,17 @@ def accuracy(summary: pd.DataFrame) -> alt.LayerChart:
     values = _fraction("Test accuracy after the last step", shown)
     return _chart(
         "Test accuracy after the last step against worker threads",
+        _oversubscribed(summary, ticks),
+        _marks(summary, "threads", ticks, _threads(ticks), values, shown),
+    )
+
+
+def commits(summary: pd.DataFrame) -> alt.LayerChart:
+    """Share of critical sections that committed as a transaction over threads."""
+    ticks, shown = Ticks(summary["threads"]), value_range(summary)
+    values = _fraction("Critical sections that committed", shown)
+    return _chart(
+        "Share of critical sections that committed as a transaction against worker threads",
         _oversubscribed(summary, ticks),
         _marks(summary, "threads", ticks, _threads(ticks), values, shown),
     )
@@ -161,11 +173,13 @@ def _marks(summary: pd.DataFrame, along: str, ticks: Ticks, x: alt.X, y: alt.Y, 
 def _looks(variants: pd.Series) -> tuple[alt.Color, alt.Shape]:
     names = palette.ordered(variants)
     looks = palette.looks(names)
+    room = ENTRY + LETTER * max(map(len, names))
     legend = alt.Legend(
         title=None,
         orient="bottom",
         direction="horizontal",
-        columns=alt.ExprRef("width > 480 ? 6 : 3"),
+        columns=alt.ExprRef(f"max(1, min(width > 480 ? 6 : 3, floor(width / {room})))"),
+        labelLimit=alt.ExprRef("width"),
         symbolOpacity=1,
     )
     colours = alt.Scale(domain=names, range=[look.colour for look in looks])

@@ -58,6 +58,7 @@ DRAWINGS = {
     "speedup_vs_tf_lock": Drawing(charts.speedup),
     "step_time": Drawing(charts.step_time),
     "accuracy": Drawing(charts.accuracy),
+    "commits": Drawing(charts.commits),
     "curve": Drawing(charts.curve, AT_ONE_COUNT),
     "staleness": Drawing(charts.staleness, AT_ONE_COUNT),
 }
@@ -98,11 +99,13 @@ def draw_experiment(
     *,
     curve_points: pd.DataFrame | None = None,
     staleness_counts: pd.DataFrame | None = None,
+    transactions: pd.DataFrame | None = None,
 ) -> Path:
     """Write every figure of an experiment under `out_dir`, and figures.json: what was drawn, and what was not and why.
 
-    `runs` are of any status. `curve_points` and `staleness_counts` are as `summaries.curve` and `summaries.staleness`
-    take them; None or empty where nothing was measured. Returns the path of figures.json.
+    `runs` are of any status. `curve_points`, `staleness_counts` and `transactions` are as `summaries.curve`,
+    `summaries.staleness` and `summaries.commits` take them; None or empty where nothing was measured. Returns the path
+    of figures.json.
     """
     runs = runs[runs["experiment"] == experiment]
     tables = {
@@ -111,6 +114,8 @@ def draw_experiment(
         "step_time": summaries.step_time(runs),
         "accuracy": summaries.accuracy(runs),
     }
+    if transactions is not None and not transactions.empty:
+        tables["commits"] = summaries.commits(runs, transactions)
     if curve_points is not None and not curve_points.empty:
         tables["curve"] = summaries.curve(runs, curve_points)
     if staleness_counts is not None and not staleness_counts.empty:

@@ -10,23 +10,25 @@ factor, and one without a result has a row that says why. The columns are those 
 - reason: why the estimate, or a part of its rounds, is missing; None when nothing is;
 - oversubscribed: more workers than hardware threads that they may use; NA where that number is unknown;
 - last_run_utc: when the newest run of the point started;
-- variant: the strategy, and in parentheses the parameters in which it differs from its fellows in the table.
+- variant: the strategy, and in parentheses the parameters in which it differs from its fellows in the table (see
+  `variants`).
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal
 
 import pandas as pd
 
 from tmflow import palette
 from tmflow.errors import unknown
+from tmflow.runner.runfile import NO_TIME
 from tmflow.spec import TrialSpec
 from tmflow.stats import Interval, mean_interval, ratio_interval
-from tmflow.strategy_parameters import PARAMETERS
+from tmflow.strategy_parameters import PARAMETERS, parameters_of
 
 Baseline = Literal["same", "tf_lock"]
 BASELINES: dict[str, str] = {
@@ -42,6 +44,7 @@ CONTEXT = (
     "platform_name",
     "hardware_threads",
     "evidence",
+    "backend",
     "time_domain",
     "dataset_sha256",
 )
@@ -50,10 +53,12 @@ VARIANT = ("strategy", *PARAMETERS)
 SERIES = (*VARIANT, "threads")
 ROUND = ("campaign_uid", "round")
 
+TRANSACTIONAL = ("htm", "stm", "itm", "tle")  # strategies that try transactions
+NUMBERED = ("iteration", "staleness")  # columns of a summary, beside those of a point, that are whole numbers
 WHOLE = ["budget", "chunk"]  # parameters that are whole numbers, or NA
+FEW = 2  # parameters that a name tells of each variant of a strategy; if more differ, it tells only what is unusual
 
 NOTHING = Interval(math.nan, math.nan, math.nan, 0)
-NO_TIME = "an emulated run shows no time"
 ENDED = {"timeout": "timed out"}  # where a status alone does not make a sentence
 
 Estimate = Callable[[pd.DataFrame], tuple[Interval, str | None]]
@@ -126,6 +131,33 @@ def staleness(runs: pd.DataFrame, counts: pd.DataFrame) -> pd.DataFrame:
     return summary[summary["estimate"] != 0].reset_index(drop=True)
 
 
+def commits(runs: pd.DataFrame, transactions: pd.DataFrame) -> pd.DataFrame:
+    """Share of a run's critical sections that committed as a transaction, the others having taken the mutex.
+
+    This is the study's commits(w). `transactions` has the columns uid, commits, fallbacks, attempts: NA where unknown,
+    and software transactions have no fallbacks. Strategies that try no transactions have no row.
+    """
+    known = transactions.dropna(subset="commits").set_index("uid").astype(float)
+    share = known["commits"] / (known["commits"] + known["fallbacks"].fillna(0))
+    rows = _of_measured(_of_transactions(runs), share.dropna().rename("share").reset_index())
+    return _per_point(rows, "commits", "fraction", _mean_of("share"))
+
+
+def failures(runs: pd.DataFrame, transactions: pd.DataFrame, aborts: pd.DataFrame) -> pd.DataFrame:
+    """Share of a run's attempts that aborted, for each `family` that occurs with its strategy; what is left committed.
+
+    `transactions` is as for `commits`, and a run whose attempts are unknown has no row; `aborts` has the columns uid,
+    family, n. A point without a result has one row, its family NA.
+    """
+    attempts = transactions.set_index("uid")["attempts"].dropna().astype(float)
+    counts = aborts.groupby(["uid", "family"])["n"].sum().unstack(fill_value=0)
+    shares = counts.reindex(attempts[attempts > 0].index, fill_value=0).div(attempts[attempts > 0], axis=0)
+    rows = _of_measured(_of_transactions(runs), shares.melt(value_name="share", ignore_index=False).reset_index())
+    summary = _per_point(rows, "failures", "fraction", _mean_of("share"), along="family")
+    occurs = summary.groupby(["strategy", "family"], dropna=False)["estimate"].transform("max") != 0
+    return summary[occurs].reset_index(drop=True)
+
+
 def headline(summary: pd.DataFrame) -> pd.DataFrame:
     """The rows of each strategy at its highest number of threads that is not oversubscribed, as far as is known."""
     fits = summary[~summary["oversubscribed"].fillna(False).astype(bool)]
@@ -143,19 +175,34 @@ def panels(summary: pd.DataFrame, within: tuple[str, ...] = SERIES) -> Iterator[
     varying = [c for c in keys if c != "platform_name" and summary[c].nunique(dropna=False) > 1]
     for _, part in summary.groupby(keys, dropna=False, sort=False):
         first = part.iloc[0]
-        label = ", ".join(f"{name_of(column)} {_short(column, first[column])}" for column in varying)
-        yield label, part.assign(variant=variants(part))
+        told = first[varying].dropna().items()
+        yield (
+            ", ".join(f"{name_of(str(column))} {_short(str(column), value)}" for column, value in told),
+            part.assign(variant=variants(part)),
+        )
 
 
 def variants(table: pd.DataFrame) -> pd.Series:
-    """The name of each row's variant: its strategy, with those parameters that differ among rows of that strategy."""
+    """The name of each row's variant: its strategy, with those parameters that differ among rows of that strategy.
+
+    Where more than `FEW` do, it is told by those that are not what they would be if not given: two variants have the
+    same name only if they are the same, for where they differ one of them is not.
+    """
     names = table["strategy"].astype(object)
     for strategy, rows in table.groupby("strategy", sort=False):
         varying = [name for name in PARAMETERS if rows[name].nunique(dropna=False) > 1]
-        if varying:
-            told = [", ".join(f"{name} {_short(name, row[name])}" for name in varying) for _, row in rows.iterrows()]
-            names[rows.index] = [f"{strategy} ({parameters})" for parameters in told]
+        for _, alike in rows.groupby(varying, dropna=False, sort=False) if varying else ():
+            first = alike.iloc[0]
+            told = unusual(first, varying) if len(varying) > FEW else first[varying].dropna().to_dict()
+            names[alike.index] = f"{strategy} ({', '.join(f'{n} {v}' for n, v in told.items())})" if told else strategy
     return names.astype("str")
+
+
+def unusual(row: pd.Series, names: Iterable[str] = PARAMETERS) -> dict[str, Any]:
+    """Of these parameters those that apply to the strategy of a row and are not what they would be if not given."""
+    usual = parameters_of(row["strategy"], row["spending"])
+    told = row[[*names]].dropna()
+    return {str(name): value for name, value in told.items() if value != usual.get(str(name))}
 
 
 def name_of(column: str) -> str:
@@ -164,8 +211,6 @@ def name_of(column: str) -> str:
 
 
 def _short(column: str, value: Any) -> str:
-    if pd.isna(value):
-        return "none"
     return str(value)[:8] if column.endswith("_sha256") else str(value)
 
 
@@ -175,6 +220,10 @@ def _with_dataset(runs: pd.DataFrame) -> pd.DataFrame:
     agreed = fellows.transform("first").where(fellows.transform("nunique") == 1)
     unread = runs["dataset_sha256"].isna() & (runs["status"] != "ok")
     return runs.assign(dataset_sha256=runs["dataset_sha256"].where(~unread, agreed))
+
+
+def _of_transactions(runs: pd.DataFrame) -> pd.DataFrame:
+    return _with_dataset(runs[runs["strategy"].isin(TRANSACTIONAL)])
 
 
 def _of_measured(runs: pd.DataFrame, details: pd.DataFrame) -> pd.DataFrame:
@@ -225,7 +274,7 @@ def _per_point(
     keys = [*POINT, *([along] if along else [])]
     columns = [*keys, "measure", "unit", "estimate", "low", "high", "rounds", "disturbed_rounds", "reason"]
     table = pd.DataFrame(summary, columns=[*columns, "last_run_utc"])
-    if along:
+    if along in NUMBERED:
         table[along] = table[along].astype("Int64")
     table[WHOLE] = table[WHOLE].astype("Int64")
     table["variant"] = variants(table)

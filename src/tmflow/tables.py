@@ -46,15 +46,16 @@ def experiment_table(runs: pd.DataFrame) -> pd.DataFrame:
         "speedup_vs_tf_lock": summaries.speedup(runs, "tf_lock"),
         "accuracy": summaries.accuracy(runs),
     }
-    varying = [name for name in summaries.POINT if name not in POINT and tables["accuracy"][name].nunique() > 1]
-    varying = [name for name in varying if name not in summaries.CONTEXT]
-    table = tables["accuracy"][[*POINT, *varying, "rounds", "disturbed_rounds", "oversubscribed"]].copy()
-    parameters = [name for name in varying if name in PARAMETERS]
+    points = tables["accuracy"]
+    varying = [name for name in summaries.POINT if name not in POINT and points[name].nunique() > 1]
+    varying = [name for name in varying if name not in summaries.CONTEXT and name not in PARAMETERS]
+    parameters = [name for name in PARAMETERS if _is_told(points, name)]
+    table = points[[*POINT, *varying, *parameters, "rounds", "disturbed_rounds", "oversubscribed"]].copy()
     table[parameters] = table[parameters].astype(object).fillna("")  # of strategies that have no such parameter
     for measure, (title, form) in MEASURES.items():
         table[title] = [_interval(row, form) for row in tables[measure].itertuples()]
         table.loc[table["rounds"] == 0, title] = "–"
-    return table.assign(**{"what is missing": tables["accuracy"]["reason"].fillna("")})
+    return table.assign(**{"what is missing": points["reason"].fillna("")})
 
 
 def write_table(runs: pd.DataFrame, title: str, question: str, scale: str, path: Path) -> None:
@@ -64,6 +65,12 @@ def write_table(runs: pd.DataFrame, title: str, question: str, scale: str, path:
         html = table.to_html(index=False, border=0)
     write_text(path, PAGE.format(title=title, question=question, note=NOTES[scale], table=html))
     write_text(path.with_suffix(".csv"), table.to_csv(index=False))
+
+
+def _is_told(points: pd.DataFrame, parameter: str) -> bool:
+    """Whether variants of a strategy differ in it; the machine that is emulated is always told."""
+    differs = points.groupby("strategy")[parameter].nunique(dropna=False).gt(1).any()
+    return bool(differs) or (parameter == "profile" and bool(points[parameter].notna().any()))
 
 
 def _interval(row: Any, form: str) -> str:

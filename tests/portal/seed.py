@@ -4,25 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import URL
 
-from tests.sample_runs import sample_runs
+from tests.sample_runs import EMULATED, SOFTWARE_TM, sample_runs
 from tmflow.runner import runfile
 from tmflow.runner.runfile import Run
 from tmflow.store.engine import sqlite_url
 from tmflow.store.ingest import ingest
 
+TRANSACTIONS = (
+    "tf_lock",
+    EMULATED,
+    EMULATED | {"profile": "ibm-power8-s822", "spending": "study_power", "budget": 100},
+    SOFTWARE_TM,
+    SOFTWARE_TM | {"design": "wt", "manager": "backoff", "instrumentation": "all"},
+    {"strategy": "tle", "tunables": "custom"},
+)
+PLATFORM = {"cpu_model": "Example CPU at 3 GHz", "threads_logical": 4}
 STRATEGIES = ("tf_lock", "tf_nolock", "lock", "nolock")
 CRASH = "the process ended with signal 11"
 
 
 def seed_database(
-    folder: Path, scale: str = "full", rounds: int = 6, strategies: Sequence[str] = (*STRATEGIES, "htm")
+    folder: Path,
+    scale: str = "full",
+    rounds: int = 6,
+    strategies: Sequence[str] = (*STRATEGIES, "htm"),
+    transactions: bool = True,
 ) -> URL:
     """A database in `folder`, with 4 hardware threads: softmax-batch-1 without curves, softmax-batch-100 with them.
 
-    `htm` is unsupported, round 2 was disturbed, and in each experiment a run of `nolock` with 8 threads failed.
+    In both, `htm` is unsupported, round 2 was disturbed, and a run of `nolock` with 8 threads failed. A third, unless
+    told otherwise, has transactions: emulated ones of two machines, of software, and of glibc.
     """
     url = sqlite_url(folder / "study.db")
     files = []
@@ -36,12 +51,17 @@ def seed_database(
             campaign=f"campaign-{scale}",
             unsupported=("htm",),
             disturbed_rounds=(2,),
-            platform={"cpu_model": "Example CPU at 3 GHz", "threads_logical": 4},
+            platform=PLATFORM,
             batch=batch,
             curve_points=points,
         )
         files.append(folder / f"softmax-batch-{batch}-{scale}.jsonl")
         runfile.write(files[-1], [_crashed(run) if _is_to_fail(run) else run for run in runs])
+    if transactions:
+        files.append(folder / f"transactions-{scale}.jsonl")
+        settings: dict[str, Any] = {"scale": scale, "campaign": f"campaign-{scale}", "platform": PLATFORM}
+        settings |= {"batch": 1, "curve_points": 0}
+        runfile.write(files[-1], sample_runs(("transactions",), TRANSACTIONS, (1, 2, 4), rounds, **settings))
     ingest(url, files)
     return url
 

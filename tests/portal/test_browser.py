@@ -22,7 +22,7 @@ FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
 SIZES = {"desktop": {"width": 1440, "height": 1000}, "phone": {"width": 390, "height": 844}}
-PAGES = {"": "tmflow", "speedup": "Speedup", "accuracy": "Accuracy", "runs": "Runs"}
+PAGES = {"": "tmflow", "speedup": "Speedup", "accuracy": "Accuracy", "transactions": "Transactions", "runs": "Runs"}
 POINTS = "[data-testid=stVegaLiteChart] svg [aria-roledescription=point]"
 
 pytestmark = [
@@ -160,6 +160,37 @@ def test_downloads_are_what_is_drawn(page: Page, portal: str) -> None:
             assert pd.read_csv(io.StringIO(text))["estimate"].count() == drawn.count()
         else:
             assert text.count('aria-roledescription="point"') == drawn.count()
+
+
+@pytest.mark.parametrize(
+    ("evidence", "lines"), [("emulated", ["htm"]), ("measured", ["stm", "stm (design wt, manager backoff, ", "tle"])]
+)
+def test_transactions_are_drawn_by_evidence(
+    page: Page, portal: str, tmp_path: Path, evidence: str, lines: list[str]
+) -> None:
+    opened(page, f"{portal}/transactions?experiment=transactions&evidence={evidence}", "Transactions")
+    expect(page.locator(POINTS).first).to_be_visible()
+    page.screenshot(path=tmp_path / f"transactions-{evidence}.png", full_page=True)
+    legend = page.locator("[data-testid=stVegaLiteChart] svg").first.locator(".role-legend-label")
+    for line in lines:
+        expect(legend.filter(has_text=line).first).to_be_visible()
+    told = page.get_by_text("intel-tsx-study emulated in software")
+    expect(told).to_have_count(1 if evidence == "emulated" else 0)
+
+
+def test_a_parameter_s_filter_comes_and_goes(page: Page, portal: str, tmp_path: Path) -> None:
+    opened(page, f"{portal}/speedup?experiment=transactions&evidence=measured", "Speedup")
+    page.screenshot(path=tmp_path / "speedup-measured.png", full_page=True)
+    pick(page, "Design", "wt")
+    page.wait_for_url(re.compile("design=wt"))
+    settled(page)
+    expect(page.get_by_role("combobox", name="Manager")).to_have_count(0)
+    pick(page, "Experiment", "softmax-batch-1")
+    page.wait_for_url(re.compile("experiment=softmax-batch-1"))
+    expect(page.get_by_role("combobox", name="Design")).to_have_count(0)
+    assert "design" not in query(page)
+    page.go_back()
+    expect(page.get_by_role("combobox", name="Design")).to_have_value("wt")
 
 
 def test_an_empty_portal_says_what_to_run(page: Page, tmp_path: Path) -> None:

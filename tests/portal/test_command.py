@@ -18,6 +18,16 @@ SPECS = [
               iterations=1, learning_rate=1e-5, dropout_keep=0.25, intra_op_threads=0, test_images=10),
     TrialSpec(model="mnist_softmax", dataset="mnist", strategy="htm", threads=2, batch=1, iterations=2,
               learning_rate=0.5, provider="power", budget=0, spending="study_power", chunk=64),
+    *(
+        TrialSpec.model_validate({"model": "mnist_softmax", "dataset": "mnist", "threads": 2, "batch": 1,
+                                  "iterations": 2, "learning_rate": 0.5, **variant})
+        for variant in (
+            {"strategy": "htm", "provider": "emulated", "profile": "intel-tsx-study", "subscription": "ours"},
+            {"strategy": "stm", "design": "wt", "manager": "timestamp", "instrumentation": "all", "chunk": 7},
+            {"strategy": "itm", "method": "gl_wt", "library": "/opt/my tm/lib$itm.so", "optimisation": "O0"},
+            {"strategy": "tle", "tunables": "custom", "kernel": "eigen"},
+        )
+    ),
 ]  # fmt: skip
 
 

@@ -12,9 +12,10 @@ from serving import APP
 from sqlalchemy import URL
 from streamlit.testing.v1 import AppTest
 
+from tmflow.runner.runfile import NO_TIME
 from tmflow.store import engine, queries, schema
 
-PAGES = ["overview", "speedup", "accuracy", "runs"]
+PAGES = ["overview", "speedup", "accuracy", "transactions", "runs"]
 
 
 def opened(page: str, url: URL | str, monkeypatch: pytest.MonkeyPatch, **query: str) -> AppTest:
@@ -74,15 +75,21 @@ def test_an_unusable_database_is_one_sentence(
 def test_the_overview_counts_what_is_there(seeded: URL, monkeypatch: pytest.MonkeyPatch) -> None:
     app = opened("overview", seeded, monkeypatch)
     assert {metric.label: metric.value for metric in app.metric} == {
-        "Experiments": "2", "Platforms": "1", "Rounds": "12", "Runs": "240", "Without result": "50",
+        "Experiments": "3", "Platforms": "1", "Rounds": "18", "Runs": "348", "Without result": "50",
     }  # fmt: skip
     headline, holdings = (element.value for element in app.dataframe)
     assert set(headline["threads"]) == {4}  # 8 workers are more than the platform's 4 hardware threads
-    assert headline["strategy"].tolist() == ["tf_lock", "tf_nolock", "lock", "nolock", "htm"] * 2
+    strategies = ["tf_lock", "tf_nolock", "lock", "nolock", "htm"]
+    assert headline["strategy"].tolist()[:10] == strategies * 2
+    emulated = headline[headline["evidence"] == "emulated"]
+    assert set(emulated["speedup"]) == {"–"}
+    assert set(emulated["note"]) == {NO_TIME}
+    assert emulated["accuracy"].str.startswith("0.9").all()
+    assert emulated["strategy"].str.contains("intel-tsx-study|ibm-power8-s822").all()
     htm = headline[headline["strategy"] == "htm"]
     assert set(htm["speedup"]) == set(htm["accuracy"]) == {"–"}
     assert set(htm["note"]) == {"unsupported: htm needs hardware that this machine lacks"}
-    assert holdings[["ok", "failed", "unsupported"]].sum().tolist() == [190, 2, 48]
+    assert holdings[["ok", "failed", "unsupported"]].sum().tolist() == [298, 2, 48]
 
 
 def test_quick_scale_is_called_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +157,7 @@ def test_accuracy_shows_the_way_where_it_was_measured(seeded: URL, monkeypatch: 
 
 def test_runs_lists_those_without_result_and_filters(seeded: URL, monkeypatch: pytest.MonkeyPatch) -> None:
     everything = opened("runs", seeded, monkeypatch)
-    assert len(everything.dataframe[0].value) == 240
+    assert len(everything.dataframe[0].value) == 348
     failed = opened("runs", seeded, monkeypatch, status="failed").dataframe[0].value
     assert failed["reason"].tolist() == [CRASH] * 2
 
@@ -181,7 +188,7 @@ def test_an_unknown_run_is_told(seeded: URL, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_only_failed_runs_leave_nothing_to_draw_and_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    url = seed_database(tmp_path, strategies=("htm",))
+    url = seed_database(tmp_path, strategies=("htm",), transactions=False)
     for page in ("speedup", "accuracy"):
         said = opened(page, url, monkeypatch).info[0].value
         assert said == "Nothing to draw: unsupported: htm needs hardware that this machine lacks."
@@ -192,6 +199,63 @@ def test_only_failed_runs_leave_nothing_to_draw_and_say_so(tmp_path: Path, monke
 def test_new_runs_show_on_reload(seeded: URL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copy(str(seeded.database), tmp_path / "study.db")
     app = opened("overview", seed_url(tmp_path), monkeypatch)
-    assert app.metric[3].value == "240"
-    seed_database(tmp_path, "quick", 1)
-    assert app.run().metric[3].value == "280"
+    assert app.metric[3].value == "348"
+    seed_database(tmp_path, "quick", 1, transactions=False)
+    assert app.run().metric[3].value == "388"
+
+
+EMULATED = {"experiment": "transactions", "evidence": "emulated"}
+
+
+def test_emulated_runs_show_no_time_on_any_page(seeded: URL, monkeypatch: pytest.MonkeyPatch) -> None:
+    for query in ({}, {"metric": "step_time"}):
+        app = opened("speedup", seeded, monkeypatch, **EMULATED, **query)
+        assert {info.value.split(": ")[-1] for info in app.info} == {f"{NO_TIME}."}
+        assert not app.dataframe
+    listing = opened("runs", seeded, monkeypatch, **EMULATED).dataframe[0].value
+    assert len(listing) == 36
+    assert listing["step_time_us"].isna().all()
+    assert listing["final_accuracy"].notna().all()
+    app = opened("runs", seeded, monkeypatch, run=listing["uid"].iloc[0])
+    assert {metric.label for metric in app.metric} == {"Status", "Accuracy"}
+    assert "were emulated: an emulated run shows no time." in texts(app)
+    expanders = {expander.label for expander in app.expander}
+    assert "Emulated machine" in expanders
+    measured = opened("runs", seeded, monkeypatch, experiment="transactions", evidence="measured")
+    uid = measured.dataframe[0].value["uid"].iloc[0]
+    assert "Loop" in {metric.label for metric in opened("runs", seeded, monkeypatch, run=uid).metric}
+
+
+def test_transactions_of_each_evidence_apart(seeded: URL, monkeypatch: pytest.MonkeyPatch) -> None:
+    emulated = opened("transactions", seeded, monkeypatch, **EMULATED)
+    assert "the hardware transactions of intel-tsx-study emulated in software" in texts(emulated)
+    *charts, failures = (element.value for element in emulated.dataframe)
+    assert [set(table["profile"]) for table in charts] == [{"ibm-power8-s822"}, {"intel-tsx-study"}]
+    assert set(failures["family"]) == {"conflict", "capacity"}
+    measured = opened("transactions", seeded, monkeypatch, experiment="transactions", evidence="measured")
+    commits, failures = (element.value for element in measured.dataframe)
+    assert set(commits["variant"]) == {
+        "stm", "stm (design wt, manager backoff, instrumentation all)", "tle",
+    }  # fmt: skip
+    assert set(failures["strategy"]) == {"stm"}  # glibc tells no attempts
+    assert set(failures["family"]) == {"conflict", "validation"}
+    without = opened("transactions", seeded, monkeypatch, experiment="softmax-batch-1")
+    assert without.info[0].value == "Nothing to draw: unsupported: htm needs hardware that this machine lacks."
+
+
+def test_a_filter_of_a_parameter_is_there_where_it_differs(seeded: URL, monkeypatch: pytest.MonkeyPatch) -> None:
+    stm = {"experiment": "transactions", "evidence": "measured"}
+    app = opened("speedup", seeded, monkeypatch, **stm)
+    keys = {box.key for box in app.selectbox}
+    assert {"design", "manager", "instrumentation"} <= keys
+    assert {"tunables", "profile", "chunk", "budget"}.isdisjoint(keys)
+    app.selectbox(key="design").select("wt").run()
+    assert app.query_params["design"] == "wt"
+    assert "manager" not in app.query_params  # of what is left, no two differ in it
+    assert set(app.dataframe[0].value["variant"]) == {"tf_lock", "stm", "tle"}
+    assert set(app.dataframe[0].value["design"].dropna()) == {"wt"}
+    app.selectbox(key="experiment").select("softmax-batch-1").run()
+    assert "design" not in app.query_params
+    assert not app.warning
+    wrong = opened("speedup", seeded, monkeypatch, **stm, design="wb")
+    assert wrong.warning[0].value == "The link asks for design 'wb', which is not here: showing 'all'."

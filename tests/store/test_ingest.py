@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from sqlalchemy import URL, func, select
 
-from tests.sample_runs import PLATFORM, sample_runs
+from tests.sample_runs import EMULATED, PLATFORM, SOFTWARE_TM, backend, sample_runs
 from tmflow.errors import BadInput
 from tmflow.runner import runfile
 from tmflow.runner.runfile import Run
@@ -60,6 +60,20 @@ def test_every_run_comes_back_as_it_was(url: URL, write: Write) -> None:
         whole = stored.run(reader, run.uid)
         assert whole.pop("stored")["content_sha256"] == run.content_sha256
         assert Run.model_validate(whole) == run
+
+
+def test_emulated_and_software_transactions_come_back_as_they_were(url: URL, write: Write) -> None:
+    runs = sample_runs(strategies=(EMULATED, SOFTWARE_TM, "tle"), threads=(1, 2), rounds=2)
+    runs[1] = changed(runs[1], backend=backend("intel-tsx-study", l1d_ways=12).model_dump())
+    ingest(url, [write(runs)])
+    reader = engine.open_reader(url)
+    for run in runs:
+        whole = stored.run(reader, run.uid)
+        assert whole.pop("stored")["content_sha256"] == run.content_sha256
+        assert Run.model_validate(whole) == run
+    assert count(url, models.Backend) == 2
+    assert {run.evidence for run in runs} == {"emulated", "measured"}
+    assert {c.attempts for run in runs if run.spec.strategy == "tle" for c in run.counters} == {None}
 
 
 def test_what_runs_share_is_stored_once(url: URL, write: Write) -> None:
@@ -140,10 +154,11 @@ class TestNothingIsWritten:
     @pytest.mark.parametrize(
         ("values", "says"),
         [
-            ({"evidence": "emulated"}, "line 2: evidence is 'emulated', which needs a backend, .*allowed: measured"),
-            ({"evidence": "simulated"}, "line 2: evidence is 'simulated', which needs a backend"),
             ({"evidence": "published"}, "line 2: evidence is 'published', which needs a reference"),
-            ({"time_domain": "simulated"}, "line 2: time_domain is 'simulated' in a measured run; allowed: wall"),
+            (
+                {"time_domain": "simulated"},
+                "line 2: time_domain is 'simulated' where evidence is 'measured'; allowed: wall",
+            ),
             ({"platform__l3_bytes": 0}, r"line 2: platform\.l3_bytes: Input should be greater than 0"),
             ({"platform__isa": None}, r"line 2: platform\.isa: Input should be a valid string"),
             ({"platform__tm_capability": "tsx"}, r"line 2: platform\.tm_capability: Input should be 'none', 'rtm'"),
@@ -177,6 +192,42 @@ class TestNothingIsWritten:
         first, second, *_ = sample_runs(strategies=("stm",))
         ingest(sqlite, [write(sample_runs(campaign="campaign-0"), "good.jsonl")])
         self.refused(sqlite, [write([first, changed(second, **values)])], says)
+
+    @pytest.mark.parametrize(
+        ("values", "says"),
+        [
+            (
+                {"backend__name": "ibm-power8"},
+                r"line 1: backend\.name is 'ibm-power8', but the spec asks for profile 'in",
+            ),
+            ({"backend__config": {}}, r"line 1: backend\.config_sha256 is .*, but the hash of config is"),
+            (
+                {"evidence": "measured", "backend": None},
+                "line 1: evidence is 'measured', but its spec has the provider emulated, which makes it emulated",
+            ),
+            (
+                {"time_domain": "simulated"},
+                "line 1: time_domain is 'simulated' where evidence is 'emulated'; allowed: wall",
+            ),
+            (
+                {"evidence": "simulated", "backend__kind": "simulator"},
+                "line 1: time_domain is 'wall' where evidence is 'simulated'; allowed: simulated",
+            ),
+            (
+                {"evidence": "simulated", "time_domain": "simulated", "backend__kind": "simulator"},
+                "backend intel-tsx-study 0.1.0 is of kind simulator in one run, emulator in another",
+            ),
+        ],
+        ids=str,
+    )
+    def test_bad_emulation(self, url: URL, write: Write, values: dict[str, Any], says: str) -> None:
+        ingest(url, [write(sample_runs(campaign="campaign-0", strategies=(EMULATED,)), "good.jsonl")])
+        self.refused(url, [write([changed(sample_runs(strategies=(EMULATED,))[0], **values)])], says)
+
+    def test_a_run_that_says_emulated_without_an_emulator(self, sqlite: URL, write: Write) -> None:
+        path = write(sample_runs(strategies=("lock",)))
+        path.write_text(path.read_text().replace('"evidence": "measured"', '"evidence": "emulated"', 1))
+        self.refused(sqlite, [path], "line 1: the run: evidence 'emulated' needs a backend of kind 'emulator', and the")
 
     @pytest.mark.parametrize(
         ("value", "says"),

@@ -10,14 +10,16 @@ from typing import Any
 import pytest
 from alembic import command
 from sqlalchemy import URL, MetaData, Table, create_engine, inspect, select
+from sqlalchemy.exc import IntegrityError
 
-from tests.sample_runs import sample_runs
+from tests.sample_runs import EMULATED, SOFTWARE_TM, sample_runs
 from tmflow.errors import BadInput
 from tmflow.runner import runfile
 from tmflow.store import address, engine, schema
 from tmflow.store.ingest import ingest
 from tmflow.store.models import Base
 from tmflow.store.revision import alembic_config, head
+from tmflow.strategy_parameters import PARAMETERS
 
 CONSTRAINTS = """
 SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint
@@ -109,31 +111,66 @@ def test_the_second_revision_keeps_what_the_first_held(url: URL, tmp_path: Path)
     schema.upgrade(url)
     ingest(url, [file])
     before = contents(url)
-    with engine.writer_engine(url).begin() as connection:
-        command.downgrade(alembic_config(connection), "0001")
+    downgrade(url, "0001")
     old = contents(url)
-    parameters = {"provider", "budget", "spending", "chunk"}
-    assert old == {
-        name: [{k: v for k, v in row.items() if k not in parameters} for row in rows] for name, rows in before.items()
-    }
-    assert all(parameters.isdisjoint(row) for row in old["spec"])
-    with pytest.raises(BadInput, match="revision 0001, and this tmflow needs 0002; run `tmflow db upgrade`"):
+    parameters = set(PARAMETERS)
+    assert old == before | {"spec": [{k: v for k, v in row.items() if k not in parameters} for row in before["spec"]]}
+    with pytest.raises(BadInput, match=f"revision 0001, and this tmflow needs {head()}; run `tmflow db upgrade`"):
         engine.open_reader(url)
-    assert schema.upgrade(url) == ("0001", "0002")
+    assert schema.upgrade(url) == ("0001", head())
     assert contents(url) == before
     assert len(before["run"]) == 4
     assert schema.check(url).ok
 
 
-def test_parameters_are_not_given_up_for_an_older_schema(url: URL, tmp_path: Path) -> None:
+def test_the_third_revision_keeps_what_the_second_held(url: URL, tmp_path: Path) -> None:
     file = tmp_path / "round-001.jsonl"
-    runfile.write(file, sample_runs(strategies=("htm",), threads=(1,), rounds=1, budget=0))
+    rtm = {"strategy": "htm", "provider": "rtm", "budget": 0, "spending": "tuned", "chunk": 64}
+    runfile.write(file, sample_runs(strategies=("tf_lock", rtm), threads=(1, 2), rounds=1))
     schema.upgrade(url)
     ingest(url, [file])
-    with pytest.raises(BadInput, match="cannot hold the parameters"), engine.writer_engine(url).begin() as connection:
-        command.downgrade(alembic_config(connection), "0001")
+    before, made = contents(url), definitions(url)
+    downgrade(url, "0002")
+    later = set(PARAMETERS) - {"provider", "budget", "spending", "chunk"}
+    assert contents(url)["spec"] == [{k: v for k, v in row.items() if k not in later} for row in before["spec"]]
+    with engine.writer_engine(url).begin() as connection, pytest.raises(IntegrityError, match="ck_spec_provider_valid"):
+        connection.exec_driver_sql("UPDATE spec SET provider = 'emulated'")
+    assert schema.upgrade(url) == ("0002", "0003")
+    assert contents(url) == before
+    assert {row["provider"] for row in before["spec"]} == {None, "rtm"}
+    assert definitions(url) == made
     assert schema.check(url).ok
-    assert [row["budget"] for row in contents(url)["spec"]] == [0]
+    runfile.write(file, sample_runs(strategies=(EMULATED,), threads=(1,), campaign="campaign-2"))
+    assert ingest(url, [file]).runs_new == 3
+
+
+@pytest.mark.parametrize(
+    ("variant", "to", "says"),
+    [
+        ({"strategy": "htm", "budget": 0}, "0001", "revision 0001 cannot hold the parameters"),
+        (SOFTWARE_TM, "0002", "revision 0002 cannot hold the parameters of strategies, or the emulators"),
+        ({"strategy": "lock", "kernel": "eigen"}, "0002", "revision 0002 cannot hold"),
+        (EMULATED, "0002", "revision 0002 cannot hold"),
+    ],
+    ids=str,
+)
+def test_nothing_is_given_up_for_an_older_schema(
+    url: URL, tmp_path: Path, variant: dict[str, Any], to: str, says: str
+) -> None:
+    file = tmp_path / "round-001.jsonl"
+    runfile.write(file, sample_runs(strategies=(variant,), threads=(1,), rounds=1))
+    schema.upgrade(url)
+    ingest(url, [file])
+    before = contents(url)
+    with pytest.raises(BadInput, match=says):
+        downgrade(url, to)
+    assert schema.check(url).ok
+    assert contents(url) == before
+
+
+def downgrade(url: URL, to: str) -> None:
+    with engine.writer_engine(url).begin() as connection:
+        command.downgrade(alembic_config(connection), to)
 
 
 def test_check_reports_drift(url: URL) -> None:

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from sqlalchemy import URL, Engine
 
-from tests.sample_runs import sample_runs
+from tests.sample_runs import EMULATED, SOFTWARE_TM, sample_runs
 from tmflow.errors import BadInput
 from tmflow.runner import runfile
 from tmflow.runner.runfile import Counters, MachineState, Run
@@ -21,6 +21,8 @@ TABLES: dict[str, Callable[[Engine], pd.DataFrame]] = {
     "runs": queries.runs,
     "curves": queries.curves,
     "staleness": queries.staleness,
+    "transactions": queries.transactions,
+    "aborts": queries.aborts,
     "counts": queries.counts,
 }
 
@@ -61,6 +63,41 @@ def test_parameters_keep_their_types_and_0_is_not_null(store: Callable[..., Engi
     assert given[list(parameters)].to_dict() == parameters
     assert none[list(parameters)].isna().all()
     assert table.dtypes[list(parameters)].astype(str).tolist() == ["str", "Int64", "str", "Int64"]
+
+
+def test_an_emulated_run_has_no_seconds_but_all_else(store: Callable[..., Engine]) -> None:
+    reader = store(sample_runs(strategies=(EMULATED, "tf_lock"), threads=(2,), rounds=1))
+    table = queries.runs(reader).set_index("evidence")
+    times = ["setup_s", "loop_s", "evaluation_s", "total_s"]
+    assert table.loc["emulated", times].isna().all()
+    assert table.loc["measured", times].notna().all()
+    assert table["final_accuracy"].notna().all()
+    assert table.loc["emulated", "backend"].startswith("intel-tsx-study ")
+    assert pd.isna(table.loc["measured", "backend"])
+    elapsed = queries.curves(reader).groupby("uid")["elapsed_s"].count()
+    assert elapsed[table.loc["emulated", "uid"]] == 0
+    assert elapsed[table.loc["measured", "uid"]] == 3
+
+
+def test_transactions_and_aborts_add_up(store: Callable[..., Engine]) -> None:
+    runs = sample_runs(strategies=(EMULATED, SOFTWARE_TM, "tle", "tf_lock"), threads=(1, 4), rounds=2)
+    reader = store(runs)
+    counted = queries.transactions(reader).set_index("uid")
+    aborts = queries.aborts(reader)
+    assert set(counted.index) == {run.uid for run in runs if run.spec.strategy != "tf_lock"}
+    for run in runs:
+        if run.spec.strategy == "tf_lock":
+            continue
+        row = counted.loc[run.uid]
+        assert row["commits"] == sum(c.commits or 0 for c in run.counters)
+        assert row["fallbacks"] == sum(c.fallbacks or 0 for c in run.counters)
+        its = aborts[aborts["uid"] == run.uid]
+        if run.spec.strategy == "tle":
+            assert pd.isna(row["attempts"])
+            assert its.empty
+        else:
+            assert row["attempts"] == row["commits"] + its["n"].sum()
+            assert set(its["mechanism"]) == {"rtm" if run.spec.strategy == "htm" else "stm"}
 
 
 def test_stored_aborts_are_as_they_were_told(store: Callable[..., Engine]) -> None:

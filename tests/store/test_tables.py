@@ -12,7 +12,7 @@ from sqlalchemy import URL, CheckConstraint, Connection, delete, func, insert, s
 from sqlalchemy.exc import DataError, IntegrityError
 
 from tests.sample_runs import SPEC
-from tmflow.runner.runfile import CampaignRef, Counters, CurvePoint, MachineState, Run, Software, Staleness
+from tmflow.runner.runfile import Backend, CampaignRef, Counters, CurvePoint, MachineState, Run, Software, Staleness
 from tmflow.spec import TrialSpec
 from tmflow.store import engine, models, schema
 from tmflow.store.facts import EnvironmentFacts, PlatformFacts
@@ -34,7 +34,14 @@ VALID: dict[type[models.Base], dict[str, Any]] = {
     },
     models.Environment: {"id": 1, "env_sha256": HASH, "platform_id": 1, "facts_json": "{}"},
     models.Software: {"id": 1, "software_sha256": HASH, "tmflow": "0", "python": "3"},
-    models.Backend: {"id": 1, "kind": "emulator", "name": "tsx", "version": "1", "config_sha256": HASH},
+    models.Backend: {
+        "id": 1,
+        "kind": "emulator",
+        "name": "tsx",
+        "version": "1",
+        "config_sha256": HASH,
+        "config_json": "{}",
+    },
     models.Reference: {"id": 1, "citation": "A paper", "locator": "Figure 1", "extraction": "digitised"},
     models.RunFile: {"id": 1, "sha256": HASH, "name": "round-001.jsonl", "ingested_at_utc": TIME, "n_runs": 1},
     models.Campaign: {"id": 1, "uid": "campaign-1", "created_at_utc": TIME, "platform_id": 1},
@@ -82,6 +89,15 @@ PUBLISHED = {"evidence": "published", "time_domain": "reported", "reference_id":
 VIOLATIONS: list[tuple[type[models.Base], dict[str, Any], str]] = [
     (models.Spec, {"provider": "tsx"}, "provider_valid"),
     (models.Spec, {"spending": "study"}, "spending_valid"),
+    *(
+        (models.Spec, {name: "other"}, f"{name}_valid")
+        for name in ("subscription", "tunables", "design", "manager", "instrumentation", "method")
+    ),
+    *((models.Spec, {name: "O2"}, f"{name}_valid") for name in ("kernel", "optimisation")),
+    (models.Spec, {"library": ""}, "library_not_empty"),
+    (models.Spec, {"provider": "emulated"}, "profile_of_emulated"),
+    (models.Spec, {"provider": "rtm", "profile": "intel-tsx-study"}, "profile_of_emulated"),
+    (models.Spec, {"profile": "intel-tsx-study"}, "profile_of_emulated"),
     (models.Platform, {"tm_capability": "tsx"}, "tm_capability_valid"),
     (models.Backend, {"kind": "guess"}, "kind_valid"),
     (models.Reference, {"extraction": "guess"}, "extraction_valid"),
@@ -257,6 +273,7 @@ def test_spec_has_a_column_for_each_factor() -> None:
         (models.Platform, PlatformFacts, set()),
         (models.Environment, EnvironmentFacts, {"mitigations"}),
         (models.Software, Software, set()),
+        (models.Backend, Backend, {"config"}),
         (models.Campaign, CampaignRef, set()),
         (models.Counters, Counters, set()),
         (models.CurvePoint, CurvePoint, set()),
@@ -266,7 +283,7 @@ def test_spec_has_a_column_for_each_factor() -> None:
             models.Run,
             Run,
             {"schema_version", "campaign", "experiment", "round", "order_seed", "spec", "platform", "environment"}
-            | {"software", "machine", "curve", "counters", "aborts", "staleness"},
+            | {"software", "backend", "machine", "curve", "counters", "aborts", "staleness"},
         ),
     ],
 )

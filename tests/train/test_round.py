@@ -18,12 +18,14 @@ import pytest
 
 from tmflow.errors import BadInput
 from tmflow.native import loader, registry
+from tmflow.platform.profiles import load_profile
 from tmflow.runner import runfile
 from tmflow.runner.job import RoundJob
 from tmflow.runner.journal import Journal
 from tmflow.runner.runfile import CampaignRef, ExperimentRef, Run
 from tmflow.runner.supervise import run_round
 from tmflow.spec import TrialSpec
+from tmflow.strategy_parameters import parameters_of
 
 pytestmark = pytest.mark.slow
 
@@ -228,3 +230,15 @@ def test_a_run_says_where_and_how_it_ran(tmp_path: Path) -> None:
     assert recorded.total_s is not None
     assert recorded.loop_s is not None
     assert recorded.loop_s < recorded.total_s
+
+
+def test_an_emulated_run_says_so_and_what_emulated_it(tmp_path: Path) -> None:
+    htm = {"strategy": "htm", **parameters_of("htm"), "provider": "emulated", "profile": "intel-tsx-study"}
+    runs = run(tmp_path, [emulated := point(**htm), point()])
+    found = runs[emulated.sha256]
+    profile = load_profile("intel-tsx-study")
+    assert found.evidence == "emulated"
+    assert found.backend is not None
+    assert (found.backend.kind, found.backend.name) == ("emulator", "intel-tsx-study")
+    assert (found.backend.config, found.backend.config_sha256) == (profile.as_dict(), profile.sha256)
+    assert {(r.evidence, r.backend) for r in runs.values() if r is not found} == {("measured", None)}

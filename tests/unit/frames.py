@@ -19,6 +19,7 @@ RUN = {
     "platform_name": "A box",
     "hardware_threads": 4,
     "evidence": "measured",
+    "backend": None,
     "time_domain": "wall",
     "dataset_sha256": "a" * 64,
     "status": "ok",
@@ -61,3 +62,9 @@ def grid(
             for r in range(1, rounds + 1)
         ]
     )
+
+
+def ended(runs: pd.DataFrame, which: pd.Series, status: str, reason: str) -> None:
+    """Make those runs end so, without a result and before they had read their dataset."""
+    runs.loc[which, ["status", "reason", "dataset_sha256"]] = [status, reason, None]
+    runs.loc[which, ["loop_s", "final_accuracy"]] = float("nan")

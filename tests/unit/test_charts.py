@@ -244,12 +244,12 @@ def test_variants_of_a_strategy_have_its_colour_and_shapes_of_their_own() -> Non
 
 
 def test_variants_are_drawn_and_captioned() -> None:
-    own = {"provider": "rtm", "spending": "study_tsx", "chunk": 0}
+    own = {"provider": "rtm", "spending": "study_tsx", "chunk": 64}
     runs = pd.concat([grid(("tf_lock",)), *(grid(("htm",), budget=budget, **own) for budget in (0, 5))])
     runs.loc[(runs["budget"] == 0) & (runs["threads"] == 8), ["status", "reason"]] = ["failed", "boom"]
     ((_, panel),) = summaries.panels(summaries.accuracy(runs))
     drawn = points(charts.accuracy(panel))
     assert drawn.groupby("variant").size().to_dict() == {"tf_lock": 4, "htm (budget 0)": 3, "htm (budget 5)": 4}
     lines = captions.caption(panel, "r1").lines
-    assert "htm: provider rtm, spending study_tsx, chunk 0." in lines
+    assert "htm: chunk 64." in lines
     assert "Not shown: htm (budget 0) x8: failed: boom." in lines

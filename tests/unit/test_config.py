@@ -163,6 +163,30 @@ def test_parameters_that_are_not_given_are_filled_in() -> None:
     ("parameters", "says"),
     [
         ({"strategy": ["lock", "nolock"], "budget": 5}, "experiments.one: budget belongs to htm, not to lock."),
+        (
+            {"strategy": [{"provider": "rtm"}]},
+            "experiments.one: an entry of strategy is {'provider': 'rtm'}, but needs the key 'strategy'",
+        ),
+        (
+            {"strategy": [{"strategy": "htm", "buget": 5}]},
+            "unknown parameter of strategy 'htm' in config.yaml: experiments.one: 'buget' (did you mean 'budget'?)",
+        ),
+        (
+            {"strategy": {"strategy": "lock", "budget": 5}},
+            "unknown parameter of strategy 'lock' in config.yaml: experi",
+        ),
+        ({"strategy": {"strategy": "htm", "threads": 2}}, "'threads'; valid: "),
+        ({"strategy": {"strategy": "htn"}}, "experiments.one: 'htn' (did you mean 'htm'?)"),
+        ({"batch": {"strategy": "htm"}}, "batch is {'strategy': 'htm'}, but should be a valid integer."),
+        (
+            {"provider": "emulated", "profile": "intel-tsx"},
+            "experiments.one: 'intel-tsx' (did you mean 'intel-tsx-study'?); valid: ibm-power8-s822, intel-s",
+        ),
+        (
+            {"provider": "emulated"},
+            "experiments.one: provider emulated needs a profile; valid: ibm-power8-s822, intel-",
+        ),
+        ({"provider": "rtm", "profile": "intel-tsx-study"}, "profile belongs to provider emulated"),
         ({"budget": [5, 5]}, "experiments.one: a factor lists the same value twice."),
         ({"budget": [5, None]}, "experiments.one: a factor lists the same value twice."),
         ({"budget": -1}, "budget is -1, but should be greater than or equal to 0."),
@@ -176,6 +200,53 @@ def test_a_bad_parameter_is_one_sentence(parameters: dict[str, Any], says: str) 
     with pytest.raises(BadInput) as error:
         check_study(with_htm(**parameters))
     assert says in str(error.value)
+
+
+EMULATED = {"strategy": "htm", "provider": "emulated", "profile": "intel-tsx-study"}
+
+
+def test_an_entry_of_strategy_may_have_parameters_of_its_own() -> None:
+    strategies = ["lock", "htm", EMULATED, {"strategy": "htm", "budget": 100, "chunk": 64}]
+    points = check_study(with_htm(strategy=strategies, budget=[0, 5])).points("one", "full", "mnist")
+    assert [(p.strategy, p.provider, p.profile, p.budget, p.chunk) for p in points] == [
+        ("lock", None, None, None, None),
+        ("htm", parameters_of("htm")["provider"], None, 0, 0),
+        ("htm", parameters_of("htm")["provider"], None, 5, 0),
+        ("htm", "emulated", "intel-tsx-study", 0, 0),
+        ("htm", "emulated", "intel-tsx-study", 5, 0),
+        ("htm", parameters_of("htm")["provider"], None, 100, 64),
+    ]
+
+
+def test_an_entry_alone_and_among_the_defaults() -> None:
+    raw = with_htm(strategy=EMULATED)
+    (alone,) = check_study(raw).points("one", "full", "mnist")
+    del raw["experiments"]["one"]["factors"]["strategy"]
+    (default,) = check_study({**raw, "defaults": {"strategy": [EMULATED]}}).points("one", "full", "mnist")
+    assert alone == default
+    assert alone.evidence == "emulated"
+
+
+def test_a_budget_follows_the_way_of_spending_it() -> None:
+    points = check_study(with_htm(strategy="htm", spending=["study_tsx", "study_power", "tuned"])).points(
+        "one", "full", "mnist"
+    )
+    assert [point.budget for point in points] == [5, 100, 10]
+    entry = {"strategy": "htm", "spending": "study_power"}
+    assert check_study(with_htm(strategy=["htm", entry])).points("one", "full", "mnist")[1].budget == 100
+    given = check_study(with_htm(strategy="htm", spending="study_power", budget=7)).points("one", "full", "mnist")
+    assert [point.budget for point in given] == [7]
+
+
+def test_a_name_and_a_mapping_of_the_name_are_the_same_point() -> None:
+    with pytest.raises(BadInput, match="a factor lists the same value twice"):
+        check_study(with_htm(strategy=["htm", {"strategy": "htm", "budget": 5}]))
+
+
+# Taken before a strategy could be a mapping: what was measured then stays measured.
+def test_definitions_without_mappings_keep_their_identity() -> None:
+    assert check_study(MINIMAL).definition_id("one", "full") == "d7f9b6eb3727"
+    assert check_study(with_htm(budget=[0, 5])).definition_id("one", "full") == "f1a139453620"
 
 
 def test_a_default_for_a_parameter_does_not_touch_experiments_without_it() -> None:

@@ -72,13 +72,14 @@ def test_figures_of_one_panel_never_mix_configurations() -> None:
 
 @pytest.mark.slow
 def test_an_experiment_is_drawn_and_indexed(tmp_path: Path) -> None:
-    runs = pd.concat([grid(rounds=2, threads=(1, 2), curve_points=2), grid(experiment="other")])
+    strategies = ("tf_lock", "stm")
+    runs = pd.concat([grid(strategies, rounds=2, threads=(1, 2), curve_points=2), grid(experiment="other")])
     uids = runs.loc[runs["threads"] == 2, "uid"]
     curve = pd.DataFrame([{"uid": uid, "iteration": i, "accuracy": 0.5} for uid in uids for i in (0, 1000)])
     counts = pd.DataFrame([{"uid": uid, "staleness": s, "steps": 5} for uid in uids for s in (0, 1)])
-    index = json.loads(
-        draw_experiment(runs, "fig_4_1", tmp_path, "42", curve_points=curve, staleness_counts=counts).read_text()
-    )
+    ends = pd.DataFrame({"uid": runs["uid"], "commits": 9, "fallbacks": 1, "attempts": 12})
+    measured = {"curve_points": curve, "staleness_counts": counts, "transactions": ends}
+    index = json.loads(draw_experiment(runs, "fig_4_1", tmp_path, "42", **measured).read_text())
     assert [entry["kind"] for entry in index["figures"]] == list(figures.DRAWINGS)
     assert index["not_drawn"] == []
     named = [name for entry in index["figures"] for name in entry["files"]]

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from tests.sample_runs import sample_runs
+from tests.sample_runs import EMULATED, backend, sample_runs
 from tmflow.errors import BadInput
 from tmflow.runner import runfile
+from tmflow.spec import sha256_of
 
 
 @pytest.fixture
@@ -48,6 +49,49 @@ def test_bad_field_is_named(run_file: Path, change: dict[str, object], names: st
     run_file.write_text(json.dumps({**line, **change}) + "\n")
     with pytest.raises(BadInput, match=f"line 1: {names}"):
         list(runfile.read(run_file))
+
+
+# A run as it was written and stored before a run could have a backend, or a spec these factors.
+OLD_HASH = "5825478da5d62b4da085956bab081c09ec1ed70071c78760ca6f12748ebcb65d"
+LATER = ("profile", "subscription", "tunables", "design", "manager", "instrumentation", "method", "library", "kernel",
+         "optimisation")  # fmt: skip
+
+
+def test_an_old_run_file_is_read_and_keeps_its_hash(run_file: Path) -> None:
+    line = json.loads(run_file.read_text().splitlines()[0])
+    assert line.pop("backend") is None
+    assert {line["spec"].pop(name) for name in LATER} == {None}
+    run_file.write_text(json.dumps(line) + "\n")
+    (run,) = runfile.read(run_file)
+    assert run.content_sha256 == OLD_HASH
+    assert run.content_sha256 == sha256_of(line)
+
+
+def test_what_a_backend_was_given_is_in_the_hash() -> None:
+    run = sample_runs(strategies=(EMULATED,))[0]
+    other = run.model_copy(update={"backend": backend("intel-tsx-study", l1d_ways=12)})
+    assert other.content_sha256 != run.content_sha256
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"backend": None}, "evidence 'emulated' needs a backend of kind 'emulator', and the run has no backend"),
+        (
+            {"evidence": "measured"},
+            "evidence 'measured' needs no backend, and the run has a backend of kind 'emulator'",
+        ),
+        (
+            {"evidence": "simulated"},
+            "evidence 'simulated' needs a backend of kind 'simulator', and the run has a backend of kind 'emulator'",
+        ),
+    ],
+)
+def test_an_evidence_has_its_backend_and_no_other(changes: dict[str, object], says: str) -> None:
+    good = sample_runs(strategies=(EMULATED,))[0].model_dump()
+    assert runfile.Run.model_validate(good).backend == backend("intel-tsx-study")
+    with pytest.raises(ValidationError, match=says):
+        runfile.Run.model_validate({**good, **changes})
 
 
 def test_garbage_and_missing_files(tmp_path: Path) -> None:

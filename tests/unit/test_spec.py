@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tmflow.spec import TrialSpec, sha256_of
+from tmflow.strategy_parameters import owners
 
 SOFTMAX = {
     "model": "mnist_softmax",
@@ -71,7 +72,7 @@ def test_parameters_belong_to_their_strategy() -> None:
     assert TrialSpec.model_validate(SOFTMAX).parameters() == {}
     assert len({TrialSpec.model_validate({**htm, "budget": budget}).sha256 for budget in (None, 0, 5)}) == 3
     for name, value in parameters.items():
-        with pytest.raises(ValidationError, match=f"{name} belongs to htm, not to lock"):
+        with pytest.raises(ValidationError, match=f"{name} belongs to {', '.join(owners(name))}, not to lock"):
             TrialSpec.model_validate({**SOFTMAX, name: value})
 
 

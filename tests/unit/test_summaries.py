@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from frames import grid, run
+from frames import ended, grid, run
 
 from tmflow import summaries
 from tmflow.errors import BadInput
@@ -104,14 +104,6 @@ def test_one_round_gives_an_estimate_without_bounds() -> None:
         assert summary[["low", "high"]].isna().all(axis=None)
 
 
-def test_emulated_runs_show_accuracy_but_no_time() -> None:
-    emulated = grid(evidence="emulated")
-    for summary in (summaries.speedup(emulated), summaries.step_time(emulated)):
-        assert summary["estimate"].isna().all()
-        assert set(summary["reason"]) == {summaries.NO_TIME}
-    assert summaries.accuracy(emulated)["estimate"].notna().all()
-
-
 def test_disturbed_runs_are_kept_and_counted() -> None:
     runs = grid(("tf_lock",), (1, 2), rounds=3)
     runs["disturbed"] = [True, False, None, False, True, None]
@@ -134,12 +126,6 @@ def test_accuracy_bounds_are_not_clipped() -> None:
     row = summaries.accuracy(runs).iloc[0]
     assert row["estimate"] == pytest.approx(0.95)
     assert row["high"] > 1
-
-
-def ended(runs: pd.DataFrame, which: pd.Series, status: str, reason: str) -> None:
-    """Make those runs end so, without a result and before they had read their dataset."""
-    runs.loc[which, ["status", "reason", "dataset_sha256"]] = [status, reason, None]
-    runs.loc[which, ["loop_s", "final_accuracy"]] = math.nan
 
 
 EVERY = {

@@ -9,7 +9,7 @@ import pytest
 from nbclient import NotebookClient
 
 from tests.conftest import ROOT
-from tests.sample_runs import sample_runs
+from tests.sample_runs import EMULATED, SOFTWARE_TM, sample_runs
 from tmflow.runner import runfile
 from tmflow.store import engine
 from tmflow.store.ingest import ingest
@@ -21,7 +21,7 @@ NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
 def test_notebook(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    runfile.write(tmp_path / "runs.jsonl", sample_runs())
+    runfile.write(tmp_path / "runs.jsonl", sample_runs(strategies=("tf_lock", "tf_nolock", SOFTWARE_TM, EMULATED)))
     url = engine.sqlite_url(tmp_path / "study.db")
     ingest(url, [tmp_path / "runs.jsonl"])
     monkeypatch.setenv("TMFLOW_DB_URL", url.render_as_string())

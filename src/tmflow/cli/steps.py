@@ -75,6 +75,7 @@ def draw(experiment: str, scale: Annotated[Scale, typer.Option()] = "full") -> N
         queries.revision(reader),
         curve_points=queries.curves(reader, experiment=experiment, scale=scale),
         staleness_counts=queries.staleness(reader, experiment=experiment, scale=scale),
+        transactions=queries.transactions(reader, experiment=experiment, scale=scale),
     )
 
 

@@ -10,13 +10,15 @@ from typing import Annotated, Any
 
 import typer
 
+from tmflow.cli.parameters import with_parameters
 from tmflow.errors import BadInput
-from tmflow.runner.runfile import Run, write
+from tmflow.runner.runfile import NO_TIME, Run, shown, write
 from tmflow.study.config import make_spec
 
 Rounds = Annotated[int, typer.Option(help="Fresh processes, each trains once with the next seed.")]
 
 
+@with_parameters
 def train(
     model: Annotated[str, typer.Option(help="mnist_softmax or mnist_deep.")] = "mnist_softmax",
     strategy: Annotated[str, typer.Option(help="How updates are kept apart; `tmflow doctor` lists them.")] = "lock",
@@ -37,16 +39,9 @@ def train(
     pinning: Annotated[str, typer.Option(help="none: the kernel places the threads.")] = "none",
     test_images: Annotated[int, typer.Option(help="Test images that the accuracy is measured on.")] = 10_000,
     curve_points: Annotated[int, typer.Option(help="Measure the accuracy so often on the way, off the clock.")] = 0,
-    provider: Annotated[str | None, typer.Option(help="htm: rtm or power; this machine's own if not given.")] = None,
-    budget: Annotated[int | None, typer.Option(help="htm: attempts before the mutex is taken; 5 if not given.")] = None,
-    spending: Annotated[
-        str | None, typer.Option(help="htm: what an abort costs: study_tsx (as if not given), study_power or tuned.")
-    ] = None,
-    chunk: Annotated[
-        int | None, typer.Option(help="htm: elements per transaction; 0, as if not given: the whole variable.")
-    ] = None,
     save: Annotated[Path | None, typer.Option(help="Also keep the runs in this file, for `tmflow ingest`.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per round.")] = False,
+    **parameters: Any,
 ) -> None:
     """Train a model with many threads under a strategy, and tell speed and accuracy."""
     factors: dict[str, Any] = {
@@ -54,7 +49,7 @@ def train(
         "batch": batch, "matrix": matrix, "iterations": iterations, "learning_rate": lr, "seed": seed,
         "dropout_keep": dropout_keep if model == "mnist_deep" else None, "intra_op_threads": intra_op_threads,
         "inter_op_threads": inter_op_threads, "step_call": step_call, "pinning": pinning, "test_images": test_images,
-        "curve_points": curve_points, "provider": provider, "budget": budget, "spending": spending, "chunk": chunk,
+        "curve_points": curve_points, **parameters,
     }  # fmt: skip
     from tmflow import data
     from tmflow.study.adhoc import check_rounds, train_rounds
@@ -91,13 +86,22 @@ def _require_writable(path: Path) -> None:
 
 
 def _as_json(run: Run) -> str:
-    return json.dumps({**run.model_dump(mode="json"), "dataset": run.spec.dataset}, sort_keys=True)
+    return json.dumps({**shown(run), "dataset": run.spec.dataset}, sort_keys=True)
 
 
 def _as_line(run: Run) -> str:
     if run.loop_s is None or run.final_accuracy is None:
         return f"round {run.round}: {run.status}: {run.reason}"
+    time = f"{run.loop_s:.3f} s, {1e6 * run.loop_s / run.spec.iterations:.1f} us per step"
+    evidence = f"{run.evidence}: {run.backend.name}" if run.backend else run.evidence
     return (
-        f"round {run.round}: {run.loop_s:.3f} s, {1e6 * run.loop_s / run.spec.iterations:.1f} us per step, "
-        f"test accuracy {run.final_accuracy:.4f} on {run.spec.dataset} ({run.evidence})"
+        f"round {run.round}: {time if run.shows_time else NO_TIME}{_commits(run)}, "
+        f"test accuracy {run.final_accuracy:.4f} on {run.spec.dataset} ({evidence})"
     )
+
+
+def _commits(run: Run) -> str:
+    """Where transactions were tried and their ends are known, how many of the critical sections committed."""
+    ends = [(row.commits, row.fallbacks or 0) for row in run.counters if row.commits is not None]
+    commits, sections = sum(end[0] for end in ends), sum(map(sum, ends))
+    return f", {100 * commits / sections:.1f} % of {sections} critical sections committed" if sections else ""

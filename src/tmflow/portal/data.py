@@ -39,6 +39,10 @@ class Study(NamedTuple):
         """As `queries.curves`."""
         return _curves(self.url, self.identity, experiment, scale)
 
+    def transactions(self, experiment: str, scale: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """As `queries.transactions` and `queries.aborts`."""
+        return _transactions(self.url, self.identity, experiment, scale)
+
     def run(self, uid: str) -> dict[str, Any]:
         """As `stored.run`."""
         return stored.run(engine.open_reader(self.url), uid)
@@ -90,3 +94,10 @@ def _read(_url: URL, identity: Identity) -> tuple[str, pd.DataFrame, pd.DataFram
 @st.cache_data(show_spinner=False, max_entries=16)
 def _curves(_url: URL, identity: Identity, experiment: str, scale: str) -> pd.DataFrame:
     return queries.curves(engine.open_reader(_url), experiment=experiment, scale=scale)
+
+
+@st.cache_data(show_spinner=False, max_entries=16)
+def _transactions(_url: URL, identity: Identity, experiment: str, scale: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+    reader = engine.open_reader(_url)
+    only: queries.Only = {"experiment": experiment, "scale": scale}
+    return queries.transactions(reader, **only), queries.aborts(reader, **only)

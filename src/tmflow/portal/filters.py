@@ -14,6 +14,7 @@ from typing import NamedTuple, get_args
 import pandas as pd
 import streamlit as st
 
+from tmflow import strategy_parameters
 from tmflow.palette import ordered
 from tmflow.spec import Evidence, Status
 
@@ -37,7 +38,7 @@ class Key(StrEnum):
     RUN = "run"
 
 
-ORDER: dict[Key, tuple[str, ...]] = {
+ORDER: dict[str, tuple[str, ...]] = {
     Key.SCALE: ("full", "quick", "adhoc"),
     Key.EVIDENCE: get_args(Evidence),
     Key.STATUS: get_args(Status),
@@ -47,14 +48,16 @@ ORDER: dict[Key, tuple[str, ...]] = {
 class Filter(NamedTuple):
     """A choice of one. Without `options` it offers what the runs have in column `key`, and keeps those that match.
 
-    One that does not narrow leaves the runs as they are: the page uses the choice for a part of itself.
+    One that does not narrow leaves the runs as they are: the page uses the choice for a part of itself. One of a
+    parameter is there only where the runs differ in it, and keeps those to which it does not apply.
     """
 
-    key: Key
+    key: str
     label: str
     options: tuple[str, ...] = ()
     with_all: bool = False
     narrows: bool = True
+    of_parameter: bool = False
 
 
 DATA = (
@@ -63,6 +66,11 @@ DATA = (
     Filter(Key.PLATFORM, "Platform"),
     Filter(Key.EVIDENCE, "Evidence"),
     Filter(Key.DATASET, "Dataset"),
+)
+
+
+OF_PARAMETERS = tuple(
+    Filter(name, name.capitalize(), with_all=True, of_parameter=True) for name in strategy_parameters.PARAMETERS
 )
 
 
@@ -78,7 +86,7 @@ class Selection(NamedTuple):
 def resolve(filters: Sequence[Filter], runs: pd.DataFrame, wanted: Mapping[str, str]) -> Selection:
     """Narrow the runs filter by filter; a wish that cannot be met falls back to the first option, and says so."""
     selection = Selection({}, {}, runs, [])
-    for key, label, fixed, with_all, narrows in filters:
+    for key, label, fixed, with_all, narrows, of_parameter in filters:
         values = fixed or _values(selection.runs, key)
         options = (ALL, *values) if with_all else values
         value = wanted.get(key, options[0])
@@ -87,22 +95,26 @@ def resolve(filters: Sequence[Filter], runs: pd.DataFrame, wanted: Mapping[str, 
                 f"The link asks for {label.lower()} '{value}', which is not here: showing '{options[0]}'."
             )
             value = options[0]
+        if of_parameter and len(values) < 2:
+            continue
         selection.chosen[key], selection.options[key] = value, options
         if narrows and not fixed and value != ALL:
-            selection = selection._replace(runs=selection.runs[selection.runs[key] == value])
+            column = selection.runs[key]
+            kept = (column.isna() & of_parameter) | (column.astype("str") == value)
+            selection = selection._replace(runs=selection.runs[kept])
     return selection
 
 
-def _values(runs: pd.DataFrame, key: Key) -> tuple[str, ...]:
+def _values(runs: pd.DataFrame, key: str) -> tuple[str, ...]:
     """What the runs have in a column: planned before ad hoc, real before substitute, else by name."""
     values = set(runs[key].dropna())
-    if key is Key.EXPERIMENT:
+    if key == Key.EXPERIMENT:
         planned = set(runs.loc[runs["scale"] != "adhoc", key])
         return tuple(sorted(values, key=lambda value: (value not in planned, value)))
-    if key is Key.STRATEGY:
+    if key == Key.STRATEGY:
         return tuple(ordered(values))
-    if key is Key.THREADS:
-        return tuple(str(threads) for threads in sorted(values))
+    if pd.api.types.is_integer_dtype(runs[key]):
+        return tuple(str(number) for number in sorted(values))
     known = ORDER.get(key, ())
     return (*(value for value in known if value in values), *sorted(values - set(known)))
 
@@ -114,7 +126,7 @@ def choose(filters: Sequence[Filter], runs: pd.DataFrame, names: Mapping[str, st
         st.warning(problem)
     words = names or {}
     with st.container(horizontal=True):
-        for key, label, *_ in filters:
+        for key, label in ((entry.key, entry.label) for entry in filters if entry.key in selection.chosen):
             st.session_state[key] = selection.chosen[key]
             st.selectbox(
                 label,
@@ -128,6 +140,8 @@ def choose(filters: Sequence[Filter], runs: pd.DataFrame, names: Mapping[str, st
     return selection
 
 
-def _write(filters: Sequence[Filter], runs: pd.DataFrame, chosen: Mapping[str, str], changed: Key) -> None:
+def _write(filters: Sequence[Filter], runs: pd.DataFrame, chosen: Mapping[str, str], changed: str) -> None:
     """The URL after a change: what was chosen before as far as the change leaves it possible."""
-    st.query_params.update(resolve(filters, runs, {**chosen, changed: st.session_state[changed]}).chosen)
+    others = {key: value for key, value in st.query_params.items() if key not in {entry.key for entry in filters}}
+    now = resolve(filters, runs, {**chosen, changed: st.session_state[changed]}).chosen
+    st.query_params.from_dict({**others, **now})

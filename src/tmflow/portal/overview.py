@@ -47,7 +47,8 @@ def headline(_runs: pd.DataFrame, identity: Identity) -> pd.DataFrame:
     table = both[["experiment", "strategy", "threads"]].assign(strategy=both["variant"])
     table["speedup"] = _intervals(both, "", "{:.2f}")
     table["accuracy"] = _intervals(both, "_accuracy", "{:.3f}")
-    table["rounds"], table["note"] = both["rounds"], both["reason"].fillna("")
+    table["rounds"] = both[["rounds", "rounds_accuracy"]].max(axis="columns")
+    table["note"] = both["reason"].fillna("")
     table[WHERE[1:]] = both[WHERE[1:]]
     return table if table["note"].any() else table.drop(columns="note")
 
@@ -68,7 +69,10 @@ def table(rows: pd.DataFrame, alt: str) -> None:
         rows.rename(columns={"platform_name": "platform"}),
         hide_index=True,
         height=height,
-        column_config={"note": st.column_config.TextColumn(width="large")},
+        column_config={
+            "strategy": st.column_config.TextColumn(width="medium"),
+            "note": st.column_config.TextColumn(width="large"),
+        },
         alt=alt,
     )
 

@@ -13,6 +13,7 @@ from tmflow import summaries
 from tmflow.portal.command import train_command
 from tmflow.portal.filters import Key
 from tmflow.portal.show import show_summary
+from tmflow.runner.runfile import NO_TIME
 
 COLUMNS = [
     "status", "experiment", "strategy", "threads", "round", "step_time_us", "final_accuracy", "evidence",
@@ -24,7 +25,7 @@ def listing(runs: pd.DataFrame, total: int) -> None:
     """A sortable table; choosing a row puts its uid into the URL."""
     runs = runs.sort_values("started_at_utc", ascending=False, kind="stable").reset_index(drop=True)
     st.caption(f"{len(runs)} of {total} runs, newest first. Choose a row to see its run in full below.")
-    rows = runs.assign(step_time_us=(1e6 * runs["loop_s"] / runs["iterations"]).where(runs["evidence"] != "emulated"))
+    rows = runs.assign(step_time_us=1e6 * runs["loop_s"] / runs["iterations"])
     rows["strategy"] = summaries.variants(rows)
     st.dataframe(
         rows[COLUMNS],
@@ -32,6 +33,7 @@ def listing(runs: pd.DataFrame, total: int) -> None:
         column_config={
             "step_time_us": st.column_config.NumberColumn("time per step (µs)", format="%.1f"),
             "final_accuracy": st.column_config.NumberColumn("accuracy", format="%.4f"),
+            "strategy": st.column_config.TextColumn(width="medium"),
             "platform_name": "platform",
             "started_at_utc": "started (UTC)",
         },
@@ -67,12 +69,15 @@ def detail(run: Mapping[str, Any], row: pd.DataFrame, revision: str) -> None:
     with st.container(horizontal=True):
         for label, value in _results(run).items():
             st.metric(label, value, border=True, width=170)
+    if run["evidence"] == "emulated":
+        st.caption(f"The hardware transactions of {run['backend']['name']} were emulated: {NO_TIME}.")
     st.subheader("Repeat it")
     st.code(train_command(run["spec"], run["round"]), language="shell", wrap_lines=True)
     st.subheader("What ran, and where it comes from")
     origin = {name: run[name] for name in ("evidence", "ordinal", "resumed", "trial_seed", "started_at_utc")}
     for title, facts in {
         "Factors": run["spec"],
+        **({"Emulated machine": _flat(run["backend"])} if run["backend"] else {}),
         "Origin": {**run["experiment"], **run["campaign"], "round": run["round"], **origin, **run["stored"]},
         "Software": run["software"],
         "State of the machine": run["machine"],
@@ -99,6 +104,11 @@ def _results(run: Mapping[str, Any]) -> dict[str, str]:
     if run["final_accuracy"] is not None:
         shown["Accuracy"] = f"{run['final_accuracy']:.4f}"
     return {"Status": run["status"], **shown}
+
+
+def _flat(backend: Mapping[str, Any]) -> dict[str, Any]:
+    """A backend with its numbers beside its name."""
+    return {**backend["config"], **{name: value for name, value in backend.items() if name != "config"}}
 
 
 def _facts(title: str, facts: Mapping[str, Any] | None) -> None:

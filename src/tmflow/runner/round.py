@@ -16,19 +16,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tmflow import data
+from tmflow import __version__, data
 from tmflow.clock import utc_now
 from tmflow.data import Dataset
 from tmflow.errors import BadInput, Unsupported
 from tmflow.native import registry
 from tmflow.platform.environment import environment_facts
 from tmflow.platform.facts import platform_facts
+from tmflow.platform.profiles import load_profile
 from tmflow.platform.software import software
 from tmflow.runner import machine
 from tmflow.runner.job import TIMED_OUT, RoundJob
 from tmflow.runner.journal import Journal
 from tmflow.runner.lock import machine_to_itself
-from tmflow.runner.runfile import Run
+from tmflow.runner.runfile import Backend, Run
 from tmflow.spec import TrialSpec
 from tmflow.train.session import TrialData, Variant, graph_key
 
@@ -45,6 +46,7 @@ class RoundRunner:
         self._todo = [(i, p) for i, p in enumerate(job.ordered_points()) if p.sha256 in own - done]
         self._strategies = {variant.name: variant for variant in registry.variants()}
         self._facts = _facts()
+        self._backends = {profile: _backend(profile) for profile in {spec.profile for _, spec in self._todo}}
         self._dataset: Dataset | None = None
         self._trial_data: dict[tuple[int, int], TrialData] = {}
         self._variants: dict[str, Variant] = {}
@@ -126,8 +128,9 @@ class RoundRunner:
             started_at_utc=started_at or utc_now(),
             spec=spec,
             dataset_sha256=self._dataset.sha256 if self._dataset else None,
-            evidence="measured",
+            evidence=spec.evidence,
             time_domain="wall",
+            backend=self._backends[spec.profile],
             **self._facts,
             **fields,
         )
@@ -185,6 +188,16 @@ def _facts() -> dict[str, Any]:
         "environment": environment_facts(probe),
         "software": software(compiler=build.compiler, cflags=build.cflags),
     }
+
+
+def _backend(profile: str | None) -> Backend | None:
+    """What stands in for the hardware of a profile. Raises BadInput if there is no such profile."""
+    if profile is None:
+        return None
+    machine = load_profile(profile)
+    return Backend(
+        kind="emulator", name=profile, version=__version__, config_sha256=machine.sha256, config=machine.as_dict()
+    )
 
 
 def main(job_path: str, process: int) -> None:

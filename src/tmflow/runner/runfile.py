@@ -15,6 +15,15 @@ from tmflow.spec import Evidence, Status, TimeDomain, TrialSpec, sha256_of
 
 SCHEMA_VERSION = 1
 
+TIMES = ("setup_s", "loop_s", "evaluation_s", "total_s")
+NO_TIME = "an emulated run shows no time"
+
+# The kind of backend that an evidence needs; the other kinds of evidence have none.
+BACKENDS: dict[Evidence, str] = {"emulated": "emulator", "simulated": "simulator"}
+
+# The factors whose None is part of a run's hash, as it was when the first runs were stored.
+_HASHED_NULLS = frozenset({"dropout_keep", "provider", "budget", "spending", "chunk"})
+
 
 class _Closed(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -60,6 +69,16 @@ class MachineState(_Closed):
     disturbed: bool | None = Field(description="steal or other processes took more than the protocol allows")
 
 
+class Backend(_Closed):
+    """What stood in for the hardware, with every number that it was given: the run file needs no other file."""
+
+    kind: Literal["emulator", "simulator"]
+    name: str = Field(min_length=1, description="the profile: which machine it stood in for")
+    version: str = Field(min_length=1, description="of the emulator or simulator")
+    config_sha256: str = Field(pattern="^[0-9a-f]{64}$", description="hash of `config`")
+    config: dict[str, Any]
+
+
 class CurvePoint(_Closed):
     iteration: int = Field(ge=0)
     elapsed_s: float = Field(ge=0, description="clock of the workers' loop when the pause began")
@@ -70,7 +89,7 @@ class Counters(_Closed):
     """Counts of one worker on one variable.
 
     Where transactions were tried, commits + fallbacks is the number of critical sections: one for each update, or for
-    each chunk of one.
+    each chunk of one. None is what cannot be known: what elides for us may tell how it ended, not how often it tried.
     """
 
     worker: int = Field(ge=0)
@@ -127,6 +146,7 @@ class Run(_Closed):
     dataset_sha256: str | None
     evidence: Evidence
     time_domain: TimeDomain
+    backend: Backend | None = Field(None, description="emulated and simulated runs only: what stood in for hardware")
     status: Status
     reason: str | None = None
     platform: dict[str, Any] = Field(description="facts of the machine; None = unreadable")
@@ -152,15 +172,52 @@ class Run(_Closed):
             raise ValueError(f"a run with status '{self.status}' has a reason and no final_accuracy")
         return self
 
+    @model_validator(mode="after")
+    def _backend_of_substitutes(self) -> Self:
+        kind = BACKENDS.get(self.evidence)
+        found = self.backend.kind if self.backend else None
+        if found != kind:
+            raise ValueError(
+                f"evidence '{self.evidence}' needs {_as_backend(kind)}, and the run has {_as_backend(found)}"
+            )
+        return self
+
+    @property
+    def shows_time(self) -> bool:
+        """Whether its seconds mean anything: what is emulated takes as long as emulating it takes."""
+        return self.evidence != "emulated"
+
     @property
     def content_sha256(self) -> str:
-        """Hash of all that the run says: two files with the same run agree to the byte of their meaning."""
-        return sha256_of(self.model_dump(mode="json"))
+        """Hash of all that the run says: two files with the same run agree to the byte of their meaning.
+
+        A field that came after the first runs had been stored is left out where it is None: so those keep their hash.
+        """
+        said = self.model_dump(mode="json")
+        if said["backend"] is None:
+            del said["backend"]
+        said["spec"] = {
+            name: value for name, value in said["spec"].items() if value is not None or name in _HASHED_NULLS
+        }
+        return sha256_of(said)
+
+
+def _as_backend(kind: str | None) -> str:
+    return f"a backend of kind '{kind}'" if kind else "no backend"
 
 
 def to_line(run: Run) -> str:
     """The run as one line of a run file."""
     return json.dumps(run.model_dump(mode="json"), sort_keys=True, allow_nan=False) + "\n"
+
+
+def shown(run: Run) -> dict[str, Any]:
+    """What may be shown of a run, JSON types: all of it, but an emulated one has None for its times, and `no_time`."""
+    told = run.model_dump(mode="json")
+    if not run.shows_time:
+        told |= dict.fromkeys(TIMES) | {"no_time": NO_TIME}
+        told["curve"] = [point | {"elapsed_s": None} for point in told["curve"]]
+    return told
 
 
 def write(path: Path, runs: Iterable[Run]) -> None:
@@ -204,4 +261,4 @@ def parse_line(line: str, where: str) -> Run:
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"]) or "the run"
-        raise BadInput(f"{where}: {field}: {first['msg']}.") from error
+        raise BadInput(f"{where}: {field}: {first['msg'].removeprefix('Value error, ')}.") from error

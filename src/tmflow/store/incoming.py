@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from tmflow.errors import BadInput
 from tmflow.runner import runfile
+from tmflow.runner.runfile import BACKENDS
 from tmflow.spec import sha256_of
 from tmflow.store.facts import EnvironmentFacts, PlatformFacts
 
@@ -91,14 +92,31 @@ def _check_definition(experiment: runfile.ExperimentRef, where: str) -> None:
 
 
 def _check_evidence(run: runfile.Run, where: str) -> None:
-    if run.evidence != "measured":
-        needed = "reference" if run.evidence == "published" else "backend"
+    if run.evidence == "published":
         raise BadInput(
-            f"{where}: evidence is '{run.evidence}', which needs a {needed}, and a run file of schema version "
-            f"{run.schema_version} cannot name one; allowed: measured."
+            f"{where}: evidence is 'published', which needs a reference, and a run file of schema version "
+            f"{run.schema_version} cannot name one; allowed: measured, {', '.join(BACKENDS)}."
         )
-    if run.time_domain != "wall":
-        raise BadInput(f"{where}: time_domain is '{run.time_domain}' in a measured run; allowed: wall.")
+    domain = "simulated" if run.evidence == "simulated" else "wall"
+    if run.time_domain != domain:
+        raise BadInput(
+            f"{where}: time_domain is '{run.time_domain}' where evidence is '{run.evidence}'; allowed: {domain}."
+        )
+    if run.evidence not in ("simulated", run.spec.evidence):
+        raise BadInput(
+            f"{where}: evidence is '{run.evidence}', but its spec has the provider {run.spec.provider or 'none'}, "
+            f"which makes it {run.spec.evidence}."
+        )
+    if run.backend is not None:
+        _check_backend(run.backend, run, f"{where}: backend")
+
+
+def _check_backend(backend: runfile.Backend, run: runfile.Run, where: str) -> None:
+    if run.evidence == "emulated" and backend.name != run.spec.profile:
+        raise BadInput(f"{where}.name is '{backend.name}', but the spec asks for profile '{run.spec.profile}'.")
+    actual = sha256_of(backend.config)
+    if actual != backend.config_sha256:
+        raise BadInput(f"{where}.config_sha256 is {backend.config_sha256}, but the hash of config is {actual}.")
 
 
 def _check_facts(model: type[BaseModel], facts: dict[str, object], where: str) -> None:

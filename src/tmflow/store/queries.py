@@ -1,8 +1,9 @@
 """Questions to the database, answered as tables of pandas. Pure functions of an engine or a connection.
 
 A column is named as in the tables; of other tables: `experiment` (its name), `platform` (the slug), `round` (the
-number), `campaign_uid`, `hardware_threads` (those that the run could use). Times are ISO 8601 text in UTC. Evidence
-kinds come side by side, never summed.
+number), `campaign_uid`, `hardware_threads` (those that the run could use), `backend` (what stood in for hardware: its
+name and 8 hex digits of the hash of its numbers). Times are ISO 8601 text in UTC. Evidence kinds come side by side,
+never summed, and an emulated run has no seconds: it shows no time, here or anywhere after.
 """
 
 from __future__ import annotations
@@ -11,19 +12,23 @@ from collections.abc import Sequence
 from typing import Any, TypedDict, Unpack
 
 import pandas as pd
-from sqlalchemy import BigInteger, ColumnElement, Subquery, case, cast, func, select
+from sqlalchemy import BigInteger, ColumnElement, Label, Subquery, case, cast, func, select
 from sqlalchemy.orm import InstrumentedAttribute
 
 from tmflow.spec import TrialSpec, sha256_of
 from tmflow.store.frame import Source, Statement, fetch, frame
 from tmflow.store.models import (
+    AbortReason,
+    Backend,
     Campaign,
+    Counters,
     CurvePoint,
     Environment,
     Experiment,
     Platform,
     Round,
     Run,
+    RunAbort,
     RunFile,
     Spec,
     Staleness,
@@ -31,11 +36,18 @@ from tmflow.store.models import (
 
 FACTORS = [Spec.__table__.columns[name] for name in TrialSpec.model_fields]
 
+BACKEND = Backend.name + " " + func.substr(Backend.config_sha256, 1, 8)
+
 # Those that a run could use: the machine's, or fewer where the process was confined to some. NULL = both unreadable.
 HARDWARE_THREADS = case(
     (Environment.cpus_allowed < Platform.threads_logical, Environment.cpus_allowed),
     else_=func.coalesce(Platform.threads_logical, Environment.cpus_allowed),
 )
+
+
+def _seconds(column: InstrumentedAttribute[Any]) -> Label[Any]:
+    """A time of a run, NULL where the run is emulated."""
+    return case((Run.evidence != "emulated", column)).label(column.key)
 
 
 class Only(TypedDict, total=False):
@@ -62,6 +74,7 @@ def runs(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
         Platform.name.label("platform_name"),
         HARDWARE_THREADS.label("hardware_threads"),
         Run.evidence,
+        BACKEND.label("backend"),
         Run.time_domain,
         Run.status,
         Run.reason,
@@ -71,10 +84,7 @@ def runs(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
         Run.resumed,
         Run.disturbed,
         Run.started_at_utc,
-        Run.setup_s,
-        Run.loop_s,
-        Run.evaluation_s,
-        Run.total_s,
+        *map(_seconds, (Run.setup_s, Run.loop_s, Run.evaluation_s, Run.total_s)),
         Run.final_accuracy,
         Run.dataset_sha256,
     ]
@@ -83,7 +93,7 @@ def runs(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
 
 def curves(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
     """uid, iteration, elapsed_s, accuracy (a fraction): the points on the way of each run that measured them."""
-    columns = [Run.uid, CurvePoint.iteration, CurvePoint.elapsed_s, CurvePoint.accuracy]
+    columns = [Run.uid, CurvePoint.iteration, _seconds(CurvePoint.elapsed_s), CurvePoint.accuracy]
     return frame(source, _of_runs(columns, only).join(CurvePoint).order_by(Run.id, CurvePoint.iteration))
 
 
@@ -92,6 +102,23 @@ def staleness(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
     columns = [Run.uid, Staleness.staleness, _total(Staleness.steps).label("steps")]
     grouped = _of_runs(columns, only).join(Staleness).group_by(Run.id, Run.uid, Staleness.staleness)
     return frame(source, grouped.order_by(Run.id, Staleness.staleness)).astype({"steps": "int64"})
+
+
+def transactions(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
+    """uid, commits, fallbacks, attempts of all workers and variables, of each run that counted commits.
+
+    A count that could not be known is NA.
+    """
+    columns = [Run.uid, *(_total(n).label(n.key) for n in (Counters.commits, Counters.fallbacks, Counters.attempts))]
+    grouped = _of_runs(columns, only).join(Counters).where(Counters.commits.is_not(None)).group_by(Run.id, Run.uid)
+    return frame(source, grouped.order_by(Run.id))
+
+
+def aborts(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
+    """uid, mechanism, family, n: how often the transactions of each run aborted, by mechanism and family."""
+    keys = [AbortReason.mechanism, AbortReason.family]
+    joined = _of_runs([Run.uid, *keys, _total(RunAbort.n).label("n")], only).join(RunAbort).join(AbortReason)
+    return frame(source, joined.group_by(Run.id, Run.uid, *keys).order_by(Run.id, *keys)).astype({"n": "int64"})
 
 
 def counts(source: Source) -> pd.DataFrame:
@@ -120,6 +147,7 @@ def _of_runs(columns: Sequence[Any], only: Only) -> Statement:
         .select_from(Run)
         .join(Spec, Run.spec_id == Spec.id)
         .join(Platform, Run.platform_id == Platform.id)
+        .outerjoin(Backend, Run.backend_id == Backend.id)
         .outerjoin(Environment, Run.environment_id == Environment.id)
         .join(Round, Run.round_id == Round.id)
         .join(Campaign, Round.campaign_id == Campaign.id)

@@ -12,9 +12,9 @@ from tmflow.store.rows import Row
 
 
 def reference_rows(connection: Connection, runs: Sequence[Run]) -> list[Row]:
-    """For each run, the ids of its round, spec, platform, environment and software.
+    """For each run, the ids of its round, spec, platform, environment, software and backend, if it has one.
 
-    Raises BadInput for a campaign on two platforms or a round of two orders.
+    Raises BadInput for a campaign on two platforms, a round of two orders or a backend of two kinds.
     """
     machines = _with_free_slugs(connection, [rows.platform_row(run.platform) for run in runs])
     platforms = once.ids(connection, models.Platform, ["facts_sha256"], machines)
@@ -33,11 +33,24 @@ def reference_rows(connection: Connection, runs: Sequence[Run]) -> list[Row]:
             "platform_id": platform_id,
             "environment_id": environment_id,
             "software_id": software_id,
+            "backend_id": backend_id,
         }
-        for round_id, spec_id, platform_id, environment_id, software_id in zip(
-            rounds, specs, platforms, environments, software, strict=True
+        for round_id, spec_id, platform_id, environment_id, software_id, backend_id in zip(
+            rounds, specs, platforms, environments, software, _backend_ids(connection, runs), strict=True
         )
     ]
+
+
+def _backend_ids(connection: Connection, runs: Sequence[Run]) -> list[int | None]:
+    def two_kinds(row: Row, other: Row) -> str:
+        return (
+            f"backend {row['name']} {row['version']} is of kind {row['kind']} in one run, {other['kind']} in another."
+        )
+
+    present = [run.backend for run in runs if run.backend is not None]
+    key = ["name", "version", "config_sha256"]
+    ids = iter(once.ids(connection, models.Backend, key, list(map(rows.backend_row, present)), {"kind": two_kinds}))
+    return [None if run.backend is None else next(ids) for run in runs]
 
 
 def _round_ids(connection: Connection, runs: Sequence[Run], platforms: Sequence[int]) -> list[int]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tmflow.platform.facts import display_name
-from tmflow.runner.runfile import MachineState, Run, Software
+from tmflow.runner.runfile import Backend, MachineState, Run, Software
 from tmflow.spec import TrialSpec, canonical_json, sha256_of
 from tmflow.store.facts import EnvironmentFacts, PlatformFacts
 
@@ -67,6 +67,11 @@ def software_row(software: Software) -> Row:
     return versions | {"software_sha256": sha256_of(versions)}
 
 
+def backend_row(backend: Backend) -> Row:
+    told = backend.model_dump(exclude={"config"})
+    return told | {"config_json": canonical_json(backend.config)}
+
+
 def spec_row(spec: TrialSpec) -> Row:
     return spec.model_dump() | {"spec_sha256": spec.sha256}
 
@@ -91,7 +96,7 @@ def run_row(run: Run, content_sha256: str) -> Row:
     """Without the ids of what it refers to."""
     machine = run.machine.model_dump() if run.machine else dict.fromkeys(MachineState.model_fields)
     plain = {name: getattr(run, name) for name in PLAIN}
-    return plain | machine | {"content_sha256": content_sha256, "backend_id": None, "reference_id": None}
+    return plain | machine | {"content_sha256": content_sha256, "reference_id": None}
 
 
 def curve_rows(run: Run) -> Iterator[Row]:

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from sqlalchemy import Connection, select
 
 from tmflow.errors import BadInput
-from tmflow.runner.runfile import SCHEMA_VERSION, CampaignRef, MachineState, Software
+from tmflow.runner.runfile import SCHEMA_VERSION, Backend, CampaignRef, MachineState, Software
 from tmflow.spec import TrialSpec
 from tmflow.store import models
 from tmflow.store.frame import Source, connected, fetch
@@ -52,6 +52,7 @@ def _run(connection: Connection, uid: str) -> dict[str, Any]:
             "definition_sha256": experiment["definition_sha256"],
             "definition": json.loads(experiment["definition_json"]),
         },
+        "backend": _backend(connection, itself["backend_id"]),
         "round": round_["number"],
         "order_seed": round_["order_seed"],
         "spec": _part(TrialSpec, _row(connection, models.Spec, itself["spec_id"])),
@@ -76,6 +77,13 @@ def _environment(connection: Connection, environment_id: int | None) -> dict[str
         return None
     facts: dict[str, Any] = json.loads(_row(connection, models.Environment, environment_id)["facts_json"])
     return facts
+
+
+def _backend(connection: Connection, backend_id: int | None) -> dict[str, Any] | None:
+    if backend_id is None:
+        return None
+    row = _row(connection, models.Backend, backend_id)
+    return _part(Backend, row | {"config": json.loads(row["config_json"])})
 
 
 def _list(connection: Connection, model: type[models.Base], run_id: int) -> list[Row]:

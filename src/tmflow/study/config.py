@@ -10,8 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from tmflow.errors import BadInput, unknown
 from tmflow.native import registry
+from tmflow.platform.profiles import load_profile, profile_names
 from tmflow.spec import Dataset, TrialSpec, sha256_of
-from tmflow.strategy_parameters import owners, parameters_of
+from tmflow.strategy_parameters import STRATEGY_PARAMETERS, owners, parameters_of
 from tmflow.study.yaml_file import read_yaml
 from tmflow.validation import sentence
 
@@ -26,6 +27,9 @@ PER_PROCESS = ("intra_op_threads", "inter_op_threads")
 
 # No factor is a bool, but TrialSpec's refusal of one is the clearer.
 Factor = str | int | float | bool | None
+# A strategy may also be a mapping: its name, and parameters that hold for this entry of the list alone.
+Entry = Factor | dict[str, Factor]
+Factors = dict[str, Entry | list[Entry]]
 
 
 class _Closed(BaseModel):
@@ -35,7 +39,7 @@ class _Closed(BaseModel):
 class QuickExperiment(_Closed):
     """What `make quick` changes of an experiment; anything else stays as it is."""
 
-    factors: dict[str, Factor | list[Factor]] = {}
+    factors: Factors = {}
 
 
 class Experiment(_Closed):
@@ -43,7 +47,7 @@ class Experiment(_Closed):
 
     question: str = Field(description="what the experiment answers, in one sentence")
     rounds: int | None = Field(None, ge=1, le=1000, description="overrides the study's rounds")
-    factors: dict[str, Factor | list[Factor]]
+    factors: Factors
     quick: QuickExperiment = QuickExperiment()
 
     @field_validator("factors")
@@ -67,7 +71,7 @@ class Study(_Closed):
     rounds: int = Field(6, ge=1, le=1000, description="fresh processes per experiment")
     trial_timeout_s: float = Field(600, gt=0, description="a trial that takes longer is recorded as timeout")
     quick: Quick = Quick()
-    defaults: dict[str, Factor | list[Factor]] = {}
+    defaults: Factors = {}
     experiments: dict[str, Experiment] = Field(min_length=1)
 
     @field_validator("experiments")
@@ -82,7 +86,7 @@ class Study(_Closed):
         """How many rounds the experiment gets at this scale."""
         return self.quick.rounds if scale == "quick" else self.experiments[name].rounds or self.rounds
 
-    def grid(self, name: str, scale: Scale) -> dict[str, list[Factor]]:
+    def grid(self, name: str, scale: Scale) -> dict[str, list[Entry]]:
         """The factors of an experiment, each with the list of its values; the study's defaults filled in.
 
         A default for a parameter that none of the experiment's strategies has is left out.
@@ -98,17 +102,19 @@ class Study(_Closed):
     def points(self, name: str, scale: Scale, dataset: Dataset) -> list[TrialSpec]:
         """The points of an experiment: the product of its factors, in the order in which they are written.
 
-        A strategy's parameter multiplies the points of the strategies that have it, and no others.
+        A strategy's parameter multiplies the points of the strategies that have it, and no others; nor those of an
+        entry that sets the parameter itself.
         """
         grid = self.grid(name, scale)
         where = f"config.yaml: experiments.{name}"
         points = []
         for values in itertools.product(*grid.values()):
             factors = dict(zip(grid, values, strict=True))
-            idle = [f for f in grid if not _applies(f, factors.get("strategy")) and _has_use(f, grid)]
-            if all(factors[factor] == grid[factor][0] for factor in idle):  # else it is the same point again
+            variant = _variant(factors.get("strategy"), where)
+            idle = [f for f in grid if f in variant or (not _applies(f, variant["strategy"]) and _has_use(f, grid))]
+            if all(factors[f] == grid[f][0] for f in idle if f != "strategy"):  # else it is the same point again
                 own = {factor: value for factor, value in factors.items() if factor not in idle}
-                points.append(make_spec({"dataset": dataset, "seed": self.seed, **own}, where))
+                points.append(make_spec({"dataset": dataset, "seed": self.seed, **own, **variant}, where))
         if len({point.sha256 for point in points}) < len(points):
             raise BadInput(f"{where}: a factor lists the same value twice.")
         return points
@@ -127,11 +133,36 @@ def make_spec(factors: dict[str, Any], where: str) -> TrialSpec:
     strategy = str(factors.get("strategy"))
     if strategy not in registry.names():
         raise unknown(f"strategy in {where}:", strategy, registry.names())
+    given = {name: value for name, value in factors.items() if not (owners(name) and value is None)}
+    _check_profile(given, where)
     try:
-        given = {name: value for name, value in factors.items() if not (owners(name) and value is None)}
         return TrialSpec.model_validate({**parameters_of(strategy, given.get("spending")), **given})
     except ValidationError as error:
         raise sentence(error, where, FACTORS) from error
+
+
+def _check_profile(factors: dict[str, Any], where: str) -> None:
+    """An emulated run needs a profile that exists and makes sense; any other factor is for the spec to check."""
+    profile = factors.get("profile")
+    if profile is None and factors.get("provider") == "emulated":
+        raise BadInput(f"{where}: provider emulated needs a profile; valid: {', '.join(profile_names())}.")
+    if isinstance(profile, str):
+        if profile not in profile_names():
+            raise unknown(f"profile in {where}:", profile, profile_names())
+        load_profile(profile)
+
+
+def _variant(entry: Entry, where: str) -> dict[str, Factor]:
+    """The strategy of an entry, and the parameters that hold for it alone."""
+    if not isinstance(entry, dict):
+        return {"strategy": entry}
+    if "strategy" not in entry:
+        raise BadInput(f"{where}: an entry of strategy is {entry}, but needs the key 'strategy', the name of one.")
+    valid = ["strategy", *STRATEGY_PARAMETERS.get(str(entry["strategy"]), ())]
+    for key in entry:
+        if key not in valid:
+            raise unknown(f"parameter of strategy '{entry['strategy']}' in {where}:", key, valid)
+    return entry
 
 
 def _applies(factor: str, strategy: Factor) -> bool:
@@ -139,9 +170,10 @@ def _applies(factor: str, strategy: Factor) -> bool:
     return not owners(factor) or strategy in owners(factor)
 
 
-def _has_use(factor: str, grid: dict[str, list[Factor]]) -> bool:
+def _has_use(factor: str, grid: dict[str, list[Entry]]) -> bool:
     """Whether a factor means something for any strategy of the grid."""
-    return any(_applies(factor, strategy) for strategy in grid.get("strategy", [None]))
+    entries = grid.get("strategy", [None])
+    return any(_applies(factor, entry.get("strategy") if isinstance(entry, dict) else entry) for entry in entries)
 
 
 def load_study(path: Path) -> Study:
@@ -176,7 +208,7 @@ def _check_factor_names(study: Study, where: str) -> None:
                 raise unknown(f"factor in {where}, {place}:", factor, FACTORS)
 
 
-def _check_one_value_per_process(grid: dict[str, list[Factor]], where: str) -> None:
+def _check_one_value_per_process(grid: dict[str, list[Entry]], where: str) -> None:
     for factor in PER_PROCESS:
         values = grid.get(factor, [])
         if len(values) > 1:

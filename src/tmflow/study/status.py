@@ -12,13 +12,16 @@ from tmflow.study.plan import Plan
 
 
 def status(plan: Plan) -> dict[str, Any]:
-    """Counts of trials by status, seconds inside timed loops, and wall seconds of the campaign's invocations."""
+    """Counts of trials by status, seconds inside timed loops, and wall seconds of the campaign's invocations.
+
+    The loops of emulated runs are not timed.
+    """
     by_status: Counter[str] = Counter()
     timed_s = 0.0
     for experiment in plan.experiments:
         for run in plan.finished_runs(experiment):
             by_status[run.status] += 1
-            timed_s += run.loop_s or 0.0
+            timed_s += (run.loop_s or 0.0) if run.shows_time else 0.0
     campaign = load(plan.results, plan.scale)
     return {
         "scale": plan.scale,

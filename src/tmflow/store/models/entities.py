@@ -10,7 +10,18 @@ from typing import get_args
 from sqlalchemy import CheckConstraint, ForeignKey, Index, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from tmflow.spec import Provider, Spending
+from tmflow.spec import (
+    Design,
+    Instrumentation,
+    Kernel,
+    Manager,
+    Method,
+    Optimisation,
+    Provider,
+    Spending,
+    Subscription,
+    Tunables,
+)
 from tmflow.store.models.base import (
     STRICT,
     AtUtc,
@@ -121,6 +132,7 @@ class Backend(Base):
     name: Mapped[str]
     version: Mapped[str]
     config_sha256: Mapped[str]
+    config_json: Mapped[str]
     __table_args__ = (
         one_of("kind", ("emulator", "simulator")),
         UniqueConstraint("name", "version", "config_sha256"),
@@ -229,9 +241,19 @@ class Spec(Base):
     test_images: Mapped[int]
     curve_points: Mapped[int]
     provider: Mapped[str | None]
+    profile: Mapped[str | None]
     budget: Mapped[int | None]
     spending: Mapped[str | None]
+    subscription: Mapped[str | None]
     chunk: Mapped[int | None]
+    tunables: Mapped[str | None]
+    design: Mapped[str | None]
+    manager: Mapped[str | None]
+    instrumentation: Mapped[str | None]
+    method: Mapped[str | None]
+    library: Mapped[str | None]
+    kernel: Mapped[str | None]
+    optimisation: Mapped[str | None]
     __table_args__ = (
         between("threads", 1, 1024),
         between("batch", 1, 10_000),
@@ -248,6 +270,16 @@ class Spec(Base):
         between("budget", 0, 1_000_000),
         one_of("spending", get_args(Spending)),
         between("chunk", 0, 1_000_000_000),
+        CheckConstraint("(profile IS NULL) = (provider IS NULL OR provider <> 'emulated')", name="profile_of_emulated"),
+        one_of("subscription", get_args(Subscription)),
+        one_of("tunables", get_args(Tunables)),
+        one_of("design", get_args(Design)),
+        one_of("manager", get_args(Manager)),
+        one_of("instrumentation", get_args(Instrumentation)),
+        one_of("method", get_args(Method)),
+        CheckConstraint("library <> ''", name="library_not_empty"),
+        one_of("kernel", get_args(Kernel)),
+        one_of("optimisation", get_args(Optimisation)),
         Index(None, "model", "strategy", "threads"),
         STRICT,
     )

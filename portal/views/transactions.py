@@ -1,0 +1,25 @@
+"""How many transactions commit, and why the others abort: of hardware, of software, and emulated."""
+
+import streamlit as st
+
+from tmflow import summaries
+from tmflow.portal.data import study_or_stop
+from tmflow.portal.filters import DATA, OF_PARAMETERS, Key, choose
+from tmflow.portal.show import show_summary, table_of
+
+st.title("Transactions")
+study = study_or_stop()
+selection = choose([*DATA, *OF_PARAMETERS], study.runs)
+counted, aborts = study.transactions(selection.chosen[Key.EXPERIMENT], selection.chosen[Key.SCALE])
+commits = summaries.commits(selection.runs, counted)
+if commits.empty:
+    st.caption("No strategy of this selection tries transactions.")
+    st.stop()
+show_summary("commits", commits, study.revision)
+st.header("Why attempts abort")
+st.caption("Share of the transactions begun that aborted, by the family of the cause; the others committed.")
+failures = summaries.failures(selection.runs, counted, aborts)
+if failures.empty:
+    st.caption("No run of this selection counted its attempts.")
+else:
+    table_of(failures)
