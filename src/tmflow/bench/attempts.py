@@ -21,13 +21,13 @@ LIMIT = 1.1  # of the mutex: the elision's own share is to be at most a tenth
 class Rest:
     """An update without its attempts, over an update of `lock`: the mean over the rounds with its 95 % interval.
 
-    `attempt_us` is the mean time of an attempt, by the variants named `longer` and `longest`.
+    `attempt_us` is the time of an attempt, likewise, by the rows `longer` and `longest`.
     """
 
     row: Timed
-    longer: str
-    longest: str
-    attempt_us: float
+    longer: Timed
+    longest: Timed
+    attempt_us: stats.Interval
     ratio: stats.Interval
 
     @property
@@ -72,8 +72,7 @@ def _rest(row: Timed, longer: Timed, longest: Timed, lock: Timed) -> Rest:
     for own, long, longer_still, under_lock in by_round:
         attempts_us.append((longer_still - long) / more)
         ratios.append((own - _attempts(row) * attempts_us[-1]) / under_lock)
-    mean_us = stats.mean_interval(attempts_us).estimate
-    return Rest(row, longer.name, longest.name, mean_us, stats.mean_interval(ratios))
+    return Rest(row, longer, longest, stats.mean_interval(attempts_us), stats.mean_interval(ratios))
 
 
 def _us(row: Timed) -> list[float]:

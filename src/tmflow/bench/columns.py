@@ -29,7 +29,7 @@ def blocks(benchmark: Saved) -> Iterator[tuple[str, list[Timed]]]:
 def texts(row: Timed, rounds: int) -> list[str]:
     """A row in the order of HEADS. `rounds` of the benchmark: a row that has fewer says so."""
     is_variant = isinstance(row, TimedVariant)
-    fewer = f" ({row.rounds} rounds)" if row.rounds < rounds else ""
+    fewer = f" ({row.rounds} of {rounds} rounds)" if row.rounds < rounds else ""
     return [
         row.name if is_variant else f"({row.name})",
         _bounded(row.us_per_update, row.us_low, row.us_high) + fewer,

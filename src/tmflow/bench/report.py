@@ -8,10 +8,16 @@ from collections.abc import Iterator
 from tmflow.bench import columns
 from tmflow.bench.attempts import LIMIT, rests
 from tmflow.bench.saved import Saved
+from tmflow.stats import Interval
 
 ATTEMPTS = f"""\
 The time of an attempt is that by which the two largest budgets differ, over the attempts by which they differ. Without
 its attempts, an update of a smaller budget should be an update under the mutex: at most {LIMIT} times `lock`."""
+
+HEADS_OF_ATTEMPTS = [
+    *("elements", "threads", "variant", "us per attempt", "by budgets"),
+    *("without its attempts, of `lock`", f"at most {LIMIT}"),
+]
 
 
 def markdown(benchmark: Saved) -> str:
@@ -21,8 +27,7 @@ def markdown(benchmark: Saved) -> str:
         texts = [columns.texts(row, benchmark.rounds) for row in rows]
         lines += ["", f"### {heading}", "", *_table(list(columns.HEADS), texts)]
     if attempts := list(_attempts(benchmark)):
-        heads = ["elements", "threads", "variant", "us per attempt", "without its attempts, of `lock`", f"<= {LIMIT}"]
-        lines += ["", "### Where every attempt aborts", "", ATTEMPTS, "", *_table(heads, attempts)]
+        lines += ["", "### Where every attempt aborts", "", ATTEMPTS, "", *_table(HEADS_OF_ATTEMPTS, attempts)]
     if benchmark.left_out:
         lines += ["", "### Not measured", "", *(f"- {columns.left_out(one)}" for one in benchmark.left_out)]
     return "\n".join(lines)
@@ -30,16 +35,20 @@ def markdown(benchmark: Saved) -> str:
 
 def _attempts(benchmark: Saved) -> Iterator[list[str]]:
     for rest in rests(benchmark):
-        ratio = rest.ratio
-        bounds = "" if math.isnan(ratio.low) else f" [{ratio.low:.2f}, {ratio.high:.2f}]"
         yield [
             f"{rest.row.elements:,}",
             f"{rest.row.threads}",
             rest.row.name,
-            f"{rest.attempt_us:.3g} (from `{rest.longer}`, `{rest.longest}`)",
-            f"{ratio.estimate:.2f}{bounds}",
+            _with_bounds(rest.attempt_us, "{:.3f}"),
+            f"{rest.longer.parameters['budget']} and {rest.longest.parameters['budget']}",
+            _with_bounds(rest.ratio, "{:.2f}"),
             rest.verdict,
         ]
+
+
+def _with_bounds(interval: Interval, form: str) -> str:
+    bounds = "" if math.isnan(interval.low) else f" [{form.format(interval.low)}, {form.format(interval.high)}]"
+    return form.format(interval.estimate) + bounds
 
 
 def _table(heads: list[str], rows: list[list[str]]) -> Iterator[str]:

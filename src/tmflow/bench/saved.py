@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any, Literal
 
@@ -75,8 +76,10 @@ def write(path: Path, benchmark: Saved) -> None:
 def read(path: Path) -> Saved:
     """Raises BadInput for a file that is not there, or is none of `tmflow bench apply --save`."""
     try:
-        return Saved.model_validate_json(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{path} cannot be read: {getattr(error, 'strerror', None) or 'it is no text'}.") from error
+        return Saved.model_validate(json.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read: {error.strerror}.") from error
     except ValidationError as error:
         raise sentence(error, str(path), list(Saved.model_fields)) from error
+    except ValueError as error:
+        raise BadInput(f"{path} is no file of `tmflow bench apply --save`: it is not JSON.") from error
