@@ -25,7 +25,15 @@ def htm(budget: int, **parameters: int) -> Subject:
 
 def answer(us: float, updates: int = 100, elements: int = 10, **counts: Any) -> dict[str, Any]:
     """An answer by which an update took `us`; without counts, of a clean run without transactions."""
-    clean = {"lost": 0, "doubled": 0, "corrupt_elements": 0, "commits": 0, "fallbacks": 0, "aborts": {}}
+    clean = {
+        "lost": 0,
+        "doubled": 0,
+        "corrupt_elements": 0,
+        "commits": 0,
+        "fallbacks": 0,
+        "aborts": {},
+        "attempts_known": True,
+    }
     expected = updates * elements
     return {"seconds": us * updates / 1e6, "updates": updates, "expected": expected, **clean, **counts}
 

@@ -69,15 +69,22 @@ def test_counts_are_of_all_rounds() -> None:
     assert both["updates"] == 200
     assert both["lost_fraction"] == pytest.approx(250 / 2000)
     assert both["aborts"] == {"0x00000006": 1, "0x00000008": 49}
+    assert both["commit_fraction"] == pytest.approx(0.5)
     assert both["aborts_per_commit"] == pytest.approx(0.5)
     assert both["aborts_per_update"] == pytest.approx(0.25)
 
 
 def test_aborts_without_a_commit_are_per_update_only() -> None:
     refused = counted([answer(1.0, fallbacks=100, aborts={"8": 500})])
-    assert (refused["aborts_per_commit"], refused["aborts_per_update"]) == (None, 5)
+    assert (refused["commit_fraction"], refused["aborts_per_commit"], refused["aborts_per_update"]) == (0, None, 5)
     without = counted([answer(1.0)])
-    assert (without["aborts_per_commit"], without["aborts_per_update"]) == (None, None)
+    assert {without[name] for name in ("commit_fraction", "aborts_per_commit", "aborts_per_update")} == {None}
+
+
+def test_aborts_that_nobody_told_of_are_not_known() -> None:
+    untold = counted([answer(1.0, commits=75, fallbacks=25), answer(1.0, commits=100, attempts_known=False)])
+    assert untold["commit_fraction"] == pytest.approx(0.875)
+    assert (untold["attempts_known"], untold["aborts_per_commit"], untold["aborts_per_update"]) == (False, None, None)
 
 
 def test_chunks_promise_less_than_the_whole() -> None:

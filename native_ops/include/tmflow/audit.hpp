@@ -44,6 +44,7 @@ struct AuditReport {
   std::int64_t commits = 0;
   std::int64_t fallbacks = 0;
   ThreadStats::Aborts aborts;
+  bool attempts_known = true;  // every abort was counted
 
   bool clean() const { return tally.lost == 0 && tally.doubled == 0 && tally.corrupt == 0; }
   double lost_fraction() const { return static_cast<double>(tally.lost) / static_cast<double>(expected); }
@@ -124,6 +125,7 @@ AuditReport audit(S& strategy, const AuditPlan& plan) {
     report.commits += own.commits();
     report.fallbacks += own.fallbacks();
     for (const auto& [status, count] : own.aborts()) report.aborts[status] += count;
+    report.attempts_known &= known_attempts(own).has_value();
   }
   return report;
 }

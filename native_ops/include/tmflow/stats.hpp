@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 
 namespace tmflow {
 
@@ -64,5 +65,8 @@ inline std::int64_t attempts(const ThreadStats& stats) {
   for (const auto& [status, count] : stats.aborts()) attempts += count;
   return attempts;
 }
+
+// The same, where all attempts were told of.
+inline std::optional<std::int64_t> known_attempts(const ThreadStats& stats) { return attempts(stats); }
 
 }  // namespace tmflow

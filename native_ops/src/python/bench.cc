@@ -54,6 +54,7 @@ nb::dict measure(const std::string& name, int threads, int updates, std::int64_t
   row["commits"] = report.commits;
   row["fallbacks"] = report.fallbacks;
   row["aborts"] = aborts;
+  row["attempts_known"] = report.attempts_known;
   return row;
 }
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tmflow.bench.rows import Copied, Timed, TimedVariant
 from tmflow.bench.saved import Left, Saved
 
-HEADS = ("variant", "us per update", "ratio", "promise", "lost", "aborts per commit", "GB/s")
+HEADS = ("variant", "us per update", "ratio", "promise", "lost", "committed", "aborts per commit", "GB/s")
 
 
 def blocks(benchmark: Saved) -> Iterator[tuple[str, list[Timed]]]:
@@ -36,6 +36,7 @@ def texts(row: Timed, rounds: int) -> list[str]:
         "" if row.ratio is None else _bounded(row.ratio, row.ratio_low, row.ratio_high, "{:.2f}"),
         row.promise if isinstance(row, TimedVariant) else "",
         _lost(row),
+        "" if row.commit_fraction is None else f"{100 * row.commit_fraction:.3g} %",
         _aborts(row),
         f"{row.gb_per_s:.2f}",
     ]
@@ -88,7 +89,9 @@ def _lost(row: Timed) -> str:
 def _aborts(row: Timed) -> str:
     if row.aborts_per_commit is not None:
         return f"{row.aborts_per_commit:.3g}"
-    return "" if row.aborts_per_update is None else f"no commit, {row.aborts_per_update:.3g} per update"
+    if not row.attempts_known:
+        return "not told"
+    return f"no commit, {row.aborts_per_update:.3g} per update" if row.aborts_per_update else ""
 
 
 def _bounded(value: float, low: float | None, high: float | None, form: str = "{:.4g}") -> str:

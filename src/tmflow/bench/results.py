@@ -82,7 +82,9 @@ def counted(answers: Sequence[Answer]) -> dict[str, Any]:
     aborts: Counter[str] = Counter()
     for answer in answers:
         aborts.update({raw_code(int(status)): n for status, n in answer["aborts"].items()})
-    aborted, commits, updates = aborts.total(), total("commits"), total("updates")
+    aborted, updates = aborts.total(), total("updates")
+    commits, sections = total("commits"), total("commits") + total("fallbacks")
+    known = all(answer["attempts_known"] for answer in answers)
     return {
         "updates": updates,
         "lost_fraction": total("lost") / total("expected"),
@@ -91,8 +93,10 @@ def counted(answers: Sequence[Answer]) -> dict[str, Any]:
         "commits": commits,
         "fallbacks": total("fallbacks"),
         "aborts": dict(sorted(aborts.items())),
-        "aborts_per_commit": aborted / commits if commits else None,
-        "aborts_per_update": aborted / updates if aborted or commits else None,
+        "attempts_known": known,
+        "commit_fraction": commits / sections if sections else None,
+        "aborts_per_commit": aborted / commits if commits and known else None,
+        "aborts_per_update": aborted / updates if sections and known else None,
     }
 
 

@@ -52,8 +52,10 @@ class _Timed(InCell):
     commits: int
     fallbacks: int
     aborts: dict[str, int] = Field(description="by raw status")
-    aborts_per_commit: float | None = Field(description="None where no transaction committed")
-    aborts_per_update: float | None = Field(description="None where no transaction was tried")
+    attempts_known: bool = Field(description="every abort was counted")
+    commit_fraction: float | None = Field(description="of commits and fallbacks; None where there are no transactions")
+    aborts_per_commit: float | None = Field(description="None where no transaction committed, or aborts are not known")
+    aborts_per_update: float | None = Field(description="None where there are no transactions, or aborts are not known")
 
 
 class TimedVariant(_Timed):

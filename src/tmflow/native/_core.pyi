@@ -52,6 +52,7 @@ class MeasuredRow(TypedDict):
     commits: int
     fallbacks: int
     aborts: dict[int, int]
+    attempts_known: bool
 
 class CopiedRow(TypedDict):
     updates: int
