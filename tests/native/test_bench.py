@@ -84,6 +84,8 @@ def test_variants_with_their_parameters() -> None:
         ("lock:buget=5", "strategy 'lock' has no parameter 'buget'"),
         ("htm:budget=-1", "budget of strategy 'htm' is '-1'; allowed: 0 to 1000000"),
         ("htm:budget", "parameter 'budget' is not of the form name=value"),
+        ("htm:budget=1:budget=2", "'htm:budget=1:budget=2' has the parameter 'budget' twice"),
+        ("lock:library=libitm.so", "strategy 'lock' has no parameter 'library'"),
         ("htm:provider=emulated:profile=intel-tsx-study", "emulated transactions, which take no time"),
         ("mutex_loop:x=1", "strategy 'mutex_loop' has no parameter 'x'; it has: none"),
         ("tf_lock", "TensorFlow's own update, which cannot be measured without TensorFlow"),

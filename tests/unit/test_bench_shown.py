@@ -47,7 +47,7 @@ def test_the_table_says_it_all(shown: Saved) -> None:
     assert "1,000 elements, 8 threads (oversubscribed: 4 CPUs)" in text
     assert text.endswith(
         "itm cannot run here: there is no libitm.\n"
-        "stm was not measured with 10 elements and 2 threads: its process ended by SIGSEGV."
+        "stm was not measured with 10 elements, 2 threads: its process ended by SIGSEGV."
     )
 
 

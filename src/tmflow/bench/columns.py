@@ -16,7 +16,7 @@ def blocks(benchmark: Saved) -> Iterator[tuple[str, list[Timed]]]:
     for elements, threads in cells:
         rows = [row for row in benchmark.rows if (row.elements, row.threads) == (elements, threads)]
         timed = [row for row in rows if not isinstance(row, Copied)]
-        heading = f"{elements:,} elements, {threads} thread{'s' * (threads > 1)}"
+        heading = size(elements, threads)
         if rows[0].oversubscribed:
             heading += f" (oversubscribed: {benchmark.cpus_allowed} CPUs)"
         for copy in rows:
@@ -76,7 +76,12 @@ def left_out(one: Left) -> str:
     """Why something was not measured, in a sentence."""
     if one.elements is None or one.threads is None:
         return f"{one.name} cannot run here: {one.reason}."
-    return f"{one.name} was not measured with {one.elements:,} elements and {one.threads} threads: {one.reason}."
+    return f"{one.name} was not measured with {size(one.elements, one.threads)}: {one.reason}."
+
+
+def size(elements: int, threads: int) -> str:
+    """A size and a number of threads in words."""
+    return f"{elements:,} element{'s' * (elements > 1)}, {threads} thread{'s' * (threads > 1)}"
 
 
 def _lost(row: Timed) -> str:

@@ -127,7 +127,11 @@ class Bench:
         measured.spent_s += time.monotonic() - began
 
     def _ask(self, subject: Subject, cell: Cell | None = None, updates: int | None = None) -> Answer:
-        request: dict[str, Any] = {"strategy": subject.strategy, "parameters": subject.given}
+        request: dict[str, Any] = {
+            "strategy": subject.strategy,
+            "parameters": subject.given,
+            "values": dict(subject.parameters),
+        }
         if cell is not None:
             request |= {"threads": cell.threads, "elements": cell.elements, "updates": updates}
         return self._workers.of(_environment(subject)).ask(request, LIMIT_S)

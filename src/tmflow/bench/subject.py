@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from tmflow.bench.environment import OF_THE_PROCESS
 from tmflow.errors import BadInput, unknown
 from tmflow.native import loader, registry
-from tmflow.strategy_parameters import Value, parameters_of
+from tmflow.strategy_parameters import STRATEGY_PARAMETERS, Value, parameters_of
 
 MEMCPY = "memcpy"  # threads copy memory of their own: the traffic of an update without its arithmetic and its lock
 MUTEX_LOOP = "mutex_loop"  # a mutex and a loop in one function, as anybody would write it
@@ -18,7 +19,7 @@ LOOPS = (MUTEX_LOOP, ALWAYS_ABORTS)
 
 @dataclass(frozen=True)
 class Subject:
-    """Something to measure. `name` is as it was written ("stm:design=wt"), `given` its parameters ("design=wt").
+    """Something to measure: `name` as it was written ("stm:design=wt"), `given` what the library is told ("design=wt").
 
     `parameters` are all that it has, with their fallbacks. A reference promises nothing that others rely on: None.
     """
@@ -48,7 +49,7 @@ def references() -> list[Subject]:
 
 def every_strategy() -> list[Subject]:
     """All native strategies with their fallbacks, whether or not they run here."""
-    return [_variant(variant.name, variant, (), False) for variant in _native() if variant.built]
+    return [replace(_variant(variant.name, variant, (), {}), asked_for=False) for variant in _native() if variant.built]
 
 
 def parse_subjects(text: str) -> list[Subject]:
@@ -79,25 +80,29 @@ def parse_subject(name: str) -> Subject:
         raise BadInput(f"strategy '{strategy}' is not built: {known[strategy].why_not}.")
     if "provider=emulated" in given:
         raise BadInput(f"'{name}' has emulated transactions, which take no time that means anything.")
-    _checked(lambda: loader.core().check_parameters(strategy, given))
-    return _variant(name, known[strategy], tuple(given), True)
+    own = _pairs(given)
+    if twice := [parameter for parameter, times in Counter(parameter for parameter, _ in own).items() if times > 1]:
+        raise BadInput(f"'{name}' has the parameter '{twice[0]}' twice: once is enough.")
+    of_process = OF_THE_PROCESS & STRATEGY_PARAMETERS.get(strategy, {}).keys()
+    for_library = tuple(one for one in given if one.partition("=")[0] not in of_process)
+    _checked(lambda: loader.core().check_parameters(strategy, for_library))
+    return _variant(name, known[strategy], for_library, dict(own))
 
 
 def _native() -> list[registry.Variant]:
     return [variant for variant in registry.variants() if variant.provider == "native"]
 
 
-def _variant(name: str, variant: registry.Variant, given: tuple[str, ...], asked_for: bool) -> Subject:
-    own = dict(_pairs(given))
+def _variant(name: str, variant: registry.Variant, given: tuple[str, ...], own: dict[str, Value]) -> Subject:
     fallbacks: dict[str, Value] = {p.name: _value(p.fallback) for p in variant.parameters if p.fallback}
     if "budget" in fallbacks and "budget" not in own and "spending" in own:  # the budget follows the spending
-        own["budget"] = parameters_of(variant.name, own["spending"])["budget"]
+        own = {**own, "budget": parameters_of(variant.name, own["spending"])["budget"]}
         given = (*given, f"budget={own['budget']}")
-    return Subject(name, variant.name, given, {**fallbacks, **own}, variant.promise_updates, asked_for)
+    return Subject(name, variant.name, given, {**fallbacks, **own}, variant.promise_updates)
 
 
-def _pairs(given: list[str] | tuple[str, ...]) -> list[tuple[str, Value]]:
-    """The assignments "name=value" as pairs; the library has checked them."""
+def _pairs(given: list[str]) -> list[tuple[str, Value]]:
+    """The assignments "name=value" as pairs; whoever takes them checks them."""
     return [(name, _value(value)) for name, _, value in (assignment.partition("=") for assignment in given)]
 
 

@@ -66,8 +66,8 @@ def apply(
     broken = [row for row in benchmark.rows if isinstance(row, TimedVariant) and not row.kept]
     for row in broken:
         print(
-            f"tmflow: {row.variant} promises {row.promise} and did not keep it with {row.elements:,} elements and "
-            f"{row.threads} threads.",
+            f"tmflow: {row.variant} promises {row.promise} and did not keep it with "
+            f"{columns.size(row.elements, row.threads)}.",
             file=sys.stderr,
         )
     if broken or any(one.failed for one in benchmark.left_out):

@@ -1,8 +1,9 @@
 """The process in which the benchmark measures: JSON lines in, one answer each out.
 
 `python -m tmflow.native.bench_worker` is started by `tmflow.bench.worker` with the environment that a variant needs. A
-request names a strategy and its `parameters`. With `threads`, `updates` and `elements` it asks for a measurement;
-without, whether the strategy runs in this process. An answer to what cannot be done has the key "error".
+request names a strategy, its `parameters` as the library takes them, and the `values` of all that it has. With
+`threads`, `updates` and `elements` it asks for a measurement; without, whether the strategy runs in this process. An
+answer to what cannot be done has the key "error".
 """
 
 from __future__ import annotations
