@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -73,6 +74,8 @@ def test_variants_with_their_parameters() -> None:
     assert (htm.name, htm.strategy, htm.given) == ("htm:budget=0:chunk=5", "htm", ("budget=0", "chunk=5"))
     assert (htm.parameters["budget"], htm.parameters["spending"]) == (0, "study_tsx")
     assert htm.promise_over(10) == "block"
+    (always,) = parse_subjects("always_aborts")
+    assert (always.parameters, always.is_reference) == ({"budget": 5}, True)
     assert tuned.parameters["budget"] == 10  # as everywhere, the budget follows the spending
     assert "budget=10" in tuned.given
 
@@ -176,22 +179,25 @@ def test_what_cannot_run_is_listed_unless_it_was_asked_for(workers: Workers) -> 
     assert [(one.subject, one.cell, one.failed) for one in outcome.omitted] == [(f"htm:provider={other}", None, False)]
 
 
-def test_a_worker_that_is_killed_costs_its_variant_one_cell(workers: Workers) -> None:
+def test_a_worker_that_is_killed_costs_its_variant_one_cell(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
     """The variant is named, and everything else is measured by a new process."""
     plan = small_plan("lock,nolock")
     bench = Bench(plan, workers)
     outcome = bench.runnable()
     first = workers.of({}).pid
+    real, killed = Worker.ask, []
 
-    def kill_at_the_last_turn(done: int, total: int) -> None:
-        if done == total - 1:
-            os.kill(workers.of({}).pid, signal.SIGKILL)
+    def ask(self: Worker, request: dict[str, Any], limit_s: float) -> dict[str, Any]:
+        if request["strategy"] == "nolock" and request["elements"] == 300 and not killed:
+            os.kill(self.pid, signal.SIGKILL)
+            killed.append(Cell(request["elements"], request["threads"]))
+        return real(self, request, limit_s)
 
-    bench.measure(outcome, kill_at_the_last_turn)
+    monkeypatch.setattr(Worker, "ask", ask)
+    bench.measure(outcome, lambda done, total: None)
     (omitted,) = outcome.omitted
-    assert omitted.failed
+    assert (omitted.subject, omitted.cell, omitted.failed) == ("nolock", killed[0], True)
     assert omitted.reason == "its process ended by SIGKILL"
-    assert omitted.cell in plan.cells
     assert len(rows(plan, outcome)) == len(plan.cells) * 4 - 1
     assert workers.of({}).pid != first
 
@@ -220,7 +226,7 @@ def test_a_measurement_that_takes_too_long_is_given_up(workers: Workers, monkeyp
     outcome = bench.runnable()
     real = Worker.ask
 
-    def ask(self: Worker, request: dict[str, object], limit_s: float) -> dict[str, object]:
+    def ask(self: Worker, request: dict[str, Any], limit_s: float) -> dict[str, Any]:
         endless = request["strategy"] == "nolock"
         return real(self, ENDLESS if endless else request, 0.5 if endless else limit_s)
 

@@ -17,6 +17,7 @@ from tmflow.errors import BadInput
 
 TARGET_S = 0.03  # of one measurement: hundreds of times what waking the threads takes
 LIMIT_S = 10.0  # a measurement that takes longer is given up
+START_LIMIT_S = 60.0  # of a worker's first answer
 PATIENCE_S = 4.0  # a subject that has used so much of a cell gets no more rounds than FEWEST_ROUNDS
 FEWEST_ROUNDS = 3
 MAX_UPDATES = 1_000_000_000
@@ -134,7 +135,8 @@ class Bench:
         }
         if cell is not None:
             request |= {"threads": cell.threads, "elements": cell.elements, "updates": updates}
-        return self._workers.of(_environment(subject)).ask(request, LIMIT_S)
+        limit_s = START_LIMIT_S if cell is None else LIMIT_S
+        return self._workers.of(_environment(subject)).ask(request, limit_s)
 
 
 def _environment(subject: Subject) -> Mapping[str, str]:

@@ -14,7 +14,7 @@ from tmflow.strategy_parameters import STRATEGY_PARAMETERS, Value, parameters_of
 MEMCPY = "memcpy"  # threads copy memory of their own: the traffic of an update without its arithmetic and its lock
 MUTEX_LOOP = "mutex_loop"  # a mutex and a loop in one function, as anybody would write it
 ALWAYS_ABORTS = "always_aborts"  # elision by transactions that abort at once: what the elision itself costs
-LOOPS = (MUTEX_LOOP, ALWAYS_ABORTS)
+LOOPS: dict[str, dict[str, Value]] = {MUTEX_LOOP: {}, ALWAYS_ABORTS: {"budget": 5}}  # with their fallbacks
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ def references() -> list[Subject]:
 
 
 def every_strategy() -> list[Subject]:
-    """All native strategies with their fallbacks, whether or not they run here."""
-    return [replace(_variant(variant.name, variant, (), {}), asked_for=False) for variant in _native() if variant.built]
+    """All native strategies with their fallbacks, whether or not they run here. Raises BadInput if one is not built."""
+    return [replace(_variant(_built(variant), variant.name, (), {}), asked_for=False) for variant in _native()]
 
 
 def parse_subjects(text: str) -> list[Subject]:
@@ -67,7 +67,7 @@ def parse_subject(name: str) -> Subject:
     strategy, *given = name.split(":")
     if strategy in LOOPS:
         _checked(lambda: loader.core().measure(strategy, 1, 1, 1, given))
-        return Subject(name, strategy, tuple(given), dict(_pairs(given)))
+        return Subject(name, strategy, tuple(given), {**LOOPS[strategy], **dict(_pairs(given))})
     known = {variant.name: variant for variant in registry.variants()}
     if strategy in known and known[strategy].provider == "stock":
         raise BadInput(
@@ -76,8 +76,7 @@ def parse_subject(name: str) -> Subject:
         )
     if strategy not in known:
         raise unknown("strategy", strategy, [*(variant.name for variant in _native()), *LOOPS])
-    if not known[strategy].built:
-        raise BadInput(f"strategy '{strategy}' is not built: {known[strategy].why_not}.")
+    variant = _built(known[strategy])
     if "provider=emulated" in given:
         raise BadInput(f"'{name}' has emulated transactions, which take no time that means anything.")
     own = _pairs(given)
@@ -86,14 +85,20 @@ def parse_subject(name: str) -> Subject:
     of_process = OF_THE_PROCESS & STRATEGY_PARAMETERS.get(strategy, {}).keys()
     for_library = tuple(one for one in given if one.partition("=")[0] not in of_process)
     _checked(lambda: loader.core().check_parameters(strategy, for_library))
-    return _variant(name, known[strategy], for_library, dict(own))
+    return _variant(variant, name, for_library, dict(own))
 
 
 def _native() -> list[registry.Variant]:
     return [variant for variant in registry.variants() if variant.provider == "native"]
 
 
-def _variant(name: str, variant: registry.Variant, given: tuple[str, ...], own: dict[str, Value]) -> Subject:
+def _built(variant: registry.Variant) -> registry.Variant:
+    if not variant.built:
+        raise BadInput(f"strategy '{variant.name}' is not built: {variant.why_not}.")
+    return variant
+
+
+def _variant(variant: registry.Variant, name: str, given: tuple[str, ...], own: dict[str, Value]) -> Subject:
     fallbacks: dict[str, Value] = {p.name: _value(p.fallback) for p in variant.parameters if p.fallback}
     if "budget" in fallbacks and "budget" not in own and "spending" in own:  # the budget follows the spending
         own = {**own, "budget": parameters_of(variant.name, own["spending"])["budget"]}

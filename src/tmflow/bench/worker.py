@@ -24,9 +24,8 @@ class Worker:
     """A process of `tmflow.native.bench_worker`, started with more environment variables than this one has."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        self._process = subprocess.Popen(
-            COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, **environment}
-        )
+        pipe, merged = subprocess.PIPE, {**os.environ, **environment}
+        self._process = subprocess.Popen(COMMAND, bufsize=0, stdin=pipe, stdout=pipe, env=merged)
 
     @property
     def pid(self) -> int:
@@ -37,7 +36,6 @@ class Worker:
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps(request).encode() + b"\n")
-            self._process.stdin.flush()
         except BrokenPipeError:
             raise WorkerFailed(self._how_it_ended()) from None
         answer: dict[str, Any] = json.loads(self._line(time.monotonic() + limit_s, limit_s))
