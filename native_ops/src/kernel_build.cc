@@ -1,11 +1,11 @@
 // The kernels, compiled once for each build that CMakeLists.txt names, with that build's flags.
 //
-// Nothing may be shared between builds: the linker keeps one of several inline functions of the same name, and
-// could so put wide vectors where the processor has none. So the kernels are local, and the name of Eigen's
-// namespace is another one in each build (a definition of CMakeLists.txt).
-#include <unsupported/Eigen/CXX11/Tensor>
-
+// Nothing may be shared between builds: the linker keeps one of several inline functions of the same name,
+// and could so put wide vectors where the processor has none. So the kernels are local, and the name of
+// Eigen's namespace is another one in each build (a definition of CMakeLists.txt).
 #include "kernel_build.hpp"
+
+#include <unsupported/Eigen/CXX11/Tensor>
 
 namespace tmflow {
 namespace {
@@ -26,9 +26,18 @@ void eigen(T* variable, const T* delta, T alpha, std::size_t n) noexcept {
   var.device(Eigen::DefaultDevice()) -= grad * alpha;
 }
 
+// For the benchmark: what `lock` is to be no slower than.
+void loop_under_mutex(pthread_mutex_t* mutex, float* variable, const float* delta, float alpha,
+                      std::size_t n) noexcept {
+  pthread_mutex_lock(mutex);
+  for (std::size_t i = 0; i < n; ++i) variable[i] -= alpha * delta[i];
+  pthread_mutex_unlock(mutex);
+}
+
 }  // namespace
 
 const KernelBuild TMFLOW_KERNELS{.of_float = {plain<float>, eigen<float>},
-                                 .of_double = {plain<double>, eigen<double>}};
+                                 .of_double = {plain<double>, eigen<double>},
+                                 .loop_under_mutex = loop_under_mutex};
 
 }  // namespace tmflow

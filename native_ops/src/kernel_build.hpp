@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tmflow/kernel.hpp"
+#include "tmflow/loop_under_mutex.hpp"
 
 namespace tmflow {
 
@@ -13,6 +14,7 @@ struct KernelsOf {
 struct KernelBuild {
   KernelsOf<float> of_float;
   KernelsOf<double> of_double;
+  LoopUnderMutex loop_under_mutex;
 };
 
 // CMakeLists.txt names the builds; those for wide vectors are of x86-64 only.

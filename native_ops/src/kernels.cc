@@ -52,4 +52,6 @@ Kernel<double> find_kernel(std::string_view kernel, std::string_view optimisatio
   return of(build(optimisation).of_double, kernel);
 }
 
+LoopUnderMutex find_loop_under_mutex() noexcept { return build("O3").loop_under_mutex; }
+
 }  // namespace tmflow

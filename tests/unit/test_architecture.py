@@ -34,7 +34,7 @@ LAYERS = [
     },
     {"native", "data", "platform", "stats", "palette", "axes"},
     {"runner.runfile", "platform.software", "runner.machine", "runner.journal", "runner.job", "runner.lock"},
-    {"train", "store", "summaries", "captions", "charts"},
+    {"train", "store", "summaries", "captions", "charts", "bench"},
     {"runner.round", "runner.supervise", "figures", "tables"},
     {"study", "diagnosis", "portal"},
     {"cli", "__main__"},

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <barrier>
 #include <chrono>
 #include <concepts>
@@ -16,6 +17,7 @@
 
 #include "tmflow/audit_code.hpp"
 #include "tmflow/kernel.hpp"
+#include "tmflow/own_lines.hpp"
 #include "tmflow/region.hpp"
 #include "tmflow/stats.hpp"
 
@@ -26,15 +28,26 @@ struct AuditPlan {
   int updates;            // of each thread, each of the whole variable; at least 1
   std::int64_t elements;  // of the variable; 1 to kMaxElements
 
+  // Once a thread has made all its updates, the others stop too: so all contend as long as the clock runs,
+  // and it is the updates made that are expected.
+  bool stop_together = false;
+
   static constexpr int kMaxThreads = 1024;
   static constexpr std::int64_t kMaxElements = 1'000'000'000;
 };
 
 struct AuditReport {
-  std::int64_t expected = 0;  // units: threads * updates * elements
+  std::int64_t made = 0;      // updates: threads * updates, unless they stopped together
+  std::int64_t expected = 0;  // units: made * elements
   Tally tally;
-  std::int64_t counted = 0;  // updates that the strategy counted; threads * updates if it counts right
-  double seconds = 0;        // spent updating, by the wall clock, without set-up and decoding
+  double seconds = 0;  // spent updating, by the wall clock, without set-up and decoding
+
+  // What the strategy counted. `counted` is `made` if it counts right; without transactions the rest is 0.
+  std::int64_t counted = 0;
+  std::int64_t commits = 0;
+  std::int64_t fallbacks = 0;
+  ThreadStats::Aborts aborts;
+  bool attempts_known = true;  // every abort was counted
 
   bool clean() const { return tally.lost == 0 && tally.doubled == 0 && tally.corrupt == 0; }
   double lost_fraction() const { return static_cast<double>(tally.lost) / static_cast<double>(expected); }
@@ -57,41 +70,55 @@ inline void check(const AuditPlan& plan) {
 // barrier; at the end of a round, while all threads wait, one of them reads the sums and clears the variable.
 // Passes on the first exception of the strategy, after the other threads have finished without that one.
 // Memory ordering: the barriers order the reading after all updates of its round and before those of the
-// next.
+// next, and with it what each thread says of itself. `first_is_through` publishes nothing but itself:
+// relaxed.
 template <std::floating_point T, class S>
 AuditReport audit(S& strategy, const AuditPlan& plan) {
   check(plan);
   using Clock = std::chrono::steady_clock;
   const AuditCode<T> code(plan.threads);
   const int per_round = code.updates_per_round();
-  std::vector<T> variable(static_cast<std::size_t>(plan.elements), T{0});
-  ArrayRegion<T> region(variable);
+  LinesOf<T> variable(static_cast<std::size_t>(plan.elements), T{0});
+  Apart<ArrayRegion<T>> apart{std::span<T>(variable)};
+  ArrayRegion<T>& region = apart.its;
   std::vector<ThreadStats> stats(static_cast<std::size_t>(plan.threads));
 
   AuditReport report;
-  report.expected = std::int64_t{plan.threads} * plan.updates * plan.elements;
   Clock::time_point began;
   int left = plan.updates;
+  std::vector<int> made(static_cast<std::size_t>(plan.threads));  // by each thread in this round
+  Apart<std::atomic<bool>> first_is_through(false);
   std::barrier start(plan.threads, [&]() noexcept { began = Clock::now(); });
   std::barrier finish(plan.threads, [&]() noexcept {
     report.seconds += std::chrono::duration<double>(Clock::now() - began).count();
-    const int updates = std::min(left, per_round);
-    for (std::size_t e = 0; e < variable.size(); ++e) report.tally += code.decode(variable[e], e, updates);
+    typename AuditCode<T>::Made by_lane{};
+    for (int thread = 0; thread < plan.threads; ++thread) {
+      code.count(by_lane, thread, made[static_cast<std::size_t>(thread)]);
+      report.made += made[static_cast<std::size_t>(thread)];
+    }
+    for (std::size_t e = 0; e < variable.size(); ++e) report.tally += code.decode(variable[e], e, by_lane);
     std::ranges::fill(variable, T{0});
-    left -= updates;
+    left -= std::min(left, per_round);
+    first_is_through.its.store(false, std::memory_order_relaxed);
   });
 
   // Made here, where a want of memory can be told, and filled by its thread.
-  std::vector<std::vector<T>> deltas(stats.size(), std::vector<T>(variable.size()));
+  std::vector<LinesOf<T>> deltas(stats.size(), LinesOf<T>(variable.size()));
   const auto work = [&](int thread) {
-    std::vector<T>& delta = deltas[static_cast<std::size_t>(thread)];
+    LinesOf<T>& delta = deltas[static_cast<std::size_t>(thread)];
     for (std::size_t e = 0; e < delta.size(); ++e) delta[e] = code.unit(thread, e);
     const GradientDescent<T> update{.alpha = -1, .delta = delta};
+    const auto own = static_cast<std::size_t>(thread);
     while (left > 0) {
       start.arrive_and_wait();
-      for (int u = std::min(left, per_round); u > 0; --u) {
-        strategy.apply(region, update, stats[static_cast<std::size_t>(thread)]);
+      const int updates = std::min(left, per_round);
+      int done = 0;
+      while (done < updates && !first_is_through.its.load(std::memory_order_relaxed)) {
+        strategy.apply(region, update, stats[own]);
+        ++done;
       }
+      if (plan.stop_together) first_is_through.its.store(true, std::memory_order_relaxed);
+      made[own] = done;
       finish.arrive_and_wait();
     }
   };
@@ -111,7 +138,14 @@ AuditReport audit(S& strategy, const AuditPlan& plan) {
     for (int thread = 0; thread < plan.threads; ++thread) threads.emplace_back(guarded, thread);
   }
   if (thrown) std::rethrow_exception(thrown);
-  for (const ThreadStats& own : stats) report.counted += own.updates();
+  report.expected = report.made * plan.elements;
+  for (const ThreadStats& own : stats) {
+    report.counted += own.updates();
+    report.commits += own.commits();
+    report.fallbacks += own.fallbacks();
+    for (const auto& [status, count] : own.aborts()) report.aborts[status] += count;
+    report.attempts_known &= known_attempts(own).has_value();
+  }
   return report;
 }
 

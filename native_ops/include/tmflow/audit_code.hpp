@@ -1,6 +1,7 @@
 // The code of the audit: integers from which the sum of many updates tells which of them are missing.
 #pragma once
 
+#include <array>
 #include <cmath>
 #include <concepts>
 #include <cstddef>
@@ -49,8 +50,21 @@ class AuditCode {
     return static_cast<T>(factor(element) << (kLaneBits * (thread % kLanes)));
   }
 
+  // How many updates the threads of each lane made.
+  using Made = std::array<std::int64_t, kLanes>;
+
+  void count(Made& made, int thread, std::int64_t updates) const {
+    made[static_cast<std::size_t>(thread % kLanes)] += updates;
+  }
+
   // What the sum on `element` says after `updates` updates by each thread.
   Tally decode(T sum, std::size_t element, int updates) const {
+    Made made{};
+    for (int thread = 0; thread < threads_; ++thread) count(made, thread, updates);
+    return decode(sum, element, made);
+  }
+
+  Tally decode(T sum, std::size_t element, const Made& made) const {
     constexpr T limit = static_cast<T>(std::int64_t{1} << std::numeric_limits<T>::digits);
     if (!(sum >= 0 && sum < limit) || sum != std::trunc(sum)) return {.corrupt = 1};
     std::int64_t units = static_cast<std::int64_t>(sum);
@@ -60,7 +74,7 @@ class AuditCode {
     for (int lane = 0; lane < kLanes; ++lane) {
       const bool last = lane + 1 == kLanes;
       const std::int64_t found = last ? units : units & ((std::int64_t{1} << kLaneBits) - 1);
-      const std::int64_t missing = std::int64_t{updates} * threads_in(lane) - found;
+      const std::int64_t missing = made[static_cast<std::size_t>(lane)] - found;
       (missing > 0 ? tally.lost : tally.doubled) += std::abs(missing);
       units >>= kLaneBits;
     }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "array_region.hpp"
+#include "bench.hpp"
 #include "tmflow/audit.hpp"
 #include "tmflow/registry.hpp"
 #include "tmflow/tm_probe.hpp"
@@ -251,6 +252,7 @@ NB_MODULE(_core, m) {
         "What the processor reports and does about hardware transactions: reported, tried, committed, and "
         "how often "
         "each raw abort status was seen.");
+  bind_bench(m);
   m.def("build_info", &build_info, "compiler and cflags of this build.");
 }
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from tmflow.cli.parameters import with_parameters
-from tmflow.errors import BadInput
+from tmflow.cli.saving import require_writable
 from tmflow.runner.runfile import NO_TIME, Run, shown, write
 from tmflow.study.config import make_spec
 
@@ -57,7 +57,7 @@ def train(
     make_spec({**factors, "dataset": "mnist"}, "tmflow train")  # before anything is downloaded
     check_rounds(rounds)
     if save:
-        _require_writable(save)
+        require_writable(save)
     resolved = data.resolve(dataset)
     if resolved.warning:
         print(f"tmflow: {resolved.warning}", file=sys.stderr)
@@ -71,18 +71,6 @@ def train(
             typer.echo(_as_json(run) if as_json else _as_line(run))
     if any(run.status != "ok" for run in runs):
         raise typer.Exit(1)
-
-
-def _require_writable(path: Path) -> None:
-    """Before the training, so that its result has a place to go. Raises BadInput if there is none."""
-    try:
-        if path.exists() and not path.is_file():
-            raise BadInput(f"--save {path} is not a file: name a new file, or one to replace.")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(prefix=path.name, dir=path.parent):
-            pass
-    except OSError as error:
-        raise BadInput(f"--save {path} cannot be written: {error.strerror}.") from error
 
 
 def _as_json(run: Run) -> str:

@@ -42,6 +42,22 @@ class AuditRow(TypedDict):
     lost_fraction: float
     seconds: float
 
+class MeasuredRow(TypedDict):
+    updates: int
+    seconds: float
+    expected: int
+    lost: int
+    doubled: int
+    corrupt_elements: int
+    commits: int
+    fallbacks: int
+    aborts: dict[int, int]
+    attempts_known: bool
+
+class CopiedRow(TypedDict):
+    updates: int
+    seconds: float
+
 class TmProbeRow(TypedDict):
     reported: bool
     tried: int
@@ -77,5 +93,9 @@ class Core(Protocol):
         dtype: str = "float64",
         parameters: Sequence[str] = (),
     ) -> AuditRow: ...
+    def measure(
+        self, name: str, threads: int, updates: int, elements: int, parameters: Sequence[str] = ()
+    ) -> MeasuredRow: ...
+    def measure_copies(self, threads: int, copies: int, elements: int) -> CopiedRow: ...
     def tm_probe(self, tries: int = 100) -> TmProbeRow: ...
     def build_info(self) -> BuildRow: ...

@@ -1,0 +1,117 @@
+// What the benchmark measures beside the strategies: a copy of the same traffic, a loop under a mutex as
+// anybody would write it, and the elision template without the time of hardware transactions.
+#pragma once
+
+#include <atomic>
+#include <barrier>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <thread>
+#include <vector>
+
+#include "tmflow/htm/mutex_word.hpp"
+#include "tmflow/htm/update.hpp"
+#include "tmflow/kernel.hpp"
+#include "tmflow/loop_under_mutex.hpp"
+#include "tmflow/own_lines.hpp"
+#include "tmflow/strategy.hpp"
+
+namespace tmflow::bench {
+
+// Contract and memory ordering: as `lock`, over an array.
+struct MutexLoop {
+  template <Region R>
+  void apply(R& region, const GradientDescent<float>& update, ThreadStats& stats) const {
+    const auto memory = region.memory(Holding::nothing);
+    loop(region.mutex().native_handle(), memory.data(), update.delta.data(), update.alpha, memory.size());
+    clear_upper_halves();
+    stats.count_update();
+  }
+
+  LoopUnderMutex loop = find_loop_under_mutex();
+};
+
+// `htm` under a provider whose every attempt aborts at once: what elision itself costs.
+class AlwaysAborts {
+ public:
+  explicit AlwaysAborts(std::int64_t budget) : budget_{budget, htm::Spending::study_tsx} {}
+
+  template <Region R>
+  void apply(R& region, const GradientDescent<float>& update, ThreadStats& stats) const {
+    constexpr std::size_t whole = std::numeric_limits<std::size_t>::max();
+    const htm::ElidedUpdate<float> elided{update, region.memory(Holding::nothing), whole};
+    htm::run_chunks<Refusing>(elided, htm::elidable(region.mutex()), budget_, stats);
+    stats.count_update();
+  }
+
+ private:
+  struct Refusing {
+    template <class Taken, class Body>
+    static bool attempt(const Taken&, const Body&, htm::Ended& ended) {
+      ended = {.status = 0, .hopeless = false};
+      return false;
+    }
+  };
+
+  const htm::Budget budget_;
+};
+
+struct CopyPlan {
+  int threads;
+  int copies;             // of each thread; once a thread has made them all, the others stop too
+  std::int64_t elements;  // float32, of the update whose traffic is copied
+};
+
+struct CopyReport {
+  std::int64_t made = 0;  // copies, by all threads
+  double seconds = 0;     // spent copying, by the wall clock
+  bool arrived = true;    // every destination that was copied to holds what its source holds
+};
+
+// An update of n elements reads 2n and writes n. A copy that moves as much reads and writes half of that
+// each: 6 bytes for each element of 4.
+inline std::size_t copied_bytes(std::int64_t elements) { return static_cast<std::size_t>(elements) * 6; }
+
+// Each thread copies memory of its own, again and again. All pages are there before the clock starts, because
+// source and destination have been written.
+// Memory ordering: the barriers order what each thread says of itself; `first_is_through` publishes nothing.
+inline CopyReport copy_at_once(const CopyPlan& plan) {
+  using Clock = std::chrono::steady_clock;
+  CopyReport report;
+  Clock::time_point began;
+  Apart<std::atomic<bool>> first_is_through(false);
+  std::atomic<std::int64_t> made{0};
+  std::atomic<bool> arrived{true};
+  std::barrier start(plan.threads, [&]() noexcept { began = Clock::now(); });
+  std::barrier finish(plan.threads, [&]() noexcept {
+    report.seconds = std::chrono::duration<double>(Clock::now() - began).count();
+  });
+
+  const auto work = [&](int thread) {
+    const LinesOf<unsigned char> source(copied_bytes(plan.elements), static_cast<unsigned char>(thread + 1));
+    LinesOf<unsigned char> destination(source.size(), static_cast<unsigned char>(thread + 2));
+    start.arrive_and_wait();
+    int done = 0;
+    while (done < plan.copies && !first_is_through.its.load(std::memory_order_relaxed)) {
+      std::memcpy(destination.data(), source.data(), source.size());
+      asm volatile("" : : "r"(destination.data()) : "memory");  // somebody may look: no copy may be left out
+      ++done;
+    }
+    first_is_through.its.store(true, std::memory_order_relaxed);
+    finish.arrive_and_wait();
+    made += done;
+    if (done > 0 && destination != source) arrived = false;
+  };
+  {
+    std::vector<std::jthread> threads;
+    for (int thread = 0; thread < plan.threads; ++thread) threads.emplace_back(work, thread);
+  }
+  report.made = made;
+  report.arrived = arrived;
+  return report;
+}
+
+}  // namespace tmflow::bench

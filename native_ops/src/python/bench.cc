@@ -1,0 +1,90 @@
+// The benchmark's part of the Python module: one measurement at a time.
+#include "bench.hpp"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <string>
+#include <vector>
+
+#include "tmflow/audit.hpp"
+#include "tmflow/bench.hpp"
+#include "tmflow/registry.hpp"
+
+namespace nb = nanobind;
+
+namespace tmflow::python {
+namespace {
+
+constexpr Parameter kAlwaysAborts[] = {
+    {.name = "budget", .fallback = "5", .summary = "attempts before the mutex is taken", .high = 1'000'000}};
+
+AuditReport measure_named(const std::string& name, const std::vector<std::string>& given,
+                          const AuditPlan& plan) {
+  if (name == "mutex_loop") {
+    const Parameters none(name, {}, given);
+    bench::MutexLoop loop;
+    return audit<float>(loop, plan);
+  }
+  if (name == "always_aborts") {
+    bench::AlwaysAborts elision(Parameters(name, kAlwaysAborts, given).integer("budget"));
+    return audit<float>(elision, plan);
+  }
+  const auto strategy = make_strategy<ArrayRegion<float>>(name, given);
+  return audit<float>(*strategy, plan);
+}
+
+nb::dict measure(const std::string& name, int threads, int updates, std::int64_t elements,
+                 const std::vector<std::string>& parameters) {
+  const AuditPlan plan{.threads = threads, .updates = updates, .elements = elements, .stop_together = true};
+  AuditReport report;
+  {
+    const nb::gil_scoped_release released;
+    report = measure_named(name, parameters, plan);
+  }
+  nb::dict aborts;
+  for (const auto& [status, count] : report.aborts) aborts[nb::int_(status)] = count;
+  nb::dict row;
+  row["updates"] = report.made;
+  row["seconds"] = report.seconds;
+  row["expected"] = report.expected;
+  row["lost"] = report.tally.lost;
+  row["doubled"] = report.tally.doubled;
+  row["corrupt_elements"] = report.tally.corrupt;
+  row["commits"] = report.commits;
+  row["fallbacks"] = report.fallbacks;
+  row["aborts"] = aborts;
+  row["attempts_known"] = report.attempts_known;
+  return row;
+}
+
+nb::dict measure_copies(int threads, int copies, std::int64_t elements) {
+  check({.threads = threads, .updates = copies, .elements = elements});
+  bench::CopyReport report;
+  {
+    const nb::gil_scoped_release released;
+    report = bench::copy_at_once({.threads = threads, .copies = copies, .elements = elements});
+  }
+  if (!report.arrived) throw std::logic_error("a copy did not arrive");
+  nb::dict row;
+  row["updates"] = report.made;
+  row["seconds"] = report.seconds;
+  return row;
+}
+
+}  // namespace
+
+void bind_bench(nb::module_& m) {
+  m.def(
+      "measure", &measure, nb::arg("name"), nb::arg("threads"), nb::arg("updates"), nb::arg("elements"),
+      nb::arg("parameters") = std::vector<std::string>(),
+      "Times `threads` threads that update one float32 variable of `elements` elements until one of them has "
+      "made `updates` updates, and counts what became of every update made. `name` is a strategy, or one of "
+      "the benchmark's own references: mutex_loop, always_aborts (with a budget).");
+  m.def("measure_copies", &measure_copies, nb::arg("threads"), nb::arg("copies"), nb::arg("elements"),
+        "Times `threads` threads that each copy 6 * `elements` bytes of their own until one of them has made "
+        "`copies` copies: the traffic of an update of that many float32 elements. `updates` is all copies "
+        "made.");
+}
+
+}  // namespace tmflow::python

@@ -1,0 +1,116 @@
+// The references of the benchmark do what they are compared as, and their updates and copies are counted.
+#include "tmflow/bench.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tmflow/audit.hpp"
+#include "tmflow/strategies/lock.hpp"
+
+namespace tmflow {
+namespace {
+
+template <class S>
+AuditReport stopped_together(S& strategy, AuditPlan plan) {
+  plan.stop_together = true;
+  return audit<float>(strategy, plan);
+}
+
+TEST(StopTogether, ExpectsTheUpdatesMade) {
+  for (const int threads : {1, 2, 5}) {
+    Lock lock;
+    const AuditPlan plan{.threads = threads, .updates = 3000, .elements = 100};
+    const AuditReport report = stopped_together(lock, plan);
+    EXPECT_TRUE(report.clean()) << threads << " threads";
+    EXPECT_GE(report.made, 3000);
+    EXPECT_LE(report.made, threads * 3000);
+    EXPECT_EQ(report.counted, report.made);
+    EXPECT_EQ(report.expected, report.made * 100);
+    EXPECT_GT(report.seconds, 0);
+  }
+}
+
+TEST(StopTogether, SeveralRoundsAddUp) {
+  const int updates = 2 * AuditCode<float>(AuditPlan::kMaxThreads / 8).updates_per_round() + 1;
+  Lock lock;
+  const AuditReport report =
+      stopped_together(lock, {.threads = AuditPlan::kMaxThreads / 8, .updates = updates, .elements = 1});
+  EXPECT_TRUE(report.clean());
+  EXPECT_GE(report.made, updates);
+}
+
+// Whatever a thread makes beside the first, the sums must show it, or be found short.
+TEST(StopTogether, CountsLosses) {
+  struct NeverUpdates {
+    void apply(ArrayRegion<float>&, const GradientDescent<float>&, ThreadStats&) {}
+  } broken;
+  const AuditReport report = stopped_together(broken, {.threads = 3, .updates = 500, .elements = 7});
+  EXPECT_EQ(report.tally.lost, report.made * 7);
+  EXPECT_EQ(report.lost_fraction(), 1);
+  EXPECT_EQ(report.counted, 0);
+}
+
+TEST(MutexLoop, LosesNothing) {
+  for (const std::int64_t elements : {1, 17, 10'000}) {
+    bench::MutexLoop loop;
+    const AuditReport report = stopped_together(loop, {.threads = 4, .updates = 500, .elements = elements});
+    EXPECT_TRUE(report.clean()) << elements << " elements";
+    EXPECT_EQ(report.counted, report.made);
+  }
+}
+
+TEST(MutexLoop, ComputesWhatLockDoes) {
+  std::vector<float> delta(1003), by_loop(1003, 1), by_lock(1003, 1);
+  for (std::size_t i = 0; i < delta.size(); ++i) delta[i] = static_cast<float>(i) / 3;
+  const GradientDescent<float> update{.alpha = 0.1f, .delta = delta};
+  ThreadStats stats;
+  ArrayRegion<float> loops(by_loop), locks(by_lock);
+  bench::MutexLoop().apply(loops, update, stats);
+  Lock::apply(locks, update, stats);
+  EXPECT_EQ(by_loop, by_lock);
+}
+
+TEST(AlwaysAborts, SpendsItsBudgetAndTakesTheMutex) {
+  for (const std::int64_t budget : {0, 5}) {
+    bench::AlwaysAborts elision(budget);
+    const AuditReport report = stopped_together(elision, {.threads = 4, .updates = 500, .elements = 100});
+    EXPECT_TRUE(report.clean());
+    EXPECT_EQ(report.commits, 0);
+    EXPECT_EQ(report.fallbacks, report.made);
+    EXPECT_EQ(report.aborts.size(), budget > 0 ? 1 : 0);
+    for (const auto& [status, count] : report.aborts) EXPECT_EQ(count, budget * report.made);
+  }
+}
+
+TEST(Copy, MovesAsManyBytesAsAnUpdate) {
+  // An update of floats reads two and writes one; a copy reads and writes the same.
+  EXPECT_EQ(2 * bench::copied_bytes(10), 3 * 10 * sizeof(float));
+}
+
+TEST(Copy, ArrivesAndIsCounted) {
+  for (const int threads : {1, 3}) {
+    const bench::CopyReport report =
+        bench::copy_at_once({.threads = threads, .copies = 1000, .elements = 1001});
+    EXPECT_TRUE(report.arrived);
+    EXPECT_GE(report.made, 1000);
+    EXPECT_LE(report.made, threads * 1000);
+    EXPECT_GT(report.seconds, 0);
+  }
+}
+
+// As much again takes as long again: no copy is left out. Half of it is allowed, whatever else the machine
+// does.
+TEST(Copy, TakesItsTime) {
+  const auto seconds = [](int copies) {
+    double best = 1e9;
+    for (int i = 0; i < 5; ++i) {
+      const bench::CopyReport report =
+          bench::copy_at_once({.threads = 1, .copies = copies, .elements = 100'000});
+      best = std::min(best, report.seconds);
+    }
+    return best;
+  };
+  EXPECT_GT(seconds(200), 5 * seconds(20));
+}
+
+}  // namespace
+}  // namespace tmflow

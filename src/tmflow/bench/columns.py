@@ -1,0 +1,110 @@
+"""The columns in which a benchmark is shown, in a terminal and in Markdown alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tmflow.bench.rows import Copied, Timed, TimedVariant
+from tmflow.bench.saved import Left, Saved
+
+HEADS = ("variant", "us per update", "ratio", "promise", "lost", "committed", "aborts per commit", "GB/s")
+
+
+def blocks(benchmark: Saved) -> Iterator[tuple[str, list[Timed]]]:
+    """Cell after cell, its heading and its rows, from the fastest on."""
+    cells = dict.fromkeys((row.elements, row.threads) for row in benchmark.rows)
+    for elements, threads in cells:
+        rows = [row for row in benchmark.rows if (row.elements, row.threads) == (elements, threads)]
+        timed = [row for row in rows if not isinstance(row, Copied)]
+        heading = size(elements, threads)
+        if rows[0].oversubscribed:
+            heading += f" (oversubscribed: {benchmark.cpus_allowed} CPUs)"
+        for copy in rows:
+            if isinstance(copy, Copied):
+                heading += f"; memcpy {_bounded(copy.memcpy_us, copy.memcpy_low, copy.memcpy_high)} us"
+                heading += f", {copy.gb_per_s:.1f} GB/s"
+        yield heading, timed
+
+
+def texts(row: Timed, rounds: int) -> list[str]:
+    """A row in the order of HEADS. `rounds` of the benchmark: a row that has fewer says so."""
+    is_variant = isinstance(row, TimedVariant)
+    fewer = f" ({row.rounds} of {rounds} rounds)" if row.rounds < rounds else ""
+    return [
+        row.name if is_variant else f"({row.name})",
+        _bounded(row.us_per_update, row.us_low, row.us_high) + fewer,
+        "" if row.ratio is None else _bounded(row.ratio, row.ratio_low, row.ratio_high, "{:.2f}"),
+        row.promise if isinstance(row, TimedVariant) else "",
+        _lost(row),
+        "" if row.commit_fraction is None else f"{100 * row.commit_fraction:.3g} %",
+        _aborts(row),
+        f"{row.gb_per_s:.2f}",
+    ]
+
+
+def machine(benchmark: Saved) -> str:
+    """On what it was measured, in a line."""
+    facts, settings = benchmark.platform, benchmark.environment
+    parts = [
+        facts.get("cpu_model") or facts.get("isa") or "unknown processor",
+        f"{benchmark.cpus_allowed} CPUs",
+        settings.get("virtualisation") or "unknown virtualisation",
+        settings.get("libc") or "unknown C library",
+        benchmark.software.compiler or "unknown compiler",
+        f"tmflow {benchmark.software.tmflow}"
+        + (f" at {benchmark.software.git_commit[:10]}" if benchmark.software.git_commit else "")
+        + (" with changes" if benchmark.software.git_dirty else ""),
+    ]
+    return ", ".join(parts)
+
+
+def protocol(benchmark: Saved) -> str:
+    """How it was measured, in a line."""
+    ratio_to = next((row.ratio_to for row in benchmark.rows if not isinstance(row, Copied)), None) or "nothing"
+    state = {
+        True: "the machine was disturbed",
+        False: "the machine was not disturbed",
+        None: "whether the machine was disturbed is not known",
+    }
+    return (
+        f"{benchmark.rounds} rounds in turns, seed {benchmark.seed}; [95 % interval]; ratio to {ratio_to}; "
+        f"{benchmark.measured_at_utc}; {state[benchmark.machine.disturbed]}"
+    )
+
+
+def left_out(one: Left) -> str:
+    """Why something was not measured, in a sentence."""
+    if one.elements is None or one.threads is None:
+        return f"{one.name} cannot run here: {one.reason}."
+    return f"{one.name} was not measured with {size(one.elements, one.threads)}: {one.reason}."
+
+
+def size(elements: int, threads: int) -> str:
+    """A size and a number of threads in words."""
+    return f"{elements:,} element{'s' * (elements > 1)}, {threads} thread{'s' * (threads > 1)}"
+
+
+def _lost(row: Timed) -> str:
+    text = "0" if row.lost_fraction == 0 else f"{100 * row.lost_fraction:.3g} %"
+    if row.doubled or row.corrupt_elements:
+        text += f", doubled {row.doubled}, corrupt {row.corrupt_elements}"
+    return text
+
+
+def _aborts(row: Timed) -> str:
+    if row.aborts_per_commit is not None:
+        return f"{row.aborts_per_commit:.3g}"
+    if not row.attempts_known:
+        return "not told"
+    return f"no commit, {row.aborts_per_update:.3g} per update" if row.aborts_per_update else ""
+
+
+def _bounded(value: float, low: float | None, high: float | None, form: str = "{:.4g}") -> str:
+    """With as many digits as there is something to say, never in powers of ten."""
+    texts = [_plain(bound, form) for bound in (value, low, high) if bound is not None]
+    return texts[0] if len(texts) == 1 else f"{texts[0]} [{texts[1]}, {texts[2]}]"
+
+
+def _plain(value: float, form: str) -> str:
+    text = form.format(value)
+    return f"{value:.0f}" if "e+" in text else text

@@ -1,0 +1,155 @@
+"""The measuring itself: rounds in which every subject has its turn, so that what drifts hits all alike."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tmflow.bench.environment import process_environment
+from tmflow.bench.plan import Cell, Plan
+from tmflow.bench.subject import Subject
+from tmflow.bench.worker import WorkerFailed, Workers
+from tmflow.errors import BadInput
+
+TARGET_S = 0.03  # of one measurement: hundreds of times what waking the threads takes
+LIMIT_S = 10.0  # a measurement that takes longer is given up
+START_LIMIT_S = 60.0  # of a worker's first answer
+PATIENCE_S = 4.0  # a subject that has used so much of a cell gets no more rounds than FEWEST_ROUNDS
+FEWEST_ROUNDS = 3
+MAX_UPDATES = 1_000_000_000
+
+Answer = dict[str, Any]  # of the worker: `_core.MeasuredRow`, its aborts by text
+Place = tuple[str, Cell]  # a subject by its name, in a cell
+
+
+@dataclass
+class Measured:
+    """What was measured of a subject in a cell: an answer per round, None where it had no turn."""
+
+    updates: int  # per thread and measurement, as calibrated
+    by_round: list[Answer | None] = field(default_factory=list)
+    spent_s: float = 0.0
+
+    @property
+    def rounds(self) -> int:
+        return sum(answer is not None for answer in self.by_round)
+
+
+@dataclass(frozen=True)
+class Omitted:
+    """What was not measured, and why; without a cell, in none."""
+
+    subject: str
+    reason: str
+    cell: Cell | None = None
+    failed: bool = False  # it was to be measured, and something went wrong
+
+
+@dataclass
+class Outcome:
+    subjects: list[Subject]  # those that run here
+    measured: dict[Place, Measured] = field(default_factory=dict)
+    omitted: list[Omitted] = field(default_factory=list)
+
+
+class Bench:
+    """Carries out a plan with the workers that it is given."""
+
+    def __init__(self, plan: Plan, workers: Workers) -> None:
+        self._plan = plan
+        self._workers = workers
+
+    def runnable(self) -> Outcome:
+        """Which subjects run here, an outcome without measurements yet.
+
+        Raises BadInput if one that was asked for by name does not.
+        """
+        outcome = Outcome([])
+        for subject in self._plan.subjects:
+            try:
+                reason = self._ask(subject)["why_not"]
+            except WorkerFailed as failure:
+                reason = str(failure).removeprefix(f"{subject.strategy} cannot run here: ")
+            if reason is None:
+                outcome.subjects.append(subject)
+            elif subject.asked_for:
+                raise BadInput(f"'{subject.name}' cannot run here: {reason}.")
+            else:
+                outcome.omitted.append(Omitted(subject.name, reason))
+        return outcome
+
+    def measure(self, outcome: Outcome, progress: Callable[[int, int], None]) -> None:
+        """Calibrate every subject in every cell, then measure all rounds; told to `progress` as done of all."""
+        places = [(subject, cell) for cell in self._plan.cells for subject in outcome.subjects]
+        total = len(places) * (1 + self._plan.rounds)
+        for done, (subject, cell) in enumerate(places):
+            progress(done, total)
+            self._guarded(outcome, subject, cell, self._calibrate)
+        done = len(places)
+        for number in range(1, self._plan.rounds + 1):
+            for subject, cell in self._order(number, outcome.subjects):
+                progress(done, total)
+                done += 1
+                self._guarded(outcome, subject, cell, self._take_turn)
+        progress(total, total)
+
+    def _order(self, number: int, subjects: list[Subject]) -> list[tuple[Subject, Cell]]:
+        """The turns of a round: the cells shuffled, and within each, close together in time, its subjects."""
+        shuffler = random.Random(f"{self._plan.seed}/{number}")
+        cells = shuffler.sample(self._plan.cells, len(self._plan.cells))
+        return [(subject, cell) for cell in cells for subject in shuffler.sample(subjects, len(subjects))]
+
+    def _guarded(
+        self, outcome: Outcome, subject: Subject, cell: Cell, work: Callable[[Outcome, Subject, Cell], None]
+    ) -> None:
+        """A failure ends the subject's turns in this cell; the others go on."""
+        try:
+            work(outcome, subject, cell)
+        except WorkerFailed as failure:
+            outcome.measured.pop((subject.name, cell), None)
+            outcome.omitted.append(Omitted(subject.name, str(failure), cell, failed=True))
+
+    def _calibrate(self, outcome: Outcome, subject: Subject, cell: Cell) -> None:
+        updates = calibrated(lambda n: float(self._ask(subject, cell, n)["seconds"]))
+        outcome.measured[subject.name, cell] = Measured(updates)
+
+    def _take_turn(self, outcome: Outcome, subject: Subject, cell: Cell) -> None:
+        if (measured := outcome.measured.get((subject.name, cell))) is None:
+            return
+        if measured.rounds >= FEWEST_ROUNDS and measured.spent_s > PATIENCE_S:
+            measured.by_round.append(None)
+            return
+        began = time.monotonic()
+        measured.by_round.append(self._ask(subject, cell, measured.updates))
+        measured.spent_s += time.monotonic() - began
+
+    def _ask(self, subject: Subject, cell: Cell | None = None, updates: int | None = None) -> Answer:
+        request: dict[str, Any] = {
+            "strategy": subject.strategy,
+            "parameters": subject.given,
+            "values": dict(subject.parameters),
+        }
+        if cell is not None:
+            request |= {"threads": cell.threads, "elements": cell.elements, "updates": updates}
+        limit_s = START_LIMIT_S if cell is None else LIMIT_S
+        return self._workers.of(_environment(subject)).ask(request, limit_s)
+
+
+def _environment(subject: Subject) -> Mapping[str, str]:
+    return {} if subject.is_reference else process_environment(subject.strategy, subject.parameters)
+
+
+def calibrated(seconds: Callable[[int], float]) -> int:
+    """How many updates of each thread take about TARGET_S; `seconds` tells what a number of updates takes.
+
+    The first are slower than the rest (cold caches, pages that are not there), so a guess is trusted only once it
+    took half of the target.
+    """
+    updates = 1
+    while (took := max(seconds(updates), 1e-9)) < TARGET_S / 2 and updates < MAX_UPDATES:
+        updates = min(updates * 32, math.ceil(updates * TARGET_S / took), MAX_UPDATES)
+    return min(max(1, round(updates * TARGET_S / took)), MAX_UPDATES)

@@ -1,0 +1,97 @@
+"""What a benchmark is asked to do, checked before anything runs."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tmflow.bench.subject import MEMCPY, Subject, every_strategy, parse_subjects, references
+from tmflow.errors import BadInput, unknown
+from tmflow.platform.sysfiles import Files
+
+ELEMENTS = (10, 7850, 3211264)  # a bias, W and b of mnist_softmax as one, and the dense layer of mnist_deep
+THREADS = (1, 2, 4)
+MAX_ELEMENTS = 1_000_000_000
+MAX_THREADS = 1024
+MAX_ROUNDS = 1000
+
+
+class Cell(NamedTuple):
+    """Within a cell, measurements compare: one size, one number of threads."""
+
+    elements: int
+    threads: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`reference` names the subject to which the ratios are, if one is named; `cpus` may be used by this process."""
+
+    subjects: list[Subject]
+    cells: list[Cell]
+    rounds: int
+    seed: int
+    reference: str | None
+    cpus: int
+
+    def reference_of(self, runnable: list[Subject]) -> str | None:
+        """To what the ratios are: what was named, else `lock`, else the first variant that runs."""
+        names = [subject.name for subject in runnable if not subject.is_reference]
+        if self.reference is not None:
+            if self.reference not in {subject.name for subject in runnable}:
+                raise BadInput(f"--reference '{self.reference}' cannot run here.")
+            return self.reference
+        return "lock" if "lock" in names else next(iter(names), None)
+
+
+def make_plan(
+    elements: str | None, threads: str | None, strategy: str | None, rounds: int, seed: int, reference: str | None
+) -> Plan:
+    """The plan that the options describe; None is the fallback of an option. Raises BadInput for what cannot be."""
+    cpus = len(os.sched_getaffinity(0))
+    sizes = list(ELEMENTS) if elements is None else numbers("elements", elements, MAX_ELEMENTS)
+    counts = [t for t in THREADS if t <= cpus] if threads is None else numbers("threads", threads, MAX_THREADS)
+    if not 1 <= rounds <= MAX_ROUNDS:
+        raise BadInput(f"rounds is {rounds}, but should be from 1 to {MAX_ROUNDS}.")
+    if not 0 <= seed < 2**31:
+        raise BadInput(f"seed is {seed}, but should be from 0 to {2**31 - 1}.")
+    subjects = every_strategy() if strategy is None else parse_subjects(strategy)
+    subjects += [one for one in references() if one.name not in {subject.name for subject in subjects}]
+    names = [subject.name for subject in subjects if subject.strategy != MEMCPY]
+    if reference is not None and reference not in names:
+        raise unknown("reference", reference, names)
+    cells = [Cell(n, t) for n in sizes for t in counts]
+    _check_memory(cells)
+    return Plan(subjects, cells, rounds, seed, reference, cpus)
+
+
+def numbers(name: str, text: str, high: int) -> list[int]:
+    """The whole numbers, each from 1 to `high`, of a list with commas."""
+    found = []
+    for word in text.split(","):
+        if not word.strip().isdecimal() or not 1 <= int(word) <= high:
+            raise BadInput(f"{name} is '{word.strip()}' in '{text}', but should be whole numbers from 1 to {high}.")
+        found.append(int(word))
+    if len(set(found)) < len(found):
+        raise BadInput(f"{name} has a number twice in '{text}': once is enough.")
+    return found
+
+
+def _check_memory(cells: list[Cell]) -> None:
+    """Each thread has its gradient, or two halves of a copy: 12 bytes per element at most; the variable is one more."""
+    available = _available_bytes()
+    for cell in cells:
+        needed = cell.elements * (12 * cell.threads + 4)
+        if available is not None and needed > available:
+            raise BadInput(
+                f"elements {cell.elements} with threads {cell.threads} needs {needed / 1e9:.1f} GB, "
+                f"but {available / 1e9:.1f} GB are available."
+            )
+
+
+def _available_bytes() -> int | None:
+    for line in (Files().text("proc/meminfo") or "").splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return None

@@ -1,0 +1,89 @@
+"""The objects that a benchmark prints and saves."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from tmflow.strategy_parameters import Value
+
+
+class Closed(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class InCell(Closed):
+    elements: int
+    threads: int
+    oversubscribed: bool = Field(description="more threads than CPUs that the process may use")
+    rounds: int
+    gb_per_s: float = Field(description="12 bytes per element and update, over the time; 10^9 bytes")
+
+
+class Copied(InCell):
+    """The copy of an update's traffic. us: wall over all copies of all threads; the bounds are None with one round."""
+
+    reference: Literal["memcpy"] = "memcpy"
+    memcpy_us: float
+    memcpy_low: float | None
+    memcpy_high: float | None
+
+
+class _Timed(InCell):
+    """What updates cost. us: wall over all updates of all threads; ratio: that over `ratio_to`'s, paired in rounds.
+
+    `low` and `high` bound 95 % intervals on the log scale, None with one round. Counts are of all rounds together.
+    """
+
+    parameters: dict[str, Value]
+    us_per_update: float
+    us_low: float | None
+    us_high: float | None
+    us_by_round: list[float | None] = Field(description="None where it had no turn")
+    ratio_to: str | None
+    ratio: float | None
+    ratio_low: float | None
+    ratio_high: float | None
+    updates: int
+    lost_fraction: float
+    doubled: int = Field(description="units of one update of one element that are there once too often")
+    corrupt_elements: int = Field(description="elements that no set of updates explains")
+    commits: int
+    fallbacks: int
+    aborts: dict[str, int] = Field(description="by raw status")
+    attempts_known: bool = Field(description="every abort was counted")
+    commit_fraction: float | None = Field(description="of commits and fallbacks; None where there are no transactions")
+    aborts_per_commit: float | None = Field(description="None where no transaction committed, or aborts are not known")
+    aborts_per_update: float | None = Field(description="None where there are no transactions, or aborts are not known")
+
+
+class TimedVariant(_Timed):
+    """A strategy with its parameters."""
+
+    variant: str
+    strategy: str
+    promise: str
+
+    @property
+    def name(self) -> str:
+        return self.variant
+
+    @property
+    def kept(self) -> bool:
+        """Whether it kept its promise."""
+        return self.promise == "none" or (self.lost_fraction, self.doubled, self.corrupt_elements) == (0, 0, 0)
+
+
+class TimedReference(_Timed):
+    """A loop that is no strategy, for comparison."""
+
+    reference: str
+
+    @property
+    def name(self) -> str:
+        return self.reference
+
+
+Timed = TimedVariant | TimedReference
+Row = Timed | Copied

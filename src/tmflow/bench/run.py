@@ -1,0 +1,40 @@
+"""A whole benchmark: alone on the machine, from the first worker to the facts of the machine."""
+
+from __future__ import annotations
+
+import sys
+
+from tqdm import tqdm
+
+from tmflow.bench.measure import Bench, Outcome
+from tmflow.bench.plan import Plan
+from tmflow.bench.results import rows
+from tmflow.bench.saved import Saved, saved
+from tmflow.bench.worker import Workers
+from tmflow.clock import utc_now
+from tmflow.runner import machine
+from tmflow.runner.lock import machine_to_itself
+
+
+def run(plan: Plan) -> Saved:
+    """Measure what `plan` says. Raises BadInput, before anything is timed, if what was asked for cannot run here."""
+    with machine_to_itself():
+        began_at, before = utc_now(), machine.sample()
+        outcome = _measured(plan)
+        # The workers have ended, so their CPU time counts as our own.
+        state = machine.between(before, machine.sample())
+    return saved(plan, outcome, rows(plan, outcome), state, began_at)
+
+
+def _measured(plan: Plan) -> Outcome:
+    with Workers() as workers, tqdm(disable=None, leave=False, file=sys.stderr, unit="turn") as bar:
+        bench = Bench(plan, workers)
+        outcome = bench.runnable()
+        plan.reference_of(outcome.subjects)
+
+        def progress(done: int, total: int) -> None:
+            bar.total = total
+            bar.update(done - bar.n)
+
+        bench.measure(outcome, progress)
+    return outcome

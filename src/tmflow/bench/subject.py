@@ -1,0 +1,123 @@
+"""What the benchmark measures: variants of strategies, and references that are no strategy."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from tmflow.bench.environment import OF_THE_PROCESS
+from tmflow.errors import BadInput, unknown
+from tmflow.native import loader, registry
+from tmflow.strategy_parameters import STRATEGY_PARAMETERS, Value, parameters_of
+
+MEMCPY = "memcpy"  # threads copy memory of their own: the traffic of an update without its arithmetic and its lock
+MUTEX_LOOP = "mutex_loop"  # a mutex and a loop in one function, as anybody would write it
+ALWAYS_ABORTS = "always_aborts"  # elision by transactions that abort at once: what the elision itself costs
+LOOPS: dict[str, dict[str, Value]] = {MUTEX_LOOP: {}, ALWAYS_ABORTS: {"budget": 5}}  # with their fallbacks
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Something to measure: `name` as it was written ("stm:design=wt"), `given` what the library is told ("design=wt").
+
+    `parameters` are all that it has, with their fallbacks. A reference promises nothing that others rely on: None.
+    """
+
+    name: str
+    strategy: str
+    given: tuple[str, ...] = ()
+    parameters: Mapping[str, Value] = field(default_factory=dict, compare=False)
+    promise: str | None = None
+    asked_for: bool = True
+
+    @property
+    def is_reference(self) -> bool:
+        return self.promise is None
+
+    def promise_over(self, elements: int) -> str | None:
+        """What it promises of updates of a variable of that size: in chunks, only each chunk is updated as a whole."""
+        chunk = self.parameters.get("chunk", 0)
+        in_chunks = isinstance(chunk, int) and 0 < chunk < elements
+        return "block" if in_chunks and self.promise in ("tensor", "step") else self.promise
+
+
+def references() -> list[Subject]:
+    """Those that are measured whatever is asked for."""
+    return [Subject(MEMCPY, MEMCPY), Subject(MUTEX_LOOP, MUTEX_LOOP)]
+
+
+def every_strategy() -> list[Subject]:
+    """All native strategies with their fallbacks, whether or not they run here. Raises BadInput if one is not built."""
+    return [replace(_variant(_built(variant), variant.name, (), {}), asked_for=False) for variant in _native()]
+
+
+def parse_subjects(text: str) -> list[Subject]:
+    """The subjects of a list such as "lock,stm:design=wt:manager=delay". Raises BadInput for one that cannot be."""
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise BadInput(f"--strategy '{text}' has an empty place: write variants with a comma between two.")
+    if twice := [name for name, times in Counter(names).items() if times > 1]:
+        raise BadInput(f"--strategy names '{twice[0]}' twice: once is enough.")
+    return [parse_subject(name) for name in names]
+
+
+def parse_subject(name: str) -> Subject:
+    """The subject that is written `name`: a strategy or a reference, and its parameters, each after a colon."""
+    strategy, *given = name.split(":")
+    if strategy in LOOPS:
+        _checked(lambda: loader.core().measure(strategy, 1, 1, 1, given))
+        return Subject(name, strategy, tuple(given), {**LOOPS[strategy], **dict(_pairs(given))})
+    known = {variant.name: variant for variant in registry.variants()}
+    if strategy in known and known[strategy].provider == "stock":
+        raise BadInput(
+            f"strategy '{strategy}' is TensorFlow's own update, which cannot be measured without TensorFlow: "
+            "`tmflow train` measures it."
+        )
+    if strategy not in known:
+        raise unknown("strategy", strategy, [*(variant.name for variant in _native()), *LOOPS])
+    variant = _built(known[strategy])
+    if "provider=emulated" in given:
+        raise BadInput(f"'{name}' has emulated transactions, which take no time that means anything.")
+    own = _pairs(given)
+    if twice := [parameter for parameter, times in Counter(parameter for parameter, _ in own).items() if times > 1]:
+        raise BadInput(f"'{name}' has the parameter '{twice[0]}' twice: once is enough.")
+    of_process = OF_THE_PROCESS & STRATEGY_PARAMETERS.get(strategy, {}).keys()
+    for_library = tuple(one for one in given if one.partition("=")[0] not in of_process)
+    _checked(lambda: loader.core().check_parameters(strategy, for_library))
+    return _variant(variant, name, for_library, dict(own))
+
+
+def _native() -> list[registry.Variant]:
+    return [variant for variant in registry.variants() if variant.provider == "native"]
+
+
+def _built(variant: registry.Variant) -> registry.Variant:
+    if not variant.built:
+        raise BadInput(f"strategy '{variant.name}' is not built: {variant.why_not}.")
+    return variant
+
+
+def _variant(variant: registry.Variant, name: str, given: tuple[str, ...], own: dict[str, Value]) -> Subject:
+    fallbacks: dict[str, Value] = {p.name: _value(p.fallback) for p in variant.parameters if p.fallback}
+    if "budget" in fallbacks and "budget" not in own and "spending" in own:  # the budget follows the spending
+        own = {**own, "budget": parameters_of(variant.name, own["spending"])["budget"]}
+        given = (*given, f"budget={own['budget']}")
+    return Subject(name, variant.name, given, {**fallbacks, **own}, variant.promise_updates)
+
+
+def _pairs(given: list[str]) -> list[tuple[str, Value]]:
+    """The assignments "name=value" as pairs; whoever takes them checks them."""
+    return [(name, _value(value)) for name, _, value in (assignment.partition("=") for assignment in given)]
+
+
+def _value(text: str) -> Value:
+    return int(text) if text.isdecimal() else text
+
+
+def _checked(call: Callable[[], object]) -> None:
+    """Turn the library's refusal of parameters into a sentence of ours."""
+    try:
+        call()
+    except ValueError as error:
+        raise BadInput(f"{error}.") from error

@@ -1,0 +1,46 @@
+"""The process in which the benchmark measures: JSON lines in, one answer each out.
+
+`python -m tmflow.native.bench_worker` is started by `tmflow.bench.worker` with the environment that a variant needs. A
+request names a strategy, its `parameters` as the library takes them, and the `values` of all that it has. With
+`threads`, `updates` and `elements` it asks for a measurement; without, whether the strategy runs in this process. An
+answer to what cannot be done has the key "error".
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+from tmflow.native import loader
+
+
+def answer(request: dict[str, Any]) -> dict[str, Any]:
+    """What becomes of a request. Raises ValueError where the strategy cannot run."""
+    core = loader.core()
+    strategy, parameters = request["strategy"], request["parameters"]
+    if "updates" not in request:
+        why_not = {row["name"]: row["why_not"] for row in core.strategies()}.get(strategy)
+        if why_not is None and strategy != "memcpy":
+            core.measure(strategy, 1, 1, 1, parameters)
+        return {"why_not": why_not}
+    size = request["threads"], request["updates"], request["elements"]
+    if strategy == "memcpy":
+        return dict(core.measure_copies(*size))
+    return dict(core.measure(strategy, *size, parameters))
+
+
+def main() -> None:
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what a library prints must not come between the answers
+    for line in sys.stdin:
+        try:
+            result = answer(json.loads(line))
+        except (ValueError, RuntimeError, MemoryError) as error:
+            result = {"error": str(error) or type(error).__name__}
+        print(json.dumps(result), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,152 @@
+"""From measurements to objects: times, intervals, paired ratios, counts, and what they are called."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from bench_samples import LARGE, LOCK, LOOP, MEMCPY, NOLOCK, SMALL, answer, htm, measured, plan
+
+from tmflow.bench.measure import TARGET_S, Measured, Outcome, calibrated
+from tmflow.bench.plan import numbers
+from tmflow.bench.results import counted, geometric_mean, paired_ratio, rows
+from tmflow.bench.rows import Copied, TimedReference, TimedVariant
+from tmflow.bench.subject import Subject
+from tmflow.errors import BadInput
+
+
+def test_the_interval_is_on_the_log_scale() -> None:
+    # logs 0 and ln 4: mean ln 2, standard error ln 2, t(0.975, 1) = 12.7062
+    us, low, high = geometric_mean([1.0, 4.0])
+    assert us == pytest.approx(2)
+    assert low == pytest.approx(2 * 2**-12.7062, rel=1e-4)
+    assert high == pytest.approx(2 * 2**12.7062, rel=1e-4)
+    assert geometric_mean([3.0]) == (pytest.approx(3), None, None)
+
+
+def test_ratios_are_paired_in_rounds_that_both_had() -> None:
+    own, other = measured(2.0, 20.0, 7.0, None), measured(1.0, 10.0, None, 9.0)
+    assert paired_ratio(own, other) == pytest.approx((2, 2, 2))
+    assert paired_ratio(measured(1.0, None), measured(None, 1.0)) == (None, None, None)
+
+
+def test_an_object_says_what_an_update_costs() -> None:
+    outcome = Outcome([LOCK, LOOP, MEMCPY])
+    outcome.measured = {
+        ("lock", SMALL): measured(2.0, 2.0),
+        ("mutex_loop", SMALL): measured(1.0, 1.0),
+        ("memcpy", SMALL): measured(0.5, 0.5),
+    }
+    copied, loop, lock = rows(plan(*outcome.subjects), outcome)
+    assert isinstance(copied, Copied)
+    assert isinstance(loop, TimedReference)
+    assert isinstance(lock, TimedVariant)
+    assert (copied.memcpy_us, copied.gb_per_s) == pytest.approx((0.5, 0.24))  # 120 bytes in 0.5 us
+    assert (loop.reference, loop.ratio, loop.ratio_to) == ("mutex_loop", pytest.approx(0.5), "lock")
+    assert (lock.us_per_update, lock.us_low, lock.us_high) == pytest.approx((2, 2, 2))
+    assert (lock.ratio, lock.ratio_low, lock.ratio_high) == pytest.approx((1, 1, 1))
+    assert lock.gb_per_s == pytest.approx(0.06)
+    assert lock.us_by_round == pytest.approx([2, 2])
+
+
+def test_the_names_that_others_rely_on_are_there() -> None:
+    outcome = Outcome([LOCK, MEMCPY], {("lock", SMALL): measured(2.0), ("memcpy", SMALL): measured(1.0)})
+    copied, lock = (json.loads(row.model_dump_json()) for row in rows(plan(*outcome.subjects), outcome))
+    names = "variant strategy elements threads us_per_update us_low us_high gb_per_s lost_fraction aborts_per_commit"
+    assert {*names.split(), "promise", "ratio", "ratio_low", "ratio_high"} <= set(lock)
+    assert "memcpy_us" not in lock
+    assert {"elements": 10, "threads": 1, "reference": "memcpy", "memcpy_us": 1.0}.items() <= copied.items()
+    assert (lock["us_low"], lock["ratio_high"], lock["aborts_per_commit"]) == (None, None, None)
+
+
+def test_counts_are_of_all_rounds() -> None:
+    answers = [
+        answer(1.0, lost=250, commits=60, fallbacks=40, aborts={"8": 3, "6": 1}),
+        answer(1.0, lost=0, commits=40, fallbacks=60, aborts={"8": 46}),
+    ]
+    both = counted(answers)
+    assert both["updates"] == 200
+    assert both["lost_fraction"] == pytest.approx(250 / 2000)
+    assert both["aborts"] == {"0x00000006": 1, "0x00000008": 49}
+    assert both["commit_fraction"] == pytest.approx(0.5)
+    assert both["aborts_per_commit"] == pytest.approx(0.5)
+    assert both["aborts_per_update"] == pytest.approx(0.25)
+
+
+def test_aborts_without_a_commit_are_per_update_only() -> None:
+    refused = counted([answer(1.0, fallbacks=100, aborts={"8": 500})])
+    assert (refused["commit_fraction"], refused["aborts_per_commit"], refused["aborts_per_update"]) == (0, None, 5)
+    without = counted([answer(1.0)])
+    assert {without[name] for name in ("commit_fraction", "aborts_per_commit", "aborts_per_update")} == {None}
+
+
+def test_aborts_that_nobody_told_of_are_not_known() -> None:
+    untold = counted([answer(1.0, commits=75, fallbacks=25), answer(1.0, commits=100, attempts_known=False)])
+    assert untold["commit_fraction"] == pytest.approx(0.875)
+    assert (untold["attempts_known"], untold["aborts_per_commit"], untold["aborts_per_update"]) == (False, None, None)
+
+
+def test_chunks_promise_less_than_the_whole() -> None:
+    for chunk, promise in ((0, "tensor"), (4, "block"), (10, "tensor")):
+        assert htm(5, chunk=chunk).promise_over(10) == promise
+
+
+@pytest.mark.parametrize(("counts", "kept"), [({}, True), ({"lost": 1}, False), ({"doubled": 1}, False)])
+def test_a_broken_promise_shows(counts: dict[str, int], kept: bool) -> None:
+    outcome = Outcome([LOCK, NOLOCK], {(s.name, SMALL): measured(1.0, **counts) for s in (LOCK, NOLOCK)})
+    found = {row.name: row for row in rows(plan(LOCK, NOLOCK), outcome) if isinstance(row, TimedVariant)}
+    assert found["lock"].kept is kept
+    assert found["nolock"].kept  # it promises nothing
+
+
+def test_more_threads_than_cpus_are_marked() -> None:
+    outcome = Outcome([LOCK], {("lock", SMALL): measured(1.0), ("lock", LARGE): measured(1.0)})
+    marks = {row.threads: row.oversubscribed for row in rows(plan(LOCK, cells=(SMALL, LARGE)), outcome)}
+    assert marks == {1: False, 8: True}
+
+
+@pytest.mark.parametrize(
+    ("subjects", "named", "reference"),
+    [
+        ([NOLOCK, LOCK, LOOP], None, "lock"),
+        ([LOOP, NOLOCK, htm(5)], None, "nolock"),
+        ([LOCK, LOOP], "mutex_loop", "mutex_loop"),
+        ([MEMCPY, LOOP], None, None),
+    ],
+)
+def test_the_reference_is_lock_or_the_first(subjects: list[Subject], named: str | None, reference: str | None) -> None:
+    assert plan(*subjects, reference=named).reference_of(subjects) == reference
+
+
+def test_without_the_reference_there_is_no_ratio() -> None:
+    outcome = Outcome([LOCK, NOLOCK], {("nolock", SMALL): measured(1.0, 1.0)})
+    (nolock,) = rows(plan(LOCK, NOLOCK), outcome)
+    assert isinstance(nolock, TimedVariant)
+    assert (nolock.ratio_to, nolock.ratio) == ("lock", None)
+
+
+def test_a_subject_without_a_round_is_no_object() -> None:
+    assert rows(plan(LOCK), Outcome([LOCK], {("lock", SMALL): Measured(1)})) == []
+
+
+@pytest.mark.parametrize("us", [0.001, 0.3, 20, 900, 20_000, 5e6])
+def test_calibration_finds_the_updates_of_a_measurement(us: float) -> None:
+    """Of a strategy whose first update takes ten times as long."""
+    asked: list[int] = []
+
+    def seconds(updates: int) -> float:
+        asked.append(updates)
+        return (updates + 9) * us / 1e6
+
+    updates = calibrated(seconds)
+    assert updates == 1 or math.isclose(seconds(updates), TARGET_S, rel_tol=0.8)
+    assert len(asked) < 12
+    assert sum(asked[:-1]) * us / 1e6 <= 3 * TARGET_S or asked[0] * us / 1e6 > TARGET_S
+
+
+def test_numbers() -> None:
+    assert numbers("threads", "4, 1,2", 8) == [4, 1, 2]
+    for bad in ("", "1,", "0", "-1", "9", "1.5", "two", "1,1"):
+        with pytest.raises(BadInput, match="threads"):
+            numbers("threads", bad, 8)

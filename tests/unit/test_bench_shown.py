@@ -1,0 +1,122 @@
+"""The table, the report, the saved file, and the time of attempts that all abort."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from bench_samples import LARGE, LOCK, LOOP, MEMCPY, NOLOCK, SMALL, benchmark, htm, measured, plan
+
+from tmflow.bench import saved
+from tmflow.bench.attempts import rests
+from tmflow.bench.measure import Outcome
+from tmflow.bench.report import markdown
+from tmflow.bench.saved import Left, Saved
+from tmflow.bench.table import table
+from tmflow.errors import BadInput
+
+
+@pytest.fixture
+def shown() -> Saved:
+    outcome = Outcome([LOCK, NOLOCK, htm(5), LOOP, MEMCPY])
+    for cell in (SMALL, LARGE):
+        outcome.measured |= {
+            ("lock", cell): measured(2.0, 2.0),
+            ("nolock", cell): measured(1.0, 1.0, lost=125),
+            ("htm:budget=5", cell): measured(4.0, None, commits=200, aborts={"8": 50}),
+            ("mutex_loop", cell): measured(1.5, 1.5),
+            ("memcpy", cell): measured(0.5, 0.5),
+        }
+    left = Left(name="itm", reason="there is no libitm", elements=None, threads=None, failed=False)
+    died = Left(name="stm", reason="its process ended by SIGSEGV", elements=10, threads=2, failed=True)
+    return benchmark(plan(*outcome.subjects, cells=(SMALL, LARGE)), outcome, (left, died))
+
+
+def test_the_table_says_it_all(shown: Saved) -> None:
+    text = table(shown)
+    lines = text.splitlines()
+    assert lines[0].startswith("A Processor, 4 CPUs, ")
+    assert "2 rounds in turns, seed 3" in lines[1]
+    assert "not disturbed" in lines[1]
+    assert lines[3] == "10 elements, 1 thread; memcpy 0.5 [0.5, 0.5] us, 0.2 GB/s"
+    assert [line.split()[0] for line in lines[5:9]] == ["nolock", "(mutex_loop)", "lock", "htm:budget=5"]
+    nolock, htm_row = (" ".join(lines[number].split()) for number in (5, 8))
+    assert nolock == "nolock 1 [1, 1] 0.50 [0.50, 0.50] none 12.5 % 0.12"
+    assert htm_row == "htm:budget=5 4 (1 of 2 rounds) 2.00 tensor 0 100 % 0.25 0.03"
+    assert "1,000 elements, 8 threads (oversubscribed: 4 CPUs)" in text
+    assert text.endswith(
+        "itm cannot run here: there is no libitm.\n"
+        "stm was not measured with 10 elements, 2 threads: its process ended by SIGSEGV."
+    )
+
+
+def test_the_report_is_markdown_and_the_same_every_time(shown: Saved, tmp_path: Path) -> None:
+    path = tmp_path / "bench.json"
+    saved.write(path, shown)
+    again = saved.read(path)
+    assert again == shown
+    text = markdown(again)
+    assert text == markdown(shown)
+    assert "### 10 elements, 1 thread; memcpy 0.5 [0.5, 0.5] us" in text
+    assert "| nolock | 1 [1, 1] | 0.50 [0.50, 0.50] | none | 12.5 % |  |  | 0.12 |" in text
+    assert "- itm cannot run here: there is no libitm." in text
+    tables = [line for line in text.splitlines() if line.startswith("|")]
+    assert {line.count("|") for line in tables} == {9}
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (lambda whole: "{", "is not JSON"),
+        (lambda whole: json.dumps({**whole, "seeds": 1}), "unknown key 'seeds' \\(did you mean 'seed'\\?\\)"),
+        (lambda whole: json.dumps({**whole, "schema_version": 2}), "schema_version is 2"),
+        (lambda whole: json.dumps({k: v for k, v in whole.items() if k != "rows"}), "'rows' is missing"),
+    ],
+)
+def test_another_file_is_refused(shown: Saved, tmp_path: Path, spoil, says: str) -> None:  # type: ignore[no-untyped-def]
+    path = tmp_path / "bench.json"
+    path.write_text(spoil(shown.model_dump(mode="json")), encoding="utf-8")
+    with pytest.raises(BadInput, match=says):
+        saved.read(path)
+    with pytest.raises(BadInput, match="cannot be read"):
+        saved.read(tmp_path / "nothing")
+
+
+def refused(budget: int, *us: float):  # type: ignore[no-untyped-def]
+    """Of a variant all of whose attempts aborted: 100 updates in each round."""
+    return measured(*us, fallbacks=100, aborts={"8": 100 * budget} if budget else {})
+
+
+def test_the_time_of_attempts_is_taken_off() -> None:
+    """An update is 10 us under the mutex, 0.5 us of elision, and 2 us for each attempt; the second round is slower."""
+    outcome = Outcome([LOCK, *(htm(budget) for budget in (0, 5, 10, 20))])
+    outcome.measured["lock", SMALL] = measured(10.0, 20.0)
+    for budget in (0, 5, 10, 20):
+        outcome.measured[f"htm:budget={budget}", SMALL] = refused(budget, 10.5 + 2 * budget, 21 + 4 * budget)
+    its = benchmark(plan(*outcome.subjects), outcome)
+    found = list(rests(its))
+    assert [rest.row.name for rest in found] == ["htm:budget=0", "htm:budget=5"]
+    for rest in found:
+        assert (rest.longer.name, rest.longest.name) == ("htm:budget=10", "htm:budget=20")
+        assert rest.attempt_us.estimate == pytest.approx(3)
+        assert rest.ratio[:3] == pytest.approx((1.05, 1.05, 1.05))
+        assert rest.verdict == "yes"
+    assert "| 10 | 1 | htm:budget=5 | 3.000 [" in markdown(its)
+
+
+@pytest.mark.parametrize(("share", "verdict"), [((1.3, 1.3), "no"), ((1.0, 1.19), "undecided")])
+def test_a_verdict_needs_the_whole_interval(share: tuple[float, float], verdict: str) -> None:
+    outcome = Outcome([LOCK, *(htm(budget) for budget in (0, 5, 10))], {("lock", SMALL): measured(10.0, 10.0)})
+    for budget in (0, 5, 10):
+        outcome.measured[f"htm:budget={budget}", SMALL] = refused(budget, *(10 * one + budget for one in share))
+    (rest,) = rests(benchmark(plan(*outcome.subjects), outcome))
+    assert rest.verdict == verdict
+
+
+def test_attempts_that_commit_or_are_of_other_variants_say_nothing() -> None:
+    outcome = Outcome([LOCK, htm(0), htm(5), htm(10, chunk=4)], {("lock", SMALL): measured(10.0, 10.0)})
+    outcome.measured["htm:budget=0", SMALL] = refused(0, 10.0, 10.0)
+    outcome.measured["htm:budget=5", SMALL] = measured(9.0, 9.0, commits=1, aborts={"8": 500})
+    outcome.measured["htm:budget=10", SMALL] = refused(10, 20.0, 20.0)
+    assert list(rests(benchmark(plan(*outcome.subjects), outcome))) == []
