@@ -12,8 +12,8 @@ from tmflow.errors import BadInput, unknown
 from tmflow.native import registry
 from tmflow.spec import Dataset, TrialSpec, sha256_of
 from tmflow.strategy_parameters import owners, parameters_of
-from tmflow.study.yaml_file import read_yaml
 from tmflow.validation import sentence
+from tmflow.yaml_file import read_yaml
 
 Scale = Literal["full", "quick"]
 SCALES: tuple[Scale, ...] = get_args(Scale)
