@@ -209,6 +209,16 @@ NB_MODULE(_core, m) {
       nb::arg("strategy"), nb::arg("parameters"),
       "Raises ValueError for an unknown strategy, and for a parameter (\"name=value\") that it does not have "
       "or allow.");
+  m.def(
+      "why_not",
+      [](const std::string& strategy, const std::vector<std::string>& parameters) -> nb::object {
+        const auto reason = why_not(strategy, parameters);
+        return reason ? nb::object(nb::str(reason->c_str())) : nb::none();
+      },
+      nb::arg("strategy"), nb::arg("parameters"),
+      "Why the strategy cannot run on this machine with these parameters; None if it can. Raises ValueError "
+      "as "
+      "check_parameters does.");
   m.def("audit", &audit_of, nb::arg("strategy"), nb::arg("threads"), nb::arg("updates"), nb::arg("elements"),
         nb::arg("dtype") = "float64", nb::arg("parameters") = std::vector<std::string>(),
         "Runs `threads` threads that make `updates` updates each of one variable of `elements` elements, and "

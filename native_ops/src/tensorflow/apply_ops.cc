@@ -92,11 +92,15 @@ class ApplyOp : public OpKernel {
     OP_REQUIRES_OK(context, context->GetAttr("strategy", &strategy_));
     OP_REQUIRES_OK(context, context->GetAttr("parameters", &parameters_));
     OP_REQUIRES_OK(context, context->GetAttr("variable", &variable_));
-    for (const Listed& listed : listed_strategies()) {
-      OP_REQUIRES(context, listed.info.name != strategy_ || !listed.why_not,
-                  absl::UnimplementedError(
-                      absl::StrCat("strategy ", strategy_, " cannot run here: ", *listed.why_not)));
+    std::optional<std::string> reason;
+    try {
+      reason = why_not(strategy_, parameters_);
+    } catch (const std::invalid_argument& error) {
+      reason = error.what();
     }
+    OP_REQUIRES(
+        context, !reason,
+        absl::UnimplementedError(absl::StrCat("strategy ", strategy_, " cannot run here: ", *reason)));
   }
 
  protected:

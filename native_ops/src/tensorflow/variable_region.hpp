@@ -28,6 +28,7 @@ template <class T>
 class VariableRegion {
  public:
   using Value = T;
+  static constexpr bool kFetchTakesMutex = true;
 
   VariableRegion(Mutex& mutex, const tensorflow::TensorShape& shape) : mutex_(mutex), shape_(shape) {}
   virtual ~VariableRegion() = default;
