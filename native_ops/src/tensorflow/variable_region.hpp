@@ -133,4 +133,17 @@ class ResourceRegion final : public VariableRegion<T> {
   Tensor& own_;
 };
 
+// The resource variable in input `index` of a kernel.
+inline tensorflow::core::RefCountPtr<tensorflow::Var> variable_input(OpKernelContext* context, int index) {
+  tensorflow::core::RefCountPtr<tensorflow::Var> variable;
+  const auto& handle = tensorflow::HandleFromInput(context, index);
+  absl::Status status = tensorflow::LookupResource(context, handle, &variable);
+  if (absl::IsNotFound(status)) {
+    status =
+        absl::FailedPreconditionError(absl::StrCat("the variable ", handle.name(), " is not initialized"));
+  }
+  throw_if_error(status);
+  return variable;
+}
+
 }  // namespace tmflow::tf

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 from tmflow import aborts
 from tmflow.errors import BadInput, Unsupported
-from tmflow.native import loader, registry
+from tmflow.native import loader
+from tmflow.native.parameters import native_parameters, why_not
 from tmflow.strategy_parameters import Value
 
 _STOCK_LOCKING = {"tf_lock": True, "tf_nolock": False}
@@ -106,18 +107,18 @@ def apply_gradient_descent(
     type; worker: int32 scalar; index: the variable's number in `tracker`; parameters: the strategy's, those that are
     not given have their fallbacks. A resource variable gets memory of its own at the first update after an assignment.
     Whoever reads the variable, of either kind, shares its memory and sees later updates. Raises BadInput for an
-    unknown strategy, and for a stock one on a resource variable or with parameters; Unsupported for a strategy that
-    cannot run here; ValueError for a parameter that the strategy does not have or a value that it does not allow.
+    unknown strategy or profile, and for a stock one on a resource variable or with parameters; Unsupported for a
+    strategy that cannot run here; ValueError for a parameter that the strategy does not have or a value that it does
+    not allow.
     """
     import tensorflow as tf
 
-    variant = registry.require(strategy)
-    if not variant.runnable:
-        raise Unsupported(f"strategy '{strategy}' cannot run here: {variant.why_not}.")
+    if reason := why_not(strategy, {} if strategy in _STOCK_LOCKING else parameters):
+        raise Unsupported(f"strategy '{strategy}' cannot run here: {reason}.")
     target = variable.op.outputs[0]
     is_resource = target.dtype == tf.resource
     alpha = tf.constant(learning_rate, variable.dtype.base_dtype)
-    if variant.provider == "stock":
+    if strategy in _STOCK_LOCKING:
         if parameters:
             raise BadInput(f"strategy '{strategy}' has no parameter '{next(iter(parameters))}'; it has: none.")
         if is_resource:
@@ -127,18 +128,30 @@ def apply_gradient_descent(
             )
         locking = _STOCK_LOCKING[strategy]
         return tf.raw_ops.ApplyGradientDescent(var=target, alpha=alpha, delta=gradient, use_locking=locking).op
-    mechanism = aborts.mechanism(strategy, parameters)
-    if mechanism != aborts.mechanism(strategy, {}):  # which is this machine's own
-        raise Unsupported(
-            f"strategy '{strategy}' cannot run here: this processor has no transactions of '{mechanism}'."
-        )
-    tracker.count(index, mechanism)
+    tracker.count(index, aborts.mechanism(strategy, parameters))
     arguments = (target, alpha, gradient, tracker.handle, worker)
-    attributes = {
-        "strategy": strategy,
-        "parameters": [f"{name}={value}" for name, value in parameters.items()],
-        "variable": index,
-    }
+    attributes = {"strategy": strategy, "parameters": native_parameters(strategy, parameters), "variable": index}
     if is_resource:
         return loader.ops().tmflow_resource_apply_gradient_descent(*arguments, **attributes)
     return loader.ops().tmflow_apply_gradient_descent(*arguments, **attributes).op
+
+
+def note_read(
+    variable: Any,
+    *,
+    strategy: str,
+    tracker: Tracker,
+    index: int,
+    parameters: Mapping[str, Value] = MappingProxyType({}),
+) -> Any:
+    """The operation that tells a native strategy that the variable is about to be read, by somebody who takes no part.
+
+    Only emulated transactions learn anything from it; to all others a reader shows itself. The arguments are those of
+    `apply_gradient_descent`.
+    """
+    target = variable.op.outputs[0]
+    attributes = {"strategy": strategy, "parameters": native_parameters(strategy, parameters), "variable": index}
+    if hasattr(variable, "handle"):
+        dtype = variable.dtype.base_dtype
+        return loader.ops().tmflow_resource_note_read(target, tracker.handle, T=dtype, **attributes)
+    return loader.ops().tmflow_note_read(target, tracker.handle, **attributes)

@@ -74,6 +74,11 @@ def require(name: str) -> Variant:
     return known[name]
 
 
+def native_why_not(name: str, parameters: list[str]) -> str | None:
+    """Why a built strategy cannot run here with parameters of the library's ("name=value"); None if it can."""
+    return loader.core().why_not(name, parameters)
+
+
 def tm_probe() -> dict[str, Any] | None:
     """What the processor reports and does about hardware transactions; None without a native library that loads.
 
