@@ -2,8 +2,8 @@
 // committed.
 //
 // On the processors that we could try (Emerald Rapids), a vzeroupper inside a transaction always aborts it,
-// with status 0, and compilers put one at the end of every function that uses wide vectors. So the kernels are
-// compiled without (cmake/kernels.cmake), and the upper halves are cleared after the transaction.
+// with status 0, and compilers put one at the end of every function that uses wide vectors. So the kernels
+// are compiled without (cmake/kernels.cmake), and the upper halves are cleared after the transaction.
 #include <immintrin.h>
 
 #include "tmflow/htm/update.hpp"

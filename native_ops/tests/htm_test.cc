@@ -47,8 +47,8 @@ Counts elide_once(std::vector<Ended> script, Budget budget) {
   std::mutex mutex;
   ThreadStats stats;
   int inside = 0, under = 0;
-  elide<Scripted>(
-      elidable(mutex), budget, stats, [&] { ++inside; },
+  elide(
+      Scripted(), elidable(mutex), budget, stats, [&] { ++inside; },
       [&] {
         EXPECT_FALSE(mutex.try_lock());
         ++under;
@@ -96,7 +96,9 @@ TEST(Parameters, AreCheckedByNameAndValue) {
             "spending of strategy 'htm' is 'study'; allowed: study_tsx, study_power, tuned");
   EXPECT_EQ(fails({"spending="}), "spending of strategy 'htm' is ''; allowed: study_tsx, study_power, tuned");
   EXPECT_EQ(fails({"bugdet=5"}),
-            "strategy 'htm' has no parameter 'bugdet'; it has: provider, budget, spending, chunk");
+            "strategy 'htm' has no parameter 'bugdet'; it has: provider, machine, budget, spending, "
+            "subscription, chunk, "
+            "kernel, optimisation");
   EXPECT_EQ(fails({"budget=5", "budget=5"}), "parameter 'budget' is given twice");
 }
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Literal
 
+from tmflow.platform.profiles import load_profile
 from tmflow.strategy_parameters import Value, parameters_of
 
 Family = Literal[
@@ -33,10 +34,16 @@ _KERNEL_CODES = range(0xD0, 0xE4)  # TM_CAUSE_EMULATE to TM_CAUSE_KVM_FAC_UNAV, 
 
 
 def mechanism(strategy: str, parameters: Mapping[str, Value]) -> str | None:
-    """Whose transactions a strategy tries, a key of `FAMILIES`; None if it tries none."""
+    """Whose transactions a strategy tries, a key of `FAMILIES`; None if it tries none.
+
+    Those that are emulated report as their machine does. Raises BadInput for a profile that is unknown or wrong.
+    """
     if strategy in ("itm", "tle"):
         return strategy
-    provider = {**parameters_of(strategy), **parameters}.get("provider")
+    given = {**parameters_of(strategy), **parameters}
+    provider = given.get("provider")
+    if provider == "emulated":
+        return load_profile(str(given["profile"])).provider
     return None if provider is None else str(provider)
 
 

@@ -7,7 +7,6 @@ nothing is built.
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
 
 Value = str | int
 
@@ -49,6 +48,9 @@ BUDGETS: dict[str, int] = {"study_tsx": 5, "study_power": 100, "tuned": 10}
 # The parameters of all strategies, each once.
 PARAMETERS: tuple[str, ...] = tuple(dict.fromkeys(name for own in STRATEGY_PARAMETERS.values() for name in own))
 
+# Those that only the process knows which the strategy runs in: no part of the native library's.
+OF_THE_PROCESS = frozenset({"library"})
+
 
 def parameters_of(strategy: str, spending: object = None) -> dict[str, Value]:
     """The parameters of a strategy, with the values that they have where none is given; most have none.
@@ -59,15 +61,6 @@ def parameters_of(strategy: str, spending: object = None) -> dict[str, Value]:
     if "budget" in own and isinstance(spending, str):
         own["budget"] = BUDGETS.get(spending, own["budget"])
     return own
-
-
-# Parameters that only the process knows which the strategy runs in: no part of the native library's.
-OF_THE_PROCESS = frozenset({"library"})
-
-
-def assignments(parameters: Mapping[str, Value]) -> list[str]:
-    """The parameters as the native library takes them: "name=value"."""
-    return [f"{name}={value}" for name, value in parameters.items() if name not in OF_THE_PROCESS]
 
 
 def owners(parameter: str) -> list[str]:

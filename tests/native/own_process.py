@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from tmflow.native import loader, process_state
+from tmflow.native.parameters import native_parameters
 from tmflow.process_environment import process_environment
-from tmflow.strategy_parameters import assignments, parameters_of
+from tmflow.strategy_parameters import parameters_of
 
 Report = dict[str, Any]
 
@@ -49,7 +50,7 @@ def state_after_setting_variables(strategy: str, parameters: Mapping[str, Any]) 
 
 def one_thread(strategy: str, parameters: Mapping[str, Any]) -> Report:
     """Whether every update is, to the bit, what NumPy computes; and the counters of the last."""
-    values = assignments({**parameters_of(strategy), **parameters})
+    values = native_parameters(strategy, {**parameters_of(strategy), **parameters})
     random = np.random.default_rng(1)
     same = True
     for dtype in (np.float32, np.float64):
@@ -65,7 +66,7 @@ def one_thread(strategy: str, parameters: Mapping[str, Any]) -> Report:
 
 def four_threads(strategy: str, parameters: Mapping[str, Any]) -> Report:
     """The audit of four threads, and the counters of four more."""
-    values = assignments({**parameters_of(strategy), **parameters})
+    values = native_parameters(strategy, {**parameters_of(strategy), **parameters})
     core = loader.core()
     audits = [core.audit(strategy, 4, 100, elements, "float32", values) for elements in (1, 10, 7840)]
     region, delta = core.Region(array := np.zeros(1000), workers=4), np.ones(1000)

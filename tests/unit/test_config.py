@@ -14,7 +14,7 @@ from tmflow.errors import BadInput
 from tmflow.paths import project_root
 from tmflow.strategy_parameters import parameters_of
 from tmflow.study.config import Study, check_study, load_study
-from tmflow.study.yaml_file import read_yaml
+from tmflow.yaml_file import read_yaml
 
 CONFIG = project_root() / "config.yaml"
 MINIMAL: dict[str, Any] = {

@@ -50,7 +50,7 @@ class AlwaysAborts {
  private:
   struct Refusing {
     template <class Taken, class Body>
-    static bool attempt(const Taken&, const Body&, htm::Ended& ended) {
+    bool attempt(const Taken&, const Body&, htm::Ended& ended) const {
       ended = {.status = 0, .hopeless = false};
       return false;
     }

@@ -1,4 +1,5 @@
-// The update itself, variable[i] -= alpha * delta[i], in every form that the study compared without knowing it.
+// The update itself, variable[i] -= alpha * delta[i], in every form that the study compared without knowing
+// it.
 #pragma once
 
 #include <cassert>
@@ -11,8 +12,8 @@
 
 namespace tmflow {
 
-// A loop over `n` elements that reads and writes each once, in order of address. The product is rounded before
-// the difference is (no fused multiply-add), so every kernel on every machine computes the same bits.
+// A loop over `n` elements that reads and writes each once, in order of address. The product is rounded
+// before the difference is (no fused multiply-add), so every kernel on every machine computes the same bits.
 //
 // It may leave the upper halves of the vector registers as they are, because clearing them would abort a
 // hardware transaction (src/htm_rtm.cc): whoever calls it clears them afterwards.

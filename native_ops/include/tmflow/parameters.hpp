@@ -11,7 +11,7 @@
 
 namespace tmflow {
 
-// A parameter: one of some words, or, where `choices` is empty, a whole number from `low` to `high`.
+// A parameter: one of some words; a text that a function checks; or else a whole number from `low` to `high`.
 struct Parameter {
   std::string_view name;
   std::string_view fallback;  // the value where none is given
@@ -19,12 +19,19 @@ struct Parameter {
   std::string_view choices = "";  // "one, another"
   std::int64_t low = 0;
   std::int64_t high = 0;
+  std::string_view text = "";                 // what a text is to be
+  void (*check)(std::string_view) = nullptr;  // of a text: throws std::invalid_argument, saying what is wrong
 
   std::string allowed() const {
+    if (check != nullptr) return std::string(text);
     return choices.empty() ? std::to_string(low) + " to " + std::to_string(high) : std::string(choices);
   }
 
   bool allows(std::string_view value) const {
+    if (check != nullptr) {
+      check(value);
+      return true;
+    }
     if (choices.empty()) {
       std::int64_t number = 0;
       const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);

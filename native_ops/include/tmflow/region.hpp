@@ -17,7 +17,7 @@ enum class Holding { nothing, mutex };
 // `memory(holding)` is the memory as it is now, and keeps it alive as long as the region object lives. With
 // Holding::nothing the call may take the mutex for an instant; with Holding::mutex it takes none, so it must
 // not be called without. Throws if the variable has no memory that the update fits; a strategy lets that pass
-// through.
+// through. A region whose memory takes the mutex with Holding::nothing says so: `kFetchTakesMutex` is true.
 template <class R>
 concept Region = requires(R& region, Holding holding) {
   typename R::Value;
@@ -25,6 +25,9 @@ concept Region = requires(R& region, Holding holding) {
   region.mutex().unlock();
   { region.memory(holding) } -> std::same_as<std::span<typename R::Value>>;
 };
+
+template <class R>
+concept FetchTakesMutex = requires { requires R::kFetchTakesMutex; };
 
 // A region over an array that outlives it and never moves.
 template <std::floating_point T, class Mutex = std::mutex>

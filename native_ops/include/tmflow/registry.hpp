@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "tmflow/strategies/htm.hpp"
@@ -33,6 +34,8 @@ class AnyStrategy {
  public:
   virtual ~AnyStrategy() = default;
   virtual void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) = 0;
+  // Somebody reads the whole variable who takes no part in the strategy; most strategies need not know.
+  virtual void note_read(R& region) = 0;
 };
 
 template <Strategy S, Region R>
@@ -45,6 +48,10 @@ class Held final : public AnyStrategy<R> {
 
   void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) override {
     strategy_.apply(region, {update.alpha, update.delta, kernel_}, stats);
+  }
+
+  void note_read([[maybe_unused]] R& region) override {
+    if constexpr (requires { strategy_.note_read(region); }) strategy_.note_read(region);
   }
 
  private:
@@ -89,12 +96,39 @@ inline std::string strategy_names(std::string_view quote = "") {
 }
 
 // The values of the parameters of the named strategy. Throws std::invalid_argument for a name that is not
-// listed, and as the constructor of Parameters does.
+// listed, as the constructor of Parameters does, and for values that do not fit each other.
 inline Parameters parameters_of(std::string_view name, std::span<const std::string> given) {
   for (const Listed& listed : listed_strategies()) {
-    if (listed.info.name == name) return {name, listed.parameters(), given};
+    if (listed.info.name != name) continue;
+    Parameters parameters(name, listed.parameters(), given);
+    if (listed.info.check != nullptr) listed.info.check(parameters);
+    return parameters;
   }
   throw std::invalid_argument("unknown strategy '" + std::string(name) + "'; valid: " + strategy_names());
+}
+
+// Why the named strategy cannot run in this process with these parameters; nullopt if it can. Throws as
+// parameters_of does.
+inline std::optional<std::string> why_not(std::string_view name, std::span<const std::string> given) {
+  const Parameters parameters = parameters_of(name, given);
+  std::optional<std::string> reason;
+  const auto ask = [&]<class S>(std::type_identity<S>) {
+    if (name != S::info.name) return;
+    if constexpr (requires { S::why_not(parameters); }) {
+      reason = S::why_not(parameters);
+    } else {
+      reason = S::why_not();
+    }
+    if constexpr (S::info.own_process) {
+      try {
+        if (!reason) S made(parameters);
+      } catch (const std::invalid_argument& error) {
+        reason = error.what();
+      }
+    }
+  };
+  [&]<class... S>(StrategyList<S...>) { (ask(std::type_identity<S>()), ...); }(Strategies{});
+  return reason;
 }
 
 // A new object of the named strategy, for one variable. Throws as parameters_of does.

@@ -37,6 +37,8 @@ struct StrategyInfo {
   std::span<const Parameter> parameters = {};
   bool runs_kernel = true;   // so it has the kernel's parameters too; false where it has a loop of its own
   bool own_process = false;  // it can only be made in a process that was started for it
+  // Whether the parameters fit each other; throws std::invalid_argument if they do not.
+  void (*check)(const Parameters&) = nullptr;
 };
 
 // A strategy object belongs to one variable, and its members are what the strategy needs per variable; a
@@ -46,7 +48,10 @@ struct StrategyInfo {
 // `apply` may be called by any number of threads at once. It updates every element of the region's memory
 // once and counts in `stats`, which is the calling worker's own. It passes on what Region::memory throws,
 // with nothing updated and nothing held. `why_not` says why the strategy cannot run on this machine; nullopt
-// if it can.
+// if it can. Where that depends on the parameters, there is another `why_not` that takes them.
+//
+// A strategy that must learn of reads has `note_read(region)`: somebody who takes no part in the strategy is
+// about to read the whole variable.
 template <class S>
 concept Strategy =
     (std::default_initializable<S> || std::constructible_from<S, const Parameters&>) &&

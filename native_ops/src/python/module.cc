@@ -199,17 +199,6 @@ nb::dict build_info() {
   return info;
 }
 
-// Why an object of the strategy cannot be made in this process.
-std::optional<std::string> why_not(const std::string& strategy, const std::vector<std::string>& parameters) {
-  parameters_of(strategy, parameters);  // what is wrong with these is an error, and no state of the process
-  try {
-    make_strategy<ArrayRegion<float>>(strategy, parameters);
-  } catch (const std::invalid_argument& error) {
-    return error.what();
-  }
-  return std::nullopt;
-}
-
 NB_MODULE(_core, m) {
   m.doc() = "The strategies over NumPy arrays, without TensorFlow.";
 
@@ -238,9 +227,14 @@ NB_MODULE(_core, m) {
       nb::arg("strategy"), nb::arg("parameters"),
       "Raises ValueError for an unknown strategy, and for a parameter (\"name=value\") that it does not have "
       "or allow.");
-  m.def("why_not", &why_not, nb::arg("strategy"), nb::arg("parameters") = std::vector<std::string>(),
-        "Why the strategy cannot run in this process with these parameters; None if it can. Raises as "
-        "check_parameters does.");
+  m.def(
+      "why_not",
+      [](const std::string& strategy, const std::vector<std::string>& parameters) {
+        return why_not(strategy, parameters);
+      },
+      nb::arg("strategy"), nb::arg("parameters") = std::vector<std::string>(),
+      "Why the strategy cannot run in this process with these parameters; None if it can. Raises as "
+      "check_parameters does.");
   m.def("tm_library", &itm::library_in_use,
         "The file of the library that runs this process's GCC transactions; None in a build without them.");
   m.def("audit", &audit_of, nb::arg("strategy"), nb::arg("threads"), nb::arg("updates"), nb::arg("elements"),

@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "strategy_attributes.hpp"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_var.h"
@@ -20,20 +21,6 @@ using tensorflow::shape_inference::InferenceContext;
 using tensorflow::shape_inference::ShapeHandle;
 
 enum Input { kVariable, kAlpha, kDelta, kTracker, kWorker };
-
-// The only place where a wrong parameter can fail while the graph is built.
-absl::Status check_parameters(InferenceContext* c) {
-  std::string strategy;
-  std::vector<std::string> parameters;
-  TF_RETURN_IF_ERROR(c->GetAttr("strategy", &strategy));
-  TF_RETURN_IF_ERROR(c->GetAttr("parameters", &parameters));
-  try {
-    parameters_of(strategy, parameters);
-  } catch (const std::invalid_argument& error) {
-    return absl::InvalidArgumentError(error.what());
-  }
-  return absl::OkStatus();
-}
 
 absl::Status check_shapes(InferenceContext* c, ShapeHandle variable) {
   TF_RETURN_IF_ERROR(check_parameters(c));
@@ -93,11 +80,15 @@ class ApplyOp : public OpKernel {
     OP_REQUIRES_OK(context, context->GetAttr("strategy", &strategy_));
     OP_REQUIRES_OK(context, context->GetAttr("parameters", &parameters_));
     OP_REQUIRES_OK(context, context->GetAttr("variable", &variable_));
-    for (const Listed& listed : listed_strategies()) {
-      OP_REQUIRES(context, listed.info.name != strategy_ || !listed.why_not,
-                  absl::UnimplementedError(
-                      absl::StrCat("strategy ", strategy_, " cannot run here: ", *listed.why_not)));
+    std::optional<std::string> reason;
+    try {
+      reason = why_not(strategy_, parameters_);
+    } catch (const std::invalid_argument& error) {
+      reason = error.what();
     }
+    OP_REQUIRES(
+        context, !reason,
+        absl::UnimplementedError(absl::StrCat("strategy ", strategy_, " cannot run here: ", *reason)));
   }
 
  protected:
@@ -136,18 +127,6 @@ class RefApplyOp final : public ApplyOp<T> {
   }
 };
 
-tensorflow::core::RefCountPtr<tensorflow::Var> variable_input(OpKernelContext* context) {
-  tensorflow::core::RefCountPtr<tensorflow::Var> variable;
-  const auto& handle = tensorflow::HandleFromInput(context, kVariable);
-  absl::Status status = tensorflow::LookupResource(context, handle, &variable);
-  if (absl::IsNotFound(status)) {
-    status =
-        absl::FailedPreconditionError(absl::StrCat("the variable ", handle.name(), " is not initialized"));
-  }
-  throw_if_error(status);
-  return variable;
-}
-
 template <class T>
 class ResourceApplyOp final : public ApplyOp<T> {
  public:
@@ -155,7 +134,7 @@ class ResourceApplyOp final : public ApplyOp<T> {
 
   void Compute(OpKernelContext* context) override {
     compute(context, [&] {
-      const auto variable = variable_input(context);
+      const auto variable = variable_input(context, kVariable);
       this->apply(context, [&](VariableSlot& slot) {
         return ResourceRegion<T>(context, *variable, slot.own(), context->input(kDelta));
       });

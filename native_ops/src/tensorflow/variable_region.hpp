@@ -29,6 +29,7 @@ template <class T>
 class VariableRegion {
  public:
   using Value = T;
+  static constexpr bool kFetchTakesMutex = true;
 
   VariableRegion(Mutex& mutex, const Tensor& delta) : mutex_(mutex), delta_(delta) {}
   virtual ~VariableRegion() = default;
@@ -135,5 +136,18 @@ class ResourceRegion final : public VariableRegion<T> {
   tensorflow::Var& variable_;
   Tensor& own_;
 };
+
+// The resource variable in input `index` of a kernel.
+inline tensorflow::core::RefCountPtr<tensorflow::Var> variable_input(OpKernelContext* context, int index) {
+  tensorflow::core::RefCountPtr<tensorflow::Var> variable;
+  const auto& handle = tensorflow::HandleFromInput(context, index);
+  absl::Status status = tensorflow::LookupResource(context, handle, &variable);
+  if (absl::IsNotFound(status)) {
+    status =
+        absl::FailedPreconditionError(absl::StrCat("the variable ", handle.name(), " is not initialized"));
+  }
+  throw_if_error(status);
+  return variable;
+}
 
 }  // namespace tmflow::tf

@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tmflow.bench.environment import process_environment
 from tmflow.bench.plan import Cell, Plan
 from tmflow.bench.subject import Subject
 from tmflow.bench.worker import WorkerFailed, Workers
 from tmflow.errors import BadInput
+from tmflow.process_environment import process_environment
 
 TARGET_S = 0.03  # of one measurement: hundreds of times what waking the threads takes
 LIMIT_S = 10.0  # a measurement that takes longer is given up

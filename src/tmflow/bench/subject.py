@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from tmflow.bench.environment import OF_THE_PROCESS
 from tmflow.errors import BadInput, unknown
 from tmflow.native import loader, registry
-from tmflow.strategy_parameters import STRATEGY_PARAMETERS, Value, parameters_of
+from tmflow.strategy_parameters import OF_THE_PROCESS, STRATEGY_PARAMETERS, Value, parameters_of
 
 MEMCPY = "memcpy"  # threads copy memory of their own: the traffic of an update without its arithmetic and its lock
 MUTEX_LOOP = "mutex_loop"  # a mutex and a loop in one function, as anybody would write it

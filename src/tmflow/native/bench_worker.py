@@ -13,7 +13,8 @@ import os
 import sys
 from typing import Any
 
-from tmflow.native import loader
+from tmflow.native import loader, process_state
+from tmflow.strategy_parameters import STRATEGY_PARAMETERS
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
@@ -24,11 +25,21 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
         why_not = {row["name"]: row["why_not"] for row in core.strategies()}.get(strategy)
         if why_not is None and strategy != "memcpy":
             core.measure(strategy, 1, 1, 1, parameters)
+            why_not = _other_process(request)
         return {"why_not": why_not}
     size = request["threads"], request["updates"], request["elements"]
     if strategy == "memcpy":
         return dict(core.measure_copies(*size))
-    return dict(core.measure(strategy, *size, parameters))
+    measured = core.measure(strategy, *size, parameters)
+    if reason := _other_process(request):
+        raise ValueError(reason)
+    return dict(measured)
+
+
+def _other_process(request: dict[str, Any]) -> str | None:
+    """Why this process is not as the strategy needs it: read back before all measurements and after each."""
+    strategy = request["strategy"]
+    return process_state.why_not(strategy, request["values"]) if strategy in STRATEGY_PARAMETERS else None
 
 
 def main() -> None:

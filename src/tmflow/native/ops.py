@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tmflow import aborts
-from tmflow.errors import BadInput, Unsupported
-from tmflow.native import loader, process_state, registry
-from tmflow.strategy_parameters import Value, assignments
+from tmflow.errors import BadInput
+from tmflow.native import loader, process_state
+from tmflow.native.parameters import native_parameters
+from tmflow.strategy_parameters import Value
 
 STOCK_LOCKING = {"tf_lock": True, "tf_nolock": False}
 
@@ -109,15 +110,13 @@ def apply_gradient_descent(
     type; worker: int32 scalar; index: the variable's number in `tracker`; parameters: the strategy's, those that are
     not given have their fallbacks. A resource variable gets memory of its own at the first update after an assignment.
     Whoever reads the variable, of either kind, shares its memory and sees later updates; so a gradient that is such a
-    reading fails when it is run. Raises BadInput for an unknown strategy, for a learning rate that is not finite, and
-    for a stock strategy on a resource variable or with parameters; Unsupported for a strategy that cannot run here;
-    ValueError for a parameter that the strategy does not have or a value that it does not allow.
+    reading fails when it is run. Raises BadInput for an unknown strategy or profile, for a learning rate that is not
+    finite, and for a stock strategy on a resource variable or with parameters; Unsupported for a strategy that cannot
+    run here; ValueError for a parameter that the strategy does not have or a value that it does not allow.
     """
     import tensorflow as tf
 
-    variant = registry.require(strategy)
-    if not variant.runnable:
-        raise Unsupported(f"strategy '{strategy}' cannot run here: {variant.why_not}.")
+    process_state.require(strategy, parameters)
     target = variable.op.outputs[0]
     is_resource = target.dtype == tf.resource
     dtype = variable.dtype.base_dtype
@@ -126,7 +125,7 @@ def apply_gradient_descent(
     if not finite:
         raise BadInput(f"learning_rate is {learning_rate}; it must be a finite number in {dtype.name}.")
     alpha = tf.constant(learning_rate, dtype)
-    if variant.provider == "stock":
+    if strategy in STOCK_LOCKING:
         if parameters:
             raise BadInput(f"strategy '{strategy}' has no parameter '{next(iter(parameters))}'; it has: none.")
         if is_resource:
@@ -136,19 +135,30 @@ def apply_gradient_descent(
             )
         locking = STOCK_LOCKING[strategy]
         return tf.raw_ops.ApplyGradientDescent(var=target, alpha=alpha, delta=gradient, use_locking=locking).op
-    mechanism = aborts.mechanism(strategy, parameters)
-    if mechanism != aborts.mechanism(strategy, {}):  # which is this machine's own
-        raise Unsupported(
-            f"strategy '{strategy}' cannot run here: this processor has no transactions of '{mechanism}'."
-        )
-    process_state.require(strategy, parameters)
-    tracker.count(index, mechanism)
+    tracker.count(index, aborts.mechanism(strategy, parameters))
     arguments = (target, alpha, gradient, tracker.handle, worker)
-    attributes = {
-        "strategy": strategy,
-        "parameters": assignments(parameters),
-        "variable": index,
-    }
+    attributes = {"strategy": strategy, "parameters": native_parameters(strategy, parameters), "variable": index}
     if is_resource:
         return loader.ops().tmflow_resource_apply_gradient_descent(*arguments, **attributes)
     return loader.ops().tmflow_apply_gradient_descent(*arguments, **attributes).op
+
+
+def note_read(
+    variable: Any,
+    *,
+    strategy: str,
+    tracker: Tracker,
+    index: int,
+    parameters: Mapping[str, Value] = MappingProxyType({}),
+) -> Any:
+    """The operation that tells a native strategy that the variable is about to be read, by somebody who takes no part.
+
+    Only emulated transactions learn anything from it; to all others a reader shows itself. The arguments are those of
+    `apply_gradient_descent`.
+    """
+    target = variable.op.outputs[0]
+    attributes = {"strategy": strategy, "parameters": native_parameters(strategy, parameters), "variable": index}
+    if hasattr(variable, "handle"):
+        dtype = variable.dtype.base_dtype
+        return loader.ops().tmflow_resource_note_read(target, tracker.handle, T=dtype, **attributes)
+    return loader.ops().tmflow_note_read(target, tracker.handle, **attributes)

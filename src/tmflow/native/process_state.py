@@ -1,4 +1,4 @@
-"""Whether this process is one that a strategy can run in, as it really is: read back, not as it was asked for."""
+"""Whether a strategy can run in this process, as that really is: read back, not as it was asked for."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from functools import cache
 from pathlib import Path
 
 from tmflow.errors import Unsupported
-from tmflow.native import loader
-from tmflow.process_environment import OF_A_PROCESS, TUNABLES_VARIABLE, elision_tunables, tm_library
-from tmflow.strategy_parameters import Value, assignments, parameters_of
+from tmflow.native import loader, registry
+from tmflow.native.parameters import native_parameters
+from tmflow.process_environment import TUNABLES_VARIABLE, elision_tunables, tm_library
+from tmflow.strategy_parameters import Value, parameters_of
 
 LIBITM = "libitm.so"
 
@@ -23,18 +24,22 @@ def require(strategy: str, parameters: Mapping[str, Value]) -> None:
 
 
 def why_not(strategy: str, parameters: Mapping[str, Value]) -> str | None:
-    """Why this process is not as the strategy needs it; None if it is, or if any process would do.
+    """Why the strategy cannot run in this process with these parameters; None if it can.
 
-    Looks anew with every call. Raises ValueError for a parameter that the strategy does not have or allow.
+    Looks anew with every call. Raises BadInput for an unknown strategy or profile, ValueError for a parameter that the
+    strategy does not have or a value that it does not allow.
     """
+    variant = registry.require(strategy)
+    if variant.provider == "stock" or not variant.built:
+        return variant.why_not
     values = {**parameters_of(strategy), **parameters}
-    if strategy not in OF_A_PROCESS:
-        return None
-    if reason := loader.core().why_not(strategy, assignments(values)):
+    if reason := loader.core().why_not(strategy, native_parameters(strategy, values)):
         return reason
     if strategy == "tle":
         return _other_tunables(elision_tunables(str(values["tunables"])))
-    return _other_library(str(values["library"]) if "library" in values else None)
+    if strategy == "itm":
+        return _other_library(str(values["library"]) if "library" in values else None)
+    return None
 
 
 def tunables_in_force() -> dict[str, int] | None:

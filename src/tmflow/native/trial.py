@@ -68,7 +68,7 @@ def try_here(strategy: str) -> Trial:
         return _stock(strategy)
     try:
         core = loader.core()
-        reason = registry.require(strategy).why_not or process_state.why_not(strategy, {})
+        reason = process_state.why_not(strategy, {})
     except (BadInput, Unsupported) as error:
         return Trial(strategy, str(error), "its library was loaded")
     look = _LOOKS.get(strategy)

@@ -30,7 +30,7 @@ def environment_facts(tm_probe: Mapping[str, Any] | None, files: Files | None = 
         "microcode": cpu.microcode,
         "governor": _governor(files),
         "turbo": _turbo(files),
-        "cpus_allowed": _cpus_allowed(),
+        "cpus_allowed": cpus_allowed(),
         "smt": _switch(files.integer(f"{CPUS}/smt/active")),
         "thp": _chosen(files.text("sys/kernel/mm/transparent_hugepage/enabled")),
         "mitigations": _mitigations(files),
@@ -67,7 +67,7 @@ def _turbo(files: Files) -> bool | None:
     return not no_turbo if no_turbo is not None else _switch(files.integer(f"{CPUS}/cpufreq/boost"))
 
 
-def _cpus_allowed() -> int | None:
+def cpus_allowed() -> int | None:
     """The CPUs that this process may run on: fewer than the platform's in a container or a batch job of a part."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
 

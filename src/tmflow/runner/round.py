@@ -31,7 +31,7 @@ from tmflow.runner.journal import Journal
 from tmflow.runner.lock import machine_to_itself
 from tmflow.runner.runfile import Backend, Run
 from tmflow.spec import TrialSpec
-from tmflow.train.session import TrialData, Variant, graph_key
+from tmflow.train.session import TrialData, Variant, graph_key, why_not
 
 
 class RoundRunner:
@@ -44,7 +44,7 @@ class RoundRunner:
         own = {point.sha256 for point in job.processes()[process]}
         self._resumed = job.resumed or not own.isdisjoint(done)
         self._todo = [(i, p) for i, p in enumerate(job.ordered_points()) if p.sha256 in own - done]
-        self._strategies = {variant.name: variant for variant in registry.variants()}
+        self._why_not = {point.sha256: _why_not(point) for _, point in self._todo}
         self._facts = _facts()
         self._backends = {profile: _backend(profile) for profile in {spec.profile for _, spec in self._todo}}
         self._dataset: Dataset | None = None
@@ -65,7 +65,7 @@ class RoundRunner:
 
     def _prepare(self, spec: TrialSpec) -> None:
         """Build the variant of a point and warm it up, once. What goes wrong here, its trials meet again and record."""
-        if graph_key(spec) in self._variants or not self._strategies[spec.strategy].runnable:
+        if graph_key(spec) in self._variants or self._why_not[spec.sha256]:
             return
         with self._watched(self._ordinal(spec), spec):
             for batch in sorted({point.batch for point in self._alike(spec)}):
@@ -78,7 +78,8 @@ class RoundRunner:
 
     def _alike(self, spec: TrialSpec) -> list[TrialSpec]:
         """The points to run in the same graph."""
-        return [point for _, point in self._todo if graph_key(point) == graph_key(spec)]
+        key = graph_key(spec)
+        return [point for _, point in self._todo if graph_key(point) == key and not self._why_not[point.sha256]]
 
     def _variant(self, spec: TrialSpec) -> Variant:
         key = graph_key(spec)
@@ -88,9 +89,8 @@ class RoundRunner:
         return self._variants[key]
 
     def _trial(self, ordinal: int, spec: TrialSpec) -> Run:
-        strategy = self._strategies[spec.strategy]
-        if not strategy.runnable:
-            return self._record(ordinal, spec, status="unsupported", reason=strategy.why_not)
+        if reason := self._why_not[spec.sha256]:
+            return self._record(ordinal, spec, status="unsupported", reason=reason)
         before = machine.sample()
         started_at = utc_now()
         try:
@@ -177,6 +177,14 @@ class RoundRunner:
         if key not in self._trial_data:
             self._trial_data[key] = TrialData.make(self._dataset, spec.matrix, self._seed(spec))
         return self._trial_data[key]
+
+
+def _why_not(spec: TrialSpec) -> str | None:
+    """Why a trial cannot run here; None if it can, or if asking goes wrong, which the trial will meet and record."""
+    try:
+        return why_not(spec)
+    except (BadInput, ValueError):
+        return None
 
 
 def _facts() -> dict[str, Any]:

@@ -13,8 +13,8 @@ from tmflow.native import registry
 from tmflow.platform.profiles import load_profile, profile_names
 from tmflow.spec import Dataset, TrialSpec, sha256_of
 from tmflow.strategy_parameters import STRATEGY_PARAMETERS, owners, parameters_of
-from tmflow.study.yaml_file import read_yaml
 from tmflow.validation import sentence
+from tmflow.yaml_file import read_yaml
 
 Scale = Literal["full", "quick"]
 SCALES: tuple[Scale, ...] = get_args(Scale)

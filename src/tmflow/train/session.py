@@ -20,6 +20,7 @@ import numpy as np
 from tmflow.data import Dataset, truncate
 from tmflow.errors import Unsupported
 from tmflow.native import ops, process_state, registry
+from tmflow.platform.environment import cpus_allowed
 from tmflow.runner.runfile import Abort, Counters, CurvePoint, Staleness
 from tmflow.spec import TrialSpec
 from tmflow.train import batches, models
@@ -107,6 +108,8 @@ class Variant:
         spec = self._spec
         version = self._tracker.begin_step()
         with tf.control_dependencies([version]):
+            noted = self._note_reads(variables)
+        with tf.control_dependencies([version, *noted]):
             read = [_read(variable) for variable in variables]
         output = models.logits(spec.model, self._images, read, spec.dropout_keep)
         loss = tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits(labels=self._labels, logits=output))
@@ -126,15 +129,27 @@ class Variant:
         with tf.control_dependencies(updates):
             return self._tracker.end_step(self._worker, version)
 
+    def _note_reads(self, variables: Sequence[Any]) -> list[Any]:
+        """What tells emulated transactions of the readers that real ones would meet; nothing for all others."""
+        spec = self._spec
+        if spec.provider != "emulated":
+            return []
+        arguments: dict[str, Any] = {"strategy": spec.strategy, "parameters": spec.parameters()}
+        return [
+            ops.note_read(variable, tracker=self._tracker, index=index, **arguments)
+            for index, variable in enumerate(variables)
+        ]
+
     def close(self) -> None:
         self._session.close()
 
     def run(self, spec: TrialSpec, trial_seed: int, data: TrialData) -> Measurement:
         """Train from fresh initial values with `spec`, which differs from the variant's only per trial.
 
-        Raises Unsupported if this process is not, before or after, as the strategy needs it.
+        Raises Unsupported if it cannot run here, or if this process is, after it, not as the strategy needs it.
         """
-        process_state.require(spec.strategy, spec.parameters())
+        if reason := why_not(spec):
+            raise Unsupported(reason)
         measured = Measurement()
         began = time.monotonic()
         initial = models.initial_values(spec.model, spec.matrix, trial_seed)
@@ -186,6 +201,17 @@ class Variant:
         images = min(images, len(data.test_images))
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             return sum(pool.map(correct, range(0, images, EVALUATION_CHUNK))) / images
+
+
+def why_not(spec: TrialSpec) -> str | None:
+    """Why a trial cannot run here; None if it can, as far as that can be told without trying."""
+    cpus = cpus_allowed() or os.cpu_count() or 1
+    if spec.provider == "emulated" and spec.threads > cpus:
+        return (
+            f"{spec.threads} threads are more than the {cpus} processors that this process may use: emulated "
+            "transactions would not overlap as those of the machine do"
+        )
+    return process_state.why_not(spec.strategy, spec.parameters())
 
 
 def graph_key(spec: TrialSpec) -> str:

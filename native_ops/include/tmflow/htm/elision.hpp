@@ -88,7 +88,7 @@ class AbortRun {
 };
 
 // Runs a critical section once, alone among all critical sections of the mutex: `inside` a transaction of
-// `Provider`, or, when the budget is spent, `under` the mutex. The two do the same; `inside` avoids
+// `provider`, or, when the budget is spent, `under` the mutex. The two do the same; `inside` avoids
 // instructions that abort a transaction.
 //
 // Contract: `inside` must do nothing that a transaction cannot undo. Memory ordering: a commit is a single
@@ -97,13 +97,13 @@ class AbortRun {
 // commits, the mutex was free throughout, and its writes appear before those of the next holder, whose
 // locking acquires the word that the transaction read.
 template <class Provider, class Inside, class Under>
-void elide(const ElidableMutex& mutex, Budget budget, ThreadStats& stats, const Inside& inside,
-           const Under& under) {
+void elide(const Provider& provider, const ElidableMutex& mutex, Budget budget, ThreadStats& stats,
+           Inside&& inside, const Under& under) {
   AbortRun aborts(stats);
   while (budget.attempts > 0) {
     wait_until_free(mutex);
     Ended ended;
-    if (Provider::attempt([&] { return mutex.taken(); }, inside, ended)) {
+    if (provider.attempt([&] { return mutex.taken(); }, inside, ended)) {
       stats.count_commit();
       return;
     }

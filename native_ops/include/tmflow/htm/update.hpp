@@ -11,16 +11,21 @@
 
 namespace tmflow::htm {
 
+namespace emulated {
+class Processor;
+}
+
 // An update of one element after another, in critical sections of `chunk` elements each.
 template <class T>
 struct ElidedUpdate {
   const GradientDescent<T>& update;
   std::span<T> variable;
   std::size_t chunk;
+  emulated::Processor* processor = nullptr;  // the one to run on, of kEmulated and of no other provider
 };
 
-// A way to run transactions that is compiled with instruction-set flags of its own (src/htm_*.cc), and so
-// must be entered only where `why_not` is empty.
+// A way to run transactions. Those of a processor are compiled with instruction-set flags of their own
+// (src/htm_*.cc), so a provider must be entered only where its `why_not` is empty.
 struct Provider {
   const char* name;
   std::optional<std::string> (*why_not)();
@@ -40,19 +45,27 @@ struct Provider {
 // Intel RTM and POWER HTM. On another architecture, `why_not` says that this is one.
 extern const Provider kRtm;
 extern const Provider kPower;
+// Those of a machine that is described by numbers (emulated/).
+extern const Provider kEmulated;
 
-// The chunks of an update, each elided by P. For the source that defines the provider.
+// The chunks of an update, each a critical section of its own: `section(first, count)`.
+template <class T, class Section>
+void for_each_chunk(const ElidedUpdate<T>& elided, const Section& section) {
+  const std::size_t size = elided.variable.size();
+  for (std::size_t first = 0; first < size; first += elided.chunk) {
+    section(first, std::min(elided.chunk, size - first));
+  }
+}
+
+// The chunks of an update, each elided by the hardware provider P. For the source that defines the provider.
 template <class P, class T>
 void run_chunks(const ElidedUpdate<T>& elided, const ElidableMutex& mutex, Budget budget,
                 ThreadStats& stats) {
-  const std::size_t size = elided.variable.size();
-  for (std::size_t first = 0; first < size; first += elided.chunk) {
-    const std::size_t count = std::min(elided.chunk, size - first);
-    elide<P>(
-        mutex, budget, stats,
-        [&] { elided.update.in_transaction(elided.variable, first, count); },
+  for_each_chunk(elided, [&](std::size_t first, std::size_t count) {
+    elide(
+        P(), mutex, budget, stats, [&] { elided.update.in_transaction(elided.variable, first, count); },
         [&] { elided.update(elided.variable, first, count); });
-  }
+  });
 }
 
 }  // namespace tmflow::htm

@@ -1,22 +1,47 @@
-// htm: the variable's own mutex is elided by hardware transactions, as the study did.
+// htm: the variable's own mutex, or one of ours, is elided by hardware transactions, as the study did.
 #pragma once
 
 #include <algorithm>
 #include <limits>
+#include <mutex>
 #include <optional>
+#include <stdexcept>
 #include <string>
 
+#include "tmflow/htm/emulated/processor.hpp"
 #include "tmflow/htm/mutex_word.hpp"
 #include "tmflow/htm/update.hpp"
 #include "tmflow/strategy.hpp"
 
 namespace tmflow {
 
+namespace htm {
+
+inline bool is_emulated(const Parameters& parameters) { return parameters.text("provider") == "emulated"; }
+
+// Throws std::invalid_argument unless there is a machine where one is emulated, and only there.
+inline void check_machine(const Parameters& parameters) {
+  const bool has_machine = !parameters.text("machine").empty();
+  if (is_emulated(parameters) && !has_machine) {
+    throw std::invalid_argument("provider emulated of strategy 'htm' needs a machine");
+  }
+  if (!is_emulated(parameters) && has_machine) {
+    throw std::invalid_argument("machine of strategy 'htm' is for provider emulated, not for " +
+                                parameters.text("provider"));
+  }
+}
+
+}  // namespace htm
+
 // Contract: with chunk 0, updates of a variable happen one after another and none is lost, also against
 // whoever takes the variable's mutex; with a chunk, that holds for each chunk of elements. Readers see
 // elements of different updates mixed, as with `lock`. The memory is fetched before the transaction (fetching
 // it takes the mutex for an instant, which a transaction cannot), so an update that overlaps an assignment of
-// the whole variable may be lost, where `lock` would order the two. Memory ordering: see htm::elide.
+// the whole variable may be lost, where `lock` would order the two. With subscription to a mutex of ours, the
+// variable's plays no part, and whoever takes it excludes no update. Memory ordering: see htm::elide.
+//
+// With emulated transactions, whoever takes the variable's mutex without a word to the emulated processor (an
+// assignment to a reference variable) excludes no update either.
 class Htm {
  public:
 #if defined(__powerpc64__)
@@ -25,12 +50,24 @@ class Htm {
   static constexpr std::string_view kNative = "rtm";
 #endif
   static constexpr Parameter kParameters[] = {
-      {.name = "provider", .fallback = kNative, .summary = "whose transactions", .choices = "rtm, power"},
+      {.name = "provider",
+       .fallback = kNative,
+       .summary = "whose transactions",
+       .choices = "rtm, power, emulated"},
+      {.name = "machine",
+       .fallback = "",
+       .summary = "the machine that is emulated; for provider emulated only",
+       .text = htm::emulated::MachineText::kAllowed,
+       .check = [](std::string_view text) { htm::emulated::MachineText::parse(text); }},
       {.name = "budget", .fallback = "5", .summary = "attempts before the mutex is taken", .high = 1'000'000},
       {.name = "spending",
        .fallback = "study_tsx",
        .summary = "what an abort takes from the budget",
        .choices = "study_tsx, study_power, tuned"},
+      {.name = "subscription",
+       .fallback = "variable",
+       .summary = "the mutex that is elided: the variable's own, or one of ours",
+       .choices = "variable, ours"},
       {.name = "chunk",
        .fallback = "0",
        .summary = "elements per transaction; 0: the whole variable",
@@ -38,18 +75,25 @@ class Htm {
   };
   static constexpr StrategyInfo info{
       .name = "htm",
-      .summary = "hardware transactions elide the variable's own mutex",
+      .summary = "hardware transactions elide the variable's own mutex, or one of ours",
       .updates = Promise::tensor,
       .reads = Promise::element,
       .parameters = kParameters,
+      .check = htm::check_machine,
   };
 
   // Of this machine's own provider.
   static std::optional<std::string> why_not() { return provider(kNative).why_not(); }
+  static std::optional<std::string> why_not(const Parameters& parameters) {
+    return provider(parameters.text("provider")).why_not();
+  }
 
   // Throws std::invalid_argument for a provider that cannot run on this machine.
   explicit Htm(const Parameters& parameters)
       : provider_(provider(parameters.text("provider"))),
+        processor_(htm::is_emulated(parameters) ? &htm::emulated::Processor::of(parameters.text("machine"))
+                                                : nullptr),
+        subscribes_to_ours_(parameters.text("subscription") == "ours"),
         budget_{.attempts = parameters.integer("budget"), .spending = spending(parameters.text("spending"))},
         chunk_(parameters.integer("chunk") > 0 ? static_cast<std::size_t>(parameters.integer("chunk"))
                                                : std::numeric_limits<std::size_t>::max()) {
@@ -60,13 +104,38 @@ class Htm {
   template <Region R>
   void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
     const auto memory = region.memory(Holding::nothing);
-    provider_.run(htm::ElidedUpdate<typename R::Value>{update, memory, chunk_}, htm::elidable(region.mutex()),
+    if constexpr (FetchTakesMutex<R>) note_mutex(region);
+    provider_.run(htm::ElidedUpdate<typename R::Value>{update, memory, chunk_, processor_}, elided(region),
                   budget_, stats);
     stats.count_update();
   }
 
+  // An emulated processor is told what a real one would see: the reader takes the variable's mutex for an
+  // instant, and reads its memory.
+  template <Region R>
+  void note_read(R& region) {
+    if (processor_ == nullptr) return;
+    const auto memory = region.memory(Holding::nothing);
+    note_mutex(region);
+    processor_->here().notice({htm::emulated::Access::read(memory.data(), memory.size_bytes())});
+  }
+
  private:
+  template <Region R>
+  htm::ElidableMutex elided(R& region) {
+    return subscribes_to_ours_ ? htm::elidable(own_) : htm::elidable(region.mutex());
+  }
+
+  // The variable's mutex was taken and released again.
+  template <Region R>
+  void note_mutex(R& region) {
+    if (processor_ == nullptr) return;
+    const auto* const word = htm::elidable(region.mutex()).word;
+    processor_->here().notice({htm::emulated::Access::written(word, sizeof *word)});
+  }
+
   static const htm::Provider& provider(std::string_view name) {
+    if (name == "emulated") return htm::kEmulated;
     return name == "power" ? htm::kPower : htm::kRtm;
   }
 
@@ -76,6 +145,9 @@ class Htm {
   }
 
   const htm::Provider& provider_;
+  htm::emulated::Processor* const processor_;  // null where the transactions are not emulated
+  std::mutex own_;
+  const bool subscribes_to_ours_;
   const htm::Budget budget_;
   const std::size_t chunk_;
 };

@@ -1,0 +1,65 @@
+// An update in an emulated transaction: into a buffer, and from there into the variable when it commits.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "tmflow/htm/emulated/processor.hpp"
+#include "tmflow/kernel.hpp"
+
+namespace tmflow::htm::emulated {
+
+// The update of the elements [first, first + count), walked line by line of the variable: its elements are
+// read, the gradient's beside them, and they are written. The walk stands for the hardware that watches the
+// loads and stores of the kernel; the kernel itself runs on the buffer, so it computes the same bits.
+//
+// The elements are copied in the same critical section in which their line is asked for. So nobody writes
+// them meanwhile: a transaction that commits does so in a critical section of its own, and one that holds the
+// mutex has aborted this one before it began to write.
+template <class T>
+class BufferedUpdate {
+ public:
+  BufferedUpdate(HardwareThread& thread, std::size_t line_bytes, const GradientDescent<T>& update,
+                 std::span<T> variable, std::size_t first, std::size_t count)
+      : thread_(thread),
+        line_bytes_(line_bytes),
+        update_(update),
+        elements_(variable.subspan(first, count)),
+        delta_(update.delta.subspan(first, count)) {}
+
+  void operator()() {
+    buffer_.clear();
+    while (buffer_.size() < elements_.size()) {
+      const std::size_t at = buffer_.size(), n = in_line(at), bytes = n * sizeof(T);
+      T* const from = elements_.data() + at;
+      const bool alive = thread_.access(
+          {Access::read(from, bytes), Access::read(delta_.data() + at, bytes), Access::written(from, bytes)},
+          [&] { buffer_.insert(buffer_.end(), from, from + n); });
+      if (!alive) return;
+    }
+    update_.kernel(buffer_.data(), delta_.data(), update_.alpha, buffer_.size());
+    clear_upper_halves();
+  }
+
+  // For the commit.
+  void publish() { std::ranges::copy(buffer_, elements_.begin()); }
+
+ private:
+  // How many elements from `at` on are in one line of the variable.
+  std::size_t in_line(std::size_t at) const {
+    const auto address = reinterpret_cast<std::uintptr_t>(elements_.data() + at);
+    return std::min((line_bytes_ - address % line_bytes_) / sizeof(T), elements_.size() - at);
+  }
+
+  HardwareThread& thread_;
+  const std::size_t line_bytes_;
+  const GradientDescent<T>& update_;
+  const std::span<T> elements_;
+  const std::span<const T> delta_;
+  std::vector<T> buffer_;
+};
+
+}  // namespace tmflow::htm::emulated

@@ -1,0 +1,285 @@
+// Updates in emulated transactions, through the elision that hardware runs: what they compute, what aborts
+// them, and that none is lost; and that a broken copy of them loses some.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <new>
+#include <span>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "tmflow/audit.hpp"
+#include "tmflow/htm/emulated/buffered_update.hpp"
+#include "tmflow/registry.hpp"
+
+namespace tmflow::htm {
+namespace {
+
+using emulated::Access;
+using emulated::HardwareThread;
+using emulated::Processor;
+
+const std::string kTsx = "provider=rtm;line_bytes=64;sets=64;ways=8;reads_fill=1;siblings=1;asynchronous=0";
+const std::string kPower = "provider=power;line_bytes=128;entries=64;siblings=1;asynchronous=0";
+
+std::vector<std::string> on(const std::string& machine, std::vector<std::string> more = {}) {
+  more.insert(more.end(), {"provider=emulated", "machine=" + machine});
+  return more;
+}
+
+// Memory that begins with a page, so that it is known which sets its lines are in.
+template <class T>
+class Aligned {
+ public:
+  Aligned(std::size_t size, T value)
+      : data_(static_cast<T*>(operator new(size * sizeof(T), kPage))), size_(size) {
+    std::ranges::fill(span(), value);
+  }
+  ~Aligned() { operator delete(data_, kPage); }
+  Aligned(const Aligned&) = delete;
+
+  std::span<T> span() { return {data_, size_}; }
+
+ private:
+  static constexpr std::align_val_t kPage{4096};
+  T* data_;
+  std::size_t size_;
+};
+
+// One update of so many elements; its counts.
+template <class T>
+std::unique_ptr<ThreadStats> one_update(const std::vector<std::string>& parameters, std::size_t elements) {
+  Aligned<T> variable(elements, 0), delta(elements, 1);
+  ArrayRegion<T> region(variable.span());
+  auto stats = std::make_unique<ThreadStats>();
+  const auto strategy = make_strategy<ArrayRegion<T>>("htm", parameters);
+  strategy->apply(region, {.alpha = -1, .delta = delta.span()}, *stats);
+  EXPECT_EQ(std::ranges::count(variable.span(), T{1}), static_cast<std::ptrdiff_t>(elements));
+  EXPECT_EQ(stats->commits() + stats->fallbacks(), 1);
+  return stats;
+}
+
+TEST(EmulatedUpdate, FitsUpToTheCapacityAndNoFurther) {
+  // The variable and the gradient fill the cache; the word of the mutex, read first, leaves it without harm.
+  EXPECT_EQ(one_update<float>(on(kTsx), 4096)->commits(), 1);
+  EXPECT_EQ(one_update<float>(on(kTsx), 4097)->aborts(), (ThreadStats::Aborts{{0x8, 5}}));
+  EXPECT_EQ(one_update<double>(on(kTsx), 2048)->commits(), 1);
+  EXPECT_EQ(one_update<double>(on(kTsx), 2049)->fallbacks(), 1);
+  // POWER counts the word too: 31 lines of each, and one.
+  EXPECT_EQ(one_update<float>(on(kPower), 31 * 32)->commits(), 1);
+  EXPECT_EQ(one_update<float>(on(kPower), 31 * 32 + 1)->aborts(),
+            (ThreadStats::Aborts{{0x0120'0000'1800'0001, 5}}));
+  EXPECT_EQ(one_update<float>(on(kPower, {"chunk=992"}), 31 * 32)->commits(), 1);
+}
+
+TEST(EmulatedUpdate, SpendsItsBudgetByItsMachinesWord) {
+  EXPECT_EQ(attempts(*one_update<float>(on(kPower, {"budget=100", "spending=study_power"}), 7850)), 50);
+  EXPECT_EQ(attempts(*one_update<float>(on(kTsx, {"budget=100", "spending=tuned"}), 7850)), 1);
+  EXPECT_EQ(attempts(*one_update<float>(on(kTsx, {"budget=0"}), 10)), 0);
+}
+
+template <class T>
+class EmulatedKernel : public ::testing::Test {};
+using Types = ::testing::Types<float, double>;
+TYPED_TEST_SUITE(EmulatedKernel, Types);
+
+TYPED_TEST(EmulatedKernel, ComputesTheSameBits) {
+  using T = TypeParam;
+  for (const std::string kernel : {"plain", "eigen"}) {
+    for (const std::string optimisation : {"O0", "O3"}) {
+      for (const std::size_t size : {0, 1, 7, 1000, 5003}) {
+        for (const std::size_t offset : {0, 1, 5}) {  // not all begin with a line
+          std::vector<T> memory(size + offset), delta(size);
+          for (std::size_t i = 0; i < size; ++i) {
+            memory[i + offset] = static_cast<T>(i) / 7;
+            delta[i] = static_cast<T>(1) / static_cast<T>(i + 3);
+          }
+          std::vector<T> expected(memory.begin() + static_cast<std::ptrdiff_t>(offset), memory.end());
+          const T alpha = T{0.3};
+          find_kernel<T>(kernel, optimisation)(expected.data(), delta.data(), alpha, size);
+          clear_upper_halves();
+          ArrayRegion<T> region{std::span<T>(memory).subspan(offset)};
+          ThreadStats stats;
+          const auto parameters = on(kTsx, {"kernel=" + kernel, "optimisation=" + optimisation, "chunk=600"});
+          make_strategy<ArrayRegion<T>>("htm", parameters)
+              ->apply(region, {.alpha = alpha, .delta = delta}, stats);
+          EXPECT_TRUE(std::ranges::equal(region.memory(Holding::nothing), expected));
+          EXPECT_EQ(stats.commits(), static_cast<std::int64_t>((size + 599) / 600));
+        }
+      }
+    }
+  }
+}
+
+// A transaction that another thread holds open on `region`'s mutex and memory while `during` runs; how it
+// ends.
+template <class During>
+std::uint64_t held_open(const std::string& machine, std::initializer_list<Access> accesses,
+                        const During& during) {
+  Processor& processor = Processor::of(machine);
+  HardwareThread other(processor);
+  other.begin();
+  EXPECT_TRUE(other.access(accesses));
+  during();
+  Ended why;
+  return other.commit(why, [] {}) ? 0 : why.status;
+}
+
+class EmulatedOthers : public ::testing::Test {
+ protected:
+  Access subscription() { return Access::read(elidable(region_.mutex()).word, sizeof(std::uint32_t)); }
+  void apply(const std::vector<std::string>& parameters) {
+    make_strategy<ArrayRegion<float>>("htm", parameters)
+        ->apply(region_, {.alpha = -1, .delta = delta_.span()}, stats_);
+  }
+  void note_read(const std::vector<std::string>& parameters) {
+    make_strategy<ArrayRegion<float>>("htm", parameters)->note_read(region_);
+  }
+
+  Aligned<float> variable_{64, 0}, delta_{64, 1};
+  ArrayRegion<float> region_{variable_.span()};
+  ThreadStats stats_;
+};
+
+TEST_F(EmulatedOthers, AFallbackAbortsWhoeverHasSubscribed) {
+  EXPECT_EQ(held_open(kTsx, {subscription()}, [&] { apply(on(kTsx, {"budget=0"})); }), 0x6);
+  EXPECT_EQ(held_open(kPower, {subscription()}, [&] { apply(on(kPower, {"budget=0"})); }),
+            0x0008'0000'1800'0001);
+  EXPECT_EQ(held_open(kTsx, {subscription()}, [&] { apply(on(kTsx)); }), 0) << "a commit does not";
+  const auto ours = on(kTsx, {"budget=0", "subscription=ours"});
+  EXPECT_EQ(held_open(kTsx, {subscription()}, [&] { apply(ours); }), 0) << "another mutex does not";
+}
+
+TEST_F(EmulatedOthers, AFallbackAbortsWhoeverReadsWhatItWrites) {
+  const Access element = Access::read(&variable_.span()[20], sizeof(float));
+  const auto ours = on(kTsx, {"budget=0", "subscription=ours"});
+  EXPECT_EQ(held_open(kTsx, {element}, [&] { apply(ours); }), 0x6);
+  EXPECT_EQ(held_open(kTsx, {Access::read(&delta_.span()[20], 4)}, [&] { apply(ours); }), 0);
+}
+
+TEST_F(EmulatedOthers, AReaderAbortsWhoeverWritesAndWhoeverHasSubscribed) {
+  float& element = variable_.span()[20];
+  EXPECT_EQ(held_open(kTsx, {Access::written(&element, 4)}, [&] { note_read(on(kTsx)); }), 0x6);
+  EXPECT_EQ(held_open(kTsx, {Access::read(&element, 4)}, [&] { note_read(on(kTsx)); }), 0);
+  EXPECT_EQ(held_open(kTsx, {subscription()}, [&] { note_read(on(kTsx)); }), 0x6);
+  EXPECT_EQ(stats_.updates(), 0);
+}
+
+TEST_F(EmulatedOthers, ATakenMutexIsFoundTaken) {
+  Processor& processor = Processor::of(kTsx);
+  const ElidableMutex mutex = elidable(region_.mutex());
+  const std::lock_guard held(region_.mutex());
+  HardwareThread& thread = processor.here();
+  thread.begin();
+  ASSERT_TRUE(thread.access({subscription()}));
+  ASSERT_TRUE(mutex.taken());
+  thread.abort();
+  Ended why;
+  EXPECT_FALSE(thread.commit(why, [] {}));
+  EXPECT_EQ(why.status, 0x1e000001);
+}
+
+class EmulatedAudit : public ::testing::TestWithParam<std::tuple<int, std::string, std::string>> {};
+
+TEST_P(EmulatedAudit, LosesNothing) {
+  const auto& [threads, machine, subscription] = GetParam();
+  for (const std::string budget : {"0", "2", "100"}) {
+    for (const std::int64_t elements : {1, 100, 1500}) {  // the last is too much for POWER
+      const auto parameters = on(machine, {"budget=" + budget, "subscription=" + subscription});
+      const auto strategy = make_strategy<ArrayRegion<double>>("htm", parameters);
+      const int updates = threads > 4 ? 30 : 150;  // the many take turns on few processors
+      const AuditReport report =
+          audit<double>(*strategy, {.threads = threads, .updates = updates, .elements = elements});
+      EXPECT_TRUE(report.clean()) << "budget " << budget << ", " << elements << " elements";
+      EXPECT_EQ(report.counted, updates * threads);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, EmulatedAudit,
+                         ::testing::Combine(::testing::Values(1, 2, 4, 16), ::testing::Values(kTsx, kPower),
+                                            ::testing::Values("variable", "ours")));
+
+// The strategy as it is, but that nobody looks at the word of the mutex.
+class WithoutSubscription {
+ public:
+  template <class R>
+  void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
+    ElidableMutex blind = elidable(region.mutex());
+    blind.mask = 0;
+    kEmulated.run(ElidedUpdate<typename R::Value>{update, region.memory(Holding::nothing),
+                                                  update.delta.size(), &Processor::of(kTsx)},
+                  blind, {.attempts = 1, .spending = Spending::study_tsx}, stats);
+    stats.count_update();
+  }
+};
+
+// A transaction that goes on, and makes its writes, whatever it is told.
+class WithoutLooking {
+ public:
+  template <class R>
+  void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
+    using T = typename R::Value;
+    HardwareThread& thread = Processor::of(kTsx).here();
+    const std::span<T> memory = region.memory(Holding::nothing);
+    thread.begin();
+    std::vector<T> buffer;
+    for (std::size_t i = 0; i < memory.size(); ++i) {
+      thread.access({Access::written(&memory[i], sizeof(T))});
+      buffer.push_back(std::atomic_ref(memory[i]).load());
+    }
+    update(buffer, 0, buffer.size());
+    for (std::size_t i = 0; i < memory.size(); ++i) std::atomic_ref(memory[i]).store(buffer[i]);
+    Ended why;
+    thread.commit(why, [] {});
+    stats.count_update();
+  }
+};
+
+// One lost update in any try is enough.
+template <class Broken>
+std::int64_t lost_by() {
+  std::int64_t lost = 0;
+  for (int tries = 0; tries < 50 && lost == 0; ++tries) {
+    Broken broken;
+    lost = audit<double>(broken, {.threads = 4, .updates = 500, .elements = 1000}).tally.lost;
+  }
+  return lost;
+}
+
+TEST(EmulatedAuditCatches, ATransactionThatDoesNotLookAtTheMutex) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "it is a data race, which ThreadSanitizer reports in its own way";
+#endif
+  EXPECT_GT(lost_by<WithoutSubscription>(), 0);
+}
+
+TEST(EmulatedAuditCatches, ATransactionThatCommitsAlthoughItWasAborted) {
+  EXPECT_GT(lost_by<WithoutLooking>(), 0);
+}
+
+TEST(EmulatedParameters, BelongTogether) {
+  const auto fails = [](std::vector<std::string> given) -> std::string {
+    try {
+      parameters_of("htm", given);
+    } catch (const std::invalid_argument& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(fails(on(kTsx)), "");
+  EXPECT_EQ(fails({"provider=emulated"}), "provider emulated of strategy 'htm' needs a machine");
+  EXPECT_EQ(fails({"provider=rtm", "machine=" + kTsx}),
+            "machine of strategy 'htm' is for provider emulated, not for rtm");
+  EXPECT_EQ(fails({"provider=emulated", "machine=provider=rtm;line_bytes=64"}),
+            "the emulated machine: siblings is missing");
+  EXPECT_EQ(why_not("htm", on(kTsx)), std::nullopt);
+  const std::string other = Htm::kNative == "rtm" ? "power" : "rtm";
+  EXPECT_TRUE(why_not("htm", std::vector{"provider=" + other}).has_value());
+}
+
+}  // namespace
+}  // namespace tmflow::htm
