@@ -121,7 +121,7 @@ class RefApplyOp final : public ApplyOp<T> {
   void Compute(OpKernelContext* context) override {
     compute(context, [&] {
       this->apply(context,
-                  [&](VariableSlot&) { return RefRegion<T>(context, kVariable, context->input(kDelta)); });
+                  [&](VariableSlot&) { return RefRegion<T>(context, kVariable, &context->input(kDelta)); });
       context->forward_ref_input_to_ref_output(kVariable, 0);
     });
   }
@@ -136,7 +136,7 @@ class ResourceApplyOp final : public ApplyOp<T> {
     compute(context, [&] {
       const auto variable = variable_input(context, kVariable);
       this->apply(context, [&](VariableSlot& slot) {
-        return ResourceRegion<T>(context, *variable, slot.own(), context->input(kDelta));
+        return ResourceRegion<T>(context, *variable, slot.own(), &context->input(kDelta));
       });
     });
   }

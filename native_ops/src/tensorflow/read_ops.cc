@@ -15,7 +15,6 @@ namespace {
 using tensorflow::DEVICE_CPU;
 using tensorflow::OpKernel;
 using tensorflow::OpKernelConstruction;
-using tensorflow::TensorShape;
 
 enum Input { kVariable, kTracker };
 
@@ -76,8 +75,7 @@ class RefNoteReadOp final : public NoteReadOp<T> {
 
   void Compute(OpKernelContext* context) override {
     compute(context, [&] {
-      const TensorShape shape = context->mutable_input(kVariable, false).shape();
-      this->note(context, [&](VariableSlot&) { return RefRegion<T>(context, kVariable, shape); });
+      this->note(context, [&](VariableSlot&) { return RefRegion<T>(context, kVariable, nullptr); });
     });
   }
 };
@@ -90,12 +88,8 @@ class ResourceNoteReadOp final : public NoteReadOp<T> {
   void Compute(OpKernelContext* context) override {
     compute(context, [&] {
       const auto variable = variable_input(context, kVariable);
-      const TensorShape shape = [&] {
-        const tensorflow::tf_shared_lock reading(*variable->mu());
-        return variable->tensor()->shape();
-      }();
       this->note(context, [&](VariableSlot& slot) {
-        return ResourceRegion<T>(context, *variable, slot.own(), shape);
+        return ResourceRegion<T>(context, *variable, slot.own(), nullptr);
       });
     });
   }

@@ -24,14 +24,15 @@ using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 using Mutex = tensorflow::mutex;
 
-// A variable of either kind, for the time of one update by the tensor `delta`.
+// A variable of either kind, for the time of one update by the tensor `delta`, or of a look at it without
+// one.
 template <class T>
 class VariableRegion {
  public:
   using Value = T;
   static constexpr bool kFetchTakesMutex = true;
 
-  VariableRegion(Mutex& mutex, const Tensor& delta) : mutex_(mutex), delta_(delta) {}
+  VariableRegion(Mutex& mutex, const Tensor* delta) : mutex_(mutex), delta_(delta) {}
   virtual ~VariableRegion() = default;
 
   Mutex& mutex() { return mutex_; }
@@ -42,7 +43,7 @@ class VariableRegion {
     pinned_ = current(holding);
     const auto variable = pinned_.flat<T>();
     const std::span<T> elements(variable.data(), static_cast<std::size_t>(variable.size()));
-    check_apart<T>(elements, {delta_.flat<T>().data(), elements.size()});
+    if (delta_ != nullptr) check_apart<T>(elements, {delta_->flat<T>().data(), elements.size()});
     return elements;
   }
 
@@ -55,10 +56,10 @@ class VariableRegion {
                        tensorflow::DataTypeString(tensorflow::DataTypeToEnum<T>::value),
                        ": they must have the same type")));
     }
-    if (value.shape() != delta_.shape()) {
+    if (delta_ != nullptr && value.shape() != delta_->shape()) {
       throw StatusError(absl::InvalidArgumentError(
           absl::StrCat("the variable has shape ", value.shape().DebugString(), " and delta has shape ",
-                       delta_.shape().DebugString(), ": they must be the same")));
+                       delta_->shape().DebugString(), ": they must be the same")));
     }
   }
 
@@ -67,7 +68,7 @@ class VariableRegion {
   virtual Tensor current(Holding holding) = 0;
 
   Mutex& mutex_;
-  const Tensor& delta_;
+  const Tensor* const delta_;
   Tensor pinned_;  // keeps the memory while the update runs, whatever is assigned meanwhile
 };
 
@@ -75,7 +76,7 @@ class VariableRegion {
 template <class T>
 class RefRegion final : public VariableRegion<T> {
  public:
-  RefRegion(OpKernelContext* context, int index, const Tensor& delta)
+  RefRegion(OpKernelContext* context, int index, const Tensor* delta)
       : VariableRegion<T>(*context->input_ref_mutex(index), delta), context_(context), index_(index) {}
 
  private:
@@ -101,7 +102,7 @@ class RefRegion final : public VariableRegion<T> {
 template <class T>
 class ResourceRegion final : public VariableRegion<T> {
  public:
-  ResourceRegion(OpKernelContext* context, tensorflow::Var& variable, Tensor& own, const Tensor& delta)
+  ResourceRegion(OpKernelContext* context, tensorflow::Var& variable, Tensor& own, const Tensor* delta)
       : VariableRegion<T>(*variable.mu(), delta), context_(context), variable_(variable), own_(own) {}
 
  private:
