@@ -186,7 +186,8 @@ nb::dict build_info() {
 }
 
 // Why an object of the strategy cannot be made in this process.
-std::optional<std::string> why_not(const std::string& strategy, const std::vector<std::string>& parameters) {
+std::optional<std::string> why_not_in_process(const std::string& strategy,
+                                              const std::vector<std::string>& parameters) {
   parameters_of(strategy, parameters);  // what is wrong with these is an error, and no state of the process
   try {
     make_strategy<ArrayRegion<float>>(strategy, parameters);
@@ -222,9 +223,10 @@ NB_MODULE(_core, m) {
       nb::arg("strategy"), nb::arg("parameters"),
       "Raises ValueError for an unknown strategy, and for a parameter (\"name=value\") that it does not have "
       "or allow.");
-  m.def("why_not", &why_not, nb::arg("strategy"), nb::arg("parameters") = std::vector<std::string>(),
-        "Why the strategy cannot run in this process with these parameters; None if it can. Raises as "
-        "check_parameters does.");
+  m.def("why_not_in_process", &why_not_in_process, nb::arg("strategy"),
+        nb::arg("parameters") = std::vector<std::string>(),
+        "Why no object of the strategy can be made in this process with these parameters; None if one can. "
+        "Raises as check_parameters does.");
   m.def("tm_library", &itm::library_in_use,
         "The file of the library that runs this process's GCC transactions; None in a build without them.");
   m.def("audit", &audit_of, nb::arg("strategy"), nb::arg("threads"), nb::arg("updates"), nb::arg("elements"),

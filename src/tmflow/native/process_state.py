@@ -30,7 +30,7 @@ def why_not(strategy: str, parameters: Mapping[str, Value]) -> str | None:
     values = {**parameters_of(strategy), **parameters}
     if strategy not in OF_A_PROCESS:
         return None
-    if reason := loader.core().why_not(strategy, assignments(values)):
+    if reason := loader.core().why_not_in_process(strategy, assignments(values)):
         return reason
     if strategy == "tle":
         return _other_tunables(elision_tunables(str(values["tunables"])))

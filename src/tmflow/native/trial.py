@@ -134,7 +134,7 @@ def _elision() -> str:
     """What glibc does about this process's mutexes."""
     tunables = process_state.tunables_in_force() or {}
     enabled = f"glibc.elision.enable is {tunables.get('glibc.elision.enable', 'not known')} in its process"
-    if loader.core().why_not("tle"):
+    if loader.core().why_not_in_process("tle"):
         return f"{enabled}, and a mutex, read back, is not elided"
     return f"{enabled}, and a mutex, read back, is elided; {_counted('tle')}"
 
@@ -142,7 +142,7 @@ def _elision() -> str:
 def _method() -> str:
     """What runs GCC's transactions in this process."""
     library = loader.core().tm_library()
-    if library is None or loader.core().why_not("itm"):
+    if library is None or loader.core().why_not_in_process("itm"):
         return ""
     return f"{Path(library).name}, method {parameters_of('itm')['method']}; {_counted('itm')}"
 
