@@ -185,17 +185,25 @@ def panels(summary: pd.DataFrame, within: tuple[str, ...] = SERIES) -> Iterator[
 def variants(table: pd.DataFrame) -> pd.Series:
     """The name of each row's variant: its strategy, with those parameters that differ among rows of that strategy.
 
-    Where more than `FEW` do, it is told by those that are not what they would be if not given: two variants have the
-    same name only if they are the same, for where they differ one of them is not.
+    Where more than `FEW` do, only those are told that are not what they would be if not given, as long as that tells
+    the variants apart (it does not where a run is older than a parameter).
     """
     names = table["strategy"].astype(object)
     for strategy, rows in table.groupby("strategy", sort=False):
         varying = [name for name in PARAMETERS if rows[name].nunique(dropna=False) > 1]
-        for _, alike in rows.groupby(varying, dropna=False, sort=False) if varying else ():
-            first = alike.iloc[0]
-            told = unusual(first, varying) if len(varying) > FEW else first[varying].dropna().to_dict()
-            names[alike.index] = f"{strategy} ({', '.join(f'{n} {v}' for n, v in told.items())})" if told else strategy
+        if varying:
+            groups = [alike for _, alike in rows.groupby(varying, dropna=False, sort=False)]
+            told = [_told(alike.iloc[0][varying].dropna().to_dict()) for alike in groups]
+            short = [_told(unusual(alike.iloc[0], varying)) for alike in groups]
+            if len(varying) > FEW and len(set(short)) == len(short):
+                told = short
+            for alike, parameters in zip(groups, told, strict=True):
+                names[alike.index] = f"{strategy}{parameters}"
     return names.astype("str")
+
+
+def _told(parameters: dict[Any, Any]) -> str:
+    return f" ({', '.join(f'{name} {value}' for name, value in parameters.items())})" if parameters else ""
 
 
 def unusual(row: pd.Series, names: Iterable[str] = PARAMETERS) -> dict[str, Any]:

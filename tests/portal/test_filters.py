@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from tmflow.portal.filters import ALL, DATA, Filter, Key, resolve
+from tmflow.portal.filters import ALL, DATA, OF_PARAMETERS, Filter, Key, resolve
 
 RUNS = pd.DataFrame(
     [
@@ -68,3 +68,19 @@ def test_no_runs_leave_only_all() -> None:
     selection = resolve([Filter(Key.STATUS, "Status", with_all=True)], RUNS[:0], {"status": "ok"})
     assert selection.options["status"] == (ALL,)
     assert len(selection.problems) == 1
+
+
+def test_a_parameter_narrows_only_the_runs_that_have_it() -> None:
+    runs = pd.DataFrame({"strategy": ["lock", "htm", "htm", "htm"], "budget": [None, 100, 5, 5]})
+    runs = runs.assign(spending=["", "study_tsx", "study_tsx", "study_tsx"]).replace({"spending": {"": None}})
+    runs["budget"] = runs["budget"].astype("Int64")
+    filters = [entry for entry in OF_PARAMETERS if entry.key in runs]
+    everything = resolve(filters, runs, {})
+    assert everything.options == {"budget": (ALL, "5", "100")}  # by value; and all are spent in one way
+    assert len(everything.runs) == 4
+    five = resolve(filters, runs, {"budget": "5", "spending": "study_tsx"})
+    assert five.runs["strategy"].tolist() == ["lock", "htm", "htm"]
+    assert five.problems == []
+    wrong = resolve(filters, runs, {"budget": "7", "spending": "tuned"})
+    assert wrong.chosen == {"budget": ALL}
+    assert len(wrong.problems) == 2

@@ -200,6 +200,11 @@ def test_looks_are_distinct_fixed_and_the_same_in_every_chart() -> None:
         assert dict(zip(scale["domain"], scale["range"], strict=True))["nolock"] == palette.look("nolock").colour
 
 
+def test_every_strategy_of_the_study_has_a_colour_of_its_own() -> None:
+    drawn_together = [*FIVE, "stm", "itm", "tle"]
+    assert len({palette.look(strategy).colour for strategy in drawn_together}) == len(drawn_together)
+
+
 def test_curve_and_staleness_draw_every_step() -> None:
     runs = grid(threads=(2,), rounds=2, curve_points=3)
     runs.loc[runs["strategy"] == "tf_nolock", ["status", "reason"]] = ["failed", "boom"]

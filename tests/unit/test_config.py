@@ -176,7 +176,13 @@ def test_parameters_that_are_not_given_are_filled_in() -> None:
             "unknown parameter of strategy 'lock' in config.yaml: experi",
         ),
         ({"strategy": {"strategy": "htm", "threads": 2}}, "'threads'; valid: "),
-        ({"strategy": {"strategy": "htn"}}, "experiments.one: 'htn' (did you mean 'htm'?)"),
+        ({"strategy": [{"strategy": "htm", "budget": [0, 5]}]}, "budget is [0, 5], but should be a valid integer."),
+        ({"strategy": [{"strategy": ["htm"]}]}, "unknown strategy in config.yaml: experiments.one: '['htm']'"),
+        ({"strategy": {"strategy": "htn", "budget": 5}}, "experiments.one: 'htn' (did you mean 'htm'?)"),
+        (
+            {"strategy": {"strategy": "tf_lock", "threads": 2}},
+            "strategy 'tf_lock' in config.yaml: experiments.one: 'thr",
+        ),
         ({"batch": {"strategy": "htm"}}, "batch is {'strategy': 'htm'}, but should be a valid integer."),
         (
             {"provider": "emulated", "profile": "intel-tsx"},

@@ -67,6 +67,14 @@ def test_of_many_parameters_that_differ_only_the_unusual_are_told() -> None:
     }  # fmt: skip
 
 
+def test_runs_older_than_a_parameter_keep_a_name_of_their_own() -> None:
+    old = {"provider": parameters_of("htm")["provider"], "budget": 5, "spending": "study_tsx", "chunk": 0}
+    runs = pd.concat([grid(("htm",), (1,), **parameters) for parameters in (old, parameters_of("htm"))])
+    assert set(summaries.accuracy(runs)["variant"]) == {
+        "htm", "htm (kernel plain, optimisation O3, subscription variable)",
+    }  # fmt: skip
+
+
 def test_a_budget_that_goes_with_its_spending_is_not_unusual() -> None:
     power = run(strategy="htm", **parameters_of("htm", "study_power") | {"spending": "study_power"})
     assert summaries.unusual(pd.Series(power)) == {"spending": "study_power"}

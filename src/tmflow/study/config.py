@@ -27,8 +27,9 @@ PER_PROCESS = ("intra_op_threads", "inter_op_threads")
 
 # No factor is a bool, but TrialSpec's refusal of one is the clearer.
 Factor = str | int | float | bool | None
-# A strategy may also be a mapping: its name, and parameters that hold for this entry of the list alone.
-Entry = Factor | dict[str, Factor]
+# A strategy may also be a mapping: its name, and parameters that hold for this entry of the list alone. The spec checks
+# their values: its sentences are the clearer here too.
+Entry = Factor | dict[str, Any]
 Factors = dict[str, Entry | list[Entry]]
 
 
@@ -130,15 +131,19 @@ class Study(_Closed):
 
 def make_spec(factors: dict[str, Any], where: str) -> TrialSpec:
     """A checked spec, the strategy's parameters filled in; raises BadInput naming factor, value and what is allowed."""
-    strategy = str(factors.get("strategy"))
-    if strategy not in registry.names():
-        raise unknown(f"strategy in {where}:", strategy, registry.names())
+    strategy = _known(factors.get("strategy"), where)
     given = {name: value for name, value in factors.items() if not (owners(name) and value is None)}
     _check_profile(given, where)
     try:
         return TrialSpec.model_validate({**parameters_of(strategy, given.get("spending")), **given})
     except ValidationError as error:
         raise sentence(error, where, FACTORS) from error
+
+
+def _known(strategy: object, where: str) -> str:
+    if strategy not in registry.names():
+        raise unknown(f"strategy in {where}:", strategy, registry.names())
+    return str(strategy)
 
 
 def _check_profile(factors: dict[str, Any], where: str) -> None:
@@ -152,13 +157,13 @@ def _check_profile(factors: dict[str, Any], where: str) -> None:
         load_profile(profile)
 
 
-def _variant(entry: Entry, where: str) -> dict[str, Factor]:
+def _variant(entry: Entry, where: str) -> dict[str, Any]:
     """The strategy of an entry, and the parameters that hold for it alone."""
     if not isinstance(entry, dict):
         return {"strategy": entry}
     if "strategy" not in entry:
         raise BadInput(f"{where}: an entry of strategy is {entry}, but needs the key 'strategy', the name of one.")
-    valid = ["strategy", *STRATEGY_PARAMETERS.get(str(entry["strategy"]), ())]
+    valid = ["strategy", *STRATEGY_PARAMETERS.get(_known(entry["strategy"], where), ())]
     for key in entry:
         if key not in valid:
             raise unknown(f"parameter of strategy '{entry['strategy']}' in {where}:", key, valid)
