@@ -10,7 +10,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from tmflow.errors import BadInput, unknown
 from tmflow.native import registry
-from tmflow.platform.profiles import load_profile
 from tmflow.spec import Dataset, TrialSpec, sha256_of
 from tmflow.strategy_parameters import owners, parameters_of
 from tmflow.validation import sentence
@@ -130,12 +129,9 @@ def make_spec(factors: dict[str, Any], where: str) -> TrialSpec:
         raise unknown(f"strategy in {where}:", strategy, registry.names())
     try:
         given = {name: value for name, value in factors.items() if not (owners(name) and value is None)}
-        spec = TrialSpec.model_validate({**parameters_of(strategy, given.get("spending")), **given})
+        return TrialSpec.model_validate({**parameters_of(strategy, given.get("spending")), **given})
     except ValidationError as error:
         raise sentence(error, where, FACTORS) from error
-    if spec.profile is not None:
-        load_profile(spec.profile)  # raises for one that is unknown or wrong
-    return spec
 
 
 def _applies(factor: str, strategy: Factor) -> bool:
