@@ -180,7 +180,9 @@ TEST(EmulatedPower, CountsReadsAndWritesTogether) {
     for (std::size_t i = 0; i < 32; ++i) EXPECT_TRUE(bench.write(0, i));
     for (std::size_t i = 0; i < 32; ++i) EXPECT_TRUE(bench.read(0, 1000 + i));
     for (std::size_t i = 0; i < 32; ++i) EXPECT_TRUE(bench.read(0, i)) << "it has its entry already";
-    if (one_more) EXPECT_FALSE(bench.read(0, 2000));
+    if (one_more) {
+      EXPECT_FALSE(bench.read(0, 2000));
+    }
     EXPECT_EQ(bench.end(), one_more ? kPowerOverflow : kCommit);
   }
 }

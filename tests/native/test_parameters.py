@@ -19,8 +19,8 @@ from tmflow.strategy_parameters import OF_THE_PROCESS, PARAMETERS, STRATEGY_PARA
 NATIVE_NAMES = {"profile": "machine"}
 OPERATIONS = ["tmflow_apply_gradient_descent", "tmflow_resource_apply_gradient_descent"]
 WRONG = [
-    ("lock", "budget=5", "strategy 'lock' has no parameter 'budget'; it has: none"),
-    ("htm", "buget=5", "strategy 'htm' has no parameter 'buget'; it has: provider, machine, budget, spending, "),
+    ("lock", "budget=5", "strategy 'lock' has no parameter 'budget'; it has: kernel, optimisation"),
+    ("htm", "buget=5", "strategy 'htm' has no parameter 'buget'; it has: provider, machine, budget, spending"),
     ("htm", "budget", "parameter 'budget' is not of the form name=value"),
     ("htm", "budget=-1", "budget of strategy 'htm' is '-1'; allowed: 0 to 1000000"),
     ("htm", "budget=five", "budget of strategy 'htm' is 'five'; allowed: 0 to 1000000"),

@@ -242,3 +242,20 @@ def test_an_emulated_run_says_so_and_what_emulated_it(tmp_path: Path) -> None:
     assert (found.backend.kind, found.backend.name) == ("emulator", "intel-tsx-study")
     assert (found.backend.config, found.backend.config_sha256) == (profile.as_dict(), profile.sha256)
     assert {(r.evidence, r.backend) for r in runs.values() if r is not found} == {("measured", None)}
+
+
+def test_emulated_trials_with_more_threads_than_processors_are_unsupported_and_the_others_run(tmp_path: Path) -> None:
+    emulated = {"strategy": "htm", "provider": "emulated", "profile": "ibm-power8-s822"}
+    fits, too_many = (point(**emulated, threads=threads) for threads in (1, 17))
+    job_cpus = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, job_cpus[:16])  # inherited by the process of the round
+    try:
+        runs = run(tmp_path, [too_many, fits])
+    finally:
+        os.sched_setaffinity(0, job_cpus)
+    assert runs[too_many.sha256].status == "unsupported"
+    assert str(runs[too_many.sha256].reason).startswith(f"17 threads are more than the {len(job_cpus[:16])} processors")
+    assert runs[too_many.sha256].machine is None  # in no time
+    assert runs[fits.sha256].status == "ok"
+    assert {abort.mechanism for abort in runs[fits.sha256].aborts} <= {"power"}
+    assert sum(row.commits or 0 for row in runs[fits.sha256].counters) > 0
