@@ -15,6 +15,7 @@
 #include "tmflow/strategies/nolock.hpp"
 #include "tmflow/strategies/spin.hpp"
 #include "tmflow/strategies/spin_then_mutex.hpp"
+#include "tmflow/strategies/stm.hpp"
 #include "tmflow/strategy.hpp"
 
 namespace tmflow {
@@ -23,7 +24,7 @@ template <Strategy... S>
 struct StrategyList {};
 
 // Every strategy; a new one is its file in strategies/ and its name here.
-using Strategies = StrategyList<Lock, NoLock, LockPthread, Spin, SpinThenMutex, Htm>;
+using Strategies = StrategyList<Lock, NoLock, LockPthread, Spin, SpinThenMutex, Htm, Stm>;
 
 // A strategy object behind one type, for callers that know its name only when they run.
 template <Region R>

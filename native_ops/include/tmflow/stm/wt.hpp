@@ -1,0 +1,65 @@
+// wt: write through, encounter-time locking, undo log.
+#pragma once
+
+#include "tmflow/stm/encounter.hpp"
+
+namespace tmflow::stm {
+
+// Locks a stripe when it is first written, keeps the old words, and writes to memory at once. A commit has
+// only to release; an abort restores.
+template <class Manager, class Policy>
+class Wt : public Encounter<Manager, Policy> {
+ public:
+  using Base = Encounter<Manager, Policy>;
+  using Base::Base;
+
+  template <Word T>
+  [[nodiscard]] TMFLOW_STM_INLINE bool load(const T* address, T& value) {
+    const std::uintptr_t stripe = stripe_of(address);
+    if (stripe != this->current_stripe_) {
+      if (this->has_failed()) return false;
+      StripeEntry* head = nullptr;
+      if (!this->read(this->domain_.lock_of(stripe), address, value, head)) return false;
+      if (head == nullptr) return true;
+      this->resume(*head, stripe);
+    }
+    value = load_owned(address);
+    return true;
+  }
+
+  template <Word T>
+  [[nodiscard]] TMFLOW_STM_INLINE bool store(T* address, T value) {
+    const std::uintptr_t stripe = stripe_of(address);
+    if (stripe != this->current_stripe_ && (this->has_failed() || !this->take(stripe))) return false;
+    if (!this->current_->has(address)) this->current_->put(address, load_owned(address));
+    store_release(address, value);
+    return true;
+  }
+
+  bool commit() noexcept {
+    if (this->has_failed()) return false;
+    if (this->self_.writes.empty()) {
+      this->deactivate();
+      return true;
+    }
+    const std::uint64_t time = this->commit_time();
+    if (time == 0) return false;
+    this->release([=](LockWord) { return free_at(time); });
+    return true;
+  }
+
+  // A reader may have loaded the lock before we took it, and then a word of ours that never came to be: it
+  // must find the lock changed, though the version is the old one. If all incarnations are used up, the clock
+  // gives a version that nobody had.
+  void roll_back() noexcept {
+    this->store_all_words();
+    this->release([&](LockWord before) {
+      if (!Policy::kNewIncarnation) return before;
+      if (!is_last_incarnation(before)) return next_incarnation(before);
+      return free_at(this->domain_.clock.fetch_add(1, std::memory_order_acq_rel) + 1);
+    });
+    this->deactivate();
+  }
+};
+
+}  // namespace tmflow::stm

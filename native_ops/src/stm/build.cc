@@ -1,0 +1,76 @@
+// The transactional loops, compiled once for each optimisation (cmake/stm.cmake).
+//
+// Nothing may be shared between the builds, lest the linker keep the copy of the other one: every transaction
+// here is an instance for `Build`, a type that is local, and so is the instance; what both builds do share is
+// inlined in each (TMFLOW_STM_INLINE), or compiled once (runtime.cc).
+#include "build.hpp"
+
+#include "tmflow/stm/atomically.hpp"
+#include "tmflow/stm/wb_ctl.hpp"
+#include "tmflow/stm/wb_etl.hpp"
+#include "tmflow/stm/wt.hpp"
+
+namespace tmflow::stm {
+namespace {
+
+struct Build : Sound {};
+
+// Only the variable is shared, so only it needs a transaction.
+struct OnlyShared {
+  template <class Transaction, class T>
+  static bool update(Transaction& transaction, T* variable, const T* delta, const T* alpha) {
+    T value{};
+    return transaction.load(variable, value) && transaction.store(variable, value - *alpha * *delta);
+  }
+};
+
+// As a compiler instruments the study's loop: the gradient and the rate are read through the STM too.
+struct All {
+  template <class Transaction, class T>
+  static bool update(Transaction& transaction, T* variable, const T* delta, const T* alpha) {
+    T value{}, gradient{}, rate{};
+    return transaction.load(variable, value) && transaction.load(alpha, rate) &&
+           transaction.load(delta, gradient) && transaction.store(variable, value - rate * gradient);
+  }
+};
+
+template <template <class, class> class Design, class Manager, class Instrumentation, class T>
+void loop(const Update<T>& update, Domain& domain, ThreadStats& stats) {
+  for (std::size_t first = 0, last = 0; first < update.size; first = last) {
+    last = update.chunk < update.size - first ? first + update.chunk : update.size;
+    atomically<Design, Manager, Build>(domain, stats, [&](Design<Manager, Build>& transaction) {
+      for (std::size_t i = first; i < last; ++i) {
+        if (!Instrumentation::update(transaction, update.variable + i, update.delta + i, &update.alpha))
+          return false;
+      }
+      return true;
+    });
+  }
+}
+
+template <template <class, class> class Design, class Manager, class T>
+Loop<T> instrumented(const LoopName& name) noexcept {
+  return name.instrumentation == "all" ? loop<Design, Manager, All, T> : loop<Design, Manager, OnlyShared, T>;
+}
+
+template <template <class, class> class Design, class T>
+Loop<T> managed(const LoopName& name) noexcept {
+  if (name.manager == "suicide") return instrumented<Design, Suicide, T>(name);
+  if (name.manager == "delay") return instrumented<Design, Delay, T>(name);
+  if (name.manager == "backoff") return instrumented<Design, Backoff, T>(name);
+  if (name.manager == "aggressive") return instrumented<Design, Aggressive, T>(name);
+  return instrumented<Design, Timestamp, T>(name);
+}
+
+template <class T>
+Loop<T> designed(const LoopName& name) noexcept {
+  if (name.design == "wb_etl") return managed<WbEtl, T>(name);
+  if (name.design == "wb_ctl") return managed<WbCtl, T>(name);
+  return managed<Wt, T>(name);
+}
+
+}  // namespace
+
+const LoopBuild TMFLOW_STM_LOOPS{designed<float>, designed<double>};
+
+}  // namespace tmflow::stm
