@@ -106,7 +106,7 @@ TEST(Registry, EveryStrategyUpdatesUnderItsName) {
 }
 
 TEST(Registry, AnUnknownNameIsAnsweredWithTheValidOnes) {
-  EXPECT_EQ(strategy_names("'"), "'lock', 'nolock', 'lock_pthread', 'spin', 'spin_then_mutex', 'htm'");
+  EXPECT_EQ(strategy_names("'"), "'lock', 'nolock', 'lock_pthread', 'spin', 'spin_then_mutex', 'htm', 'stm'");
   try {
     make_strategy<WatchedRegion>("lok");
     FAIL() << "made a strategy that does not exist";

@@ -17,6 +17,31 @@ template <class T>
 concept Word =
     std::is_trivially_copyable_v<T> && (sizeof(T) == 4 || sizeof(T) == 8) && alignof(T) <= sizeof(T);
 
+// The bits of a word, in an integer that may stand for whatever type the program has there. A word goes by its bits
+// because compilers pass the result of a generic atomic builtin through memory.
+template <std::size_t size>
+struct BitsOfSize;
+template <>
+struct BitsOfSize<4> {
+  using Type [[gnu::may_alias]] = std::uint32_t;
+};
+template <>
+struct BitsOfSize<8> {
+  using Type [[gnu::may_alias]] = std::uint64_t;
+};
+template <class T>
+using Bits = typename BitsOfSize<sizeof(T)>::Type;
+
+template <Word T>
+TMFLOW_STM_INLINE const Bits<T>* bits_at(const void* address) noexcept {
+  return static_cast<const Bits<T>*>(address);
+}
+
+template <Word T>
+TMFLOW_STM_INLINE Bits<T>* bits_at(void* address) noexcept {
+  return static_cast<Bits<T>*>(address);
+}
+
 // The memory order of a lock's readers and writers (a "seqlock"), without fences:
 //
 //   writer: take the lock (acquire), store words (release), store the lock's new version (release)
@@ -28,22 +53,18 @@ concept Word =
 // atomic, which costs nothing on x86 and leaves ThreadSanitizer nothing to be told.
 template <Word T>
 TMFLOW_STM_INLINE T load_acquire(const T* address) noexcept {
-  T value;
-  __atomic_load(address, &value, __ATOMIC_ACQUIRE);
-  return value;
+  return __builtin_bit_cast(T, __atomic_load_n(bits_at<T>(address), __ATOMIC_ACQUIRE));
 }
 
 // Of a word that only its owner writes: the lock on it is held.
 template <Word T>
 TMFLOW_STM_INLINE T load_owned(const T* address) noexcept {
-  T value;
-  __atomic_load(address, &value, __ATOMIC_RELAXED);
-  return value;
+  return __builtin_bit_cast(T, __atomic_load_n(bits_at<T>(address), __ATOMIC_RELAXED));
 }
 
 template <Word T>
 TMFLOW_STM_INLINE void store_release(T* address, T value) noexcept {
-  __atomic_store(address, &value, __ATOMIC_RELEASE);
+  __atomic_store_n(bits_at<T>(address), __builtin_bit_cast(Bits<T>, value), __ATOMIC_RELEASE);
 }
 
 // A stripe is the memory that one lock covers: 32 aligned bytes, as in TinySTM.

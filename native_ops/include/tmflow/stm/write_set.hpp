@@ -24,32 +24,37 @@ struct alignas(64) StripeEntry {
   LockWord before = 0;        // of the lock, when this entry took it; or kChained
   std::uintptr_t stripe = 0;  // its address
   std::uint32_t next = 0;     // the next entry under the same lock: its index + 1; 0: there is none
-  std::uint32_t words = 0;    // which of its 4-byte words are here: bit i for word i
+  // Which of its 4-byte words are here, for each pair of them: bit 0 for the first, bit 1 for the second. A byte a
+  // pair, because eight words in a row that each wait for the last one's change of one mask would take longer than
+  // all the rest.
+  unsigned char pairs[kStripeBytes / 8] = {};
   unsigned char bytes[kStripeBytes];
 
   template <Word T>
   TMFLOW_STM_INLINE bool has(const T* address) const noexcept {
-    return (words & bits_of(address)) != 0;
+    return (pairs[offset_of(address) / 8] & bits_of(address)) != 0;
   }
 
   template <Word T>
   TMFLOW_STM_INLINE T get(const T* address) const noexcept {
-    T value;
-    __builtin_memcpy(&value, bytes + offset_of(address), sizeof(T));
-    return value;
+    return __builtin_bit_cast(T, *bits_at<T>(bytes + offset_of(address)));
   }
 
   template <Word T>
   TMFLOW_STM_INLINE void put(const T* address, T value) noexcept {
-    __builtin_memcpy(bytes + offset_of(address), &value, sizeof(T));
-    words |= bits_of(address);
+    *bits_at<T>(bytes + offset_of(address)) = __builtin_bit_cast(Bits<T>, value);
+    if constexpr (sizeof(T) == 8) {
+      pairs[offset_of(address) / 8] = 3;
+    } else {
+      pairs[offset_of(address) / 8] |= bits_of(address);
+    }
   }
 
   // Store the words that are here to memory, each as a whole: two neighbours, which may be one double, at
   // once.
   TMFLOW_STM_INLINE void store_words() const noexcept {
     for (std::size_t pair = 0; pair < kStripeBytes / 8; ++pair) {
-      const unsigned here = (words >> (2 * pair)) & 3;
+      const unsigned here = pairs[pair];
       if (here == 3) {
         store_part<std::uint64_t>(8 * pair);
       } else if (here != 0) {
@@ -64,16 +69,14 @@ struct alignas(64) StripeEntry {
   }
 
   template <Word T>
-  TMFLOW_STM_INLINE static std::uint32_t bits_of(const T* address) noexcept {
-    return ((1u << (sizeof(T) / 4)) - 1) << (offset_of(address) / 4);
+  TMFLOW_STM_INLINE static unsigned char bits_of(const T* address) noexcept {
+    return sizeof(T) == 8 ? 3 : offset_of(address) % 8 == 0 ? 1 : 2;
   }
 
-  template <class Bits>
+  template <Word T>
   TMFLOW_STM_INLINE void store_part(std::size_t offset) const noexcept {
-    using AnyWord [[gnu::may_alias]] = Bits;  // whatever type the program has there
-    AnyWord part;
-    __builtin_memcpy(&part, bytes + offset, sizeof part);
-    __atomic_store_n(reinterpret_cast<AnyWord*>(stripe + offset), part, __ATOMIC_RELEASE);
+    __atomic_store_n(bits_at<T>(reinterpret_cast<void*>(stripe + offset)), *bits_at<T>(bytes + offset),
+                     __ATOMIC_RELEASE);
   }
 };
 static_assert(sizeof(StripeEntry) == 64);
@@ -103,7 +106,7 @@ class WriteSet {
     entry.before = before;
     entry.stripe = stripe;
     entry.next = 0;
-    entry.words = 0;
+    __builtin_memset(entry.pairs, 0, sizeof entry.pairs);
     return entry;
   }
 
