@@ -87,8 +87,6 @@ void hold_until_killed(Domain& domain, ThreadStats& stats, Cells& cells, const s
     if (!std::exchange(first, false)) return true;
     held();
     while (add(transaction, cells.y.value, 1L) && add(transaction, cells.z.value, 1L)) {
-      std::vector<Cell> elsewhere(1);  // a new stripe: there it looks at its status
-      if (!transaction.store(&elsewhere[0].value, 1L)) return false;
       give_way();
     }
     return false;

@@ -17,7 +17,7 @@ namespace tmflow::stm {
 // Contract for the program: `load` and `store` return false when the attempt has failed; the body must return
 // false at once, and is run anew. This is control flow that the compiler sees, with nothing on the hot path
 // but a branch: no longjmp, which would skip destructors, and no exception, which costs microseconds when it
-// is thrown.
+// is thrown. What is stored to outlives the attempt, which may have to restore it.
 template <class Manager, class Policy>
 class Attempt {
  public:
@@ -37,13 +37,13 @@ class Attempt {
   const Lock* contended() const noexcept { return contended_; }
 
  protected:
-  TMFLOW_STM_INLINE bool fail(Cause cause) noexcept {
+  bool fail(Cause cause) noexcept {
     if (cause_ == Cause::none) cause_ = cause;
     return false;
   }
 
   // An attempt that has failed goes no further, even if the body ignored it.
-  TMFLOW_STM_INLINE bool has_failed() const noexcept { return cause_ != Cause::none; }
+  bool has_failed() const noexcept { return cause_ != Cause::none; }
 
   // Another transaction owns `lock`. True: look again; false: this attempt has failed.
   [[gnu::noinline]] bool outlasts(const Lock& lock, LockWord owned, Cause cause) noexcept {
@@ -60,14 +60,14 @@ class Attempt {
     return fail(cause);
   }
 
-  TMFLOW_STM_INLINE bool was_killed() noexcept {
+  bool was_killed() noexcept {
     if constexpr (Manager::kKills) {
       if (self_.is_killed()) return !fail(Cause::killed);
     }
     return false;
   }
 
-  TMFLOW_STM_INLINE bool is_mine(LockWord owned) const noexcept { return owner_of(owned)->owner == &self_; }
+  bool is_mine(LockWord owned) const noexcept { return owner_of(owned)->owner == &self_; }
 
   // Does all that was read still have the version that it had? A lock that is free with its old version says
   // yes, and so does one of ours that had it when we took it. An incarnation does not matter: it left the
@@ -93,7 +93,7 @@ class Attempt {
     return true;
   }
 
-  TMFLOW_STM_INLINE bool is_recent_enough(LockWord free, Cause cause) noexcept {
+  bool is_recent_enough(LockWord free, Cause cause) noexcept {
     if (!Policy::kChecksVersion || version_of(free) <= end_) return true;
     return extend() || fail(cause);
   }
@@ -102,7 +102,7 @@ class Attempt {
   // entry and the word was not read. The version is checked before the word is loaded; if the lock is then
   // the same as before, that was the word's version, within the snapshot.
   template <Word T>
-  TMFLOW_STM_INLINE bool read(const Lock& lock, const T* address, T& value, StripeEntry*& mine) {
+  bool read(const Lock& lock, const T* address, T& value, StripeEntry*& mine) {
     for (;;) {
       const LockWord word = lock.load(std::memory_order_acquire);
       if (is_owned(word)) [[unlikely]] {
@@ -126,7 +126,7 @@ class Attempt {
 
   // The time of this commit, all locks being held; 0 if what was read has changed. If nobody else has
   // committed since the snapshot, nothing can have.
-  TMFLOW_STM_INLINE std::uint64_t commit_time() noexcept {
+  std::uint64_t commit_time() noexcept {
     if constexpr (Manager::kKills) {
       if (!self_.deactivate()) return fail(Cause::killed);
     }
@@ -138,7 +138,7 @@ class Attempt {
 
   // Give back every lock that an entry holds, with the word that `word_of` makes of the one before.
   template <class WordOf>
-  TMFLOW_STM_INLINE void release(const WordOf& word_of) noexcept {
+  void release(const WordOf& word_of) noexcept {
     if (!Policy::kLocksWrites) return;
     WriteSet& writes = self_.writes;
     for (std::size_t i = 0; i < writes.size(); ++i) {
@@ -148,14 +148,14 @@ class Attempt {
     }
   }
 
-  TMFLOW_STM_INLINE void store_all_words() noexcept {
+  void store_all_words() noexcept {
     WriteSet& writes = self_.writes;
     for (std::size_t i = 0; i < writes.size(); ++i) writes[i].store_words();
   }
 
   // The end of a commit that writes back. Memory ordering: all locks are held from before the commit's time
   // to after the last word is written, so no reader gets one of the words without being able to get them all.
-  TMFLOW_STM_INLINE void write_back(std::uint64_t time) noexcept {
+  void write_back(std::uint64_t time) noexcept {
     const auto to_new_version = [=](LockWord) { return free_at(time); };
     if constexpr (Policy::kReleasesLast) {
       store_all_words();
@@ -168,7 +168,7 @@ class Attempt {
     }
   }
 
-  TMFLOW_STM_INLINE void deactivate() noexcept {
+  void deactivate() noexcept {
     if constexpr (Manager::kKills) self_.deactivate();
   }
 

@@ -16,13 +16,13 @@ class Encounter : public Attempt<Manager, Policy> {
  protected:
   // The entry of a stripe under a lock of ours, as the current one; nullptr if the transaction has not
   // written it.
-  TMFLOW_STM_INLINE StripeEntry* resume(StripeEntry& head, std::uintptr_t stripe) noexcept {
+  StripeEntry* resume(StripeEntry& head, std::uintptr_t stripe) noexcept {
     StripeEntry* const entry = this->self_.writes.find(head, stripe);
     if (entry != nullptr) make_current(*entry);
     return entry;
   }
 
-  TMFLOW_STM_INLINE void make_current(StripeEntry& entry) noexcept {
+  void make_current(StripeEntry& entry) noexcept {
     current_ = &entry;
     current_stripe_ = entry.stripe;
   }
@@ -32,7 +32,7 @@ class Encounter : public Attempt<Manager, Policy> {
   // Memory ordering: taking the lock acquires what its last owner released, and releases the entry to
   // enemies. If the stripe is newer than the snapshot, the snapshot is extended first, so that the words that
   // the entry covers and that are only read are within it.
-  TMFLOW_STM_INLINE bool take(std::uintptr_t stripe) {
+  bool take(std::uintptr_t stripe) {
     if (this->was_killed()) return false;
     WriteSet& writes = this->self_.writes;
     Lock& lock = this->domain_.lock_of(stripe);
@@ -62,7 +62,7 @@ class Encounter : public Attempt<Manager, Policy> {
     }
   }
 
-  StripeEntry* current_ = nullptr;
+  StripeEntry* current_ = &this->self_.writes[0];
   std::uintptr_t current_stripe_ = 0;  // no stripe: memory at address 0 is nobody's
 };
 

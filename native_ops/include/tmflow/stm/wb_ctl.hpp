@@ -16,7 +16,7 @@ class WbCtl : public Attempt<Manager, Policy> {
 
   template <Word T>
   [[nodiscard]] TMFLOW_STM_INLINE bool load(const T* address, T& value) {
-    if (this->has_failed()) return false;
+    if (this->has_failed() || this->was_killed()) return false;
     const std::uintptr_t stripe = stripe_of(address);
     if (const StripeEntry* entry = find(stripe); entry != nullptr && entry->has(address)) {
       value = entry->get(address);
@@ -60,7 +60,7 @@ class WbCtl : public Attempt<Manager, Policy> {
   }
 
  private:
-  TMFLOW_STM_INLINE StripeEntry* find(std::uintptr_t stripe) noexcept {
+  StripeEntry* find(std::uintptr_t stripe) noexcept {
     if (stripe == current_stripe_) return current_;
     const std::uint32_t index = this->self_.index.find(stripe);
     if (index == StripeIndex::kAbsent) return nullptr;
@@ -68,14 +68,14 @@ class WbCtl : public Attempt<Manager, Policy> {
     return current_;
   }
 
-  TMFLOW_STM_INLINE void make_current(StripeEntry& entry) noexcept {
+  void make_current(StripeEntry& entry) noexcept {
     current_ = &entry;
     current_stripe_ = entry.stripe;
   }
 
   // Entries whose lock another entry has taken, or that are not locked yet, say kChained. One that cannot be
   // locked ends the attempt; what was locked is given back by roll_back.
-  TMFLOW_STM_INLINE bool take_all() noexcept {
+  bool take_all() noexcept {
     WriteSet& writes = this->self_.writes;
     for (std::size_t i = 0; i < writes.size(); ++i) {
       if (!take(writes[i])) return false;
@@ -85,7 +85,7 @@ class WbCtl : public Attempt<Manager, Policy> {
 
   // A stripe newer than the snapshot that was read is found by the validation; one that was only written may
   // be as new as it likes.
-  TMFLOW_STM_INLINE bool take(StripeEntry& entry) noexcept {
+  bool take(StripeEntry& entry) noexcept {
     if (this->was_killed()) return false;
     Lock& lock = this->domain_.lock_of(entry.stripe);
     for (;;) {
@@ -104,7 +104,7 @@ class WbCtl : public Attempt<Manager, Policy> {
     }
   }
 
-  StripeEntry* current_ = nullptr;
+  StripeEntry* current_ = &this->self_.writes[0];
   std::uintptr_t current_stripe_ = 0;
 };
 

@@ -17,8 +17,8 @@ template <class T>
 concept Word =
     std::is_trivially_copyable_v<T> && (sizeof(T) == 4 || sizeof(T) == 8) && alignof(T) <= sizeof(T);
 
-// The bits of a word, in an integer that may stand for whatever type the program has there. A word goes by its bits
-// because compilers pass the result of a generic atomic builtin through memory.
+// The bits of a word, in an integer that may stand for whatever type the program has there. A word goes by
+// its bits because compilers pass the result of a generic atomic builtin through memory.
 template <std::size_t size>
 struct BitsOfSize;
 template <>

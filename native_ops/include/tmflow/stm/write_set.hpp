@@ -24,9 +24,9 @@ struct alignas(64) StripeEntry {
   LockWord before = 0;        // of the lock, when this entry took it; or kChained
   std::uintptr_t stripe = 0;  // its address
   std::uint32_t next = 0;     // the next entry under the same lock: its index + 1; 0: there is none
-  // Which of its 4-byte words are here, for each pair of them: bit 0 for the first, bit 1 for the second. A byte a
-  // pair, because eight words in a row that each wait for the last one's change of one mask would take longer than
-  // all the rest.
+  // Which of its 4-byte words are here, for each pair of them: bit 0 for the first, bit 1 for the second. A
+  // byte a pair, because eight words in a row that each wait for the last one's change of one mask would take
+  // longer than all the rest.
   unsigned char pairs[kStripeBytes / 8] = {};
   unsigned char bytes[kStripeBytes];
 

@@ -17,7 +17,7 @@ class Wt : public Encounter<Manager, Policy> {
   [[nodiscard]] TMFLOW_STM_INLINE bool load(const T* address, T& value) {
     const std::uintptr_t stripe = stripe_of(address);
     if (stripe != this->current_stripe_) {
-      if (this->has_failed()) return false;
+      if (this->has_failed() || this->was_killed()) return false;
       StripeEntry* head = nullptr;
       if (!this->read(this->domain_.lock_of(stripe), address, value, head)) return false;
       if (head == nullptr) return true;
