@@ -23,6 +23,8 @@ WRONG = [
     ("htm", "budget=-1", "budget of strategy 'htm' is '-1'; allowed: 0 to 1000000"),
     ("htm", "budget=five", "budget of strategy 'htm' is 'five'; allowed: 0 to 1000000"),
     ("htm", "provider=tsx", "provider of strategy 'htm' is 'tsx'; allowed: rtm, power"),
+    ("stm", "design=wbetl", "design of strategy 'stm' is 'wbetl'; allowed: wb_etl, wb_ctl, wt"),
+    ("stm", "kernel=plain", "'kernel'; it has: design, manager, instrumentation, chunk, optimisation"),
     ("htm", "spending=", "spending of strategy 'htm' is ''; allowed: study_tsx, study_power, tuned"),
 ]
 
@@ -49,7 +51,7 @@ def test_a_spec_allows_what_the_library_allows() -> None:
     assert library == {name: allowed_by_spec(name) for name in PARAMETERS}
 
 
-@pytest.mark.parametrize("strategy", ["lock", "nolock", "htm"])
+@pytest.mark.parametrize("strategy", ["lock", "nolock", "htm", "stm"])
 def test_fallbacks_and_values_that_are_allowed_pass(strategy: str) -> None:
     core = loader.core()
     core.check_parameters(strategy, [])

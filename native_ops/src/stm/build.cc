@@ -49,24 +49,38 @@ void loop(const Update<T>& update, Domain& domain, ThreadStats& stats) {
 }
 
 template <template <class, class> class Design, class Manager, class T>
-Loop<T> instrumented(const LoopName& name) noexcept {
-  return name.instrumentation == "all" ? loop<Design, Manager, All, T> : loop<Design, Manager, OnlyShared, T>;
+Loop<T> instrumented(const LoopKind& kind) noexcept {
+  return kind.instruments_all ? loop<Design, Manager, All, T> : loop<Design, Manager, OnlyShared, T>;
 }
 
 template <template <class, class> class Design, class T>
-Loop<T> managed(const LoopName& name) noexcept {
-  if (name.manager == "suicide") return instrumented<Design, Suicide, T>(name);
-  if (name.manager == "delay") return instrumented<Design, Delay, T>(name);
-  if (name.manager == "backoff") return instrumented<Design, Backoff, T>(name);
-  if (name.manager == "aggressive") return instrumented<Design, Aggressive, T>(name);
-  return instrumented<Design, Timestamp, T>(name);
+Loop<T> managed(const LoopKind& kind) noexcept {
+  switch (kind.manager) {
+    case ManagerKind::suicide:
+      return instrumented<Design, Suicide, T>(kind);
+    case ManagerKind::delay:
+      return instrumented<Design, Delay, T>(kind);
+    case ManagerKind::backoff:
+      return instrumented<Design, Backoff, T>(kind);
+    case ManagerKind::aggressive:
+      return instrumented<Design, Aggressive, T>(kind);
+    case ManagerKind::timestamp:
+      return instrumented<Design, Timestamp, T>(kind);
+  }
+  return nullptr;
 }
 
 template <class T>
-Loop<T> designed(const LoopName& name) noexcept {
-  if (name.design == "wb_etl") return managed<WbEtl, T>(name);
-  if (name.design == "wb_ctl") return managed<WbCtl, T>(name);
-  return managed<Wt, T>(name);
+Loop<T> designed(const LoopKind& kind) noexcept {
+  switch (kind.design) {
+    case DesignKind::wb_etl:
+      return managed<WbEtl, T>(kind);
+    case DesignKind::wb_ctl:
+      return managed<WbCtl, T>(kind);
+    case DesignKind::wt:
+      return managed<Wt, T>(kind);
+  }
+  return nullptr;
 }
 
 }  // namespace

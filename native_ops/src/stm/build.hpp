@@ -5,9 +5,18 @@
 
 namespace tmflow::stm {
 
+enum class DesignKind { wb_etl, wb_ctl, wt };
+enum class ManagerKind { suicide, delay, backoff, aggressive, timestamp };
+
+struct LoopKind {
+  DesignKind design;
+  ManagerKind manager;
+  bool instruments_all;
+};
+
 struct LoopBuild {
-  Loop<float> (*of_float)(const LoopName& name) noexcept;
-  Loop<double> (*of_double)(const LoopName& name) noexcept;
+  Loop<float> (*of_float)(const LoopKind& kind) noexcept;
+  Loop<double> (*of_double)(const LoopKind& kind) noexcept;
 };
 
 // cmake/stm.cmake names the builds.

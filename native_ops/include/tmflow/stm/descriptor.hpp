@@ -81,7 +81,7 @@ class alignas(kCacheLine) Descriptor {
 class Claim {
  public:
   Claim();
-  ~Claim() { descriptor.busy = false; }
+  TMFLOW_STM_INLINE ~Claim() { descriptor.busy = false; }
   Claim(const Claim&) = delete;
   Claim& operator=(const Claim&) = delete;
 

@@ -2,7 +2,6 @@
 // starts anew.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
 
@@ -43,7 +42,7 @@ struct Backoff : Suicide {
   static constexpr std::uint64_t kShortest = 4, kDoublings = 16;  // 4 to 262,144 turns
 
   TMFLOW_STM_INLINE static void before_retry(Descriptor& self, std::uint64_t restarts, const Lock*) noexcept {
-    wait_turns(self.random_below(kShortest << std::min(restarts, kDoublings)));
+    wait_turns(self.random_below(kShortest << (restarts < kDoublings ? restarts : kDoublings)));
   }
 };
 

@@ -29,7 +29,7 @@ struct LoopName {
   std::string_view design, manager, instrumentation, optimisation;
 };
 
-// The loop of that name (src/stm/build.cc). A name with a value that the strategy does not allow has none.
+// The loop of that name (src/stm/build.cc), whose parts must be values that the strategy allows.
 template <std::floating_point T>
 Loop<T> find_loop(const LoopName& name) noexcept;
 
