@@ -167,6 +167,24 @@ TYPED_TEST(Litmus, NeighboursInTheStripeAreLeftAlone) {
             (std::vector<float>{-1, 1, 20, -1, -1, 50, 6, -1}));
 }
 
+TYPED_TEST(Litmus, WordsOfAStripeAreModifiedLikeWordsByThemselves) {
+  struct alignas(kStripeBytes) {
+    float words[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+  } stripe;
+  const auto body = [&](auto& transaction) {
+    const auto numbered = [](std::size_t i, float value) { return 10 * value + static_cast<float>(i); };
+    if (!transaction.store(&stripe.words[3], 30.f)) return false;
+    return transaction.modify(stripe.words + 2, 3, numbered) &&
+           transaction.modify(stripe.words, 8, numbered) && add(transaction, stripe.words[7], 1.f);
+  };
+  const auto words = [&] { return std::vector(std::begin(stripe.words), std::end(stripe.words)); };
+  const std::vector<float> before = words();
+  EXPECT_FALSE(this->run([&](auto& transaction) { return body(transaction) && transaction.abort(); }));
+  EXPECT_EQ(words(), before);
+  EXPECT_TRUE(this->run(body));
+  EXPECT_EQ(words(), (std::vector<float>{0, 11, 202, 3013, 424, 55, 66, 78}));
+}
+
 // All stripes under one lock: every word that was written must be found again.
 TYPED_TEST(Litmus, OneLockForEverythingIsEnough) {
   Domain single(1);

@@ -76,9 +76,9 @@ bool no_dirty_read() {
   const auto await = [&](int awaited) {
     while (step != awaited) give_way();
   };
-  std::jthread writer;
+  std::thread writer;
   Policy::once(Point::lock_seen, [&] {
-    writer = std::jthread([&] {
+    writer = std::thread([&] {
       run<WriteThrough, Suicide, Base>(domain, others, [&](auto& transaction) {
         EXPECT_TRUE(transaction.store(&x, 5L));
         step = 1;
@@ -94,6 +94,7 @@ bool no_dirty_read() {
     });
   });
   run<Reader, Suicide, Policy>(domain, stats, [&](auto& transaction) { return transaction.load(&x, seen); });
+  writer.join();
   return seen == 0;
 }
 

@@ -102,13 +102,13 @@ TYPED_TEST(Killing, TheAggressiveKillsWhoeverIsInItsWay) {
   Domain domain(1024);
   Cells cells;
   ThreadStats stats, others;
-  std::jthread other;
+  std::thread other;
   hold_until_killed<TypeParam, Aggressive>(domain, stats, cells, [&] {
-    other = std::jthread([&] { increment<TypeParam, Sound, Aggressive>(domain, others, cells.x.value); });
+    other = std::thread([&] { increment<TypeParam, Sound, Aggressive>(domain, others, cells.x.value); });
   });
   other.join();
   EXPECT_EQ(cells.x.value, 2);
-  EXPECT_EQ(aborts(stats, Cause::killed), 1);
+  EXPECT_GE(aborts(stats, Cause::killed), 1);
 }
 
 TYPED_TEST(Killing, TheOlderKillsTheYounger) {
@@ -116,17 +116,22 @@ TYPED_TEST(Killing, TheOlderKillsTheYounger) {
   Cells cells;
   ThreadStats stats, others;
   std::atomic<bool> held{false};
-  std::jthread younger;
+  std::thread younger;
+  bool first = true;
   run<TypeParam, Timestamp>(domain, stats, [&](auto& transaction) {
-    younger = std::jthread(
-        [&] { hold_until_killed<TypeParam, Timestamp>(domain, others, cells, [&] { held = true; }); });
+    if (std::exchange(first, false)) {
+      younger = std::thread(
+          [&] { hold_until_killed<TypeParam, Timestamp>(domain, others, cells, [&] { held = true; }); });
+    }
     while (!held) give_way();
     return add(transaction, cells.x.value, 1L);
   });
   younger.join();
   EXPECT_EQ(cells.x.value, 2);
-  EXPECT_TRUE(stats.aborts().empty());
-  EXPECT_EQ(aborts(others, Cause::killed), 1);
+  EXPECT_GE(aborts(others, Cause::killed), 1);
+  for (const Cause yielding : {Cause::killed, Cause::read_locked, Cause::write_locked}) {
+    EXPECT_EQ(aborts(stats, yielding), 0);
+  }
 }
 
 TYPED_TEST(Killing, TheYoungerYields) {

@@ -72,19 +72,22 @@ class Other {
   // attempt of it was refused.
   template <class What>
   void start(What what) {
-    thread_ = std::jthread([this, what] {
+    thread_ = std::thread([this, what] {
       what(stats);
       done_ = true;
     });
     while (!done_ && stats.aborts().empty()) give_way();
   }
-  void join() { thread_.join(); }
+  void join() {
+    if (thread_.joinable()) thread_.join();
+  }
+  ~Other() { join(); }
 
   ThreadStats stats;
 
  private:
   std::atomic<bool> done_{false};
-  std::jthread thread_;
+  std::thread thread_;
 };
 
 inline std::int64_t aborts(const ThreadStats& stats, Cause cause) {

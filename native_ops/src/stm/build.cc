@@ -15,22 +15,39 @@ namespace {
 
 struct Build : Sound {};
 
-// Only the variable is shared, so only it needs a transaction.
+// Only the variable is shared, so only it needs a transaction; its words of a stripe are updated at one go.
 struct OnlyShared {
   template <class Transaction, class T>
-  static bool update(Transaction& transaction, T* variable, const T* delta, const T* alpha) {
-    T value{};
-    return transaction.load(variable, value) && transaction.store(variable, value - *alpha * *delta);
+  static bool update(Transaction& transaction, T* variable, const T* delta, const T& alpha,
+                     std::size_t count) {
+    const T rate = alpha;
+    while (count > 0) {
+      const std::size_t left = words_left(variable), here = left < count ? left : count;
+      const auto updated = [=](std::size_t i, T value) { return value - rate * delta[i]; };
+      if (!transaction.modify(variable, here, updated)) return false;
+      variable += here;
+      delta += here;
+      count -= here;
+    }
+    return true;
   }
 };
 
-// As a compiler instruments the study's loop: the gradient and the rate are read through the STM too.
+// As a compiler instruments the study's loop: every element by itself, and gradient and rate through the STM
+// too.
 struct All {
   template <class Transaction, class T>
-  static bool update(Transaction& transaction, T* variable, const T* delta, const T* alpha) {
-    T value{}, gradient{}, rate{};
-    return transaction.load(variable, value) && transaction.load(alpha, rate) &&
-           transaction.load(delta, gradient) && transaction.store(variable, value - rate * gradient);
+  static bool update(Transaction& transaction, T* variable, const T* delta, const T& alpha,
+                     std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      T value{}, gradient{}, rate{};
+      if (!transaction.load(variable + i, value) || !transaction.load(&alpha, rate) ||
+          !transaction.load(delta + i, gradient) ||
+          !transaction.store(variable + i, value - rate * gradient)) {
+        return false;
+      }
+    }
+    return true;
   }
 };
 
@@ -39,11 +56,8 @@ void loop(const Update<T>& update, Domain& domain, ThreadStats& stats) {
   for (std::size_t first = 0, last = 0; first < update.size; first = last) {
     last = update.chunk < update.size - first ? first + update.chunk : update.size;
     atomically<Design, Manager, Build>(domain, stats, [&](Design<Manager, Build>& transaction) {
-      for (std::size_t i = first; i < last; ++i) {
-        if (!Instrumentation::update(transaction, update.variable + i, update.delta + i, &update.alpha))
-          return false;
-      }
-      return true;
+      return Instrumentation::update(transaction, update.variable + first, update.delta + first, update.alpha,
+                                     last - first);
     });
   }
 }

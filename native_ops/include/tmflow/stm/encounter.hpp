@@ -27,6 +27,11 @@ class Encounter : public Attempt<Manager, Policy> {
     current_stripe_ = entry.stripe;
   }
 
+  // Make the entry of `stripe`, locked, the current one. False: the attempt has failed.
+  TMFLOW_STM_INLINE bool hold(std::uintptr_t stripe) {
+    return stripe == current_stripe_ || (!this->has_failed() && take(stripe));
+  }
+
   // Make the entry of `stripe` the current one, and lock it unless it is. False: the attempt has failed.
   //
   // Memory ordering: taking the lock acquires what its last owner released, and releases the entry to

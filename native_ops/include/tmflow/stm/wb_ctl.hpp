@@ -41,6 +41,16 @@ class WbCtl : public Attempt<Manager, Policy> {
     return true;
   }
 
+  // As of wt, but nothing is locked yet, so each word is read like any other.
+  template <Word T, class F>
+  [[nodiscard]] TMFLOW_STM_INLINE bool modify(T* address, std::size_t count, const F& f) {
+    for (std::size_t i = 0; i < count; ++i) {
+      T value{};
+      if (!load(address + i, value) || !store(address + i, f(i, value))) return false;
+    }
+    return true;
+  }
+
   bool commit() noexcept {
     if (this->has_failed()) return false;
     if (this->self_.writes.empty()) {

@@ -32,9 +32,19 @@ class WbEtl : public Encounter<Manager, Policy> {
 
   template <Word T>
   [[nodiscard]] TMFLOW_STM_INLINE bool store(T* address, T value) {
-    const std::uintptr_t stripe = stripe_of(address);
-    if (stripe != this->current_stripe_ && (this->has_failed() || !this->take(stripe))) return false;
+    if (!this->hold(stripe_of(address))) return false;
     this->current_->put(address, value);
+    return true;
+  }
+
+  // As of wt.
+  template <Word T, class F>
+  [[nodiscard]] TMFLOW_STM_INLINE bool modify(T* address, std::size_t count, const F& f) {
+    if (!this->hold(stripe_of(address))) return false;
+    StripeEntry& entry = *this->current_;
+    for (std::size_t i = 0; i < count; ++i) {
+      entry.put(address + i, f(i, entry.has(address + i) ? entry.get(address + i) : load_owned(address + i)));
+    }
     return true;
   }
 

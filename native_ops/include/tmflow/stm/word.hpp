@@ -74,4 +74,10 @@ TMFLOW_STM_INLINE std::uintptr_t stripe_of(const void* address) noexcept {
   return reinterpret_cast<std::uintptr_t>(address) & ~std::uintptr_t{kStripeBytes - 1};
 }
 
+// How many words from this one on lie in its stripe.
+template <Word T>
+TMFLOW_STM_INLINE std::size_t words_left(const T* address) noexcept {
+  return (kStripeBytes - reinterpret_cast<std::uintptr_t>(address) % kStripeBytes) / sizeof(T);
+}
+
 }  // namespace tmflow::stm

@@ -50,6 +50,24 @@ struct alignas(64) StripeEntry {
     }
   }
 
+  // Keep what `count` words from `address` on hold now, save those that are here already.
+  template <Word T>
+  TMFLOW_STM_INLINE void keep(const T* address, std::size_t count) noexcept {
+    std::uint32_t any;
+    __builtin_memcpy(&any, pairs, sizeof any);
+    if (any == 0 && count * sizeof(T) == kStripeBytes) {
+      for (std::size_t pair = 0; pair < kStripeBytes / 8; ++pair) {
+        const auto* const both = bits_at<std::uint64_t>(reinterpret_cast<const void*>(stripe + 8 * pair));
+        *bits_at<std::uint64_t>(bytes + 8 * pair) = __atomic_load_n(both, __ATOMIC_RELAXED);
+      }
+      __builtin_memset(pairs, 3, sizeof pairs);
+      return;
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      if (!has(address + i)) put(address + i, load_owned(address + i));
+    }
+  }
+
   // Store the words that are here to memory, each as a whole: two neighbours, which may be one double, at
   // once.
   TMFLOW_STM_INLINE void store_words() const noexcept {

@@ -29,10 +29,19 @@ class Wt : public Encounter<Manager, Policy> {
 
   template <Word T>
   [[nodiscard]] TMFLOW_STM_INLINE bool store(T* address, T value) {
-    const std::uintptr_t stripe = stripe_of(address);
-    if (stripe != this->current_stripe_ && (this->has_failed() || !this->take(stripe))) return false;
-    if (!this->current_->has(address)) this->current_->put(address, load_owned(address));
+    if (!this->hold(stripe_of(address))) return false;
+    this->current_->keep(address, 1);
     store_release(address, value);
+    return true;
+  }
+
+  // Load `count` words of one stripe and store each as f(its number, its value): one look at the lock for
+  // all, and no entry in the read set, because the stripe is locked before it is read.
+  template <Word T, class F>
+  [[nodiscard]] TMFLOW_STM_INLINE bool modify(T* address, std::size_t count, const F& f) {
+    if (!this->hold(stripe_of(address))) return false;
+    this->current_->keep(address, count);
+    for (std::size_t i = 0; i < count; ++i) store_release(address + i, f(i, load_owned(address + i)));
     return true;
   }
 
