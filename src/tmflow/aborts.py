@@ -1,4 +1,4 @@
-"""Why a hardware transaction aborted: the machine's raw status, and the families and classes that it is counted in.
+"""Why a transaction aborted: the machine's raw status, and the families and classes that it is counted in.
 
 RTM reports in EAX, 32 bits numbered from the lowest (Intel 64 and IA-32 Architectures Software Developer's Manual,
 volume 1, chapter 16, "RTM Abort Status Definition"): 0 XABORT was executed, 1 the transaction may succeed on a retry, 2
@@ -11,6 +11,8 @@ POWER reports in TEXASR, 64 bits numbered from the highest (Power ISA 2.07, book
 overflow; 11 self-induced, 12 non-transactional and 13 transactional conflict; 14 an address translation was
 invalidated; 15 specific to the implementation; 16 conflict with an instruction fetch; 31 aborted by an instruction
 (tabort by the program, treclaim by the kernel; the failure code tells them apart, the kernel's are in its asm/tm.h).
+
+The STM of our own reports the number of a cause (native_ops/include/tmflow/stm/cause.hpp).
 """
 
 from __future__ import annotations
@@ -22,13 +24,34 @@ from tmflow.platform.profiles import load_profile
 from tmflow.strategy_parameters import Value, parameters_of
 
 Family = Literal[
-    "conflict", "capacity", "explicit", "lock_subscription", "interrupt_or_fault", "nested", "debug", "unknown"
+    "conflict",
+    "capacity",
+    "explicit",
+    "lock_subscription",
+    "interrupt_or_fault",
+    "validation",
+    "nested",
+    "debug",
+    "unknown",
 ]
 TsxClass = Literal["capacity", "conflict", "other"]
 PowerClass = Literal["self_conflict", "trans_conflict", "nontrans_conflict", "user", "capacity", "other"]
 
 MUTEX_TAKEN = 30  # the study's code of an abort because the mutex was found taken; ours too
 EXPLICIT, RETRY, CONFLICT, CAPACITY, DEBUG, NESTED = (1 << bit for bit in range(6))
+
+# The causes of the STM, by their numbers, and the family of each.
+STM_CAUSES: dict[int, tuple[str, Family]] = {
+    1: ("requested", "explicit"),
+    2: ("exception", "explicit"),
+    3: ("read_locked", "conflict"),
+    4: ("write_locked", "conflict"),
+    5: ("commit_locked", "conflict"),
+    6: ("read_invalid", "validation"),
+    7: ("write_invalid", "validation"),
+    8: ("commit_invalid", "validation"),
+    9: ("killed", "conflict"),
+}
 
 _KERNEL_CODES = range(0xD0, 0xE4)  # TM_CAUSE_EMULATE to TM_CAUSE_KVM_FAC_UNAV, the persistent ones included
 
@@ -38,7 +61,7 @@ def mechanism(strategy: str, parameters: Mapping[str, Value]) -> str | None:
 
     Those that are emulated report as their machine does. Raises BadInput for a profile that is unknown or wrong.
     """
-    if strategy in ("itm", "tle"):
+    if strategy in ("itm", "stm", "tle"):
         return strategy
     given = {**parameters_of(strategy), **parameters}
     provider = given.get("provider")
@@ -104,6 +127,11 @@ def power_family(texasr: int) -> Family:
     return "interrupt_or_fault" if _bits(texasr, 8) else "unknown"
 
 
+def stm_family(cause: int) -> Family:
+    """The family of an abort of the STM: two wanted the same, what was read had changed, or it was asked for."""
+    return STM_CAUSES[cause][1] if cause in STM_CAUSES else "unknown"
+
+
 def study_tsx_class(status: int) -> TsxClass:
     """The class in which the study counted an abort on TSX.
 
@@ -152,6 +180,7 @@ def untold(status: int) -> Family:
 FAMILIES: dict[str, Callable[[int], Family]] = {
     "rtm": rtm_family,
     "power": power_family,
+    "stm": stm_family,
     "itm": untold,
     "tle": untold,
 }

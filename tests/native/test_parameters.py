@@ -31,6 +31,8 @@ WRONG = [
     ("itm", "method=ml_tw", "method of strategy 'itm' is 'ml_tw'; allowed: gl_wt, ml_wt, serialirr, serialirr_onwrite"),
     ("itm", "kernel=plain", "strategy 'itm' has no parameter 'kernel'; it has: method, optimisation"),
     ("tle", "tunables=none", "tunables of strategy 'tle' is 'none'; allowed: default, custom"),
+    ("stm", "design=wbetl", "design of strategy 'stm' is 'wbetl'; allowed: wb_etl, wb_ctl, wt"),
+    ("stm", "kernel=plain", "'kernel'; it has: design, manager, instrumentation, chunk, optimisation"),
     ("htm", "spending=", "spending of strategy 'htm' is ''; allowed: study_tsx, study_power, tuned"),
 ]
 
@@ -65,7 +67,7 @@ def test_a_spec_allows_what_the_library_allows() -> None:
     assert {name: library.get(name) for name in shared} == {name: allowed_by_spec(name) for name in shared}
 
 
-@pytest.mark.parametrize("strategy", ["lock", "nolock", "htm", "itm", "tle"])
+@pytest.mark.parametrize("strategy", ["lock", "nolock", "htm", "itm", "stm", "tle"])
 def test_fallbacks_and_values_that_are_allowed_pass(strategy: str) -> None:
     core = loader.core()
     core.check_parameters(strategy, [])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import get_args
 
 import pytest
 
 from tmflow import aborts
 from tmflow.aborts import CAPACITY, CONFLICT, DEBUG, EXPLICIT, NESTED, RETRY
+from tmflow.paths import project_root
 from tmflow.runner.runfile import Abort
 
 TAKEN = 30 << 24 | EXPLICIT
@@ -78,9 +80,23 @@ def test_power(status: int, family: str, study: str) -> None:
     assert aborts.study_power_class(status) == study
 
 
+def test_the_causes_of_the_stm_are_those_of_the_library() -> None:
+    source = project_root() / "native_ops" / "include" / "tmflow" / "stm" / "cause.hpp"
+    enumerators = re.findall(r"^  (\w+) = (\d+),", source.read_text(encoding="utf-8"), re.MULTILINE)
+    causes = {int(number): name for name, number in enumerators if name != "none"}
+    assert causes == {number: name for number, (name, _) in aborts.STM_CAUSES.items()}
+
+
+@pytest.mark.parametrize(
+    ("cause", "family"), [(1, "explicit"), (4, "conflict"), (8, "validation"), (9, "conflict"), (99, "unknown")]
+)
+def test_stm(cause: int, family: str) -> None:
+    assert aborts.described("stm", cause) == {"raw_code": f"0x{cause:08x}", "family": family}
+
+
 def test_every_rtm_status_has_a_family_that_a_run_file_knows() -> None:
     known = set(get_args(Abort.model_fields["family"].annotation))
-    assert set(get_args(aborts.Family)) < known
+    assert set(get_args(aborts.Family)) <= known
     assert {aborts.rtm_family(status) for status in range(128)} <= known
 
 
@@ -97,6 +113,7 @@ def test_only_strategies_that_try_transactions_have_a_mechanism() -> None:
     assert aborts.mechanism("htm", {"budget": 3}) in aborts.FAMILIES
     assert aborts.mechanism("itm", {"method": "gl_wt"}) == "itm"
     assert aborts.mechanism("tle", {}) == "tle"
+    assert aborts.mechanism("stm", {"design": "wt"}) == "stm"
     assert aborts.mechanism("lock", {}) is None
     assert aborts.mechanism("tf_lock", {}) is None
 

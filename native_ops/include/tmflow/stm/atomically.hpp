@@ -1,0 +1,83 @@
+// Running transactions.
+#pragma once
+
+#include <cstdint>
+
+#include "tmflow/stats.hpp"
+#include "tmflow/stm/cause.hpp"
+#include "tmflow/stm/descriptor.hpp"
+#include "tmflow/stm/domain.hpp"
+#include "tmflow/stm/managers.hpp"
+#include "tmflow/stm/policy.hpp"
+
+namespace tmflow::stm {
+
+// Out of line, because ThreadStats is not for two optimisations (see TMFLOW_STM_INLINE).
+void count_commit(ThreadStats& stats) noexcept;
+void count_abort(ThreadStats& stats, Cause cause);
+
+// After so many aborts in a row a transaction lets other threads run before each attempt, whatever its
+// manager: with more threads than cores, the one that it waits for may be waiting for its core.
+inline constexpr std::uint64_t kPatience = 8;
+
+// Ends an attempt that an exception leaves.
+template <class Transaction>
+class Unwinding {
+ public:
+  Unwinding(Transaction& transaction, ThreadStats& stats) noexcept
+      : transaction_(transaction), stats_(stats) {}
+  Unwinding(const Unwinding&) = delete;
+  Unwinding& operator=(const Unwinding&) = delete;
+
+  ~Unwinding() {
+    if (ended) return;
+    transaction_.roll_back();
+    count_abort(stats_, Cause::exception);
+  }
+
+  bool ended = false;
+
+ private:
+  Transaction& transaction_;
+  ThreadStats& stats_;
+};
+
+// Runs `body`, a bool(Transaction&), as one transaction: all that it stores appears at once, at a moment at
+// which all that it loaded was so. Runs it anew until it commits; true then. If the body asks for an abort,
+// or returns false though nothing failed, nothing of it happens and the result is false. An exception of the
+// body passes through, and nothing of the transaction happens either.
+//
+// Counts one commit, and each abort by its cause. Throws std::logic_error in a transaction of the same
+// thread.
+template <template <class, class> class Design, class Manager, class Policy = Sound, class Body>
+bool atomically(Domain& domain, ThreadStats& stats, const Body& body) {
+  using Transaction = Design<Manager, Policy>;
+  const Claim claim;
+  Descriptor& self = claim.descriptor;
+  Manager::enter(self, domain);
+  for (std::uint64_t restarts = 1;; ++restarts) {
+    Transaction transaction(domain, self);
+    Unwinding unwinding(transaction, stats);
+    const bool done = body(transaction);
+    unwinding.ended = true;
+    if (done && transaction.commit()) {
+      count_commit(stats);
+      return true;
+    }
+    transaction.roll_back();
+    const Cause cause = transaction.cause() == Cause::none ? Cause::requested : transaction.cause();
+    count_abort(stats, cause);
+    if (cause == Cause::requested) return false;
+    Manager::before_retry(self, restarts, transaction.contended());
+    if (restarts >= kPatience) give_way();
+  }
+}
+
+// A transaction inside another one: a part of it ("flat"). It commits with the outer one or not at all, and
+// if it is aborted, so is the outer one. For `if (!nested(transaction, part)) return false;`.
+template <class Transaction, class Body>
+[[nodiscard]] bool nested(Transaction& outer, const Body& body) {
+  return body(outer) || outer.abort();
+}
+
+}  // namespace tmflow::stm

@@ -1,0 +1,182 @@
+// What the designs have in common: the snapshot, reading, and what happens at conflicts.
+#pragma once
+
+#include <cstdint>
+
+#include "tmflow/stm/cause.hpp"
+#include "tmflow/stm/descriptor.hpp"
+#include "tmflow/stm/domain.hpp"
+#include "tmflow/stm/policy.hpp"
+
+namespace tmflow::stm {
+
+// One attempt to run a transaction. Whatever it has read was the state of memory at one time of the clock,
+// `end_`, and it proves so at each read: nothing that is not consistent ever reaches the program (no
+// "zombies").
+//
+// Contract for the program: `load` and `store` return false when the attempt has failed; the body must return
+// false at once, and is run anew. This is control flow that the compiler sees, with nothing on the hot path
+// but a branch: no longjmp, which would skip destructors, and no exception, which costs microseconds when it
+// is thrown. What is stored to outlives the attempt, which may have to restore it.
+template <class Manager, class Policy>
+class Attempt {
+ public:
+  Attempt(Domain& domain, Descriptor& self) noexcept
+      : domain_(domain), self_(self), end_(domain.clock.load(std::memory_order_acquire)) {
+    self_.reads.clear();
+    self_.writes.clear();
+    if constexpr (Manager::kKills) self_.activate();
+  }
+  Attempt(const Attempt&) = delete;
+  Attempt& operator=(const Attempt&) = delete;
+
+  // Give up: nothing of the transaction happens, and it is not run anew. For `return transaction.abort();`.
+  bool abort() noexcept { return fail(Cause::requested); }
+
+  Cause cause() const noexcept { return cause_; }
+  const Lock* contended() const noexcept { return contended_; }
+
+ protected:
+  bool fail(Cause cause) noexcept {
+    if (cause_ == Cause::none) cause_ = cause;
+    return false;
+  }
+
+  // An attempt that has failed goes no further, even if the body ignored it.
+  bool has_failed() const noexcept { return cause_ != Cause::none; }
+
+  // Another transaction owns `lock`. True: look again; false: this attempt has failed.
+  [[gnu::noinline]] bool outlasts(const Lock& lock, LockWord owned, Cause cause) noexcept {
+    if constexpr (Manager::kKills) {
+      Descriptor& owner = *owner_of(owned)->owner;
+      if (self_.is_killed()) return fail(Cause::killed);
+      if (Manager::insists(self_, owner)) {
+        owner.kill();
+        wait_turns(1);
+        return true;
+      }
+    }
+    contended_ = &lock;
+    return fail(cause);
+  }
+
+  bool was_killed() noexcept {
+    if constexpr (Manager::kKills) {
+      if (self_.is_killed()) return !fail(Cause::killed);
+    }
+    return false;
+  }
+
+  bool is_mine(LockWord owned) const noexcept { return owner_of(owned)->owner == &self_; }
+
+  // Does all that was read still have the version that it had? A lock that is free with its old version says
+  // yes, and so does one of ours that had it when we took it. An incarnation does not matter: it left the
+  // same words.
+  [[gnu::noinline]] bool is_valid() const noexcept {
+    for (const Read& read : self_.reads) {
+      LockWord now = read.lock->load(std::memory_order_acquire);
+      if (is_owned(now)) {
+        if (!is_mine(now)) return false;
+        now = owner_of(now)->before;
+      }
+      if (version_of(now) != version_of(read.seen)) return false;
+    }
+    return true;
+  }
+
+  // Move the snapshot to now, if nothing that was read has changed. The clock comes first: whoever commits
+  // after that has a later version, and whoever committed before is found by the validation (see Domain).
+  [[gnu::noinline]] bool extend() noexcept {
+    const std::uint64_t now = domain_.clock.load(std::memory_order_acquire);
+    if (Policy::kValidatesExtension && !is_valid()) return false;
+    end_ = now;
+    return true;
+  }
+
+  bool is_recent_enough(LockWord free, Cause cause) noexcept {
+    if (!Policy::kChecksVersion || version_of(free) <= end_) return true;
+    return extend() || fail(cause);
+  }
+
+  // Read a word under a lock that is none of ours, or find out that the lock is ours: then `mine` is its
+  // entry and the word was not read. The version is checked before the word is loaded; if the lock is then
+  // the same as before, that was the word's version, within the snapshot.
+  template <Word T>
+  bool read(const Lock& lock, const T* address, T& value, StripeEntry*& mine) {
+    for (;;) {
+      const LockWord word = lock.load(std::memory_order_acquire);
+      if (is_owned(word)) [[unlikely]] {
+        if (is_mine(word)) {
+          mine = owner_of(word);
+          return true;
+        }
+        if (!outlasts(lock, word, Cause::read_locked)) return false;
+        continue;
+      }
+      if (!is_recent_enough(word, Cause::read_invalid)) return false;
+      Policy::at(Point::lock_seen);
+      value = load_acquire(address);
+      Policy::at(Point::word_seen);
+      if (Policy::kRechecksLock && lock.load(std::memory_order_relaxed) != word) [[unlikely]]
+        continue;
+      self_.reads.add(lock, word);
+      return true;
+    }
+  }
+
+  // The time of this commit, all locks being held; 0 if what was read has changed. If nobody else has
+  // committed since the snapshot, nothing can have.
+  std::uint64_t commit_time() noexcept {
+    if constexpr (Manager::kKills) {
+      if (!self_.deactivate()) return fail(Cause::killed);
+    }
+    const std::uint64_t time = domain_.clock.fetch_add(1, std::memory_order_acq_rel) + 1;
+    if (time != end_ + 1 && Policy::kValidatesCommit && !is_valid()) return fail(Cause::commit_invalid);
+    Policy::at(Point::validated);
+    return time;
+  }
+
+  // Give back every lock that an entry holds, with the word that `word_of` makes of the one before.
+  template <class WordOf>
+  void release(const WordOf& word_of) noexcept {
+    if (!Policy::kLocksWrites) return;
+    WriteSet& writes = self_.writes;
+    for (std::size_t i = 0; i < writes.size(); ++i) {
+      const StripeEntry& entry = writes[i];
+      if (entry.before == StripeEntry::kChained) continue;
+      domain_.lock_of(entry.stripe).store(word_of(entry.before), std::memory_order_release);
+    }
+  }
+
+  void store_all_words() noexcept {
+    WriteSet& writes = self_.writes;
+    for (std::size_t i = 0; i < writes.size(); ++i) writes[i].store_words();
+  }
+
+  // The end of a commit that writes back. Memory ordering: all locks are held from before the commit's time
+  // to after the last word is written, so no reader gets one of the words without being able to get them all.
+  void write_back(std::uint64_t time) noexcept {
+    const auto to_new_version = [=](LockWord) { return free_at(time); };
+    if constexpr (Policy::kReleasesLast) {
+      store_all_words();
+      Policy::at(Point::half_ended);
+      release(to_new_version);
+    } else {
+      release(to_new_version);
+      Policy::at(Point::half_ended);
+      store_all_words();
+    }
+  }
+
+  void deactivate() noexcept {
+    if constexpr (Manager::kKills) self_.deactivate();
+  }
+
+  Domain& domain_;
+  Descriptor& self_;
+  std::uint64_t end_;
+  Cause cause_ = Cause::none;
+  const Lock* contended_ = nullptr;
+};
+
+}  // namespace tmflow::stm

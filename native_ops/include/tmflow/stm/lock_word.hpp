@@ -1,0 +1,47 @@
+// The word of a lock: who owns the stripes that it covers, or which version they have.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "tmflow/stm/word.hpp"
+
+namespace tmflow::stm {
+
+struct StripeEntry;
+
+// Lowest bit 1: owned, and the rest is the address of the owner's entry. Lowest bit 0: free, above it the
+// incarnation, and above that the version, the clock's value at the commit that wrote last.
+//
+// The incarnation counts the aborts that wrote into the stripes and restored them (write-through): the
+// version is the old one again, but a reader that saw what was restored must find the lock changed. The
+// version has 55 bits and does not wrap: at a commit every nanosecond they last a year.
+using LockWord = std::uint64_t;
+using Lock = std::atomic<LockWord>;
+
+inline constexpr int kIncarnationBits = 8;
+inline constexpr LockWord kIncarnations = LockWord{1} << kIncarnationBits;
+
+TMFLOW_STM_INLINE bool is_owned(LockWord word) noexcept { return (word & 1) != 0; }
+
+TMFLOW_STM_INLINE StripeEntry* owner_of(LockWord word) noexcept {
+  return reinterpret_cast<StripeEntry*>(static_cast<std::uintptr_t>(word - 1));
+}
+
+TMFLOW_STM_INLINE LockWord owned_by(const StripeEntry& entry) noexcept {
+  return static_cast<LockWord>(reinterpret_cast<std::uintptr_t>(&entry)) | 1;
+}
+
+TMFLOW_STM_INLINE std::uint64_t version_of(LockWord word) noexcept { return word >> (kIncarnationBits + 1); }
+
+TMFLOW_STM_INLINE LockWord free_at(std::uint64_t version) noexcept {
+  return version << (kIncarnationBits + 1);
+}
+
+TMFLOW_STM_INLINE bool is_last_incarnation(LockWord word) noexcept {
+  return (word >> 1) % kIncarnations == kIncarnations - 1;
+}
+
+TMFLOW_STM_INLINE LockWord next_incarnation(LockWord word) noexcept { return word + 2; }
+
+}  // namespace tmflow::stm

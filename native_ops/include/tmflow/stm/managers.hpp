@@ -1,0 +1,69 @@
+// Contention managers: who yields when two transactions conflict, and what an aborted one does before it
+// starts anew.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "tmflow/stm/descriptor.hpp"
+#include "tmflow/stm/domain.hpp"
+
+namespace tmflow::stm {
+
+// A manager says
+// - `kKills`: whether its transactions may be killed and kill, so that they look at their status;
+// - `enter`: what happens before the first attempt of a transaction;
+// - `insists`: whether `self` kills the owner of the lock that it needs and waits for it, holding its own
+// locks;
+//   otherwise it aborts itself;
+// - `before_retry`: after `restarts` aborts in a row, the last one because of the lock `contended` (or
+// nullptr).
+//
+// Nobody waits for a lock without being able to see that it was killed meanwhile, and nobody waits for a
+// transaction that waits in turn without having tried to kill it: so no circle of waiting transactions lasts.
+
+// Abort and try again at once.
+struct Suicide {
+  static constexpr bool kKills = false;
+  TMFLOW_STM_INLINE static void enter(Descriptor&, Domain&) noexcept {}
+  TMFLOW_STM_INLINE static void before_retry(Descriptor&, std::uint64_t, const Lock*) noexcept {}
+};
+
+// Abort, and wait until the lock is free.
+struct Delay : Suicide {
+  TMFLOW_STM_INLINE static void before_retry(Descriptor&, std::uint64_t, const Lock* contended) noexcept {
+    if (contended == nullptr) return;
+    while (is_owned(contended->load(std::memory_order_relaxed))) wait_turns(1);
+  }
+};
+
+// Abort, and wait for a random time from a range that doubles with every abort in a row.
+struct Backoff : Suicide {
+  static constexpr std::uint64_t kShortest = 4, kDoublings = 16;  // 4 to 262,144 turns
+
+  TMFLOW_STM_INLINE static void before_retry(Descriptor& self, std::uint64_t restarts, const Lock*) noexcept {
+    wait_turns(self.random_below(kShortest << (restarts < kDoublings ? restarts : kDoublings)));
+  }
+};
+
+// Kill the other. Who was killed backs off at random before it comes back to kill in turn; otherwise two
+// could go on killing each other for ever.
+struct Aggressive : Backoff {
+  static constexpr bool kKills = true;
+  TMFLOW_STM_INLINE static bool insists(const Descriptor&, const Descriptor&) noexcept { return true; }
+};
+
+// The older kills the younger, the younger aborts itself. A transaction keeps its age over its aborts, so
+// that it is the oldest one day, and then no one is in its way.
+struct Timestamp : Suicide {
+  static constexpr bool kKills = true;
+
+  TMFLOW_STM_INLINE static void enter(Descriptor& self, Domain& domain) noexcept {
+    self.timestamp.store(domain.order.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
+  }
+  TMFLOW_STM_INLINE static bool insists(const Descriptor& self, const Descriptor& other) noexcept {
+    return self.timestamp.load(std::memory_order_relaxed) < other.timestamp.load(std::memory_order_relaxed);
+  }
+};
+
+}  // namespace tmflow::stm

@@ -1,0 +1,36 @@
+// The update as software transactions, compiled apart for each optimisation.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <string_view>
+
+#include "tmflow/stats.hpp"
+
+namespace tmflow::stm {
+
+class Domain;
+
+// variable[i] -= alpha * delta[i] for `size` elements, in transactions of `chunk` elements each.
+template <std::floating_point T>
+struct Update {
+  T* variable;
+  const T* delta;
+  T alpha;
+  std::size_t size;
+  std::size_t chunk;
+};
+
+template <std::floating_point T>
+using Loop = void (*)(const Update<T>& update, Domain& domain, ThreadStats& stats);
+
+// A variant of the loop, by the values of the strategy's parameters.
+struct LoopName {
+  std::string_view design, manager, instrumentation, optimisation;
+};
+
+// The loop of that name (src/stm/build.cc), whose parts must be values that the strategy allows.
+template <std::floating_point T>
+Loop<T> find_loop(const LoopName& name) noexcept;
+
+}  // namespace tmflow::stm

@@ -1,0 +1,83 @@
+// The words that transactions read and write, and how memory is touched at all.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+// Inlined at every optimisation, so that the linker never finds two copies, one optimised and one not, of a
+// function that both builds of the update (src/stm/build.cc) use, to keep whichever it likes.
+#define TMFLOW_STM_INLINE [[gnu::always_inline]] inline
+
+namespace tmflow::stm {
+
+// What is read and written at once. Aligned to its size, and always accessed as the same type.
+template <class T>
+concept Word =
+    std::is_trivially_copyable_v<T> && (sizeof(T) == 4 || sizeof(T) == 8) && alignof(T) <= sizeof(T);
+
+// The bits of a word, in an integer that may stand for whatever type the program has there. A word goes by
+// its bits because compilers pass the result of a generic atomic builtin through memory.
+template <std::size_t size>
+struct BitsOfSize;
+template <>
+struct BitsOfSize<4> {
+  using Type [[gnu::may_alias]] = std::uint32_t;
+};
+template <>
+struct BitsOfSize<8> {
+  using Type [[gnu::may_alias]] = std::uint64_t;
+};
+template <class T>
+using Bits = typename BitsOfSize<sizeof(T)>::Type;
+
+template <Word T>
+TMFLOW_STM_INLINE const Bits<T>* bits_at(const void* address) noexcept {
+  return static_cast<const Bits<T>*>(address);
+}
+
+template <Word T>
+TMFLOW_STM_INLINE Bits<T>* bits_at(void* address) noexcept {
+  return static_cast<Bits<T>*>(address);
+}
+
+// The memory order of a lock's readers and writers (a "seqlock"), without fences:
+//
+//   writer: take the lock (acquire), store words (release), store the lock's new version (release)
+//   reader: load the lock (acquire), load words (acquire), load the lock again
+//
+// A reader that loads a word some writer stored synchronises with that store, and so with the taking of the
+// lock before it: its second load of the lock gives the writer's mark or something later, never what the
+// first load gave. So if both loads of the lock agree, the word is the one of that version. Every access is
+// atomic, which costs nothing on x86 and leaves ThreadSanitizer nothing to be told.
+template <Word T>
+TMFLOW_STM_INLINE T load_acquire(const T* address) noexcept {
+  return __builtin_bit_cast(T, __atomic_load_n(bits_at<T>(address), __ATOMIC_ACQUIRE));
+}
+
+// Of a word that only its owner writes: the lock on it is held.
+template <Word T>
+TMFLOW_STM_INLINE T load_owned(const T* address) noexcept {
+  return __builtin_bit_cast(T, __atomic_load_n(bits_at<T>(address), __ATOMIC_RELAXED));
+}
+
+template <Word T>
+TMFLOW_STM_INLINE void store_release(T* address, T value) noexcept {
+  __atomic_store_n(bits_at<T>(address), __builtin_bit_cast(Bits<T>, value), __ATOMIC_RELEASE);
+}
+
+// A stripe is the memory that one lock covers: 32 aligned bytes, as in TinySTM.
+inline constexpr std::size_t kStripeBytes = 32;
+
+TMFLOW_STM_INLINE std::uintptr_t stripe_of(const void* address) noexcept {
+  return reinterpret_cast<std::uintptr_t>(address) & ~std::uintptr_t{kStripeBytes - 1};
+}
+
+// How many words from this one on lie in its stripe.
+template <Word T>
+TMFLOW_STM_INLINE std::size_t words_left(const T* address) noexcept {
+  return (kStripeBytes - reinterpret_cast<std::uintptr_t>(address) % kStripeBytes) / sizeof(T);
+}
+
+}  // namespace tmflow::stm

@@ -1,0 +1,133 @@
+// What the tests of the STM share: designs as types, words with locks of their own, a second thread that runs
+// just where the first one lets it, and the STM as a strategy for the audit.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <thread>
+#include <utility>
+
+#include "tmflow/region.hpp"
+#include "tmflow/stm/atomically.hpp"
+#include "tmflow/stm/read_only.hpp"
+#include "tmflow/stm/wb_ctl.hpp"
+#include "tmflow/stm/wb_etl.hpp"
+#include "tmflow/stm/wt.hpp"
+#include "tmflow/strategy.hpp"
+
+namespace tmflow::stm {
+
+struct EncounterTime {
+  template <class Manager, class Policy>
+  using Of = WbEtl<Manager, Policy>;
+};
+struct CommitTime {
+  template <class Manager, class Policy>
+  using Of = WbCtl<Manager, Policy>;
+};
+struct WriteThrough {
+  template <class Manager, class Policy>
+  using Of = Wt<Manager, Policy>;
+};
+struct Reading {
+  template <class Manager, class Policy>
+  using Of = ReadOnly<Manager, Policy>;
+};
+
+template <class Design, class Manager = Suicide, class Policy = Sound, class Body>
+bool run(Domain& domain, ThreadStats& stats, const Body& body) {
+  return atomically<Design::template Of, Manager, Policy>(domain, stats, body);
+}
+
+// A policy whose points run what this thread has set down for them, once.
+template <class Base = Sound>
+struct Scripted : Base {
+  static void at(Point point) {
+    if (!action || point != awaited) return;
+    std::exchange(action, nullptr)();
+  }
+
+  static void once(Point point, std::function<void()> what) {
+    awaited = point;
+    action = std::move(what);
+  }
+
+  static inline thread_local Point awaited{};
+  static inline thread_local std::function<void()> action;
+};
+
+// Each on a cache line of its own, and so with a lock of its own in a table that has room.
+struct alignas(64) Cell {
+  long value = 0;
+};
+
+struct Cells {
+  Cell x, y, z;
+};
+
+// Another thread, whose transactions count in `stats`.
+class Other {
+ public:
+  // Run `what(stats)`, and return when it has come to its end, or cannot before this thread goes on: an
+  // attempt of it was refused.
+  template <class What>
+  void start(What what) {
+    thread_ = std::thread([this, what] {
+      what(stats);
+      done_ = true;
+    });
+    while (!done_ && stats.aborts().empty()) give_way();
+  }
+  void join() {
+    if (thread_.joinable()) thread_.join();
+  }
+  ~Other() { join(); }
+
+  ThreadStats stats;
+
+ private:
+  std::atomic<bool> done_{false};
+  std::thread thread_;
+};
+
+inline std::int64_t aborts(const ThreadStats& stats, Cause cause) {
+  const auto counted = stats.aborts();
+  const auto found = counted.find(static_cast<std::uint64_t>(cause));
+  return found == counted.end() ? 0 : found->second;
+}
+
+template <class Transaction, class T>
+[[nodiscard]] bool add(Transaction& transaction, T& word, T amount) {
+  T value{};
+  return transaction.load(&word, value) && transaction.store(&word, value + amount);
+}
+
+// Adds 1 to `word`, in one transaction.
+template <class Design, class Policy = Sound, class Manager = Suicide>
+void increment(Domain& domain, ThreadStats& stats, long& word) {
+  run<Design, Manager, Policy>(domain, stats, [&](auto& transaction) { return add(transaction, word, 1L); });
+}
+
+// The update as one transaction, in a domain of its own.
+template <class Design, class Manager, class Policy = Sound>
+class InDomain {
+ public:
+  explicit InDomain(std::size_t locks) : domain_(locks) {}
+
+  template <Region R>
+  void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
+    const auto memory = region.memory(Holding::nothing);
+    run<Design, Manager, Policy>(domain_, stats, [&](auto& transaction) {
+      for (std::size_t i = 0; i < memory.size(); ++i) {
+        if (!add(transaction, memory[i], -update.alpha * update.delta[i])) return false;
+      }
+      return true;
+    });
+    stats.count_update();
+  }
+
+ private:
+  Domain domain_;
+};
+
+}  // namespace tmflow::stm
