@@ -17,7 +17,8 @@ from graphs import KINDS, in_threads, session_of
 from tmflow import data
 from tmflow.errors import BadInput, Unsupported
 from tmflow.native import loader, ops
-from tmflow.native.parameters import native_parameters, why_not
+from tmflow.native.parameters import native_parameters
+from tmflow.native.process_state import why_not
 from tmflow.platform.profiles import load_profile, profile_names
 from tmflow.spec import TrialSpec
 from tmflow.train.session import Measurement, TrialData, Variant
