@@ -90,7 +90,7 @@ struct NotUndone {
 };
 
 // htm without subscription, one thread under the mutex and one in a transaction: no bit of the mutex tells
-// that it is taken. (A real transaction without it: RealTransactions in htm_test.cc.)
+// that it is taken. (A real transaction without it: subscription_test.cc.)
 class MutexBesideTransaction {
  public:
   template <Region R>
