@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
+from deep_audit import audited
 
 from tmflow.native import loader, process_state
 from tmflow.native.parameters import native_parameters
@@ -78,6 +79,11 @@ def four_threads(strategy: str, parameters: Mapping[str, Any]) -> Report:
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(work, range(4)))
     return {"audits": audits, "values": np.unique(array).tolist(), "counters": region.counters()}
+
+
+def deep_audit(strategy: str, parameters: Mapping[str, Any]) -> Report:
+    """The audit over every size, number of threads and type."""
+    return audited(strategy, native_parameters(strategy, parameters))
 
 
 def session(strategy: str, parameters: Mapping[str, Any]) -> Report:

@@ -147,7 +147,8 @@ def test_training_with_all_pixels_overflows() -> None:
     measured = train(1, matrix=784, iterations=50)
     weights = [row for row in measured.counters if row.variable == "W"]
     assert [(row.commits, row.fallbacks) for row in weights] == [(0, 50)]
-    assert sum(abort.n for abort in measured.aborts if abort.family == "capacity") == 5 * 50
+    # Those of b do not count: a thread on the same core, at work on W, may throw its line out.
+    assert sum(abort.n for abort in measured.aborts if (abort.variable, abort.family) == ("W", "capacity")) == 5 * 50
 
 
 def test_one_worker_trains_as_under_a_lock() -> None:

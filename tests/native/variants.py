@@ -7,12 +7,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import pytest
 
 from tmflow import aborts
 from tmflow.native import loader, registry
+from tmflow.platform.profiles import load_profile, profile_names
+from tmflow.spec import Manager
 
 if TYPE_CHECKING:
     from tmflow.native._core import ParameterRow
@@ -22,7 +24,22 @@ NUMBERS = {"budget": (0, 1), "chunk": (1, 64, 1000)}
 # Parameters that are worth trying together.
 TOGETHER: dict[str, list[tuple[str, ...]]] = {
     "lock": [("kernel=eigen", "optimisation=O0")],
-    "htm": [("chunk=7", "budget=0"), ("chunk=300", "spending=tuned"), ("kernel=eigen", "optimisation=O0")],
+    "htm": [
+        ("chunk=7", "budget=0"),
+        ("chunk=300", "spending=tuned"),
+        ("kernel=eigen", "optimisation=O0"),
+        *(("provider=emulated", f"machine={load_profile(name).machine_text()}") for name in profile_names()),
+        ("provider=emulated", f"machine={load_profile('intel-tsx-study').machine_text()}", "chunk=1000"),
+    ],
+    "stm": [
+        *(
+            (f"design={design}", f"manager={manager}")
+            for design in ("wb_ctl", "wt")
+            for manager in get_args(Manager)[1:]
+        ),
+        ("design=wt", "chunk=1000"),
+        ("design=wt", "instrumentation=all", "optimisation=O0"),
+    ],
 }
 STRATEGIES = registry.source_names()
 KEEPING = [name for name in STRATEGIES if name != "nolock"]  # those that promise to keep every update
@@ -43,8 +60,8 @@ class Variant:
         return dict(parameter.split("=", 1) for parameter in self.parameters).get(name)
 
     @property
-    def elides(self) -> bool:
-        """Whether it tries hardware transactions, and so counts what became of each."""
+    def has_transactions(self) -> bool:
+        """Whether it tries transactions, and so counts what became of each."""
         return aborts.mechanism(self.strategy, {}) is not None
 
     def sections(self, elements: int) -> int:
