@@ -19,9 +19,10 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for
     if as_json:
         typer.echo(json.dumps([asdict(finding) for finding in findings], indent=1))
         return
+    width = max(len(finding.name) for finding in findings)
     for finding in findings:
-        typer.echo(f"{MARKS[finding.state]}  {finding.name:<18} {finding.text}")
+        typer.echo(f"{MARKS[finding.state]}  {finding.name:<{width}}  {finding.text}")
         if finding.how:
-            typer.echo(f"{'':<25}   {finding.how}")
+            typer.echo(f"{'':<{width + 8}}{finding.how}")
         if finding.advice:
-            typer.echo(f"{'':<25}-> {finding.advice}")
+            typer.echo(f"{'':<{width + 8}}-> {finding.advice}")
