@@ -85,7 +85,8 @@ def test_a_strategy_that_loses_updates_breaks_its_promise(monkeypatch: pytest.Mo
     def losing(*_: object) -> dict[str, Any]:
         return {**real.audit("lock", 1, 1, 1), "lost": 1, "expected": 4}
 
-    monkeypatch.setattr(loader, "core", lambda: SimpleNamespace(audit=losing, strategies=real.strategies))
+    stand_in = SimpleNamespace(audit=losing, strategies=real.strategies, why_not=real.why_not)
+    monkeypatch.setattr(loader, "core", lambda: stand_in)
     tried = trial.try_here("lock")
     assert tried.why_not == "it breaks its promise: updates are not kept"
     assert tried.how == f"{AUDIT}: 25.0 % lost"
