@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,12 @@ class Interval(NamedTuple):
     low: float
     high: float
     n: int
+
+
+def bounded(interval: Interval) -> tuple[float, float | None, float | None]:
+    """Estimate and bounds as JSON has them: None where there is no interval."""
+    low, high = (None if math.isnan(bound) else bound for bound in (interval.low, interval.high))
+    return interval.estimate, low, high
 
 
 def mean_interval(values: ArrayLike, confidence: float = CONFIDENCE) -> Interval:
@@ -49,3 +56,12 @@ def ratio_interval(numerator: ArrayLike, denominator: ArrayLike, confidence: flo
         raise ValueError("a ratio interval needs values above 0")
     logs = mean_interval(np.log(above) - np.log(below), confidence)
     return Interval(math.exp(logs.estimate), math.exp(logs.low), math.exp(logs.high), logs.n)
+
+
+def paired_ratio(above: Sequence[float | None], below: Sequence[float | None]) -> Interval | None:
+    """The ratio interval of the rounds that both have a value of, item i of both being round i; None if none has."""
+    pairs = [(own, other) for own, other in zip(above, below, strict=False) if own is not None and other is not None]
+    if not pairs:
+        return None
+    own_values, other_values = zip(*pairs, strict=True)
+    return ratio_interval(own_values, other_values)

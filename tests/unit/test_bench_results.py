@@ -10,7 +10,7 @@ from bench_samples import LARGE, LOCK, LOOP, MEMCPY, NOLOCK, SMALL, answer, htm,
 
 from tmflow.bench.measure import TARGET_S, Measured, Outcome, calibrated
 from tmflow.bench.plan import numbers
-from tmflow.bench.results import counted, geometric_mean, paired_ratio, rows
+from tmflow.bench.results import counted, geometric_mean, rows
 from tmflow.bench.rows import Copied, TimedReference, TimedVariant
 from tmflow.bench.subject import Subject
 from tmflow.errors import BadInput
@@ -23,12 +23,6 @@ def test_the_interval_is_on_the_log_scale() -> None:
     assert low == pytest.approx(2 * 2**-12.7062, rel=1e-4)
     assert high == pytest.approx(2 * 2**12.7062, rel=1e-4)
     assert geometric_mean([3.0]) == (pytest.approx(3), None, None)
-
-
-def test_ratios_are_paired_in_rounds_that_both_had() -> None:
-    own, other = measured(2.0, 20.0, 7.0, None), measured(1.0, 10.0, None, 9.0)
-    assert paired_ratio(own, other) == pytest.approx((2, 2, 2))
-    assert paired_ratio(measured(1.0, None), measured(None, 1.0)) == (None, None, None)
 
 
 def test_an_object_says_what_an_update_costs() -> None:

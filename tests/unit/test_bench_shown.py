@@ -10,7 +10,9 @@ from bench_samples import LARGE, LOCK, LOOP, MEMCPY, NOLOCK, SMALL, benchmark, h
 
 from tmflow.bench import saved
 from tmflow.bench.attempts import rests
+from tmflow.bench.compared import relative_to
 from tmflow.bench.measure import Outcome
+from tmflow.bench.plan import Cell
 from tmflow.bench.report import markdown
 from tmflow.bench.saved import Left, Saved
 from tmflow.bench.table import table
@@ -61,8 +63,29 @@ def test_the_report_is_markdown_and_the_same_every_time(shown: Saved, tmp_path: 
     assert "### 10 elements, 1 thread; memcpy 0.5 [0.5, 0.5] us" in text
     assert "| nolock | 1 [1, 1] | 0.50 [0.50, 0.50] | none | 12.5 % |  |  | 0.12 |" in text
     assert "- itm cannot run here: there is no libitm." in text
-    tables = [line for line in text.splitlines() if line.startswith("|")]
-    assert {line.count("|") for line in tables} == {9}
+    assert "Against one thread" not in text, "no size was measured with one thread and with several"
+
+
+def test_ratios_may_be_to_another_than_the_file_says(shown: Saved) -> None:
+    again = relative_to(shown, "nolock")
+    text = markdown(again)
+    assert "ratio to nolock" in text
+    assert "| lock | 2 [2, 2] | 2.00 [2.00, 2.00] | tensor | 0 |  |  | 0.06 |" in text
+    assert relative_to(again, "lock") == shown
+    with pytest.raises(BadInput, match="variant in the benchmark: 'nolok' \\(did you mean 'nolock'\\?\\)"):
+        relative_to(shown, "nolok")
+
+
+def test_several_threads_are_shown_against_one() -> None:
+    outcome = Outcome([LOCK, NOLOCK])
+    outcome.measured = {
+        ("lock", Cell(10, 1)): measured(2.0, 4.0),
+        ("lock", Cell(10, 2)): measured(3.0, 6.0),
+        ("nolock", Cell(10, 2)): measured(3.0, 6.0),
+    }
+    text = markdown(benchmark(plan(LOCK, NOLOCK, cells=(Cell(10, 1), Cell(10, 2))), outcome))
+    lines = text[text.index("### Against one thread") :].splitlines()
+    assert [line for line in lines if line.startswith("| 10 ")] == ["| 10 | 2 | lock | 1.50 [1.50, 1.50] |"]
 
 
 @pytest.mark.parametrize(

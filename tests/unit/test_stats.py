@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats as oracle
 
-from tmflow.stats import Interval, mean_interval, ratio_interval
+from tmflow.stats import Interval, mean_interval, paired_ratio, ratio_interval
 
 
 def test_mean_interval_by_hand() -> None:
@@ -78,3 +78,9 @@ def test_ratios_that_mean_nothing_are_refused() -> None:
         ratio_interval([1.0, 2.0], [1.0])
     with pytest.raises(ValueError, match="above 0"):
         ratio_interval([1.0, 0.0], [1.0, 1.0])
+
+
+def test_ratios_are_paired_in_rounds_that_both_have() -> None:
+    ratio = paired_ratio([2.0, 20.0, 7.0, None], [1.0, 10.0, None, 9.0])
+    assert ratio == pytest.approx((2, 2, 2, 2))
+    assert paired_ratio([1.0, None], [None, 1.0]) is None

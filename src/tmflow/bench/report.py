@@ -7,12 +7,18 @@ from collections.abc import Iterator
 
 from tmflow.bench import columns
 from tmflow.bench.attempts import LIMIT, rests
+from tmflow.bench.compared import against_one_thread
+from tmflow.bench.rows import Timed
 from tmflow.bench.saved import Saved
 from tmflow.stats import Interval
 
 ATTEMPTS = f"""\
 The time of an attempt is that by which the two largest budgets differ, over the attempts by which they differ. Without
 its attempts, an update of a smaller budget should be an update under the mutex: at most {LIMIT} times `lock`."""
+
+AGAINST_ONE = """\
+Wall time over all updates with several threads, over that of the same variant with one: 0.5 is twice the throughput."""
+HEADS_AGAINST_ONE = ["elements", "threads", "variant", "time over that of one thread"]
 
 HEADS_OF_ATTEMPTS = [
     *("elements", "threads", "variant", "us per attempt", "by budgets"),
@@ -26,11 +32,17 @@ def markdown(benchmark: Saved) -> str:
     for heading, rows in columns.blocks(benchmark):
         texts = [columns.texts(row, benchmark.rounds) for row in rows]
         lines += ["", f"### {heading}", "", *_table(list(columns.HEADS), texts)]
+    if several := [_against_one(row, ratio) for row, ratio in against_one_thread(benchmark)]:
+        lines += ["", "### Against one thread", "", AGAINST_ONE, "", *_table(HEADS_AGAINST_ONE, several)]
     if attempts := list(_attempts(benchmark)):
         lines += ["", "### Where every attempt aborts", "", ATTEMPTS, "", *_table(HEADS_OF_ATTEMPTS, attempts)]
     if benchmark.left_out:
         lines += ["", "### Not measured", "", *(f"- {columns.left_out(one)}" for one in benchmark.left_out)]
     return "\n".join(lines)
+
+
+def _against_one(row: Timed, ratio: Interval) -> list[str]:
+    return [f"{row.elements:,}", f"{row.threads}", row.name, _with_bounds(ratio, "{:.2f}")]
 
 
 def _attempts(benchmark: Saved) -> Iterator[list[str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -49,12 +48,11 @@ def _timed(
     plan: Plan, cell: Cell, subject: Subject, measured: Measured, ratio_to: str | None, compared: Measured | None
 ) -> Timed:
     us, us_low, us_high = geometric_mean(_times(measured))
-    ratio, ratio_low, ratio_high = paired_ratio(measured, compared) if compared else (None, None, None)
     fields: dict[str, Any] = {
         **_of_cell(plan, cell, measured, us),
         **{"parameters": dict(subject.parameters), "us_by_round": _by_round(measured)},
         **{"us_per_update": us, "us_low": us_low, "us_high": us_high},
-        **{"ratio_to": ratio_to, "ratio": ratio, "ratio_low": ratio_low, "ratio_high": ratio_high},
+        **{"ratio_to": ratio_to, **_ratio(measured, compared)},
         **counted([answer for answer in measured.by_round if answer is not None]),
     }
     promise = subject.promise_over(cell.elements)
@@ -102,22 +100,13 @@ def counted(answers: Sequence[Answer]) -> dict[str, Any]:
 
 def geometric_mean(values: Sequence[float]) -> Bounded:
     """With its 95 % interval on the log scale; bounds None for a single value."""
-    return _bounded(stats.ratio_interval(values, [1.0] * len(values)))
+    return stats.bounded(stats.ratio_interval(values, [1.0] * len(values)))
 
 
-def paired_ratio(measured: Measured, compared: Measured) -> tuple[float | None, float | None, float | None]:
-    """Time over time, of the rounds that both had a turn in; None if there is none."""
-    both = zip(_by_round(measured), _by_round(compared), strict=False)
-    pairs = [(own, other) for own, other in both if own is not None and other is not None]
-    if not pairs:
-        return None, None, None
-    own_us, others_us = zip(*pairs, strict=True)
-    return _bounded(stats.ratio_interval(own_us, others_us))
-
-
-def _bounded(interval: stats.Interval) -> Bounded:
-    low, high = (None if math.isnan(bound) else bound for bound in (interval.low, interval.high))
-    return interval.estimate, low, high
+def _ratio(measured: Measured, compared: Measured | None) -> dict[str, float | None]:
+    ratio = stats.paired_ratio(_by_round(measured), _by_round(compared)) if compared else None
+    bounds = stats.bounded(ratio) if ratio else (None, None, None)
+    return dict(zip(("ratio", "ratio_low", "ratio_high"), bounds, strict=True))
 
 
 def _by_round(measured: Measured) -> list[float | None]:

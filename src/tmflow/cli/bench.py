@@ -75,9 +75,16 @@ def apply(
 
 
 @app.command()
-def report(file: Annotated[Path, typer.Argument(help="A file of `tmflow bench apply --save`.")]) -> None:
+def report(
+    file: Annotated[Path, typer.Argument(help="A file of `tmflow bench apply --save`.")],
+    reference: Annotated[
+        str | None, typer.Option(help="The variant that ratios are to; that of the file if not given.")
+    ] = None,
+) -> None:
     """Print a saved benchmark as Markdown tables."""
     from tmflow.bench import saved
+    from tmflow.bench.compared import relative_to
     from tmflow.bench.report import markdown
 
-    typer.echo(markdown(saved.read(file)))
+    benchmark = saved.read(file)
+    typer.echo(markdown(relative_to(benchmark, reference) if reference else benchmark))
