@@ -12,6 +12,7 @@
 #include "tmflow/audit.hpp"
 #include "tmflow/registry.hpp"
 #if defined(TMFLOW_TEST_ITM)
+#include "in_step.hpp"
 #include "itm_seeded.hpp"
 #endif
 
@@ -121,8 +122,8 @@ TYPED_TEST(ItmOf, EveryRestartIsCounted) {
 TYPED_TEST(ItmOf, TheAuditCatchesAccessesThatTheLibraryIsNotTold) {
   if (method_of_process() != "ml_wt") GTEST_SKIP() << "needs two transactions at once";
   seeded::BlindTransactions broken;
-  const AuditReport report = audit<TypeParam>(broken, {.threads = 2, .updates = 100, .elements = 50});
-  EXPECT_EQ(report.tally.lost, 100 * 50);
+  const AuditReport report = seeded::audit_in_step<TypeParam>(broken);
+  EXPECT_EQ(report.tally.lost, seeded::kInStep.updates * seeded::kInStep.elements);
 }
 
 #endif

@@ -69,7 +69,7 @@ struct SpinThenNothing {
 // the writing of a thread that holds the mutex. It looks at the mutex as the real ones do.
 struct Unharmed {
   template <class Taken, class Body>
-  static bool attempt(const Taken& taken, const Body& body, htm::Ended& ended) {
+  bool attempt(const Taken& taken, const Body& body, htm::Ended& ended) const {
     if (taken()) {
       ended = {.status = (30u << 24) | 1, .hopeless = false};
       return false;
@@ -82,7 +82,7 @@ struct Unharmed {
 // A provider that forgets to undo what it aborts.
 struct NotUndone {
   template <class Taken, class Body>
-  static bool attempt(const Taken&, const Body& body, htm::Ended& ended) {
+  bool attempt(const Taken&, const Body& body, htm::Ended& ended) const {
     body();
     ended = {.status = 0, .hopeless = false};
     return false;
@@ -100,7 +100,7 @@ class MutexBesideTransaction {
     mutex.mask = 0;
     const std::int64_t attempts = turns_++ % 2 == 0 ? 0 : 5;
     const auto whole = [&] { update(memory, 0, memory.size()); };
-    htm::elide<Unharmed>(mutex, {attempts, htm::Spending::study_tsx}, stats, whole, whole);
+    htm::elide(Unharmed(), mutex, {attempts, htm::Spending::study_tsx}, stats, whole, whole);
     stats.count_update();
   }
 
@@ -114,7 +114,8 @@ struct AbortsWithoutUndoing {
   static void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
     const auto memory = region.memory(Holding::nothing);
     const auto whole = [&] { update(memory, 0, memory.size()); };
-    htm::elide<NotUndone>(htm::elidable(region.mutex()), {1, htm::Spending::study_tsx}, stats, whole, whole);
+    htm::elide(NotUndone(), htm::elidable(region.mutex()), {1, htm::Spending::study_tsx}, stats, whole,
+               whole);
     stats.count_update();
   }
 };
@@ -124,8 +125,8 @@ struct FallsBackToNothing {
   template <Region R>
   static void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
     const auto memory = region.memory(Holding::nothing);
-    htm::elide<Unharmed>(
-        htm::elidable(region.mutex()), {0, htm::Spending::study_tsx}, stats,
+    htm::elide(
+        Unharmed(), htm::elidable(region.mutex()), {0, htm::Spending::study_tsx}, stats,
         [&] { update(memory, 0, memory.size()); }, [] {});
     stats.count_update();
   }
