@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -145,3 +147,21 @@ def test_transactions_add_up_or_the_reason_is_told(budget: int, chunk: int) -> N
     assert row["commits"] + row["fallbacks"] == 20 * sections
     assert row["attempts"] == row["commits"] + sum(row["aborts"].values())
     assert budget or row["attempts"] == 0
+
+
+@pytest.mark.parametrize(
+    "call", ["audit('lock', 1000, 1, 10)", "measure('lock', 1000, 1, 10)", "measure_copies(1000, 1, 10)"]
+)
+def test_where_there_are_not_so_many_threads_that_is_an_error_and_nobody_waits_for_them(call: str) -> None:
+    """Each thread has a stack of megabytes, and the process may have a tenth of what they need."""
+    program = f"""
+import resource
+from tmflow.native import loader
+core = loader.core()
+core.measure_copies(2, 1, 10)
+(used,) = (int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmSize"))
+resource.setrlimit(resource.RLIMIT_AS, (used * 1024 + 2**28,) * 2)
+core.{call}
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    assert done.stderr.splitlines()[-1] == "RuntimeError: Resource temporarily unavailable"
