@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <thread>
 
+#include "tmflow/spin_lock.hpp"
 #include "tmflow/stats.hpp"
 
 namespace tmflow::htm {
@@ -55,9 +56,7 @@ struct Budget {
 inline void wait_until_free(const ElidableMutex& mutex) noexcept {
   for (int spins = 1; mutex.taken(); ++spins) {
     if (spins % 1024 == 0) std::this_thread::yield();
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
+    pause_processor();
   }
 }
 
