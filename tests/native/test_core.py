@@ -149,6 +149,25 @@ def test_transactions_add_up_or_the_reason_is_told(budget: int, chunk: int) -> N
     assert budget or row["attempts"] == 0
 
 
+@pytest.mark.parametrize("strategy", ["lock_pthread", "spin"])
+def test_two_ways_to_write_the_same_parameters_are_one_strategy(strategy: str) -> None:
+    """With a mutex each, some of these updates overlap and are lost."""
+    array, delta = np.zeros(200_000), np.ones(200_000)
+    region = loader.core().Region(array, workers=3)
+
+    def work(worker: int, parameters: list[str]) -> None:
+        for _ in range(200):
+            region.apply(strategy, -1, delta, worker, parameters)
+
+    written = [[], ["kernel=plain"], ["optimisation=O3", "kernel=plain"]]
+    threads = [threading.Thread(target=work, args=(worker, given)) for worker, given in enumerate(written)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert np.unique(array).tolist() == [600]
+
+
 @pytest.mark.parametrize(
     "call", ["audit('lock', 1000, 1, 10)", "measure('lock', 1000, 1, 10)", "measure_copies(1000, 1, 10)"]
 )
