@@ -10,13 +10,13 @@ void never(const ElidedUpdate<T>&, const ElidableMutex&, Budget, ThreadStats&) {
 }  // namespace
 
 #if !defined(TMFLOW_HAS_RTM)
-const Provider kRtm{"rtm", [] { return std::optional<std::string>("RTM is of x86-64"); }, never<float>,
-                    never<double>};
+constinit const Provider kRtm{"rtm", [] { return std::optional<std::string>("RTM is of x86-64"); },
+                              never<float>, never<double>};
 #endif
 #if !defined(TMFLOW_HAS_POWER)
-const Provider kPower{"power",
-                      [] { return std::optional<std::string>("POWER's transactions are of ppc64le"); },
-                      never<float>, never<double>};
+constinit const Provider kPower{
+    "power", [] { return std::optional<std::string>("POWER's transactions are of ppc64le"); }, never<float>,
+    never<double>};
 #endif
 
 }  // namespace tmflow::htm

@@ -84,6 +84,7 @@ void run(const ElidedUpdate<T>& elided, const ElidableMutex& mutex, Budget budge
 
 }  // namespace
 
-const Provider kEmulated{"emulated", [] { return std::optional<std::string>(); }, run<float>, run<double>};
+constinit const Provider kEmulated{"emulated", [] { return std::optional<std::string>(); }, run<float>,
+                                   run<double>};
 
 }  // namespace tmflow::htm

@@ -47,11 +47,11 @@ HardwareThread::HardwareThread(Processor& processor) : processor_(processor) {
   auto& threads = processor_.threads_;
   auto at = std::ranges::find(threads, nullptr);
   if (at == threads.end()) at = threads.insert(at, nullptr);
-  *at = this;
   number_ = static_cast<int>(at - threads.begin());
   const auto core = static_cast<std::size_t>(number_) / processor_.machine_.siblings;
   while (processor_.cores_.size() <= core) processor_.cores_.emplace_back(processor_.machine_);
   core_ = &processor_.cores_[core];
+  *at = this;  // now that nothing can be thrown
 }
 
 HardwareThread::~HardwareThread() {

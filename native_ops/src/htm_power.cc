@@ -35,6 +35,6 @@ std::optional<std::string> why_not() {
 
 }  // namespace
 
-const Provider kPower{"power", why_not, run_chunks<Power, float>, run_chunks<Power, double>};
+constinit const Provider kPower{"power", why_not, run_chunks<Power, float>, run_chunks<Power, double>};
 
 }  // namespace tmflow::htm

@@ -42,6 +42,6 @@ std::optional<std::string> why_not() {
 
 }  // namespace
 
-const Provider kRtm{"rtm", why_not, run_chunks<Rtm, float>, run_chunks<Rtm, double>};
+constinit const Provider kRtm{"rtm", why_not, run_chunks<Rtm, float>, run_chunks<Rtm, double>};
 
 }  // namespace tmflow::htm

@@ -1,9 +1,11 @@
 // The elision as it behaves where every transaction aborts: one JSON object per way of spending the budget.
 //
-//     bare_elision why_not   whether a study would use this machine's transactions, in JSON: null or the
-//     reason bare_elision run       runs them without asking first: only under an emulator, which gives the
-//                            instructions of transactions a meaning whatever it reports, or where why_not is
-//                            null. Elsewhere they may be illegal.
+//     bare_elision why_not
+//     bare_elision run
+//
+// `why_not` says in JSON why a study would not use this machine's transactions: null or the reason. `run`
+// runs them without asking first: only under an emulator, which gives the instructions of transactions a
+// meaning whatever it reports, or where `why_not` is null. Elsewhere they may be illegal.
 #include <cinttypes>
 #include <cstdio>
 #include <string>

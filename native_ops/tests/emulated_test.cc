@@ -340,6 +340,8 @@ TEST(EmulatedMachine, NamesWhatIsImpossible) {
             prefix + "asynchronous is '1.5'; allowed: a probability, 0 to 1");
   EXPECT_EQ(says(cache + ";siblings=1;asynchronous=nan"),
             prefix + "asynchronous is 'nan'; allowed: a probability, 0 to 1");
+  EXPECT_EQ(says("provider=rtm;line_bytes=64;sets=1048576;ways=2;reads_fill=1" + rest),
+            prefix + "sets times ways is 2097152; allowed: up to 1048576 lines");
   EXPECT_EQ(says(cache + rest + ";entries=64"), prefix + "unknown number 'reads_fill'");
   EXPECT_EQ(says(cache + rest + ";colour=blue"), prefix + "unknown number 'colour'");
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -145,3 +147,40 @@ def test_transactions_add_up_or_the_reason_is_told(budget: int, chunk: int) -> N
     assert row["commits"] + row["fallbacks"] == 20 * sections
     assert row["attempts"] == row["commits"] + sum(row["aborts"].values())
     assert budget or row["attempts"] == 0
+
+
+@pytest.mark.parametrize("strategy", ["lock_pthread", "spin"])
+def test_two_ways_to_write_the_same_parameters_are_one_strategy(strategy: str) -> None:
+    """With a mutex each, some of these updates overlap and are lost."""
+    array, delta = np.zeros(200_000), np.ones(200_000)
+    region = loader.core().Region(array, workers=3)
+
+    def work(worker: int, parameters: list[str]) -> None:
+        for _ in range(200):
+            region.apply(strategy, -1, delta, worker, parameters)
+
+    written = [[], ["kernel=plain"], ["optimisation=O3", "kernel=plain"]]
+    threads = [threading.Thread(target=work, args=(worker, given)) for worker, given in enumerate(written)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert np.unique(array).tolist() == [600]
+
+
+@pytest.mark.parametrize(
+    "call", ["audit('lock', 1000, 1, 10)", "measure('lock', 1000, 1, 10)", "measure_copies(1000, 1, 10)"]
+)
+def test_where_there_are_not_so_many_threads_that_is_an_error_and_nobody_waits_for_them(call: str) -> None:
+    """Each thread has a stack of megabytes, and the process may have a tenth of what they need."""
+    program = f"""
+import resource
+from tmflow.native import loader
+core = loader.core()
+core.measure_copies(2, 1, 10)
+(used,) = (int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmSize"))
+resource.setrlimit(resource.RLIMIT_AS, (used * 1024 + 2**28,) * 2)
+core.{call}
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    assert done.stderr.splitlines()[-1] == "RuntimeError: Resource temporarily unavailable"

@@ -175,3 +175,25 @@ def test_a_profile_becomes_its_numbers() -> None:
     assert native_parameters("lock", {"kernel": "eigen"}) == ["kernel=eigen"]
     with pytest.raises(BadInput, match="unknown profile 'intel-tsx'"):
         native_parameters("htm", {"provider": "emulated", "profile": "intel-tsx"})
+
+
+def test_a_way_of_spending_brings_its_budget_unless_another_is_given() -> None:
+    assert native_parameters("htm", {"spending": "study_power"}) == ["budget=100", "spending=study_power"]
+    assert native_parameters("htm", {"spending": "tuned", "budget": 3}) == ["budget=3", "spending=tuned"]
+    with session_of(np.zeros(7840, np.float32), "ref", "htm", parameters={**TSX, "spending": "tuned"}) as (graph, _):
+        (given,) = (node.attr["parameters"] for node in graph.apply.graph.as_graph_def().node if "Apply" in node.op)
+    assert b"budget=10" in given.list.s
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{"provider": "emulated"}, {"profile": "intel-tsx-study"}, {"provider": "rtm", "profile": "intel-tsx-study"}],
+)
+def test_a_profile_goes_with_the_emulated_provider(parameters: dict[str, str]) -> None:
+    with pytest.raises(BadInput, match="profile belongs to provider emulated, and provider emulated needs one"):
+        native_parameters("htm", parameters)
+
+
+def test_a_profile_of_a_strategy_that_has_none_is_named_as_it_was_given() -> None:
+    with pytest.raises(ValueError, match="strategy 'lock' has no parameter 'profile'"):
+        why_not("lock", {"profile": "intel-tsx-study"})

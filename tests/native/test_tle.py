@@ -7,6 +7,7 @@ import re
 import pytest
 from own_process import call
 
+from tmflow.bench.worker import Worker
 from tmflow.errors import Unsupported
 from tmflow.native import process_state, registry
 from tmflow.process_environment import elision_tunables, process_environment
@@ -74,6 +75,23 @@ def test_what_a_process_sets_later_changes_nothing() -> None:
     other = process_environment("tle", {"tunables": "custom"})
     found = call("state_after_setting_variables", "tle", {"tunables": "default"}, environment=other)
     assert "the tunable glibc.elision.skip_lock_busy is 0 in this process, not 3" in found["why_not"]
+
+
+@pytest.mark.parametrize("strategy", ["lock", "lock_pthread", "htm", "stm"])
+def test_where_mutexes_are_elided_nothing_else_runs_under_its_own_name(strategy: str) -> None:
+    found = call("state", strategy, {}, process_environment("tle", {}))
+    assert "glibc elides every mutex of this process" in found["why_not"]
+
+
+def test_nor_does_the_benchmark_s_own_mutex() -> None:
+    request = {"strategy": "mutex_loop", "parameters": [], "values": {}}
+    for environment, says in (({}, None), (process_environment("tle", {}), "glibc elides every mutex")):
+        worker = Worker(environment)
+        try:
+            why_not = worker.ask(request, 60)["why_not"]
+        finally:
+            worker.close()
+        assert why_not == says or says in why_not
 
 
 def test_this_process_is_none() -> None:

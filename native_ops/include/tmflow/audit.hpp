@@ -12,9 +12,9 @@
 #include <mutex>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "tmflow/at_once.hpp"
 #include "tmflow/audit_code.hpp"
 #include "tmflow/kernel.hpp"
 #include "tmflow/own_lines.hpp"
@@ -68,7 +68,8 @@ inline void check(const AuditPlan& plan) {
 
 // Runs `plan` on `strategy`: all threads update one variable at once, in rounds that start and end at a
 // barrier; at the end of a round, while all threads wait, one of them reads the sums and clears the variable.
-// Passes on the first exception of the strategy, after the other threads have finished without that one.
+// Passes on the first exception of the strategy, after the other threads have finished without that one, and
+// std::system_error where the system has not so many threads.
 // Memory ordering: the barriers order the reading after all updates of its round and before those of the
 // next, and with it what each thread says of itself. `first_is_through` publishes nothing but itself:
 // relaxed.
@@ -124,19 +125,19 @@ AuditReport audit(S& strategy, const AuditPlan& plan) {
   };
   std::once_flag first;
   std::exception_ptr thrown;
+  const auto drop_out = [&] {
+    start.arrive_and_drop();
+    finish.arrive_and_drop();
+  };
   const auto guarded = [&](int thread) {
     try {
       work(thread);
     } catch (...) {
       std::call_once(first, [&] { thrown = std::current_exception(); });
-      start.arrive_and_drop();
-      finish.arrive_and_drop();
+      drop_out();
     }
   };
-  {
-    std::vector<std::jthread> threads;
-    for (int thread = 0; thread < plan.threads; ++thread) threads.emplace_back(guarded, thread);
-  }
+  run_at_once(plan.threads, guarded, drop_out);
   if (thrown) std::rethrow_exception(thrown);
   report.expected = report.made * plan.elements;
   for (const ThreadStats& own : stats) {

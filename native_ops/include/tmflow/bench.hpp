@@ -9,9 +9,9 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
-#include <thread>
 #include <vector>
 
+#include "tmflow/at_once.hpp"
 #include "tmflow/htm/mutex_word.hpp"
 #include "tmflow/htm/update.hpp"
 #include "tmflow/kernel.hpp"
@@ -105,10 +105,10 @@ inline CopyReport copy_at_once(const CopyPlan& plan) {
     made += done;
     if (done > 0 && destination != source) arrived = false;
   };
-  {
-    std::vector<std::jthread> threads;
-    for (int thread = 0; thread < plan.threads; ++thread) threads.emplace_back(work, thread);
-  }
+  run_at_once(plan.threads, work, [&] {
+    start.arrive_and_drop();
+    finish.arrive_and_drop();
+  });
   report.made = made;
   report.arrived = arrived;
   return report;

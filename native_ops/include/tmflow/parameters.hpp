@@ -54,6 +54,10 @@ class Parameters {
     for (const Parameter& parameter : known) values_.emplace(parameter.name, parameter.fallback);
   }
 
+  using Values = std::map<std::string, std::string, std::less<>>;
+
+  // Of all parameters, by name: the same however they were written.
+  const Values& values() const { return values_; }
   const std::string& text(std::string_view name) const { return values_.find(name)->second; }
   std::int64_t integer(std::string_view name) const { return std::stoll(text(name)); }
 
@@ -82,7 +86,7 @@ class Parameters {
                                 std::string(name) + "'; it has: " + (valid.empty() ? "none" : valid));
   }
 
-  std::map<std::string, std::string, std::less<>> values_;
+  Values values_;
 };
 
 }  // namespace tmflow

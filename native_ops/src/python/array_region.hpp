@@ -39,20 +39,25 @@ class Variable {
  private:
   using Region = ArrayRegion<T>;
 
-  // The strategy's object for this variable and these parameters, made when it is first used.
+  // The strategy's object for this variable and these parameters, made when it is first used. Two ways to
+  // write the same parameters are one object: a mutex of the strategy's own would else be two.
   AnyStrategy<Region>& object_of(const std::string& strategy, const std::vector<std::string>& parameters) {
     const std::lock_guard held(strategies_mutex_);
-    auto& object = strategies_[{strategy, parameters}];
-    if (object == nullptr) object = make_strategy<Region>(strategy, parameters);
-    return *object;
+    AnyStrategy<Region>*& found = as_written_[{strategy, parameters}];
+    if (found == nullptr) {
+      auto& object = objects_[{strategy, parameters_of(strategy, parameters).values()}];
+      if (object == nullptr) object = make_strategy<Region>(strategy, parameters);
+      found = object.get();
+    }
+    return *found;
   }
 
   const MemoryClaim claim_;
   Region region_;
   Tracker counts_;
   std::mutex strategies_mutex_;
-  std::map<std::pair<std::string, std::vector<std::string>>, std::unique_ptr<AnyStrategy<Region>>>
-      strategies_;
+  std::map<std::pair<std::string, Parameters::Values>, std::unique_ptr<AnyStrategy<Region>>> objects_;
+  std::map<std::pair<std::string, std::vector<std::string>>, AnyStrategy<Region>*> as_written_;
 };
 
 }  // namespace tmflow::python

@@ -211,8 +211,10 @@ NB_MODULE(_core, m) {
       .def("apply", &Region::apply, nb::arg("strategy"), nb::arg("alpha"), nb::arg("delta"),
            nb::arg("worker") = 0, nb::arg("parameters") = std::vector<std::string>(),
            "array -= alpha * delta under the strategy, without the interpreter lock. delta has the array's "
-           "type and shape and memory of its own; alpha is finite. Raises ValueError, with nothing changed, "
-           "for an unknown strategy, parameter or worker and for an alpha or delta that does not fit.")
+           "type and shape and memory of its own; alpha is finite. Updates of one strategy with one set of "
+           "parameters keep what it promises; against others only where both take the region's own mutex. "
+           "Raises ValueError, with nothing changed, for an unknown strategy, parameter or worker and for an "
+           "alpha or delta that does not fit.")
       .def("counters", &Region::counters,
            "One dict per worker: worker, updates, attempts, commits, fallbacks, aborts (by raw status).");
 

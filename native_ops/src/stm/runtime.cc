@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "tmflow/spin_lock.hpp"
 #include "tmflow/stm/atomically.hpp"
 
 namespace tmflow::stm {
@@ -81,9 +82,7 @@ void wait_turns(std::uint64_t turns) noexcept {
   constexpr std::uint64_t kBetweenYields = 64;
   thread_local std::uint64_t waited = 0;
   for (; turns > 0; --turns) {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
+    pause_processor();
     if (++waited % kBetweenYields == 0) give_way();
   }
 }

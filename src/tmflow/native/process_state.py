@@ -32,14 +32,26 @@ def why_not(strategy: str, parameters: Mapping[str, Value]) -> str | None:
     variant = registry.require(strategy)
     if variant.provider == "stock" or not variant.built:
         return variant.why_not
-    values = {**parameters_of(strategy), **parameters}
+    values = {**parameters_of(strategy, parameters.get("spending")), **parameters}
     if reason := loader.core().why_not(strategy, native_parameters(strategy, values)):
         return reason
     if strategy == "tle":
         return _other_tunables(elision_tunables(str(values["tunables"])))
+    if reason := mutexes_elided():
+        return reason
     if strategy == "itm":
         return _other_library(str(values["library"]) if "library" in values else None)
     return None
+
+
+def mutexes_elided() -> str | None:
+    """Why nothing but `tle` runs here: glibc elides the mutexes of this process; None if it does not.
+
+    An environment that asks for elision would else turn every strategy with a mutex into `tle`, under its own name.
+    """
+    if loader.core().why_not("tle", []) is not None:
+        return None
+    return f"glibc elides every mutex of this process ({TUNABLES_VARIABLE}), which is strategy tle and no other"
 
 
 def tunables_in_force() -> dict[str, int] | None:

@@ -22,8 +22,9 @@ def _power_of_two(value: int) -> int:
     return value
 
 
-PowerOfTwo = Annotated[int, Field(ge=1, le=2**20), AfterValidator(_power_of_two)]
-Count = Annotated[int, Field(ge=1, le=2**20)]
+MOST_LINES = 2**20  # that transactions of a core may touch: 64 MB in lines of 64 bytes
+PowerOfTwo = Annotated[int, Field(ge=1, le=MOST_LINES), AfterValidator(_power_of_two)]
+Count = Annotated[int, Field(ge=1, le=MOST_LINES)]
 
 
 class _Closed(BaseModel):
@@ -75,6 +76,12 @@ class Cache(_Closed):
     sets: Sets
     ways: Ways
     reads_fill: Truth = Field(description="whether a line that is only read takes room too")
+
+    @model_validator(mode="after")
+    def _of_a_size_that_can_be(self) -> Self:
+        if (lines := self.sets.value * self.ways.value) > MOST_LINES:
+            raise ValueError(f"sets times ways is {lines}, more than {MOST_LINES} lines")
+        return self
 
 
 class Profile(_Closed):

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <thread>
 
+#include "tmflow/spin_lock.hpp"
 #include "tmflow/stats.hpp"
 
 namespace tmflow::htm {
@@ -55,9 +56,7 @@ struct Budget {
 inline void wait_until_free(const ElidableMutex& mutex) noexcept {
   for (int spins = 1; mutex.taken(); ++spins) {
     if (spins % 1024 == 0) std::this_thread::yield();
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
+    pause_processor();
   }
 }
 
@@ -94,8 +93,9 @@ class AbortRun {
 // Contract: `inside` must do nothing that a transaction cannot undo. Memory ordering: a commit is a single
 // point in the order of all transactions and of all critical sections of the mutex. Against the mutex: the
 // transaction reads its word first, so it aborts if the mutex is taken then or before the commit; if it
-// commits, the mutex was free throughout, and its writes appear before those of the next holder, whose
-// locking acquires the word that the transaction read.
+// commits, the mutex was free throughout, so all of its writes were there before the next holder wrote the
+// word. C++ knows no transactions and orders nothing here: it is the provider that makes a commit one point
+// in the order of memory (on hardware the processor, whose end of a transaction is a barrier as well).
 template <class Provider, class Inside, class Under>
 void elide(const Provider& provider, const ElidableMutex& mutex, Budget budget, ThreadStats& stats,
            Inside&& inside, const Under& under) {

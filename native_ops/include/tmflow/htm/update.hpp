@@ -42,7 +42,8 @@ struct Provider {
   }
 };
 
-// Intel RTM and POWER HTM. On another architecture, `why_not` says that this is one.
+// Intel RTM and POWER HTM. On another architecture, `why_not` says that this is one. Initialised before any
+// code runs: TensorFlow's registration of the operations asks for the strategies while the library is loaded.
 extern const Provider kRtm;
 extern const Provider kPower;
 // Those of a machine that is described by numbers (emulated/).

@@ -45,8 +45,8 @@ class alignas(kCacheLine) Descriptor {
            status_.compare_exchange_strong(status, status & ~kStates, std::memory_order_relaxed);
   }
 
-  // By another thread. Only the transaction that is active when this looks at it can be hit, never a later
-  // one of the same thread: that has another number.
+  // By another thread. Only the attempt that is active when this looks at it can be hit, never a later one of
+  // the same thread: that has another number. It need not be the one that owned the lock which the enemy met.
   TMFLOW_STM_INLINE void kill() noexcept {
     std::uint64_t status = status_.load(std::memory_order_relaxed);
     if ((status & kStates) != kActive) return;

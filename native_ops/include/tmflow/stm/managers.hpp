@@ -13,11 +13,10 @@ namespace tmflow::stm {
 // A manager says
 // - `kKills`: whether its transactions may be killed and kill, so that they look at their status;
 // - `enter`: what happens before the first attempt of a transaction;
-// - `insists`: whether `self` kills the owner of the lock that it needs and waits for it, holding its own
-// locks;
-//   otherwise it aborts itself;
-// - `before_retry`: after `restarts` aborts in a row, the last one because of the lock `contended` (or
-// nullptr).
+// - `insists`: whether `self` kills the owner of the lock that it needs and waits for it, with its own locks
+//   held; otherwise it aborts itself;
+// - `before_retry`: after `restarts` aborts in a row, the last one because of the lock `contended` (nullptr:
+//   because of none).
 //
 // Nobody waits for a lock without being able to see that it was killed meanwhile, and nobody waits for a
 // transaction that waits in turn without having tried to kill it: so no circle of waiting transactions lasts.

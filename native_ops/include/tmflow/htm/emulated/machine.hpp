@@ -60,6 +60,10 @@ class MachineText {
     } else {
       machine.sets = power_of_two("sets", 1, kMost);
       machine.ways = count("ways", 1, kMost);
+      if (machine.sets * machine.ways > kMost) {
+        fail({"sets times ways is ", std::to_string(machine.sets * machine.ways), "; allowed: up to ",
+              std::to_string(kMost), " lines"});
+      }
       machine.reads_fill = count("reads_fill", 0, 1) == 1;
     }
     if (!given_.empty()) fail({"unknown number '", given_.begin()->first, "'"});
