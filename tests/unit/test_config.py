@@ -107,6 +107,9 @@ def test_unreadable_config(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("a: [1,\n")
     with pytest.raises(BadInput, match="is not YAML"):
         load_study(tmp_path / "config.yaml")
+    (tmp_path / "config.yaml").write_text("seed: 2026-02-30\n")
+    with pytest.raises(BadInput, match=r"config\.yaml holds a value that cannot be: day is out of range for month"):
+        load_study(tmp_path / "config.yaml")
     (tmp_path / "config.yaml").write_bytes(b"\xff\xfe")
     with pytest.raises(BadInput, match="is not UTF-8 text"):
         load_study(tmp_path / "config.yaml")

@@ -99,7 +99,7 @@ def test_an_unknown_profile_is_answered_with_the_valid_ones() -> None:
         (changed("line.value", 96), "line.value: 96 is no power of two"),
         (changed("line.value", 4), "line.value is 4, but should be greater than or equal to 8"),
         (changed("line.unit", "KB"), "line.unit is 'KB', but should be 'byte'"),
-        (changed("line.source", "me"), "line.source is 'me', but String should have at least 10 characters"),
+        (changed("line.source", "me"), "line.source is 'me', but should have at least 10 characters"),
         (changed("line.source", None), "'line.source' is missing"),
         (changed("siblings.value", 0), "siblings.value is 0, but should be greater than or equal to 1"),
         (changed("asynchronous.value", 1.5), "asynchronous.value is 1.5, but should be less than or equal to 1"),
@@ -110,7 +110,11 @@ def test_an_unknown_profile_is_answered_with_the_valid_ones() -> None:
         (changed("cache", None), "a machine has either a cache or entries"),
         (changed("entries", RAW[ENTRIES]["entries"]), "a machine has either a cache or entries"),
         (changed("name", "other"), "name is 'other', but should be that of the file, 'broken'"),
-        ([1], "should be a valid dictionary"),
+        (changed("line", 64), "line is 64, but should be a mapping."),
+        (changed("cache.way", 8), "unknown key 'cache.way' (did you mean 'ways'?); valid: reads_fill, sets, ways."),
+        (changed("line.bytes", 64), "unknown key 'line.bytes'; valid: source, unit, value."),
+        ([1], "the file is [1], but should be a mapping."),
+        (None, "the file is None, but should be a mapping."),
     ],
 )
 def test_an_impossible_number_is_named(checkout: Path, document: Any, says: str) -> None:

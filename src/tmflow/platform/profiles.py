@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from tmflow.errors import BadInput, unknown
 from tmflow.paths import project_root
 from tmflow.spec import sha256_of
-from tmflow.validation import sentence
+from tmflow.validation import keys_at, sentence
 from tmflow.yaml_file import read_yaml
 
 
@@ -133,7 +133,7 @@ def load_profile(name: str) -> Profile:
     try:
         profile = Profile.model_validate(read_yaml(path))
     except ValidationError as error:
-        raise sentence(error, where, Profile.model_fields) from error
+        raise sentence(error, where, keys_at(Profile, error)) from error
     if profile.name != name:
         raise BadInput(f"{where}: name is '{profile.name}', but should be that of the file, '{name}'.")
     return profile
