@@ -94,6 +94,7 @@ def test_an_unknown_profile_is_answered_with_the_valid_ones() -> None:
     [
         (changed("cache.ways.value", 0), "cache.ways.value is 0, but should be greater than or equal to 1"),
         (changed("cache.ways.value", True), "cache.ways.value is True, but should be a valid integer"),
+        (changed("cache.sets.value", 2**18), "cache: sets x ways is 2097152 lines, but should be at most 1048576"),
         (changed("cache.sets.value", 48), "cache.sets.value: 48 is no power of two"),
         (changed("cache.reads_fill.value", 1), "cache.reads_fill.value is 1, but should be a valid boolean"),
         (changed("line.value", 96), "line.value: 96 is no power of two"),

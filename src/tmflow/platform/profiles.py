@@ -22,8 +22,9 @@ def _power_of_two(value: int) -> int:
     return value
 
 
-PowerOfTwo = Annotated[int, Field(ge=1, le=2**20), AfterValidator(_power_of_two)]
-Count = Annotated[int, Field(ge=1, le=2**20)]
+MOST_LINES = 2**20  # of a core: the emulator has memory for each
+PowerOfTwo = Annotated[int, Field(ge=1, le=MOST_LINES), AfterValidator(_power_of_two)]
+Count = Annotated[int, Field(ge=1, le=MOST_LINES)]
 
 
 class _Closed(BaseModel):
@@ -75,6 +76,12 @@ class Cache(_Closed):
     sets: Sets
     ways: Ways
     reads_fill: Truth = Field(description="whether a line that is only read takes room too")
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if (lines := self.sets.value * self.ways.value) > MOST_LINES:
+            raise ValueError(f"sets x ways is {lines} lines, but should be at most {MOST_LINES}")
+        return self
 
 
 class Profile(_Closed):
