@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tmflow.diagnosis import _profiles
 from tmflow.errors import BadInput
 from tmflow.paths import project_root
 from tmflow.platform.profiles import load_profile, profile_names
@@ -126,3 +127,11 @@ def test_an_impossible_number_is_named(checkout: Path, document: Any, says: str)
         load_profile("broken")
     assert str(caught.value).startswith("data/platforms/broken.yaml: ")
     assert says in str(caught.value)
+
+
+def test_doctor_names_the_profiles_and_a_wrong_one(checkout: Path) -> None:
+    (checkout / f"{ENTRIES}.yaml").write_text(yaml.safe_dump(RAW[ENTRIES]))
+    found = _profiles()
+    assert (found.state, found.text.endswith(f"; profiles: {ENTRIES}")) == ("ok", True)
+    (checkout / "broken.yaml").write_text("[]")
+    assert (_profiles().state, _profiles().text[:28]) == ("missing", "data/platforms/broken.yaml: ")

@@ -33,7 +33,7 @@ def listing(runs: pd.DataFrame, total: int) -> None:
         column_config={
             "step_time_us": st.column_config.NumberColumn("time per step (µs)", format="%.1f"),
             "final_accuracy": st.column_config.NumberColumn("accuracy", format="%.4f"),
-            "strategy": st.column_config.TextColumn(width="medium"),
+            "strategy": st.column_config.TextColumn(width="large"),
             "platform_name": "platform",
             "started_at_utc": "started (UTC)",
         },

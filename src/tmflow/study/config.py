@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from tmflow.errors import BadInput, unknown
 from tmflow.native import registry
 from tmflow.platform.profiles import load_profile, profile_names
+from tmflow.process_environment import tm_library
 from tmflow.spec import Dataset, TrialSpec, sha256_of
 from tmflow.strategy_parameters import STRATEGY_PARAMETERS, owners, parameters_of
 from tmflow.validation import keys_at, sentence
@@ -135,9 +136,12 @@ def make_spec(factors: dict[str, Any], where: str) -> TrialSpec:
     given = {name: value for name, value in factors.items() if not (owners(name) and value is None)}
     _check_profile(given, where)
     try:
-        return TrialSpec.model_validate({**parameters_of(strategy, given.get("spending")), **given})
+        spec = TrialSpec.model_validate({**parameters_of(strategy, given.get("spending")), **given})
     except ValidationError as error:
         raise sentence(error, where, FACTORS) from error
+    if spec.library is not None:
+        tm_library(spec.library)
+    return spec
 
 
 def _known(strategy: object, where: str) -> str:
