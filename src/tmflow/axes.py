@@ -43,6 +43,7 @@ def value_range(summary: pd.DataFrame) -> Range:
         bottom, top = (low / 2, 1.0) if log else (0.0, min(1.0, 1.16 * high))
         lows = lows.clip(lower=0)
     elif measure == "commits":
+        lows, highs = lows.clip(lower=0), highs.clip(upper=1)
         bottom, top = 0.0, 1.0
     elif unit == "fraction":
         lows, highs = lows.clip(lower=0), highs.clip(upper=1)
