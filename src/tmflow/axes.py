@@ -28,7 +28,8 @@ class Range(NamedTuple):
 def value_range(summary: pd.DataFrame) -> Range:
     """A range with every estimate in it; an interval much longer than the estimates need is cut, so they stay legible.
 
-    Accuracy zooms in on what is there, within [0, 1]; the rest starts at 0, or is log where it spans a lot.
+    Accuracy zooms in on what is there, within [0, 1]; a share of commits shows all of it; the rest starts at 0, or is
+    log where it spans a lot.
     """
     drawn = summary[summary["estimate"].notna()]
     if drawn.empty:
@@ -41,6 +42,9 @@ def value_range(summary: pd.DataFrame) -> Range:
         log = high / low > LOG_FROM
         bottom, top = (low / 2, 1.0) if log else (0.0, min(1.0, 1.16 * high))
         lows = lows.clip(lower=0)
+    elif measure == "commits":
+        lows, highs = lows.clip(lower=0), highs.clip(upper=1)
+        bottom, top = 0.0, 1.0
     elif unit == "fraction":
         lows, highs = lows.clip(lower=0), highs.clip(upper=1)
         margin, reach = max(0.1 * (high - low), 0.004), max(2 * (high - low), 0.05)

@@ -16,6 +16,7 @@ from tmflow.errors import BadInput
 from tmflow.native import build, registry, trial
 from tmflow.paths import results_dir
 from tmflow.platform.facts import display_name, platform_facts
+from tmflow.platform.profiles import load_profile, profile_names
 from tmflow.store import engine, schema
 
 
@@ -40,6 +41,7 @@ def diagnose() -> list[Finding]:
     looks: list[Callable[[], Finding]] = [
         _machine,
         _tm,
+        _profiles,
         _python,
         _compiler,
         _tensorflow,
@@ -65,6 +67,15 @@ def _tm() -> Finding:
         return Finding(name, "limited", f"{capability} reported; whether it commits is not probed", "run `make build`")
     committed = f"{probe['committed']} of {probe['tried']} trial transactions committed"
     return Finding(name, "ok" if probe["committed"] else "limited", f"{capability} reported; {committed}")
+
+
+def _profiles() -> Finding:
+    name = "emulated TM"
+    try:
+        profiles = [load_profile(name).name for name in profile_names()]
+    except BadInput as error:
+        return Finding(name, "missing", str(error))
+    return Finding(name, "ok", f"strategy htm with provider emulated runs here too; profiles: {', '.join(profiles)}")
 
 
 def _python() -> Finding:

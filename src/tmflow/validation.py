@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection
+from types import UnionType
+from typing import Any, get_args
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from tmflow.errors import BadInput
 
@@ -30,6 +32,32 @@ def sentence(error: ValidationError, where: str, keys: Collection[str] = ()) -> 
         case "value_error":
             prefix = f"{path}: " if path else ""
             return BadInput(f"{where}: {prefix}{first['ctx']['error']}.")
+        case "model_type" | "dict_type":
+            return BadInput(f"{where}: {path or 'the file'} is {value!r}, but should be a mapping.")
         case _:
-            wish = first["msg"].removeprefix("Input ").removeprefix("Value ").rstrip(".")
+            wish = first["msg"].removeprefix("Input ").removeprefix("Value ").removeprefix("String ").rstrip(".")
             return BadInput(f"{where}: {path} is {value!r}, but {wish}.")
+
+
+def keys_at(model: type[BaseModel], error: ValidationError) -> list[str]:
+    """The keys that are valid where the first error is, in a document of that model; none where any key is."""
+    place: Any = model
+    for part in error.errors()[0]["loc"][:-1]:
+        place = _inside(place, part)
+    return list(place.model_fields) if _is_model(place) else []
+
+
+def _inside(place: Any, part: int | str) -> Any:
+    """What the schema has at a part of a path: a field of a model, or what a list or a mapping holds."""
+    if _is_model(place):
+        field = place.model_fields.get(part)
+        inner = field.annotation if field else None
+    else:
+        inner = (get_args(place) or (None,))[-1]
+    if isinstance(inner, UnionType):  # X | None
+        inner = get_args(inner)[0]
+    return inner
+
+
+def _is_model(place: Any) -> bool:
+    return isinstance(place, type) and issubclass(place, BaseModel)

@@ -22,6 +22,8 @@ def read_yaml(path: Path) -> Any:
         raise BadInput(f"{path.name}: {error}.") from error
     except yaml.YAMLError as error:
         raise BadInput(f"{path.name} is not YAML: {' '.join(str(error).split())}.") from error
+    except ValueError as error:  # of a date that there is not
+        raise BadInput(f"{path.name} holds a value that cannot be: {error}.") from error
 
 
 class _KeyTwice(yaml.YAMLError):

@@ -24,7 +24,8 @@ MANY_TURNS = ("--elements", "3211264", "--threads", "1", "--strategy", "lock,nol
 def measuring() -> Iterator[tuple[subprocess.Popen[str], int]]:
     """A benchmark whose worker, of this process id, has begun to measure."""
     command = [sys.executable, "-m", "tmflow", "bench", "apply", *MANY_TURNS]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True) as process:
         try:
             deadline = time.monotonic() + 300
             while (worker := busy_child(process.pid)) is None:
@@ -63,6 +64,16 @@ def test_a_killed_worker_is_a_sentence_and_the_rest_is_measured() -> None:
         ["(mutex_loop)", "lock", "memcpy", "nolock"],
         ["lock", "memcpy", "mutex_loop", "nolock"],
     )
+
+
+def test_an_interrupted_benchmark_ends_in_silence() -> None:
+    with measuring() as (process, worker):
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        printed, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert printed == ""
+    assert "Traceback" not in said
+    assert not alive(worker)
 
 
 def test_a_killed_benchmark_leaves_no_process() -> None:

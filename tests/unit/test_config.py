@@ -107,6 +107,9 @@ def test_unreadable_config(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("a: [1,\n")
     with pytest.raises(BadInput, match="is not YAML"):
         load_study(tmp_path / "config.yaml")
+    (tmp_path / "config.yaml").write_text("seed: 2026-02-30\n")
+    with pytest.raises(BadInput, match=r"config\.yaml holds a value that cannot be: day is out of range for month"):
+        load_study(tmp_path / "config.yaml")
     (tmp_path / "config.yaml").write_bytes(b"\xff\xfe")
     with pytest.raises(BadInput, match="is not UTF-8 text"):
         load_study(tmp_path / "config.yaml")
@@ -200,6 +203,10 @@ def test_parameters_that_are_not_given_are_filled_in() -> None:
         ({"provider": "tsx"}, "provider is 'tsx', but should be 'rtm', 'power' or 'emulated'."),
         ({"spending": "study-tsx"}, "spending is 'study-tsx', but should be 'study_tsx', 'study_power' or 'tuned'."),
         ({"chunk": 1.5}, "chunk is 1.5, but should be a valid integer."),
+        (
+            {"strategy": {"strategy": "itm", "library": "/no/such.so"}},
+            "library /no/such.so of strategy 'itm' is not a ",
+        ),
     ],
 )
 def test_a_bad_parameter_is_one_sentence(parameters: dict[str, Any], says: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tmflow.diagnosis import _profiles
 from tmflow.errors import BadInput
 from tmflow.paths import project_root
 from tmflow.platform.profiles import load_profile, profile_names
@@ -94,13 +95,13 @@ def test_an_unknown_profile_is_answered_with_the_valid_ones() -> None:
     [
         (changed("cache.ways.value", 0), "cache.ways.value is 0, but should be greater than or equal to 1"),
         (changed("cache.ways.value", True), "cache.ways.value is True, but should be a valid integer"),
-        (changed("cache.sets.value", 2**20), "cache: sets times ways is 8388608, more than 1048576 lines"),
+        (changed("cache.sets.value", 2**18), "cache: sets x ways is 2097152 lines, but should be at most 1048576"),
         (changed("cache.sets.value", 48), "cache.sets.value: 48 is no power of two"),
         (changed("cache.reads_fill.value", 1), "cache.reads_fill.value is 1, but should be a valid boolean"),
         (changed("line.value", 96), "line.value: 96 is no power of two"),
         (changed("line.value", 4), "line.value is 4, but should be greater than or equal to 8"),
         (changed("line.unit", "KB"), "line.unit is 'KB', but should be 'byte'"),
-        (changed("line.source", "me"), "line.source is 'me', but String should have at least 10 characters"),
+        (changed("line.source", "me"), "line.source is 'me', but should have at least 10 characters"),
         (changed("line.source", None), "'line.source' is missing"),
         (changed("siblings.value", 0), "siblings.value is 0, but should be greater than or equal to 1"),
         (changed("asynchronous.value", 1.5), "asynchronous.value is 1.5, but should be less than or equal to 1"),
@@ -111,7 +112,11 @@ def test_an_unknown_profile_is_answered_with_the_valid_ones() -> None:
         (changed("cache", None), "a machine has either a cache or entries"),
         (changed("entries", RAW[ENTRIES]["entries"]), "a machine has either a cache or entries"),
         (changed("name", "other"), "name is 'other', but should be that of the file, 'broken'"),
-        ([1], "should be a valid dictionary"),
+        (changed("line", 64), "line is 64, but should be a mapping."),
+        (changed("cache.way", 8), "unknown key 'cache.way' (did you mean 'ways'?); valid: reads_fill, sets, ways."),
+        (changed("line.bytes", 64), "unknown key 'line.bytes'; valid: source, unit, value."),
+        ([1], "the file is [1], but should be a mapping."),
+        (None, "the file is None, but should be a mapping."),
     ],
 )
 def test_an_impossible_number_is_named(checkout: Path, document: Any, says: str) -> None:
@@ -122,3 +127,11 @@ def test_an_impossible_number_is_named(checkout: Path, document: Any, says: str)
         load_profile("broken")
     assert str(caught.value).startswith("data/platforms/broken.yaml: ")
     assert says in str(caught.value)
+
+
+def test_doctor_names_the_profiles_and_a_wrong_one(checkout: Path) -> None:
+    (checkout / f"{ENTRIES}.yaml").write_text(yaml.safe_dump(RAW[ENTRIES]))
+    found = _profiles()
+    assert (found.state, found.text.endswith(f"; profiles: {ENTRIES}")) == ("ok", True)
+    (checkout / "broken.yaml").write_text("[]")
+    assert (_profiles().state, _profiles().text[:28]) == ("missing", "data/platforms/broken.yaml: ")

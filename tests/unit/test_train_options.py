@@ -60,6 +60,8 @@ def test_help_names_each_parameter_and_the_strategies_that_have_it() -> None:
             ("--strategy", "htm", "--provider", "rtm", "--profile", "intel-tsx-study"),
             "tmflow train: profile belongs to provider emulated, and provider emulated needs one.",
         ),
+        (("--dropout-keep", "0.3"), "tmflow train: dropout_keep belongs to mnist_deep, and mnist_deep needs it."),
+        (("--model", "mnist_deep", "--dropout-keep", "0"), "tmflow train: dropout_keep is 0.0, but should be greater"),
     ],
 )
 def test_a_bad_parameter_is_one_sentence(arguments: tuple[str, ...], says: str) -> None:

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tmflow import captions, summaries
+from tmflow.axes import value_range
 from tmflow.runner.runfile import NO_TIME
 from tmflow.strategy_parameters import parameters_of
 
@@ -106,6 +107,7 @@ def test_commits_are_a_share_of_critical_sections() -> None:
     summary = summaries.commits(runs, pd.concat(counts))
     assert dict(summary.groupby("strategy")["estimate"].mean()) == {"htm": 0.75, "stm": 1, "tle": 0.25}
     assert (set(summary["measure"]), set(summary["unit"])) == ({"commits"}, {"fraction"})
+    assert value_range(summary.assign(low=-0.1, high=1.1)) == (0, 1, False, False)
     nothing = ends(emulated().assign(uid="other"), 0, 0, 0)
     assert summaries.commits(runs, pd.concat([*counts, nothing])).equals(summary)
 

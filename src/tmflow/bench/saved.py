@@ -18,7 +18,7 @@ from tmflow.platform.environment import environment_facts
 from tmflow.platform.facts import platform_facts
 from tmflow.platform.software import software
 from tmflow.runner.runfile import MachineState, Software
-from tmflow.validation import sentence
+from tmflow.validation import keys_at, sentence
 
 
 class Left(Closed):
@@ -80,6 +80,6 @@ def read(path: Path) -> Saved:
     except OSError as error:
         raise BadInput(f"{path} cannot be read: {error.strerror}.") from error
     except ValidationError as error:
-        raise sentence(error, str(path), list(Saved.model_fields)) from error
+        raise sentence(error, str(path), keys_at(Saved, error)) from error
     except ValueError as error:
         raise BadInput(f"{path} is no file of `tmflow bench apply --save`: it is not JSON.") from error

@@ -29,7 +29,9 @@ def train(
     matrix: Annotated[int, typer.Option(help="Pixels used of each image, from the first, up to 784.")] = 784,
     iterations: Annotated[int, typer.Option(help="Steps in all, split over the workers.")] = 1000,
     lr: Annotated[float, typer.Option(help="Learning rate.")] = 0.5,
-    dropout_keep: Annotated[float, typer.Option(help="mnist_deep: share of units that dropout keeps.")] = 0.5,
+    dropout_keep: Annotated[
+        float | None, typer.Option(help="mnist_deep: share of units that dropout keeps; if not given, 0.5.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Round r uses seed + r - 1.")] = 0,
     rounds: Rounds = 1,
     dataset: Annotated[str, typer.Option(help="mnist, digits, or auto: MNIST where it can be had.")] = "auto",
@@ -44,10 +46,12 @@ def train(
     **parameters: Any,
 ) -> None:
     """Train a model with many threads under a strategy, and tell speed and accuracy."""
+    if model == "mnist_deep" and dropout_keep is None:
+        dropout_keep = 0.5
     factors: dict[str, Any] = {
         "model": model, "strategy": strategy, "driver": driver, "variables": variables, "threads": threads,
         "batch": batch, "matrix": matrix, "iterations": iterations, "learning_rate": lr, "seed": seed,
-        "dropout_keep": dropout_keep if model == "mnist_deep" else None, "intra_op_threads": intra_op_threads,
+        "dropout_keep": dropout_keep, "intra_op_threads": intra_op_threads,
         "inter_op_threads": inter_op_threads, "step_call": step_call, "pinning": pinning, "test_images": test_images,
         "curve_points": curve_points, **parameters,
     }  # fmt: skip

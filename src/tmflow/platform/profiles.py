@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from tmflow.errors import BadInput, unknown
 from tmflow.paths import project_root
 from tmflow.spec import sha256_of
-from tmflow.validation import sentence
+from tmflow.validation import keys_at, sentence
 from tmflow.yaml_file import read_yaml
 
 
@@ -22,7 +22,7 @@ def _power_of_two(value: int) -> int:
     return value
 
 
-MOST_LINES = 2**20  # that transactions of a core may touch: 64 MB in lines of 64 bytes
+MOST_LINES = 2**20  # of a core: the emulator has memory for each
 PowerOfTwo = Annotated[int, Field(ge=1, le=MOST_LINES), AfterValidator(_power_of_two)]
 Count = Annotated[int, Field(ge=1, le=MOST_LINES)]
 
@@ -78,9 +78,9 @@ class Cache(_Closed):
     reads_fill: Truth = Field(description="whether a line that is only read takes room too")
 
     @model_validator(mode="after")
-    def _of_a_size_that_can_be(self) -> Self:
+    def _fits(self) -> Self:
         if (lines := self.sets.value * self.ways.value) > MOST_LINES:
-            raise ValueError(f"sets times ways is {lines}, more than {MOST_LINES} lines")
+            raise ValueError(f"sets x ways is {lines} lines, but should be at most {MOST_LINES}")
         return self
 
 
@@ -140,7 +140,7 @@ def load_profile(name: str) -> Profile:
     try:
         profile = Profile.model_validate(read_yaml(path))
     except ValidationError as error:
-        raise sentence(error, where, Profile.model_fields) from error
+        raise sentence(error, where, keys_at(Profile, error)) from error
     if profile.name != name:
         raise BadInput(f"{where}: name is '{profile.name}', but should be that of the file, '{name}'.")
     return profile

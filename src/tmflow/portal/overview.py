@@ -70,8 +70,8 @@ def table(rows: pd.DataFrame, alt: str) -> None:
         hide_index=True,
         height=height,
         column_config={
-            "strategy": st.column_config.TextColumn(width="medium"),
-            "note": st.column_config.TextColumn(width="large"),
+            "strategy": st.column_config.TextColumn(width="large"),
+            "note": st.column_config.TextColumn(width="medium"),
         },
         alt=alt,
     )

@@ -31,9 +31,10 @@ def listing(runs: pd.DataFrame, total: int) -> None:
         rows[COLUMNS],
         hide_index=True,
         column_config={
+            "status": st.column_config.TextColumn(width=100),
             "step_time_us": st.column_config.NumberColumn("time per step (µs)", format="%.1f"),
             "final_accuracy": st.column_config.NumberColumn("accuracy", format="%.4f"),
-            "strategy": st.column_config.TextColumn(width="medium"),
+            "strategy": st.column_config.TextColumn(width="large"),
             "platform_name": "platform",
             "started_at_utc": "started (UTC)",
         },

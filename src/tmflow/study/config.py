@@ -11,9 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from tmflow.errors import BadInput, unknown
 from tmflow.native import registry
 from tmflow.platform.profiles import load_profile, profile_names
+from tmflow.process_environment import tm_library
 from tmflow.spec import Dataset, TrialSpec, sha256_of
 from tmflow.strategy_parameters import STRATEGY_PARAMETERS, owners, parameters_of
-from tmflow.validation import sentence
+from tmflow.validation import keys_at, sentence
 from tmflow.yaml_file import read_yaml
 
 Scale = Literal["full", "quick"]
@@ -135,9 +136,12 @@ def make_spec(factors: dict[str, Any], where: str) -> TrialSpec:
     given = {name: value for name, value in factors.items() if not (owners(name) and value is None)}
     _check_profile(given, where)
     try:
-        return TrialSpec.model_validate({**parameters_of(strategy, given.get("spending")), **given})
+        spec = TrialSpec.model_validate({**parameters_of(strategy, given.get("spending")), **given})
     except ValidationError as error:
         raise sentence(error, where, FACTORS) from error
+    if spec.library is not None:
+        tm_library(spec.library)
+    return spec
 
 
 def _known(strategy: object, where: str) -> str:
@@ -193,7 +197,7 @@ def check_study(raw: Any, where: str = "config.yaml") -> Study:
     try:
         study = Study.model_validate(raw)
     except ValidationError as error:
-        raise sentence(error, where, _valid_keys(error)) from error
+        raise sentence(error, where, keys_at(Study, error)) from error
     _check_factor_names(study, where)
     for scale in SCALES:
         for name in study.experiments:
@@ -221,16 +225,3 @@ def _check_one_value_per_process(grid: dict[str, list[Entry]], where: str) -> No
                 f"{where}: {factor} has the values {', '.join(map(str, values))}, but TensorFlow makes its pools of "
                 "threads once per process, and a round is one process: give each value an experiment of its own."
             )
-
-
-def _valid_keys(error: ValidationError) -> list[str]:
-    """The keys that are valid where the first error is: found by its depth in the document."""
-    location = error.errors()[0]["loc"]
-    models: dict[tuple[bool, int], type[BaseModel]] = {
-        (False, 1): Study,
-        (False, 2): Quick,
-        (True, 3): Experiment,
-        (True, 4): QuickExperiment,
-    }
-    model = models.get((location[:1] == ("experiments",), len(location)))
-    return list(model.model_fields) if model else []
