@@ -28,8 +28,8 @@ study: setup ## the whole study of config.yaml
 test: setup-test build ## every test: unit, store, native, workflow, portal, faults
 	@$(BIN)/python -m pytest -m "not deep"
 
-test-fast: setup-test build ## the tests that take a minute
-	@$(BIN)/python -m pytest -m "not slow and not deep"
+test-fast: setup-test build ## the unit tests, in half a minute
+	@$(BIN)/python -m pytest -m "not slow" tests/unit
 
 test-deep: setup-test build ## every strategy through millions of audited updates and many random examples (minutes)
 	@$(BIN)/python -m pytest -m "deep or random" --hypothesis-profile deep tests/native

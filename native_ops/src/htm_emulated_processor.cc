@@ -62,6 +62,7 @@ HardwareThread::~HardwareThread() {
 
 void HardwareThread::begin() {
   const std::lock_guard held(processor_.lock_);
+  if (live_) end(false);  // an exception left the last one
   live_ = true;
   ++processor_.live_;
 }

@@ -23,3 +23,11 @@ if failures.empty:
     st.caption("No run of this selection counted its attempts.")
 else:
     table_of(failures)
+classes = summaries.classes(selection.runs, aborts)
+if not classes.empty:
+    st.header("In the study's classes")
+    st.caption(
+        "Aborts of all runs above, counted by the study's rule (capacity by equality of the whole status, conflicts "
+        "before capacity) and by what the bits of the raw status say."
+    )
+    st.dataframe(classes, hide_index=True, width="content")

@@ -145,6 +145,16 @@ def study_tsx_class(status: int) -> TsxClass:
     return "conflict" if status & CONFLICT else "other"
 
 
+def tsx_class(status: int) -> TsxClass:
+    """The study's class that the bits put an abort on TSX in: that of its family."""
+    match rtm_family(status):
+        case "capacity":
+            return "capacity"
+        case "conflict":
+            return "conflict"
+    return "other"
+
+
 def study_power_class(texasr: int) -> PowerClass:
     """The class in which the study counted an abort on POWER8.
 
@@ -165,6 +175,19 @@ def study_power_class(texasr: int) -> PowerClass:
     return "capacity" if _bits(texasr, 10) else "other"
 
 
+def power_class(texasr: int) -> PowerClass:
+    """The study's class that the bits put an abort on POWER in: that of its family, and of the kind of conflict."""
+    match power_family(texasr):
+        case "explicit" | "lock_subscription":
+            return "user"
+        case "capacity":
+            return "capacity"
+        case "conflict":
+            kinds: dict[int, PowerClass] = {11: "self_conflict", 13: "trans_conflict", 12: "nontrans_conflict"}
+            return next((kind for bit, kind in kinds.items() if _bits(texasr, bit)), "other")
+    return "other"
+
+
 def _bits(texasr: int, first: int, last: int | None = None) -> int:
     """Bits `first` to `last` of TEXASR, by their numbers in the manual: from the highest."""
     last = first if last is None else last
@@ -183,4 +206,10 @@ FAMILIES: dict[str, Callable[[int], Family]] = {
     "stm": stm_family,
     "itm": untold,
     "tle": untold,
+}
+
+# The classes of the study's figures: by its own rule, and by what the bits say.
+CLASSES: dict[str, tuple[Callable[[int], str], Callable[[int], str]]] = {
+    "rtm": (study_tsx_class, tsx_class),
+    "power": (study_power_class, power_class),
 }

@@ -24,6 +24,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from tmflow import palette
+from tmflow.aborts import CLASSES
 from tmflow.errors import unknown
 from tmflow.runner.runfile import NO_TIME
 from tmflow.spec import TrialSpec
@@ -156,6 +157,22 @@ def failures(runs: pd.DataFrame, transactions: pd.DataFrame, aborts: pd.DataFram
     summary = _per_point(rows, "failures", "fraction", _mean_of("share"), along="family")
     occurs = summary.groupby(["strategy", "family"], dropna=False)["estimate"].transform("max") != 0
     return summary[occurs].reset_index(drop=True)
+
+
+def classes(runs: pd.DataFrame, aborts: pd.DataFrame) -> pd.DataFrame:
+    """platform, evidence, profile, mechanism, class, study, bits: aborts in the classes of the study's figures.
+
+    Counted by its rule, and by what the bits of the raw status say (`tmflow.aborts`); software's have no class.
+    `aborts` has the columns uid, mechanism, raw_code, n.
+    """
+    keys = ["platform", "evidence", "profile"]
+    known = aborts[aborts["mechanism"].isin(list(CLASSES))].merge(runs[["uid", *keys]], on="uid")
+    raw = list(zip(known["mechanism"], known["raw_code"].map(lambda code: int(code, 16)), strict=True))
+    counts = {}
+    for index, rule in enumerate(("study", "bits")):
+        named = known.assign(**{"class": [CLASSES[mechanism][index](status) for mechanism, status in raw]})
+        counts[rule] = named.groupby([*keys, "mechanism", "class"], dropna=False)["n"].sum()
+    return pd.DataFrame(counts).fillna(0).astype(int).reset_index()
 
 
 def headline(summary: pd.DataFrame) -> pd.DataFrame:

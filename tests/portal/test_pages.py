@@ -229,9 +229,11 @@ def test_emulated_runs_show_no_time_on_any_page(seeded: URL, monkeypatch: pytest
 def test_transactions_of_each_evidence_apart(seeded: URL, monkeypatch: pytest.MonkeyPatch) -> None:
     emulated = opened("transactions", seeded, monkeypatch, **EMULATED)
     assert "the hardware transactions of intel-tsx-study emulated in software" in texts(emulated)
-    *charts, failures = (element.value for element in emulated.dataframe)
+    *charts, failures, classes = (element.value for element in emulated.dataframe)
     assert [set(table["profile"]) for table in charts] == [{"ibm-power8-s822"}, {"intel-tsx-study"}]
     assert set(failures["family"]) == {"conflict", "capacity"}
+    assert set(classes["profile"]) == {"ibm-power8-s822", "intel-tsx-study"}
+    assert (classes["study"].sum(), set(classes["evidence"])) == (classes["bits"].sum(), {"emulated"})
     measured = opened("transactions", seeded, monkeypatch, experiment="transactions", evidence="measured")
     commits, failures = (element.value for element in measured.dataframe)
     assert set(commits["variant"]) == {

@@ -80,6 +80,37 @@ def test_power(status: int, family: str, study: str) -> None:
     assert aborts.study_power_class(status) == study
 
 
+@pytest.mark.parametrize(
+    ("status", "bits"),
+    [
+        (CAPACITY | RETRY, "capacity"),
+        (CAPACITY | CONFLICT, "capacity"),
+        (CONFLICT | RETRY, "conflict"),
+        (TAKEN, "other"),
+    ],
+)
+def test_the_bits_of_rtm_put_an_abort_in_a_class_of_the_study(status: int, bits: str) -> None:
+    assert aborts.tsx_class(status) == bits
+
+
+@pytest.mark.parametrize(
+    ("status", "bits"),
+    [
+        (texasr(10), "capacity"),
+        (texasr(10, 13), "capacity"),  # the study's rule: a transactional conflict
+        (texasr(11), "self_conflict"),
+        (texasr(13), "trans_conflict"),
+        (texasr(12), "nontrans_conflict"),
+        (texasr(14), "other"),
+        (texasr(31, code=30), "user"),
+        (texasr(31, code=0xDE), "other"),  # the kernel's instruction, not the program's; the study's rule: user
+        (texasr(9, 7), "other"),
+    ],
+)
+def test_the_bits_of_power_put_an_abort_in_a_class_of_the_study(status: int, bits: str) -> None:
+    assert aborts.power_class(status) == bits
+
+
 def test_the_causes_of_the_stm_are_those_of_the_library() -> None:
     source = project_root() / "native_ops" / "include" / "tmflow" / "stm" / "cause.hpp"
     enumerators = re.findall(r"^  (\w+) = (\d+),", source.read_text(encoding="utf-8"), re.MULTILINE)

@@ -139,3 +139,19 @@ def test_failures_are_a_share_of_attempts_by_family() -> None:
         {("htm", "capacity"): 0.125, ("stm", "conflict"): 0.5, ("stm", "validation"): 0.25}
     )  # rounds without an abort count as zero, runs whose attempts are unknown do not count
     assert set(summary.loc[summary["strategy"] == "htm", "rounds"]) == {6}
+
+
+def test_aborts_are_counted_in_the_study_s_classes_by_its_rule_and_by_the_bits() -> None:
+    runs = pd.DataFrame(
+        {"uid": ["a", "b"], "platform": "p", "evidence": ["measured", "emulated"], "profile": [None, "x"]}
+    )
+    rows = [("rtm", "0x00000008", 5), ("rtm", "0x0000000c", 3), ("rtm", "0x00000006", 2), ("stm", "0x00000003", 9)]
+    aborts = pd.DataFrame(rows, columns=["mechanism", "raw_code", "n"]).assign(uid="a")
+    aborts.loc[len(aborts)] = ["rtm", "0x00000006", 7, "b"]
+    found = summaries.classes(runs, aborts)
+    assert found[["evidence", "class", "study", "bits"]].to_numpy().tolist() == [
+        ["emulated", "conflict", 7, 7],
+        ["measured", "capacity", 5, 8],
+        ["measured", "conflict", 5, 2],
+    ]
+    assert summaries.classes(runs, aborts[aborts["mechanism"] == "stm"]).empty

@@ -30,18 +30,20 @@ def why_not(strategy: str, parameters: Mapping[str, Value]) -> str | None:
     strategy does not have or a value that it does not allow.
     """
     variant = registry.require(strategy)
-    if variant.provider == "stock" or not variant.built:
+    if not variant.built:
         return variant.why_not
+    if variant.provider == "stock":
+        return variant.why_not or mutexes_elided()
     values = {**parameters_of(strategy, parameters.get("spending")), **parameters}
-    if reason := loader.core().why_not(strategy, native_parameters(strategy, values)):
-        return reason
+    return loader.core().why_not(strategy, native_parameters(strategy, values)) or _other_process(strategy, values)
+
+
+def _other_process(strategy: str, values: Mapping[str, Value]) -> str | None:
     if strategy == "tle":
         return _other_tunables(elision_tunables(str(values["tunables"])))
-    if reason := mutexes_elided():
+    if strategy == "itm" and (reason := _other_library(str(values["library"]) if "library" in values else None)):
         return reason
-    if strategy == "itm":
-        return _other_library(str(values["library"]) if "library" in values else None)
-    return None
+    return mutexes_elided()
 
 
 def mutexes_elided() -> str | None:

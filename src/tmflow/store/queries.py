@@ -115,8 +115,8 @@ def transactions(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
 
 
 def aborts(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
-    """uid, mechanism, family, n: how often the transactions of each run aborted, by mechanism and family."""
-    keys = [AbortReason.mechanism, AbortReason.family]
+    """uid, mechanism, family, raw_code, n: how often the transactions of each run aborted, and how."""
+    keys = [AbortReason.mechanism, AbortReason.family, AbortReason.raw_code]
     joined = _of_runs([Run.uid, *keys, _total(RunAbort.n).label("n")], only).join(RunAbort).join(AbortReason)
     return frame(source, joined.group_by(Run.id, Run.uid, *keys).order_by(Run.id, *keys)).astype({"n": "int64"})
 

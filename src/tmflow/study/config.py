@@ -140,7 +140,7 @@ def make_spec(factors: dict[str, Any], where: str) -> TrialSpec:
     except ValidationError as error:
         raise sentence(error, where, FACTORS) from error
     if spec.library is not None:
-        tm_library(spec.library)
+        return spec.model_copy(update={"library": str(tm_library(spec.library))})
     return spec
 
 

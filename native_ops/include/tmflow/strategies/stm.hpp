@@ -46,7 +46,7 @@ class Stm {
       .name = "stm",
       .summary = "software transactions: a global clock and versioned locks on words",
       .updates = Promise::tensor,
-      .reads = Promise::element,
+      .reads = Promise::none,  // with design `wt`, what attempts wrote that abort later
       .parameters = kParameters,
       .runs_kernel = false,
   };
