@@ -37,7 +37,7 @@ def table_of(summary: pd.DataFrame) -> None:
             "oversubscribed", "reason",
         ],
         column_config={
-            "variant": st.column_config.TextColumn("strategy", width="medium"),
+            "variant": st.column_config.TextColumn("strategy", width="large"),
             "threads": numbers("threads", format="%d"),
             "estimate": numbers(f"estimate{UNITS[unit]}", format=FORMS[unit]),
             "low": numbers("95 % low", format=FORMS[unit]),
