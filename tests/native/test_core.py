@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import threading
@@ -174,7 +175,6 @@ def test_two_ways_to_write_the_same_parameters_are_one_strategy(strategy: str) -
 def test_where_there_are_not_so_many_threads_that_is_an_error_and_nobody_waits_for_them(call: str) -> None:
     """Each thread has a stack of megabytes, and the process may have a tenth of what they need."""
     program = f"""
-import re
 import resource
 from tmflow.native import loader
 core = loader.core()
