@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -47,7 +48,7 @@ def apply(
     """
     from tmflow.bench import columns, saved, table
     from tmflow.bench.plan import make_plan
-    from tmflow.bench.rows import TimedVariant
+    from tmflow.bench.rows import TimedVariant, printed
     from tmflow.bench.run import run
 
     plan = make_plan(elements, threads, strategy, rounds, seed, reference)
@@ -58,7 +59,7 @@ def apply(
         saved.write(save, benchmark)
     if as_json:
         for row in benchmark.rows:
-            typer.echo(row.model_dump_json())
+            typer.echo(json.dumps(printed(row)))
         for one in benchmark.left_out:
             print(f"tmflow: {columns.left_out(one)}", file=sys.stderr)
     else:
