@@ -2,10 +2,12 @@
 // for each of the study's settings; in another process only the refusal can be tested.
 #include <gtest/gtest.h>
 
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "in_step.hpp"
 #include "tmflow/audit.hpp"
 #include "tmflow/registry.hpp"
 
@@ -65,6 +67,28 @@ TYPED_TEST(TleOf, SectionsLargerThanTheCacheTakeTheMutex) {
   const ThreadStats& stats = this->counted(1 << 20, 10);
   EXPECT_EQ(stats.commits(), 0);
   EXPECT_EQ(stats.fallbacks(), 10);
+}
+
+// tle that lets go of its mutex, elided or not, before it updates.
+class ReleasedEarly {
+ public:
+  template <Region R>
+  void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
+    const auto memory = region.memory(Holding::nothing);
+    mutex_.lock();
+    mutex_.unlock();
+    update(memory, 0, memory.size());
+    stats.count_update();
+  }
+
+ private:
+  std::mutex mutex_;
+};
+
+TYPED_TEST(TleOf, TheAuditCatchesAMutexReleasedEarly) {
+  ReleasedEarly broken;
+  const AuditReport report = seeded::audit_in_step<TypeParam>(broken);
+  EXPECT_EQ(report.tally.lost, seeded::kInStep.updates * seeded::kInStep.elements);
 }
 
 TYPED_TEST(TleOf, NothingIsLost) {

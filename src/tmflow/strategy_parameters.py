@@ -42,7 +42,7 @@ STRATEGY_PARAMETERS: dict[str, dict[str, Value | None]] = {
     },
     "itm": {"method": "ml_wt", "library": None, "optimisation": "O3"},
 }
-# The budget that belongs to a way of spending it: those of the study, and ours.
+# The budget that belongs to a way of spending it: those of the study, and for `tuned` a first guess, not yet measured.
 BUDGETS: dict[str, int] = {"study_tsx": 5, "study_power": 100, "tuned": 10}
 
 # The parameters of all strategies, each once.

@@ -117,7 +117,7 @@ def test_a_variant_that_cannot_be_is_named(strategy: str, says: str) -> None:
 def test_options_that_cannot_be_are_named(options: dict[str, object], says: str) -> None:
     fallbacks = {"elements": "10", "threads": "1", "strategy": "lock", "rounds": 2, "seed": 0, "reference": None}
     with pytest.raises(BadInput, match=says):
-        make_plan(**{**fallbacks, **options})  # type: ignore[arg-type]
+        make_plan(**{**fallbacks, **options})  # type: ignore[arg-type]  # options of every type in one dict
 
 
 def test_the_fallbacks_are_every_strategy_and_the_cpus_that_there_are() -> None:

@@ -21,6 +21,7 @@ def with_parameters(command: Command) -> Command:
     """
     signature = inspect.signature(command, eval_str=True)
     own = [option for option in signature.parameters.values() if option.kind is not option.VAR_KEYWORD]
+    # mypy knows no such attribute of a function, and inspect reads it.
     setattr(command, "__signature__", signature.replace(parameters=[*own, *map(_option, PARAMETERS)]))  # noqa: B010
     return command
 

@@ -9,6 +9,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from tmflow.aborts import Family
 from tmflow.errors import BadInput
 from tmflow.files import write_text
 from tmflow.spec import Evidence, Status, TimeDomain, TrialSpec, sha256_of
@@ -107,17 +108,7 @@ class Abort(_Closed):
     variable: str
     mechanism: str
     raw_code: str
-    family: Literal[
-        "conflict",
-        "capacity",
-        "explicit",
-        "lock_subscription",
-        "interrupt_or_fault",
-        "validation",
-        "nested",
-        "debug",
-        "unknown",
-    ]
+    family: Family
     n: int = Field(ge=0)
 
 
