@@ -26,6 +26,25 @@ void eigen(T* variable, const T* delta, T alpha, std::size_t n) noexcept {
   var.device(Eigen::DefaultDevice()) -= grad * alpha;
 }
 
+// One element after another, each gradient element summed as a matrix product would.
+template <class T>
+void dense(T* variable, const DenseGradient<T>& gradient, T alpha, std::size_t first,
+           std::size_t count) noexcept {
+  const std::size_t rows = gradient.rows(), columns = gradient.columns();
+  for (std::size_t i = first; i < first + count; ++i) {
+    T sum = 0;
+    for (std::size_t e = 0; e < gradient.examples; ++e) {
+      sum += gradient.input[e * rows + i / columns] * gradient.output[e * columns + i % columns];
+    }
+    variable[i] -= alpha * sum;
+  }
+}
+
+template <class T>
+void copy(const T* from, T* to, std::size_t n) noexcept {
+  for (std::size_t i = 0; i < n; ++i) to[i] = from[i];
+}
+
 // For the benchmark: what `lock` is to be no slower than.
 void loop_under_mutex(pthread_mutex_t* mutex, float* variable, const float* delta, float alpha,
                       std::size_t n) noexcept {
@@ -36,8 +55,8 @@ void loop_under_mutex(pthread_mutex_t* mutex, float* variable, const float* delt
 
 }  // namespace
 
-const KernelBuild TMFLOW_KERNELS{.of_float = {plain<float>, eigen<float>},
-                                 .of_double = {plain<double>, eigen<double>},
+const KernelBuild TMFLOW_KERNELS{.of_float = {plain<float>, eigen<float>, dense<float>, copy<float>},
+                                 .of_double = {plain<double>, eigen<double>, dense<double>, copy<double>},
                                  .loop_under_mutex = loop_under_mutex};
 
 }  // namespace tmflow

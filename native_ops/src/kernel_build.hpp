@@ -9,6 +9,8 @@ namespace tmflow {
 template <class T>
 struct KernelsOf {
   Kernel<T> plain, eigen;
+  DenseKernel<T> dense;
+  Copy<T> copy;
 };
 
 struct KernelBuild {

@@ -52,6 +52,26 @@ Kernel<double> find_kernel(std::string_view kernel, std::string_view optimisatio
   return of(build(optimisation).of_double, kernel);
 }
 
+template <>
+DenseKernel<float> find_dense_kernel(std::string_view optimisation) noexcept {
+  return build(optimisation).of_float.dense;
+}
+
+template <>
+DenseKernel<double> find_dense_kernel(std::string_view optimisation) noexcept {
+  return build(optimisation).of_double.dense;
+}
+
+template <>
+Copy<float> find_copy() noexcept {
+  return build("O3").of_float.copy;
+}
+
+template <>
+Copy<double> find_copy() noexcept {
+  return build("O3").of_double.copy;
+}
+
 LoopUnderMutex find_loop_under_mutex() noexcept { return build("O3").loop_under_mutex; }
 
 }  // namespace tmflow

@@ -12,12 +12,16 @@ from tmflow.strategy_parameters import PARAMETERS, Value, owners
 
 PIXELS = 784
 
-Model = Literal["mnist_softmax", "mnist_deep"]
+Model = Literal["mnist_softmax", "mnist_mlp", "mnist_deep"]
 Dataset = Literal["mnist", "digits"]
-Driver = Literal["session"]
+Activation = Literal["sigmoid", "relu"]
+Driver = Literal["session", "native"]
 Variables = Literal["ref", "resource"]
 StepCall = Literal["run", "callable"]
-Pinning = Literal["none"]  # the session driver's work is done by TensorFlow's own threads, which it cannot pin
+Pinning = Literal["none", "cores"]  # TensorFlow's own threads, which do the session driver's work, cannot be pinned
+Reading = Literal["plain", "consistent"]
+Layout = Literal["separate", "joined"]
+Measures = Literal["usual", "full"]
 Provider = Literal["rtm", "power", "emulated"]
 Spending = Literal["study_tsx", "study_power", "tuned"]
 Subscription = Literal["variable", "ours"]
@@ -26,7 +30,8 @@ Manager = Literal["suicide", "delay", "backoff", "aggressive", "timestamp"]
 Instrumentation = Literal["all", "shared"]
 Method = Literal["gl_wt", "ml_wt", "serialirr", "serialirr_onwrite", "serial", "htm"]
 Tunables = Literal["default", "custom"]
-Kernel = Literal["plain", "eigen"]
+Kernel = Literal["plain", "eigen", "fused"]
+Promised = Literal["block", "tensor"]
 Optimisation = Literal["O0", "O3"]
 Evidence = Literal["measured", "emulated", "simulated", "published"]
 TimeDomain = Literal["wall", "simulated", "reported"]
@@ -43,11 +48,23 @@ def sha256_of(value: Any) -> str:
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()
 
 
+# Factors of the session driver, and their values where none is given; None for every other driver.
+OF_THE_SESSION: dict[str, Value] = {
+    "variables": "ref",
+    "intra_op_threads": 1,
+    "inter_op_threads": 0,
+    "step_call": "run",
+}
+
+# Factors that came later and always have a value: with this one they do not enter the hash.
+AS_BEFORE: dict[str, Value] = {"reading": "plain", "layout": "separate", "measures": "usual"}
+
+
 class TrialSpec(BaseModel):
     """Every factor of a trial. Two trials with the same spec differ only in round, seed offset and luck.
 
-    A factor that does not apply is None and does not enter the hash, so a later version can add a factor
-    without giving every old spec a new identity.
+    A factor that does not apply is None and does not enter the hash, nor does one of `AS_BEFORE` with its value there:
+    so a later version can add a factor without giving every old spec a new identity.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)  # true is no 1, "1" is no 1
@@ -56,18 +73,37 @@ class TrialSpec(BaseModel):
     dataset: Dataset
     driver: Driver = "session"
     strategy: str = Field(description="how concurrent updates are kept apart; see variants.json")
-    variables: Variables = Field("ref", description="TensorFlow's kind of variable: ref (as the study) or resource")
+    variables: Variables | None = Field(
+        None, description="session only: TensorFlow's kind of variable, ref (as the study) or resource"
+    )
     threads: int = Field(ge=1, le=1024, description="worker threads")
     batch: int = Field(ge=1, le=10_000, description="images per step of a worker")
     matrix: int = Field(PIXELS, ge=1, le=PIXELS, description="pixels of each image that are used, from the first")
     iterations: int = Field(ge=1, le=10_000_000, description="steps in all, split evenly over the workers")
     learning_rate: float = Field(gt=0, le=1000, allow_inf_nan=False)
     dropout_keep: float | None = Field(None, gt=0, le=1, description="mnist_deep only: share of units kept")
+    hidden: int | None = Field(None, ge=1, le=10_000, description="mnist_mlp only: units of the hidden layer")
+    activation: Activation | None = Field(None, description="mnist_mlp only: of the hidden layer")
     seed: int = Field(0, ge=0, le=2**31 - 1, description="round r uses seed + r - 1 for weights, order and dropout")
-    intra_op_threads: int = Field(1, ge=0, le=1024, description="TensorFlow's threads inside an op; 0 = its default")
-    inter_op_threads: int = Field(0, ge=0, le=1024, description="TensorFlow's threads across ops; 0 = its default")
-    step_call: StepCall = Field("run", description="session.run (as the study) or a prepared callable")
+    intra_op_threads: int | None = Field(
+        None, ge=0, le=1024, description="session only: TensorFlow's threads inside an op; 0 = its default"
+    )
+    inter_op_threads: int | None = Field(
+        None, ge=0, le=1024, description="session only: TensorFlow's threads across ops; 0 = its default"
+    )
+    step_call: StepCall | None = Field(
+        None, description="session only: session.run (as the study) or a prepared callable"
+    )
     pinning: Pinning = Field("none", description="which core a thread runs on: none leaves it to the kernel")
+    reading: Reading = Field(
+        "plain", description="how a step reads a variable: its memory as it is, or by way of the strategy"
+    )
+    layout: Layout = Field(
+        "separate", description="each variable by itself, or all of a model joined in one, read and updated together"
+    )
+    measures: Measures = Field(
+        "usual", description="full: also lost updates, torn reads and lock times, which takes time itself"
+    )
     test_images: int = Field(10_000, ge=1, le=10_000, description="test images, from the first, for the accuracy")
     curve_points: int = Field(0, ge=0, le=1000, description="pauses, off the clock, to measure the accuracy on the way")
 
@@ -88,8 +124,19 @@ class TrialSpec(BaseModel):
     instrumentation: Instrumentation | None = Field(None, description="which accesses go through the STM")
     method: Method | None = Field(None, description="the method of libitm")
     library: str | None = Field(None, min_length=1, description="a library in place of libitm, by its path")
-    kernel: Kernel | None = Field(None, description="the loop of the update: a plain one, or Eigen's")
+    kernel: Kernel | None = Field(
+        None, description="the loop of the update: a plain one, Eigen's, or one fused with a dense layer's gradient"
+    )
     optimisation: Optimisation | None = Field(None, description="how the loop of the update is compiled")
+    block: int | None = Field(None, ge=0, le=1_000_000_000, description="elements per lock; 0 = whole variable")
+    promise: Promised | None = Field(None, description="what `adaptive` keeps to, whatever it chooses")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _session_has_its_factors(cls, given: Any) -> Any:
+        if not isinstance(given, dict) or given.get("driver", "session") != "session":
+            return given
+        return {**given, **{name: value for name, value in OF_THE_SESSION.items() if given.get(name) is None}}
 
     @model_validator(mode="after")
     def _factors_fit_together(self) -> Self:
@@ -102,6 +149,15 @@ class TrialSpec(BaseModel):
             raise ValueError(f"curve_points {self.curve_points} is more than iterations {self.iterations}")
         if (self.model == "mnist_deep") != (self.dropout_keep is not None):
             raise ValueError("dropout_keep belongs to mnist_deep, and mnist_deep needs it")
+        if {self.hidden is None, self.activation is None} != {self.model != "mnist_mlp"}:
+            raise ValueError("hidden and activation belong to mnist_mlp, and mnist_mlp needs them")
+        for name in OF_THE_SESSION:
+            if (getattr(self, name) is None) != (self.driver != "session"):
+                raise ValueError(f"{name} belongs to driver session, not to {self.driver}")
+        if self.driver == "session" and self.pinning != "none":
+            raise ValueError(
+                f"pinning {self.pinning} belongs to driver native: TensorFlow's own threads cannot be pinned"
+            )
         if self.model == "mnist_deep" and self.matrix != PIXELS:
             raise ValueError(f"matrix {self.matrix} does not fit mnist_deep: its convolutions need all {PIXELS} pixels")
         if (self.provider == "emulated") != (self.profile is not None):
@@ -127,4 +183,8 @@ class TrialSpec(BaseModel):
     @property
     def sha256(self) -> str:
         """The identity of the spec: hex SHA-256 of its canonical JSON."""
-        return sha256_of(self.factors())
+        return sha256_of(self.identity())
+
+    def identity(self) -> dict[str, Any]:
+        """The factors that make it another spec."""
+        return {name: value for name, value in self.factors().items() if AS_BEFORE.get(name) != value}

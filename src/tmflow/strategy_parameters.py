@@ -41,6 +41,11 @@ STRATEGY_PARAMETERS: dict[str, dict[str, Value | None]] = {
         "optimisation": "O3",
     },
     "itm": {"method": "ml_wt", "library": None, "optimisation": "O3"},
+    "striped": {"block": 2048, **_KERNEL},
+    "combining": {"block": 2048, **_KERNEL},
+    "block_stm": {"block": 4096, "manager": "delay", **_KERNEL},
+    "leashed": _KERNEL,
+    "adaptive": {"promise": "tensor", **_KERNEL},
 }
 # The budget that belongs to a way of spending it: those of the study, and for `tuned` a first guess, not yet measured.
 BUDGETS: dict[str, int] = {"study_tsx": 5, "study_power": 100, "tuned": 10}

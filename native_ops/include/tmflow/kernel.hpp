@@ -20,14 +20,43 @@ namespace tmflow {
 template <std::floating_point T>
 using Kernel = void (*)(T* variable, const T* delta, T alpha, std::size_t n) noexcept;
 
+// A plain copy of `n` elements, each loaded and stored as a whole. It may race with a kernel that writes what
+// it reads: whoever calls it then finds out afterwards whether it did (versions), and throws away what it
+// got.
+template <std::floating_point T>
+using Copy = void (*)(const T* from, T* to, std::size_t n) noexcept;
+
+// The gradient of a dense layer's weights before it is multiplied out: the layer's input, transposed, times
+// the gradient of its output. The weights are [rows, columns], all are row-major, and element (r, c) of the
+// gradient is the sum over the examples e, in their order, of input[e, r] * output[e, c].
+template <std::floating_point T>
+struct DenseGradient {
+  std::span<const T> input;   // [examples, rows]
+  std::span<const T> output;  // [examples, columns]
+  std::size_t examples;
+
+  std::size_t rows() const noexcept { return input.size() / examples; }
+  std::size_t columns() const noexcept { return output.size() / examples; }
+  std::size_t size() const noexcept { return rows() * columns(); }
+};
+
+// The update of the elements [first, first + count) of a dense layer's weights, whose gradient is never
+// written: variable[i] -= alpha * gradient[i], equal to the two-step update within rounding. `variable` is
+// the whole one's beginning. Like a kernel it leaves the vector registers as they are.
+template <std::floating_point T>
+using DenseKernel = void (*)(T* variable, const DenseGradient<T>& gradient, T alpha, std::size_t first,
+                             std::size_t count) noexcept;
+
 // What x86 wants after wide vectors were used, lest the narrow ones be slow; nothing elsewhere.
 void clear_upper_halves() noexcept;
 
 inline constexpr Parameter kKernelParameters[] = {
     {.name = "kernel",
      .fallback = "plain",
-     .summary = "the loop of the update: a plain one, or Eigen's as in TensorFlow",
-     .choices = "plain, eigen"},
+     .summary =
+         "the loop of the update: a plain one; Eigen's, as in TensorFlow; or plain, and fused with the "
+         "gradient where that is a dense layer's",
+     .choices = "plain, eigen, fused"},
     {.name = "optimisation",
      .fallback = "O3",
      .summary = "how that loop is compiled: the study's builds were probably not optimised",
@@ -39,14 +68,28 @@ inline constexpr Parameter kKernelParameters[] = {
 template <std::floating_point T>
 Kernel<T> find_kernel(std::string_view kernel = "plain", std::string_view optimisation = "O3") noexcept;
 
-// One step of gradient descent on one variable.
+// The copy for the widest vectors that this processor has.
+template <std::floating_point T>
+Copy<T> find_copy() noexcept;
+
+// The kernel of fused updates of that optimisation, likewise.
+template <std::floating_point T>
+DenseKernel<T> find_dense_kernel(std::string_view optimisation = "O3") noexcept;
+
+// One step of gradient descent on one variable, by a gradient that is written (`delta`) or, if `dense` is not
+// null, by one that is multiplied out on the way.
 template <std::floating_point T>
 struct GradientDescent {
   T alpha;
-  std::span<const T> delta;
+  std::span<const T> delta = {};
   Kernel<T> kernel = find_kernel<T>();
+  const DenseGradient<T>* dense = nullptr;
+  DenseKernel<T> dense_kernel = find_dense_kernel<T>();
 
-  // Update the elements [first, first + count) of a variable of delta.size() elements.
+  // Of the variable that it fits.
+  std::size_t size() const noexcept { return dense != nullptr ? dense->size() : delta.size(); }
+
+  // Update the elements [first, first + count) of a variable of size() elements.
   void operator()(std::span<T> variable, std::size_t first, std::size_t count) const noexcept {
     in_transaction(variable, first, count);
     clear_upper_halves();
@@ -54,8 +97,26 @@ struct GradientDescent {
 
   // The same inside a hardware transaction; after it, clear_upper_halves.
   void in_transaction(std::span<T> variable, std::size_t first, std::size_t count) const noexcept {
-    assert(variable.size() == delta.size() && first + count <= delta.size());
-    kernel(variable.data() + first, delta.data() + first, alpha, count);
+    assert(variable.size() == size() && first + count <= size());
+    if (dense != nullptr) {
+      dense_kernel(variable.data(), *dense, alpha, first, count);
+    } else {
+      kernel(variable.data() + first, delta.data() + first, alpha, count);
+    }
+  }
+};
+
+// One reading of a whole variable: a copy of it.
+template <std::floating_point T>
+struct Reading {
+  std::span<T> into;
+  Copy<T> copy = find_copy<T>();
+
+  // Read the elements [first, first + count) of a variable of into.size() elements.
+  void operator()(std::span<const T> variable, std::size_t first, std::size_t count) const noexcept {
+    assert(variable.size() == into.size() && first + count <= into.size());
+    copy(variable.data() + first, into.data() + first, count);
+    clear_upper_halves();
   }
 };
 

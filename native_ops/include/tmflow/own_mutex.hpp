@@ -1,8 +1,7 @@
 // A mutex of the strategy's own around the whole update: the part that such strategies share.
 #pragma once
 
-#include <mutex>
-
+#include "tmflow/held.hpp"
 #include "tmflow/strategy.hpp"
 
 namespace tmflow {
@@ -18,10 +17,17 @@ class OwnMutex {
   void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
     const auto memory = region.memory(Holding::nothing);
     {
-      const std::lock_guard held(mutex_);
+      const HeldLock held(mutex_, stats);
       update(memory, 0, memory.size());
     }
     stats.count_update();
+  }
+
+  template <Region R>
+  void read(R& region, const Reading<typename R::Value>& reading, ThreadStats& stats) {
+    const auto memory = region.memory(Holding::nothing);
+    const HeldLock held(mutex_, stats);
+    reading(memory, 0, memory.size());
   }
 
  private:

@@ -35,6 +35,10 @@ class AnyStrategy {
  public:
   virtual ~AnyStrategy() = default;
   virtual void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) = 0;
+  // Throws std::invalid_argument where the strategy promises nothing of reads by way of it.
+  virtual void read(R& region, const Reading<typename R::Value>& reading, ThreadStats& stats) = 0;
+  // The region's memory holds the variable as the last update left it. Called while nobody updates.
+  virtual void settle(R& region) = 0;
   // Somebody reads the whole variable who takes no part in the strategy; most strategies need not know.
   virtual void note_read(R& region) = 0;
 };
@@ -44,11 +48,32 @@ class Held final : public AnyStrategy<R> {
  public:
   explicit Held(const Parameters& parameters)
     requires std::constructible_from<S, const Parameters&>
-      : strategy_(parameters), kernel_(kernel_of(parameters)) {}
-  explicit Held(const Parameters& parameters) : kernel_(kernel_of(parameters)) {}
+      : strategy_(parameters), kernel_(kernel_of(parameters)), dense_kernel_(dense_kernel_of(parameters)) {}
+  explicit Held(const Parameters& parameters)
+      : kernel_(kernel_of(parameters)), dense_kernel_(dense_kernel_of(parameters)) {}
 
   void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) override {
-    strategy_.apply(region, {update.alpha, update.delta, kernel_}, stats);
+    if (!S::info.runs_kernel && update.dense != nullptr) {
+      throw std::invalid_argument("strategy '" + std::string(S::info.name) +
+                                  "' has a loop of its own: it cannot fuse an update with its gradient");
+    }
+    GradientDescent<Value> by_its_kernel = update;
+    by_its_kernel.kernel = kernel_;
+    by_its_kernel.dense_kernel = dense_kernel_;
+    strategy_.apply(region, by_its_kernel, stats);
+  }
+
+  void read([[maybe_unused]] R& region, [[maybe_unused]] const Reading<typename R::Value>& reading,
+            [[maybe_unused]] ThreadStats& stats) override {
+    if constexpr (requires { strategy_.read(region, reading, stats); }) {
+      strategy_.read(region, reading, stats);
+    } else {
+      throw std::invalid_argument("strategy '" + std::string(S::info.name) + "' has no consistent read");
+    }
+  }
+
+  void settle([[maybe_unused]] R& region) override {
+    if constexpr (requires { strategy_.settle(region); }) strategy_.settle(region);
   }
 
   void note_read([[maybe_unused]] R& region) override {
@@ -63,8 +88,14 @@ class Held final : public AnyStrategy<R> {
     return find_kernel<Value>(parameters.text("kernel"), parameters.text("optimisation"));
   }
 
+  static DenseKernel<Value> dense_kernel_of(const Parameters& parameters) {
+    if constexpr (!S::info.runs_kernel) return find_dense_kernel<Value>();
+    return find_dense_kernel<Value>(parameters.text("optimisation"));
+  }
+
   [[no_unique_address]] S strategy_;
   const Kernel<Value> kernel_;
+  const DenseKernel<Value> dense_kernel_;
 };
 
 // A strategy as the bindings list it.

@@ -2,35 +2,31 @@
 #pragma once
 
 #include <atomic>
-#include <thread>
+
+#include "tmflow/waiting.hpp"
 
 namespace tmflow {
 
-inline void pause_processor() noexcept {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
-}
-
-// A test-and-test-and-set lock. Waiters read their own copy of the line until the holder writes it; with more
-// threads than cores the holder may need the processor, so they give it away now and then.
+// A test-and-test-and-set lock. Waiters read their own copy of the line until the holder writes it.
 //
 // Memory ordering: the exchange that takes the lock acquires, unlocking releases.
-class SpinLock {
+template <template <class> class Atom = std::atomic>
+class BasicSpinLock {
  public:
+  bool try_lock() noexcept { return !taken_.exchange(true, std::memory_order_acquire); }
+
   void lock() noexcept {
-    while (taken_.exchange(true, std::memory_order_acquire)) {
-      for (int spins = 1; taken_.load(std::memory_order_relaxed); ++spins) {
-        if (spins % 1024 == 0) std::this_thread::yield();
-        pause_processor();
-      }
+    while (!try_lock()) {
+      for (int turn = 1; taken_.load(std::memory_order_relaxed); ++turn) Waiting<Atom>::once(turn);
     }
   }
 
   void unlock() noexcept { taken_.store(false, std::memory_order_release); }
 
  private:
-  std::atomic<bool> taken_{false};
+  Atom<bool> taken_{false};
 };
+
+using SpinLock = BasicSpinLock<>;
 
 }  // namespace tmflow

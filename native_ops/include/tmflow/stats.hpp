@@ -1,6 +1,8 @@
 // The counters of one worker on one variable.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -19,6 +21,10 @@ inline constexpr std::size_t kCacheLine = 128;
 // as one commit or one fallback (the mutex was taken); every attempt ends as a commit or an abort, so
 // attempts are commits plus aborts.
 //
+// Retries are those of one critical section, or of one publication: how often it failed before it was done.
+// Lock times are kept only where `time_locks` asked for them: two looks at the clock cost as much as a small
+// update.
+//
 // Memory ordering: relaxed, because a counter publishes nothing but itself. The addition is atomic although
 // each object belongs to one worker, so that a caller who gives two threads the same worker loses no count.
 class alignas(kCacheLine) ThreadStats {
@@ -30,6 +36,18 @@ class alignas(kCacheLine) ThreadStats {
   void count_fallback() noexcept { add(fallbacks_); }
   void count_abort(std::uint64_t status, std::int64_t n = 1) { aborts_.add(status, n); }
 
+  // A critical section was done after so many failed tries.
+  void count_retries(std::int64_t n) noexcept {
+    add(retries_[static_cast<std::size_t>(std::clamp<std::int64_t>(n, 0, kMostRetries))]);
+  }
+
+  void time_locks(bool wanted) noexcept { times_locks_.store(wanted, std::memory_order_relaxed); }
+  bool times_locks() const noexcept { return times_locks_.load(std::memory_order_relaxed); }
+  void add_lock_times(std::int64_t waited_ns, std::int64_t held_ns) noexcept {
+    waited_ns_.fetch_add(waited_ns, std::memory_order_relaxed);
+    held_ns_.fetch_add(held_ns, std::memory_order_relaxed);
+  }
+
   // Says that attempts were made of which nobody told: how many is then not known.
   void hide_attempts() noexcept { attempts_hidden_.store(true, std::memory_order_relaxed); }
 
@@ -39,8 +57,22 @@ class alignas(kCacheLine) ThreadStats {
   bool attempts_hidden() const noexcept { return attempts_hidden_.load(std::memory_order_relaxed); }
   Aborts aborts() const { return aborts_.by_status(); }
 
+  // How many critical sections had so many retries; kMostRetries stands for that many or more.
+  static constexpr std::int64_t kMostRetries = 63;
+  std::int64_t with_retries(std::int64_t n) const noexcept {
+    return retries_[static_cast<std::size_t>(n)].load(std::memory_order_relaxed);
+  }
+
+  // Nanoseconds spent waiting for locks, and holding them.
+  std::int64_t waited_ns() const noexcept { return waited_ns_.load(std::memory_order_relaxed); }
+  std::int64_t held_ns() const noexcept { return held_ns_.load(std::memory_order_relaxed); }
+
+  // Whether locks are timed stays as it is.
   void reset() {
-    for (auto* counter : {&updates_, &commits_, &fallbacks_}) counter->store(0, std::memory_order_relaxed);
+    for (auto* counter : {&updates_, &commits_, &fallbacks_, &waited_ns_, &held_ns_}) {
+      counter->store(0, std::memory_order_relaxed);
+    }
+    for (auto& counter : retries_) counter.store(0, std::memory_order_relaxed);
     attempts_hidden_.store(false, std::memory_order_relaxed);
     aborts_.clear();
   }
@@ -53,7 +85,11 @@ class alignas(kCacheLine) ThreadStats {
   std::atomic<std::int64_t> updates_{0};
   std::atomic<std::int64_t> commits_{0};
   std::atomic<std::int64_t> fallbacks_{0};
+  std::atomic<std::int64_t> waited_ns_{0};
+  std::atomic<std::int64_t> held_ns_{0};
   std::atomic<bool> attempts_hidden_{false};
+  std::atomic<bool> times_locks_{false};
+  std::array<std::atomic<std::int64_t>, kMostRetries + 1> retries_{};
   AbortCounts aborts_;
 };
 

@@ -33,7 +33,8 @@ struct StrategyInfo {
   std::string_view name;     // also the name of its file
   std::string_view summary;  // one line
   Promise updates;
-  Promise reads;  // as seen by readers that take no part in the strategy
+  Promise reads;                      // as seen by readers that take no part in the strategy
+  Promise snapshots = Promise::none;  // of its own `read`; none: it has no `read`
   std::span<const Parameter> parameters = {};
   bool runs_kernel = true;   // so it has the kernel's parameters too; false where it has a loop of its own
   bool own_process = false;  // it can only be made in a process that was started for it
@@ -49,6 +50,17 @@ struct StrategyInfo {
 // once and counts in `stats`, which is the calling worker's own. It passes on what Region::memory throws,
 // with nothing updated and nothing held. `why_not` says why the strategy cannot run on this machine; nullopt
 // if it can. Where that depends on the parameters, there is another `why_not` that takes them.
+//
+// A strategy whose `snapshots` promises something has `read(region, reading, stats)`: it copies the whole
+// variable, and what it copied is what its promise says, of updates under the same object: with
+// Promise::tensor the variable as it was between two updates. Any number of threads may read while others
+// update. Counts nothing but waiting.
+//
+// A strategy that keeps the variable elsewhere than in the region's memory has `settle(region)`: the memory
+// is brought up to date, for whoever takes no part. Called while nobody updates.
+//
+// All that touches the variable's elements goes through the kernels of the update and of the reading, or
+// find_copy, so that a test can put its own in their place.
 //
 // A strategy that must learn of reads has `note_read(region)`: somebody who takes no part in the strategy is
 // about to read the whole variable.

@@ -123,6 +123,7 @@ nb::list strategies() {
     row["summary"] = text(listed.info.summary);
     row["promise_updates"] = text(name_of(listed.info.updates));
     row["promise_reads"] = text(name_of(listed.info.reads));
+    row["promise_snapshots"] = text(name_of(listed.info.snapshots));
     row["runnable"] = !listed.why_not.has_value();
     row["why_not"] = listed.why_not ? nb::object(text(*listed.why_not)) : nb::none();
     nb::list parameters;

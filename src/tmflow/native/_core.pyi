@@ -16,6 +16,7 @@ class StrategyRow(TypedDict):
     summary: str
     promise_updates: str
     promise_reads: str
+    promise_snapshots: str
     runnable: bool
     why_not: str | None
     parameters: list[ParameterRow]

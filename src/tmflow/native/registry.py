@@ -42,6 +42,7 @@ class Variant:
     summary: str | None
     promise_updates: str | None
     promise_reads: str | None
+    promise_snapshots: str | None  # of a read by way of the strategy; "none": it has no such read
     built: bool
     runnable: bool
     why_not: str | None
@@ -122,7 +123,7 @@ def _stock() -> list[Variant]:
     found = importlib.util.find_spec("tensorflow") is not None
     why_not = None if found else "TensorFlow is not installed"
     return [
-        Variant(name, "stock", summary, updates, "element", built=found, runnable=found, why_not=why_not)
+        Variant(name, "stock", summary, updates, "element", "none", built=found, runnable=found, why_not=why_not)
         for name, summary, updates in (
             ("tf_lock", "TensorFlow's own update with use_locking=True: the study's Lock", "tensor"),
             ("tf_nolock", "TensorFlow's own update with use_locking=False: the study's NoLock", "none"),
@@ -136,15 +137,15 @@ def _native() -> list[Variant]:
     built = core.strategies() if core else []
     known = {row["name"] for row in built}
     return [_built(row) for row in built] + [
-        Variant(name, "native", None, None, None, built=False, runnable=False, why_not=why_not)
+        Variant(name, "native", None, None, None, None, built=False, runnable=False, why_not=why_not)
         for name in source_names()
         if name not in known
     ]
 
 
 def _built(row: _core.StrategyRow) -> Variant:
-    facts: dict[str, Any] = dict(row)
-    rows = facts.pop("parameters", [])  # a library built before strategies had parameters does not list them
+    facts: dict[str, Any] = {"promise_snapshots": None, **row}  # a library built before they were promised has none
+    rows = facts.pop("parameters", [])  # nor are there parameters in one built before strategies had them
     return Variant(provider="native", built=True, parameters=[Parameter(**parameter) for parameter in rows], **facts)
 
 

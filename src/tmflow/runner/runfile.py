@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from tmflow.aborts import Family
 from tmflow.errors import BadInput
 from tmflow.files import write_text
-from tmflow.spec import Evidence, Status, TimeDomain, TrialSpec, sha256_of
+from tmflow.spec import AS_BEFORE, Evidence, Status, TimeDomain, TrialSpec, sha256_of
 
 SCHEMA_VERSION = 1
 
@@ -99,6 +99,8 @@ class Counters(_Closed):
     commits: int | None = Field(None, ge=0, description="critical sections that committed as a transaction")
     fallbacks: int | None = Field(None, ge=0, description="critical sections that took the mutex instead")
     attempts: int | None = Field(None, ge=0, description="transactions begun: commits + aborts")
+    lock_waited_s: float | None = Field(None, ge=0, description="waiting for locks; measures: full")
+    lock_held_s: float | None = Field(None, ge=0, description="holding locks; measures: full")
 
 
 class Abort(_Closed):
@@ -118,6 +120,32 @@ class Staleness(_Closed):
     worker: int = Field(ge=0)
     staleness: int = Field(ge=0)
     steps: int = Field(ge=0)
+
+
+class Retries(_Closed):
+    """How many critical sections or publications of a worker on a variable failed so often before they were done."""
+
+    worker: int = Field(ge=0)
+    variable: str
+    retries: int = Field(ge=0, le=63, description="63 stands for that many or more")
+    sections: int = Field(ge=0)
+
+
+class Reads(_Closed):
+    """A worker's reads of a variable; torn ones found elements that were never in it together."""
+
+    worker: int = Field(ge=0)
+    variable: str
+    reads: int = Field(ge=0)
+    torn: int = Field(ge=0)
+
+
+class Lost(_Closed):
+    """What became of the updates of a variable: shadow counters of its blocks, updated as the blocks are."""
+
+    variable: str
+    expected: int = Field(ge=0, description="updates of an element, all elements and workers together")
+    lost: int = Field(ge=0, description="of those, overwritten by concurrent ones")
 
 
 class Run(_Closed):
@@ -153,6 +181,9 @@ class Run(_Closed):
     counters: list[Counters] = []
     aborts: list[Abort] = []
     staleness: list[Staleness] = []
+    retries: list[Retries] = []
+    reads: list[Reads] = []
+    lost: list[Lost] = []
 
     @model_validator(mode="after")
     def _error_xor_result(self) -> Self:
@@ -187,8 +218,17 @@ class Run(_Closed):
         said = self.model_dump(mode="json")
         if said["backend"] is None:
             del said["backend"]
+        for later in ("retries", "reads", "lost"):
+            if not said[later]:
+                del said[later]
+        for row in said["counters"]:
+            for later in ("lock_waited_s", "lock_held_s"):
+                if row[later] is None:
+                    del row[later]
         said["spec"] = {
-            name: value for name, value in said["spec"].items() if value is not None or name in _HASHED_NULLS
+            name: value
+            for name, value in said["spec"].items()
+            if AS_BEFORE.get(name) != value and (value is not None or name in _HASHED_NULLS)
         }
         return sha256_of(said)
 

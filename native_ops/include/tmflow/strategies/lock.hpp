@@ -1,10 +1,10 @@
 // lock: the variable's own mutex around the whole update, as TensorFlow's use_locking=True.
 #pragma once
 
-#include <mutex>
 #include <optional>
 #include <string>
 
+#include "tmflow/held.hpp"
 #include "tmflow/strategy.hpp"
 
 namespace tmflow {
@@ -19,6 +19,7 @@ struct Lock {
       .summary = "the variable's own mutex is held for the whole update",
       .updates = Promise::tensor,
       .reads = Promise::element,
+      .snapshots = Promise::tensor,
   };
 
   static std::optional<std::string> why_not() { return std::nullopt; }
@@ -26,11 +27,18 @@ struct Lock {
   template <Region R>
   static void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
     {
-      std::lock_guard held(region.mutex());
+      const HeldLock held(region.mutex(), stats);
       const auto memory = region.memory(Holding::mutex);
       update(memory, 0, memory.size());
     }
     stats.count_update();
+  }
+
+  template <Region R>
+  static void read(R& region, const Reading<typename R::Value>& reading, ThreadStats& stats) {
+    const HeldLock held(region.mutex(), stats);
+    const auto memory = region.memory(Holding::mutex);
+    reading(memory, 0, memory.size());
   }
 };
 

@@ -17,6 +17,7 @@ struct LockPthread : OwnMutex<std::mutex> {
       .summary = "a pthread mutex of ours is held for the whole update",
       .updates = Promise::tensor,
       .reads = Promise::element,
+      .snapshots = Promise::tensor,
   };
 
   static std::optional<std::string> why_not() { return std::nullopt; }

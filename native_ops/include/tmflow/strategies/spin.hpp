@@ -16,6 +16,7 @@ struct Spin : OwnMutex<SpinLock> {
       .summary = "a spin lock of ours is held for the whole update",
       .updates = Promise::tensor,
       .reads = Promise::element,
+      .snapshots = Promise::tensor,
   };
 
   static std::optional<std::string> why_not() { return std::nullopt; }
