@@ -1,0 +1,137 @@
+"""A strategy is one file and one line: whoever adds both finds it everywhere."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from tests.conftest import ROOT, TINY, Checkout, Tmflow
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]  # everything that knows the registry is compiled anew
+
+TOY = """\
+// toy: a mutex of ours that is tried until it is free.
+#pragma once
+
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "tmflow/own_mutex.hpp"
+
+namespace tmflow {
+
+struct TriedMutex : std::mutex {
+  void lock() {
+    while (!try_lock()) pause_processor();
+  }
+};
+
+// Contract and memory ordering: those of OwnMutex.
+struct Toy : OwnMutex<TriedMutex> {
+  static constexpr StrategyInfo info{
+      .name = "toy",
+      .summary = "a mutex of ours is tried until it is free",
+      .updates = Promise::tensor,
+      .reads = Promise::element,
+      .snapshots = Promise::tensor,
+  };
+
+  static std::optional<std::string> why_not() { return std::nullopt; }
+};
+
+}  // namespace tmflow
+"""
+LINES = {"using Strategies = StrategyList<": "Toy, ", '#include "tmflow/strategies/tle.hpp"\n': None}
+
+
+@pytest.fixture(scope="module")
+def extended(tmp_path_factory: pytest.TempPathFactory, checkout_at: type[Checkout], tmflow: Tmflow) -> Checkout:
+    """A checkout with another strategy, built: no file but the registry has changed."""
+    checkout = checkout_at(tmp_path_factory.mktemp("toy") / "checkout", TINY)
+    include = checkout.root / "native_ops" / "include" / "tmflow"
+    (include / "strategies" / "toy.hpp").write_text(TOY, encoding="utf-8")
+    registry = include / "registry.hpp"
+    text = registry.read_text(encoding="utf-8")
+    for mark, added in LINES.items():
+        assert text.count(mark) == 1
+        text = text.replace(mark, mark + (added or '#include "tmflow/strategies/toy.hpp"\n'))
+    registry.write_text(text, encoding="utf-8")
+    done = tmflow("study", "build", **checkout.variables)
+    assert done.returncode == 0, done.stderr
+    return checkout
+
+
+def test_it_is_listed_and_tried(extended: Checkout, tmflow: Tmflow) -> None:
+    done = tmflow("doctor", "--json", **extended.variables)
+    assert "toy" in done.stdout
+    listed = json.loads((extended.results / "build" / "variants.json").read_text(encoding="utf-8"))
+    (row,) = (row for row in listed["strategies"] if row["name"] == "toy")
+    assert row["runnable"]
+    assert row["promise_updates"] == row["promise_snapshots"] == "tensor"
+
+
+def test_the_benchmark_measures_it(extended: Checkout, tmflow: Tmflow) -> None:
+    size = ("--elements", "1000", "--threads", "2", "--rounds", "1")
+    done = tmflow("bench", "apply", *size, "--strategy", "lock,toy", "--json", **extended.variables)
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    (row,) = (row for row in rows if row.get("variant") == "toy")
+    assert row["lost_fraction"] == 0
+    assert row["us_per_update"] > 0
+
+
+def test_the_schema_of_the_config_takes_it(extended: Checkout, tmflow: Tmflow) -> None:
+    extended.configure(_with_strategies("lock", "toy", "toys"))
+    refused = tmflow("study", "plan", **extended.variables)
+    assert refused.returncode == 2
+    assert "'toys'" in refused.stderr
+    assert " toy," in refused.stderr or refused.stderr.rstrip().endswith(" toy.")
+    extended.configure(_with_strategies("lock", "toy"))
+    planned = tmflow("study", "plan", "--json", **extended.variables)
+    assert planned.returncode == 0, planned.stderr
+
+
+def test_it_trains_and_the_portal_filters_by_it(
+    extended: Checkout, tmflow: Tmflow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs, url = [], f"sqlite:///{tmp_path / 'study.db'}"
+    for strategy in ("lock", "toy"):
+        runs.append(tmp_path / f"{strategy}.jsonl")
+        small = ("--dataset", "digits", "--iterations", "20", "--batch", "5", "--threads", "2", "--save", runs[-1])
+        done = tmflow("train", "--strategy", strategy, *small, **extended.variables)
+        assert done.returncode == 0, done.stderr
+    stored = tmflow("ingest", *runs, **{**extended.variables, "TMFLOW_DB_URL": url})
+    assert stored.returncode == 0, stored.stderr
+
+    opened = _portal(monkeypatch, url)
+    everything = opened("runs")
+    (strategies,) = (box for box in everything.selectbox if box.label == "Strategy")
+    assert strategies.options == ["all", "lock", "toy"]
+    filtered = opened("runs", strategy="toy")
+    (listing,) = filtered.dataframe
+    assert listing.value["strategy"].tolist() == ["toy"]
+
+
+def _with_strategies(*names: str) -> dict[str, Any]:
+    return {**TINY, "defaults": {**TINY["defaults"], "strategy": list(names)}}
+
+
+def _portal(monkeypatch: pytest.MonkeyPatch, url: str) -> Callable[..., AppTest]:
+    """Opens a page of this checkout's portal, which knows of the strategy by its runs alone."""
+    monkeypatch.setenv("TMFLOW_DB_URL", url)
+
+    def opened(page: str, **query: str) -> AppTest:
+        app = AppTest.from_file(os.fspath(ROOT / "portal" / "app.py"), default_timeout=60)
+        app.query_params.update(query)
+        app.switch_page(f"views/{page}.py").run()
+        assert not app.exception, app.exception
+        return app
+
+    return opened
