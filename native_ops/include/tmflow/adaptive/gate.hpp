@@ -1,0 +1,97 @@
+// A gate that many threads pass at once, all by the same way, and that is led another way while nobody is inside.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "tmflow/adaptive/asymmetric_fence.hpp"
+#include "tmflow/adaptive/thread_place.hpp"
+#include "tmflow/own_lines.hpp"
+#include "tmflow/waiting.hpp"
+
+namespace tmflow::adaptive {
+
+// What the gate needs of the world; a test that decides who runs when has a world of its own.
+struct Threads {
+  static std::size_t own_place() noexcept { return adaptive::own_place(); }
+  static void light_fence() noexcept { AsymmetricFence::light(); }
+  static void heavy_fence() noexcept { AsymmetricFence::heavy(); }
+};
+
+// Contract: between `enter` and `leave` a thread goes by the way that `enter` returned, and no other thread is inside by
+// another one at the same time. `lead` changes the way: it waits until all are out, and keeps those who come meanwhile
+// waiting. One thread at a time may call it, from outside. A thread inside must not wait for one outside.
+//
+// Memory ordering: whoever enters says so and then looks at the way; whoever leads closes the way and then looks who is
+// inside; the fences between make sure that one of them sees the other. `leave` releases, and `lead` acquires it before
+// it releases the new way, which `enter` acquires: so what was done by one way happens before all that is done by the
+// next. The counts publish nothing: relaxed.
+template <template <class> class Atom = std::atomic, class World = Threads>
+class Gate {
+ public:
+  using Way = int;
+
+  explicit Gate(Way first) : way_(first) {}
+
+  Way enter() noexcept {
+    const std::size_t place = World::own_place();
+    while (true) {
+      count(places_[place].inside, place, 1);
+      World::light_fence();
+      const Way way = way_.load(std::memory_order_acquire);
+      if (way != kClosed) return way;
+      leave();
+      for (int turn = 1; way_.load(std::memory_order_relaxed) == kClosed; ++turn) Waiting<Atom>::once(turn);
+    }
+  }
+
+  void leave() noexcept {
+    const std::size_t place = World::own_place();
+    count(places_[place].inside, place, -1);
+  }
+
+  void lead(Way to) noexcept {
+    way_.store(kClosed, std::memory_order_relaxed);
+    World::heavy_fence();
+    for (Place& place : places_) {
+      for (int turn = 1; place.inside.load(std::memory_order_acquire) != 0; ++turn) Waiting<Atom>::once(turn);
+    }
+    way_.store(to, std::memory_order_release);
+  }
+
+  // One more passage of this thread; returns how many it has made.
+  std::int64_t count_passage() noexcept {
+    const std::size_t place = World::own_place();
+    return count(places_[place].passed, place, 1);
+  }
+
+  // Of all threads so far, by place.
+  std::array<std::int64_t, kPlaces> passages() const noexcept {
+    std::array<std::int64_t, kPlaces> all;
+    for (std::size_t i = 0; i < kPlaces; ++i) all[i] = places_[i].passed.load(std::memory_order_relaxed);
+    return all;
+  }
+
+ private:
+  static constexpr Way kClosed = -1;
+
+  struct alignas(kCacheLine) Place {
+    Atom<std::int64_t> inside{0};
+    Atom<std::int64_t> passed{0};
+  };
+
+  // A place of one thread alone needs no locked addition, which would cost as much as a small update.
+  static std::int64_t count(Atom<std::int64_t>& counter, std::size_t place, std::int64_t n) noexcept {
+    if (is_shared(place)) return counter.fetch_add(n, std::memory_order_release) + n;
+    const std::int64_t now = counter.load(std::memory_order_relaxed) + n;
+    counter.store(now, std::memory_order_release);
+    return now;
+  }
+
+  alignas(kCacheLine) Atom<Way> way_;
+  std::array<Place, kPlaces> places_;
+};
+
+}  // namespace tmflow::adaptive
