@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <mutex>
 
 #include "tmflow/stats.hpp"
 
@@ -18,6 +19,9 @@ class [[nodiscard]] HeldLock {
     mutex_.lock();
     taken_ = now();
   }
+  // Of a mutex that was tried and is taken: nobody waited for it.
+  HeldLock(Mutex& mutex, ThreadStats& stats, std::adopt_lock_t)
+      : mutex_(mutex), stats_(stats.times_locks() ? &stats : nullptr), asked_(now()), taken_(asked_) {}
   HeldLock(const HeldLock&) = delete;
   HeldLock& operator=(const HeldLock&) = delete;
 
