@@ -45,4 +45,24 @@ class [[nodiscard]] HeldLock {
   Clock::time_point taken_;
 };
 
+// A scope in which the worker waits for a lock, or for what another worker does under one; timed likewise.
+class [[nodiscard]] Waited {
+ public:
+  explicit Waited(ThreadStats& stats) : stats_(stats.times_locks() ? &stats : nullptr) {
+    if (stats_ != nullptr) began_ = std::chrono::steady_clock::now();
+  }
+  Waited(const Waited&) = delete;
+  Waited& operator=(const Waited&) = delete;
+
+  ~Waited() {
+    if (stats_ == nullptr) return;
+    const auto waited = std::chrono::steady_clock::now() - began_;
+    stats_->add_lock_times(std::chrono::duration_cast<std::chrono::nanoseconds>(waited).count(), 0);
+  }
+
+ private:
+  ThreadStats* const stats_;
+  std::chrono::steady_clock::time_point began_;
+};
+
 }  // namespace tmflow
