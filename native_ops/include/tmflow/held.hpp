@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <mutex>
 
 #include "tmflow/stats.hpp"
 
@@ -18,6 +19,9 @@ class [[nodiscard]] HeldLock {
     mutex_.lock();
     taken_ = now();
   }
+  // Of a mutex that was tried and is taken: nobody waited for it.
+  HeldLock(Mutex& mutex, ThreadStats& stats, std::adopt_lock_t)
+      : mutex_(mutex), stats_(stats.times_locks() ? &stats : nullptr), asked_(now()), taken_(asked_) {}
   HeldLock(const HeldLock&) = delete;
   HeldLock& operator=(const HeldLock&) = delete;
 
@@ -39,6 +43,26 @@ class [[nodiscard]] HeldLock {
   ThreadStats* const stats_;
   const Clock::time_point asked_;
   Clock::time_point taken_;
+};
+
+// A scope in which the worker waits for a lock, or for what another worker does under one; timed likewise.
+class [[nodiscard]] Waited {
+ public:
+  explicit Waited(ThreadStats& stats) : stats_(stats.times_locks() ? &stats : nullptr) {
+    if (stats_ != nullptr) began_ = std::chrono::steady_clock::now();
+  }
+  Waited(const Waited&) = delete;
+  Waited& operator=(const Waited&) = delete;
+
+  ~Waited() {
+    if (stats_ == nullptr) return;
+    const auto waited = std::chrono::steady_clock::now() - began_;
+    stats_->add_lock_times(std::chrono::duration_cast<std::chrono::nanoseconds>(waited).count(), 0);
+  }
+
+ private:
+  ThreadStats* const stats_;
+  std::chrono::steady_clock::time_point began_;
 };
 
 }  // namespace tmflow

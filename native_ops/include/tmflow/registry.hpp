@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "tmflow/strategies/combining.hpp"
 #include "tmflow/strategies/htm.hpp"
 #include "tmflow/strategies/itm.hpp"
 #include "tmflow/strategies/lock.hpp"
@@ -18,6 +19,7 @@
 #include "tmflow/strategies/spin.hpp"
 #include "tmflow/strategies/spin_then_mutex.hpp"
 #include "tmflow/strategies/stm.hpp"
+#include "tmflow/strategies/striped.hpp"
 #include "tmflow/strategies/tle.hpp"
 #include "tmflow/strategy.hpp"
 
@@ -27,7 +29,8 @@ template <Strategy... S>
 struct StrategyList {};
 
 // Every strategy; a new one is its file in strategies/ and its name here.
-using Strategies = StrategyList<Lock, NoLock, LockPthread, Spin, SpinThenMutex, Htm, Itm, Stm, Tle>;
+using Strategies =
+    StrategyList<Lock, NoLock, LockPthread, Spin, SpinThenMutex, Htm, Itm, Stm, Tle, Striped, Combining>;
 
 // A strategy object behind one type, for callers that know its name only when they run.
 template <Region R>
