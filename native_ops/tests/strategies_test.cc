@@ -107,7 +107,8 @@ TEST(Registry, EveryStrategyUpdatesUnderItsName) {
 
 TEST(Registry, AnUnknownNameIsAnsweredWithTheValidOnes) {
   EXPECT_EQ(strategy_names("'"),
-            "'lock', 'nolock', 'lock_pthread', 'spin', 'spin_then_mutex', 'htm', 'itm', 'stm', 'tle'");
+            "'lock', 'nolock', 'lock_pthread', 'spin', 'spin_then_mutex', 'htm', 'itm', 'stm', 'tle', "
+            "'atomic', 'block_stm'");
   try {
     make_strategy<WatchedRegion>("lok");
     FAIL() << "made a strategy that does not exist";

@@ -10,6 +10,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "tmflow/strategies/atomic.hpp"
+#include "tmflow/strategies/block_stm.hpp"
 #include "tmflow/strategies/htm.hpp"
 #include "tmflow/strategies/itm.hpp"
 #include "tmflow/strategies/lock.hpp"
@@ -27,7 +29,8 @@ template <Strategy... S>
 struct StrategyList {};
 
 // Every strategy; a new one is its file in strategies/ and its name here.
-using Strategies = StrategyList<Lock, NoLock, LockPthread, Spin, SpinThenMutex, Htm, Itm, Stm, Tle>;
+using Strategies =
+    StrategyList<Lock, NoLock, LockPthread, Spin, SpinThenMutex, Htm, Itm, Stm, Tle, Atomic, BlockStm>;
 
 // A strategy object behind one type, for callers that know its name only when they run.
 template <Region R>
