@@ -37,7 +37,7 @@ class BasicBlockStm {
        .low = 1,
        .high = 1'000'000'000},
       {.name = "manager",
-       .fallback = "delay",
+       .fallback = "backoff",
        .summary = "who yields when two transactions conflict",
        .choices = "suicide, delay, backoff, aggressive, timestamp"},
   };
@@ -55,7 +55,7 @@ class BasicBlockStm {
   explicit BasicBlockStm(const Parameters& parameters)
       : BasicBlockStm(static_cast<std::size_t>(parameters.integer("block")), parameters.text("manager")) {}
 
-  explicit BasicBlockStm(std::size_t block, std::string_view manager = "delay",
+  explicit BasicBlockStm(std::size_t block, std::string_view manager = "backoff",
                          std::size_t locks = ranges::LockTable<Atom>::kLocks)
       : locks_(block, locks), manager_(manager_named(manager)) {}
 
