@@ -8,7 +8,8 @@ namespace tmflow::adaptive {
 namespace {
 
 static_assert(kPlaces == 64, "a bit for each");
-constinit std::atomic<std::uint64_t> taken{std::uint64_t{1} << (kPlaces - 1)};  // the shared one is nobody's to give
+constinit std::atomic<std::uint64_t> taken{std::uint64_t{1}
+                                           << (kPlaces - 1)};  // the shared one is nobody's to give
 
 struct Place {
   Place() noexcept {

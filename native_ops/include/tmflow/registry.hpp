@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "tmflow/strategies/adaptive.hpp"
 #include "tmflow/strategies/atomic.hpp"
 #include "tmflow/strategies/block_stm.hpp"
 #include "tmflow/strategies/combining.hpp"
@@ -33,7 +34,7 @@ struct StrategyList {};
 
 // Every strategy; a new one is its file in strategies/ and its name here.
 using Strategies = StrategyList<Lock, NoLock, LockPthread, Spin, SpinThenMutex, Htm, Itm, Stm, Tle, Striped,
-                                Combining, Atomic, BlockStm, Leashed>;
+                                Combining, Atomic, BlockStm, Leashed, Adaptive>;
 
 // A strategy object behind one type, for callers that know its name only when they run.
 template <Region R>

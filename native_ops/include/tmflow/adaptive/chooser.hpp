@@ -14,9 +14,10 @@ struct Seen {
   int threads;  // that made any
 };
 
-// Chooses among `ways` ways, numbered from 0, for as many threads as there are now. It begins with a guess and stays with
-// what is best so far; now and then it tries another way for one look, never for more than a fiftieth of all time, and
-// changes to it if it was clearly faster. When another number of threads comes, it forgets what it saw and guesses anew.
+// Chooses among `ways` ways, numbered from 0, for as many threads as there are now. It begins with a guess
+// and stays with what is best so far; now and then it tries another way for one look, never for more than a
+// fiftieth of all time, and changes to it if it was clearly faster. When another number of threads comes, it
+// forgets what it saw and guesses anew.
 //
 // Not for several threads at once.
 class Chooser {

@@ -1,4 +1,5 @@
-// A gate that many threads pass at once, all by the same way, and that is led another way while nobody is inside.
+// A gate that many threads pass at once, all by the same way, and that is led another way while nobody is
+// inside.
 #pragma once
 
 #include <array>
@@ -20,14 +21,15 @@ struct Threads {
   static void heavy_fence() noexcept { AsymmetricFence::heavy(); }
 };
 
-// Contract: between `enter` and `leave` a thread goes by the way that `enter` returned, and no other thread is inside by
-// another one at the same time. `lead` changes the way: it waits until all are out, and keeps those who come meanwhile
-// waiting. One thread at a time may call it, from outside. A thread inside must not wait for one outside.
+// Contract: between `enter` and `leave` a thread goes by the way that `enter` returned, and no other thread
+// is inside by another one at the same time. `lead` changes the way: it waits until all are out, and keeps
+// those who come meanwhile waiting. One thread at a time may call it, from outside. A thread inside must not
+// wait for one outside.
 //
-// Memory ordering: whoever enters says so and then looks at the way; whoever leads closes the way and then looks who is
-// inside; the fences between make sure that one of them sees the other. `leave` releases, and `lead` acquires it before
-// it releases the new way, which `enter` acquires: so what was done by one way happens before all that is done by the
-// next. The counts publish nothing: relaxed.
+// Memory ordering: whoever enters says so and then looks at the way; whoever leads closes the way and then
+// looks who is inside; the fences between make sure that one of them sees the other. `leave` releases, and
+// `lead` acquires it before it releases the new way, which `enter` acquires: so what was done by one way
+// happens before all that is done by the next. The counts publish nothing: relaxed.
 template <template <class> class Atom = std::atomic, class World = Threads>
 class Gate {
  public:

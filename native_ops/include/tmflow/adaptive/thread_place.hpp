@@ -5,8 +5,8 @@
 
 namespace tmflow::adaptive {
 
-// The places are numbered from 0; that of a thread that has ended goes to the next one that asks. Threads beyond
-// kPlaces - 1 share the last one.
+// The places are numbered from 0; that of a thread that has ended goes to the next one that asks. Threads
+// beyond kPlaces - 1 share the last one.
 //
 // Memory ordering: taking a place acquires what its last owner did before it gave the place back.
 inline constexpr std::size_t kPlaces = 64;

@@ -1,7 +1,7 @@
 // adaptive: goes by whichever strategy of the same promise is fastest for this variable.
 #pragma once
 
-#include <atomic>
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <mutex>
@@ -19,12 +19,13 @@
 
 namespace tmflow {
 
-// Contract: the promise that its parameter names, for updates and for reads by way of it: it chooses among strategies
-// that keep it, and never has two of them at work at once (adaptive::Gate). What they promise of readers that take no
-// part, and of assignments of the whole variable, they promise alike.
+// Contract: the promise that its parameter names, for updates and for reads by way of it: it chooses among
+// strategies that keep it, and never has two of them at work at once (adaptive::Gate). What they promise of
+// readers that take no part, and of assignments of the whole variable, they promise alike.
 //
-// What it goes by: the size of the variable and how many threads updated it lately give a first guess, from what was
-// measured (docs/strategies/adaptive.md). Then it measures itself, a fiftieth of the time by other ways than the best.
+// What it goes by: the size of the variable and how many threads updated it lately give a first guess, from
+// what was measured (docs/strategies/adaptive.md). Then it measures itself, a fiftieth of the time by other
+// ways than the best.
 //
 // Memory ordering: within a way, that of its strategy; from one to the next, that of the gate.
 class Adaptive {
@@ -70,7 +71,8 @@ class Adaptive {
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::microseconds kWindow{200};  // hundreds of small updates
   static constexpr std::int64_t kFewest = 4;                // updates in a window, of each thread
-  static constexpr std::size_t kLarge = 16384;              // elements, whose update dwarfs a look at the clock
+  static constexpr std::size_t kSmall = 256;                // elements, few enough for one lock
+  static constexpr std::size_t kLarge = 16384;  // elements, whose update dwarfs a look at the clock
 
   static std::int64_t looks_every(std::size_t elements) noexcept { return elements < kLarge ? 64 : 1; }
 
@@ -83,11 +85,16 @@ class Adaptive {
       const adaptive::Gate<>::Way way;
     } const passage(gate_);
     switch (ways_[static_cast<std::size_t>(passage.way)]) {
-      case Way::mutex: return f(mutex_);
-      case Way::spin: return f(spin_);
-      case Way::combining_whole: return f(combining_whole_);
-      case Way::striped: return f(striped_);
-      case Way::combining: return f(combining_);
+      case Way::mutex:
+        return f(mutex_);
+      case Way::spin:
+        return f(spin_);
+      case Way::combining_whole:
+        return f(combining_whole_);
+      case Way::striped:
+        return f(striped_);
+      case Way::combining:
+        return f(combining_);
     }
   }
 
@@ -98,7 +105,8 @@ class Adaptive {
     const auto now = Clock::now();
     if (now - looked_at_ < kWindow) return;
     const auto passed = gate_.passages();
-    adaptive::Seen seen{.seconds = std::chrono::duration<double>(now - looked_at_).count(), .updates = 0, .threads = 0};
+    adaptive::Seen seen{
+        .seconds = std::chrono::duration<double>(now - looked_at_).count(), .updates = 0, .threads = 0};
     for (std::size_t place = 0; place < passed.size(); ++place) {
       seen.updates += passed[place] - passed_[place];
       seen.threads += passed[place] != passed_[place];
@@ -114,7 +122,11 @@ class Adaptive {
     looked_at_ = Clock::now();
   }
 
-  std::size_t guess(std::size_t elements, int threads) const noexcept;
+  // As measured (docs/strategies/adaptive.md).
+  std::size_t guess(std::size_t elements, int threads) const noexcept {
+    if (threads == 1 || elements < kSmall) return 0;
+    return ways_.size() - 1;
+  }
 
   const std::span<const Way> ways_;
   LockPthread mutex_;

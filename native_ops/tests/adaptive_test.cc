@@ -1,0 +1,217 @@
+// adaptive: what it chooses, and that no two of its ways are ever gone at once.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <barrier>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "in_step.hpp"
+#include "tmflow/adaptive/chooser.hpp"
+#include "tmflow/adaptive/gate.hpp"
+#include "tmflow/at_once.hpp"
+#include "tmflow/audit.hpp"
+#include "tmflow/registry.hpp"
+
+namespace tmflow::adaptive {
+namespace {
+
+std::size_t always_first(int) { return 0; }
+
+// Looks at `chooser` for so many windows of a millisecond, in which an update by way w takes us[w].
+double share_of_trials(Chooser& chooser, int windows, const std::vector<double>& us, std::size_t best) {
+  int other = 0;
+  for (int i = 0; i < windows; ++i) {
+    const double own = us[chooser.now()];
+    other += chooser.now() != best;
+    chooser.look({.seconds = 1e-3, .updates = static_cast<std::int64_t>(1e3 / own), .threads = 2},
+                 always_first);
+  }
+  return static_cast<double>(other) / windows;
+}
+
+TEST(Chooser, GuessesForAsManyThreadsAsThereAre) {
+  const auto guess = [](int threads) { return static_cast<std::size_t>(threads); };
+  Chooser chooser(5, guess);
+  EXPECT_EQ(chooser.now(), 1U);
+  EXPECT_EQ(chooser.look({.seconds = 1, .updates = 100, .threads = 3}, guess), 3U);
+  EXPECT_EQ(chooser.look({.seconds = 1, .updates = 100, .threads = 4}, guess), 4U);
+}
+
+TEST(Chooser, FindsTheFastestWayAndStays) {
+  Chooser chooser(3, always_first);
+  share_of_trials(chooser, 400, {3, 2, 1}, 0);
+  EXPECT_EQ(chooser.now(), 2U);
+  EXPECT_LE(share_of_trials(chooser, 1000, {3, 2, 1}, 2), 1.1 * Chooser::kShareOfTrials);
+}
+
+TEST(Chooser, TriesLittleWhereItsGuessWasRight) {
+  Chooser chooser(3, always_first);
+  const double share = share_of_trials(chooser, 10'000, {1, 100, 100}, 0);
+  EXPECT_LE(share, 1.1 * Chooser::kShareOfTrials);
+  EXPECT_GT(share, 0);
+}
+
+TEST(Chooser, ALittleFasterIsNotFaster) {
+  Chooser chooser(2, always_first);
+  share_of_trials(chooser, 1000, {1, 0.97}, 0);
+  EXPECT_EQ(chooser.now(), 0U);
+}
+
+TEST(Chooser, WhatWasSlowOnceMayBecomeFast) {
+  Chooser chooser(2, always_first);
+  share_of_trials(chooser, 1000, {1, 2}, 0);
+  EXPECT_EQ(chooser.now(), 0U);
+  share_of_trials(chooser, 1000, {1, 0.5}, 0);
+  EXPECT_EQ(chooser.now(), 1U);
+}
+
+TEST(Chooser, OneWayIsNoChoice) {
+  Chooser chooser(1, always_first);
+  EXPECT_EQ(share_of_trials(chooser, 1000, {1}, 0), 0);
+}
+
+TEST(ThreadPlace, LivingThreadsHavePlacesOfTheirOwnUntilThereAreTooMany) {
+  constexpr int kThreads = 70;
+  std::vector<std::size_t> places(kThreads);
+  std::barrier all(kThreads);
+  run_at_once(
+      kThreads,
+      [&](int thread) {
+        places[static_cast<std::size_t>(thread)] = own_place();
+        all.arrive_and_wait();
+      },
+      [&] { all.arrive_and_drop(); });
+  const auto shared = std::ranges::count_if(places, is_shared);
+  EXPECT_EQ(std::set(places.begin(), places.end()).size(), kThreads - shared + 1);
+  EXPECT_GE(shared, kThreads - static_cast<int>(kPlaces) + 1);
+}
+
+TEST(ThreadPlace, ThatOfAThreadThatEndedIsFreeAgain) {
+  std::set<std::size_t> places;
+  for (int i = 0; i < 200; ++i) std::jthread([&] { places.insert(own_place()); }).join();
+  EXPECT_EQ(places.size(), 1U);
+  EXPECT_FALSE(is_shared(*places.begin()));
+}
+
+TEST(Gate, NoTwoWaysAtOnce) {
+  constexpr int kThreads = 4, kWays = 3, kPassages = 3000;
+  Gate<> gate(0);
+  std::array<std::atomic<int>, kWays> inside{};
+  std::atomic<int> together{0}, led{0}, through{0};
+  run_at_once(
+      kThreads,
+      [&](int thread) {
+        for (int i = 0; i < kPassages; ++i) {
+          const auto way = static_cast<std::size_t>(gate.enter());
+          ++inside[way];
+          for (std::size_t other = 0; other < kWays; ++other) together += other != way && inside[other] != 0;
+          --inside[way];
+          gate.leave();
+          gate.count_passage();
+          if (thread == 0 && i % 10 == 0) gate.lead(++led % kWays);
+        }
+        ++through;
+      },
+      [] {});
+  EXPECT_EQ(together, 0);
+  EXPECT_EQ(through, kThreads);
+  std::int64_t passed = 0;
+  for (const std::int64_t of_place : gate.passages()) passed += of_place;
+  EXPECT_EQ(passed, kThreads * kPassages);
+}
+
+// One inside keeps who leads waiting, and who leads keeps others out: the schedule that a gate which does not
+// wait gets wrong.
+TEST(Gate, WhoLeadsWaitsForWhoIsInside) {
+  Gate<> gate(0);
+  std::atomic<bool> has_led{false};
+  std::vector<int> ways;
+  ASSERT_EQ(gate.enter(), 0);
+  std::jthread leader([&] {
+    gate.lead(1);
+    has_led = true;
+  });
+  std::jthread late([&] {
+    while (true) {  // until it comes to a closed or a changed gate
+      const int way = gate.enter();
+      const bool led = has_led;
+      gate.leave();
+      if (way == 0) continue;
+      ways = {way, static_cast<int>(led)};
+      return;
+    }
+  });
+  EXPECT_FALSE(has_led);
+  gate.leave();
+  leader.join();
+  late.join();
+  EXPECT_EQ(ways.front(), 1);
+}
+
+// Leads to another strategy every few updates, which keeps its promise only if nobody is left behind.
+class Restless {
+ public:
+  template <Region R>
+  void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
+    const int way = gate_.enter();
+    way == 0 ? mutex_.apply(region, update, stats) : spin_.apply(region, update, stats);
+    gate_.leave();
+    if (!leading_.try_lock()) return;
+    gate_.lead(++turns_ / 3 % 2);
+    leading_.unlock();
+  }
+
+ private:
+  LockPthread mutex_;
+  Spin spin_;
+  SpinLock leading_;
+  int turns_ = 0;
+  Gate<> gate_{0};
+};
+
+// The same without a gate: who comes next goes another way at once.
+class Impatient {
+ public:
+  template <Region R>
+  void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
+    turns_++ % 2 == 0 ? mutex_.apply(region, update, stats) : spin_.apply(region, update, stats);
+  }
+
+ private:
+  LockPthread mutex_;
+  Spin spin_;
+  std::atomic<int> turns_{0};
+};
+
+constexpr AuditPlan kPlan{.threads = 4, .updates = 4000, .elements = 500};
+
+TEST(Gate, ChangingTheStrategyLosesNothing) {
+  Restless strategy;
+  EXPECT_TRUE(audit<double>(strategy, kPlan).clean());
+}
+
+TEST(Gate, WithoutItAnUpdateIsLost) {
+  Impatient strategy;
+  const AuditReport report = seeded::audit_in_step<double>(strategy);
+  EXPECT_EQ(2 * report.tally.lost, report.expected);
+}
+
+TEST(Adaptive, KeepsItsPromiseWhateverItChooses) {
+  for (const std::string promise : {"tensor", "block"}) {
+    const std::vector<std::string> given{"promise=" + promise};
+    for (const std::int64_t elements : {1, 100, 20'000}) {
+      const auto strategy = make_strategy<ArrayRegion<double>>("adaptive", given);
+      const auto report = audit<double>(*strategy, {.threads = 4, .updates = 2000, .elements = elements});
+      EXPECT_TRUE(report.clean()) << promise << " " << elements;
+      EXPECT_EQ(report.counted, report.made);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tmflow::adaptive
