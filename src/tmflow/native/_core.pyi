@@ -74,6 +74,15 @@ class Region:
     def apply(
         self, strategy: str, alpha: float, delta: NDArray[Any], worker: int = 0, parameters: Sequence[str] = ()
     ) -> None: ...
+    def apply_dense(
+        self,
+        strategy: str,
+        alpha: float,
+        input: NDArray[Any],
+        output_gradient: NDArray[Any],
+        worker: int = 0,
+        parameters: Sequence[str] = (),
+    ) -> None: ...
     def counters(self) -> list[CounterRow]: ...
 
 class Core(Protocol):
