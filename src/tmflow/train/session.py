@@ -20,6 +20,7 @@ import numpy as np
 from tmflow.data import Dataset, truncate
 from tmflow.errors import Unsupported
 from tmflow.native import ops, process_state, registry
+from tmflow.native.minimise import apply_all
 from tmflow.platform.environment import cpus_allowed
 from tmflow.runner.runfile import Abort, Counters, CurvePoint, Staleness
 from tmflow.spec import TrialSpec
@@ -113,19 +114,15 @@ class Variant:
             read = [_read(variable) for variable in variables]
         output = models.logits(spec.model, self._images, read, spec.dropout_keep)
         loss = tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits(labels=self._labels, logits=output))
-        updates = [
-            ops.apply_gradient_descent(
-                variable,
-                spec.learning_rate,
-                gradient,
-                strategy=spec.strategy,
-                tracker=self._tracker,
-                worker=self._worker,
-                index=index,
-                parameters=spec.parameters(),
-            )
-            for index, (variable, gradient) in enumerate(zip(variables, tf.gradients(loss, read), strict=True))
-        ]
+        updates = apply_all(
+            variables,
+            tf.gradients(loss, read),
+            spec.learning_rate,
+            strategy=spec.strategy,
+            tracker=self._tracker,
+            worker=self._worker,
+            parameters=spec.parameters(),
+        )
         with tf.control_dependencies(updates):
             return self._tracker.end_step(self._worker, version)
 
