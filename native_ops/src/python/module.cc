@@ -68,6 +68,14 @@ class Region {
         held_);
   }
 
+  void settle() {
+    std::visit([](auto& held) { held->variable.settle(); }, held_);
+  }
+
+  void restart() {
+    std::visit([](auto& held) { held->variable.restart(); }, held_);
+  }
+
   nb::list counters() {
     nb::list rows;
     std::visit(
@@ -261,9 +269,15 @@ NB_MODULE(_core, m) {
            nb::arg("parameters") = std::vector<std::string>(),
            "array -= alpha * (input.T @ output_gradient) under the strategy, as apply, without the product "
            "ever "
-           "being written. array is [rows, columns], input [examples, rows], output_gradient [examples, "
-           "columns]. "
+           "written. array is [rows, columns], input [examples, rows], output_gradient [examples, columns]. "
            "Raises ValueError for a strategy that has a loop of its own.")
+      .def(
+          "settle", &Region::settle,
+          "The array holds the variable now, also under a strategy that keeps it elsewhere (leashed). Called "
+          "while nobody updates.")
+      .def("restart", &Region::restart,
+           "The array was assigned: a strategy that keeps the variable elsewhere starts from it anew. Called "
+           "while nobody updates.")
       .def("counters", &Region::counters,
            "One dict per worker: worker, updates, attempts, commits, fallbacks, aborts (by raw status).");
 
