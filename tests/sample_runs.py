@@ -165,7 +165,7 @@ def _round(
     disturbed: bool,
     platform: dict[str, Any],
 ) -> Iterator[Run]:
-    definition = {"points": [spec.factors() for spec in points]}
+    definition = {"points": [spec.identity() for spec in points]}
     for ordinal, spec in enumerate(points):
         identity = f"{campaign}/{scale}/{name}/{number}/{spec.sha256}/{sha256_of(platform)}"
         can_run = spec.strategy not in unsupported

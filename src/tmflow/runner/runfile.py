@@ -244,7 +244,7 @@ class Run(_Closed):
         said["spec"] = {
             name: value
             for name, value in said["spec"].items()
-            if AS_BEFORE.get(name) != value and (value is not None or name in _HASHED_NULLS)
+            if (name in _HASHED_NULLS if value is None else AS_BEFORE.get(name) != value)
         }
         return sha256_of(said)
 
