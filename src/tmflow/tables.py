@@ -51,7 +51,8 @@ def experiment_table(runs: pd.DataFrame) -> pd.DataFrame:
     varying = [name for name in varying if name not in summaries.CONTEXT and name not in PARAMETERS]
     parameters = [name for name in PARAMETERS if _is_told(points, name)]
     table = points[[*POINT, *varying, *parameters, "rounds", "disturbed_rounds", "oversubscribed"]].copy()
-    table[parameters] = table[parameters].astype(object).fillna("")  # of strategies that have no such parameter
+    told = [*varying, *parameters]
+    table[told] = table[told].astype(object).fillna("")  # of strategies, drivers or models that have no such factor
     for measure, (title, form) in MEASURES.items():
         table[title] = [_interval(row, form) for row in tables[measure].itertuples()]
         table.loc[table["rounds"] == 0, title] = "–"

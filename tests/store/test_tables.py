@@ -315,7 +315,18 @@ def test_spec_has_a_column_for_each_factor() -> None:
             models.Run,
             Run,
             {"schema_version", "campaign", "experiment", "round", "order_seed", "spec", "platform", "environment"}
-            | {"software", "backend", "machine", "curve", "counters", "aborts", "staleness", "retries", "reads", "lost"},
+            | {
+                "software",
+                "backend",
+                "machine",
+                "curve",
+                "counters",
+                "aborts",
+                "staleness",
+                "retries",
+                "reads",
+                "lost",
+            },
         ),
     ],
 )

@@ -181,7 +181,7 @@ def _variant(entry: Entry, where: str) -> dict[str, Any]:
 
 
 def _applies(factor: str, chosen: Mapping[str, Entry]) -> bool:
-    """Whether a factor means something for these values: all do but what belongs to other strategies, drivers, models."""
+    """Whether a factor means something for these values: all do but those of other strategies, drivers and models."""
     of, owner = BELONGS.get(factor, ("strategy", None))
     if owner is not None:
         return chosen.get(of, _USUAL.get(of)) == owner

@@ -120,7 +120,7 @@ def _refuse_what_is_later() -> None:
 
 def _refuse_if_any(table: sa.TableClause, condition: sa.ColumnElement[bool]) -> None:
     if op.get_bind().execute(sa.select(sa.func.count()).select_from(table).where(condition)).scalar_one():
-        raise BadInput("revision 0003 cannot hold the factors beyond the study, or the full measures, of this database.")
+        raise BadInput("revision 0003 cannot hold the factors beyond the study, or the full measures, that are here.")
 
 
 def _change_spec(*, nullable: bool, kernels: tuple[str, ...]) -> None:
