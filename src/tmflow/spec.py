@@ -167,8 +167,8 @@ class TrialSpec(BaseModel):
             raise ValueError("driver native does not train mnist_deep; it trains mnist_softmax and mnist_mlp")
         if self.driver == "session" and self.pinning != "none":
             raise ValueError(
-                f"pinning {self.pinning} belongs to driver native; driver session allows none: TensorFlow's own threads, "
-                "which do its work, cannot be pinned"
+                f"pinning {self.pinning} belongs to driver native; driver session allows none: TensorFlow's own "
+                "threads, which do its work, cannot be pinned"
             )
         if self.model == "mnist_deep" and self.matrix != PIXELS:
             raise ValueError(f"matrix {self.matrix} does not fit mnist_deep: its convolutions need all {PIXELS} pixels")
@@ -179,7 +179,8 @@ class TrialSpec(BaseModel):
                 raise ValueError(f"{name} belongs to {', '.join(owners(name))}, not to {self.strategy}")
         if self.block == 0 and self.strategy not in BLOCK_MAY_BE_ALL:
             raise ValueError(
-                f"block 0 (the whole variable) is for {', '.join(BLOCK_MAY_BE_ALL)} only; {self.strategy} needs at least 1"
+                f"block 0 (the whole variable) is for {', '.join(BLOCK_MAY_BE_ALL)} only; "
+                f"{self.strategy} needs at least 1"
             )
         return self
 

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from tmflow import summaries
+from tmflow.captions import MEASURED_IN_FULL
 from tmflow.files import write_text
 from tmflow.strategy_parameters import PARAMETERS
 
@@ -64,7 +65,8 @@ def write_table(runs: pd.DataFrame, title: str, question: str, scale: str, path:
     table = experiment_table(runs)
     with pd.option_context("display.max_colwidth", None):  # else pandas cuts the reasons short
         html = table.to_html(index=False, border=0)
-    write_text(path, PAGE.format(title=title, question=question, note=NOTES[scale], table=html))
+    notes = [NOTES[scale], *([MEASURED_IN_FULL] if (runs["measures"] == "full").any() else [])]
+    write_text(path, PAGE.format(title=title, question=question, note=" ".join(filter(None, notes)), table=html))
     write_text(path.with_suffix(".csv"), table.to_csv(index=False))
 
 
