@@ -93,7 +93,7 @@ ABORTS = {
 }
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 VARIABLES = ("W", "b")
-TRANSACTIONAL = frozenset({"htm", "stm", "itm", "tle"})
+TRANSACTIONAL = frozenset({"htm", "stm", "itm", "tle", "block_stm"})
 EMULATED = {"strategy": "htm", **parameters_of("htm"), "provider": "emulated", "profile": "intel-tsx-study"}
 SOFTWARE_TM = {"strategy": "stm", **parameters_of("stm")}
 FUSED = {"strategy": "striped", **parameters_of("striped"), "kernel": "fused"}

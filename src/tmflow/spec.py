@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from tmflow.strategy_parameters import BLOCK_MAY_BE_ALL, PARAMETERS, Value, owners
+from tmflow.strategy_parameters import PARAMETERS, Value, owners
 
 PIXELS = 784
 
@@ -138,7 +138,7 @@ class TrialSpec(BaseModel):
         None, description="the loop of the update: a plain one, Eigen's, or one fused with a dense layer's gradient"
     )
     optimisation: Optimisation | None = Field(None, description="how the loop of the update is compiled")
-    block: int | None = Field(None, ge=0, le=1_000_000_000, description="elements per block; 0 = whole variable")
+    block: int | None = Field(None, ge=1, le=1_000_000_000, description="elements per block")
     promise: Promised | None = Field(None, description="what `adaptive` keeps to, whatever it chooses")
 
     @model_validator(mode="before")
@@ -177,11 +177,6 @@ class TrialSpec(BaseModel):
         for name in self.parameters():
             if self.strategy not in owners(name):
                 raise ValueError(f"{name} belongs to {', '.join(owners(name))}, not to {self.strategy}")
-        if self.block == 0 and self.strategy not in BLOCK_MAY_BE_ALL:
-            raise ValueError(
-                f"block 0 (the whole variable) is for {', '.join(BLOCK_MAY_BE_ALL)} only; "
-                f"{self.strategy} needs at least 1"
-            )
         return self
 
     def factors(self) -> dict[str, Any]:

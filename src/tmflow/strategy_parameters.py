@@ -43,15 +43,12 @@ STRATEGY_PARAMETERS: dict[str, dict[str, Value | None]] = {
     "itm": {"method": "ml_wt", "library": None, "optimisation": "O3"},
     "striped": {"block": 2048, **_KERNEL},
     "combining": {"block": 2048, **_KERNEL},
-    "block_stm": {"block": 4096, "manager": "delay", **_KERNEL},
+    "block_stm": {"block": 4096, "manager": "backoff", **_KERNEL},
     "leashed": _KERNEL,
     "adaptive": {"promise": "tensor", **_KERNEL},
 }
 # The budget that belongs to a way of spending it: those of the study, and for `tuned` a first guess, not yet measured.
 BUDGETS: dict[str, int] = {"study_tsx": 5, "study_power": 100, "tuned": 10}
-
-# The strategies for which block 0 is the whole variable; the others need blocks.
-BLOCK_MAY_BE_ALL = ("combining",)
 
 # The parameters of all strategies, each once.
 PARAMETERS: tuple[str, ...] = tuple(dict.fromkeys(name for own in STRATEGY_PARAMETERS.values() for name in own))

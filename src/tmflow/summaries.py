@@ -56,7 +56,7 @@ SERIES = (*VARIANT, "threads")
 WAYS = {"driver": TrialSpec.model_fields["driver"].default, **AS_BEFORE}
 ROUND = ("campaign_uid", "round")
 
-TRANSACTIONAL = ("htm", "stm", "itm", "tle")  # strategies that try transactions
+TRANSACTIONAL = ("htm", "stm", "itm", "tle", "block_stm")  # strategies that try transactions
 NUMBERED = ("iteration", "staleness")  # columns of a summary, beside those of a point, that are whole numbers
 WHOLE = [name for name, field in TrialSpec.model_fields.items() if get_args(field.annotation) == (int, type(None))]
 FEW = 2  # parameters that a name tells of each variant of a strategy; if more differ, it tells only what is unusual

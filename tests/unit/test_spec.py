@@ -111,11 +111,10 @@ MLP = {**SOFTMAX, "model": "mnist_mlp", "hidden": 128, "activation": "relu"}
         ({**SOFTMAX, "reading": None}, "reading"),
         ({**SOFTMAX, "block": 1}, "block belongs to striped, combining, block_stm, not to lock"),
         ({**SOFTMAX, "strategy": "striped", "block": -1}, "block"),
-        (
-            {**SOFTMAX, "strategy": "striped", "block": 0},
-            r"block 0 \(the whole variable\) is for combining only; striped needs at least 1",
+        *(
+            ({**SOFTMAX, "strategy": strategy, "block": 0}, "block")
+            for strategy in ("striped", "combining", "block_stm")
         ),
-        ({**SOFTMAX, "strategy": "block_stm", "block": 0}, "block_stm needs at least 1"),
         ({**SOFTMAX, "strategy": "adaptive", "promise": "step"}, "promise"),
         ({**SOFTMAX, "promise": "block"}, "promise belongs to adaptive, not to lock"),
     ],
@@ -123,10 +122,6 @@ MLP = {**SOFTMAX, "model": "mnist_mlp", "hidden": 128, "activation": "relu"}
 def test_what_does_not_fit_together_is_told(factors: dict[str, object], says: str) -> None:
     with pytest.raises(ValidationError, match=says):
         TrialSpec.model_validate(factors)
-
-
-def test_a_whole_variable_is_one_block_for_combining_alone() -> None:
-    assert TrialSpec.model_validate({**SOFTMAX, "strategy": "combining", "block": 0}).block == 0
 
 
 def test_a_whole_number_is_a_learning_rate() -> None:

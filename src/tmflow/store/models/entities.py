@@ -300,7 +300,7 @@ class Spec(Base):
         one_of("reading", get_args(Reading)),
         one_of("layout", get_args(Layout)),
         one_of("measures", get_args(Measures)),
-        between("block", 0, 1_000_000_000),
+        between("block", 1, 1_000_000_000),
         one_of("promise", get_args(Promised)),
         *[
             CheckConstraint(f"({name} IS NULL) = (driver <> 'session')", name=f"{name}_of_session")

@@ -44,8 +44,8 @@ def _one_of(column: str, values: tuple[str, ...]) -> str:
 def upgrade() -> None:
     _change_spec(nullable=True, kernels=(*KERNELS, "fused"))
     # Each CHECK is a column's own: so SQLite can add the column without rebuilding a table that others refer to.
-    for name, high, low in (("hidden", 10_000, 1), ("block", 1_000_000_000, 0)):
-        of_range = _check("spec", f"{name}_range", f"{name} BETWEEN {low} AND {high}")
+    for name, high in (("hidden", 10_000), ("block", 1_000_000_000)):
+        of_range = _check("spec", f"{name}_range", f"{name} BETWEEN 1 AND {high}")
         op.add_column("spec", sa.Column(name, Count(), of_range))
     for name, values in VALUES.items():
         before = AS_BEFORE.get(name)
