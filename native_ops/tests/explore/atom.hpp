@@ -34,31 +34,22 @@ Effect written(T& at, const T& value) noexcept {
   return {true, changed, bits_of(value), std::is_floating_point_v<T>};
 }
 
-// As std::atomic, each operation a step. A weak comparison never fails without reason.
-template <class T>
-class Atom {
+// The operations of std::atomic on `Self::at()`, each a step. A weak comparison never fails without reason.
+template <class Self, class T>
+class Operations {
  public:
   using value_type = T;
 
-  constexpr Atom() noexcept = default;
-  constexpr Atom(T value) noexcept : value_(value) {}
-  Atom(const Atom&) = delete;
-  Atom& operator=(const Atom&) = delete;
-
   T load(std::memory_order order = std::memory_order_seq_cst) const noexcept {
     turn(Kind::load, order);
-    done(seen(value_));
-    return value_;
+    done(seen(at()));
+    return at();
   }
   operator T() const noexcept { return load(); }
 
   void store(T value, std::memory_order order = std::memory_order_seq_cst) noexcept {
     turn(Kind::store, order);
-    done(written(value_, value));
-  }
-  T operator=(T value) noexcept {
-    store(value);
-    return value;
+    done(written(at(), value));
   }
 
   T exchange(T value, std::memory_order order = std::memory_order_seq_cst) noexcept {
@@ -67,13 +58,13 @@ class Atom {
 
   bool compare_exchange_strong(T& expected, T desired, std::memory_order order,
                                std::memory_order failed) noexcept {
-    take_turn({Kind::compare, order, place_at(this), false, failed});
-    if (bits_of(value_) == bits_of(expected)) {
-      done(written(value_, desired));
+    take_turn({Kind::compare, order, place_at(&at()), false, failed});
+    if (bits_of(at()) == bits_of(expected)) {
+      done(written(at(), desired));
       return true;
     }
-    done(seen(value_));
-    expected = value_;
+    done(seen(at()));
+    expected = at();
     return false;
   }
   bool compare_exchange_strong(T& expected, T desired,
@@ -103,15 +94,19 @@ class Atom {
   T fetch_and(T mask, std::memory_order order = std::memory_order_seq_cst) noexcept {
     return update(order, [&](T value) { return static_cast<T>(value & mask); });
   }
+  T fetch_xor(T mask, std::memory_order order = std::memory_order_seq_cst) noexcept {
+    return update(order, [&](T value) { return static_cast<T>(value ^ mask); });
+  }
 
  private:
-  void turn(Kind kind, std::memory_order order) const noexcept { take_turn({kind, order, place_at(this)}); }
+  T& at() const noexcept { return static_cast<const Self*>(this)->place(); }
+  void turn(Kind kind, std::memory_order order) const noexcept { take_turn({kind, order, place_at(&at())}); }
 
   template <class F>
   T update(std::memory_order order, const F& f) noexcept {
     turn(Kind::update, order);
-    const T before = value_;
-    done(written(value_, f(before)));
+    const T before = at();
+    done(written(at(), f(before)));
     return before;
   }
 
@@ -119,8 +114,37 @@ class Atom {
     if (order == std::memory_order_acq_rel) return std::memory_order_acquire;
     return order == std::memory_order_release ? std::memory_order_relaxed : order;
   }
+};
 
-  T value_{};
+// In the place of std::atomic.
+template <class T>
+class Atom : public Operations<Atom<T>, T> {
+ public:
+  constexpr Atom() noexcept = default;
+  constexpr Atom(T value) noexcept : value_(value) {}
+  Atom(const Atom&) = delete;
+  Atom& operator=(const Atom&) = delete;
+  T operator=(T value) noexcept {
+    this->store(value);
+    return value;
+  }
+
+  T& place() const noexcept { return value_; }
+
+ private:
+  mutable T value_{};
+};
+
+// In the place of std::atomic_ref.
+template <class T>
+class Ref : public Operations<Ref<T>, T> {
+ public:
+  explicit Ref(T& value) noexcept : value_(value) {}
+
+  T& place() const noexcept { return value_; }
+
+ private:
+  T& value_;
 };
 
 // The accesses of elements. `racy`: the strategy's contract allows others to touch them at the same time.

@@ -170,6 +170,7 @@ inline void print(const std::string& what, const Report& report) {
   std::printf("%-44s %9lld interleavings, %9lld redundant, %10lld steps, %4d at most\n", what.c_str(),
               static_cast<long long>(report.interleavings), static_cast<long long>(report.redundant),
               static_cast<long long>(report.steps), report.longest);
+  std::fflush(stdout);
 }
 
 }  // namespace tmflow::explore
