@@ -71,6 +71,7 @@ void Trial::set_variables(const std::vector<std::span<const float>>& values) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     std::copy(values[i].begin(), values[i].end(), memory_.variable(i).begin());
   }
+  for (const auto& region : regions_) region->its.strategy->restart(region->its.region);
   tracker_.reset();
 }
 
