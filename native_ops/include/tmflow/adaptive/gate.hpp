@@ -16,7 +16,9 @@ namespace tmflow::adaptive {
 
 // What the gate needs of the world; a test that decides who runs when has a world of its own.
 struct Threads {
+  static constexpr std::size_t kPlaces = adaptive::kPlaces;
   static std::size_t own_place() noexcept { return adaptive::own_place(); }
+  static bool is_shared(std::size_t place) noexcept { return adaptive::is_shared(place); }
   static void light_fence() noexcept { AsymmetricFence::light(); }
   static void heavy_fence() noexcept { AsymmetricFence::heavy(); }
 };
@@ -34,6 +36,7 @@ template <template <class> class Atom = std::atomic, class World = Threads>
 class Gate {
  public:
   using Way = int;
+  using Passages = std::array<std::int64_t, World::kPlaces>;
 
   explicit Gate(Way first) : way_(first) {}
 
@@ -70,9 +73,10 @@ class Gate {
   }
 
   // Of all threads so far, by place.
-  std::array<std::int64_t, kPlaces> passages() const noexcept {
-    std::array<std::int64_t, kPlaces> all;
-    for (std::size_t i = 0; i < kPlaces; ++i) all[i] = places_[i].passed.load(std::memory_order_relaxed);
+  Passages passages() const noexcept {
+    Passages all;
+    for (std::size_t i = 0; i < World::kPlaces; ++i)
+      all[i] = places_[i].passed.load(std::memory_order_relaxed);
     return all;
   }
 
@@ -86,14 +90,14 @@ class Gate {
 
   // A place of one thread alone needs no locked addition, which would cost as much as a small update.
   static std::int64_t count(Atom<std::int64_t>& counter, std::size_t place, std::int64_t n) noexcept {
-    if (is_shared(place)) return counter.fetch_add(n, std::memory_order_release) + n;
+    if (World::is_shared(place)) return counter.fetch_add(n, std::memory_order_release) + n;
     const std::int64_t now = counter.load(std::memory_order_relaxed) + n;
     counter.store(now, std::memory_order_release);
     return now;
   }
 
   alignas(kCacheLine) Atom<Way> way_;
-  std::array<Place, kPlaces> places_;
+  std::array<Place, World::kPlaces> places_;
 };
 
 }  // namespace tmflow::adaptive

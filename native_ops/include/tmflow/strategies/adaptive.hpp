@@ -1,7 +1,6 @@
 // adaptive: goes by whichever strategy of the same promise is fastest for this variable.
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <mutex>
@@ -137,7 +136,7 @@ class Adaptive {
 
   std::mutex looking_;  // guards the rest
   Clock::time_point looked_at_{};
-  std::array<std::int64_t, adaptive::kPlaces> passed_{};
+  adaptive::Gate<>::Passages passed_{};
   adaptive::Chooser chooser_;
   adaptive::Gate<> gate_;
 };

@@ -1,0 +1,99 @@
+// The gate of `adaptive` under every schedule: one thread leads the others to another strategy while they
+// update.
+#include "tmflow/adaptive/gate.hpp"
+
+#include "expected.hpp"
+#include "tmflow/held.hpp"
+
+namespace tmflow::explore {
+namespace {
+
+// Here every operation is ordered against all others, so there is nothing for the fences to do: that they are
+// enough on a machine is an argument in gate.hpp.
+struct Fibers {
+  static constexpr std::size_t kPlaces = 3;
+  static std::size_t own_place() noexcept { return static_cast<std::size_t>(std::max(running_thread(), 0)); }
+  static bool is_shared(std::size_t) noexcept { return false; }
+  static void light_fence() noexcept {}
+  static void heavy_fence() noexcept {}
+};
+
+// All in one place, as threads beyond the last one's own.
+struct Crowded : Fibers {
+  static constexpr std::size_t kPlaces = 1;
+  static std::size_t own_place() noexcept { return 0; }
+  static bool is_shared(std::size_t) noexcept { return true; }
+};
+
+template <class World>
+using GateOf = adaptive::Gate<Atom, World>;
+
+// Leads on without a look at who is inside.
+struct LooksAtNobody {
+  explicit LooksAtNobody(int first) : way(first) {}
+  int enter() noexcept { return way.load(std::memory_order_acquire); }
+  void leave() noexcept {}
+  void lead(int to) noexcept { way.store(to, std::memory_order_release); }
+  Atom<int> way;
+};
+
+// Looks who is inside, but lets others in meanwhile.
+struct StaysOpen : GateOf<Fibers> {
+  using GateOf<Fibers>::GateOf;
+  void lead(int to) noexcept {
+    const int before = enter();
+    leave();
+    GateOf<Fibers>::lead(before);
+    late.store(to, std::memory_order_release);
+  }
+  int enter() noexcept {
+    const int way = GateOf<Fibers>::enter(), later = late.load(std::memory_order_acquire);
+    return later < 0 ? way : later;
+  }
+  Atom<int> late{-1};
+};
+
+// Two strategies with a lock each; the first thread leads to the second one when it has updated.
+template <class G, bool kLeavesEarly = false>
+class Led {
+ public:
+  template <Region R>
+  void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
+    const auto memory = region.memory(Holding::nothing);
+    const int way = gate_.enter();
+    if (kLeavesEarly) gate_.leave();
+    {
+      const HeldLock held(locks_[static_cast<std::size_t>(way)], stats);
+      update(memory, 0, memory.size());
+    }
+    if (!kLeavesEarly) gate_.leave();
+    stats.count_update();
+    if (running_thread() == 0) gate_.lead(1);
+  }
+
+ private:
+  std::array<BasicSpinLock<Atom>, 2> locks_;
+  G gate_{0};
+};
+
+TEST(Explored, Gate) {
+  expect_proven("gate, 2 updaters x 1 element",
+                hold_to_promise<Led<GateOf<Fibers>>>({.elements = 1, .block = 1}));
+  expect_proven("gate, 3 updaters x 1 element",
+                hold_to_promise<Led<GateOf<Fibers>>>({.updaters = 3, .elements = 1, .block = 1}));
+  expect_proven("gate, 2 updaters in one place",
+                hold_to_promise<Led<GateOf<Crowded>>>({.elements = 1, .block = 1}));
+}
+
+TEST(SeededInAGate, IsFound) {
+  expect_found("leads without a look",
+               hold_to_promise<Led<LooksAtNobody>>({.updaters = 3, .elements = 1, .block = 1}), "data race");
+  expect_found("leaves early",
+               hold_to_promise<Led<GateOf<Fibers>, true>>({.updaters = 3, .elements = 1, .block = 1}),
+               "data race");
+  expect_found("stays open while it leads",
+               hold_to_promise<Led<StaysOpen>>({.updaters = 3, .elements = 1, .block = 1}), "data race");
+}
+
+}  // namespace
+}  // namespace tmflow::explore
