@@ -41,6 +41,7 @@ class Measurement:
     setup_s: float = 0.0
     evaluation_s: float = 0.0
     final_accuracy: float = 0.0
+    fused: list[str] = field(default_factory=list)
     curve: list[CurvePoint] = field(default_factory=list)
     counters: list[Counters] = field(default_factory=list)
     aborts: list[Abort] = field(default_factory=list)
@@ -167,6 +168,7 @@ class Variant:
                     CurvePoint(iteration=last, elapsed_s=measured.loop_s, accuracy=measured.final_accuracy)
                 )
         process_state.require(spec.strategy, spec.parameters())
+        measured.fused = list(self._tracker.fused)
         stats = self._tracker.stats(self._session)
         measured.counters = [Counters(**row) for row in stats.counters if row["worker"] < spec.threads]
         measured.aborts = [Abort(**row) for row in stats.aborts]
