@@ -15,7 +15,8 @@ from tmflow.errors import BadInput, Unsupported
 from tmflow.native import registry
 from tmflow.spec import TrialSpec
 from tmflow.train import batches
-from tmflow.train.session import Measurement, TrialData, Variant
+from tmflow.train.measurement import Measurement, TrialData
+from tmflow.train.session import Variant
 
 Train = Callable[..., Measurement]
 

@@ -16,6 +16,7 @@
 #include "tmflow/audit.hpp"
 #include "tmflow/registry.hpp"
 #include "tmflow/tm_probe.hpp"
+#include "train.hpp"
 
 namespace nb = nanobind;
 
@@ -312,6 +313,7 @@ NB_MODULE(_core, m) {
         "how often "
         "each raw abort status was seen.");
   bind_bench(m);
+  bind_train(m);
   m.def("build_info", &build_info, "compiler and cflags of this build.");
 }
 
