@@ -20,6 +20,8 @@ pytestmark = pytest.mark.usefixtures("runs_here")
 FUSED = {"kernel": "fused"}
 ALPHA = 0.3
 FUSING = [row.name for row in registry.variants() if "kernel" in {parameter.name for parameter in row.parameters}]
+# Those under which whoever reads the variable's memory sees the updates.
+IN_PLACE = [row.name for row in registry.variants() if row.name in FUSING and row.promise_reads != "none"]
 Array = NDArray[Any]
 
 
@@ -52,6 +54,7 @@ def test_a_region_is_updated_as_by_the_gradient(
     expected = two_step(weights, inputs, output)
     region = loader.core().Region(weights)
     region.apply_dense(strategy, ALPHA, inputs, output)
+    region.settle()
     np.testing.assert_array_equal(weights, expected)
     assert [row["updates"] for row in region.counters()] == [1]
 
@@ -85,7 +88,7 @@ def test_factors_that_do_not_fit_change_nothing(change: Callable[..., Any], mess
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("strategy", FUSING)
+@pytest.mark.parametrize("strategy", IN_PLACE)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_the_operation_updates_as_by_the_gradient(kind: str, strategy: str, dtype: Any) -> None:
     weights, inputs, output = factors_of(3, 50, 33, dtype)
@@ -298,12 +301,12 @@ def test_the_gradient_is_computed_only_where_it_is_used(kind: str, kernel: str) 
         metadata = tf1.RunMetadata()
         session.run(step, {inputs: np.ones((2, 30))}, options=options, run_metadata=metadata)
         ran = [node.op for graph in metadata.partition_graphs for node in graph.node]
-        # The loss itself is not fetched; its gradient is one of ones.
-        assert ran.count("MatMul") == (kernel == "plain")
+        # The layer's own product, which tells the shape of its gradient, and that of the weights' gradient or none.
+        assert sum("MatMul" in op for op in ran) == 1 + (kernel == "plain"), ran
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("strategy", [name for name in FUSING if name != "nolock"])
+@pytest.mark.parametrize("strategy", [name for name in IN_PLACE if name != "nolock"])
 def test_four_threads_lose_nothing_that_was_promised(kind: str, strategy: str) -> None:
     shape = (500, 40)
     with tf.Graph().as_default(), tf1.Session() as session:

@@ -164,3 +164,9 @@ def test_a_measured_run_is_told_with_its_times() -> None:
         assert ("critical sections committed" in _as_line(run)) == (strategy != "tf_lock")
         told = json.loads(_as_json(run))
         assert told == {**run.model_dump(mode="json"), "dataset": "digits"}
+
+
+def test_what_was_fused_is_told() -> None:
+    (run,) = sample_runs(strategies=("lock",), threads=(2,), rounds=1)
+    assert "fused" not in _as_line(run)
+    assert ", fused updates of fc1_W, fc2_W, " in _as_line(run.model_copy(update={"fused": ["fc1_W", "fc2_W"]}))

@@ -114,9 +114,10 @@ def _as_line(run: Run) -> str:
     if run.loop_s is None or run.final_accuracy is None:
         return f"round {run.round}: {run.status}: {run.reason}"
     time = f"{run.loop_s:.3f} s, {1e6 * run.loop_s / run.spec.iterations:.1f} us per step"
+    fused = f", fused updates of {', '.join(run.fused)}" if run.fused else ""
     evidence = f"{run.evidence}: {run.backend.name}" if run.backend else run.evidence
     return (
-        f"round {run.round}: {time if run.shows_time else NO_TIME}{_commits(run)}{_found(run)}, "
+        f"round {run.round}: {time if run.shows_time else NO_TIME}{_commits(run)}{fused}{_found(run)}, "
         f"test accuracy {run.final_accuracy:.4f} on {run.spec.dataset} ({evidence})"
     )
 

@@ -192,6 +192,7 @@ class Run(_Closed):
     evaluation_s: float | None = Field(None, ge=0)
     total_s: float | None = Field(None, ge=0)
     final_accuracy: float | None = Field(None, ge=0, le=1)
+    fused: list[str] = Field([], description="the variables whose updates were fused with their gradients")
     curve: list[CurvePoint] = []
     counters: list[Counters] = []
     aborts: list[Abort] = []

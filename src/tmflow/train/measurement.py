@@ -22,6 +22,7 @@ class Measurement:
     setup_s: float = 0.0
     evaluation_s: float = 0.0
     final_accuracy: float = 0.0
+    fused: list[str] = field(default_factory=list)
     curve: list[CurvePoint] = field(default_factory=list)
     counters: list[Counters] = field(default_factory=list)
     aborts: list[Abort] = field(default_factory=list)

@@ -128,6 +128,7 @@ class Variant:
                     CurvePoint(iteration=last, elapsed_s=measured.loop_s, accuracy=measured.final_accuracy)
                 )
         process_state.require(spec.strategy, spec.parameters())
+        measured.fused = list(self._tracker.fused)
         stats = self._tracker.stats(self._session)
         measured.counters = [Counters(**row) for row in stats.counters if row["worker"] < spec.threads]
         measured.aborts = [Abort(**row) for row in stats.aborts]
