@@ -60,7 +60,7 @@ def settled(page: Page) -> None:
 
 def opened(page: Page, address: str, heading: str) -> None:
     page.goto(address)
-    expect(page.get_by_role("heading", level=1)).to_have_text(heading)
+    expect(page.get_by_role("heading", level=1)).to_have_text(heading, timeout=30_000)  # a new server imports first
     settled(page)
     expect(page.locator("[data-testid=stException]")).to_have_count(0)
 
