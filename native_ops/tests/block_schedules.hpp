@@ -53,7 +53,7 @@ struct ThreadNumber<watched::Forward> {
 template <>
 struct Waiting<watched::Told> {
   static void once(int) {
-    on_wait();
+    watched::on_wait();
     std::this_thread::yield();
   }
 };

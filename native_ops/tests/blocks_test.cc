@@ -166,7 +166,6 @@ TEST(Striped, GoesOnToTheNextBlockAndComesBack) {
   BasicStriped<Forward> strategy(1);
   schedule.run(strategy);
   EXPECT_EQ(schedule.variable, kBoth);
-  EXPECT_EQ(schedule.of_a.with_retries(0), 1);
   EXPECT_EQ(schedule.of_b.with_retries(1), 1);
 }
 

@@ -41,6 +41,7 @@ TOGETHER: dict[str, list[tuple[str, ...]]] = {
         ("design=wt", "instrumentation=all", "optimisation=O0"),
     ],
     "combining": [("block=0",)],
+    "block_stm": [("block=64", f"manager={manager}") for manager in get_args(Manager)],
 }
 STRATEGIES = registry.source_names()
 KEEPING = [name for name in STRATEGIES if name != "nolock"]  # those that promise to keep every update
