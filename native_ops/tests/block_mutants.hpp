@@ -33,7 +33,7 @@ struct SkipsTheShortBlock {
 class BlockReleasedEarly {
  public:
   BlockReleasedEarly(std::size_t elements, std::size_t length)
-      : blocks_(elements, length), locks_(blocks_.count()) {}
+      : blocks_{elements, length}, locks_(blocks_.count()) {}
 
   template <Region R>
   void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
@@ -65,7 +65,7 @@ template <CombiningBug kBug, template <class> class Atom = std::atomic>
 class FaultyCombining {
  public:
   FaultyCombining(std::size_t elements, std::size_t length)
-      : blocks_(elements, length), state_(blocks_.count()) {}
+      : blocks_{elements, length}, state_(blocks_.count()) {}
 
   template <Region R>
   void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {

@@ -36,8 +36,8 @@ using watched::when_marked;
 
 TEST(Blocks, CoverEveryElementOnce) {
   for (const std::size_t elements : {0, 1, 2, 9, 10, 11, 1000}) {
-    for (const std::size_t length : {0, 1, 3, 10, 1001}) {
-      const Blocks blocks(elements, length);
+    for (const std::size_t length : {1, 3, 10, 1001}) {
+      const Blocks blocks{elements, length};
       std::size_t next = 0;
       for (std::size_t number = 0; number < blocks.count(); ++number) {
         EXPECT_EQ(blocks.first(number), next);
@@ -45,7 +45,6 @@ TEST(Blocks, CoverEveryElementOnce) {
         next += blocks.size(number);
       }
       EXPECT_EQ(next, elements) << "length " << length;
-      EXPECT_TRUE(length != 0 || blocks.count() <= 1);
     }
   }
 }
@@ -151,7 +150,7 @@ TYPED_TEST(BlockStrategy, TimesItsLocksIfAsked) {
 }
 
 TEST(Combining, HasMoreThreadsThanSeats) {
-  for (const std::size_t block : {0, 10}) {
+  for (const std::size_t block : {10, 1000}) {
     Combining strategy(block);
     const AuditPlan plan{.threads = 3 * static_cast<int>(Board<>::kSeats), .updates = 10, .elements = 95};
     const AuditReport report = audit<double>(strategy, plan);
