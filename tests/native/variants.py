@@ -40,6 +40,7 @@ TOGETHER: dict[str, list[tuple[str, ...]]] = {
         ("design=wt", "chunk=1000"),
         ("design=wt", "instrumentation=all", "optimisation=O0"),
     ],
+    "combining": [("block=1000000000",)],  # the whole variable
     "block_stm": [("block=64", f"manager={manager}") for manager in get_args(Manager)],
 }
 STRATEGIES = registry.source_names()

@@ -41,10 +41,10 @@ struct CombiningPatience {
 // forwards and backwards, for what it touched last is nearest.
 //
 // Contract: updates of a block happen one after another and none is lost; two blocks may see two updates in
-// different orders. With block 0 the whole variable is one block: then updates of the variable happen one
-// after another. A snapshot has each block as it was between two updates of it. The readers who take no part,
-// and whoever replaces the variable's memory, are not waited for: an update that overlaps an assignment of
-// the whole variable may be lost. An update applies to the memory that its own thread fetched.
+// different orders. A block that is no shorter than the variable is all of it: then updates of the variable
+// happen one after another. A snapshot has each block as it was between two updates of it. The readers who
+// take no part, and whoever replaces the variable's memory, are not waited for: an update that overlaps an
+// assignment of the whole variable may be lost. An update applies to the memory that its own thread fetched.
 //
 // Exactly once: `in` of a block says by a bit for each seat which publications are in it, and changes only
 // under the block's lock, after they are. Bit s of `announced` toggles when seat s publishes, and its thread
@@ -68,10 +68,7 @@ template <template <class> class Atom = std::atomic>
 class BasicCombining {
  public:
   static constexpr Parameter kParameters[] = {
-      {.name = "block",
-       .fallback = "2048",
-       .summary = "elements per lock; 0: the whole variable",
-       .high = 1'000'000'000},
+      {.name = "block", .fallback = "2048", .summary = "elements per lock", .low = 1, .high = 1'000'000'000},
   };
   static constexpr StrategyInfo info{
       .name = "combining",
@@ -119,7 +116,7 @@ class BasicCombining {
 
   struct Variable {
     Variable(std::size_t elements, std::size_t length)
-        : blocks(elements, length), state(std::make_unique<Block[]>(blocks.count())) {}
+        : blocks{elements, length}, state(std::make_unique<Block[]>(blocks.count())) {}
 
     // The retries.
     std::int64_t apply(const Publication& publication, bool backwards, ThreadStats& stats) {

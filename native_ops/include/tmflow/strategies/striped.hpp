@@ -103,7 +103,7 @@ class BasicStriped {
  private:
   struct Stripes {
     Stripes(std::size_t elements, std::size_t length)
-        : blocks(elements, length), locks(std::make_unique<Apart<BasicSpinLock<Atom>>[]>(blocks.count())) {}
+        : blocks{elements, length}, locks(std::make_unique<Apart<BasicSpinLock<Atom>>[]>(blocks.count())) {}
 
     BasicSpinLock<Atom>& lock(std::size_t block) const noexcept { return locks[block].its; }
 

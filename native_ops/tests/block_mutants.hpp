@@ -1,0 +1,113 @@
+// Copies of the strategies that cut a variable into blocks, each with the bug that one would make in it.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "tmflow/blocks.hpp"
+#include "tmflow/publications.hpp"
+#include "tmflow/spin_lock.hpp"
+#include "tmflow/strategy.hpp"
+
+namespace tmflow::mutants {
+
+// striped that forgets the last block where it is short.
+struct SkipsTheShortBlock {
+  std::size_t block;
+
+  template <Region R>
+  void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) const {
+    const std::lock_guard held(region.mutex());
+    const auto memory = region.memory(Holding::mutex);
+    for (std::size_t number = 0; number < memory.size() / block; ++number) {
+      update(memory, number * block, block);
+    }
+    stats.count_update();
+  }
+};
+
+// striped that gives a block's lock back before it updates the block.
+class BlockReleasedEarly {
+ public:
+  BlockReleasedEarly(std::size_t elements, std::size_t length)
+      : blocks_{elements, length}, locks_(blocks_.count()) {}
+
+  template <Region R>
+  void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
+    const auto memory = region.memory(Holding::nothing);
+    for (std::size_t number = 0; number < blocks_.count(); ++number) {
+      {
+        const std::lock_guard held(locks_[number]);
+      }
+      update(memory, blocks_.first(number), blocks_.size(number));
+    }
+    stats.count_update();
+  }
+
+ private:
+  const Blocks blocks_;
+  std::vector<SpinLock> locks_;
+};
+
+enum class CombiningBug {
+  none,
+  marks_first,   // a block says that an update is in before it is
+  own_twice,     // its own update is applied besides those that are published, of which it is one
+  leaves_early,  // a block that is taken is left to its holder, who may know nothing of the update
+  keeps_others,  // the updates of others are marked as in, and not applied
+};
+
+// combining without its way through the blocks.
+template <CombiningBug kBug, template <class> class Atom = std::atomic>
+class FaultyCombining {
+ public:
+  FaultyCombining(std::size_t elements, std::size_t length)
+      : blocks_{elements, length}, state_(blocks_.count()) {}
+
+  template <Region R>
+  void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
+    const Publication publication(region.memory(Holding::nothing), update);
+    typename Board<Atom>::Seat own(board_, publication);
+    for (std::size_t number = 0; number < blocks_.count(); ++number) {
+      Block& block = state_[number];
+      if (kBug == CombiningBug::leaves_early && block.lock.taken()) continue;
+      const std::lock_guard held(block.lock);
+      if (own.is_in(block.in.load(std::memory_order_acquire))) continue;
+      const auto in = block.in.load(std::memory_order_relaxed), announced = board_.announced();
+      auto pending = in ^ announced;
+      if (kBug == CombiningBug::keeps_others) pending &= ~own.others(pending);
+      if (kBug == CombiningBug::marks_first) block.in.store(announced, std::memory_order_release);
+      board_.carry_out(pending, blocks_.first(number), blocks_.size(number));
+      if (kBug == CombiningBug::own_twice) publication(blocks_.first(number), blocks_.size(number));
+      if (kBug != CombiningBug::marks_first) block.in.store(announced, std::memory_order_release);
+    }
+    stats.count_update();
+  }
+
+ private:
+  struct Block {
+    BasicSpinLock<Atom> lock;
+    Atom<typename Board<Atom>::Bits> in{0};
+  };
+
+  const Blocks blocks_;
+  std::vector<Block> state_;
+  Board<Atom> board_;
+};
+
+// striped whose read takes no lock.
+template <class S>
+struct ReadsUnlocked : S {
+  using S::S;
+
+  template <Region R>
+  static void read(R& region, const Reading<typename R::Value>& reading, ThreadStats&) {
+    const auto memory = region.memory(Holding::nothing);
+    reading(memory, 0, memory.size());
+  }
+};
+
+}  // namespace tmflow::mutants
