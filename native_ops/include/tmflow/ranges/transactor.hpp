@@ -27,10 +27,10 @@ class UndoLog {
   template <class T>
   void keep(std::span<T> range) {
     const std::size_t at = bytes_.size();
-    kept_.push_back({range.data(), range.size(), at, restore<T>});
     bytes_.resize(at + (range.size_bytes() + kCacheLine - 1) / kCacheLine * kCacheLine);
     find_copy<T>()(range.data(), reinterpret_cast<T*>(bytes_.data() + at), range.size());
     clear_upper_halves();
+    kept_.push_back({range.data(), range.size(), at, restore<T>});  // last: what came before may throw
   }
 
   void restore_all() noexcept {
