@@ -1,5 +1,5 @@
 # The software transactions: the update's loops once for each optimisation, the rest once.
-target_sources(tmflow_core PRIVATE src/stm/runtime.cc src/stm/loops.cc)
+target_sources(tmflow_core PRIVATE src/stm/runtime.cc src/stm/waiting.cc src/stm/loops.cc)
 
 function(tmflow_add_stm_loops build)
   add_library(stm_${build} OBJECT src/stm/build.cc)

@@ -33,6 +33,7 @@ def build(folder: Path, *targets: str, **options: str | Path) -> None:
     called(BIN / "cmake", "--build", folder, "-j2", *(word for name in targets for word in ("--target", name)))
 
 
-def run_tests(folder: Path) -> str:
-    """Run all tests that were built in `folder`; what CTest says."""
-    return called(BIN / "ctest", "--test-dir", folder, "--output-on-failure", "--no-tests=error")
+def run_tests(folder: Path, *options: str, timeout: float = 500) -> str:
+    """Run all tests that were built in `folder`, or those of CTest's `options`; what CTest says."""
+    command = (BIN / "ctest", "--test-dir", folder, "--output-on-failure", "--no-tests=error", *options)
+    return called(*command, timeout=timeout)

@@ -13,3 +13,10 @@ import pytest
 def test_cpp_tests_pass(sanitizer: str, tmp_path: Path) -> None:
     cpp.build(tmp_path, TMFLOW_SANITIZE=sanitizer)
     cpp.run_tests(tmp_path)
+
+
+@pytest.mark.deep
+@pytest.mark.timeout(1800)
+def test_larger_programs_are_explored_too(tmp_path: Path) -> None:
+    cpp.build(tmp_path, "explore_tests")
+    cpp.run_tests(tmp_path, "--build-config", "deep", "--tests-regex", "^explore_deep$", timeout=1500)

@@ -1,54 +1,12 @@
-// What transactions need now and then: memory, a descriptor, time. The part of the STM that is not in
-// headers.
+// What transactions need now and then: memory, a descriptor. The part of the STM that is not in headers.
 #include <algorithm>
 #include <mutex>
-#include <stdexcept>
-#include <string>
-#include <thread>
 #include <vector>
 
-#include "tmflow/spin_lock.hpp"
 #include "tmflow/stm/atomically.hpp"
+#include "tmflow/stm/memory.hpp"
 
 namespace tmflow::stm {
-
-Domain::Domain(std::size_t locks) : mask_(locks - 1), memory_(new Lock[locks]()), locks_(memory_.get()) {
-  if (locks == 0 || (locks & mask_) != 0) {
-    throw std::invalid_argument("a table of locks must have a power of two of them, not " +
-                                std::to_string(locks));
-  }
-}
-
-Domain& Domain::shared() {
-  static Domain& domain = *new Domain;  // threads may outlive what is destroyed at the end
-  return domain;
-}
-
-void ReadSet::grow() {
-  const std::size_t capacity = capacity_ == 0 ? 1024 : 2 * capacity_;
-  std::unique_ptr<Read[]> memory(new Read[capacity]);
-  std::copy(begin(), end(), memory.get());
-  memory_ = std::move(memory);
-  reads_ = memory_.get();
-  capacity_ = capacity;
-}
-
-void WriteSet::grow() {
-  memory_.reserve(memory_.size() + 1);
-  block_addresses_.reserve(memory_.size() + 1);
-  std::unique_ptr<StripeEntry[]> block(new StripeEntry[kBlock]);
-  for (std::size_t i = 0; i < kBlock; ++i) block[i].owner = &owner_;
-  block_addresses_.push_back(block.get());
-  memory_.push_back(std::move(block));
-  blocks_ = block_addresses_.data();
-}
-
-// The block of index `size_`, which is the first of a block.
-void WriteSet::next_block() {
-  if (size_ / kBlock == memory_.size()) grow();
-  free_ = blocks_[size_ / kBlock];
-  end_ = free_ + kBlock;
-}
 
 void StripeIndex::resize(int bits) {
   const std::size_t slots = std::size_t{1} << bits;
@@ -75,19 +33,6 @@ void StripeIndex::forget() noexcept {
   std::fill(slots_, slots_ + mask_ + 1, Slot{});
   epoch_ = 1;
 }
-
-void give_way() noexcept { std::this_thread::yield(); }
-
-void wait_turns(std::uint64_t turns) noexcept {
-  constexpr std::uint64_t kBetweenYields = 64;
-  thread_local std::uint64_t waited = 0;
-  for (; turns > 0; --turns) {
-    pause_processor();
-    if (++waited % kBetweenYields == 0) give_way();
-  }
-}
-
-Descriptor::Descriptor() : writes(*this) {}
 
 namespace {
 
@@ -127,19 +72,19 @@ struct OfThread {
   ~OfThread() { Pool::shared().give_back(descriptor); }
 };
 
-Descriptor& of_this_thread() {
+}  // namespace
+
+template <>
+Descriptor& Descriptor::of_this_thread() {
   thread_local OfThread own;
   return own.descriptor;
 }
 
-}  // namespace
-
-Claim::Claim() : descriptor(of_this_thread()) {
-  if (descriptor.busy) {
-    throw std::logic_error("this thread is in a transaction already: use nested(transaction, body)");
-  }
-  descriptor.busy = true;
-}
+template class BasicDomain<std::atomic>;
+template class BasicReadSet<std::atomic>;
+template class BasicWriteSet<std::atomic>;
+template class BasicDescriptor<std::atomic>;
+template class BasicClaim<std::atomic>;
 
 void count_commit(ThreadStats& stats) noexcept { stats.count_commit(); }
 

@@ -248,7 +248,7 @@ void done(const Effect& effect) {
 }
 
 void wait() {
-  if (running_thread() < 0) return;
+  if (running_thread() < 0 || !explorer->orders().watches(running_thread())) return;
   take_turn({.kind = Kind::wait});
   done({});
 }

@@ -88,7 +88,8 @@ void done(const Effect& effect);
 // The thread that runs, by number; -1 outside of executions, where nothing is scheduled.
 int running_thread() noexcept;
 
-// Waits until another thread has changed something that this one has read since it last waited.
+// Waits until another thread has changed something that this one has read since it last waited; if it has
+// read nothing, there is nothing to wait for.
 void wait();
 
 // A fence of C++.

@@ -82,6 +82,9 @@ class Orders {
 
   const void* address_of(int place) const { return at(place).address; }
 
+  // Has it read anything since it last waited?
+  bool watches(int thread) const { return !of(thread).watched.empty(); }
+
   // May `thread` go on from its wait?
   bool has_news(int thread) const {
     for (const Watched& watched : of(thread).watched) {

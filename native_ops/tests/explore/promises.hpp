@@ -28,16 +28,15 @@ struct Plan {
   int readers = 0;   // threads that read it twice
   std::size_t elements = 2;
   std::size_t block = 2;  // elements that are promised to be consistent together
+  std::size_t first = 0;  // of the elements, in memory whose stripes of 4 have a lock each
   Kernel<double> kernel = explore::kernel<double>;
   Copy<double> copy = explore::copy<double>;
 };
 
 inline constexpr std::size_t kMostElements = 4;
 
-// A stripe of the software transactions is 32 bytes, so that four elements have one lock and are at the
-// begin of it.
 struct alignas(32) Memory {
-  std::array<double, kMostElements> elements{};
+  std::array<double, 2 * kMostElements> all{};
 };
 
 // Update number `u` adds 2^u to every element: a value tells which updates are in it.
@@ -66,8 +65,11 @@ class UnderTest {
 
   template <class Make>
   UnderTest(const Plan& plan, const Make& make)
-      : plan_(plan), region_(std::span(memory_.elements).first(plan.elements)), strategy_(make()) {
-    name(&memory_, sizeof memory_, sizeof(double), "variable");
+      : plan_(plan),
+        elements_(std::span(memory_.all).subspan(plan.first, plan.elements)),
+        region_(elements_),
+        strategy_(make()) {
+    name(elements_.data(), elements_.size_bytes(), sizeof(double), "variable");
   }
 
   void update(int thread) {
@@ -83,9 +85,12 @@ class UnderTest {
     }
   }
 
-  void read_own(int thread) {
-    const Values seen = read(thread);
-    require(is_subset(Updates::unit(thread), seen[0]), "a thread does not see its own update");
+  // Of a thread that has updated: its update is in every element.
+  void require_own(int thread) {
+    for (const double& element : elements_) {
+      require(is_subset(Updates::unit(thread), read_element(&element, true)),
+              "a thread does not see its own update");
+    }
   }
 
   // Every update is there once, the counters say so, and nothing is held.
@@ -128,13 +133,13 @@ class UnderTest {
   void check_sum(double sum) {
     if constexpr (requires { strategy_->settle(region_); }) strategy_->settle(region_);
     for (std::size_t i = 0; i < plan_.elements; ++i) {
-      require(memory_.elements[i] == sum,
-              memory_.elements[i] < sum ? "an update is lost" : "an update is doubled");
+      require(elements_[i] == sum, elements_[i] < sum ? "an update is lost" : "an update is doubled");
     }
   }
 
   const Plan plan_;
   Memory memory_;
+  const std::span<double> elements_;
   Own region_;
   std::unique_ptr<S> strategy_;
   std::array<ThreadStats, kMostThreads> stats_;

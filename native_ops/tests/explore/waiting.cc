@@ -1,4 +1,4 @@
-// How the transactions wait, in the place of src/stm/runtime.cc.
+// How the transactions wait, in the place of src/stm/waiting.cc.
 //
 // A random time is as good as any other, and so is none: an attempt that is repeated before another thread
 // has changed anything that it read fails again, by the same steps. So all waiting is waiting for such a

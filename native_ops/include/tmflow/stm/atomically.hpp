@@ -50,10 +50,10 @@ class Unwinding {
 // Counts one commit, and each abort by its cause. Throws std::logic_error in a transaction of the same
 // thread.
 template <template <class, class> class Design, class Manager, class Policy = Sound, class Body>
-bool atomically(Domain& domain, ThreadStats& stats, const Body& body) {
+bool atomically(typename Policy::Domain& domain, ThreadStats& stats, const Body& body) {
   using Transaction = Design<Manager, Policy>;
-  const Claim claim;
-  Descriptor& self = claim.descriptor;
+  const typename Policy::Domain::Claim claim;
+  auto& self = claim.descriptor;
   Manager::enter(self, domain);
   for (std::uint64_t restarts = 1;; ++restarts) {
     Transaction transaction(domain, self);

@@ -21,6 +21,12 @@ namespace tmflow::stm {
 template <class Manager, class Policy>
 class Attempt {
  public:
+  using Domain = typename Policy::Domain;
+  using Lock = typename Domain::Lock;
+  using StripeEntry = typename Domain::StripeEntry;
+  using Descriptor = typename Domain::Descriptor;
+  using Words = typename Domain::Words;
+
   Attempt(Domain& domain, Descriptor& self) noexcept
       : domain_(domain), self_(self), end_(domain.clock.load(std::memory_order_acquire)) {
     self_.reads.clear();
@@ -48,7 +54,7 @@ class Attempt {
   // Another transaction owns `lock`. True: look again; false: this attempt has failed.
   [[gnu::noinline]] bool outlasts(const Lock& lock, LockWord owned, Cause cause) noexcept {
     if constexpr (Manager::kKills) {
-      Descriptor& owner = *owner_of(owned)->owner;
+      Descriptor& owner = *entry_of(owned)->owner;
       if (self_.is_killed()) return fail(Cause::killed);
       if (Manager::insists(self_, owner)) {
         owner.kill();
@@ -67,17 +73,18 @@ class Attempt {
     return false;
   }
 
-  bool is_mine(LockWord owned) const noexcept { return owner_of(owned)->owner == &self_; }
+  static StripeEntry* entry_of(LockWord owned) noexcept { return Domain::owner_of(owned); }
+  bool is_mine(LockWord owned) const noexcept { return entry_of(owned)->owner == &self_; }
 
   // Does all that was read still have the version that it had? A lock that is free with its old version says
   // yes, and so does one of ours that had it when we took it. An incarnation does not matter: it left the
   // same words.
   [[gnu::noinline]] bool is_valid() const noexcept {
-    for (const Read& read : self_.reads) {
+    for (const auto& read : self_.reads) {
       LockWord now = read.lock->load(std::memory_order_acquire);
       if (is_owned(now)) {
         if (!is_mine(now)) return false;
-        now = owner_of(now)->before;
+        now = entry_of(now)->before;
       }
       if (version_of(now) != version_of(read.seen)) return false;
     }
@@ -107,7 +114,7 @@ class Attempt {
       const LockWord word = lock.load(std::memory_order_acquire);
       if (is_owned(word)) [[unlikely]] {
         if (is_mine(word)) {
-          mine = owner_of(word);
+          mine = entry_of(word);
           return true;
         }
         if (!outlasts(lock, word, Cause::read_locked)) return false;
@@ -115,7 +122,7 @@ class Attempt {
       }
       if (!is_recent_enough(word, Cause::read_invalid)) return false;
       Policy::at(Point::lock_seen);
-      value = load_acquire(address);
+      value = Words::load_acquire(address);
       Policy::at(Point::word_seen);
       if (Policy::kRechecksLock && lock.load(std::memory_order_relaxed) != word) [[unlikely]]
         continue;
@@ -140,7 +147,7 @@ class Attempt {
   template <class WordOf>
   void release(const WordOf& word_of) noexcept {
     if (!Policy::kLocksWrites) return;
-    WriteSet& writes = self_.writes;
+    auto& writes = self_.writes;
     for (std::size_t i = 0; i < writes.size(); ++i) {
       const StripeEntry& entry = writes[i];
       if (entry.before == StripeEntry::kChained) continue;
@@ -149,7 +156,7 @@ class Attempt {
   }
 
   void store_all_words() noexcept {
-    WriteSet& writes = self_.writes;
+    auto& writes = self_.writes;
     for (std::size_t i = 0; i < writes.size(); ++i) writes[i].store_words();
   }
 

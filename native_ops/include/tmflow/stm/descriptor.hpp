@@ -10,31 +10,37 @@
 namespace tmflow::stm {
 
 // The rest of it than the contender belongs to the thread.
-class alignas(kCacheLine) Descriptor : public Contender<> {
+template <template <class> class Atom = std::atomic>
+class alignas(kCacheLine) BasicDescriptor : public Contender<Atom> {
  public:
-  Descriptor();
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
+  BasicDescriptor();
+  BasicDescriptor(const BasicDescriptor&) = delete;
+  BasicDescriptor& operator=(const BasicDescriptor&) = delete;
+
+  static BasicDescriptor& of_this_thread();
 
   // Once more while another transaction owns what this one needs.
   TMFLOW_STM_INLINE static void await(int) noexcept { wait_turns(1); }
 
-  alignas(kCacheLine) ReadSet reads;
-  WriteSet writes;
+  alignas(kCacheLine) BasicReadSet<Atom> reads;
+  BasicWriteSet<Atom> writes;
   StripeIndex index;
   bool busy = false;
 };
 
+using Descriptor = BasicDescriptor<>;
+
 // This thread's descriptor, for one transaction. Throws std::logic_error if the thread is in a transaction
 // already: a nested one has to be told of the outer one.
-class Claim {
+template <template <class> class Atom>
+class BasicClaim {
  public:
-  Claim();
-  TMFLOW_STM_INLINE ~Claim() { descriptor.busy = false; }
-  Claim(const Claim&) = delete;
-  Claim& operator=(const Claim&) = delete;
+  BasicClaim();
+  TMFLOW_STM_INLINE ~BasicClaim() { descriptor.busy = false; }
+  BasicClaim(const BasicClaim&) = delete;
+  BasicClaim& operator=(const BasicClaim&) = delete;
 
-  Descriptor& descriptor;
+  BasicDescriptor<Atom>& descriptor;
 };
 
 }  // namespace tmflow::stm

@@ -12,6 +12,8 @@ class Encounter : public Attempt<Manager, Policy> {
  public:
   using Base = Attempt<Manager, Policy>;
   using Base::Base;
+  using typename Base::Lock;
+  using typename Base::StripeEntry;
 
  protected:
   // The entry of a stripe under a lock of ours, as the current one; nullptr if the transaction has not
@@ -39,7 +41,7 @@ class Encounter : public Attempt<Manager, Policy> {
   // the entry covers and that are only read are within it.
   bool take(std::uintptr_t stripe) {
     if (this->was_killed()) return false;
-    WriteSet& writes = this->self_.writes;
+    auto& writes = this->self_.writes;
     Lock& lock = this->domain_.lock_of(stripe);
     for (;;) {
       LockWord word = lock.load(std::memory_order_acquire);
@@ -48,7 +50,7 @@ class Encounter : public Attempt<Manager, Policy> {
           if (!this->outlasts(lock, word, Cause::write_locked)) return false;
           continue;
         }
-        StripeEntry& head = *owner_of(word);
+        StripeEntry& head = *this->entry_of(word);
         if (resume(head, stripe) == nullptr) {
           make_current(writes.add(stripe, StripeEntry::kChained));
           writes.chain_last(head);

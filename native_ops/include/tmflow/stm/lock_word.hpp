@@ -8,7 +8,8 @@
 
 namespace tmflow::stm {
 
-struct StripeEntry;
+template <template <class> class Atom>
+struct BasicStripeEntry;
 
 // Lowest bit 1: owned, and the rest is the address of the owner's entry. Lowest bit 0: free, above it the
 // incarnation, and above that the version, the clock's value at the commit that wrote last.
@@ -17,18 +18,21 @@ struct StripeEntry;
 // version is the old one again, but a reader that saw what was restored must find the lock changed. The
 // version has 55 bits and does not wrap: at a commit every nanosecond they last a year.
 using LockWord = std::uint64_t;
-using Lock = std::atomic<LockWord>;
+template <template <class> class Atom = std::atomic>
+using BasicLock = Atom<LockWord>;
 
 inline constexpr int kIncarnationBits = 8;
 inline constexpr LockWord kIncarnations = LockWord{1} << kIncarnationBits;
 
 TMFLOW_STM_INLINE bool is_owned(LockWord word) noexcept { return (word & 1) != 0; }
 
-TMFLOW_STM_INLINE StripeEntry* owner_of(LockWord word) noexcept {
-  return reinterpret_cast<StripeEntry*>(static_cast<std::uintptr_t>(word - 1));
+template <template <class> class Atom = std::atomic>
+TMFLOW_STM_INLINE BasicStripeEntry<Atom>* owner_of(LockWord word) noexcept {
+  return reinterpret_cast<BasicStripeEntry<Atom>*>(static_cast<std::uintptr_t>(word - 1));
 }
 
-TMFLOW_STM_INLINE LockWord owned_by(const StripeEntry& entry) noexcept {
+template <template <class> class Atom>
+TMFLOW_STM_INLINE LockWord owned_by(const BasicStripeEntry<Atom>& entry) noexcept {
   return static_cast<LockWord>(reinterpret_cast<std::uintptr_t>(&entry)) | 1;
 }
 

@@ -1,7 +1,7 @@
 // The safety mechanisms by name, so that a test can take one away at compile time and show that it is needed.
 #pragma once
 
-#include "tmflow/stm/word.hpp"
+#include "tmflow/stm/domain.hpp"
 
 namespace tmflow::stm {
 
@@ -15,6 +15,8 @@ enum class Point {
 
 // What every real transaction uses; each flag is a mechanism that it cannot do without.
 struct Sound {
+  using Domain = stm::Domain;  // of which atomics
+
   static constexpr bool kChecksVersion = true;       // what is read is within the snapshot
   static constexpr bool kRechecksLock = true;        // the lock is the same after the word was read as before
   static constexpr bool kValidatesExtension = true;  // a snapshot is extended only if all that was read holds

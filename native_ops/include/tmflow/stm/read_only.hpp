@@ -13,6 +13,8 @@ class ReadOnly : public Attempt<Manager, Policy> {
  public:
   using Base = Attempt<Manager, Policy>;
   using Base::Base;
+  using typename Base::Lock;
+  using typename Base::Words;
 
   template <Word T>
   [[nodiscard]] TMFLOW_STM_INLINE bool load(const T* address, T& value) {
@@ -26,7 +28,7 @@ class ReadOnly : public Attempt<Manager, Policy> {
       }
       if (Policy::kChecksVersion && version_of(word) > this->end_) return this->fail(Cause::read_invalid);
       Policy::at(Point::lock_seen);
-      value = load_acquire(address);
+      value = Words::load_acquire(address);
       Policy::at(Point::word_seen);
       if (!Policy::kRechecksLock || lock.load(std::memory_order_relaxed) == word) return true;
     }

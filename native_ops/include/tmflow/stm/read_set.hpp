@@ -9,14 +9,19 @@
 
 namespace tmflow::stm {
 
+template <class Lock>
 struct Read {
   const Lock* lock;
   LockWord seen;
 };
 
 // Belongs to one thread. Grows and never shrinks.
-class ReadSet {
+template <template <class> class Atom>
+class BasicReadSet {
  public:
+  using Lock = BasicLock<Atom>;
+  using Read = stm::Read<Lock>;
+
   TMFLOW_STM_INLINE void clear() noexcept {
     size_ = 0;
     for (const Lock*& lock : recent_.locks) lock = nullptr;

@@ -6,10 +6,9 @@
 #include <string_view>
 
 #include "tmflow/stats.hpp"
+#include "tmflow/stm/domain.hpp"
 
 namespace tmflow::stm {
-
-class Domain;
 
 // variable[i] -= alpha * delta[i] for `size` elements, in transactions of `chunk` elements each.
 template <std::floating_point T>

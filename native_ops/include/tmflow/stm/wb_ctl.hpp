@@ -11,6 +11,10 @@ template <class Manager, class Policy>
 class WbCtl : public Attempt<Manager, Policy> {
  public:
   using Base = Attempt<Manager, Policy>;
+  using typename Base::Descriptor;
+  using typename Base::Domain;
+  using typename Base::Lock;
+  using typename Base::StripeEntry;
 
   WbCtl(Domain& domain, Descriptor& self) noexcept : Base(domain, self) { self.index.clear(); }
 
@@ -32,7 +36,7 @@ class WbCtl : public Attempt<Manager, Policy> {
     StripeEntry* entry = find(stripe);
     if (entry == nullptr) {
       if (this->has_failed() || this->was_killed()) return false;
-      WriteSet& writes = this->self_.writes;
+      auto& writes = this->self_.writes;
       this->self_.index.insert(stripe, static_cast<std::uint32_t>(writes.size()));
       entry = &writes.add(stripe, StripeEntry::kChained);
       make_current(*entry);
@@ -86,7 +90,7 @@ class WbCtl : public Attempt<Manager, Policy> {
   // Entries whose lock another entry has taken, or that are not locked yet, say kChained. One that cannot be
   // locked ends the attempt; what was locked is given back by roll_back.
   bool take_all() noexcept {
-    WriteSet& writes = this->self_.writes;
+    auto& writes = this->self_.writes;
     for (std::size_t i = 0; i < writes.size(); ++i) {
       if (!take(writes[i])) return false;
     }

@@ -12,6 +12,8 @@ class WbEtl : public Encounter<Manager, Policy> {
  public:
   using Base = Encounter<Manager, Policy>;
   using Base::Base;
+  using typename Base::StripeEntry;
+  using typename Base::Words;
 
   template <Word T>
   [[nodiscard]] TMFLOW_STM_INLINE bool load(const T* address, T& value) {
@@ -22,11 +24,11 @@ class WbEtl : public Encounter<Manager, Policy> {
       if (!this->read(this->domain_.lock_of(stripe), address, value, head)) return false;
       if (head == nullptr) return true;
       if (this->resume(*head, stripe) == nullptr) {
-        value = load_owned(address);
+        value = Words::load_owned(address);
         return true;
       }
     }
-    value = this->current_->has(address) ? this->current_->get(address) : load_owned(address);
+    value = this->current_->has(address) ? this->current_->get(address) : Words::load_owned(address);
     return true;
   }
 
@@ -43,7 +45,8 @@ class WbEtl : public Encounter<Manager, Policy> {
     if (!this->hold(stripe_of(address))) return false;
     StripeEntry& entry = *this->current_;
     for (std::size_t i = 0; i < count; ++i) {
-      entry.put(address + i, f(i, entry.has(address + i) ? entry.get(address + i) : load_owned(address + i)));
+      entry.put(address + i,
+                f(i, entry.has(address + i) ? entry.get(address + i) : Words::load_owned(address + i)));
     }
     return true;
   }

@@ -51,21 +51,26 @@ TMFLOW_STM_INLINE Bits<T>* bits_at(void* address) noexcept {
 // lock before it: its second load of the lock gives the writer's mark or something later, never what the
 // first load gave. So if both loads of the lock agree, the word is the one of that version. Every access is
 // atomic, which costs nothing on x86 and leaves ThreadSanitizer nothing to be told.
-template <Word T>
-TMFLOW_STM_INLINE T load_acquire(const T* address) noexcept {
-  return __builtin_bit_cast(T, __atomic_load_n(bits_at<T>(address), __ATOMIC_ACQUIRE));
-}
+//
+// Another one in the tests that decide who runs when, as what `Atom` is.
+template <template <class> class Atom>
+struct Words {
+  template <Word T>
+  TMFLOW_STM_INLINE static T load_acquire(const T* address) noexcept {
+    return __builtin_bit_cast(T, __atomic_load_n(bits_at<T>(address), __ATOMIC_ACQUIRE));
+  }
 
-// Of a word that only its owner writes: the lock on it is held.
-template <Word T>
-TMFLOW_STM_INLINE T load_owned(const T* address) noexcept {
-  return __builtin_bit_cast(T, __atomic_load_n(bits_at<T>(address), __ATOMIC_RELAXED));
-}
+  // Of a word that only its owner writes: the lock on it is held.
+  template <Word T>
+  TMFLOW_STM_INLINE static T load_owned(const T* address) noexcept {
+    return __builtin_bit_cast(T, __atomic_load_n(bits_at<T>(address), __ATOMIC_RELAXED));
+  }
 
-template <Word T>
-TMFLOW_STM_INLINE void store_release(T* address, T value) noexcept {
-  __atomic_store_n(bits_at<T>(address), __builtin_bit_cast(Bits<T>, value), __ATOMIC_RELEASE);
-}
+  template <Word T>
+  TMFLOW_STM_INLINE static void store_release(T* address, T value) noexcept {
+    __atomic_store_n(bits_at<T>(address), __builtin_bit_cast(Bits<T>, value), __ATOMIC_RELEASE);
+  }
+};
 
 // A stripe is the memory that one lock covers: 32 aligned bytes, as in TinySTM.
 inline constexpr std::size_t kStripeBytes = 32;

@@ -10,17 +10,19 @@
 
 namespace tmflow::stm {
 
-class Descriptor;
+template <template <class> class Atom>
+class BasicDescriptor;
 
 // One stripe that a transaction writes, in one cache line: new words (write-back) or old ones
 // (write-through).
 //
 // Other threads reach an entry through a lock that it owns, at any time, also when it no longer does: they
 // read `owner` and nothing else, which never changes, in memory that is never freed.
-struct alignas(64) StripeEntry {
+template <template <class> class Atom>
+struct alignas(64) BasicStripeEntry {
   static constexpr LockWord kChained = ~LockWord{0};  // another entry of the transaction owns the lock
 
-  Descriptor* owner = nullptr;
+  BasicDescriptor<Atom>* owner = nullptr;
   LockWord before = 0;        // of the lock, when this entry took it; or kChained
   std::uintptr_t stripe = 0;  // its address
   std::uint32_t next = 0;     // the next entry under the same lock: its index + 1; 0: there is none
@@ -57,14 +59,14 @@ struct alignas(64) StripeEntry {
     __builtin_memcpy(&any, pairs, sizeof any);
     if (any == 0 && count * sizeof(T) == kStripeBytes) {
       for (std::size_t pair = 0; pair < kStripeBytes / 8; ++pair) {
-        const auto* const both = bits_at<std::uint64_t>(reinterpret_cast<const void*>(stripe + 8 * pair));
-        *bits_at<std::uint64_t>(bytes + 8 * pair) = __atomic_load_n(both, __ATOMIC_RELAXED);
+        const auto* const both = reinterpret_cast<const std::uint64_t*>(stripe + 8 * pair);
+        *bits_at<std::uint64_t>(bytes + 8 * pair) = Words<Atom>::load_owned(both);
       }
       __builtin_memset(pairs, 3, sizeof pairs);
       return;
     }
     for (std::size_t i = 0; i < count; ++i) {
-      if (!has(address + i)) put(address + i, load_owned(address + i));
+      if (!has(address + i)) put(address + i, Words<Atom>::load_owned(address + i));
     }
   }
 
@@ -93,17 +95,21 @@ struct alignas(64) StripeEntry {
 
   template <Word T>
   TMFLOW_STM_INLINE void store_part(std::size_t offset) const noexcept {
-    __atomic_store_n(bits_at<T>(reinterpret_cast<void*>(stripe + offset)), *bits_at<T>(bytes + offset),
-                     __ATOMIC_RELEASE);
+    Words<Atom>::store_release(reinterpret_cast<T*>(stripe + offset), T{*bits_at<T>(bytes + offset)});
   }
 };
+using StripeEntry = BasicStripeEntry<std::atomic>;
 static_assert(sizeof(StripeEntry) == 64);
 
 // The entries of one thread's transaction, in the order in which they were added. They never move, since
 // locks point at them. Grows and never shrinks.
-class WriteSet {
+template <template <class> class Atom>
+class BasicWriteSet {
  public:
-  explicit WriteSet(Descriptor& owner) : owner_(owner) { grow(), clear(); }
+  using StripeEntry = BasicStripeEntry<Atom>;
+  using Descriptor = BasicDescriptor<Atom>;
+
+  explicit BasicWriteSet(Descriptor& owner) : owner_(owner) { grow(), clear(); }
 
   TMFLOW_STM_INLINE void clear() noexcept {
     size_ = 0;

@@ -12,6 +12,8 @@ class Wt : public Encounter<Manager, Policy> {
  public:
   using Base = Encounter<Manager, Policy>;
   using Base::Base;
+  using typename Base::StripeEntry;
+  using typename Base::Words;
 
   template <Word T>
   [[nodiscard]] TMFLOW_STM_INLINE bool load(const T* address, T& value) {
@@ -23,7 +25,7 @@ class Wt : public Encounter<Manager, Policy> {
       if (head == nullptr) return true;
       this->resume(*head, stripe);
     }
-    value = load_owned(address);
+    value = Words::load_owned(address);
     return true;
   }
 
@@ -31,7 +33,7 @@ class Wt : public Encounter<Manager, Policy> {
   [[nodiscard]] TMFLOW_STM_INLINE bool store(T* address, T value) {
     if (!this->hold(stripe_of(address))) return false;
     this->current_->keep(address, 1);
-    store_release(address, value);
+    Words::store_release(address, value);
     return true;
   }
 
@@ -41,7 +43,8 @@ class Wt : public Encounter<Manager, Policy> {
   [[nodiscard]] TMFLOW_STM_INLINE bool modify(T* address, std::size_t count, const F& f) {
     if (!this->hold(stripe_of(address))) return false;
     this->current_->keep(address, count);
-    for (std::size_t i = 0; i < count; ++i) store_release(address + i, f(i, load_owned(address + i)));
+    for (std::size_t i = 0; i < count; ++i)
+      Words::store_release(address + i, f(i, Words::load_owned(address + i)));
     return true;
   }
 

@@ -1,0 +1,124 @@
+// striped and combining under every schedule.
+#include "expected.hpp"
+#include "tmflow/strategies/combining.hpp"
+#include "tmflow/strategies/striped.hpp"
+#include "weakened.hpp"
+
+namespace tmflow::explore {
+namespace {
+
+template <template <class> class A = Atom>
+auto striped(std::size_t block = 1) {
+  return [=] { return std::make_unique<BasicStriped<A>>(block); };
+}
+
+template <template <class> class A = Atom>
+auto combining(std::size_t block = 1) {
+  return [=] { return std::make_unique<BasicCombining<A>>(block); };
+}
+
+constexpr Plan kBlocks{.block = 1};
+constexpr Plan kOne{.elements = 1, .block = 1};
+constexpr Plan kOneOfThree{.updaters = 3, .elements = 1, .block = 1};
+constexpr Plan kWithAReader{.updaters = 1, .readers = 1, .block = 1};
+constexpr Plan kWholeWithAReader{.updaters = 1, .readers = 1};
+
+TEST(Explored, Striped) {
+  expect_proven("striped, 2 updaters x 2 blocks", hold_to_promise(kBlocks, striped()));
+  expect_proven("striped, 1 updater, 1 reader, 2 blocks", hold_to_promise(kWithAReader, striped()));
+}
+
+TEST(Explored, StripedOfThree) {
+  expect_proven("striped, 3 updaters x 1 block", hold_to_promise(kOneOfThree, striped()));
+}
+
+TEST(Explored, Combining) {
+  expect_proven("combining, 2 updaters x 1 block", hold_to_promise(kOne, combining()));
+  expect_proven("combining, 1 updater, 1 reader, 2 blocks", hold_to_promise(kWithAReader, combining()));
+  expect_proven("combining, block 0, 1 updater, 1 reader", hold_to_promise(kWholeWithAReader, combining(0)));
+}
+
+TEST(Explored, CombiningOfTwoBlocks) {
+  expect_proven("combining, 2 updaters x 2 blocks", hold_to_promise(kBlocks, combining()));
+}
+
+// striped that takes no lock on the last block.
+struct LastBlockUnlocked {
+  template <Region R>
+  void apply(R& region, const GradientDescent<double>& update, ThreadStats& stats) {
+    const auto memory = region.memory(Holding::nothing);
+    for (std::size_t i = 0; i < memory.size(); ++i) {
+      if (i + 1 < memory.size()) locks[i].lock();
+      update(memory, i, 1);
+      if (i + 1 < memory.size()) locks[i].unlock();
+    }
+    stats.count_update();
+  }
+  std::array<BasicSpinLock<Atom>, kMostElements> locks;
+};
+
+// combining that says that the other's update is in before it has applied it.
+struct SaysItTooEarly {
+  struct Seat {
+    const GradientDescent<double>* update = nullptr;
+    Atom<int> is_in{0};
+  };
+
+  template <Region R>
+  void apply(R& region, const GradientDescent<double>& update, ThreadStats& stats) {
+    const auto memory = region.memory(Holding::nothing);
+    Seat& own = seats[static_cast<std::size_t>(running_thread())];
+    own.update = &update;
+    own.is_in.store(1, std::memory_order_release);
+    while (own.is_in.load(std::memory_order_acquire) != 2) {
+      if (!mutex.try_lock()) {
+        wait();
+        continue;
+      }
+      for (Seat& seat : seats) {
+        if (seat.is_in.load(std::memory_order_acquire) != 1) continue;
+        const GradientDescent<double> theirs = *seat.update;
+        seat.is_in.store(2, std::memory_order_release);
+        theirs(memory, 0, memory.size());
+      }
+      mutex.unlock();
+    }
+    stats.count_update();
+  }
+  std::array<Seat, kMostThreads> seats;
+  BasicSpinLock<Atom> mutex;
+};
+
+TEST(SeededInStriped, IsFound) {
+  expect_found("striped that releases nothing", hold_to_promise(kBlocks, striped<Unreleased>()), "data race");
+  expect_found("striped that locks in two steps", hold_to_promise(kBlocks, striped<InTwoSteps>()),
+               "deadlock");
+  expect_found("striped without the last lock", hold_to_promise<LastBlockUnlocked>(kBlocks), "data race");
+}
+
+TEST(SeededInCombining, IsFound) {
+  expect_found("combining that releases nothing", hold_to_promise(kBlocks, combining<Unreleased>()),
+               "data race");
+  expect_found("combining that locks in two steps", hold_to_promise(kBlocks, combining<InTwoSteps>()),
+               "deadlock");
+}
+
+// A thread whose update is said to be in goes on, and reads a variable without it.
+TEST(SeededInCombining, IsFoundWhereItSaysSoTooEarly) {
+  expect_found("combining that says so too early", explore([] {
+                 const auto test = std::make_shared<UnderTest<SaysItTooEarly>>(
+                     kOne, [] { return std::make_unique<SaysItTooEarly>(); });
+                 Program program;
+                 for (const int thread : {0, 1}) {
+                   program.threads.push_back([=] {
+                     test->update(thread);
+                     test->require_own(thread);
+                   });
+                 }
+                 return program;
+               }),
+               "a thread does not see its own update");
+}
+
+}  // namespace
+}  // namespace tmflow::explore

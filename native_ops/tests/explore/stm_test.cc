@@ -1,0 +1,215 @@
+// stm under every schedule: its designs and managers, on two words with a lock each.
+#include <array>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "expected.hpp"
+#include "tmflow/stm/atomically.hpp"
+#include "tmflow/stm/memory.hpp"
+#include "tmflow/stm/read_only.hpp"
+#include "tmflow/stm/wb_ctl.hpp"
+#include "tmflow/stm/wb_etl.hpp"
+#include "tmflow/stm/wt.hpp"
+
+namespace tmflow::stm {
+
+// The words that transactions touch, each access a step.
+template <>
+struct Words<explore::Atom> {
+  template <Word T>
+  static T load(const T* address, std::memory_order order) noexcept {
+    return explore::Ref<T>(const_cast<T&>(*address)).load(order);
+  }
+  template <Word T>
+  static T load_acquire(const T* address) noexcept {
+    return load(address, std::memory_order_acquire);
+  }
+  template <Word T>
+  static T load_owned(const T* address) noexcept {
+    return load(address, std::memory_order_relaxed);
+  }
+  template <Word T>
+  static void store_release(T* address, T value) noexcept {
+    explore::Ref<T>(*address).store(value, std::memory_order_release);
+  }
+};
+
+namespace {
+
+using explore::Plan;
+using Descriptor = BasicDescriptor<explore::Atom>;
+using Descriptors = std::array<std::unique_ptr<Descriptor>, explore::kMostThreads>;
+
+Descriptors* descriptors = nullptr;  // of the execution under way, one for each thread
+
+}  // namespace
+
+template <>
+BasicDescriptor<explore::Atom>& BasicDescriptor<explore::Atom>::of_this_thread() {
+  auto& own = (*descriptors)[static_cast<std::size_t>(explore::running_thread())];
+  if (own == nullptr) own = std::make_unique<BasicDescriptor>();
+  return *own;
+}
+template class BasicDomain<explore::Atom>;
+template class BasicReadSet<explore::Atom>;
+template class BasicWriteSet<explore::Atom>;
+template class BasicDescriptor<explore::Atom>;
+template class BasicClaim<explore::Atom>;
+
+namespace {
+
+struct Explored : Sound {
+  using Domain = BasicDomain<explore::Atom>;
+};
+
+// An attempt that met a lock meets it again, by the same steps, until another thread has changed something
+// that it read: so the next one waits for that, and no fairness is needed to come to an end.
+template <class Manager>
+struct Patient : Manager {
+  static void before_retry(auto&, std::uint64_t, const auto* contended) noexcept {
+    if (contended != nullptr) explore::wait();
+  }
+};
+
+// Kills once in a transaction at most: two that kill each other again and again need luck to come to an end.
+struct KillsOnce : Patient<Aggressive> {
+  static void enter(auto&, auto&) noexcept { mine() = 0; }
+  static bool insists(const auto&, const auto&) noexcept { return mine()++ == 0; }
+
+ private:
+  static int& mine() noexcept {
+    static std::array<int, explore::kMostThreads> kills;
+    return kills[static_cast<std::size_t>(explore::running_thread())];
+  }
+};
+
+// As a compiler instruments the loop.
+struct ByElement {
+  static bool update(auto& transaction, std::span<double> memory, std::span<const double> delta) {
+    for (std::size_t i = 0; i < memory.size(); ++i) {
+      double value{};
+      if (!transaction.load(&memory[i], value) || !transaction.store(&memory[i], value - delta[i]))
+        return false;
+    }
+    return true;
+  }
+};
+
+// As `shared` does it.
+struct ByStripe {
+  static bool update(auto& transaction, std::span<double> memory, std::span<const double> delta) {
+    for (std::size_t i = 0; i < memory.size(); ++i) {
+      const auto updated = [&](std::size_t, double value) { return value - delta[i]; };
+      if (!transaction.modify(&memory[i], 1, updated)) return false;
+    }
+    return true;
+  }
+};
+
+// The update as one transaction, and a reading as another one.
+template <template <class, class> class Design, class Loop = ByElement, class Manager = Patient<Suicide>,
+          class Policy = Explored>
+class Transactional {
+ public:
+  Transactional() { descriptors = &descriptors_; }
+
+  template <Region R>
+  void apply(R& region, const GradientDescent<double>& update, ThreadStats& stats) {
+    const auto memory = region.memory(Holding::nothing);
+    const auto body = [&](auto& transaction) { return Loop::update(transaction, memory, update.delta); };
+    explore::require(atomically<Design, Manager, Policy>(domain_, stats, body), "it gave up");
+    stats.count_update();
+  }
+
+  template <Region R>
+  void read(R& region, const tmflow::Reading<double>& reading, ThreadStats& stats) {
+    const auto memory = region.memory(Holding::nothing);
+    const auto body = [&](auto& transaction) {
+      for (std::size_t i = 0; i < memory.size(); ++i) {
+        if (!transaction.load(&memory[i], reading.into[i])) return false;
+      }
+      return true;
+    };
+    atomically<ReadOnly, Manager, Policy>(domain_, stats, body);
+  }
+
+ private:
+  Descriptors descriptors_;
+  Explored::Domain domain_{2};
+};
+
+constexpr Plan kTwo{.first = 3};  // the elements have a lock each
+constexpr Plan kOne{.elements = 1, .block = 1};
+constexpr Plan kThree{.updaters = 3, .elements = 1, .block = 1};
+constexpr Plan kReader{.updaters = 1, .readers = 1, .first = 3};
+
+using explore::expect_found;
+using explore::expect_proven;
+using explore::hold_to_promise;
+
+template <template <class, class> class Design>
+void keeps_the_promise(const std::string& name) {
+  expect_proven(name + ", 2 updaters x 2 locks", hold_to_promise<Transactional<Design>>(kTwo));
+  expect_proven(name + ", the same by stripes", hold_to_promise<Transactional<Design, ByStripe>>(kTwo));
+  expect_proven(name + ", 1 updater and a reader", hold_to_promise<Transactional<Design>>(kReader));
+  expect_proven(name + ", delay", hold_to_promise<Transactional<Design, ByStripe, Delay>>(kTwo));
+}
+
+template <template <class, class> class Design>
+void keeps_the_promise_killing(const std::string& name) {
+  expect_proven(name + ", kills once, 1 lock",
+                hold_to_promise<Transactional<Design, ByStripe, KillsOnce>>(kOne));
+}
+
+TEST(ExploredStm, WbEtlKilling) { keeps_the_promise_killing<WbEtl>("wb_etl"); }
+TEST(ExploredStm, WtKilling) { keeps_the_promise_killing<Wt>("wt"); }
+TEST(DeepStm, WbCtlKilling) { keeps_the_promise_killing<WbCtl>("wb_ctl"); }
+
+TEST(ExploredStm, WbEtl) { keeps_the_promise<WbEtl>("wb_etl"); }
+TEST(ExploredStm, WbCtl) { keeps_the_promise<WbCtl>("wb_ctl"); }
+TEST(ExploredStm, Wt) { keeps_the_promise<Wt>("wt"); }
+
+template <template <class, class> class Design>
+void keeps_the_promise_of_three(const std::string& name) {
+  expect_proven(name + ", 3 updaters x 1 lock", hold_to_promise<Transactional<Design, ByStripe>>(kThree));
+}
+
+TEST(ExploredStm, WbEtlOfThree) { keeps_the_promise_of_three<WbEtl>("wb_etl"); }
+TEST(DeepStm, WbCtlOfThree) { keeps_the_promise_of_three<WbCtl>("wb_ctl"); }
+TEST(DeepStm, WtOfThree) { keeps_the_promise_of_three<Wt>("wt"); }
+
+struct ChecksNoVersion : Explored {
+  static constexpr bool kChecksVersion = false;
+};
+struct LooksAtTheLockOnce : Explored {
+  static constexpr bool kRechecksLock = false;
+};
+struct CommitsBlindly : Explored {
+  static constexpr bool kValidatesCommit = false;
+};
+struct LocksNothing : Explored {
+  static constexpr bool kLocksWrites = false;
+};
+struct ReleasesEarly : Explored {
+  static constexpr bool kReleasesLast = false;
+};
+
+template <template <class, class> class Design, class Policy>
+using Broken = Transactional<Design, ByElement, Patient<Suicide>, Policy>;
+
+TEST(SeededInStm, IsFound) {
+  expect_found("wb_etl that checks no version", hold_to_promise<Broken<WbEtl, ChecksNoVersion>>(kReader),
+               "a reading has parts");
+  expect_found("wt that looks at the lock once", hold_to_promise<Broken<Wt, LooksAtTheLockOnce>>(kReader),
+               "a reading has parts");
+  expect_found("wb_ctl that commits blindly", hold_to_promise<Broken<WbCtl, CommitsBlindly>>(kTwo), "lost");
+  expect_found("wb_ctl that locks nothing", hold_to_promise<Broken<WbCtl, LocksNothing>>(kTwo), "lost");
+  expect_found("wb_etl that locks nothing", hold_to_promise<Broken<WbEtl, LocksNothing>>(kTwo), "lost");
+  expect_found("wt that locks nothing", hold_to_promise<Broken<Wt, LocksNothing>>(kTwo), "lost");
+  expect_found("wb_etl that releases early", hold_to_promise<Broken<WbEtl, ReleasesEarly>>(kTwo), "lost");
+}
+
+}  // namespace
+}  // namespace tmflow::stm

@@ -1,0 +1,67 @@
+// Atomics that are weaker than what a strategy asks for: the bug of a wrong order, or of an update in two
+// steps, in any strategy, by its template parameter.
+#pragma once
+
+#include "atom.hpp"
+#include "tmflow/publications.hpp"
+#include "tmflow/thread_number.hpp"
+
+namespace tmflow::explore {
+
+// Whose stores release nothing.
+template <class T>
+class Unreleased : public Atom<T> {
+ public:
+  using Atom<T>::Atom;
+  void store(T value, std::memory_order = std::memory_order_relaxed) noexcept {
+    Atom<T>::store(value, std::memory_order_relaxed);
+  }
+};
+
+// Whose exchanges are a load, and then a store.
+template <class T>
+class InTwoSteps : public Atom<T> {
+ public:
+  using Atom<T>::Atom;
+  T exchange(T value, std::memory_order order = std::memory_order_seq_cst) noexcept {
+    const T before = this->load(order);
+    this->store(value, order);
+    return before;
+  }
+};
+
+}  // namespace tmflow::explore
+
+namespace tmflow {
+
+template <>
+struct Waiting<explore::Unreleased> : Waiting<explore::Atom> {};
+template <>
+struct Waiting<explore::InTwoSteps> : Waiting<explore::Atom> {};
+
+template <>
+struct ThreadNumber<explore::Atom> {
+  static unsigned own() noexcept { return static_cast<unsigned>(explore::running_thread()); }
+};
+template <>
+struct ThreadNumber<explore::Unreleased> : ThreadNumber<explore::Atom> {};
+template <>
+struct ThreadNumber<explore::InTwoSteps> : ThreadNumber<explore::Atom> {};
+
+// Threads come with a seat of their own, whatever they did before.
+template <>
+struct LastSeat<explore::Atom> {
+  struct Own {
+    operator std::size_t&() const noexcept {
+      static std::size_t seat;
+      return seat = static_cast<std::size_t>(explore::running_thread());
+    }
+  };
+  static constexpr Own of_thread{};
+};
+template <>
+struct LastSeat<explore::Unreleased> : LastSeat<explore::Atom> {};
+template <>
+struct LastSeat<explore::InTwoSteps> : LastSeat<explore::Atom> {};
+
+}  // namespace tmflow
