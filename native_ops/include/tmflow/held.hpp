@@ -8,23 +8,14 @@
 
 namespace tmflow {
 
-// As std::lock_guard; where the worker times its locks, the time that it waited for the mutex and the time
-// that it held it are added to its counters.
-template <class Mutex>
-class [[nodiscard]] HeldLock {
+// When a lock was asked for, taken and given back; added to the worker's counters, where it times its locks.
+class LockTimes {
  public:
-  HeldLock(Mutex& mutex, ThreadStats& stats)
-      : mutex_(mutex), stats_(stats.times_locks() ? &stats : nullptr), asked_(now()) {
-    mutex_.lock();
-    taken_ = now();
-  }
-  HeldLock(const HeldLock&) = delete;
-  HeldLock& operator=(const HeldLock&) = delete;
+  explicit LockTimes(ThreadStats& stats) : stats_(stats.times_locks() ? &stats : nullptr), asked_(now()) {}
 
-  ~HeldLock() {
-    const Clock::time_point given_back = now();
-    mutex_.unlock();
-    if (stats_ != nullptr) stats_->add_lock_times(ns(asked_, taken_), ns(taken_, given_back));
+  void taken() noexcept { taken_ = now(); }
+  void given_back() noexcept {
+    if (stats_ != nullptr) stats_->add_lock_times(ns(asked_, taken_), ns(taken_, now()));
   }
 
  private:
@@ -35,10 +26,31 @@ class [[nodiscard]] HeldLock {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(to - from).count();
   }
 
-  Mutex& mutex_;
   ThreadStats* const stats_;
   const Clock::time_point asked_;
   Clock::time_point taken_;
+};
+
+// As std::lock_guard; where the worker times its locks, the time that it waited for the mutex and the time
+// that it held it are added to its counters.
+template <class Mutex>
+class [[nodiscard]] HeldLock {
+ public:
+  HeldLock(Mutex& mutex, ThreadStats& stats) : mutex_(mutex), times_(stats) {
+    mutex_.lock();
+    times_.taken();
+  }
+  HeldLock(const HeldLock&) = delete;
+  HeldLock& operator=(const HeldLock&) = delete;
+
+  ~HeldLock() {
+    mutex_.unlock();
+    times_.given_back();
+  }
+
+ private:
+  Mutex& mutex_;
+  LockTimes times_;
 };
 
 }  // namespace tmflow

@@ -55,6 +55,13 @@ class MeasuredRow(TypedDict):
     aborts: dict[int, int]
     attempts_known: bool
 
+class ReadRow(TypedDict):
+    reads: int
+    updates: int
+    seconds: float
+    checked: int
+    torn: int
+
 class CopiedRow(TypedDict):
     updates: int
     seconds: float
@@ -97,6 +104,16 @@ class Core(Protocol):
     def measure(
         self, name: str, threads: int, updates: int, elements: int, parameters: Sequence[str] = ()
     ) -> MeasuredRow: ...
+    def measure_reads(
+        self,
+        name: str,
+        readers: int,
+        writers: int,
+        reads: int,
+        elements: int,
+        parameters: Sequence[str] = (),
+        consistent: bool = True,
+    ) -> ReadRow: ...
     def measure_copies(self, threads: int, copies: int, elements: int) -> CopiedRow: ...
     def tm_probe(self, tries: int = 100) -> TmProbeRow: ...
     def build_info(self) -> BuildRow: ...
