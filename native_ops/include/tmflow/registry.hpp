@@ -10,8 +10,11 @@
 #include <type_traits>
 #include <vector>
 
+#include "tmflow/strategies/atomic.hpp"
+#include "tmflow/strategies/block_stm.hpp"
 #include "tmflow/strategies/htm.hpp"
 #include "tmflow/strategies/itm.hpp"
+#include "tmflow/strategies/leashed.hpp"
 #include "tmflow/strategies/lock.hpp"
 #include "tmflow/strategies/lock_pthread.hpp"
 #include "tmflow/strategies/nolock.hpp"
@@ -27,7 +30,8 @@ template <Strategy... S>
 struct StrategyList {};
 
 // Every strategy; a new one is its file in strategies/ and its name here.
-using Strategies = StrategyList<Lock, NoLock, LockPthread, Spin, SpinThenMutex, Htm, Itm, Stm, Tle>;
+using Strategies = StrategyList<Lock, NoLock, LockPthread, Spin, SpinThenMutex, Htm, Itm, Stm, Tle, Atomic,
+                                BlockStm, Leashed>;
 
 // A strategy object behind one type, for callers that know its name only when they run.
 template <Region R>
@@ -39,7 +43,7 @@ class AnyStrategy {
   virtual void read(R& region, const Reading<typename R::Value>& reading, ThreadStats& stats) = 0;
   // The region's memory holds the variable as the last update left it. Called while nobody updates.
   virtual void settle(R& region) = 0;
-  // The variable is what the region's memory holds, whatever was updated before. Called while nobody updates.
+  // The region's memory was assigned, and the variable is what it holds now. Called while nobody updates.
   virtual void restart(R& region) = 0;
   // Somebody reads the whole variable who takes no part in the strategy; most strategies need not know.
   virtual void note_read(R& region) = 0;
