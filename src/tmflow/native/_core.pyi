@@ -17,6 +17,7 @@ class StrategyRow(TypedDict):
     promise_updates: str
     promise_reads: str
     promise_snapshots: str
+    keeps_elsewhere: bool
     runnable: bool
     why_not: str | None
     parameters: list[ParameterRow]
