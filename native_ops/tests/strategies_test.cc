@@ -110,7 +110,7 @@ TEST(Registry, EveryStrategyUpdatesUnderItsName) {
 TEST(Registry, AnUnknownNameIsAnsweredWithTheValidOnes) {
   EXPECT_EQ(strategy_names("'"),
             "'lock', 'nolock', 'lock_pthread', 'spin', 'spin_then_mutex', 'htm', 'itm', 'stm', 'tle', "
-            "'atomic', 'block_stm', 'leashed'");
+            "'striped', 'combining', 'atomic', 'block_stm', 'leashed'");
   try {
     make_strategy<WatchedRegion>("lok");
     FAIL() << "made a strategy that does not exist";

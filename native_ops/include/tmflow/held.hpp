@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <mutex>
 
 #include "tmflow/stats.hpp"
 
@@ -11,11 +12,17 @@ namespace tmflow {
 // When a lock was asked for, taken and given back; added to the worker's counters, where it times its locks.
 class LockTimes {
  public:
-  explicit LockTimes(ThreadStats& stats) : stats_(stats.times_locks() ? &stats : nullptr), asked_(now()) {}
+  explicit LockTimes(ThreadStats& stats)
+      : stats_(stats.times_locks() ? &stats : nullptr), asked_(now()), taken_(asked_) {}
 
   void taken() noexcept { taken_ = now(); }
   void given_back() noexcept {
     if (stats_ != nullptr) stats_->add_lock_times(ns(asked_, taken_), ns(taken_, now()));
+  }
+
+  // Somebody else has done under the lock what it was asked for.
+  void given_up() noexcept {
+    if (stats_ != nullptr) stats_->add_lock_times(ns(asked_, now()), 0);
   }
 
  private:
@@ -40,6 +47,8 @@ class [[nodiscard]] HeldLock {
     mutex_.lock();
     times_.taken();
   }
+  // Of a mutex that was tried and is taken: nobody waited for it.
+  HeldLock(Mutex& mutex, ThreadStats& stats, std::adopt_lock_t) : mutex_(mutex), times_(stats) {}
   HeldLock(const HeldLock&) = delete;
   HeldLock& operator=(const HeldLock&) = delete;
 
@@ -50,6 +59,18 @@ class [[nodiscard]] HeldLock {
 
  private:
   Mutex& mutex_;
+  LockTimes times_;
+};
+
+// A scope in which the worker waits for a lock, or for what another worker does under one; timed likewise.
+class [[nodiscard]] Waited {
+ public:
+  explicit Waited(ThreadStats& stats) : times_(stats) {}
+  Waited(const Waited&) = delete;
+  Waited& operator=(const Waited&) = delete;
+  ~Waited() { times_.given_up(); }
+
+ private:
   LockTimes times_;
 };
 

@@ -12,6 +12,7 @@
 
 #include "tmflow/strategies/atomic.hpp"
 #include "tmflow/strategies/block_stm.hpp"
+#include "tmflow/strategies/combining.hpp"
 #include "tmflow/strategies/htm.hpp"
 #include "tmflow/strategies/itm.hpp"
 #include "tmflow/strategies/leashed.hpp"
@@ -21,6 +22,7 @@
 #include "tmflow/strategies/spin.hpp"
 #include "tmflow/strategies/spin_then_mutex.hpp"
 #include "tmflow/strategies/stm.hpp"
+#include "tmflow/strategies/striped.hpp"
 #include "tmflow/strategies/tle.hpp"
 #include "tmflow/strategy.hpp"
 
@@ -30,8 +32,8 @@ template <Strategy... S>
 struct StrategyList {};
 
 // Every strategy; a new one is its file in strategies/ and its name here.
-using Strategies = StrategyList<Lock, NoLock, LockPthread, Spin, SpinThenMutex, Htm, Itm, Stm, Tle, Atomic,
-                                BlockStm, Leashed>;
+using Strategies = StrategyList<Lock, NoLock, LockPthread, Spin, SpinThenMutex, Htm, Itm, Stm, Tle, Striped,
+                                Combining, Atomic, BlockStm, Leashed>;
 
 // A strategy object behind one type, for callers that know its name only when they run.
 template <Region R>
