@@ -104,7 +104,9 @@ def test_nolock_loses_updates_and_is_read_torn() -> None:
     with reading("ref", "nolock", consistent=False) as (reader, session):
         apply, read = (session.make_callable(op, [reader.worker]) for op in (reader.apply, reader.read))
         with ThreadPoolExecutor(4) as pool:
-            for done in [pool.submit(call, np.int32(w)) for _ in range(300) for w in range(4) for call in (apply, read)]:
+            for done in [
+                pool.submit(call, np.int32(w)) for _ in range(300) for w in range(4) for call in (apply, read)
+            ]:
                 done.result()
         stats = reader.tracker.stats(session)
     ((_, expected, lost),) = (tuple(row.values()) for row in stats.lost)
@@ -139,7 +141,10 @@ def test_an_assignment_is_where_the_variable_starts_anew(kind: str, strategy: st
 
 @pytest.mark.parametrize(
     ("strategy", "consistent", "says"),
-    [("nolock", True, "strategy nolock has no consistent read"), ("leashed", False, "leashed keeps the variable elsewhere")],
+    [
+        ("nolock", True, "strategy nolock has no consistent read"),
+        ("leashed", False, "leashed keeps the variable elsewhere"),
+    ],
 )
 def test_a_read_that_a_strategy_cannot_give_fails(strategy: str, consistent: bool, says: str) -> None:
     with (

@@ -58,9 +58,7 @@ class Tracker:
         self._mechanisms: dict[int, str | None] = {}  # of the variables whose updates are counted
         # Outside the dependencies that the caller is in: it is there before the first step and readable after the last.
         with tf.name_scope("tmflow_tracker"), tf.control_dependencies(None):
-            self.handle = self._ops.tmflow_tracker(
-                workers=workers, variables=len(self.variables), measures=measures
-            )
+            self.handle = self._ops.tmflow_tracker(workers=workers, variables=len(self.variables), measures=measures)
             self._stats = self._ops.tmflow_stats(self.handle)
             self._reset = self._ops.tmflow_reset_tracker(self.handle)
 
@@ -218,7 +216,7 @@ def settle(
 ) -> Any:
     """The operation that brings the variable's memory up to date, for whoever reads it without the strategy.
 
-    With `restart` it is the strategy that is told: the variable was assigned, and starts anew from there. Only strategies
+    With `restart` it is the strategy that is told: the variable was assigned and starts anew from there. Only those
     that keep the variable elsewhere have anything to do. To be run while nobody updates; the arguments are those of
     `apply_gradient_descent`.
     """

@@ -168,7 +168,7 @@ class Variant:
             return self._tracker.end_step(self._worker, version)
 
     def _reads(self, variables: Sequence[Any]) -> list[Any]:
-        """The variables as the step reads them: by way of the strategy, or as they are, and then counted if asked for."""
+        """The variables as the step reads them: by way of the strategy, or as they are, and counted if that was asked."""
         spec = self._spec
         consistent = spec.reading == "consistent"
         if not consistent and (spec.measures == "usual" or spec.strategy in ops.STOCK_LOCKING):
@@ -280,8 +280,8 @@ def _why_not_so(spec: TrialSpec) -> str | None:
         return f"strategy {spec.strategy} has no consistent read: it promises nothing of what is read by way of it"
     if spec.reading == "plain" and strategy.keeps_elsewhere:
         return (
-            f"strategy {spec.strategy} keeps the variables elsewhere than in their memory, so a plain read would find none "
-            "of the updates: it needs reading consistent"
+            f"strategy {spec.strategy} keeps the variables elsewhere than in their memory, so a plain read would find "
+            "none of the updates: it needs reading consistent"
         )
     if spec.layout == "joined" and spec.kernel == "fused":
         return "kernel fused updates each dense layer from its own factors, and layout joined has one variable for all"
