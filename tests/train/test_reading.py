@@ -12,7 +12,8 @@ from tmflow.errors import Unsupported
 from tmflow.native import registry
 from tmflow.spec import TrialSpec
 from tmflow.train import session as driver
-from tmflow.train.session import Measurement, TrialData, Variant
+from tmflow.train.measurement import Measurement, TrialData
+from tmflow.train.session import Variant
 
 Train = Callable[..., Measurement]
 

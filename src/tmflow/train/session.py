@@ -13,18 +13,18 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from tmflow.data import Dataset, truncate
 from tmflow.errors import Unsupported
 from tmflow.native import ops, process_state, registry
-from tmflow.platform.environment import cpus_allowed
+from tmflow.native.minimise import apply_all
 from tmflow.runner.runfile import Abort, Counters, CurvePoint, Lost, Reads, Retries, Staleness
 from tmflow.spec import TrialSpec
 from tmflow.train import batches, models
+from tmflow.train.layout import Layout
+from tmflow.train.measurement import Measurement, TrialData, pauses
 
 WARM_UP_STEPS = 20
 EVALUATION_CHUNK = 500
@@ -33,81 +33,13 @@ EVALUATION_CHUNK = 500
 _PER_TRIAL = {"threads", "batch", "iterations", "seed", "curve_points", "test_images", "step_call"}
 
 
-@dataclass
-class Measurement:
-    """What a trial measured. `loop_s` counts the workers' loops only, not the pauses for the curve."""
-
-    loop_s: float = 0.0
-    setup_s: float = 0.0
-    evaluation_s: float = 0.0
-    final_accuracy: float = 0.0
-    curve: list[CurvePoint] = field(default_factory=list)
-    counters: list[Counters] = field(default_factory=list)
-    aborts: list[Abort] = field(default_factory=list)
-    staleness: list[Staleness] = field(default_factory=list)
-    retries: list[Retries] = field(default_factory=list)
-    reads: list[Reads] = field(default_factory=list)
-    lost: list[Lost] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class TrialData:
-    """The images of a trial: training set permuted by the trial's seed, first `matrix` pixels only.
-
-    Shapes: train_images [n, matrix], train_labels [n, 10], test_images [m, matrix] float32; test_digits [m] int64.
-    """
-
-    train_images: models.Array
-    train_labels: models.Array
-    test_images: models.Array
-    test_digits: Any
-
-    @classmethod
-    def make(cls, dataset: Dataset, matrix: int, seed: int) -> TrialData:
-        order = batches.permutation(seed, len(dataset.train_images))
-        return cls(
-            train_images=np.ascontiguousarray(dataset.train_images[order, :matrix]),
-            train_labels=dataset.train_labels[order],
-            test_images=truncate(dataset.test_images, matrix),
-            test_digits=dataset.test_labels.argmax(axis=1),
-        )
-
-
-class Layout:
-    """How the model's variables are those of the graph: each one by itself, or all joined in one flat variable."""
-
-    def __init__(self, shapes: Sequence[models.VariableShape], *, joined: bool) -> None:
-        self._shapes = shapes
-        self._sizes = [math.prod(shape.shape) for shape in shapes]
-        self._joined = joined
-        self.variables = [models.VariableShape("joined", (sum(self._sizes),))] if joined else list(shapes)
-
-    def apart(self, values: Sequence[Any]) -> list[Any]:
-        """The model's tensors, from those of the graph's variables."""
-        import tensorflow as tf
-
-        if not self._joined:
-            return list(values)
-        parts = tf.split(values[0], self._sizes)
-        return [tf.reshape(part, shape.shape) for part, shape in zip(parts, self._shapes, strict=True)]
-
-    def together(self, values: Sequence[Any]) -> list[Any]:
-        """The other way around."""
-        import tensorflow as tf
-
-        return [tf.concat([tf.reshape(value, [-1]) for value in values], 0)] if self._joined else list(values)
-
-    def together_arrays(self, values: Sequence[models.Array]) -> list[models.Array]:
-        return [np.concatenate([value.ravel() for value in values])] if self._joined else list(values)
-
-
 class Variant:
     """A graph and its session for one model and strategy; trials of any threads, batch and length run in it."""
 
     def __init__(self, spec: TrialSpec, max_workers: int, seed: int) -> None:
         if registry.tensorflow_version() is None:
             raise Unsupported("TensorFlow is not installed, and the session driver needs it")
-        if reason := _why_not_so(spec):
+        if reason := why_not(spec):
             raise Unsupported(reason)
         import tensorflow as tf
 
@@ -117,7 +49,8 @@ class Variant:
         graph = tf.Graph()
         with graph.as_default():
             tf1.set_random_seed(seed)
-            self._layout = Layout(models.variable_shapes(spec.model, spec.matrix), joined=spec.layout == "joined")
+            model_shapes = models.variable_shapes(spec.model, spec.matrix, spec.hidden)
+            self._layout = Layout(model_shapes, joined=spec.layout == "joined")
             shapes = self._layout.variables
             self._images = tf1.placeholder(tf.float32, [None, spec.matrix])
             self._labels = tf1.placeholder(tf.float32, [None, models.CLASSES])
@@ -133,7 +66,7 @@ class Variant:
             self._restart, self._settle = (self._settled(variables, restart=restart) for restart in (True, False))
             self._step = self._build_step(variables)
             at_rest = self._layout.apart([_read(variable) for variable in variables])
-            self._predict = tf.argmax(models.logits(spec.model, self._images, at_rest, None), 1)
+            self._predict = tf.argmax(self._logits(at_rest, None), 1)
         config = tf1.ConfigProto(
             intra_op_parallelism_threads=spec.intra_op_threads, inter_op_parallelism_threads=spec.inter_op_threads
         )
@@ -148,24 +81,22 @@ class Variant:
             noted = self._note_reads(variables)
         with tf.control_dependencies([version, *noted]):
             read = self._layout.apart(self._reads(variables))
-        output = models.logits(spec.model, self._images, read, spec.dropout_keep)
+        output = self._logits(read, spec.dropout_keep)
         loss = tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits(labels=self._labels, logits=output))
-        gradients = self._layout.together(tf.gradients(loss, read))
-        updates = [
-            ops.apply_gradient_descent(
-                variable,
-                spec.learning_rate,
-                gradient,
-                strategy=spec.strategy,
-                tracker=self._tracker,
-                worker=self._worker,
-                index=index,
-                parameters=spec.parameters(),
-            )
-            for index, (variable, gradient) in enumerate(zip(variables, gradients, strict=True))
-        ]
+        updates = apply_all(
+            variables,
+            self._layout.together(tf.gradients(loss, read)),
+            spec.learning_rate,
+            strategy=spec.strategy,
+            tracker=self._tracker,
+            worker=self._worker,
+            parameters=spec.parameters(),
+        )
         with tf.control_dependencies(updates):
             return self._tracker.end_step(self._worker, version)
+
+    def _logits(self, read: Sequence[Any], keep: float | None) -> Any:
+        return models.logits(self._spec.model, self._images, read, keep, self._spec.activation)
 
     def _reads(self, variables: Sequence[Any]) -> list[Any]:
         """The variables as the step reads them: by way of the strategy, or as they are, and counted if that was asked."""
@@ -202,11 +133,9 @@ class Variant:
 
         Raises Unsupported if it cannot run here, or if this process is, after it, not as the strategy needs it.
         """
-        if reason := why_not(spec):
-            raise Unsupported(reason)
         measured = Measurement()
         began = time.monotonic()
-        initial = self._layout.together_arrays(models.initial_values(spec.model, spec.matrix, trial_seed))
+        initial = self._layout.arrays_together(models.initial_values(spec.model, spec.matrix, trial_seed, spec.hidden))
         self._session.run(self._initialise, dict(zip(self._initial, initial, strict=True)))
         self._session.run(self._restart)
         self._tracker.reset(self._session)
@@ -214,8 +143,7 @@ class Variant:
         starts = batches.batch_starts(trial_seed, len(data.train_images), spec.batch, spec.iterations)
         measured.setup_s = time.monotonic() - began
 
-        bounds = np.linspace(0, spec.iterations, max(spec.curve_points, 1) + 1).astype(int)
-        for first, last in itertools.pairwise(bounds.tolist()):
+        for first, last in itertools.pairwise(pauses(spec)):
             measured.loop_s += _timed_loop(step, starts[first:last], spec, data)
             began = time.monotonic()
             self._session.run(self._settle)
@@ -263,18 +191,7 @@ class Variant:
 
 
 def why_not(spec: TrialSpec) -> str | None:
-    """Why a trial cannot run here; None if it can, as far as that can be told without trying."""
-    cpus = cpus_allowed() or os.cpu_count() or 1
-    if spec.provider == "emulated" and spec.threads > cpus:
-        return (
-            f"{spec.threads} threads are more than the {cpus} processors that this process may use: emulated "
-            "transactions would not overlap as those of the machine do"
-        )
-    return _why_not_so(spec) or process_state.why_not(spec.strategy, spec.parameters())
-
-
-def _why_not_so(spec: TrialSpec) -> str | None:
-    """Why the strategy cannot be read, or the variables be laid out, as asked; None if they can."""
+    """Why a trial of this driver cannot run here, besides what holds for all drivers; None if it can."""
     strategy = registry.require(spec.strategy)
     if spec.reading == "consistent" and strategy.promise_snapshots == "none":
         return f"strategy {spec.strategy} has no consistent read: it promises nothing of what is read by way of it"
