@@ -7,7 +7,6 @@ records its staleness: two small operations more than the study's step, the same
 from __future__ import annotations
 
 import itertools
-import math
 import os
 import threading
 import time
@@ -99,7 +98,7 @@ class Variant:
         return models.logits(self._spec.model, self._images, read, keep, self._spec.activation)
 
     def _reads(self, variables: Sequence[Any]) -> list[Any]:
-        """The variables as the step reads them: by way of the strategy, or as they are, and counted if that was asked."""
+        """The variables as the step reads them: by way of the strategy, or as they are; counted where that is asked."""
         spec = self._spec
         consistent = spec.reading == "consistent"
         if not consistent and (spec.measures == "usual" or spec.strategy in ops.STOCK_LOCKING):
