@@ -180,11 +180,11 @@ def apply_gradient_descent(
     library = loader.ops()
     if factors is not None:
         tracker.fused.append(tracker.variables[index])
-        arguments = (target, alpha, factors.input, factors.output_gradient, tracker.handle, worker)
+        operands = (target, alpha, factors.input, factors.output_gradient, tracker.handle, worker)
         with tf.control_dependencies(factors.after):
             if is_resource:
-                return library.tmflow_resource_apply_dense_gradient_descent(*arguments, **attributes)
-            return library.tmflow_apply_dense_gradient_descent(*arguments, **attributes).op
+                return library.tmflow_resource_apply_dense_gradient_descent(*operands, **attributes)
+            return library.tmflow_apply_dense_gradient_descent(*operands, **attributes).op
     arguments = (target, alpha, gradient, tracker.handle, worker)
     if is_resource:
         return library.tmflow_resource_apply_gradient_descent(*arguments, **attributes)
