@@ -18,6 +18,7 @@ class StrategyRow(TypedDict):
     promise_updates: str
     promise_reads: str
     promise_snapshots: str
+    keeps_elsewhere: bool
     runnable: bool
     why_not: str | None
     parameters: list[ParameterRow]
@@ -56,6 +57,13 @@ class MeasuredRow(TypedDict):
     aborts: dict[int, int]
     attempts_known: bool
 
+class ReadRow(TypedDict):
+    reads: int
+    updates: int
+    seconds: float
+    checked: int
+    torn: int
+
 class CopiedRow(TypedDict):
     updates: int
     seconds: float
@@ -77,6 +85,15 @@ class Region:
     ) -> None: ...
     def settle(self) -> None: ...
     def restart(self) -> None: ...
+    def apply_dense(
+        self,
+        strategy: str,
+        alpha: float,
+        input: NDArray[Any],
+        output_gradient: NDArray[Any],
+        worker: int = 0,
+        parameters: Sequence[str] = (),
+    ) -> None: ...
     def counters(self) -> list[CounterRow]: ...
 
 class NativeCounterRow(CounterRow):
@@ -84,6 +101,13 @@ class NativeCounterRow(CounterRow):
     retries: dict[int, int]
     waited_ns: int
     held_ns: int
+    reads: int | None
+    torn: int | None
+
+class LostRow(TypedDict):
+    variable: str
+    expected: int
+    lost: int
 
 class StalenessRow(TypedDict):
     worker: int
@@ -103,7 +127,7 @@ class NativeTrial:
         layout: str = "separate",
         reading: str = "plain",
         pinning: str = "none",
-        time_locks: bool = False,
+        measures: str = "usual",
     ) -> None: ...
     def set_variables(self, values: Sequence[NDArray[np.float32]]) -> None: ...
     def run(
@@ -117,6 +141,7 @@ class NativeTrial:
     ) -> float: ...
     def variables(self) -> list[NDArray[np.float32]]: ...
     def counters(self) -> list[NativeCounterRow]: ...
+    def lost(self) -> list[LostRow]: ...
     def staleness(self) -> list[StalenessRow]: ...
 
 class Core(Protocol):
@@ -141,6 +166,16 @@ class Core(Protocol):
     def measure(
         self, name: str, threads: int, updates: int, elements: int, parameters: Sequence[str] = ()
     ) -> MeasuredRow: ...
+    def measure_reads(
+        self,
+        name: str,
+        readers: int,
+        writers: int,
+        reads: int,
+        elements: int,
+        parameters: Sequence[str] = (),
+        consistent: bool = True,
+    ) -> ReadRow: ...
     def measure_copies(self, threads: int, copies: int, elements: int) -> CopiedRow: ...
     def tm_probe(self, tries: int = 100) -> TmProbeRow: ...
     def build_info(self) -> BuildRow: ...

@@ -7,6 +7,7 @@ records its staleness: two small operations more than the study's step, the same
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import threading
 import time
@@ -18,10 +19,11 @@ import numpy as np
 
 from tmflow.errors import Unsupported
 from tmflow.native import ops, process_state, registry
-from tmflow.runner.runfile import Abort, Counters, CurvePoint, Staleness
+from tmflow.runner.runfile import Abort, Counters, CurvePoint, Lost, Reads, Retries, Staleness
 from tmflow.spec import TrialSpec
 from tmflow.train import batches, models
 from tmflow.train.measurement import Measurement, TrialData, pauses
+from tmflow.train.possible import why_not
 
 WARM_UP_STEPS = 20
 EVALUATION_CHUNK = 500
@@ -30,12 +32,42 @@ EVALUATION_CHUNK = 500
 _PER_TRIAL = {"threads", "batch", "iterations", "seed", "curve_points", "test_images", "step_call"}
 
 
+class Layout:
+    """How the model's variables are those of the graph: each one by itself, or all joined in one flat variable."""
+
+    def __init__(self, shapes: Sequence[models.VariableShape], *, joined: bool) -> None:
+        self._shapes = shapes
+        self._sizes = [math.prod(shape.shape) for shape in shapes]
+        self._joined = joined
+        self.variables = [models.VariableShape("joined", (sum(self._sizes),))] if joined else list(shapes)
+
+    def apart(self, values: Sequence[Any]) -> list[Any]:
+        """The model's tensors, from those of the graph's variables."""
+        import tensorflow as tf
+
+        if not self._joined:
+            return list(values)
+        parts = tf.split(values[0], self._sizes)
+        return [tf.reshape(part, shape.shape) for part, shape in zip(parts, self._shapes, strict=True)]
+
+    def together(self, values: Sequence[Any]) -> list[Any]:
+        """The other way around."""
+        import tensorflow as tf
+
+        return [tf.concat([tf.reshape(value, [-1]) for value in values], 0)] if self._joined else list(values)
+
+    def together_arrays(self, values: Sequence[models.Array]) -> list[models.Array]:
+        return [np.concatenate([value.ravel() for value in values])] if self._joined else list(values)
+
+
 class Variant:
     """A graph and its session for one model and strategy; trials of any threads, batch and length run in it."""
 
     def __init__(self, spec: TrialSpec, max_workers: int, seed: int) -> None:
         if registry.tensorflow_version() is None:
             raise Unsupported("TensorFlow is not installed, and the session driver needs it")
+        if reason := why_not(spec):
+            raise Unsupported(reason)
         import tensorflow as tf
 
         tf1 = tf.compat.v1
@@ -44,7 +76,9 @@ class Variant:
         graph = tf.Graph()
         with graph.as_default():
             tf1.set_random_seed(seed)
-            shapes = models.variable_shapes(spec.model, spec.matrix, spec.hidden)
+            own_shapes = models.variable_shapes(spec.model, spec.matrix, spec.hidden)
+            self._layout = Layout(own_shapes, joined=spec.layout == "joined")
+            shapes = self._layout.variables
             self._images = tf1.placeholder(tf.float32, [None, spec.matrix])
             self._labels = tf1.placeholder(tf.float32, [None, models.CLASSES])
             self._worker = tf1.placeholder(tf.int32, [])
@@ -55,9 +89,11 @@ class Variant:
                 for shape, initial in zip(shapes, self._initial, strict=True)
             ]
             self._initialise = [variable.initializer for variable in variables]
-            self._tracker = ops.Tracker(max_workers, [shape.name for shape in shapes])
+            self._tracker = ops.Tracker(max_workers, [shape.name for shape in shapes], spec.measures)
+            self._restart, self._settle = (self._settled(variables, restart=restart) for restart in (True, False))
             self._step = self._build_step(variables)
-            self._predict = tf.argmax(self._logits([_read(v) for v in variables], None), 1)
+            at_rest = self._layout.apart([_read(variable) for variable in variables])
+            self._predict = tf.argmax(self._logits(at_rest, None), 1)
         config = tf1.ConfigProto(
             intra_op_parallelism_threads=spec.intra_op_threads, inter_op_parallelism_threads=spec.inter_op_threads
         )
@@ -71,9 +107,10 @@ class Variant:
         with tf.control_dependencies([version]):
             noted = self._note_reads(variables)
         with tf.control_dependencies([version, *noted]):
-            read = [_read(variable) for variable in variables]
+            read = self._layout.apart(self._reads(variables))
         output = self._logits(read, spec.dropout_keep)
         loss = tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits(labels=self._labels, logits=output))
+        gradients = self._layout.together(tf.gradients(loss, read))
         updates = [
             ops.apply_gradient_descent(
                 variable,
@@ -85,7 +122,7 @@ class Variant:
                 index=index,
                 parameters=spec.parameters(),
             )
-            for index, (variable, gradient) in enumerate(zip(variables, tf.gradients(loss, read), strict=True))
+            for index, (variable, gradient) in enumerate(zip(variables, gradients, strict=True))
         ]
         with tf.control_dependencies(updates):
             return self._tracker.end_step(self._worker, version)
@@ -93,16 +130,32 @@ class Variant:
     def _logits(self, read: Sequence[Any], keep: float | None) -> Any:
         return models.logits(self._spec.model, self._images, read, keep, self._spec.activation)
 
+    def _reads(self, variables: Sequence[Any]) -> list[Any]:
+        """The variables as the step reads them: by way of the strategy, or as they are, and then counted if asked for."""
+        spec = self._spec
+        consistent = spec.reading == "consistent"
+        if not consistent and (spec.measures == "usual" or spec.strategy in ops.STOCK_LOCKING):
+            return [_read(variable) for variable in variables]
+        arguments = self._of_strategy() | {"worker": self._worker, "consistent": consistent}
+        return [ops.read(variable, index=index, **arguments) for index, variable in enumerate(variables)]
+
+    def _settled(self, variables: Sequence[Any], *, restart: bool) -> list[Any]:
+        """What a native strategy is to be told after the variables were assigned, and before others read them."""
+        if self._spec.strategy in ops.STOCK_LOCKING:
+            return []
+        arguments = self._of_strategy()
+        return [ops.settle(v, index=index, restart=restart, **arguments) for index, v in enumerate(variables)]
+
+    def _of_strategy(self) -> dict[str, Any]:
+        spec = self._spec
+        return {"strategy": spec.strategy, "parameters": spec.parameters(), "tracker": self._tracker}
+
     def _note_reads(self, variables: Sequence[Any]) -> list[Any]:
         """What tells emulated transactions of the readers that real ones would meet; nothing for all others."""
-        spec = self._spec
-        if spec.provider != "emulated":
+        if self._spec.provider != "emulated" or self._spec.reading == "consistent":
             return []
-        arguments: dict[str, Any] = {"strategy": spec.strategy, "parameters": spec.parameters()}
-        return [
-            ops.note_read(variable, tracker=self._tracker, index=index, **arguments)
-            for index, variable in enumerate(variables)
-        ]
+        arguments = self._of_strategy()
+        return [ops.note_read(variable, index=index, **arguments) for index, variable in enumerate(variables)]
 
     def close(self) -> None:
         self._session.close()
@@ -112,10 +165,14 @@ class Variant:
 
         Raises Unsupported if it cannot run here, or if this process is, after it, not as the strategy needs it.
         """
+        if reason := why_not(spec):
+            raise Unsupported(reason)
         measured = Measurement()
         began = time.monotonic()
         initial = models.initial_values(spec.model, spec.matrix, trial_seed, spec.hidden)
+        initial = self._layout.together_arrays(initial)
         self._session.run(self._initialise, dict(zip(self._initial, initial, strict=True)))
+        self._session.run(self._restart)
         self._tracker.reset(self._session)
         step = self._step_call(spec)
         starts = batches.batch_starts(trial_seed, len(data.train_images), spec.batch, spec.iterations)
@@ -124,6 +181,7 @@ class Variant:
         for first, last in itertools.pairwise(pauses(spec)):
             measured.loop_s += _timed_loop(step, starts[first:last], spec, data)
             began = time.monotonic()
+            self._session.run(self._settle)
             measured.final_accuracy = self._accuracy(data, spec.test_images)
             measured.evaluation_s += time.monotonic() - began
             if spec.curve_points:
@@ -135,6 +193,9 @@ class Variant:
         measured.counters = [Counters(**row) for row in stats.counters if row["worker"] < spec.threads]
         measured.aborts = [Abort(**row) for row in stats.aborts]
         measured.staleness = [Staleness(**row) for row in stats.staleness]
+        measured.retries = [Retries(**row) for row in stats.retries]
+        measured.reads = [Reads(**row) for row in stats.reads if row["worker"] < spec.threads]
+        measured.lost = [Lost(**row) for row in stats.lost]
         return measured
 
     def warm_up(self, data: TrialData, batch: int) -> None:
@@ -162,15 +223,6 @@ class Variant:
         images = min(images, len(data.test_images))
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             return sum(pool.map(correct, range(0, images, EVALUATION_CHUNK))) / images
-
-
-def why_not(spec: TrialSpec) -> str | None:
-    """Why a trial of this driver cannot run here, besides what holds for all drivers; None if it can."""
-    if spec.layout != "separate":
-        return f"layout {spec.layout} needs driver native: TensorFlow's own variables lie where it puts them"
-    if spec.reading != "plain":
-        return f"reading {spec.reading} needs driver native: a session reads the memory of its variables as it is"
-    return None
 
 
 def graph_key(spec: TrialSpec) -> str:
