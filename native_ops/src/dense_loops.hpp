@@ -5,9 +5,10 @@
 // stay in the caches, and the weights. A row whose inputs are zero in all examples (dark pixels, what ReLU
 // and dropout silence) is left alone, and not even read: its gradient is a sum of zeros times the gradient of
 // the output. What that means to the bit:
-// - 0 * x is NaN where x is infinite or NaN. So rows are left alone only where every element of `output`
-//   that the call would multiply by is finite, which is found out when the first such row is met. That costs
-//   no more than the row it saves, and nothing where there is no such row.
+// - 0 * x is NaN where x is infinite or NaN. So rows are left alone only where the whole output is known to
+// be
+//   finite. One look at it serves all calls of an update: blocks of a few rows would else look at more than
+//   they save.
 // - v - 0 is v and v - (-0) is v, but for three: -0 - (-0) is 0, and here stays -0; a signalling NaN would
 //   become quiet, and here stays signalling; a denormal would become 0 in a thread that takes denormals for
 //   zero, as TensorFlow's do, and here stays what it is.
@@ -18,71 +19,29 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <limits>
 
 #include "tmflow/kernel.hpp"
 
 namespace tmflow {
 namespace {
 
-// Whether `n` numbers are finite; without a branch, so that the compiler makes it wide.
+// Whether the row changes nothing.
 template <class T>
-bool all_finite(const T* numbers, std::size_t n) noexcept {
-  int others = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    others |= !(numbers[i] <= std::numeric_limits<T>::max() && numbers[i] >= -std::numeric_limits<T>::max());
+bool is_silent(const DenseGradient<T>& gradient, std::size_t rows, std::size_t row) noexcept {
+  if (!gradient.output_is_finite) return false;
+  const T* input = gradient.input.data() + row;
+  for (std::size_t e = 0; e < gradient.examples; ++e, input += rows) {
+    if (*input != 0) return false;
   }
-  return others == 0;
+  return true;
 }
 
-// The two factors as a call reads them, and what it has found out about them.
+// The factors as a call reads them: their sizes are quotients, which are computed once.
 template <class T>
-class DenseFactors {
- public:
-  // Of the elements [first, first + count) of the weights.
-  DenseFactors(const DenseGradient<T>& gradient, std::size_t first, std::size_t count) noexcept
-      : input_(gradient.input.data()),
-        output_(gradient.output.data()),
-        examples_(gradient.examples),
-        rows_(gradient.rows()),
-        columns_(gradient.columns()) {
-    const std::size_t column = first % columns_;
-    const bool in_one_row = column + count <= columns_;
-    from_ = in_one_row ? column : 0;
-    width_ = in_one_row ? count : columns_;
-  }
-
-  std::size_t examples() const noexcept { return examples_; }
-  std::size_t columns() const noexcept { return columns_; }
-  const T* input(std::size_t row) const noexcept { return input_ + row; }  // of example e, at [e * rows()]
-  const T* output(std::size_t column) const noexcept { return output_ + column; }
-  std::size_t rows() const noexcept { return rows_; }
-
-  // Whether the row changes nothing.
-  bool is_silent(std::size_t row) noexcept {
-    for (std::size_t e = 0; e < examples_; ++e) {
-      if (input_[e * rows_ + row] != 0) return false;
-    }
-    return zeros_silence();
-  }
-
-  // Whether zero times any of the output's elements of this call is zero.
-  bool zeros_silence() noexcept {
-    if (!asked_) {
-      asked_ = finite_ = true;
-      for (std::size_t e = 0; e < examples_; ++e) {
-        finite_ = finite_ && all_finite(output_ + e * columns_ + from_, width_);
-      }
-    }
-    return finite_;
-  }
-
- private:
-  const T* const input_;
-  const T* const output_;
-  const std::size_t examples_, rows_, columns_;
-  std::size_t from_, width_;  // the columns that the call multiplies by
-  bool asked_ = false, finite_ = false;
+struct Factors {
+  const T* input;
+  const T* output;
+  std::size_t examples, rows, columns;
 };
 
 // `n` weights of one row, by one example.
@@ -91,17 +50,17 @@ void by_one_example(T* weights, T input, const T* output, T alpha, std::size_t n
   for (std::size_t c = 0; c < n; ++c) weights[c] -= alpha * (input * output[c]);
 }
 
-// `kWidth` weights of one row, by several examples: so few that their sums stay in registers.
+// `kWidth` weights of one row, by any number of examples: so few that their sums stay in registers.
 template <std::size_t kWidth, class T>
-void by_examples(T* weights, const DenseFactors<T>& factors, std::size_t row, std::size_t column,
+void by_examples(T* weights, const Factors<T>& factors, std::size_t row, std::size_t column,
                  T alpha) noexcept {
-  const T* input = factors.input(row);
-  const T* output = factors.output(column);
+  const T* input = factors.input + row;
+  const T* output = factors.output + column;
   T sums[kWidth];
   for (std::size_t c = 0; c < kWidth; ++c) sums[c] = *input * output[c];
-  for (std::size_t e = 1; e < factors.examples(); ++e) {
-    input += factors.rows();
-    output += factors.columns();
+  for (std::size_t e = 1; e < factors.examples; ++e) {
+    input += factors.rows;
+    output += factors.columns;
     for (std::size_t c = 0; c < kWidth; ++c) sums[c] += *input * output[c];
   }
   for (std::size_t c = 0; c < kWidth; ++c) weights[c] -= alpha * sums[c];
@@ -109,7 +68,7 @@ void by_examples(T* weights, const DenseFactors<T>& factors, std::size_t row, st
 
 // `n` weights of one row from `column` on, in pieces of kWidth and, what is left, of less.
 template <std::size_t kWidth, class T>
-void in_pieces(T* weights, const DenseFactors<T>& factors, std::size_t row, std::size_t column, T alpha,
+void in_pieces(T* weights, const Factors<T>& factors, std::size_t row, std::size_t column, T alpha,
                std::size_t n) noexcept {
   while (n >= kWidth) {
     by_examples<kWidth>(weights, factors, row, column, alpha);
@@ -128,14 +87,15 @@ void dense(T* variable, const DenseGradient<T>& gradient, T alpha, std::size_t f
            std::size_t count) noexcept {
   if (count == 0) return;
   constexpr std::size_t kWidest = 256 / sizeof(T);
-  DenseFactors<T> factors(gradient, first, count);
-  std::size_t row = first / factors.columns(), column = first % factors.columns();
+  const Factors<T> factors{gradient.input.data(), gradient.output.data(), gradient.examples, gradient.rows(),
+                           gradient.columns()};
+  std::size_t row = first / factors.columns, column = first % factors.columns;
   T* weights = variable + first;
   while (count > 0) {
-    const std::size_t n = std::min(factors.columns() - column, count);
-    if (!factors.is_silent(row)) {
-      if (factors.examples() == 1) {
-        by_one_example(weights, *factors.input(row), factors.output(column), alpha, n);
+    const std::size_t n = std::min(factors.columns - column, count);
+    if (!is_silent(gradient, factors.rows, row)) {
+      if (factors.examples == 1 && n >= kWidest) {
+        by_one_example(weights, factors.input[row], factors.output + column, alpha, n);
       } else {
         in_pieces<kWidest>(weights, factors, row, column, alpha, n);
       }

@@ -47,7 +47,13 @@ class Dense : public testing::Test {
     return numbers;
   }
 
-  DenseGradient<T> gradient() const { return {.input = input_, .output = output_, .examples = examples_}; }
+  // As the registry hands it to a strategy.
+  DenseGradient<T> gradient() const {
+    return {.input = input_,
+            .output = output_,
+            .examples = examples_,
+            .output_is_finite = all_finite(std::span<const T>(output_))};
+  }
 
   // Each element's products, added in the order of the examples.
   T product(std::size_t i, bool absolute = false) const {
@@ -150,6 +156,22 @@ TYPED_TEST(Dense, WhatIsNotFiniteArrives) {
   }
 }
 
+TYPED_TEST(Dense, FiniteIsAllThatIsNeitherInfiniteNorNaN) {
+  using Limits = std::numeric_limits<TypeParam>;
+  std::vector<TypeParam> numbers{
+      0, TypeParam{-0.0}, Limits::max(), Limits::lowest(), Limits::denorm_min(), -Limits::min()};
+  EXPECT_TRUE(all_finite(std::span<const TypeParam>(numbers)));
+  EXPECT_TRUE(all_finite(std::span<const TypeParam>()));
+  for (const TypeParam strange : {Limits::infinity(), -Limits::infinity(), Limits::quiet_NaN(),
+                                  -Limits::quiet_NaN(), Limits::signaling_NaN()}) {
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      std::vector<TypeParam> with = numbers;
+      with[i] = strange;
+      EXPECT_FALSE(all_finite(std::span<const TypeParam>(with))) << strange << " at " << i;
+    }
+  }
+}
+
 // The one difference: what stands in a row of zeros is left alone, also where v - (-0) is another v.
 TYPED_TEST(Dense, ARowOfZerosIsLeftAlone) {
   using Limits = std::numeric_limits<TypeParam>;
@@ -194,9 +216,11 @@ TYPED_TEST(Dense, TheSumIsAsExactAsItsAdditions) {
   }
 }
 
-// Every strategy that runs the kernel fuses, to the same bits; every other refuses, and changes nothing.
+// Every strategy that runs the kernel fuses, to the same bits; every other refuses, and changes nothing. Here
+// with a NaN, which the registry has to notice: it arrives in every row.
 TYPED_TEST(Dense, EveryStrategyFusesOrRefuses) {
   this->make(3, 50, 33);
+  this->output_[40] = std::numeric_limits<TypeParam>::quiet_NaN();
   const std::vector<TypeParam> expected = this->two_step(0, this->weights_.size());
   const DenseGradient<TypeParam> factors = this->gradient();
   for (const Listed& listed : listed_strategies()) {

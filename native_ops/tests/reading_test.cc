@@ -1,11 +1,13 @@
 // Reads by way of a strategy: never torn where the strategy promises that, whatever is updated meanwhile.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "in_step.hpp"
 #include "tmflow/read_bench.hpp"
 #include "tmflow/registry.hpp"
 
@@ -99,6 +101,90 @@ TEST(Reading, LeavesNoTraceInTheShadowEither) {
     writers.clear();
     EXPECT_EQ(torn, 0) << listed.info.name;
     EXPECT_EQ(shadow.kept(), updates * static_cast<std::int64_t>(kElements)) << listed.info.name;
+  }
+}
+
+// The reader has copied the first stripe and holds its lock; the update changes the second one meanwhile.
+constexpr std::size_t kStripe = 2048;
+const float* first_stripe = nullptr;
+
+void copy_then_meet(const float* from, float* to, std::size_t n) noexcept {
+  std::copy_n(from, n, to);
+  if (from + n != first_stripe + kStripe) return;
+  seeded::meeting->wait();  // the update begins
+  seeded::meeting->wait();  // and has changed the second stripe
+}
+
+void write_then_meet(float* variable, const float* delta, float alpha, std::size_t n) noexcept {
+  for (std::size_t i = 0; i < n; ++i) variable[i] -= alpha * delta[i];
+  if (variable + n == first_stripe + 2 * kStripe) seeded::meeting->wait();
+}
+
+TEST(Reading, OfBlocksIsTornBetweenThemAndNeverWithin) {
+  std::vector<float> variable(2 * kStripe), ones(variable.size(), 1.0f), copy(variable.size());
+  first_stripe = variable.data();
+  Floats region(variable);
+  Shadow shadow(variable.size(), find_kernel<double>());
+  Striped striped(kStripe);
+  seeded::Meeting own(std::chrono::seconds(30));
+  seeded::meeting = &own;
+  constexpr int kReads = 20;
+  const std::jthread updating([&] {
+    ThreadStats stats;
+    for (int i = 0; i < kReads; ++i) {
+      own.wait();
+      striped.apply(
+          region,
+          {.alpha = -1, .delta = ones, .kernel = write_then_meet, .shadow = &shadow, .id = Shadow::new_id()},
+          stats);
+      own.wait();  // lest the next read takes the first lock before this update has had it
+    }
+  });
+  ThreadStats stats;
+  int torn = 0, unequal = 0;
+  std::int64_t torn_parts = 0;
+  for (int i = 0; i < kReads; ++i) {
+    WatchedRead watch(shadow);
+    striped.read(region, {.into = copy, .copy = copy_then_meet, .watch = &watch}, stats);
+    own.wait();
+    torn += watch.torn();
+    torn_parts += watch.torn_parts();
+    unequal += copy.front() != copy.back();
+  }
+  EXPECT_EQ(torn, kReads);
+  EXPECT_EQ(unequal, kReads);
+  EXPECT_EQ(torn_parts, 0);
+}
+
+// Two threads update and one reads, by chance.
+TEST(Reading, OfBlocksIsWholeInEachUnderEveryStrategyThatPromisesSo) {
+  for (const Listed& listed : reading_strategies(Promise::block)) {
+    if (!listed.in_place()) continue;
+    constexpr std::size_t kElements = 3 * kStripe;
+    std::vector<float> variable(kElements), ones(kElements, 1.0f), copy(kElements);
+    Floats region(variable);
+    Shadow shadow(kElements, find_kernel<double>());
+    const auto strategy = make_strategy<Floats>(listed.info.name);
+    std::atomic<bool> over{false};
+    std::vector<std::jthread> writers;
+    for (int writer = 0; writer < 2; ++writer) {
+      writers.emplace_back([&] {
+        ThreadStats stats;
+        while (!over) {
+          strategy->apply(region, {.alpha = -1, .delta = ones, .shadow = &shadow, .id = Shadow::new_id()},
+                          stats);
+        }
+      });
+    }
+    ThreadStats stats;
+    std::int64_t torn_parts = 0;
+    for (int read = 0; read < 300; ++read) {
+      WatchedRead watch(shadow);
+      strategy->read(region, {.into = copy, .watch = &watch}, stats);
+      torn_parts += watch.torn_parts();
+    }
+    over = true;
+    EXPECT_EQ(torn_parts, 0) << listed.info.name;
   }
 }
 

@@ -60,14 +60,6 @@ class Region {
     std::visit([&](auto& held) { apply_to(*held, strategy, parameters, alpha, delta, worker); }, held_);
   }
 
-  void settle() {
-    std::visit([](auto& held) { held->variable.settle(); }, held_);
-  }
-
-  void restart() {
-    std::visit([](auto& held) { held->variable.restart(); }, held_);
-  }
-
   void apply_dense(const std::string& strategy, double alpha, nb::handle input, nb::handle output_gradient,
                    int worker, const std::vector<std::string>& parameters) {
     std::visit(
@@ -75,6 +67,14 @@ class Region {
           apply_dense_to(*held, strategy, parameters, alpha, input, output_gradient, worker);
         },
         held_);
+  }
+
+  void settle() {
+    std::visit([](auto& held) { held->variable.settle(); }, held_);
+  }
+
+  void restart() {
+    std::visit([](auto& held) { held->variable.restart(); }, held_);
   }
 
   nb::list counters() {
@@ -266,6 +266,13 @@ NB_MODULE(_core, m) {
            "parameters keep what it promises; against others only where both take the region's own mutex. "
            "Raises ValueError, with nothing changed, for an unknown strategy, parameter or worker and for an "
            "alpha or delta that does not fit.")
+      .def("apply_dense", &Region::apply_dense, nb::arg("strategy"), nb::arg("alpha"), nb::arg("input"),
+           nb::arg("output_gradient"), nb::arg("worker") = 0,
+           nb::arg("parameters") = std::vector<std::string>(),
+           "array -= alpha * (input.T @ output_gradient) under the strategy, as apply, without the product "
+           "ever "
+           "written. array is [rows, columns], input [examples, rows], output_gradient [examples, columns]. "
+           "Raises ValueError for a strategy that has a loop of its own.")
       .def(
           "settle", &Region::settle,
           "The array holds the variable now, also under a strategy that keeps it elsewhere (leashed). Called "
@@ -273,14 +280,6 @@ NB_MODULE(_core, m) {
       .def("restart", &Region::restart,
            "The array was assigned: a strategy that keeps the variable elsewhere starts from it anew. Called "
            "while nobody updates.")
-      .def("apply_dense", &Region::apply_dense, nb::arg("strategy"), nb::arg("alpha"), nb::arg("input"),
-           nb::arg("output_gradient"), nb::arg("worker") = 0,
-           nb::arg("parameters") = std::vector<std::string>(),
-           "array -= alpha * (input.T @ output_gradient) under the strategy, as apply, without the product "
-           "ever "
-           "being written. array is [rows, columns], input [examples, rows], output_gradient [examples, "
-           "columns]. "
-           "Raises ValueError for a strategy that has a loop of its own.")
       .def("counters", &Region::counters,
            "One dict per worker: worker, updates, attempts, commits, fallbacks, aborts (by raw status).");
 

@@ -52,8 +52,8 @@ REGISTER_OP("TmflowSettle")
     .Attr("restart: bool = false")
     .TMFLOW_STRATEGY_ATTRIBUTES.SetShapeFn(check_parameters)
     .Doc(R"(
-Brings the memory of var up to date, for a strategy that keeps the variable elsewhere. With `restart` the other way
-around: the variable is what was assigned to var. Run while nobody updates; nothing for all other strategies. `strategy`
+Brings the memory of var up to date, for a strategy that keeps the variable elsewhere; with `restart` the variable
+starts anew from what was assigned to var. Run while nobody updates; nothing for all other strategies. `strategy`
 and the rest as of TmflowApplyGradientDescent.
 )");
 
@@ -73,7 +73,7 @@ REGISTER_OP("TmflowRead")
     .TMFLOW_STRATEGY_ATTRIBUTES
     .SetShapeFn([](InferenceContext* c) { return read_shapes(c, reference_shape(c, kVariable)); })
     .Doc(R"(
-A copy of var: `consistent`, by way of `strategy`, with the promise of its own reads; or plain, element by element. A
+A copy of var, if `consistent` by way of `strategy` and with the promise of its own reads, else element by element. A
 tracker with full measures counts it and whether it was torn. `strategy` and the rest as of TmflowApplyGradientDescent.
 )");
 

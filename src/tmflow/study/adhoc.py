@@ -26,7 +26,7 @@ def check_rounds(rounds: int) -> None:
 def train_rounds(spec: TrialSpec, rounds: int, folder: Path) -> Iterator[Run]:
     """Train with `spec` in `rounds` fresh processes, one after another; run files are left in `folder`."""
     check_rounds(rounds)
-    definition = {"factors": spec.factors(), "scale": "adhoc"}
+    definition = {"factors": spec.identity(), "scale": "adhoc"}
     experiment = ExperimentRef(
         name="train", scale="adhoc", definition_sha256=sha256_of(definition), definition=definition
     )

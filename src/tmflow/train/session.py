@@ -7,7 +7,6 @@ records its staleness: two small operations more than the study's step, the same
 from __future__ import annotations
 
 import itertools
-import math
 import os
 import threading
 import time
@@ -19,9 +18,11 @@ import numpy as np
 
 from tmflow.errors import Unsupported
 from tmflow.native import ops, process_state, registry
+from tmflow.native.minimise import apply_all
 from tmflow.runner.runfile import Abort, Counters, CurvePoint, Lost, Reads, Retries, Staleness
 from tmflow.spec import TrialSpec
 from tmflow.train import batches, models
+from tmflow.train.layout import Layout
 from tmflow.train.measurement import Measurement, TrialData, pauses
 from tmflow.train.possible import why_not
 
@@ -30,34 +31,6 @@ EVALUATION_CHUNK = 500
 
 # Factors that a built graph does not depend on: they may change from trial to trial in one session.
 _PER_TRIAL = {"threads", "batch", "iterations", "seed", "curve_points", "test_images", "step_call"}
-
-
-class Layout:
-    """How the model's variables are those of the graph: each one by itself, or all joined in one flat variable."""
-
-    def __init__(self, shapes: Sequence[models.VariableShape], *, joined: bool) -> None:
-        self._shapes = shapes
-        self._sizes = [math.prod(shape.shape) for shape in shapes]
-        self._joined = joined
-        self.variables = [models.VariableShape("joined", (sum(self._sizes),))] if joined else list(shapes)
-
-    def apart(self, values: Sequence[Any]) -> list[Any]:
-        """The model's tensors, from those of the graph's variables."""
-        import tensorflow as tf
-
-        if not self._joined:
-            return list(values)
-        parts = tf.split(values[0], self._sizes)
-        return [tf.reshape(part, shape.shape) for part, shape in zip(parts, self._shapes, strict=True)]
-
-    def together(self, values: Sequence[Any]) -> list[Any]:
-        """The other way around."""
-        import tensorflow as tf
-
-        return [tf.concat([tf.reshape(value, [-1]) for value in values], 0)] if self._joined else list(values)
-
-    def together_arrays(self, values: Sequence[models.Array]) -> list[models.Array]:
-        return [np.concatenate([value.ravel() for value in values])] if self._joined else list(values)
 
 
 class Variant:
@@ -76,8 +49,8 @@ class Variant:
         graph = tf.Graph()
         with graph.as_default():
             tf1.set_random_seed(seed)
-            own_shapes = models.variable_shapes(spec.model, spec.matrix, spec.hidden)
-            self._layout = Layout(own_shapes, joined=spec.layout == "joined")
+            model_shapes = models.variable_shapes(spec.model, spec.matrix, spec.hidden)
+            self._layout = Layout(model_shapes, joined=spec.layout == "joined")
             shapes = self._layout.variables
             self._images = tf1.placeholder(tf.float32, [None, spec.matrix])
             self._labels = tf1.placeholder(tf.float32, [None, models.CLASSES])
@@ -110,20 +83,15 @@ class Variant:
             read = self._layout.apart(self._reads(variables))
         output = self._logits(read, spec.dropout_keep)
         loss = tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits(labels=self._labels, logits=output))
-        gradients = self._layout.together(tf.gradients(loss, read))
-        updates = [
-            ops.apply_gradient_descent(
-                variable,
-                spec.learning_rate,
-                gradient,
-                strategy=spec.strategy,
-                tracker=self._tracker,
-                worker=self._worker,
-                index=index,
-                parameters=spec.parameters(),
-            )
-            for index, (variable, gradient) in enumerate(zip(variables, gradients, strict=True))
-        ]
+        updates = apply_all(
+            variables,
+            self._layout.together(tf.gradients(loss, read)),
+            spec.learning_rate,
+            strategy=spec.strategy,
+            tracker=self._tracker,
+            worker=self._worker,
+            parameters=spec.parameters(),
+        )
         with tf.control_dependencies(updates):
             return self._tracker.end_step(self._worker, version)
 
@@ -131,7 +99,7 @@ class Variant:
         return models.logits(self._spec.model, self._images, read, keep, self._spec.activation)
 
     def _reads(self, variables: Sequence[Any]) -> list[Any]:
-        """The variables as the step reads them: by way of the strategy, or as they are, and then counted if asked for."""
+        """The variables as the step reads them: by way of the strategy, or as they are; counted where that is asked."""
         spec = self._spec
         consistent = spec.reading == "consistent"
         if not consistent and (spec.measures == "usual" or spec.strategy in ops.STOCK_LOCKING):
@@ -165,12 +133,9 @@ class Variant:
 
         Raises Unsupported if it cannot run here, or if this process is, after it, not as the strategy needs it.
         """
-        if reason := why_not(spec):
-            raise Unsupported(reason)
         measured = Measurement()
         began = time.monotonic()
-        initial = models.initial_values(spec.model, spec.matrix, trial_seed, spec.hidden)
-        initial = self._layout.together_arrays(initial)
+        initial = self._layout.arrays_together(models.initial_values(spec.model, spec.matrix, trial_seed, spec.hidden))
         self._session.run(self._initialise, dict(zip(self._initial, initial, strict=True)))
         self._session.run(self._restart)
         self._tracker.reset(self._session)
