@@ -23,7 +23,7 @@ enum class ReadingOf {
 
 struct TrialPlan {
   std::string strategy;
-  std::vector<std::string> parameters;  // "name=value"
+  std::vector<std::string> parameters = {};  // "name=value"
   int workers = 1;
   Layout layout = Layout::separate;
   ReadingOf reading = ReadingOf::plain;
