@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from tmflow import data
 from tmflow.errors import Unsupported
-from tmflow.native import registry
+from tmflow.native import loader, registry
 from tmflow.spec import TrialSpec
 from tmflow.strategy_parameters import parameters_of
-from tmflow.train import batches, drivers, models, native, session
+from tmflow.train import batches, drivers, models, native, possible, session
 from tmflow.train.measurement import Measurement, TrialData
 
 SEED = 5
@@ -47,7 +47,7 @@ def trial_data(mnist: data.Dataset) -> TrialData:
 
 
 def run(spec: TrialSpec, trial: TrialData) -> Measurement:
-    if reason := drivers.why_not(spec):
+    if reason := possible.why_not(spec):
         raise Unsupported(reason)
     variant = drivers.make_variant(spec, spec.threads, SEED)
     try:
@@ -175,6 +175,24 @@ def test_counts_add_up(trial_data: TrialData, threads: int, layout: str, names: 
     assert measured.aborts == []
 
 
+@pytest.mark.parametrize("strategy", ["lock", "block_stm", "leashed"])
+def test_full_measures(trial_data: TrialData, strategy: str) -> None:
+    """What promises a tensor loses and tears nothing; what keeps the variables elsewhere cannot tell of reads."""
+    spec = make_spec(strategy=strategy, threads=3, iterations=600, reading="consistent", measures="full", batch=1)
+    measured = run(spec, trial_data)
+    assert [(row.variable, row.expected, row.lost) for row in measured.lost] == [("W", 600 * 7840, 0), ("b", 6000, 0)]
+    told = {(row.worker, row.variable): (row.reads, row.torn) for row in measured.reads}
+    steps = {(worker, name): (200, 0) for worker in range(3) for name in ("W", "b")}
+    assert told == ({} if strategy == "leashed" else steps)
+
+
+def test_watched_plain_reads_are_counted_and_train_alike(trial_data: TrialData) -> None:
+    watched, usual = (run(make_spec(measures=measures), trial_data) for measures in ("full", "usual"))
+    assert watched.final_accuracy == usual.final_accuracy
+    assert {(row.variable, row.reads, row.torn) for row in watched.reads} == {("W", 100, 0), ("b", 100, 0)}
+    assert (usual.reads, usual.lost) == ([], [])
+
+
 def test_emulated_transactions_are_counted(trial_data: TrialData) -> None:
     htm = {"strategy": "htm", **parameters_of("htm"), "provider": "emulated", "profile": "intel-tsx-study"}
     measured = run(make_spec(**htm), trial_data)
@@ -194,10 +212,9 @@ def test_emulated_transactions_are_counted(trial_data: TrialData) -> None:
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("model", [SOFTMAX, RELU], ids=["softmax", "mlp"])
 def test_four_workers_learn_under_every_strategy(trial_data: TrialData, strategy: str, model: dict[str, Any]) -> None:
-    promised = registry.require(strategy)
-    reading = "consistent" if promised.promise_reads == "none" and promised.promise_snapshots != "none" else "plain"
+    reading = "consistent" if registry.require(strategy).keeps_elsewhere else "plain"
     spec = make_spec(**model, strategy=strategy, threads=4, iterations=4000, reading=reading)
-    if reason := drivers.why_not(spec):
+    if reason := possible.why_not(spec):
         pytest.skip(reason)
     measured = run(spec, trial_data)
     assert measured.final_accuracy > 0.88
@@ -208,17 +225,43 @@ def test_four_workers_learn_under_every_strategy(trial_data: TrialData, strategy
 @pytest.mark.parametrize(
     ("factors", "reason"),
     [
-        ({"strategy": "tf_lock"}, "strategy 'tf_lock' is TensorFlow's own update"),
-        ({"strategy": "nolock", "reading": "consistent"}, "strategy 'nolock' has no consistent read"),
-        ({"kernel": "fused", "optimisation": "O3", "layout": "joined"}, "kernel fused needs each variable by itself"),
+        ({"strategy": "tf_lock"}, "strategy tf_lock is TensorFlow's own update"),
+        ({"strategy": "nolock", "reading": "consistent"}, "strategy nolock has no consistent read"),
+        ({"kernel": "fused", "optimisation": "O3", "layout": "joined"}, "kernel fused updates each dense layer"),
     ],
 )
 def test_what_it_cannot_run(factors: dict[str, Any], reason: str) -> None:
-    assert str(drivers.why_not(make_spec(**factors))).startswith(reason)
+    assert str(possible.why_not(make_spec(**factors))).startswith(reason)
 
 
 IMAGES, LABELS = np.zeros((20, 784), np.float32), np.zeros((20, 10), np.float32)
 STARTS = np.array([0, 10], np.int64)
+TRIALS: list[tuple[dict[str, Any], str]] = [
+    ({"model": "mnist_deep"}, "the native driver has no model 'mnist_deep'; valid: mnist_softmax, mnist_mlp"),
+    ({"hidden": 5}, "model 'mnist_softmax' has no hidden layer"),
+    ({"model": "mnist_mlp", "hidden": 5}, "model 'mnist_mlp' needs hidden"),
+    ({"model": "mnist_mlp", "hidden": 5, "activation": "tanh"}, "unknown activation 'tanh'; valid: sigmoid, relu"),
+    ({"matrix": 0}, "needs a matrix of at least 1 pixel"),
+    ({"strategy": "none"}, "unknown strategy 'none'; valid: "),
+    ({"parameters": ["budget=1"]}, "strategy 'lock' has no parameter 'budget'"),
+    ({"workers": 0}, "workers must be at least 1, not 0"),
+    ({"layout": "mixed"}, "layout is 'mixed'; allowed: separate, joined"),
+    ({"strategy": "leashed"}, "strategy 'leashed' keeps the variables elsewhere"),
+    ({"strategy": "nolock", "reading": "consistent"}, "strategy 'nolock' has no consistent read"),
+    ({"parameters": ["kernel=fused"], "layout": "joined"}, "kernel fused needs a region for each variable"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "sentence"), TRIALS)
+def test_bad_trials_are_refused(wrong: dict[str, Any], sentence: str) -> None:
+    good: dict[str, Any] = {
+        "model": "mnist_softmax", "matrix": 784, "hidden": None, "activation": None, "strategy": "lock",
+        "parameters": [], "workers": 1,
+    }  # fmt: skip
+    with pytest.raises(ValueError, match=sentence):
+        loader.core().NativeTrial(**good | wrong)
+
+
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"images": IMAGES.astype(float)}, "images must be a C-contiguous NumPy array of float32"),
     ({"images": IMAGES[:, :100].copy()}, r"images and labels must be \[n, 784\] and \[n, 10\]"),
@@ -258,10 +301,10 @@ sys.meta_path.insert(0, Refused())
 from tmflow import data
 from tmflow.runner import round
 from tmflow.spec import TrialSpec
-from tmflow.train import drivers
+from tmflow.train import drivers, possible
 from tmflow.train.measurement import TrialData
 spec = TrialSpec.model_validate(json.loads(sys.argv[1]))
-assert not drivers.why_not(spec)
+assert not possible.why_not(spec)
 measured = drivers.make_variant(spec, 1, 0).run(spec, 0, TrialData.make(data.load("digits"), 784, 0))
 assert measured.loop_s > 0 and "tensorflow" not in sys.modules
 print("trained")

@@ -11,7 +11,7 @@ from tmflow import data
 from tmflow.errors import Unsupported
 from tmflow.native import registry
 from tmflow.spec import TrialSpec
-from tmflow.train import session as driver
+from tmflow.train import possible
 from tmflow.train.measurement import Measurement, TrialData
 from tmflow.train.session import Variant
 
@@ -112,7 +112,7 @@ def test_deep_learns_joined(train: Train) -> None:
     ],
 )
 def test_what_cannot_be_done_is_said(train: Train, factors: dict[str, Any], says: str) -> None:
-    assert says in str(driver.why_not(make_spec(**factors)))
+    assert says in str(possible.why_not(make_spec(**factors)))
     with pytest.raises(Unsupported, match=says):
         train(**factors)
 

@@ -54,7 +54,7 @@ class NativeTrial {
   NativeTrial(const std::string& model, std::int64_t matrix, std::optional<std::int64_t> hidden,
               const std::optional<std::string>& activation, const std::string& strategy,
               const std::vector<std::string>& parameters, int workers, const std::string& layout,
-              const std::string& reading, const std::string& pinning, bool time_locks) {
+              const std::string& reading, const std::string& pinning, const std::string& measures) {
     using train::Layout, train::ReadingOf;
     train::ModelFactors factors{.matrix = not_negative("matrix", matrix)};
     if (hidden) factors.hidden = not_negative("hidden", *hidden);
@@ -66,7 +66,7 @@ class NativeTrial {
         .layout = one_of("layout", layout, "separate", Layout::separate, "joined", Layout::joined),
         .reading = one_of("reading", reading, "plain", ReadingOf::plain, "consistent", ReadingOf::consistent),
         .pinned = one_of("pinning", pinning, "none", false, "cores", true),
-        .time_locks = time_locks};
+        .full_measures = one_of("measures", measures, "usual", false, "full", true)};
     trial_ = std::make_unique<train::Trial>(train::make_model<float>(model, factors), plan);
   }
 
@@ -126,9 +126,28 @@ class NativeTrial {
     const std::lock_guard alone(alone_);
     for (int worker = 0; worker < trial_->workers(); ++worker) {
       for (int region = 0; region < trial_->tracker().variables(); ++region) {
-        rows.append(counters_of(worker, trial_->region_names()[static_cast<std::size_t>(region)],
-                                trial_->tracker().stats(worker, region)));
+        const ThreadStats& stats = trial_->tracker().stats(worker, region);
+        const auto index = static_cast<std::size_t>(region);
+        nb::dict row = counters_of(worker, trial_->region_names()[index], stats);
+        const bool told = trial_->tells_torn_reads(index);
+        row["reads"] = told ? nb::object(nb::int_(stats.reads())) : nb::none();
+        row["torn"] = told ? nb::object(nb::int_(stats.torn())) : nb::none();
+        rows.append(row);
       }
+    }
+    return rows;
+  }
+
+  nb::list lost() {
+    nb::list rows;
+    const std::lock_guard alone(alone_);
+    for (std::size_t region = 0; region < trial_->region_names().size(); ++region) {
+      const train::Trial::Lost lost = trial_->lost(region);
+      nb::dict row;
+      row["variable"] = trial_->region_names()[region];
+      row["expected"] = lost.expected;
+      row["lost"] = lost.lost;
+      rows.append(row);
     }
     return rows;
   }
@@ -181,10 +200,10 @@ void bind_train(nb::module_& m) {
                           "A model's variables, trained by C++ threads under a strategy; no TensorFlow.")
       .def(nb::init<const std::string&, std::int64_t, std::optional<std::int64_t>,
                     const std::optional<std::string>&, const std::string&, const std::vector<std::string>&,
-                    int, const std::string&, const std::string&, const std::string&, bool>(),
+                    int, const std::string&, const std::string&, const std::string&, const std::string&>(),
            nb::arg("model"), nb::arg("matrix"), nb::arg("hidden").none(), nb::arg("activation").none(),
            nb::arg("strategy"), nb::arg("parameters"), nb::arg("workers"), nb::arg("layout") = "separate",
-           nb::arg("reading") = "plain", nb::arg("pinning") = "none", nb::arg("time_locks") = false,
+           nb::arg("reading") = "plain", nb::arg("pinning") = "none", nb::arg("measures") = "usual",
            "The factors are those of a trial's spec, the parameters \"name=value\". Raises ValueError for "
            "what does not exist or does not fit together.")
       .def("set_variables", &NativeTrial::set_variables, nb::arg("values"),
@@ -199,7 +218,10 @@ void bind_train(nb::module_& m) {
            "Copies of the variables as they are, each a flat float32 array.")
       .def("counters", &NativeTrial::counters,
            "One dict per worker and region: worker, variable, updates, attempts, commits, fallbacks, aborts "
-           "(by raw status), retries (sections by their number of retries), waited_ns, held_ns.")
+           "(by raw status), retries (sections by their number of retries), waited_ns, held_ns, reads, torn "
+           "(None where not told).")
+      .def("lost", &NativeTrial::lost,
+           "One dict per region, with full measures only: variable, expected and lost updates of elements.")
       .def("staleness", &NativeTrial::staleness, "Dicts: worker, staleness, steps.");
 }
 

@@ -12,13 +12,6 @@
 namespace tmflow::train {
 namespace {
 
-StrategyInfo info_of(std::string_view name) {
-  for (const Listed& listed : listed_strategies()) {
-    if (listed.info.name == name) return listed.info;
-  }
-  throw std::invalid_argument("unknown strategy '" + std::string(name) + "'; valid: " + strategy_names());
-}
-
 bool fuses(const TrialPlan& plan) {
   const Parameters parameters = parameters_of(plan.strategy, plan.parameters);
   const auto kernel = parameters.values().find("kernel");
@@ -26,8 +19,13 @@ bool fuses(const TrialPlan& plan) {
 }
 
 void check(const TrialPlan& plan) {
-  const StrategyInfo info = info_of(plan.strategy);
-  if (plan.reading == ReadingOf::consistent && info.snapshots == Promise::none) {
+  const Listed strategy = listed_strategy(plan.strategy);
+  if (plan.reading == ReadingOf::plain && strategy.keeps_elsewhere) {
+    throw std::invalid_argument("strategy '" + plan.strategy +
+                                "' keeps the variables elsewhere than in their memory, which a plain read "
+                                "looks at: reading must be consistent");
+  }
+  if (plan.reading == ReadingOf::consistent && strategy.info.snapshots == Promise::none) {
     throw std::invalid_argument("strategy '" + plan.strategy +
                                 "' has no consistent read: reading must be plain");
   }
@@ -50,9 +48,14 @@ Trial::Trial(std::unique_ptr<const Model<float>> model, const TrialPlan& plan)
       tracker_(plan.workers, static_cast<int>(placement_.region_sizes().size())) {
   for (std::size_t region = 0; region < placement_.region_sizes().size(); ++region) {
     regions_.push_back(std::make_unique<Apart<Shared>>(memory_.region(region)));
-    regions_.back()->its.strategy = make_strategy<Region>(plan.strategy, plan.parameters);
+    Shared& shared = regions_.back()->its;
+    shared.strategy = make_strategy<Region>(plan.strategy, plan.parameters);
+    if (plan.full_measures) {
+      shared.measures = std::make_unique<VariableMeasures>(plan.strategy, plan.parameters,
+                                                           placement_.region_sizes()[region], plan.workers);
+    }
     for (int worker = 0; worker < plan.workers; ++worker) {
-      tracker_.stats(worker, static_cast<int>(region)).time_locks(plan.time_locks);
+      tracker_.stats(worker, static_cast<int>(region)).time_locks(plan.full_measures);
     }
   }
 }
@@ -71,7 +74,10 @@ void Trial::set_variables(const std::vector<std::span<const float>>& values) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     std::copy(values[i].begin(), values[i].end(), memory_.variable(i).begin());
   }
-  for (const auto& region : regions_) region->its.strategy->restart(region->its.region);
+  for (const auto& region : regions_) {
+    region->its.strategy->restart(region->its.region);
+    if (region->its.measures != nullptr) region->its.measures->reset();
+  }
   tracker_.reset();
 }
 
@@ -106,6 +112,21 @@ double Trial::run(const TrainingData& data, float learning_rate, std::span<doubl
   const auto first = (*std::min_element(workers.begin(), workers.end(), by_start))->began();
   const auto last = (*std::max_element(workers.begin(), workers.end(), by_end))->ended();
   return std::chrono::duration<double>(last - first).count();
+}
+
+Trial::Lost Trial::lost(std::size_t region) {
+  const std::unique_ptr<VariableMeasures>& measures = regions_.at(region)->its.measures;
+  if (measures == nullptr) throw std::invalid_argument("lost updates are counted with full measures only");
+  std::int64_t updates = 0;
+  for (int worker = 0; worker < plan_.workers; ++worker) {
+    updates += tracker_.stats(worker, static_cast<int>(region)).updates();
+  }
+  const std::int64_t expected = updates * static_cast<std::int64_t>(measures->elements());
+  return {.expected = expected, .lost = expected - measures->kept()};
+}
+
+bool Trial::tells_torn_reads(std::size_t region) const noexcept {
+  return regions_[region]->its.shadow() != nullptr;
 }
 
 std::span<const float> Trial::variable(std::size_t variable) {

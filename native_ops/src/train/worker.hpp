@@ -18,8 +18,8 @@ class alignas(kCacheLine) Trial::Worker {
         pass_(trial.model_->make_pass(batch)),
         gradients_(trial.placement_, trial.fused_),
         copies_(trial.placement_) {
-    const bool copied = trial.plan_.reading == ReadingOf::consistent;
     for (std::size_t variable = 0; variable < trial.shapes_.size(); ++variable) {
+      const bool copied = copies(trial.regions_[trial.placement_.places()[variable].region]->its);
       read_.push_back((copied ? copies_ : trial.memory_).variable(variable).data());
     }
     for (int region = 0; region < trial.tracker_.variables(); ++region) {
@@ -57,21 +57,42 @@ class alignas(kCacheLine) Trial::Worker {
         pass_->step(read_, data.images.subspan(start * pixels, data.batch * pixels),
                     data.labels.subspan(start * classes, data.batch * classes), data.batch, gradients_);
     for (std::size_t region = 0; region < stats_.size(); ++region) {
-      Shared& shared = trial_.regions_[region]->its;
-      shared.strategy->apply(shared.region, gradients_.update(region, learning_rate), *stats_[region]);
+      apply(trial_.regions_[region]->its, gradients_.update(region, learning_rate), *stats_[region]);
     }
     trial_.tracker_.end_step(number_, version);
     return static_cast<double>(loss);
   }
 
-  // A plain reading takes no part in the strategy, and tells it so; it happens when the pass comes to it.
+  // Whether the region is read before the pass, into memory of the worker's own; else when the pass comes to
+  // it. A plain reading is copied too where it is watched.
+  bool copies(const Shared& shared) const noexcept {
+    return trial_.plan_.reading == ReadingOf::consistent || shared.shadow() != nullptr;
+  }
+
   void read(std::size_t region) {
     Shared& shared = trial_.regions_[region]->its;
-    if (trial_.plan_.reading == ReadingOf::plain) {
-      shared.strategy->note_read(shared.region);
-    } else {
-      shared.strategy->read(shared.region, {.into = copies_.region(region)}, *stats_[region]);
+    if (shared.shadow() == nullptr) return read(shared, {.into = copies_.region(region)}, *stats_[region]);
+    WatchedRead watch(*shared.shadow());
+    read(shared, {.into = copies_.region(region), .watch = &watch}, *stats_[region]);
+    stats_[region]->count_read(watch.torn());
+  }
+
+  // A plain reading takes no part in the strategy, and tells it so.
+  void read(Shared& shared, const Reading<float>& reading, ThreadStats& stats) {
+    if (trial_.plan_.reading == ReadingOf::consistent) {
+      return shared.strategy->read(shared.region, reading, stats);
     }
+    shared.strategy->note_read(shared.region);
+    if (!copies(shared)) return;
+    const std::span<const float> memory = shared.region.memory(Holding::nothing);
+    reading(memory, 0, memory.size());
+  }
+
+  void apply(Shared& shared, const GradientDescent<float>& update, ThreadStats& stats) {
+    if (shared.measures == nullptr) return shared.strategy->apply(shared.region, update, stats);
+    shared.measures->around(update, number_, [&](const GradientDescent<float>& its) {
+      shared.strategy->apply(shared.region, its, stats);
+    });
   }
 
   Trial& trial_;

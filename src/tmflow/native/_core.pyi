@@ -101,6 +101,13 @@ class NativeCounterRow(CounterRow):
     retries: dict[int, int]
     waited_ns: int
     held_ns: int
+    reads: int | None
+    torn: int | None
+
+class LostRow(TypedDict):
+    variable: str
+    expected: int
+    lost: int
 
 class StalenessRow(TypedDict):
     worker: int
@@ -120,7 +127,7 @@ class NativeTrial:
         layout: str = "separate",
         reading: str = "plain",
         pinning: str = "none",
-        time_locks: bool = False,
+        measures: str = "usual",
     ) -> None: ...
     def set_variables(self, values: Sequence[NDArray[np.float32]]) -> None: ...
     def run(
@@ -134,6 +141,7 @@ class NativeTrial:
     ) -> float: ...
     def variables(self) -> list[NDArray[np.float32]]: ...
     def counters(self) -> list[NativeCounterRow]: ...
+    def lost(self) -> list[LostRow]: ...
     def staleness(self) -> list[StalenessRow]: ...
 
 class Core(Protocol):

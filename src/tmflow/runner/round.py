@@ -31,8 +31,9 @@ from tmflow.runner.journal import Journal
 from tmflow.runner.lock import machine_to_itself
 from tmflow.runner.runfile import Backend, Run
 from tmflow.spec import TrialSpec
-from tmflow.train.drivers import graph_key, make_variant, why_not
+from tmflow.train.drivers import graph_key, make_variant
 from tmflow.train.measurement import TrialData, Variant
+from tmflow.train.possible import why_not
 
 
 class RoundRunner:

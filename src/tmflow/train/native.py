@@ -14,17 +14,18 @@ import numpy as np
 
 from tmflow import aborts
 from tmflow.errors import Unsupported
-from tmflow.native import loader, process_state, registry
+from tmflow.native import loader, process_state
+from tmflow.native.ops import LOCKS_UNTOLD
 from tmflow.native.parameters import native_parameters
-from tmflow.runner.runfile import Abort, Counters, CurvePoint, Retries, Staleness
+from tmflow.runner.runfile import Abort, Counters, CurvePoint, Lost, Reads, Retries, Staleness
 from tmflow.spec import TrialSpec
 from tmflow.train import batches, models
 from tmflow.train.measurement import Measurement, TrialData, pauses
+from tmflow.train.possible import why_not
 
 if TYPE_CHECKING:
     from tmflow.native._core import NativeCounterRow, NativeTrial
 
-MODELS = ("mnist_softmax", "mnist_mlp")
 WARM_UP_STEPS = 1000
 
 _PER_TRIAL = {"threads", "batch", "iterations", "seed", "curve_points", "test_images"}
@@ -44,7 +45,6 @@ class Variant:
         """
         if reason := why_not(spec):
             raise Unsupported(reason)
-        process_state.require(spec.strategy, spec.parameters())
         measured = Measurement()
         began = time.monotonic()
         trial = make_trial(spec)
@@ -64,10 +64,14 @@ class Variant:
                 )
         process_state.require(spec.strategy, spec.parameters())
         mechanism = aborts.mechanism(spec.strategy, spec.parameters())
+        timed = spec.measures == "full" and spec.strategy not in LOCKS_UNTOLD
         rows = trial.counters()
-        measured.counters = [_counters(row, mechanism, timed=spec.measures == "full") for row in rows]
+        measured.counters = [_counters(row, mechanism, timed=timed) for row in rows]
         measured.aborts = [abort for row in rows for abort in _aborts(row, mechanism)]
         measured.retries = [retries for row in rows for retries in _retries(row)]
+        measured.reads = [reads for row in rows for reads in _reads(row)]
+        if spec.measures == "full":
+            measured.lost = [Lost(**row) for row in trial.lost()]
         measured.staleness = [Staleness(**row) for row in trial.staleness()]
         return measured
 
@@ -95,7 +99,7 @@ def make_trial(spec: TrialSpec) -> NativeTrial:
         layout=spec.layout,
         reading=spec.reading,
         pinning=spec.pinning,
-        time_locks=spec.measures == "full",
+        measures=spec.measures,
     )
 
 
@@ -114,20 +118,6 @@ def _scores(spec: TrialSpec, images: models.Array, values: list[models.Array]) -
         hidden = np.maximum(scores, 0) if spec.activation == "relu" else 1 / (1 + np.exp(-scores))
         scores = hidden @ deeper[0] + deeper[1]
     return scores
-
-
-def why_not(spec: TrialSpec) -> str | None:
-    """Why a trial of this driver cannot run here, besides what holds for all drivers; None if it can."""
-    if spec.model not in MODELS:
-        return f"the native driver has the models {' and '.join(MODELS)}, not {spec.model}: use driver session"
-    strategy = registry.require(spec.strategy)
-    if strategy.provider == "stock":
-        return f"strategy '{spec.strategy}' is TensorFlow's own update, which the native driver does without"
-    if spec.reading == "consistent" and strategy.built and strategy.promise_snapshots in (None, "none"):
-        return f"strategy '{spec.strategy}' has no consistent read: reading must be plain"
-    if spec.kernel == "fused" and spec.layout == "joined":
-        return "kernel fused needs each variable by itself: use layout separate"
-    return None
 
 
 def graph_key(spec: TrialSpec) -> str:
@@ -154,3 +144,8 @@ def _aborts(row: NativeCounterRow, mechanism: str | None) -> Iterator[Abort]:
 def _retries(row: NativeCounterRow) -> Iterator[Retries]:
     for retries, sections in row["retries"].items():
         yield Retries(worker=row["worker"], variable=row["variable"], retries=retries, sections=sections)
+
+
+def _reads(row: NativeCounterRow) -> Iterator[Reads]:
+    if row["reads"] is not None and row["torn"] is not None:
+        yield Reads(worker=row["worker"], variable=row["variable"], reads=row["reads"], torn=row["torn"])

@@ -24,6 +24,7 @@ from tmflow.spec import TrialSpec
 from tmflow.train import batches, models
 from tmflow.train.layout import Layout
 from tmflow.train.measurement import Measurement, TrialData, pauses
+from tmflow.train.possible import why_not
 
 WARM_UP_STEPS = 20
 EVALUATION_CHUNK = 500
@@ -188,21 +189,6 @@ class Variant:
         images = min(images, len(data.test_images))
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             return sum(pool.map(correct, range(0, images, EVALUATION_CHUNK))) / images
-
-
-def why_not(spec: TrialSpec) -> str | None:
-    """Why a trial of this driver cannot run here, besides what holds for all drivers; None if it can."""
-    strategy = registry.require(spec.strategy)
-    if spec.reading == "consistent" and strategy.promise_snapshots == "none":
-        return f"strategy {spec.strategy} has no consistent read: it promises nothing of what is read by way of it"
-    if spec.reading == "plain" and strategy.keeps_elsewhere:
-        return (
-            f"strategy {spec.strategy} keeps the variables elsewhere than in their memory, so a plain read would find "
-            "none of the updates: it needs reading consistent"
-        )
-    if spec.layout == "joined" and spec.kernel == "fused":
-        return "kernel fused updates each dense layer from its own factors, and layout joined has one variable for all"
-    return None
 
 
 def graph_key(spec: TrialSpec) -> str:

@@ -21,7 +21,7 @@ class Pass {
   // classes]. `read` is the beginning of each variable, in the model's order, as this step reads it; it may
   // be the shared memory itself, which others update meanwhile. Returns the loss before the step.
   virtual T step(std::span<const T* const> read, std::span<const T> images, std::span<const T> labels,
-                 std::size_t examples, Gradients<T>& gradients) noexcept = 0;
+                 std::size_t examples, Gradients<T>& gradients) = 0;
 };
 
 template <std::floating_point T>

@@ -12,6 +12,7 @@
 #include "tmflow/registry.hpp"
 #include "tmflow/tracker.hpp"
 #include "tmflow/train/model.hpp"
+#include "tmflow/variable_measures.hpp"
 
 namespace tmflow::train {
 
@@ -22,12 +23,12 @@ enum class ReadingOf {
 
 struct TrialPlan {
   std::string strategy;
-  std::vector<std::string> parameters;  // "name=value"
+  std::vector<std::string> parameters = {};  // "name=value"
   int workers = 1;
   Layout layout = Layout::separate;
   ReadingOf reading = ReadingOf::plain;
-  bool pinned = false;      // each worker to a processor, around those that this process may use
-  bool time_locks = false;  // which takes time itself
+  bool pinned = false;         // each worker to a processor, around those that this process may use
+  bool full_measures = false;  // lost updates, torn reads and lock times too, which takes time itself
 };
 
 // The data in the trial's order: step k is of the images [starts[k], starts[k] + batch).
@@ -41,7 +42,7 @@ struct TrainingData {
 // The variables live in regions, each under a strategy object of its own, and keep what one run left for the
 // next one. Worker w of n takes the steps w, w + n, ... of a run, one after another: reads the version, then
 // the variables, computes the gradients in memory of its own, applies each region's, and records its
-// staleness. Between start and end of the workers' loop nothing is allocated.
+// staleness. Between start and end of the workers' loop nothing is allocated, save with full measures.
 //
 // Memory ordering: starting and joining the workers orders a run against what lies before and after it.
 // While they run, what a worker sees of the variables is what the strategy publishes (consistent reading), or
@@ -63,6 +64,16 @@ class Trial {
   // all have ended: the variables are then what was reached.
   double run(const TrainingData& data, float learning_rate, std::span<double> losses);
 
+  // What became of the updates of a region's elements.
+  struct Lost {
+    std::int64_t expected, lost;
+  };
+
+  // With full measures only; while nobody runs.
+  Lost lost(std::size_t region);
+  // Whether torn reads of the region are told, in the workers' counters.
+  bool tells_torn_reads(std::size_t region) const noexcept;
+
   // The values of a variable. Called while nobody runs.
   std::span<const float> variable(std::size_t variable);
 
@@ -78,6 +89,9 @@ class Trial {
 
     Region region;
     std::unique_ptr<AnyStrategy<Region>> strategy;
+    std::unique_ptr<VariableMeasures> measures;  // null without full ones
+
+    Shadow* shadow() const noexcept { return measures == nullptr ? nullptr : measures->shadow(); }
   };
 
   class Worker;
