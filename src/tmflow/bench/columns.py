@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tmflow.bench.compared import best_mutex
 from tmflow.bench.rows import Copied, Timed, TimedVariant
 from tmflow.bench.saved import Left, Saved
 
-HEADS = ("variant", "us per update", "ratio", "promise", "lost", "committed", "aborts per commit", "GB/s")
+HEADS = ("variant", "us per update", "ratio", "of memcpy", "promise", "lost", "committed", "aborts per commit", "GB/s")
 
 
 def blocks(benchmark: Saved) -> Iterator[tuple[str, list[Timed]]]:
@@ -23,6 +24,8 @@ def blocks(benchmark: Saved) -> Iterator[tuple[str, list[Timed]]]:
             if isinstance(copy, Copied):
                 heading += f"; memcpy {_bounded(copy.memcpy_us, copy.memcpy_low, copy.memcpy_high)} us"
                 heading += f", {copy.gb_per_s:.1f} GB/s"
+        if best := best_mutex(rows, (elements, threads)):
+            heading += f"; best plain mutex {best.name}"
         yield heading, timed
 
 
@@ -34,6 +37,9 @@ def texts(row: Timed, rounds: int) -> list[str]:
         row.name if is_variant else f"({row.name})",
         _bounded(row.us_per_update, row.us_low, row.us_high) + fewer,
         "" if row.ratio is None else _bounded(row.ratio, row.ratio_low, row.ratio_high, "{:.2f}"),
+        ""
+        if row.memcpy_ratio is None
+        else _bounded(row.memcpy_ratio, row.memcpy_ratio_low, row.memcpy_ratio_high, "{:.2f}"),
         row.promise if isinstance(row, TimedVariant) else "",
         _lost(row),
         "" if row.commit_fraction is None else f"{100 * row.commit_fraction:.3g} %",
