@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import altair as alt
 import pandas as pd
@@ -36,6 +36,9 @@ EVIDENCE = {
     "simulated": "simulated in virtual time",
     "published": "published: quoted from a paper",
 }
+
+
+Drawn = TypeVar("Drawn", alt.LayerChart, alt.VConcatChart)
 
 
 class Caption(NamedTuple):
@@ -71,7 +74,7 @@ def caption(summary: pd.DataFrame, revision: str, label: str = "") -> Caption:
     return Caption(title, lines)
 
 
-def titled(chart: alt.LayerChart, caption: Caption) -> alt.LayerChart:
+def titled(chart: Drawn, caption: Caption) -> Drawn:
     """The chart with its caption, lines wrapped to the width of an export, and a look fit for print."""
     lines = [part for line in caption.lines for part in textwrap.wrap(line, LINE)]
     title = alt.TitleParams(
@@ -87,7 +90,7 @@ def titled(chart: alt.LayerChart, caption: Caption) -> alt.LayerChart:
         offset=12,
     )
     font = "Liberation Sans, Arial, Helvetica, sans-serif"
-    styled: alt.LayerChart = (
+    styled: Drawn = (
         chart.properties(title=title, background="white", padding=12)
         .configure(font=font)
         .configure_axis(labelFontSize=12, titleFontSize=12, titleFontWeight="normal", titlePadding=8)

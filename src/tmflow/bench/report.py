@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tmflow.bench import columns, targets
 from tmflow.bench.attempts import LIMIT, rests
@@ -44,12 +44,12 @@ HEADS_OF_ATTEMPTS = [
 ]
 
 
-def markdown(benchmark: Saved) -> str:
+def markdown(benchmark: Saved, pictures: Sequence[tuple[str, str]] = ()) -> str:
     """Targets, the best of each promise, a table per size and number of threads, and what was not measured.
 
-    References are in parentheses.
+    References are in parentheses. `pictures` are titles and file names, beside the Markdown's own file.
     """
-    lines = [f"{columns.machine(benchmark)}.", "", f"{columns.protocol(benchmark)}."]
+    lines = ["# What an update costs", "", f"{columns.machine(benchmark)}.", "", f"{columns.protocol(benchmark)}."]
     if checked := [_target(one) for one in targets.checked(benchmark)]:
         lines += ["", "### Targets", "", TARGETS, "", *table(HEADS_OF_TARGETS, checked)]
     with_mutexes = (
@@ -57,6 +57,8 @@ def markdown(benchmark: Saved) -> str:
     )
     if best := [_best(one) for one in best_of_equal_promise(with_mutexes)]:
         lines += ["", "### The best of equal promises", "", BEST, "", *table(HEADS_OF_BEST, best)]
+    if pictures:
+        lines += ["", "### Pictures", *(line for title, file in pictures for line in ("", f"![{title}]({file})"))]
     for heading, rows in columns.blocks(benchmark):
         texts = [columns.texts(row, benchmark.rounds) for row in rows]
         lines += ["", f"### {heading}", "", *table(list(columns.HEADS), texts)]

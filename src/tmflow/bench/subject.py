@@ -49,13 +49,18 @@ class Subject:
         return self.promise is None
 
     def promise_over(self, elements: int) -> str | None:
-        """What it promises of updates of a variable of that size, with its parameters: what the audit cannot see."""
-        if self.strategy == "adaptive":
-            return str(self.parameters["promise"])
-        if self.strategy not in _AS_A_WHOLE:
-            return self.promise
-        part = self.parameters.get(_AS_A_WHOLE[self.strategy], 0)
-        return "block" if isinstance(part, int) and 0 < part < elements else "tensor"
+        """What it promises of updates of a variable of that size."""
+        return None if self.promise is None else promised(self.strategy, self.promise, self.parameters, elements)
+
+
+def promised(strategy: str, promise: str, parameters: Mapping[str, Value], elements: int) -> str:
+    """What a strategy that promises `promise` of itself promises with these parameters, for that size."""
+    if strategy == "adaptive":
+        return str(parameters["promise"])
+    if strategy not in _AS_A_WHOLE:
+        return promise
+    part = parameters.get(_AS_A_WHOLE[strategy], 0)
+    return "block" if isinstance(part, int) and 0 < part < elements else "tensor"
 
 
 def references() -> list[Subject]:

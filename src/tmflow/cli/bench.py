@@ -1,27 +1,32 @@
-"""`tmflow bench`: what an update costs under each variant."""
+"""`tmflow bench`: what an update costs under each variant, and a training step of whole configurations."""
 
 from __future__ import annotations
 
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tmflow.cli.saving import require_writable
+from tmflow.errors import BadInput
 
-app = typer.Typer(help="Measure what an update costs.", no_args_is_help=True, rich_markup_mode=None)
+if TYPE_CHECKING:
+    from tmflow.bench.saved import Saved
+
+app = typer.Typer(help="Measure what updates and training steps cost.", no_args_is_help=True, rich_markup_mode=None)
 
 Strategies = Annotated[
     str | None,
     typer.Option(
-        help="Variants, with commas between: stm or stm:design=wt:manager=delay; also the references mutex_loop and "
-        "always_aborts:budget=5. All strategies that run here if not given."
+        help="Variants, with commas between: stm or stm:design=wt:manager=delay; also the references "
+        "mutex_loop:mutex=spin and always_aborts:budget=5. All strategies that run here if not given."
     ),
 ]
 Reference = Annotated[
-    str | None, typer.Option(help="The variant that ratios are to; lock if it is measured, else the first.")
+    str | None,
+    typer.Option(help="What ratios are to: a variant, or best_mutex, the fastest plain mutex (if not given)."),
 ]
 
 
@@ -76,16 +81,97 @@ def apply(
 
 
 @app.command()
-def report(
-    file: Annotated[Path, typer.Argument(help="A file of `tmflow bench apply --save`.")],
+def step(
+    steps: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--step",
+            help="A configuration: 'strategy=lock threads=2', or with a name 'mine: strategy=lock'. May be repeated.",
+        ),
+    ] = None,
+    targets: Annotated[bool, typer.Option("--targets", help="Also those of the project's targets.")] = False,
+    rounds: Annotated[int, typer.Option(help="Times that each is trained, in turns, in fresh processes.")] = 8,
     reference: Annotated[
-        str | None, typer.Option(help="The variant that ratios are to; that of the file if not given.")
+        str | None, typer.Option(help="The configuration that ratios are to; the first one if not given.")
+    ] = None,
+    dataset: Annotated[str, typer.Option(help="mnist, digits, or auto: MNIST where it can be had.")] = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
+    save: Annotated[
+        Path | None, typer.Option(help="Also keep everything in this file, for `tmflow bench report`.")
+    ] = None,
+) -> None:
+    """Time the training steps of whole configurations: driver, model, strategy, batch, threads.
+
+    us_per_step is wall time of the workers' loops over all steps of all workers.
+    """
+    from tmflow import data
+    from tmflow.bench.saved import write
+    from tmflow.bench.step import measure, report
+    from tmflow.bench.step.subject import OF_THE_TARGETS, parse_step
+
+    texts = [*(OF_THE_TARGETS if targets else ()), *(steps or ())]
+    measure.check([parse_step(text, "mnist") for text in texts], rounds, reference)  # before anything is downloaded
+    if save:
+        require_writable(save)
+    resolved = data.resolve(dataset)
+    if resolved.warning:
+        print(f"tmflow: {resolved.warning}", file=sys.stderr)
+    benchmark = measure.measure([parse_step(text, resolved.name) for text in texts], rounds, reference)
+    if save:
+        write(save, benchmark)
+    if as_json:
+        for row in benchmark.rows:
+            typer.echo(json.dumps(row.model_dump(mode="json")))
+        for line in report.left_out(benchmark):
+            print(f"tmflow: {line}", file=sys.stderr)
+    else:
+        typer.echo(report.table(benchmark))
+    if any(one.failed for one in benchmark.left_out) or any(row.rounds < rounds for row in benchmark.rows):
+        raise typer.Exit(1)
+
+
+@app.command()
+def report(
+    file: Annotated[Path, typer.Argument(help="A file of `tmflow bench ... --save`.")],
+    reference: Annotated[
+        str | None, typer.Option(help="Of updates: what ratios are to; that of the file if not given.")
+    ] = None,
+    plots: Annotated[
+        Path | None,
+        typer.Option(help="Of updates: draw them into this folder too, as SVG, and link to them as beside the report."),
     ] = None,
 ) -> None:
     """Print a saved benchmark as Markdown tables."""
-    from tmflow.bench import saved
     from tmflow.bench.compared import relative_to
     from tmflow.bench.report import markdown
+    from tmflow.bench.saved import Saved, read_as
+    from tmflow.bench.step import report as steps
+    from tmflow.bench.step.saved import SavedSteps
 
-    benchmark = saved.read(file)
-    typer.echo(markdown(relative_to(benchmark, reference) if reference else benchmark))
+    kinds: dict[str, type[Saved | SavedSteps]] = {"tmflow bench apply": Saved, "tmflow bench step": SavedSteps}
+    benchmark = read_as(file, kinds)
+    if isinstance(benchmark, SavedSteps):
+        if reference or plots:
+            raise BadInput(f"{file} is of steps: --reference and --plots are for updates.")
+        typer.echo(steps.markdown(benchmark))
+        return
+    benchmark = relative_to(benchmark, reference) if reference else benchmark
+    typer.echo(markdown(benchmark, _draw(benchmark, plots, file.stem) if plots else ()))
+
+
+def _draw(benchmark: Saved, folder: Path, stem: str) -> list[tuple[str, str]]:
+    """Write the pictures, whole or not at all; their titles and the names of their files."""
+    from tmflow import figures
+    from tmflow.bench.plots import plots
+    from tmflow.files import write_text
+
+    drawn = []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for plot in plots(benchmark):
+            name = f"{stem}-{plot.name}.svg"
+            write_text(folder / name, figures.svg(plot.chart.to_dict()))
+            drawn.append((plot.title, name))
+    except OSError as error:
+        raise BadInput(f"--plots {folder} cannot be written: {error.strerror}.") from error
+    return drawn
