@@ -66,6 +66,15 @@ struct InStep {
   void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
     strategy.apply(region, {update.alpha, update.delta, read_meet_write<typename R::Value>}, stats);
   }
+
+  template <Region R>
+  void settle(R& region) {
+    if constexpr (requires { strategy.settle(region); }) strategy.settle(region);
+  }
+  template <Region R>
+  void restart(R& region) {
+    if constexpr (requires { strategy.restart(region); }) strategy.restart(region);
+  }
 };
 
 inline constexpr AuditPlan kInStep{.threads = 2, .updates = 50, .elements = 20};

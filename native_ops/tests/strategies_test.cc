@@ -99,7 +99,9 @@ TEST(Registry, EveryStrategyUpdatesUnderItsName) {
     if (listed.why_not || listed.info.own_process) continue;
     WatchedRegion region;
     ThreadStats stats;
-    make_strategy<WatchedRegion>(listed.info.name)->apply(region, kUpdate, stats);
+    const auto strategy = make_strategy<WatchedRegion>(listed.info.name);
+    strategy->apply(region, kUpdate, stats);
+    strategy->settle(region);
     EXPECT_EQ(region.values, kUpdated) << listed.info.name;
     EXPECT_EQ(stats.updates(), 1) << listed.info.name;
   }
@@ -107,7 +109,8 @@ TEST(Registry, EveryStrategyUpdatesUnderItsName) {
 
 TEST(Registry, AnUnknownNameIsAnsweredWithTheValidOnes) {
   EXPECT_EQ(strategy_names("'"),
-            "'lock', 'nolock', 'lock_pthread', 'spin', 'spin_then_mutex', 'htm', 'itm', 'stm', 'tle'");
+            "'lock', 'nolock', 'lock_pthread', 'spin', 'spin_then_mutex', 'htm', 'itm', 'stm', 'tle', "
+            "'striped', 'combining', 'atomic', 'block_stm', 'leashed'");
   try {
     make_strategy<WatchedRegion>("lok");
     FAIL() << "made a strategy that does not exist";

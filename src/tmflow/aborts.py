@@ -12,7 +12,7 @@ overflow; 11 self-induced, 12 non-transactional and 13 transactional conflict; 1
 invalidated; 15 specific to the implementation; 16 conflict with an instruction fetch; 31 aborted by an instruction
 (tabort by the program, treclaim by the kernel; the failure code tells them apart, the kernel's are in its asm/tm.h).
 
-The STM of our own reports the number of a cause (native_ops/include/tmflow/stm/cause.hpp).
+The STMs of our own report the number of a cause (native_ops/include/tmflow/stm/cause.hpp).
 """
 
 from __future__ import annotations
@@ -63,6 +63,8 @@ def mechanism(strategy: str, parameters: Mapping[str, Value]) -> str | None:
     """
     if strategy in ("itm", "stm", "tle"):
         return strategy
+    if strategy == "block_stm":  # it counts by the causes of `stm`
+        return "stm"
     given = {**parameters_of(strategy), **parameters}
     provider = given.get("provider")
     if provider == "emulated":

@@ -128,7 +128,7 @@ class TrialSpec(BaseModel):
         None, description="the loop of the update: a plain one, Eigen's, or one fused with a dense layer's gradient"
     )
     optimisation: Optimisation | None = Field(None, description="how the loop of the update is compiled")
-    block: int | None = Field(None, ge=0, le=1_000_000_000, description="elements per lock; 0 = whole variable")
+    block: int | None = Field(None, ge=1, le=1_000_000_000, description="elements per lock")
     promise: Promised | None = Field(None, description="what `adaptive` keeps to, whatever it chooses")
 
     @model_validator(mode="before")

@@ -43,7 +43,7 @@ STRATEGY_PARAMETERS: dict[str, dict[str, Value | None]] = {
     "itm": {"method": "ml_wt", "library": None, "optimisation": "O3"},
     "striped": {"block": 2048, **_KERNEL},
     "combining": {"block": 2048, **_KERNEL},
-    "block_stm": {"block": 4096, "manager": "delay", **_KERNEL},
+    "block_stm": {"block": 4096, "manager": "backoff", **_KERNEL},
     "leashed": _KERNEL,
     "adaptive": {"promise": "tensor", **_KERNEL},
 }

@@ -54,7 +54,7 @@ VARIANT = ("strategy", *PARAMETERS)
 SERIES = (*VARIANT, "threads")
 ROUND = ("campaign_uid", "round")
 
-TRANSACTIONAL = ("htm", "stm", "itm", "tle")  # strategies that try transactions
+TRANSACTIONAL = ("htm", "stm", "itm", "tle", "block_stm")  # strategies that try transactions
 NUMBERED = ("iteration", "staleness")  # columns of a summary, beside those of a point, that are whole numbers
 WHOLE = ["budget", "chunk"]  # parameters that are whole numbers, or NA
 FEW = 2  # parameters that a name tells of each variant of a strategy; if more differ, it tells only what is unusual

@@ -25,7 +25,9 @@ def test_an_update_is_what_numpy_computes(strategy: str, dtype: type, shape: tup
     random = np.random.default_rng(1)
     array, delta = random.normal(size=shape).astype(dtype), random.normal(size=shape).astype(dtype)
     expected = array - dtype(0.3) * delta
-    loader.core().Region(array).apply(strategy, 0.3, delta)
+    region = loader.core().Region(array)
+    region.apply(strategy, 0.3, delta)
+    region.settle()
     np.testing.assert_array_equal(array, expected)
 
 
@@ -43,6 +45,7 @@ def test_threads_lose_nothing_and_are_counted_apart(strategy: str) -> None:
         thread.start()
     for thread in threads:
         thread.join()
+    region.settle()
     assert np.unique(array).tolist() == [1000]
     assert [row["updates"] for row in region.counters()] == [100, 200, 300, 400]
     assert [row["worker"] for row in region.counters()] == [0, 1, 2, 3]

@@ -50,6 +50,7 @@ def test_any_slice_under_any_threads(strategy: str, data: st.DataObject) -> None
 
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(work, range(threads)))
+    region.settle()
 
     expected = sum(n * delta for n, delta in zip(updates, deltas, strict=True)) + np.zeros(elements, dtype)
     if variant.keeps_updates or threads == 1:

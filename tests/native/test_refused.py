@@ -78,7 +78,9 @@ def test_a_delta_that_overlaps_the_array_is_refused(strategy: str, shift: int) -
 @pytest.mark.parametrize("shift", [-4, 4])
 def test_a_delta_beside_the_array_is_none_of_it(strategy: str, shift: int) -> None:
     memory = np.arange(12, dtype=np.float32)
-    loader.core().Region(memory[4:8]).apply(strategy, -1, memory[4 + shift : 8 + shift])
+    region = loader.core().Region(memory[4:8])
+    region.apply(strategy, -1, memory[4 + shift : 8 + shift])
+    region.settle()
     expected = np.arange(12)
     expected[4:8] += expected[4 + shift : 8 + shift]
     assert memory.tolist() == expected.tolist()

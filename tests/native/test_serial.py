@@ -47,7 +47,9 @@ def test_one_thread_computes_the_bits_of_the_plain_loop(strategy: str, dtype: An
     expected = [(alpha, plain_loop(before, dtype(alpha), delta)) for alpha in ALPHAS]
     for variant, (alpha, values) in itertools.product(variants_of(strategy), expected):
         array = before.copy()
-        loader.core().Region(array).apply(strategy, alpha, delta, parameters=variant.parameters)
+        region = loader.core().Region(array)
+        region.apply(strategy, alpha, delta, parameters=variant.parameters)
+        region.settle()
         bits = BITS[dtype]
         wrong = np.flatnonzero(array.view(bits) != values.view(bits))
         told = [(before[i], delta[i], array[i], values[i]) for i in wrong[:3]]
@@ -59,7 +61,9 @@ def test_a_nan_or_an_infinity_in_the_gradient_stays_where_it_is(strategy: str) -
     for variant in variants_of(strategy):
         array, delta = np.ones(100, np.float32), np.ones(100, np.float32)
         delta[[3, 50, 99]] = np.nan, np.inf, -np.inf
-        loader.core().Region(array).apply(strategy, 1, delta, parameters=variant.parameters)
+        region = loader.core().Region(array)
+        region.apply(strategy, 1, delta, parameters=variant.parameters)
+        region.settle()
         assert np.isnan(array[3]), str(variant)
         assert (array[50], array[99]) == (-np.inf, np.inf), str(variant)
         assert not np.delete(array, [3, 50, 99]).any(), str(variant)

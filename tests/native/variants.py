@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tmflow.native._core import ParameterRow
 
 # The values that are worth trying of a parameter that is a whole number; one that is a word is tried word by word.
-NUMBERS = {"budget": (0, 1), "chunk": (1, 64, 1000)}
+NUMBERS = {"budget": (0, 1), "chunk": (1, 64, 1000), "block": (1, 64, 1000)}
 # Parameters that are worth trying together.
 TOGETHER: dict[str, list[tuple[str, ...]]] = {
     "lock": [("kernel=eigen", "optimisation=O0")],
@@ -40,6 +40,7 @@ TOGETHER: dict[str, list[tuple[str, ...]]] = {
         ("design=wt", "chunk=1000"),
         ("design=wt", "instrumentation=all", "optimisation=O0"),
     ],
+    "block_stm": [("block=64", f"manager={manager}") for manager in get_args(Manager)],
 }
 STRATEGIES = registry.source_names()
 KEEPING = [name for name in STRATEGIES if name != "nolock"]  # those that promise to keep every update

@@ -97,8 +97,10 @@ AuditReport audit(S& strategy, const AuditPlan& plan) {
       code.count(by_lane, thread, made[static_cast<std::size_t>(thread)]);
       report.made += made[static_cast<std::size_t>(thread)];
     }
+    if constexpr (requires { strategy.settle(region); }) strategy.settle(region);
     for (std::size_t e = 0; e < variable.size(); ++e) report.tally += code.decode(variable[e], e, by_lane);
     std::ranges::fill(variable, T{0});
+    if constexpr (requires { strategy.restart(region); }) strategy.restart(region);
     left -= std::min(left, per_round);
     first_is_through.its.store(false, std::memory_order_relaxed);
   });

@@ -3,28 +3,26 @@
 
 #include <chrono>
 #include <cstdint>
+#include <mutex>
 
 #include "tmflow/stats.hpp"
 
 namespace tmflow {
 
-// As std::lock_guard; where the worker times its locks, the time that it waited for the mutex and the time
-// that it held it are added to its counters.
-template <class Mutex>
-class [[nodiscard]] HeldLock {
+// When a lock was asked for, taken and given back; added to the worker's counters, where it times its locks.
+class LockTimes {
  public:
-  HeldLock(Mutex& mutex, ThreadStats& stats)
-      : mutex_(mutex), stats_(stats.times_locks() ? &stats : nullptr), asked_(now()) {
-    mutex_.lock();
-    taken_ = now();
-  }
-  HeldLock(const HeldLock&) = delete;
-  HeldLock& operator=(const HeldLock&) = delete;
+  explicit LockTimes(ThreadStats& stats)
+      : stats_(stats.times_locks() ? &stats : nullptr), asked_(now()), taken_(asked_) {}
 
-  ~HeldLock() {
-    const Clock::time_point given_back = now();
-    mutex_.unlock();
-    if (stats_ != nullptr) stats_->add_lock_times(ns(asked_, taken_), ns(taken_, given_back));
+  void taken() noexcept { taken_ = now(); }
+  void given_back() noexcept {
+    if (stats_ != nullptr) stats_->add_lock_times(ns(asked_, taken_), ns(taken_, now()));
+  }
+
+  // Somebody else has done under the lock what it was asked for.
+  void given_up() noexcept {
+    if (stats_ != nullptr) stats_->add_lock_times(ns(asked_, now()), 0);
   }
 
  private:
@@ -35,10 +33,45 @@ class [[nodiscard]] HeldLock {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(to - from).count();
   }
 
-  Mutex& mutex_;
   ThreadStats* const stats_;
   const Clock::time_point asked_;
   Clock::time_point taken_;
+};
+
+// As std::lock_guard; where the worker times its locks, the time that it waited for the mutex and the time
+// that it held it are added to its counters.
+template <class Mutex>
+class [[nodiscard]] HeldLock {
+ public:
+  HeldLock(Mutex& mutex, ThreadStats& stats) : mutex_(mutex), times_(stats) {
+    mutex_.lock();
+    times_.taken();
+  }
+  // Of a mutex that was tried and is taken: nobody waited for it.
+  HeldLock(Mutex& mutex, ThreadStats& stats, std::adopt_lock_t) : mutex_(mutex), times_(stats) {}
+  HeldLock(const HeldLock&) = delete;
+  HeldLock& operator=(const HeldLock&) = delete;
+
+  ~HeldLock() {
+    mutex_.unlock();
+    times_.given_back();
+  }
+
+ private:
+  Mutex& mutex_;
+  LockTimes times_;
+};
+
+// A scope in which the worker waits for a lock, or for what another worker does under one; timed likewise.
+class [[nodiscard]] Waited {
+ public:
+  explicit Waited(ThreadStats& stats) : times_(stats) {}
+  Waited(const Waited&) = delete;
+  Waited& operator=(const Waited&) = delete;
+  ~Waited() { times_.given_up(); }
+
+ private:
+  LockTimes times_;
 };
 
 }  // namespace tmflow

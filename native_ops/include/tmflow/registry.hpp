@@ -10,14 +10,19 @@
 #include <type_traits>
 #include <vector>
 
+#include "tmflow/strategies/atomic.hpp"
+#include "tmflow/strategies/block_stm.hpp"
+#include "tmflow/strategies/combining.hpp"
 #include "tmflow/strategies/htm.hpp"
 #include "tmflow/strategies/itm.hpp"
+#include "tmflow/strategies/leashed.hpp"
 #include "tmflow/strategies/lock.hpp"
 #include "tmflow/strategies/lock_pthread.hpp"
 #include "tmflow/strategies/nolock.hpp"
 #include "tmflow/strategies/spin.hpp"
 #include "tmflow/strategies/spin_then_mutex.hpp"
 #include "tmflow/strategies/stm.hpp"
+#include "tmflow/strategies/striped.hpp"
 #include "tmflow/strategies/tle.hpp"
 #include "tmflow/strategy.hpp"
 
@@ -27,7 +32,8 @@ template <Strategy... S>
 struct StrategyList {};
 
 // Every strategy; a new one is its file in strategies/ and its name here.
-using Strategies = StrategyList<Lock, NoLock, LockPthread, Spin, SpinThenMutex, Htm, Itm, Stm, Tle>;
+using Strategies = StrategyList<Lock, NoLock, LockPthread, Spin, SpinThenMutex, Htm, Itm, Stm, Tle, Striped,
+                                Combining, Atomic, BlockStm, Leashed>;
 
 // A strategy object behind one type, for callers that know its name only when they run.
 template <Region R>
@@ -39,6 +45,8 @@ class AnyStrategy {
   virtual void read(R& region, const Reading<typename R::Value>& reading, ThreadStats& stats) = 0;
   // The region's memory holds the variable as the last update left it. Called while nobody updates.
   virtual void settle(R& region) = 0;
+  // The region's memory was assigned, and the variable is what it holds now. Called while nobody updates.
+  virtual void restart(R& region) = 0;
   // Somebody reads the whole variable who takes no part in the strategy; most strategies need not know.
   virtual void note_read(R& region) = 0;
 };
@@ -74,6 +82,10 @@ class Held final : public AnyStrategy<R> {
 
   void settle([[maybe_unused]] R& region) override {
     if constexpr (requires { strategy_.settle(region); }) strategy_.settle(region);
+  }
+
+  void restart([[maybe_unused]] R& region) override {
+    if constexpr (requires { strategy_.restart(region); }) strategy_.restart(region);
   }
 
   void note_read([[maybe_unused]] R& region) override {

@@ -15,9 +15,12 @@ class BasicSpinLock {
  public:
   bool try_lock() noexcept { return !taken_.exchange(true, std::memory_order_acquire); }
 
+  // A look, out of date at once: whether trying is worth while.
+  bool taken() const noexcept { return taken_.load(std::memory_order_relaxed); }
+
   void lock() noexcept {
     while (!try_lock()) {
-      for (int turn = 1; taken_.load(std::memory_order_relaxed); ++turn) Waiting<Atom>::once(turn);
+      for (int turn = 1; taken(); ++turn) Waiting<Atom>::once(turn);
     }
   }
 

@@ -57,7 +57,8 @@ struct StrategyInfo {
 // update. Counts nothing but waiting.
 //
 // A strategy that keeps the variable elsewhere than in the region's memory has `settle(region)`: the memory
-// is brought up to date, for whoever takes no part. Called while nobody updates.
+// is brought up to date, for whoever takes no part; and `restart(region)`: the memory was assigned, and the
+// variable is what it holds now. Both are called while nobody updates.
 //
 // All that touches the variable's elements goes through the kernels of the update and of the reading, or
 // find_copy, so that a test can put its own in their place.

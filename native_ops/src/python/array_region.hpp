@@ -33,6 +33,18 @@ class Variable {
     object_of(strategy, parameters).apply(region_, update, counts_.stats(worker, 0));
   }
 
+  // The array holds the variable, whatever strategies keep elsewhere. Called while nobody updates.
+  void settle() {
+    const std::lock_guard held(strategies_mutex_);
+    for (const auto& [name, object] : objects_) object->settle(region_);
+  }
+
+  // The array was assigned: every strategy starts from it. Called while nobody updates.
+  void restart() {
+    const std::lock_guard held(strategies_mutex_);
+    for (const auto& [name, object] : objects_) object->restart(region_);
+  }
+
   int workers() const { return counts_.workers(); }
   const ThreadStats& stats(int worker) { return counts_.stats(worker, 0); }
 

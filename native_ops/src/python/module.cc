@@ -59,6 +59,14 @@ class Region {
     std::visit([&](auto& held) { apply_to(*held, strategy, parameters, alpha, delta, worker); }, held_);
   }
 
+  void settle() {
+    std::visit([](auto& held) { held->variable.settle(); }, held_);
+  }
+
+  void restart() {
+    std::visit([](auto& held) { held->variable.restart(); }, held_);
+  }
+
   nb::list counters() {
     nb::list rows;
     std::visit(
@@ -216,6 +224,13 @@ NB_MODULE(_core, m) {
            "parameters keep what it promises; against others only where both take the region's own mutex. "
            "Raises ValueError, with nothing changed, for an unknown strategy, parameter or worker and for an "
            "alpha or delta that does not fit.")
+      .def(
+          "settle", &Region::settle,
+          "The array holds the variable now, also under a strategy that keeps it elsewhere (leashed). Called "
+          "while nobody updates.")
+      .def("restart", &Region::restart,
+           "The array was assigned: a strategy that keeps the variable elsewhere starts from it anew. Called "
+           "while nobody updates.")
       .def("counters", &Region::counters,
            "One dict per worker: worker, updates, attempts, commits, fallbacks, aborts (by raw status).");
 

@@ -87,9 +87,7 @@ void wait_turns(std::uint64_t turns) noexcept {
   }
 }
 
-Descriptor::Descriptor()
-    : writes(*this),
-      random_(reinterpret_cast<std::uintptr_t>(this) * std::uint64_t{0x9E3779B97F4A7C15} | 1) {}
+Descriptor::Descriptor() : writes(*this) {}
 
 namespace {
 

@@ -5,8 +5,8 @@
 #include <atomic>
 #include <cstdint>
 
-#include "tmflow/stm/descriptor.hpp"
-#include "tmflow/stm/domain.hpp"
+#include "tmflow/stm/contender.hpp"
+#include "tmflow/stm/lock_word.hpp"
 
 namespace tmflow::stm {
 
@@ -20,19 +20,22 @@ namespace tmflow::stm {
 //
 // Nobody waits for a lock without being able to see that it was killed meanwhile, and nobody waits for a
 // transaction that waits in turn without having tried to kill it: so no circle of waiting transactions lasts.
+//
+// They serve every kind of transactions that has contenders (contender.hpp), lock words whose lowest bit says
+// owned, and an `order` to count those who ask who is older.
 
 // Abort and try again at once.
 struct Suicide {
   static constexpr bool kKills = false;
-  TMFLOW_STM_INLINE static void enter(Descriptor&, Domain&) noexcept {}
-  TMFLOW_STM_INLINE static void before_retry(Descriptor&, std::uint64_t, const Lock*) noexcept {}
+  TMFLOW_STM_INLINE static void enter(auto&, auto&) noexcept {}
+  TMFLOW_STM_INLINE static void before_retry(auto&, std::uint64_t, const auto*) noexcept {}
 };
 
 // Abort, and wait until the lock is free.
 struct Delay : Suicide {
-  TMFLOW_STM_INLINE static void before_retry(Descriptor&, std::uint64_t, const Lock* contended) noexcept {
+  TMFLOW_STM_INLINE static void before_retry(auto& self, std::uint64_t, const auto* contended) noexcept {
     if (contended == nullptr) return;
-    while (is_owned(contended->load(std::memory_order_relaxed))) wait_turns(1);
+    for (int turn = 1; is_owned(contended->load(std::memory_order_relaxed)); ++turn) self.await(turn);
   }
 };
 
@@ -40,7 +43,7 @@ struct Delay : Suicide {
 struct Backoff : Suicide {
   static constexpr std::uint64_t kShortest = 4, kDoublings = 16;  // 4 to 262,144 turns
 
-  TMFLOW_STM_INLINE static void before_retry(Descriptor& self, std::uint64_t restarts, const Lock*) noexcept {
+  TMFLOW_STM_INLINE static void before_retry(auto& self, std::uint64_t restarts, const auto*) noexcept {
     wait_turns(self.random_below(kShortest << (restarts < kDoublings ? restarts : kDoublings)));
   }
 };
@@ -49,7 +52,7 @@ struct Backoff : Suicide {
 // could go on killing each other for ever.
 struct Aggressive : Backoff {
   static constexpr bool kKills = true;
-  TMFLOW_STM_INLINE static bool insists(const Descriptor&, const Descriptor&) noexcept { return true; }
+  TMFLOW_STM_INLINE static bool insists(const auto&, const auto&) noexcept { return true; }
 };
 
 // The older kills the younger, the younger aborts itself. A transaction keeps its age over its aborts, so
@@ -57,10 +60,10 @@ struct Aggressive : Backoff {
 struct Timestamp : Suicide {
   static constexpr bool kKills = true;
 
-  TMFLOW_STM_INLINE static void enter(Descriptor& self, Domain& domain) noexcept {
+  TMFLOW_STM_INLINE static void enter(auto& self, auto& domain) noexcept {
     self.timestamp.store(domain.order.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
   }
-  TMFLOW_STM_INLINE static bool insists(const Descriptor& self, const Descriptor& other) noexcept {
+  TMFLOW_STM_INLINE static bool insists(const auto& self, const auto& other) noexcept {
     return self.timestamp.load(std::memory_order_relaxed) < other.timestamp.load(std::memory_order_relaxed);
   }
 };

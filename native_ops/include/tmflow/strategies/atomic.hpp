@@ -1,0 +1,47 @@
+// atomic: every element is subtracted from by itself, without a lock.
+#pragma once
+
+#include <atomic>
+#include <optional>
+#include <string>
+
+#include "tmflow/strategy.hpp"
+
+namespace tmflow {
+
+// Contract: no update of an element is lost, and nothing else: two updates at once interleave element by
+// element. An element is the single rounding of the plain loop, v - alpha * delta with the product rounded
+// first, because the compare-exchange stores what was computed from the very value that it replaces.
+//
+// Memory ordering: relaxed, because an element publishes nothing but itself: all its changes are one order,
+// and each compare-exchange finds the latest.
+template <template <class> class Ref = std::atomic_ref>
+struct BasicAtomic {
+  static constexpr StrategyInfo info{
+      .name = "atomic",
+      .summary = "every element by itself, by compare-exchange",
+      .updates = Promise::element,
+      .reads = Promise::element,
+      .runs_kernel = false,
+  };
+
+  static std::optional<std::string> why_not() { return std::nullopt; }
+
+  template <Region R>
+  static void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
+    const auto memory = region.memory(Holding::nothing);
+    for (std::size_t i = 0; i < memory.size(); ++i) {
+      typename R::Value product = update.alpha * update.delta[i];
+      asm("" : "+m"(product));  // rounded by itself: no compiler may fuse it with the difference
+      Ref element(memory[i]);
+      typename R::Value seen = element.load(std::memory_order_relaxed);
+      while (!element.compare_exchange_weak(seen, seen - product, std::memory_order_relaxed)) {
+      }
+    }
+    stats.count_update();
+  }
+};
+
+using Atomic = BasicAtomic<>;
+
+}  // namespace tmflow

@@ -1,0 +1,120 @@
+// block_stm: software transactions over ranges, with a versioned lock for each block of elements.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "tmflow/ranges/snapshot.hpp"
+#include "tmflow/ranges/transaction.hpp"
+#include "tmflow/strategy.hpp"
+
+namespace tmflow {
+
+// Contract: updates of a variable happen one after another and none is lost; `read` copies the variable as it
+// was between two of them. An update is one transaction that locks all blocks, from the first to the last,
+// before it writes any: who loses a race loses it at the first block, with nothing done; and once it holds
+// them all nobody can abort it, so that it needs no undo log, and readers that take no part see nothing that
+// is undone later. (Transactions that write before they know what they will need keep a log:
+// ranges/transaction.hpp.) There is no fallback: every transaction ends in a commit. The memory is fetched
+// before the transaction, so an update that overlaps an assignment of the whole variable may be lost.
+//
+// A reader copies without a lock and looks at the versions before and after; if writers leave it no time for
+// that, it takes the locks as an update does, and so cannot starve.
+//
+// Memory ordering: see ranges/transaction.hpp, ranges/snapshot.hpp and ranges/policy.hpp.
+template <template <class> class Atom = std::atomic, class Policy = ranges::Sound>
+class BasicBlockStm {
+ public:
+  static constexpr Parameter kParameters[] = {
+      {.name = "block",
+       .fallback = "4096",
+       .summary = "elements that have a lock in common",
+       .low = 1,
+       .high = 1'000'000'000},
+      {.name = "manager",
+       .fallback = "backoff",
+       .summary = "who yields when two transactions conflict",
+       .choices = "suicide, delay, backoff, aggressive, timestamp"},
+  };
+  static constexpr StrategyInfo info{
+      .name = "block_stm",
+      .summary = "software transactions over ranges: a versioned lock for each block of elements",
+      .updates = Promise::tensor,
+      .reads = Promise::element,
+      .snapshots = Promise::tensor,
+      .parameters = kParameters,
+  };
+
+  static std::optional<std::string> why_not() { return std::nullopt; }
+
+  explicit BasicBlockStm(const Parameters& parameters)
+      : BasicBlockStm(static_cast<std::size_t>(parameters.integer("block")), parameters.text("manager")) {}
+
+  explicit BasicBlockStm(std::size_t block, std::string_view manager = "backoff",
+                         std::size_t locks = ranges::LockTable<Atom>::kLocks)
+      : locks_(block, locks), manager_(manager_named(manager)) {}
+
+  template <Region R>
+  void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
+    const auto memory = region.memory(Holding::nothing);
+    all_held(memory.size(), stats, [&]() noexcept { update(memory, 0, memory.size()); });
+    stats.count_update();
+  }
+
+  template <Region R>
+  void read(R& region, const Reading<typename R::Value>& reading, ThreadStats& stats) {
+    const auto memory = region.memory(Holding::nothing);
+    const auto copy = [&]() noexcept { reading(memory, 0, memory.size()); };
+    if (ranges::copy_unlocked<Policy>(locks_, memory.size(), copy)) return;
+    ThreadStats own;  // a reading counts as no update's transaction
+    own.time_locks(stats.times_locks());
+    all_held(memory.size(), own, copy);
+    stats.add_lock_times(own.waited_ns(), own.held_ns());
+  }
+
+  // Runs `body` as one transaction: ranges::atomically.
+  template <class Body>
+  bool atomically(ThreadStats& stats, const Body& body) {
+    return managed([&]<class M>(const M&) {
+      return ranges::atomically<M, Policy>(locks_, stats, body, []() noexcept {});
+    });
+  }
+
+ private:
+  using Manager = std::variant<stm::Suicide, stm::Delay, stm::Backoff, stm::Aggressive, stm::Timestamp>;
+
+  static Manager manager_named(std::string_view name) {
+    if (name == "suicide") return stm::Suicide();
+    if (name == "backoff") return stm::Backoff();
+    if (name == "aggressive") return stm::Aggressive();
+    if (name == "timestamp") return stm::Timestamp();
+    if (name == "delay") return stm::Delay();
+    throw std::invalid_argument("unknown contention manager '" + std::string(name) + "'");
+  }
+
+  // Runs `last` while it holds the first `count` elements.
+  template <class Last>
+  void all_held(std::size_t count, ThreadStats& stats, const Last& last) {
+    managed([&]<class M>(const M&) {
+      const auto all = [=](auto& transaction) { return transaction.hold(0, count); };
+      return ranges::atomically<M, Policy>(locks_, stats, all, last);
+    });
+  }
+
+  template <class F>
+  bool managed(const F& f) {
+    return std::visit(f, manager_);
+  }
+
+  ranges::LockTable<Atom> locks_;
+  const Manager manager_;
+};
+
+using BlockStm = BasicBlockStm<>;
+
+}  // namespace tmflow

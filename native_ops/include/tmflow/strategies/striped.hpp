@@ -1,0 +1,120 @@
+// striped: fixed blocks of the variable, a lock each.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "tmflow/blocks.hpp"
+#include "tmflow/held.hpp"
+#include "tmflow/own_lines.hpp"
+#include "tmflow/per_size.hpp"
+#include "tmflow/spin_lock.hpp"
+#include "tmflow/strategy.hpp"
+#include "tmflow/thread_number.hpp"
+
+namespace tmflow {
+
+// Contract: updates of a block happen one after another and none is lost; two blocks may see two updates in
+// different orders. Each block is updated exactly once by an update: it is on the way once, and what is put
+// off is done at the end. No thread ever waits while it holds a lock, so there is no deadlock. A snapshot has
+// each block as it was between two updates of it. The readers who take no part, and whoever replaces the
+// variable's memory, are not waited for: an update that overlaps an assignment of the whole variable may be
+// lost.
+//
+// The way: from one end to the other, and the next time back, for the blocks that a thread touched last are
+// still in its cache. Threads of odd and even number begin at opposite ends, so that of two in contention
+// each turns round where the other one is not. A block that is taken is put off, lest threads queue up one
+// behind the other.
+//
+// Retries: the blocks of the update that were taken when tried.
+//
+// Memory ordering: taking a block's lock acquires, giving it back releases, so each update of the block sees
+// all of the ones before it. The locks themselves: see PerSize.
+template <template <class> class Atom = std::atomic>
+class BasicStriped {
+ public:
+  static constexpr Parameter kParameters[] = {
+      {.name = "block", .fallback = "2048", .summary = "elements per lock", .low = 1, .high = 1'000'000'000},
+  };
+  static constexpr StrategyInfo info{
+      .name = "striped",
+      .summary = "each block of the variable has a lock, taken and given back one after another",
+      .updates = Promise::block,
+      .reads = Promise::element,
+      .snapshots = Promise::block,
+      .parameters = kParameters,
+  };
+
+  static std::optional<std::string> why_not() { return std::nullopt; }
+
+  explicit BasicStriped(std::size_t block) : block_(block) {}
+  explicit BasicStriped(const Parameters& parameters)
+      : BasicStriped(static_cast<std::size_t>(parameters.integer("block"))) {}
+
+  template <Region R>
+  void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
+    const auto memory = region.memory(Holding::nothing);
+    const Stripes& stripes = stripes_.of(memory.size(), memory.size(), block_);
+    const bool backwards = (ThreadNumber<Atom>::own() + static_cast<std::uint64_t>(stats.updates())) % 2 != 0;
+    const auto run = [&](std::size_t block, auto... adopt) {
+      const HeldLock held(stripes.lock(block), stats, adopt...);
+      update(memory, stripes.blocks.first(block), stripes.blocks.size(block));
+    };
+
+    std::array<std::size_t, 16> put_off;
+    std::size_t later = 0;
+    std::int64_t taken = 0;
+    const std::size_t count = stripes.blocks.count();
+    for (std::size_t step = 0; step < count; ++step) {
+      const std::size_t block = backwards ? count - 1 - step : step;
+      if (stripes.lock(block).try_lock()) {
+        run(block, std::adopt_lock);
+        continue;
+      }
+      ++taken;
+      if (later < put_off.size()) {
+        put_off[later++] = block;
+      } else {
+        run(block);
+      }
+    }
+    for (const std::size_t block : std::span(put_off).first(later)) run(block);
+    stats.count_retries(taken);
+    stats.count_update();
+  }
+
+  template <Region R>
+  void read(R& region, const Reading<typename R::Value>& reading, ThreadStats& stats) {
+    const auto memory = region.memory(Holding::nothing);
+    const Stripes& stripes = stripes_.of(memory.size(), memory.size(), block_);
+    for (std::size_t block = 0; block < stripes.blocks.count(); ++block) {
+      const HeldLock held(stripes.lock(block), stats);
+      reading(memory, stripes.blocks.first(block), stripes.blocks.size(block));
+    }
+  }
+
+ private:
+  struct Stripes {
+    Stripes(std::size_t elements, std::size_t length)
+        : blocks(elements, length), locks(std::make_unique<Apart<BasicSpinLock<Atom>>[]>(blocks.count())) {}
+
+    BasicSpinLock<Atom>& lock(std::size_t block) const noexcept { return locks[block].its; }
+
+    const Blocks blocks;
+    const std::unique_ptr<Apart<BasicSpinLock<Atom>>[]> locks;
+  };
+
+  const std::size_t block_;
+  PerSize<Stripes, Atom> stripes_;
+};
+
+using Striped = BasicStriped<>;
+
+}  // namespace tmflow
