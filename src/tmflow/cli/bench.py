@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from tmflow.cli.saving import require_writable
 from tmflow.errors import BadInput
-
-if TYPE_CHECKING:
-    from tmflow.bench.saved import Saved
 
 app = typer.Typer(help="Measure what updates and training steps cost.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -138,40 +135,26 @@ def report(
     ] = None,
     plots: Annotated[
         Path | None,
-        typer.Option(help="Of updates: draw them into this folder too, as SVG, and link to them as beside the report."),
+        typer.Option(help="Draw pictures into this folder too, as SVG; the Markdown links to them as beside it."),
     ] = None,
 ) -> None:
     """Print a saved benchmark as Markdown tables."""
-    from tmflow.bench.compared import relative_to
-    from tmflow.bench.report import markdown
-    from tmflow.bench.saved import Saved, read_as
-    from tmflow.bench.step import report as steps
-    from tmflow.bench.step.saved import SavedSteps
-
-    kinds: dict[str, type[Saved | SavedSteps]] = {"tmflow bench apply": Saved, "tmflow bench step": SavedSteps}
-    benchmark = read_as(file, kinds)
-    if isinstance(benchmark, SavedSteps):
-        if reference or plots:
-            raise BadInput(f"{file} is of steps: --reference and --plots are for updates.")
-        typer.echo(steps.markdown(benchmark))
-        return
-    benchmark = relative_to(benchmark, reference) if reference else benchmark
-    typer.echo(markdown(benchmark, _draw(benchmark, plots, file.stem) if plots else ()))
-
-
-def _draw(benchmark: Saved, folder: Path, stem: str) -> list[tuple[str, str]]:
-    """Write the pictures, whole or not at all; their titles and the names of their files."""
     from tmflow import figures
-    from tmflow.bench.plots import plots
+    from tmflow.bench.compared import relative_to
+    from tmflow.bench.kinds import read_any, shown
+    from tmflow.bench.saved import Saved
     from tmflow.files import write_text
 
-    drawn = []
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for plot in plots(benchmark):
-            name = f"{stem}-{plot.name}.svg"
-            write_text(folder / name, figures.svg(plot.chart.to_dict()))
-            drawn.append((plot.title, name))
-    except OSError as error:
-        raise BadInput(f"--plots {folder} cannot be written: {error.strerror}.") from error
-    return drawn
+    benchmark = read_any(file)
+    if reference is not None:
+        if not isinstance(benchmark, Saved):
+            raise BadInput(f"--reference is for updates, and {file} is of another kind: {benchmark.kind}.")
+        benchmark = relative_to(benchmark, reference)
+    text, drawn = shown(benchmark, file.stem if plots else None)
+    for name, spec in drawn.items():
+        try:
+            (plots or Path()).mkdir(parents=True, exist_ok=True)
+            write_text((plots or Path()) / name, figures.svg(spec))
+        except OSError as error:
+            raise BadInput(f"--plots {plots} cannot be written: {error.strerror}.") from error
+    typer.echo(text)

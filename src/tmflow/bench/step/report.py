@@ -95,7 +95,7 @@ def _texts(row: Step, rounds: int) -> list[str]:
 
 
 def _factors(row: Step) -> str:
-    return ", ".join(f"{name} {value}" for name, value in row.factors.items() if value is not None)
+    return ", ".join(f"{name} {value}" for name, value in sorted(row.factors.items()) if value is not None)
 
 
 def _protocol(steps: SavedSteps) -> str:
