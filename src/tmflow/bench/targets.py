@@ -86,8 +86,8 @@ def _fastest(rows: list[TimedVariant]) -> TimedVariant | None:
 
 
 def _best_block(rows: list[Row], cell: tuple[int, int]) -> Row | None:
-    """The fastest that promises at least `block` and lost nothing."""
-    return _fastest([row for row in _variants(rows) if row.promise in ("block", "tensor", "step")])
+    """The fastest that promises `block`, no less and no more, and lost nothing."""
+    return _fastest([row for row in _variants(rows) if row.promise == "block"])
 
 
 def _named(name: str) -> Pick:
