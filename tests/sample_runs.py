@@ -19,7 +19,10 @@ from tmflow.runner.runfile import (
     Counters,
     CurvePoint,
     ExperimentRef,
+    Lost,
     MachineState,
+    Reads,
+    Retries,
     Run,
     Software,
     Staleness,
@@ -93,6 +96,8 @@ VARIABLES = ("W", "b")
 TRANSACTIONAL = frozenset({"htm", "stm", "itm", "tle", "block_stm"})
 EMULATED = {"strategy": "htm", **parameters_of("htm"), "provider": "emulated", "profile": "intel-tsx-study"}
 SOFTWARE_TM = {"strategy": "stm", **parameters_of("stm")}
+FUSED = {"strategy": "striped", **parameters_of("striped"), "kernel": "fused"}
+FULL: dict[str, Any] = {"driver": "native", "measures": "full"}  # factors of runs that have all that can be measured
 EMULATOR = {"name": "intel-tsx-study", "l1d_bytes": 32 * 1024, "l1d_ways": 8, "line_bytes": 64}
 
 
@@ -160,7 +165,7 @@ def _round(
     disturbed: bool,
     platform: dict[str, Any],
 ) -> Iterator[Run]:
-    definition = {"points": [spec.factors() for spec in points]}
+    definition = {"points": [spec.identity() for spec in points]}
     for ordinal, spec in enumerate(points):
         identity = f"{campaign}/{scale}/{name}/{number}/{spec.sha256}/{sha256_of(platform)}"
         can_run = spec.strategy not in unsupported
@@ -215,6 +220,25 @@ def _result(spec: TrialSpec, identity: str, disturbed: bool) -> dict[str, Any]:
             for worker in range(spec.threads)
             for behind in range(spec.threads)
         ],
+        **(_full_measures(spec) if spec.measures == "full" else {}),
+    }
+
+
+def _full_measures(spec: TrialSpec) -> dict[str, Any]:
+    """Of W the more is lost the more workers there are, of b nothing; no read by way of the strategy is torn."""
+    steps, others = spec.iterations // spec.threads, spec.threads - 1
+    of_workers = [(worker, variable) for worker in range(spec.threads) for variable in VARIABLES]
+    torn = steps // 10 if others and spec.reading == "plain" else 0
+    return {
+        "retries": [
+            Retries(worker=worker, variable=variable, retries=retries, sections=steps // (retries + 1))
+            for worker, variable in of_workers
+            for retries in range(spec.threads)
+        ],
+        "reads": [Reads(worker=worker, variable=variable, reads=steps, torn=torn) for worker, variable in of_workers],
+        "lost": [
+            Lost(variable=variable, expected=1000, lost=50 * others if variable == "W" else 0) for variable in VARIABLES
+        ],
     }
 
 
@@ -230,8 +254,9 @@ def _curve(spec: TrialSpec, loop_s: float, accuracy: float) -> list[CurvePoint]:
 
 def _counters(spec: TrialSpec, worker: int, variable: str) -> Counters:
     updates = spec.iterations // spec.threads
+    locks = {"lock_waited_s": 0.001 * (spec.threads - 1), "lock_held_s": 0.002} if spec.measures == "full" else {}
     if spec.strategy not in TRANSACTIONAL:
-        return Counters(worker=worker, variable=variable, updates=updates)
+        return Counters(worker=worker, variable=variable, updates=updates, **locks)
     fallbacks = updates // 10 * (spec.threads - 1) // spec.threads
     commits = updates - fallbacks
     attempts = commits + sum(abort.n for abort in _aborts(spec, worker) if abort.variable == variable)
@@ -242,6 +267,7 @@ def _counters(spec: TrialSpec, worker: int, variable: str) -> Counters:
         commits=commits,
         fallbacks=fallbacks,
         attempts=None if spec.strategy == "tle" else attempts,  # glibc does not tell
+        **locks,
     )
 
 

@@ -7,7 +7,7 @@ find_package(nanobind CONFIG REQUIRED)
 
 # The stable ABI needs Python 3.12; for an older one nanobind builds for exactly that version. It would compile for size
 # (-Os, after our flags), and with it the strategies, whose speed is measured here.
-nanobind_add_module(_core STABLE_ABI NB_STATIC NOMINSIZE NB_SUPPRESS_WARNINGS src/python/module.cc src/python/bench.cc)
+nanobind_add_module(_core STABLE_ABI NB_STATIC NOMINSIZE NB_SUPPRESS_WARNINGS src/python/module.cc src/python/bench.cc src/python/train.cc)
 target_link_libraries(_core PRIVATE tmflow_core)
 
 # Only the benchmark compares with TensorFlow's own mutex.

@@ -40,7 +40,8 @@ endif()
 
 # TensorFlow 2.21 says -std=c++17; its headers compile as the C++20 that the core needs. Default visibility, because
 # TensorFlow's inline statics must be one object in all libraries.
-add_library(tmflow_ops MODULE src/tensorflow/apply_ops.cc src/tensorflow/read_ops.cc src/tensorflow/tracker_ops.cc)
+add_library(tmflow_ops MODULE src/tensorflow/apply_ops.cc src/tensorflow/apply_dense_ops.cc
+                              src/tensorflow/read_ops.cc src/tensorflow/tracker_ops.cc)
 foreach(flag IN LISTS TMFLOW_TENSORFLOW_FLAGS)
   if(flag MATCHES "^-I(.+)")
     target_include_directories(tmflow_ops SYSTEM PRIVATE "${CMAKE_MATCH_1}")

@@ -8,6 +8,8 @@
 #include <mutex>
 #include <unsupported/Eigen/CXX11/Tensor>
 
+#include "dense_loops.hpp"
+
 namespace tmflow {
 namespace {
 
@@ -25,20 +27,6 @@ void eigen(T* variable, const T* delta, T alpha, std::size_t n) noexcept {
   Flat var(variable, static_cast<Index>(n));
   const ConstFlat grad(delta, static_cast<Index>(n));
   var.device(Eigen::DefaultDevice()) -= grad * alpha;
-}
-
-// One element after another, each gradient element summed as a matrix product would.
-template <class T>
-void dense(T* variable, const DenseGradient<T>& gradient, T alpha, std::size_t first,
-           std::size_t count) noexcept {
-  const std::size_t rows = gradient.rows(), columns = gradient.columns();
-  for (std::size_t i = first; i < first + count; ++i) {
-    T sum = 0;
-    for (std::size_t e = 0; e < gradient.examples; ++e) {
-      sum += gradient.input[e * rows + i / columns] * gradient.output[e * columns + i % columns];
-    }
-    variable[i] -= alpha * sum;
-  }
 }
 
 template <class T>

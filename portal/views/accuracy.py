@@ -4,10 +4,10 @@ import streamlit as st
 
 from tmflow import summaries
 from tmflow.portal.data import study_or_stop
-from tmflow.portal.filters import DATA, OF_PARAMETERS, Filter, Key, choose
+from tmflow.portal.filters import DATA, OF_FACTORS, Filter, Key, choose
 from tmflow.portal.show import show_summary
 
-FILTERS = [*DATA, *OF_PARAMETERS, Filter(Key.THREADS, "Threads, on the way", narrows=False)]
+FILTERS = [*DATA, *OF_FACTORS, Filter(Key.THREADS, "Threads, on the way", narrows=False)]
 
 st.title("Accuracy")
 study = study_or_stop()

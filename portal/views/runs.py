@@ -4,12 +4,12 @@ import streamlit as st
 
 from tmflow.portal import runs
 from tmflow.portal.data import study_or_stop
-from tmflow.portal.filters import DATA, OF_PARAMETERS, Filter, Key, choose
+from tmflow.portal.filters import DATA, OF_FACTORS, Filter, Key, choose
 
 FILTERS = [
     *(entry._replace(with_all=True) for entry in DATA),
     Filter(Key.STRATEGY, "Strategy", with_all=True),
-    *OF_PARAMETERS,
+    *OF_FACTORS,
     Filter(Key.STATUS, "Status", with_all=True),
 ]
 

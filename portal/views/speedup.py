@@ -4,12 +4,12 @@ import streamlit as st
 
 from tmflow import summaries
 from tmflow.portal.data import study_or_stop
-from tmflow.portal.filters import DATA, OF_PARAMETERS, Filter, Key, choose
+from tmflow.portal.filters import DATA, OF_FACTORS, Filter, Key, choose
 from tmflow.portal.show import show_summary
 
 FILTERS = [
     *DATA,
-    *OF_PARAMETERS,
+    *OF_FACTORS,
     Filter(Key.METRIC, "Metric", ("speedup", "step_time")),
     Filter(Key.BASELINE, "Baseline", tuple(summaries.BASELINES)),
 ]

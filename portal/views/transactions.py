@@ -4,12 +4,12 @@ import streamlit as st
 
 from tmflow import summaries
 from tmflow.portal.data import study_or_stop
-from tmflow.portal.filters import DATA, OF_PARAMETERS, Key, choose
+from tmflow.portal.filters import DATA, OF_FACTORS, Key, choose
 from tmflow.portal.show import show_summary, table_of
 
 st.title("Transactions")
 study = study_or_stop()
-selection = choose([*DATA, *OF_PARAMETERS], study.runs)
+selection = choose([*DATA, *OF_FACTORS], study.runs)
 counted, aborts = study.transactions(selection.chosen[Key.EXPERIMENT], selection.chosen[Key.SCALE])
 commits = summaries.commits(selection.runs, counted)
 if commits.empty:

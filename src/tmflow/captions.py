@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import textwrap
+from functools import cache
 from typing import NamedTuple, TypeVar
 
 import altair as alt
 import pandas as pd
 
 from tmflow.axes import value_range
+from tmflow.native import registry
 from tmflow.strategy_parameters import PARAMETERS
-from tmflow.summaries import unusual
+from tmflow.summaries import WAYS, name_of, unusual
 
 LINE = 120  # characters of a caption line at the width of an exported chart
 REASON = 200  # characters of a reason in a caption; an error may be long, and the table beside the chart has it in full
@@ -24,6 +26,13 @@ TITLES = {
     "accuracy_curve": "Test accuracy on the way",
     "staleness": "Staleness of updates",
 }
+OF_SPEED = {"speedup", "speedup_vs_tf_lock", "step_time"}
+UNKNOWN = "not known here"
+PROMISES = ("none", "element", "block", "tensor", "step", UNKNOWN)
+MEASURED_IN_FULL = (
+    "Measured in full: to count lost updates and torn reads and to time locks takes time itself, so no time here "
+    "compares with that of usual runs."
+)
 AT_ONE_COUNT = {"accuracy_curve", "staleness"}  # measures whose charts show a single number of threads
 SCALES = {
     "full": "full scale",
@@ -66,6 +75,8 @@ def caption(summary: pd.DataFrame, revision: str, label: str = "") -> Caption:
     lines = [
         _workload(first),
         *_parameters(summary),
+        *_promises(summary),
+        *_cost_of_measuring(first),
         _provenance(summary),
         _intervals(summary),
         *_gaps(summary),
@@ -101,12 +112,43 @@ def titled(chart: Drawn, caption: Caption) -> Drawn:
 
 
 def _workload(point: pd.Series) -> str:
+    layer = "" if pd.isna(point["hidden"]) else f", {point['hidden']} hidden {point['activation']} units"
     dropout = "" if pd.isna(point["dropout_keep"]) else f", dropout keep {point['dropout_keep']:g}"
+    variables = "" if pd.isna(point["variables"]) else f", {point['variables']} variables"
+    ways = [f", {name_of(way)} {point[way]}" for way in ("reading", "layout") if point[way] != WAYS[way]]
+    pinned = "" if point["pinning"] == "none" else f", pinned to {point['pinning']}"
     return (
-        f"{point['model']} on {point['dataset']}: batch {point['batch']}, {point['matrix']} pixels, "
+        f"{point['model']} on {point['dataset']}: batch {point['batch']}, {point['matrix']} pixels{layer}, "
         f"{point['iterations']:,} steps in all, learning rate {point['learning_rate']:g}{dropout}; "
-        f"{point['driver']} driver, {point['variables']} variables."
+        f"{point['driver']} driver{variables}{''.join(ways)}{pinned}."
     )
+
+
+def _promises(summary: pd.DataFrame) -> list[str]:
+    """Where strategies whose speed is shown promise different things of updates: who promises what."""
+    if summary["measure"].iloc[0] not in OF_SPEED:
+        return []
+    known = promises_of_updates()
+    of_variant = summary.drop_duplicates("variant").set_index("variant")
+    who: dict[str, list[str]] = {}
+    for variant, row in of_variant.iterrows():
+        promise = known.get(row["strategy"]) if pd.isna(row["promise"]) else row["promise"]
+        who.setdefault(promise or UNKNOWN, []).append(str(variant))
+    if len(who) < 2:
+        return []
+    told = "; ".join(f"{promise}: {', '.join(who[promise])}" for promise in sorted(who, key=PROMISES.index))
+    return [f"Promised for updates, and a speed compares only with one of the same promise: {told}."]
+
+
+@cache
+def promises_of_updates() -> dict[str, str | None]:
+    """What each strategy promises for updates; None where it is not built here."""
+    return {variant.name: variant.promise_updates for variant in registry.variants()}
+
+
+def _cost_of_measuring(point: pd.Series) -> list[str]:
+    """Runs that were measured in full are never in a panel with others; this one's are."""
+    return [MEASURED_IN_FULL] if point["measures"] == "full" else []
 
 
 def _parameters(summary: pd.DataFrame) -> list[str]:

@@ -59,6 +59,14 @@ OF_THE_SESSION: dict[str, Value] = {
 # Factors that came later and always have a value: with this one they do not enter the hash.
 AS_BEFORE: dict[str, Value] = {"reading": "plain", "layout": "separate", "measures": "usual"}
 
+# Factors that mean something under one value of another factor alone, and are None under the others.
+BELONGS: dict[str, tuple[str, str]] = {
+    "dropout_keep": ("model", "mnist_deep"),
+    "hidden": ("model", "mnist_mlp"),
+    "activation": ("model", "mnist_mlp"),
+    **dict.fromkeys(OF_THE_SESSION, ("driver", "session")),
+}
+
 
 class TrialSpec(BaseModel):
     """Every factor of a trial. Two trials with the same spec differ only in round, seed offset and luck.
@@ -94,7 +102,9 @@ class TrialSpec(BaseModel):
     step_call: StepCall | None = Field(
         None, description="session only: session.run (as the study) or a prepared callable"
     )
-    pinning: Pinning = Field("none", description="which core a thread runs on: none leaves it to the kernel")
+    pinning: Pinning = Field(
+        "none", description="which core a worker runs on: none leaves it to the kernel; cores, one each, is native only"
+    )
     reading: Reading = Field(
         "plain", description="how a step reads a variable: its memory as it is, or by way of the strategy"
     )
@@ -128,7 +138,7 @@ class TrialSpec(BaseModel):
         None, description="the loop of the update: a plain one, Eigen's, or one fused with a dense layer's gradient"
     )
     optimisation: Optimisation | None = Field(None, description="how the loop of the update is compiled")
-    block: int | None = Field(None, ge=1, le=1_000_000_000, description="elements per lock")
+    block: int | None = Field(None, ge=1, le=1_000_000_000, description="elements per block")
     promise: Promised | None = Field(None, description="what `adaptive` keeps to, whatever it chooses")
 
     @model_validator(mode="before")
@@ -147,16 +157,18 @@ class TrialSpec(BaseModel):
             )
         if self.curve_points > self.iterations:
             raise ValueError(f"curve_points {self.curve_points} is more than iterations {self.iterations}")
-        if (self.model == "mnist_deep") != (self.dropout_keep is not None):
-            raise ValueError("dropout_keep belongs to mnist_deep, and mnist_deep needs it")
-        if {self.hidden is None, self.activation is None} != {self.model != "mnist_mlp"}:
-            raise ValueError("hidden and activation belong to mnist_mlp, and mnist_mlp needs them")
-        for name in OF_THE_SESSION:
-            if (getattr(self, name) is None) != (self.driver != "session"):
-                raise ValueError(f"{name} belongs to driver session, not to {self.driver}")
+        for name, (of, owner) in BELONGS.items():
+            value, holder = getattr(self, name), getattr(self, of)
+            if value is not None and holder != owner:
+                raise ValueError(f"{name} {value} belongs to {of} {owner}, not to {holder}")
+            if value is None and holder == owner:
+                raise ValueError(f"{name} is not given, and {of} {owner} needs it")
+        if self.driver == "native" and self.model == "mnist_deep":
+            raise ValueError("driver native does not train mnist_deep; it trains mnist_softmax and mnist_mlp")
         if self.driver == "session" and self.pinning != "none":
             raise ValueError(
-                f"pinning {self.pinning} belongs to driver native: TensorFlow's own threads cannot be pinned"
+                f"pinning {self.pinning} belongs to driver native; driver session allows none: TensorFlow's own "
+                "threads, which do its work, cannot be pinned"
             )
         if self.model == "mnist_deep" and self.matrix != PIXELS:
             raise ValueError(f"matrix {self.matrix} does not fit mnist_deep: its convolutions need all {PIXELS} pixels")
@@ -186,5 +198,5 @@ class TrialSpec(BaseModel):
         return sha256_of(self.identity())
 
     def identity(self) -> dict[str, Any]:
-        """The factors that make it another spec."""
+        """The factors that make it another spec: without those that are as they were before they were factors."""
         return {name: value for name, value in self.factors().items() if AS_BEFORE.get(name) != value}

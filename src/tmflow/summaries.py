@@ -10,8 +10,8 @@ factor, and one without a result has a row that says why. The columns are those 
 - reason: why the estimate, or a part of its rounds, is missing; None when nothing is;
 - oversubscribed: more workers than hardware threads that they may use; NA where that number is unknown;
 - last_run_utc: when the newest run of the point started;
-- variant: the strategy, and in parentheses the parameters in which it differs from its fellows in the table (see
-  `variants`).
+- variant: the strategy, and in parentheses the parameters in which it differs from its fellows in the table, and how it
+  ran where that is not the usual way (see `variants`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import pandas as pd
 
@@ -27,7 +27,7 @@ from tmflow import palette
 from tmflow.aborts import CLASSES
 from tmflow.errors import unknown
 from tmflow.runner.runfile import NO_TIME
-from tmflow.spec import TrialSpec
+from tmflow.spec import AS_BEFORE, TrialSpec
 from tmflow.stats import Interval, mean_interval, ratio_interval
 from tmflow.strategy_parameters import PARAMETERS, parameters_of
 
@@ -52,11 +52,13 @@ CONTEXT = (
 POINT = (*CONTEXT, *TrialSpec.model_fields)
 VARIANT = ("strategy", *PARAMETERS)
 SERIES = (*VARIANT, "threads")
+# How a trial ran, whatever its strategy, and the usual way. Runs that differ in it are never drawn in one panel.
+WAYS = {"driver": TrialSpec.model_fields["driver"].default, **AS_BEFORE}
 ROUND = ("campaign_uid", "round")
 
 TRANSACTIONAL = ("htm", "stm", "itm", "tle", "block_stm")  # strategies that try transactions
 NUMBERED = ("iteration", "staleness")  # columns of a summary, beside those of a point, that are whole numbers
-WHOLE = ["budget", "chunk"]  # parameters that are whole numbers, or NA
+WHOLE = [name for name, field in TrialSpec.model_fields.items() if get_args(field.annotation) == (int, type(None))]
 FEW = 2  # parameters that a name tells of each variant of a strategy; if more differ, it tells only what is unusual
 
 NOTHING = Interval(math.nan, math.nan, math.nan, 0)
@@ -203,15 +205,19 @@ def variants(table: pd.DataFrame) -> pd.Series:
     """The name of each row's variant: its strategy, with those parameters that differ among rows of that strategy.
 
     Where more than `FEW` do, only those are told that are not what they would be if not given, as long as that tells
-    the variants apart (it does not where a run is older than a parameter).
+    the variants apart (it does not where a run is older than a parameter). Of the `WAYS` in which rows of a strategy
+    differ, those are told that are not the usual ones.
     """
     names = table["strategy"].astype(object)
     for strategy, rows in table.groupby("strategy", sort=False):
         varying = [name for name in PARAMETERS if rows[name].nunique(dropna=False) > 1]
-        if varying:
-            groups = [alike for _, alike in rows.groupby(varying, dropna=False, sort=False)]
-            told = [_told(alike.iloc[0][varying].dropna().to_dict()) for alike in groups]
-            short = [_told(unusual(alike.iloc[0], varying)) for alike in groups]
+        ways = [name for name in WAYS if rows[name].nunique() > 1]
+        if varying or ways:
+            groups = [alike for _, alike in rows.groupby([*varying, *ways], dropna=False, sort=False)]
+            another = [{way: row[way] for way in ways if row[way] != WAYS[way]} for row in (g.iloc[0] for g in groups)]
+            pairs = list(zip((alike.iloc[0] for alike in groups), another, strict=True))
+            told = [_told(row[varying].dropna().to_dict() | way) for row, way in pairs]
+            short = [_told(unusual(row, varying) | way) for row, way in pairs]
             if len(varying) > FEW and len(set(short)) == len(short):
                 told = short
             for alike, parameters in zip(groups, told, strict=True):
@@ -304,7 +310,7 @@ def _per_point(
     table[WHOLE] = table[WHOLE].astype("Int64")
     table["variant"] = variants(table)
     table["oversubscribed"] = table["threads"].astype("Int64") > table["hardware_threads"].astype("Int64")
-    order = ["experiment", "platform", "evidence", *SERIES, *([along] if along else [])]
+    order = ["experiment", "platform", "evidence", *WAYS, *SERIES, *([along] if along else [])]
     rank = {strategy: place for place, strategy in enumerate(palette.ordered(table["strategy"]))}
     return table.sort_values(
         order, kind="stable", ignore_index=True, key=lambda c: c.map(rank) if c.name == "strategy" else c

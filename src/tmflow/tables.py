@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from tmflow import summaries
+from tmflow.captions import MEASURED_IN_FULL
 from tmflow.files import write_text
 from tmflow.strategy_parameters import PARAMETERS
 
@@ -51,7 +52,8 @@ def experiment_table(runs: pd.DataFrame) -> pd.DataFrame:
     varying = [name for name in varying if name not in summaries.CONTEXT and name not in PARAMETERS]
     parameters = [name for name in PARAMETERS if _is_told(points, name)]
     table = points[[*POINT, *varying, *parameters, "rounds", "disturbed_rounds", "oversubscribed"]].copy()
-    table[parameters] = table[parameters].astype(object).fillna("")  # of strategies that have no such parameter
+    told = [*varying, *parameters]
+    table[told] = table[told].astype(object).fillna("")  # of strategies, drivers or models that have no such factor
     for measure, (title, form) in MEASURES.items():
         table[title] = [_interval(row, form) for row in tables[measure].itertuples()]
         table.loc[table["rounds"] == 0, title] = "–"
@@ -63,7 +65,8 @@ def write_table(runs: pd.DataFrame, title: str, question: str, scale: str, path:
     table = experiment_table(runs)
     with pd.option_context("display.max_colwidth", None):  # else pandas cuts the reasons short
         html = table.to_html(index=False, border=0)
-    write_text(path, PAGE.format(title=title, question=question, note=NOTES[scale], table=html))
+    notes = [NOTES[scale], *([MEASURED_IN_FULL] if (runs["measures"] == "full").any() else [])]
+    write_text(path, PAGE.format(title=title, question=question, note=" ".join(filter(None, notes)), table=html))
     write_text(path.with_suffix(".csv"), table.to_csv(index=False))
 
 

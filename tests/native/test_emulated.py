@@ -21,7 +21,8 @@ from tmflow.native.parameters import native_parameters
 from tmflow.native.process_state import why_not
 from tmflow.platform.profiles import load_profile, profile_names
 from tmflow.spec import TrialSpec
-from tmflow.train.session import Measurement, TrialData, Variant
+from tmflow.train.measurement import Measurement, TrialData
+from tmflow.train.session import Variant
 
 TSX = {"provider": "emulated", "profile": "intel-tsx-study"}
 POWER = {"provider": "emulated", "profile": "ibm-power8-s822", "budget": 100, "spending": "study_power"}

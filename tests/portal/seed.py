@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import URL
 
-from tests.sample_runs import EMULATED, SOFTWARE_TM, sample_runs
+from tests.sample_runs import EMULATED, FUSED, SOFTWARE_TM, sample_runs
 from tmflow.runner import runfile
 from tmflow.runner.runfile import Run
 from tmflow.store.engine import sqlite_url
@@ -22,6 +22,15 @@ TRANSACTIONS = (
     SOFTWARE_TM | {"design": "wt", "manager": "backoff", "instrumentation": "all"},
     {"strategy": "tle", "tunables": "custom"},
 )
+# Under both drivers and with both kinds of reads, measured in full but for `lock`; and emulated.
+BEYOND = (
+    *(
+        variant | way
+        for way in ({"driver": "native"}, {"driver": "native", "reading": "consistent"}, {"driver": "session"})
+        for variant in ({"strategy": "lock"}, {"strategy": "nolock", "measures": "full"}, FUSED | {"measures": "full"})
+    ),
+    EMULATED | {"measures": "full"},
+)
 PLATFORM = {"cpu_model": "Example CPU at 3 GHz", "threads_logical": 4}
 STRATEGIES = ("tf_lock", "tf_nolock", "lock", "nolock")
 CRASH = "the process ended with signal 11"
@@ -33,11 +42,13 @@ def seed_database(
     rounds: int = 6,
     strategies: Sequence[str] = (*STRATEGIES, "htm"),
     transactions: bool = True,
+    beyond: bool = False,
 ) -> URL:
     """A database in `folder`, with 4 hardware threads: softmax-batch-1 without curves, softmax-batch-100 with them.
 
     In both, `htm` is unsupported, round 2 was disturbed, and a run of `nolock` with 8 threads failed. A third, unless
-    told otherwise, has transactions: emulated ones of two machines, of software, and of glibc.
+    told otherwise, has transactions: emulated ones of two machines, of software, and of glibc. A fourth, if asked for,
+    has both drivers, both kinds of reads, and runs measured in full, some of them emulated.
     """
     url = sqlite_url(folder / "study.db")
     files = []
@@ -62,6 +73,10 @@ def seed_database(
         settings: dict[str, Any] = {"scale": scale, "campaign": f"campaign-{scale}", "platform": PLATFORM}
         settings |= {"batch": 1, "curve_points": 0}
         runfile.write(files[-1], sample_runs(("transactions",), TRANSACTIONS, (1, 2, 4), rounds, **settings))
+    if beyond:
+        files.append(folder / f"beyond-{scale}.jsonl")
+        settings = {"scale": scale, "campaign": f"campaign-{scale}", "platform": PLATFORM}
+        runfile.write(files[-1], sample_runs(("beyond",), BEYOND, (1, 2), rounds, **settings))
     ingest(url, files)
     return url
 

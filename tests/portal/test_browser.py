@@ -12,6 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 import pandas as pd
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
+from seed import seed_database
 from serving import serve
 from sqlalchemy import URL
 
@@ -100,6 +101,24 @@ def test_every_page_is_drawn_without_error(
         page.screenshot(path=tmp_path / f"{path or 'overview'}-{size}-{scheme}.png", full_page=True)
     context.close()
     assert problems == []
+
+
+def test_ways_to_run_are_chosen_and_a_full_run_shows_what_it_lost(page: Page, tmp_path: Path) -> None:
+    url = seed_database(tmp_path, rounds=2, strategies=("tf_lock",), transactions=False, beyond=True)
+    runs = queries.runs(engine.open_reader(url), experiment="beyond")
+    full = runs[(runs["measures"] == "full") & (runs["threads"] == 2) & (runs["evidence"] == "measured")]
+    with serve(str(url)) as address:
+        opened(page, f"{address}/speedup?experiment=beyond&metric=step_time", "Speedup")
+        expect(page.get_by_text("no time here compares with that of usual runs").first).to_be_visible()
+        for label, option in {"Driver": "native", "Reading": "consistent", "Measures": "usual"}.items():
+            pick(page, label, option)
+            settled(page)
+        expect(page.get_by_text("native driver, reading consistent.")).to_be_visible()
+        assert query(page)["reading"] == "consistent"
+        opened(page, f"{address}/runs?run={full['uid'].iloc[0]}", "Runs")
+        expect(page.get_by_text("Updates lost")).to_be_visible()
+        expect(page.get_by_text("2.50%")).to_be_visible()
+        page.screenshot(path=tmp_path / "full.png", full_page=True)
 
 
 def test_a_link_opens_exactly_its_view(page: Page, portal: str) -> None:

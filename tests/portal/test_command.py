@@ -26,6 +26,10 @@ SPECS = [
             {"strategy": "stm", "design": "wt", "manager": "timestamp", "instrumentation": "all", "chunk": 7},
             {"strategy": "itm", "method": "gl_wt", "library": "/opt/my tm/lib$itm.so", "optimisation": "O0"},
             {"strategy": "tle", "tunables": "custom", "kernel": "eigen"},
+            {"strategy": "block_stm", "block": 64, "manager": "delay", "driver": "native", "pinning": "cores"},
+            {"strategy": "adaptive", "promise": "block", "reading": "consistent", "layout": "joined"},
+            {"strategy": "striped", "block": 1, "kernel": "fused", "measures": "full", "model": "mnist_mlp",
+             "hidden": 7, "activation": "sigmoid"},
         )
     ),
 ]  # fmt: skip

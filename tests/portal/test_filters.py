@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from tmflow.portal.filters import ALL, DATA, OF_PARAMETERS, Filter, Key, resolve
+from tmflow.portal.filters import ALL, DATA, OF_FACTORS, Filter, Key, resolve
 
 RUNS = pd.DataFrame(
     [
@@ -74,7 +74,7 @@ def test_a_parameter_narrows_only_the_runs_that_have_it() -> None:
     runs = pd.DataFrame({"strategy": ["lock", "htm", "htm", "htm"], "budget": [None, 100, 5, 5]})
     runs = runs.assign(spending=["", "study_tsx", "study_tsx", "study_tsx"]).replace({"spending": {"": None}})
     runs["budget"] = runs["budget"].astype("Int64")
-    filters = [entry for entry in OF_PARAMETERS if entry.key in runs]
+    filters = [entry for entry in OF_FACTORS if entry.key in runs]
     everything = resolve(filters, runs, {})
     assert everything.options == {"budget": (ALL, "5", "100")}  # by value; and all are spent in one way
     assert len(everything.runs) == 4

@@ -12,8 +12,11 @@ from serving import APP
 from sqlalchemy import URL
 from streamlit.testing.v1 import AppTest
 
+from tests.sample_runs import FULL, sample_runs
+from tmflow.runner import runfile
 from tmflow.runner.runfile import NO_TIME
 from tmflow.store import engine, queries, schema
+from tmflow.store.ingest import ingest
 
 PAGES = ["overview", "speedup", "accuracy", "transactions", "runs"]
 
@@ -261,3 +264,75 @@ def test_a_filter_of_a_parameter_is_there_where_it_differs(seeded: URL, monkeypa
     assert not app.warning
     wrong = opened("speedup", seeded, monkeypatch, **stm, design="wb")
     assert wrong.warning[0].value == "The link asks for design 'wb', which is not here: showing 'all'."
+
+
+@pytest.fixture
+def beyond(tmp_path: Path) -> URL:
+    """What goes beyond the study, and nothing else."""
+    return seed_database(tmp_path, rounds=2, strategies=("tf_lock",), transactions=False, beyond=True)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_page_shows_what_is_beyond_the_study(page: str, beyond: URL, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = opened(page, beyond, monkeypatch, **({} if page == "overview" else {"experiment": "beyond"}))
+    assert not app.error
+    assert not app.warning
+    if page == "overview":
+        names = set(app.dataframe[0].value["strategy"])
+        assert {"lock", "lock (driver native)", "lock (driver native, reading consistent)"} <= names
+        assert not any("nolock" in name or "striped" in name for name in names)  # measured in full: no speed to compare
+
+
+def test_ways_to_run_are_filters_and_panels_of_their_own(beyond: URL, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = {"experiment": "beyond", "evidence": "measured", "metric": "step_time"}
+    app = opened("speedup", beyond, monkeypatch, **asked)
+    assert {"driver", "reading", "measures"} <= {box.key for box in app.selectbox}
+    assert "layout" not in {box.key for box in app.selectbox}
+    assert len(app.dataframe) == 6
+    for table in (element.value for element in app.dataframe):
+        assert {table[way].nunique() for way in ("driver", "reading", "measures")} == {1}
+    assert texts(app).count("Measured in full") == 3
+    app.selectbox(key="driver").select("native").run()
+    app.selectbox(key="reading").select("consistent").run()
+    app.selectbox(key="measures").select("usual").run()
+    (table,) = (element.value for element in app.dataframe)
+    assert set(table["variant"]) == {"lock"}
+    assert "native driver, reading consistent." in texts(app)
+    assert dict(app.query_params).items() >= {"driver": "native", "reading": "consistent", "measures": "usual"}.items()
+
+
+def test_a_run_measured_in_full_shows_what_was_found(beyond: URL, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = queries.runs(engine.open_reader(beyond), experiment="beyond")
+    of_two = runs[(runs["threads"] == 2) & (runs["round"] == 1)]
+    full = of_two[(of_two["measures"] == "full") & (of_two["reading"] == "plain") & (of_two["driver"] == "native")]
+    app = opened("runs", beyond, monkeypatch, run=full["uid"].iloc[0])
+    shown = {metric.label: metric.value for metric in app.metric}
+    assert shown["Updates lost"] == "2.50%"
+    assert shown["Reads torn"] == "10.00%"
+    assert {"Time waiting for locks", "Time holding locks"} <= set(shown)
+    assert {"Lost updates", "Reads", "Retries"} <= {element.value for element in app.subheader}
+    (command,) = (element.value for element in app.code)
+    assert "--driver native" in command
+    assert "--variables" not in command
+
+    emulated = of_two.loc[of_two["evidence"] == "emulated", "uid"].iloc[0]
+    app = opened("runs", beyond, monkeypatch, run=emulated)
+    labels = {metric.label for metric in app.metric}
+    assert "Updates lost" in labels
+    assert not any("Time" in label for label in labels)
+    assert not any("lock_held_s" in element.value.columns for element in app.dataframe)
+
+    usual = of_two.loc[of_two["measures"] == "usual", "uid"].iloc[0]
+    app = opened("runs", beyond, monkeypatch, run=usual)
+    assert not {"Lost updates", "Reads", "Retries"} & {element.value for element in app.subheader}
+
+
+def test_where_all_was_measured_in_full_the_overview_has_no_speed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "full.jsonl"
+    runfile.write(file, sample_runs(strategies=("lock",), **FULL))
+    ingest(seed_url(tmp_path), [file])
+    headline, holdings = (element.value for element in opened("overview", seed_url(tmp_path), monkeypatch).dataframe)
+    assert headline.empty
+    assert holdings["ok"].tolist() == [9]

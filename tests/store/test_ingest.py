@@ -171,6 +171,12 @@ class TestNothingIsWritten:
             ({"curve": [{"iteration": 1, "elapsed_s": 1, "accuracy": 0}] * 2}, "line 2: curve has two entries for 1"),
             ({"counters": [{"worker": 0, "variable": "W", "updates": 1}] * 2}, "line 2: counters has two entries for"),
             ({"staleness": [{"worker": 0, "staleness": 0, "steps": 1}] * 2}, "line 2: staleness has two entries for"),
+            (
+                {"retries": [{"worker": 0, "variable": "W", "retries": 1, "sections": 1}] * 2},
+                r"line 2: retries has two entries for \(0, 'W', 1\); one is allowed",
+            ),
+            ({"reads": [{"worker": 0, "variable": "W", "reads": 1, "torn": 0}] * 2}, "line 2: reads has two entries"),
+            ({"lost": [{"variable": "W", "expected": 1, "lost": 0}] * 2}, "line 2: lost has two entries for W"),
             ({"counters": [{"worker": 0, "variable": "W", "updates": 2**63}]}, "a value of the run files does not fit"),
             (
                 {"order_seed": 99},

@@ -12,7 +12,7 @@ from alembic import command
 from sqlalchemy import URL, MetaData, Table, create_engine, inspect, select
 from sqlalchemy.exc import IntegrityError
 
-from tests.sample_runs import EMULATED, SOFTWARE_TM, sample_runs
+from tests.sample_runs import EMULATED, FULL, FUSED, SOFTWARE_TM, sample_runs
 from tmflow.errors import BadInput
 from tmflow.runner import runfile
 from tmflow.store import address, engine, schema
@@ -105,6 +105,16 @@ def contents(url: URL) -> dict[str, list[dict[str, Any]]]:
         return found
 
 
+# What the fourth revision brought, beside parameters: of a spec, of counters, and tables.
+BEYOND = ("hidden", "activation", "reading", "layout", "measures")
+LOCK_TIMES = ("lock_waited_s", "lock_held_s")
+FOUND = ("retries", "variable_read", "lost_update")
+
+
+def without(rows: list[dict[str, Any]], *names: str) -> list[dict[str, Any]]:
+    return [{name: value for name, value in row.items() if name not in names} for row in rows]
+
+
 def test_the_second_revision_keeps_what_the_first_held(url: URL, tmp_path: Path) -> None:
     file = tmp_path / "round-001.jsonl"
     runfile.write(file, sample_runs(strategies=("tf_lock", "stm"), threads=(1, 2), rounds=1))
@@ -113,8 +123,11 @@ def test_the_second_revision_keeps_what_the_first_held(url: URL, tmp_path: Path)
     before = contents(url)
     downgrade(url, "0001")
     old = contents(url)
-    parameters = set(PARAMETERS)
-    assert old == before | {"spec": [{k: v for k, v in row.items() if k not in parameters} for row in before["spec"]]}
+    told = {name: rows for name, rows in before.items() if name not in FOUND}
+    assert old == told | {
+        "spec": without(before["spec"], *PARAMETERS, *BEYOND),
+        "counters": without(before["counters"], *LOCK_TIMES),
+    }
     with pytest.raises(BadInput, match=f"revision 0001, and this tmflow needs {head()}; run `tmflow db upgrade`"):
         engine.open_reader(url)
     assert schema.upgrade(url) == ("0001", head())
@@ -132,16 +145,61 @@ def test_the_third_revision_keeps_what_the_second_held(url: URL, tmp_path: Path)
     before, made = contents(url), definitions(url)
     downgrade(url, "0002")
     later = set(PARAMETERS) - {"provider", "budget", "spending", "chunk"}
-    assert contents(url)["spec"] == [{k: v for k, v in row.items() if k not in later} for row in before["spec"]]
+    assert contents(url)["spec"] == without(before["spec"], *later, *BEYOND)
     with engine.writer_engine(url).begin() as connection, pytest.raises(IntegrityError, match="ck_spec_provider_valid"):
         connection.exec_driver_sql("UPDATE spec SET provider = 'emulated'")
-    assert schema.upgrade(url) == ("0002", "0003")
+    assert schema.upgrade(url) == ("0002", head())
     assert contents(url) == before
     assert {row["provider"] for row in before["spec"]} == {None, "rtm"}
     assert definitions(url) == made
     assert schema.check(url).ok
     runfile.write(file, sample_runs(strategies=(EMULATED,), threads=(1,), campaign="campaign-2"))
     assert ingest(url, [file]).runs_new == 3
+
+
+def test_the_fourth_revision_keeps_what_the_third_held(url: URL, tmp_path: Path) -> None:
+    file = tmp_path / "round-001.jsonl"
+    eigen = {"strategy": "lock", "kernel": "eigen", "optimisation": "O3"}
+    runfile.write(file, sample_runs(strategies=("tf_lock", eigen, EMULATED), threads=(1, 2), rounds=1))
+    schema.upgrade(url)
+    ingest(url, [file])
+    before, made = contents(url), definitions(url)
+    downgrade(url, "0003")
+    old = contents(url)
+    told = {name: rows for name, rows in before.items() if name not in FOUND}
+    assert old == told | {
+        "spec": without(before["spec"], *BEYOND, "block", "promise"),
+        "counters": without(before["counters"], *LOCK_TIMES),
+    }
+    for change, objection in {
+        "kernel = 'fused'": "ck_spec_kernel_valid",
+        "variables = NULL": r"(?i)not.null",
+        "intra_op_threads = 2000": "ck_spec_intra_op_threads_range",
+    }.items():
+        with engine.writer_engine(url).begin() as connection, pytest.raises(IntegrityError, match=objection):
+            connection.exec_driver_sql(f"UPDATE spec SET {change}")
+    assert schema.upgrade(url) == ("0003", head())
+    assert contents(url) == before
+    assert definitions(url) == made
+    assert {(row["reading"], row["layout"], row["measures"]) for row in before["spec"]} == {
+        ("plain", "separate", "usual")
+    }
+    assert schema.check(url).ok
+    runfile.write(file, sample_runs(strategies=(FUSED,), threads=(2,), campaign="campaign-2", **FULL))
+    assert ingest(url, [file]).runs_new == 3
+
+
+def test_no_run_is_left_without_its_spec(url: URL, tmp_path: Path) -> None:
+    """Runs refer to the table that SQLite makes anew: one that would lose its spec must stop the migration."""
+    file = tmp_path / "round-001.jsonl"
+    runfile.write(file, sample_runs(strategies=("tf_lock",), threads=(1, 2), rounds=1))
+    schema.upgrade(url)
+    ingest(url, [file])
+    downgrade(url, "0003")
+    assert schema.upgrade(url) == ("0003", head())
+    with engine.writer_engine(url).begin() as connection, pytest.raises(IntegrityError, match=r"(?i)foreign.key"):
+        connection.exec_driver_sql("DELETE FROM spec")
+    assert schema.check(url).ok
 
 
 @pytest.mark.parametrize(
@@ -151,6 +209,14 @@ def test_the_third_revision_keeps_what_the_second_held(url: URL, tmp_path: Path)
         (SOFTWARE_TM, "0002", "revision 0002 cannot hold the parameters of strategies, or the emulators"),
         ({"strategy": "lock", "kernel": "eigen"}, "0002", "revision 0002 cannot hold"),
         (EMULATED, "0002", "revision 0002 cannot hold"),
+        (FUSED, "0003", "revision 0003 cannot hold the factors beyond the study, or the full measures"),
+        ({"strategy": "striped", "block": 2048}, "0003", "revision 0003 cannot hold"),
+        ({"strategy": "adaptive", "promise": "tensor"}, "0003", "revision 0003 cannot hold"),
+        ({"strategy": "lock", "reading": "consistent"}, "0003", "revision 0003 cannot hold"),
+        ({"strategy": "lock", "layout": "joined"}, "0003", "revision 0003 cannot hold"),
+        ({"strategy": "lock", "measures": "full"}, "0003", "revision 0003 cannot hold"),
+        ({"strategy": "lock", "driver": "native"}, "0003", "revision 0003 cannot hold"),
+        ({"strategy": "lock", "model": "mnist_mlp", "hidden": 8, "activation": "relu"}, "0003", "revision 0003 cannot"),
     ],
     ids=str,
 )

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from sqlalchemy import URL, Engine
 
-from tests.sample_runs import EMULATED, SOFTWARE_TM, sample_runs
+from tests.sample_runs import EMULATED, FULL, FUSED, SOFTWARE_TM, sample_runs
 from tmflow.errors import BadInput
 from tmflow.runner import runfile
 from tmflow.runner.runfile import Counters, MachineState, Run
@@ -22,6 +22,8 @@ TABLES: dict[str, Callable[[Engine], pd.DataFrame]] = {
     "curves": queries.curves,
     "staleness": queries.staleness,
     "transactions": queries.transactions,
+    "full_measures": queries.full_measures,
+    "retries": queries.retries,
     "aborts": queries.aborts,
     "counts": queries.counts,
 }
@@ -46,7 +48,7 @@ def test_types_do_not_depend_on_rows(url: URL, store: Callable[..., Engine]) -> 
     empty = {name: query(engine.open_reader(url)) for name, query in TABLES.items()}
     assert all(table.empty for table in empty.values())
     runs = sample_runs(strategies=("stm", "tf_lock"), unsupported=("htm",), disturbed_rounds=(2,))
-    reader = store(runs)
+    reader = store(runs, sample_runs(("beyond",), strategies=("lock",), campaign="campaign-2", **FULL))
     full = {name: query(reader) for name, query in TABLES.items()}
     assert not any(table.empty for table in full.values())
     for name in TABLES:
@@ -63,6 +65,48 @@ def test_parameters_keep_their_types_and_0_is_not_null(store: Callable[..., Engi
     assert given[list(parameters)].to_dict() == parameters
     assert none[list(parameters)].isna().all()
     assert table.dtypes[list(parameters)].astype(str).tolist() == ["str", "Int64", "str", "Int64"]
+
+
+def test_full_measures_are_shares_and_absent_is_not_0(store: Callable[..., Engine]) -> None:
+    whole = sample_runs(strategies=("lock", "nolock"), threads=(1, 4), rounds=1, **FULL)
+    bare = [run.model_copy(update={"lost": [], "reads": [], "counters": []}) for run in whole[:1]]
+    usual = sample_runs(("usual",), strategies=("lock",), threads=(1,), rounds=1, campaign="campaign-2")
+    reader = store([*bare, *whole[1:]], usual)
+    table = queries.full_measures(reader).set_index("uid")
+    assert set(table.index) == {run.uid for run in whole}
+    assert table.loc[bare[0].uid].isna().all()
+    for run in whole[1:]:
+        row, others = table.loc[run.uid], run.spec.threads - 1
+        steps = run.spec.iterations // run.spec.threads
+        assert row["lost_fraction"] == pytest.approx(50 * others / 2000)
+        assert row["torn_fraction"] == pytest.approx((steps // 10) / steps if others else 0)
+        assert run.loop_s
+        assert row["lock_waited_fraction"] == pytest.approx(2 * 0.001 * others / run.loop_s)
+        assert row["lock_held_fraction"] == pytest.approx(2 * 0.002 / run.loop_s)
+
+
+def test_retries_add_up_over_workers_and_variables(store: Callable[..., Engine]) -> None:
+    (run,) = sample_runs(strategies=("lock",), threads=(4,), rounds=1, **FULL)
+    counted = queries.retries(store([run])).set_index("retries")["sections"]
+    assert list(counted.index) == [0, 1, 2, 3]
+    assert counted[1] == sum(row.sections for row in run.retries if row.retries == 1) == 8 * 125
+
+
+def test_an_emulated_run_shows_no_share_of_time(store: Callable[..., Engine]) -> None:
+    emulated = sample_runs(strategies=(EMULATED,), threads=(2,), rounds=1, measures="full")
+    table = queries.full_measures(store(emulated))
+    assert table[["lock_waited_fraction", "lock_held_fraction"]].isna().all(axis=None)
+    assert table[["lost_fraction", "torn_fraction"]].notna().all(axis=None)
+
+
+def test_full_measures_are_stored_as_they_were_told(store: Callable[..., Engine]) -> None:
+    runs = sample_runs(strategies=(FUSED, "nolock"), threads=(2,), rounds=1, **FULL)
+    reader = store(runs)
+    for run in runs:
+        told = stored.run(reader, run.uid)
+        del told["stored"]
+        assert Run.model_validate(told) == run
+        assert Run.model_validate(told).content_sha256 == run.content_sha256
 
 
 def test_an_emulated_run_has_no_seconds_but_all_else(store: Callable[..., Engine]) -> None:
@@ -161,7 +205,7 @@ def test_zero_is_not_null(store: Callable[..., Engine]) -> None:
     assert table.loc[null.uid, "disturbed"] is pd.NA
     measured, unknown = stored.run(reader, zero.uid), stored.run(reader, null.uid)
     assert (measured["machine"]["steal_fraction"], unknown["machine"]) == (0.0, None)
-    counters = {"worker": 0, "variable": "W", "updates": 0}
+    counters = {"worker": 0, "variable": "W", "updates": 0, "lock_waited_s": None, "lock_held_s": None}
     assert measured["counters"] == [{**counters, "commits": 0, "fallbacks": 0, "attempts": 0}]
     assert unknown["counters"] == [{**counters, "commits": None, "fallbacks": None, "attempts": None}]
 

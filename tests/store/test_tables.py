@@ -12,8 +12,20 @@ from sqlalchemy import URL, CheckConstraint, Connection, delete, func, insert, s
 from sqlalchemy.exc import DataError, IntegrityError
 
 from tests.sample_runs import SPEC
-from tmflow.runner.runfile import Backend, CampaignRef, Counters, CurvePoint, MachineState, Run, Software, Staleness
-from tmflow.spec import TrialSpec
+from tmflow.runner.runfile import (
+    Backend,
+    CampaignRef,
+    Counters,
+    CurvePoint,
+    Lost,
+    MachineState,
+    Reads,
+    Retries,
+    Run,
+    Software,
+    Staleness,
+)
+from tmflow.spec import OF_THE_SESSION, TrialSpec
 from tmflow.store import engine, models, schema
 from tmflow.store.facts import EnvironmentFacts, PlatformFacts
 
@@ -77,6 +89,9 @@ VALID: dict[type[models.Base], dict[str, Any]] = {
     models.CurvePoint: {"run_id": 1, "iteration": 1, "elapsed_s": 0.5, "accuracy": 0.5},
     models.Counters: {"run_id": 1, "worker": 0, "variable": "W", "updates": 1},
     models.Staleness: {"run_id": 1, "worker": 0, "staleness": 0, "steps": 1},
+    models.Retries: {"run_id": 1, "worker": 0, "variable": "W", "retries": 0, "sections": 1},
+    models.VariableRead: {"run_id": 1, "worker": 0, "variable": "W", "reads": 1, "torn": 0},
+    models.LostUpdate: {"run_id": 1, "variable": "W", "expected": 1, "lost": 0},
     models.AbortReason: {"id": 1, "mechanism": "rtm", "raw_code": "0x6", "family": "conflict"},
     models.ThreadAbort: {"run_id": 1, "worker": 0, "variable": "W", "reason_id": 1, "n": 1},
     models.RunAbort: {"run_id": 1, "reason_id": 1, "n": 1},
@@ -85,14 +100,19 @@ VALID: dict[type[models.Base], dict[str, Any]] = {
 FAILED = {"status": "failed", "reason": "it failed", "loop_s": None, "final_accuracy": None}
 PUBLISHED = {"evidence": "published", "time_domain": "reported", "reference_id": 1, "environment_id": None}
 
+NATIVE = {"driver": "native", **dict.fromkeys(OF_THE_SESSION)}
+
 # Each: the table, what to change in its valid row, and the CHECK that must refuse it.
 VIOLATIONS: list[tuple[type[models.Base], dict[str, Any], str]] = [
     (models.Spec, {"provider": "tsx"}, "provider_valid"),
     (models.Spec, {"spending": "study"}, "spending_valid"),
     *(
         (models.Spec, {name: "other"}, f"{name}_valid")
-        for name in ("subscription", "tunables", "design", "manager", "instrumentation", "method")
+        for name in ("subscription", "tunables", "design", "manager", "instrumentation", "method", "promise")
     ),
+    *((models.Spec, {name: "other"}, f"{name}_valid") for name in ("activation", "reading", "layout", "measures")),
+    *((models.Spec, {name: None}, f"{name}_of_session") for name in OF_THE_SESSION),
+    *((models.Spec, NATIVE | {name: value}, f"{name}_of_session") for name, value in OF_THE_SESSION.items()),
     *((models.Spec, {name: "O2"}, f"{name}_valid") for name in ("kernel", "optimisation")),
     (models.Spec, {"library": ""}, "library_not_empty"),
     (models.Spec, {"provider": "emulated"}, "profile_of_emulated"),
@@ -135,8 +155,14 @@ VIOLATIONS: list[tuple[type[models.Base], dict[str, Any], str]] = [
     *((models.CurvePoint, {"accuracy": v}, "accuracy_range") for v in (-0.1, 1.1)),
     *(
         (models.Counters, {name: -1}, f"{name}_not_negative")
-        for name in ("worker", "updates", "commits", "fallbacks", "attempts")
+        for name in ("worker", "updates", "commits", "fallbacks", "attempts", "lock_waited_s", "lock_held_s")
     ),
+    *((models.Retries, {name: -1}, f"{name}_not_negative") for name in ("worker", "sections")),
+    *((models.Retries, {"retries": retries}, "retries_range") for retries in (-1, 64)),
+    *((models.VariableRead, {name: -1}, f"{name}_not_negative") for name in ("worker", "torn")),
+    (models.VariableRead, {"torn": 2}, "torn_are_reads"),
+    (models.LostUpdate, {"lost": -1}, "lost_not_negative"),
+    (models.LostUpdate, {"lost": 2}, "lost_were_made"),
     *((models.Staleness, {name: -1}, f"{name}_not_negative") for name in ("worker", "staleness", "steps")),
     (models.AbortReason, {"family": "bad luck"}, "family_valid"),
     *((models.ThreadAbort, {name: -1}, f"{name}_not_negative") for name in ("worker", "n")),
@@ -259,7 +285,10 @@ def test_a_point_has_one_run_in_a_round(connection: Connection) -> None:
 
 def test_details_go_with_their_run(connection: Connection) -> None:
     connection.execute(delete(models.Run))
-    details = (models.CurvePoint, models.Counters, models.Staleness, models.ThreadAbort, models.RunAbort)
+    details = (
+        *(models.CurvePoint, models.Counters, models.Staleness, models.ThreadAbort, models.RunAbort),
+        *(models.Retries, models.VariableRead, models.LostUpdate),
+    )
     assert [connection.scalar(select(func.count()).select_from(model)) for model in details] == [0] * len(details)
 
 
@@ -278,12 +307,26 @@ def test_spec_has_a_column_for_each_factor() -> None:
         (models.Counters, Counters, set()),
         (models.CurvePoint, CurvePoint, set()),
         (models.Staleness, Staleness, set()),
+        (models.Retries, Retries, set()),
+        (models.VariableRead, Reads, set()),
+        (models.LostUpdate, Lost, set()),
         (models.Run, MachineState, set()),
         (
             models.Run,
             Run,
             {"schema_version", "campaign", "experiment", "round", "order_seed", "spec", "platform", "environment"}
-            | {"software", "backend", "machine", "curve", "counters", "aborts", "staleness"},
+            | {
+                "software",
+                "backend",
+                "machine",
+                "curve",
+                "counters",
+                "aborts",
+                "staleness",
+                "retries",
+                "reads",
+                "lost",
+            },
         ),
     ],
 )

@@ -15,7 +15,8 @@ from tmflow.errors import BadInput, Unsupported
 from tmflow.native import registry
 from tmflow.spec import TrialSpec
 from tmflow.train import batches
-from tmflow.train.session import Measurement, TrialData, Variant
+from tmflow.train.measurement import Measurement, TrialData
+from tmflow.train.session import Variant
 
 Train = Callable[..., Measurement]
 
@@ -71,12 +72,12 @@ def test_one_worker_trains_as_a_serial_program_does(
     assert train(strategy=strategy, **factors).final_accuracy == pytest.approx(expected, abs=0.0011)
 
 
-@pytest.mark.parametrize("strategy", ["lock", "nolock"])
+@pytest.mark.parametrize("strategy", ["tf_lock", "lock", "nolock"])
 def test_resource_variables_train_alike(train: Train, strategy: str) -> None:
     assert train(strategy=strategy, variables="resource").final_accuracy == train(strategy=strategy).final_accuracy
 
 
-def test_stock_update_of_resource_variables_is_refused(train: Train) -> None:
+def test_stock_unlocked_update_of_resource_variables_is_refused(train: Train) -> None:
     with pytest.raises(BadInput, match="always takes the exclusive lock"):
         train(strategy="tf_nolock", variables="resource")
 

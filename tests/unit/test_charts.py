@@ -258,3 +258,30 @@ def test_variants_are_drawn_and_captioned() -> None:
     lines = captions.caption(panel, "r1").lines
     assert "htm: chunk 64." in lines
     assert "Not shown: htm (budget 0) x8: failed: boom." in lines
+
+
+def test_speed_is_captioned_with_promises_where_they_differ() -> None:
+    own = {"kernel": "plain", "optimisation": "O3"}
+    adaptive = [grid(("adaptive",), promise=promise, **own) for promise in ("block", "tensor")]
+    runs = pd.concat([grid(("tf_lock", "tf_nolock")), *adaptive], ignore_index=True)
+    told = (
+        "Promised for updates, and a speed compares only with one of the same promise: none: tf_nolock; "
+        "block: adaptive (promise block); tensor: tf_lock, adaptive (promise tensor)."
+    )
+    for summary in (summaries.step_time(runs), summaries.speedup(runs), summaries.speedup(runs, "tf_lock")):
+        ((_, panel),) = summaries.panels(summary)
+        assert told in captions.caption(panel, "1").lines
+    assert "Promised" not in captions.caption(summaries.accuracy(runs), "1").text
+    assert "Promised" not in captions.caption(summaries.step_time(grid(("tf_lock",))), "1").text
+
+
+def test_captions_tell_how_runs_ran() -> None:
+    usual = captions.caption(summaries.step_time(grid()), "1").text
+    assert "session driver, ref variables." in usual
+    assert "Measured in full" not in usual
+    mlp = {"model": "mnist_mlp", "hidden": 16, "activation": "relu", "driver": "native", "pinning": "cores"}
+    ways = {"reading": "consistent", "layout": "joined", "measures": "full"}
+    text = captions.caption(summaries.step_time(grid(("lock",), **mlp, **ways)), "1").text
+    assert "784 pixels, 16 hidden relu units, " in text
+    assert "native driver, reading consistent, layout joined, pinned to cores." in text
+    assert "no time here compares with that of usual runs" in text

@@ -75,7 +75,12 @@ def test_grid_is_the_product_of_the_factors() -> None:
         ("experiments/one/factors/threads", [2, 2], r"lists the same value twice"),
         ("experiments/one/factors/threads", True, r"experiments.one: threads is True, but should be a valid integer"),
         ("experiments/one/factors/batch", "10", r"experiments.one: batch is '10', but should be a valid integer"),
-        ("experiments/one/factors/pinning", "cores", r"pinning is 'cores', but should be 'none'"),
+        (
+            "experiments/one/factors/pinning",
+            "cores",
+            r"experiments.one: pinning cores belongs to driver native; driver session allows none",
+        ),
+        ("experiments/one/factors/pinning", "core", r"pinning is 'core', but should be 'none' or 'cores'"),
         (
             "experiments/one/factors/intra_op_threads",
             [1, 0],
@@ -152,6 +157,50 @@ def test_a_parameter_multiplies_only_the_strategies_that_have_it() -> None:
         ("htm", 5, 0, "study_tsx"),
         ("htm", 5, 64, "study_tsx"),
     ]
+
+
+def with_both_drivers(**factors: Any) -> dict[str, Any]:
+    shared = {**MINIMAL["experiments"]["one"]["factors"], "strategy": "lock", "threads": 1}
+    given = {"driver": ["session", "native"], **factors}
+    return changed("experiments/one/factors", {**shared, **given})
+
+
+def test_a_factor_of_the_session_multiplies_the_points_of_the_session_alone() -> None:
+    raw = with_both_drivers(step_call=["run", "callable"], variables=["ref", "resource"])
+    points = check_study(raw).points("one", "full", "mnist")
+    assert [(p.driver, p.step_call, p.variables, p.inter_op_threads) for p in points] == [
+        *(("session", call, variables, 0) for call in ("run", "callable") for variables in ("ref", "resource")),
+        ("native", None, None, None),
+    ]
+
+
+def test_a_default_of_the_session_leaves_native_experiments_alone() -> None:
+    defaults = {"step_call": "run", "intra_op_threads": 1, "pinning": "none", "variables": ["ref", "resource"]}
+    raw = {**with_both_drivers(driver="native"), "defaults": defaults}
+    study = check_study(raw)
+    assert set(study.grid("one", "full")) & set(defaults) == {"pinning"}
+    (point,) = study.points("one", "full", "mnist")
+    assert (point.driver, point.step_call) == ("native", None)
+    with pytest.raises(BadInput, match=r"experiments\.one: step_call run belongs to driver session, not to native"):
+        check_study(with_both_drivers(driver="native", step_call="run"))
+
+
+def test_factors_of_a_model_belong_to_its_points_alone() -> None:
+    raw = with_both_drivers(model=["mnist_softmax", "mnist_mlp"], hidden=[16, 128], activation="relu")
+    points = check_study(raw).points("one", "full", "mnist")
+    assert sorted((p.driver, p.model, p.hidden, p.activation) for p in points if p.model == "mnist_mlp") == [
+        (driver, "mnist_mlp", hidden, "relu") for driver in ("native", "session") for hidden in (16, 128)
+    ]
+    assert [(p.driver, p.hidden) for p in points if p.model == "mnist_softmax"] == [("session", None), ("native", None)]
+
+
+def test_the_study_s_definitions_are_those_of_before_the_native_driver() -> None:
+    # If one changes, the runs measured so far are of an older definition: only what is measured may change it.
+    study = load_study(CONFIG)
+    assert {name: study.definition_id(name, "full") for name in ("softmax-batch-1", "deep-batch-1")} == {
+        "softmax-batch-1": "aab0d87f0f9b",
+        "deep-batch-1": "dba947f2073b",
+    }
 
 
 def test_parameters_that_are_not_given_are_filled_in() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 from frames import grid
 
+from tmflow.captions import MEASURED_IN_FULL
 from tmflow.tables import experiment_table, write_table
 
 
@@ -51,3 +52,22 @@ def test_a_parameter_has_a_column_where_it_differs() -> None:
     table = experiment_table(runs)
     assert table[["strategy", "budget"]].values.tolist() == [["lock", ""], ["htm", 0], ["htm", 5]]
     assert "budget" not in experiment_table(runs[runs["budget"] != 0])
+
+
+def test_a_table_of_both_drivers_tells_them_apart(tmp_path: Path) -> None:
+    mlp = {"driver": "native", "model": "mnist_mlp", "hidden": 16, "activation": "relu"}
+    ways = ({}, {"driver": "native"}, mlp, {"driver": "native", "reading": "consistent", "measures": "full"})
+    runs = pd.concat([grid(("lock",), (1,), **way) for way in ways], ignore_index=True)
+    table = experiment_table(runs)
+    told = table[["driver", "model", "reading", "measures", "rounds"]].values.tolist()
+    assert sorted(told) == [
+        ["native", "mnist_mlp", "plain", "usual", 6],
+        ["native", "mnist_softmax", "consistent", "full", 6],
+        ["native", "mnist_softmax", "plain", "usual", 6],
+        ["session", "mnist_softmax", "plain", "usual", 6],
+    ]
+    path = tmp_path / "beyond.html"
+    write_table(runs, "beyond", "Why?", "full", path)
+    assert MEASURED_IN_FULL in path.read_text()
+    write_table(runs[runs["measures"] == "usual"], "beyond", "Why?", "full", path)
+    assert "Measured in full" not in path.read_text()

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
-from tests.sample_runs import EMULATED, backend, sample_runs
+from tests.sample_runs import EMULATED, FULL, SOFTWARE_TM, backend, sample_runs
 from tmflow.errors import BadInput
 from tmflow.runner import runfile
-from tmflow.spec import sha256_of
+from tmflow.runner.runfile import LOCK_TIMES
+from tmflow.spec import AS_BEFORE, sha256_of
 
 
 @pytest.fixture
@@ -54,17 +56,62 @@ def test_bad_field_is_named(run_file: Path, change: dict[str, object], names: st
 # A run as it was written and stored before a run could have a backend, or a spec these factors.
 OLD_HASH = "5825478da5d62b4da085956bab081c09ec1ed70071c78760ca6f12748ebcb65d"
 LATER = ("profile", "subscription", "tunables", "design", "manager", "instrumentation", "method", "library", "kernel",
-         "optimisation")  # fmt: skip
+         "optimisation", "hidden", "activation", "block", "promise")  # fmt: skip
 
 
 def test_an_old_run_file_is_read_and_keeps_its_hash(run_file: Path) -> None:
     line = json.loads(run_file.read_text().splitlines()[0])
     assert line.pop("backend") is None
     assert {line["spec"].pop(name) for name in LATER} == {None}
+    assert {name: line["spec"].pop(name) for name in AS_BEFORE} == AS_BEFORE
+    assert [line.pop(name) for name in ("retries", "reads", "lost")] == [[], [], []]
+    assert {row.pop(name) for row in line["counters"] for name in LOCK_TIMES} == {None}
     run_file.write_text(json.dumps(line) + "\n")
     (run,) = runfile.read(run_file)
     assert run.content_sha256 == OLD_HASH
     assert run.content_sha256 == sha256_of(line)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "sha256"),
+    [
+        ("tf_lock", "fc212f3262069bda9d2774ffbf3cbe919edc68caea8adbfb18c5540a1b54d3d0"),
+        (EMULATED, "04a52b7e6f321f8cae1e33ba8cd7203dd7695619372924801585d951d39d4f9f"),
+        (SOFTWARE_TM, "018a7c54362147989a453f2cf5e6b44ff24b84420b5b819190b36dff5063fa1f"),
+    ],
+    ids=["tf_lock", "htm", "stm"],
+)
+def test_runs_keep_the_hash_that_they_had_before_the_native_driver(strategy: Any, sha256: str) -> None:
+    assert sample_runs(strategies=(strategy,))[0].content_sha256 == sha256
+
+
+def test_whatever_full_measures_find_is_in_the_hash() -> None:
+    (run,) = sample_runs(strategies=("nolock",), threads=(2,), rounds=1, **FULL)
+    counters = [row.model_copy(update=dict.fromkeys(LOCK_TIMES)) for row in run.counters]
+    others = [run.model_copy(update=change) for change in ({"retries": []}, {"reads": []}, {"lost": []})]
+    others.append(run.model_copy(update={"counters": counters}))
+    assert len({other.content_sha256 for other in [run, *others]}) == 5
+
+
+def test_what_is_emulated_shows_no_time_under_locks() -> None:
+    (emulated,) = sample_runs(strategies=(EMULATED,), threads=(2,), rounds=1, measures="full")
+    (measured,) = sample_runs(strategies=("lock",), threads=(2,), rounds=1, measures="full")
+    assert {row[name] for row in runfile.shown(emulated)["counters"] for name in LOCK_TIMES} == {None}
+    assert {row[name] for row in runfile.shown(measured)["counters"] for name in LOCK_TIMES} == {0.001, 0.002}
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"reads": [{"worker": 0, "variable": "W", "reads": 1, "torn": 2}]}, "torn 2 is more than reads 1"),
+        ({"lost": [{"variable": "W", "expected": 1, "lost": 2}]}, "lost 2 is more than expected 1"),
+        ({"retries": [{"worker": 0, "variable": "W", "retries": 64, "sections": 1}]}, "retries"),
+    ],
+)
+def test_counts_that_cannot_be_are_refused(change: dict[str, object], says: str) -> None:
+    good = sample_runs()[0].model_dump()
+    with pytest.raises(ValidationError, match=says):
+        runfile.Run.model_validate({**good, **change})
 
 
 def test_what_a_backend_was_given_is_in_the_hash() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from tmflow.spec import TrialSpec, sha256_of
+from tmflow.spec import AS_BEFORE, OF_THE_SESSION, TrialSpec, sha256_of
 from tmflow.strategy_parameters import owners
 
 SOFTMAX = {
@@ -24,6 +24,104 @@ SOFTMAX = {
 def test_identity_is_stable_across_versions() -> None:
     # If this changes, every run ever recorded loses its identity: add factors as None, never as a value.
     assert TrialSpec(**SOFTMAX).sha256 == "9ba8c1819f294b14b36de0a3af572a729a2d59df66c2665872e99e87e91f27b5"
+
+
+# Specs as the version before the native driver hashed them, and what they add to SOFTMAX.
+BEFORE: list[tuple[str, dict[str, object]]] = [
+    (
+        "172a2c5aefe4c21319533366a2adcb8ebc15425368ee48229ecad3893dcc9661",
+        {"variables": "resource", "step_call": "callable", "intra_op_threads": 0, "inter_op_threads": 4}
+        | {"kernel": "eigen", "optimisation": "O0"},
+    ),
+    (
+        "63875e1bf0e46cb82327218f94ff24a93a995e1787ebb4f81551d8dcb936c97a",
+        {"model": "mnist_deep", "strategy": "tf_lock", "batch": 1, "dropout_keep": 0.5},
+    ),
+    (
+        "533ed89e927f018b17d1f36fb50d57bd874a682937129a57d0943b7269104b51",
+        {"strategy": "htm", "provider": "emulated", "profile": "intel-tsx-study", "budget": 5, "kernel": "plain"}
+        | {"spending": "study_tsx", "subscription": "variable", "chunk": 0, "optimisation": "O3"},
+    ),
+    (
+        "c791fbb20a0d0728b1e36d5d19343e2917cf61711558b030efd28a1d17b4dad0",
+        {"dataset": "digits", "strategy": "stm", "design": "wb_etl", "manager": "suicide", "instrumentation": "shared"}
+        | {"chunk": 0, "optimisation": "O3", "curve_points": 3, "test_images": 500, "seed": 7, "matrix": 100},
+    ),
+]
+
+
+@pytest.mark.parametrize(("sha256", "factors"), BEFORE)
+def test_specs_keep_the_identity_that_they_had_before_the_native_driver(
+    sha256: str, factors: dict[str, object]
+) -> None:
+    assert TrialSpec.model_validate(SOFTMAX | factors).sha256 == sha256
+    assert TrialSpec.model_validate(SOFTMAX | factors | AS_BEFORE).sha256 == sha256
+
+
+def test_every_new_factor_makes_another_spec() -> None:
+    native = {**SOFTMAX, "driver": "native"}
+    mlp = {**native, "model": "mnist_mlp", "hidden": 128, "activation": "relu"}
+    specs = [
+        SOFTMAX,
+        *({**SOFTMAX, name: value} for name, value in (("reading", "consistent"), ("layout", "joined"))),
+        {**SOFTMAX, "measures": "full"},
+        native,
+        {**native, "pinning": "cores"},
+        mlp,
+        {**mlp, "hidden": 10},
+        {**mlp, "activation": "sigmoid"},
+        *({**SOFTMAX, "strategy": "striped", "block": block} for block in (None, 1, 2048)),
+        *({**SOFTMAX, "strategy": "adaptive", "promise": promise} for promise in ("block", "tensor")),
+        *({**SOFTMAX, "kernel": kernel} for kernel in ("plain", "fused")),
+    ]
+    assert len({TrialSpec.model_validate(spec).sha256 for spec in specs}) == len(specs)
+
+
+def test_only_the_session_has_its_factors() -> None:
+    session, native = (TrialSpec.model_validate({**SOFTMAX, "driver": driver}) for driver in ("session", "native"))
+    assert {name: getattr(session, name) for name in OF_THE_SESSION} == OF_THE_SESSION
+    assert {getattr(native, name) for name in OF_THE_SESSION} == {None}
+    assert not set(native.factors()) & set(OF_THE_SESSION)
+
+
+NATIVE = {**SOFTMAX, "driver": "native"}
+MLP = {**SOFTMAX, "model": "mnist_mlp", "hidden": 128, "activation": "relu"}
+
+
+@pytest.mark.parametrize(
+    ("factors", "says"),
+    [
+        ({**NATIVE, "variables": "ref"}, "variables ref belongs to driver session, not to native"),
+        ({**NATIVE, "intra_op_threads": 0}, "intra_op_threads 0 belongs to driver session, not to native"),
+        ({**NATIVE, "step_call": "run"}, "step_call run belongs to driver session, not to native"),
+        ({**SOFTMAX, "pinning": "cores"}, "pinning cores belongs to driver native; driver session allows none"),
+        (
+            {**NATIVE, "model": "mnist_deep", "dropout_keep": 0.5},
+            "driver native does not train mnist_deep; it trains mnist_softmax and mnist_mlp",
+        ),
+        ({**SOFTMAX, "hidden": 128}, "hidden 128 belongs to model mnist_mlp, not to mnist_softmax"),
+        ({**SOFTMAX, "activation": "relu"}, "activation relu belongs to model mnist_mlp, not to mnist_softmax"),
+        ({**MLP, "hidden": None}, "hidden is not given, and model mnist_mlp needs it"),
+        ({**MLP, "activation": None}, "activation is not given, and model mnist_mlp needs it"),
+        ({**MLP, "hidden": 0}, "hidden"),
+        ({**MLP, "activation": "tanh"}, "activation"),
+        ({**SOFTMAX, "reading": "atomic"}, "reading"),
+        ({**SOFTMAX, "layout": "split"}, "layout"),
+        ({**SOFTMAX, "measures": "all"}, "measures"),
+        ({**SOFTMAX, "reading": None}, "reading"),
+        ({**SOFTMAX, "block": 1}, "block belongs to striped, combining, block_stm, not to lock"),
+        ({**SOFTMAX, "strategy": "striped", "block": -1}, "block"),
+        *(
+            ({**SOFTMAX, "strategy": strategy, "block": 0}, "block")
+            for strategy in ("striped", "combining", "block_stm")
+        ),
+        ({**SOFTMAX, "strategy": "adaptive", "promise": "step"}, "promise"),
+        ({**SOFTMAX, "promise": "block"}, "promise belongs to adaptive, not to lock"),
+    ],
+)
+def test_what_does_not_fit_together_is_told(factors: dict[str, object], says: str) -> None:
+    with pytest.raises(ValidationError, match=says):
+        TrialSpec.model_validate(factors)
 
 
 def test_a_whole_number_is_a_learning_rate() -> None:

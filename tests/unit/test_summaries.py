@@ -307,3 +307,63 @@ def test_variants_are_compared_with_themselves_or_with_tf_lock() -> None:
 def test_each_variant_has_its_headline() -> None:
     table = summaries.headline(summaries.speedup(pd.concat([htm(5), htm(0), grid(("lock",), (1, 2))])))
     assert table[["variant", "threads"]].values.tolist() == [["lock", 2], ["htm (budget 0)", 2], ["htm (budget 5)", 2]]
+
+
+WAYS = [
+    {},
+    {"driver": "native"},
+    {"reading": "consistent"},
+    {"layout": "joined"},
+    {"measures": "full"},
+    {"driver": "native", "model": "mnist_mlp", "hidden": 16, "activation": "relu"},
+]
+
+
+def test_runs_that_ran_in_other_ways_are_never_pooled_and_never_in_one_panel() -> None:
+    runs = pd.concat([grid(("lock",), threads=(1, 2), rounds=2, **way) for way in WAYS], ignore_index=True)
+    summary = summaries.step_time(runs)
+    assert len(summary) == 2 * len(WAYS)
+    assert set(summary["rounds"]) == {2}
+    panels = dict(summaries.panels(summary))
+    assert len(panels) == len(WAYS)
+    assert {tuple(set(panel["variant"])) for panel in panels.values()} == {("lock",)}
+    (of_mlp,) = (label for label in panels if "mnist_mlp" in label)
+    assert "hidden 16" in of_mlp
+    assert "activation relu" in of_mlp
+    speedup = summaries.speedup(runs)
+    assert speedup.loc[speedup["threads"] == 2, "estimate"].tolist() == pytest.approx([2] * len(WAYS))
+
+
+def test_names_in_one_table_tell_how_runs_ran() -> None:
+    table = pd.concat([grid(("lock",), threads=(1,), rounds=1, **way) for way in WAYS[:5]], ignore_index=True)
+    told = ["lock", "lock (driver native)", "lock (reading consistent)", "lock (layout joined)", "lock (measures full)"]
+    assert summaries.variants(table).tolist() == told
+    assert set(summaries.variants(table[:1])) == {"lock"}
+
+
+def test_names_tell_blocks_promises_and_a_fused_kernel_apart() -> None:
+    plain = {"kernel": "plain", "optimisation": "O3"}
+    variants = [
+        {"strategy": "striped", "block": 2048, **plain},
+        {"strategy": "striped", "block": 64, **plain},
+        {"strategy": "adaptive", "promise": "block", **plain},
+        {"strategy": "adaptive", "promise": "tensor", **plain},
+        {"strategy": "block_stm", "block": 4096, "manager": "delay", **plain},
+        {"strategy": "block_stm", "block": 4096, "manager": "delay", **plain, "kernel": "fused"},
+    ]
+    runs = [run(threads=threads, **variant) for variant in variants for threads in (1, 2)]
+    ((_, panel),) = summaries.panels(summaries.step_time(pd.DataFrame(runs)))
+    assert set(panel["variant"]) == {
+        "striped (block 2048)",
+        "striped (block 64)",
+        "adaptive (promise block)",
+        "adaptive (promise tensor)",
+        "block_stm (kernel plain)",
+        "block_stm (kernel fused)",
+    }
+
+
+def test_whole_numbers_stay_whole_where_some_have_none() -> None:
+    runs = pd.concat([grid(("lock",), rounds=1, **way) for way in (WAYS[0], WAYS[5])], ignore_index=True)
+    summary = summaries.step_time(runs)
+    assert {str(summary[name].dtype) for name in ("hidden", "block", "intra_op_threads", "budget")} == {"Int64"}

@@ -8,12 +8,12 @@ import re
 import pytest
 from typer.testing import CliRunner
 
-from tests.sample_runs import EMULATED, SOFTWARE_TM, sample_runs
+from tests.sample_runs import EMULATED, FULL, SOFTWARE_TM, sample_runs
 from tmflow import cli
 from tmflow.cli.train import _as_json, _as_line
 from tmflow.errors import BadInput
 from tmflow.runner.runfile import NO_TIME, TIMES
-from tmflow.spec import TrialSpec
+from tmflow.spec import OF_THE_SESSION, TrialSpec
 from tmflow.strategy_parameters import PARAMETERS, owners
 from tmflow.study.config import make_spec
 
@@ -60,7 +60,27 @@ def test_help_names_each_parameter_and_the_strategies_that_have_it() -> None:
             ("--strategy", "htm", "--provider", "rtm", "--profile", "intel-tsx-study"),
             "tmflow train: profile belongs to provider emulated, and provider emulated needs one.",
         ),
-        (("--dropout-keep", "0.3"), "tmflow train: dropout_keep belongs to mnist_deep, and mnist_deep needs it."),
+        (
+            ("--dropout-keep", "0.3"),
+            "tmflow train: dropout_keep 0.3 belongs to model mnist_deep, not to mnist_softmax.",
+        ),
+        (("--hidden", "16"), "tmflow train: hidden 16 belongs to model mnist_mlp, not to mnist_softmax."),
+        (
+            ("--model", "mnist_mlp", "--activation", "tanh"),
+            "tmflow train: activation is 'tanh', but should be 'sigmoid' or 'relu'.",
+        ),
+        (
+            ("--driver", "native", "--variables", "ref"),
+            "tmflow train: variables ref belongs to driver session, not to native.",
+        ),
+        (("--pinning", "cores"), "tmflow train: pinning cores belongs to driver native; driver session allows none: "),
+        (("--reading", "torn"), "tmflow train: reading is 'torn', but should be 'plain' or 'consistent'."),
+        (("--layout", "one"), "tmflow train: layout is 'one', but should be 'separate' or 'joined'."),
+        (("--measures", "all"), "tmflow train: measures is 'all', but should be 'usual' or 'full'."),
+        (
+            ("--driver", "native", "--model", "mnist_deep"),
+            "tmflow train: driver native does not train mnist_deep; it trains mnist_softmax and mnist_mlp.",
+        ),
         (("--model", "mnist_deep", "--dropout-keep", "0"), "tmflow train: dropout_keep is 0.0, but should be greater"),
     ],
 )
@@ -93,6 +113,48 @@ def test_an_emulated_run_is_told_without_its_times() -> None:
     assert told["no_time"] == NO_TIME
     assert told["final_accuracy"] == run.final_accuracy
     assert told["counters"] == [row.model_dump() for row in run.counters]
+
+
+def asked_for(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> TrialSpec:
+    """The spec that the command line would train with."""
+    asked: list[TrialSpec] = []
+    monkeypatch.setattr("tmflow.study.adhoc.train_rounds", lambda spec, *_: iter(asked.append(spec) or ()))
+    result = CliRunner().invoke(cli.app, ["train", "--dataset", "digits", *arguments])
+    assert result.exit_code == 0, result.exception
+    return asked[0]
+
+
+def test_a_model_needs_no_more_than_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    mlp = asked_for(monkeypatch, "--model", "mnist_mlp")
+    assert (mlp.hidden, mlp.activation, mlp.dropout_keep) == (128, "relu", None)
+    assert {name: getattr(mlp, name) for name in OF_THE_SESSION} == OF_THE_SESSION
+    own = asked_for(monkeypatch, "--model", "mnist_mlp", "--hidden", "10", "--activation", "sigmoid")
+    assert (own.hidden, own.activation) == (10, "sigmoid")
+
+
+def test_the_native_driver_takes_its_options_and_none_of_the_session_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {"pinning": "cores", "reading": "consistent", "layout": "joined", "measures": "full"}
+    options = [word for name, value in given.items() for word in (f"--{name}", value)]
+    spec = asked_for(monkeypatch, "--driver", "native", *options)
+    assert {name: getattr(spec, name) for name in given} == given
+    assert {getattr(spec, name) for name in OF_THE_SESSION} == {None}
+
+
+def test_what_full_measures_found_is_told() -> None:
+    for strategy in ("lock", EMULATED):
+        factors = FULL if strategy == "lock" else {"measures": "full"}
+        (run,) = sample_runs(strategies=(strategy,), threads=(2,), rounds=1, **factors)
+        line = _as_line(run)
+        assert ", 2.50 % of updates lost, 10.00 % of reads torn, " in line
+        assert ("of time waiting for locks" in line) == (strategy == "lock")
+        counters = json.loads(_as_json(run))["counters"]
+        assert {row["lock_held_s"] for row in counters} == {0.002 if strategy == "lock" else None}
+    (whole,) = sample_runs(strategies=("lock",), threads=(2,), rounds=1, **FULL)
+    assert whole.loop_s
+    waited = f"{100 * 2 * 2 * 0.001 / (2 * whole.loop_s):.2f} % of time waiting for locks"
+    assert waited in _as_line(whole)
+    (usual,) = sample_runs(strategies=("lock",), threads=(2,), rounds=1)
+    assert not re.search("lost|torn|locks", _as_line(usual))
 
 
 def test_a_measured_run_is_told_with_its_times() -> None:

@@ -34,16 +34,16 @@ void check_aligned(std::span<T> memory, const char* name) {
                               std::to_string(sizeof(T)) + " bytes");
 }
 
-// Throws std::invalid_argument if the gradient `delta` has memory in common with the variable: it would be
-// read while it is written.
+// Throws std::invalid_argument if an operand, which is called `name`, has memory in common with the variable:
+// it would be read while it is written.
 template <class T>
-void check_apart(std::span<const T> variable, std::span<const T> delta) {
+void check_apart(std::span<const T> variable, std::span<const T> operand, const std::string& name = "delta") {
   const std::less<const T*> before;
   const auto end = [](std::span<const T> memory) { return memory.data() + memory.size(); };
-  if (variable.empty() || delta.empty()) return;
-  if (before(variable.data(), end(delta)) && before(delta.data(), end(variable))) {
-    throw std::invalid_argument(
-        "delta overlaps the memory of the variable, which is written while delta is read: hand over a copy");
+  if (variable.empty() || operand.empty()) return;
+  if (before(variable.data(), end(operand)) && before(operand.data(), end(variable))) {
+    throw std::invalid_argument(name + " overlaps the memory of the variable, which is written while " +
+                                name + " is read: hand over a copy");
   }
 }
 

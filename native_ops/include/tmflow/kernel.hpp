@@ -2,11 +2,15 @@
 // it.
 #pragma once
 
+#include <bit>
 #include <cassert>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <span>
 #include <string_view>
+#include <type_traits>
 
 #include "tmflow/parameters.hpp"
 
@@ -34,11 +38,27 @@ struct DenseGradient {
   std::span<const T> input;   // [examples, rows]
   std::span<const T> output;  // [examples, columns]
   std::size_t examples;
+  // Whether `output` is known to be finite: then a row of zeros in `input` changes nothing. The registry
+  // finds it out, once for each update.
+  bool output_is_finite = false;
 
   std::size_t rows() const noexcept { return input.size() / examples; }
   std::size_t columns() const noexcept { return output.size() / examples; }
   std::size_t size() const noexcept { return rows() * columns(); }
 };
+
+// Whether none of the numbers is infinite or NaN. Adding one to an exponent of ones, which those have and no
+// other, carries into the sign; and a loop without a branch is made wide.
+template <std::floating_point T>
+bool all_finite(std::span<const T> numbers) noexcept {
+  using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+  constexpr Bits kExponent = std::bit_cast<Bits>(std::numeric_limits<T>::infinity());
+  constexpr Bits kOne = Bits{1} << (std::numeric_limits<T>::digits - 1),
+                 kSign = Bits{1} << (8 * sizeof(T) - 1);
+  Bits carried = 0;
+  for (const T& number : numbers) carried |= (std::bit_cast<Bits>(number) & kExponent) + kOne;
+  return (carried & kSign) == 0;
+}
 
 // The update of the elements [first, first + count) of a dense layer's weights, whose gradient is never
 // written: variable[i] -= alpha * gradient[i], equal to the two-step update within rounding. `variable` is

@@ -77,7 +77,11 @@ class Board {
     ~Seat() { board_.seats_[number_].taken.store(false, std::memory_order_release); }
 
     std::size_t number() const noexcept { return number_; }
+    Bits others(Bits all) const noexcept { return all & ~bit_; }
     bool is_in(Bits carried_out) const noexcept { return (carried_out & bit_) == announced_; }
+
+    // Whether others were at it at the last update that was published from this seat.
+    bool& had_company() noexcept { return board_.seats_[number_].had_company; }
 
    private:
     Board& board_;
@@ -99,6 +103,7 @@ class Board {
   struct alignas(kCacheLine) Place {
     Atom<bool> taken{false};
     Publication publication;
+    bool had_company = false;
   };
 
   // The last one if it is free, else the first one that is: so the seats in use are few and low.

@@ -68,7 +68,14 @@ class Held final : public AnyStrategy<R> {
     GradientDescent<Value> by_its_kernel = update;
     by_its_kernel.kernel = kernel_;
     by_its_kernel.dense_kernel = dense_kernel_;
-    strategy_.apply(region, by_its_kernel, stats);
+    if (update.dense == nullptr) {
+      strategy_.apply(region, by_its_kernel, stats);
+    } else {
+      DenseGradient<Value> examined = *update.dense;
+      examined.output_is_finite = all_finite(examined.output);
+      by_its_kernel.dense = &examined;
+      strategy_.apply(region, by_its_kernel, stats);
+    }
   }
 
   void read([[maybe_unused]] R& region, [[maybe_unused]] const Reading<typename R::Value>& reading,

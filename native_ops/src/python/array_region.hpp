@@ -28,8 +28,12 @@ class Variable {
 
   void apply(const std::string& strategy, const std::vector<std::string>& parameters,
              const GradientDescent<T>& update, int worker) {
-    check_aligned(update.delta, "delta");
-    check_apart<T>(region_.memory(Holding::nothing), update.delta);
+    if (update.dense != nullptr) {
+      check(update.dense->input, "input");
+      check(update.dense->output, "output_gradient");
+    } else {
+      check(update.delta, "delta");
+    }
     object_of(strategy, parameters).apply(region_, update, counts_.stats(worker, 0));
   }
 
@@ -50,6 +54,11 @@ class Variable {
 
  private:
   using Region = ArrayRegion<T>;
+
+  void check(std::span<const T> operand, const char* name) {
+    check_aligned(operand, name);
+    check_apart<T>(region_.memory(Holding::nothing), operand, name);
+  }
 
   // The strategy's object for this variable and these parameters, made when it is first used. Two ways to
   // write the same parameters are one object: a mutex of the strategy's own would else be two.

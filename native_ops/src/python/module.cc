@@ -16,6 +16,7 @@
 #include "tmflow/audit.hpp"
 #include "tmflow/registry.hpp"
 #include "tmflow/tm_probe.hpp"
+#include "train.hpp"
 
 namespace nb = nanobind;
 
@@ -57,6 +58,15 @@ class Region {
   void apply(const std::string& strategy, double alpha, nb::handle delta, int worker,
              const std::vector<std::string>& parameters) {
     std::visit([&](auto& held) { apply_to(*held, strategy, parameters, alpha, delta, worker); }, held_);
+  }
+
+  void apply_dense(const std::string& strategy, double alpha, nb::handle input, nb::handle output_gradient,
+                   int worker, const std::vector<std::string>& parameters) {
+    std::visit(
+        [&](auto& held) {
+          apply_dense_to(*held, strategy, parameters, alpha, input, output_gradient, worker);
+        },
+        held_);
   }
 
   void settle() {
@@ -105,10 +115,7 @@ class Region {
   template <class T>
   static void apply_to(Held<T>& held, const std::string& strategy, const std::vector<std::string>& parameters,
                        double alpha, nb::handle delta, int worker) {
-    ReadArray<T> read;
-    if (!nb::try_cast(delta, read, false)) {
-      throw nb::value_error("delta must be a C-contiguous NumPy array of the array's own type");
-    }
+    const ReadArray<T> read = operand<T>(delta, "delta");
     if (shape_of(read) != shape_of(held.array)) {
       throw nb::value_error(
           ("delta must be of the array's shape, " + shape_of(held.array) + ", not " + shape_of(read))
@@ -117,6 +124,40 @@ class Region {
     const GradientDescent<T> update{.alpha = finite_alpha<T>(alpha), .delta = {read.data(), read.size()}};
     const nb::gil_scoped_release released;
     held.variable.apply(strategy, parameters, update, worker);
+  }
+
+  template <class T>
+  static void apply_dense_to(Held<T>& held, const std::string& strategy,
+                             const std::vector<std::string>& parameters, double alpha, nb::handle input,
+                             nb::handle output_gradient, int worker) {
+    const ReadArray<T> in = operand<T>(input, "input"), out = operand<T>(output_gradient, "output_gradient");
+    if (in.ndim() != 2 || out.ndim() != 2 || in.shape(0) != out.shape(0) || in.shape(0) == 0) {
+      throw nb::value_error(("input and output_gradient must be matrices with a row for each example, not " +
+                             shape_of(in) + " and " + shape_of(out))
+                                .c_str());
+    }
+    if (held.array.ndim() != 2 || held.array.shape(0) != in.shape(1) || held.array.shape(1) != out.shape(1)) {
+      throw nb::value_error(("the array must have a row for each column of input and the columns of "
+                             "output_gradient, but it is " +
+                             shape_of(held.array) + ", and they are " + shape_of(in) + " and " +
+                             shape_of(out))
+                                .c_str());
+    }
+    const DenseGradient<T> gradient{
+        .input = {in.data(), in.size()}, .output = {out.data(), out.size()}, .examples = in.shape(0)};
+    const GradientDescent<T> update{.alpha = finite_alpha<T>(alpha), .dense = &gradient};
+    const nb::gil_scoped_release released;
+    held.variable.apply(strategy, parameters, update, worker);
+  }
+
+  template <class T>
+  static ReadArray<T> operand(nb::handle array, const char* name) {
+    ReadArray<T> read;
+    if (!nb::try_cast(array, read, false)) {
+      throw nb::value_error(
+          (std::string(name) + " must be a C-contiguous NumPy array of the array's own type").c_str());
+    }
+    return read;
   }
 
   std::variant<std::unique_ptr<Held<float>>, std::unique_ptr<Held<double>>> held_;
@@ -224,6 +265,13 @@ NB_MODULE(_core, m) {
            "parameters keep what it promises; against others only where both take the region's own mutex. "
            "Raises ValueError, with nothing changed, for an unknown strategy, parameter or worker and for an "
            "alpha or delta that does not fit.")
+      .def("apply_dense", &Region::apply_dense, nb::arg("strategy"), nb::arg("alpha"), nb::arg("input"),
+           nb::arg("output_gradient"), nb::arg("worker") = 0,
+           nb::arg("parameters") = std::vector<std::string>(),
+           "array -= alpha * (input.T @ output_gradient) under the strategy, as apply, without the product "
+           "ever "
+           "written. array is [rows, columns], input [examples, rows], output_gradient [examples, columns]. "
+           "Raises ValueError for a strategy that has a loop of its own.")
       .def(
           "settle", &Region::settle,
           "The array holds the variable now, also under a strategy that keeps it elsewhere (leashed). Called "
@@ -265,6 +313,7 @@ NB_MODULE(_core, m) {
         "how often "
         "each raw abort status was seen.");
   bind_bench(m);
+  bind_train(m);
   m.def("build_info", &build_info, "compiler and cflags of this build.");
 }
 

@@ -8,6 +8,15 @@
 #include "tensorflow/core/framework/shape_inference.h"
 #include "tmflow/registry.hpp"
 
+// The attributes themselves, in the definition of an op that works on a variable: its type T, the strategy,
+// and the variable's number in the tracker.
+#define TMFLOW_STRATEGY_ATTRIBUTES                     \
+  Attr("T: {float, double}")                           \
+      .Attr("strategy: {" + strategy_names("'") + "}") \
+      .Attr("parameters: list(string) = []")           \
+      .Attr("variable: int >= 0")                      \
+      .SetIsStateful()
+
 namespace tmflow::tf {
 
 // The only place where a wrong parameter can fail while the graph is built.

@@ -24,26 +24,42 @@ using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 using Mutex = tensorflow::mutex;
 
-// A variable of either kind, for the time of one update by the tensor `delta`, or of a look at it without
-// one.
+// What an update reads beside the variable, of the kernel that runs it.
+template <class T>
+struct Operands {
+  virtual ~Operands() = default;
+  // Throws StatusError unless the variable's shape is the one that they fit.
+  virtual void check_shape(const tensorflow::TensorShape& variable) const = 0;
+  // Throws std::invalid_argument where one of them is memory of the variable's own.
+  virtual void check_apart(std::span<const T> variable) const = 0;
+};
+
+// The elements of a tensor.
+template <class T>
+std::span<const T> elements_of(const Tensor& tensor) {
+  const auto flat = tensor.flat<T>();
+  return {flat.data(), static_cast<std::size_t>(flat.size())};
+}
+
+// A variable of either kind, for the time of one update by `operands`, or of a look at it without any (null).
 template <class T>
 class VariableRegion {
  public:
   using Value = T;
   static constexpr bool kFetchTakesMutex = true;
 
-  VariableRegion(Mutex& mutex, const Tensor* delta) : mutex_(mutex), delta_(delta) {}
+  VariableRegion(Mutex& mutex, const Operands<T>* operands) : mutex_(mutex), operands_(operands) {}
   virtual ~VariableRegion() = default;
 
   Mutex& mutex() { return mutex_; }
 
   // Throws StatusError for an uninitialised variable and for one of another shape, and std::invalid_argument
-  // where delta is the variable's own memory.
+  // where an operand is the variable's own memory.
   std::span<T> memory(Holding holding) {
     pinned_ = current(holding);
     const auto variable = pinned_.flat<T>();
     const std::span<T> elements(variable.data(), static_cast<std::size_t>(variable.size()));
-    if (delta_ != nullptr) check_apart<T>(elements, {delta_->flat<T>().data(), elements.size()});
+    if (operands_ != nullptr) operands_->check_apart(elements);
     return elements;
   }
 
@@ -56,11 +72,7 @@ class VariableRegion {
                        tensorflow::DataTypeString(tensorflow::DataTypeToEnum<T>::value),
                        ": they must have the same type")));
     }
-    if (delta_ != nullptr && value.shape() != delta_->shape()) {
-      throw StatusError(absl::InvalidArgumentError(
-          absl::StrCat("the variable has shape ", value.shape().DebugString(), " and delta has shape ",
-                       delta_->shape().DebugString(), ": they must be the same")));
-    }
+    if (operands_ != nullptr) operands_->check_shape(value.shape());
   }
 
  private:
@@ -68,7 +80,7 @@ class VariableRegion {
   virtual Tensor current(Holding holding) = 0;
 
   Mutex& mutex_;
-  const Tensor* const delta_;
+  const Operands<T>* const operands_;
   Tensor pinned_;  // keeps the memory while the update runs, whatever is assigned meanwhile
 };
 
@@ -76,8 +88,8 @@ class VariableRegion {
 template <class T>
 class RefRegion final : public VariableRegion<T> {
  public:
-  RefRegion(OpKernelContext* context, int index, const Tensor* delta)
-      : VariableRegion<T>(*context->input_ref_mutex(index), delta), context_(context), index_(index) {}
+  RefRegion(OpKernelContext* context, int index, const Operands<T>* operands)
+      : VariableRegion<T>(*context->input_ref_mutex(index), operands), context_(context), index_(index) {}
 
  private:
   Tensor current(Holding holding) override {
@@ -102,8 +114,9 @@ class RefRegion final : public VariableRegion<T> {
 template <class T>
 class ResourceRegion final : public VariableRegion<T> {
  public:
-  ResourceRegion(OpKernelContext* context, tensorflow::Var& variable, Tensor& own, const Tensor* delta)
-      : VariableRegion<T>(*variable.mu(), delta), context_(context), variable_(variable), own_(own) {}
+  ResourceRegion(OpKernelContext* context, tensorflow::Var& variable, Tensor& own,
+                 const Operands<T>* operands)
+      : VariableRegion<T>(*variable.mu(), operands), context_(context), variable_(variable), own_(own) {}
 
  private:
   Tensor current(Holding holding) override {

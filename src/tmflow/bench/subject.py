@@ -112,6 +112,8 @@ def parse_subject(name: str) -> Subject:
     variant = _built(known[strategy])
     if "provider=emulated" in given:
         raise BadInput(f"'{name}' has emulated transactions, which take no time that means anything.")
+    if "kernel=fused" in given:
+        raise BadInput(f"'{name}' is to fuse an update with its gradient, but here gradients are given: it fuses none.")
     own = _pairs(given)
     if twice := [parameter for parameter, times in Counter(parameter for parameter, _ in own).items() if times > 1]:
         raise BadInput(f"'{name}' has the parameter '{twice[0]}' twice: once is enough.")

@@ -13,6 +13,7 @@ import typer
 from tmflow.cli.parameters import with_parameters
 from tmflow.cli.saving import require_writable
 from tmflow.runner.runfile import NO_TIME, Run, shown, write
+from tmflow.shares import shares
 from tmflow.study.config import make_spec
 
 Rounds = Annotated[int, typer.Option(help="Fresh processes, each trains once with the next seed.")]
@@ -20,10 +21,14 @@ Rounds = Annotated[int, typer.Option(help="Fresh processes, each trains once wit
 
 @with_parameters
 def train(
-    model: Annotated[str, typer.Option(help="mnist_softmax or mnist_deep.")] = "mnist_softmax",
+    model: Annotated[str, typer.Option(help="mnist_softmax, mnist_mlp or mnist_deep.")] = "mnist_softmax",
     strategy: Annotated[str, typer.Option(help="How updates are kept apart; `tmflow doctor` lists them.")] = "lock",
-    driver: Annotated[str, typer.Option(help="session: Python threads share one TensorFlow session.")] = "session",
-    variables: Annotated[str, typer.Option(help="ref (as the study) or resource.")] = "ref",
+    driver: Annotated[
+        str, typer.Option(help="session: Python threads share one TensorFlow session; native: C++ threads, without it.")
+    ] = "session",
+    variables: Annotated[
+        str | None, typer.Option(help="session: ref (as the study) or resource; if not given, ref.")
+    ] = None,
     threads: Annotated[int, typer.Option(help="Worker threads.")] = 1,
     batch: Annotated[int, typer.Option(help="Images per step.")] = 100,
     matrix: Annotated[int, typer.Option(help="Pixels used of each image, from the first, up to 784.")] = 784,
@@ -32,13 +37,34 @@ def train(
     dropout_keep: Annotated[
         float | None, typer.Option(help="mnist_deep: share of units that dropout keeps; if not given, 0.5.")
     ] = None,
+    hidden: Annotated[int | None, typer.Option(help="mnist_mlp: units of the hidden layer; if not given, 128.")] = None,
+    activation: Annotated[
+        str | None, typer.Option(help="mnist_mlp: of the hidden layer, sigmoid or relu; if not given, relu.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Round r uses seed + r - 1.")] = 0,
     rounds: Rounds = 1,
     dataset: Annotated[str, typer.Option(help="mnist, digits, or auto: MNIST where it can be had.")] = "auto",
-    intra_op_threads: Annotated[int, typer.Option(help="TensorFlow's threads inside an op; 0: its default.")] = 1,
-    inter_op_threads: Annotated[int, typer.Option(help="TensorFlow's threads across ops; 0: its default.")] = 0,
-    step_call: Annotated[str, typer.Option(help="run (session.run) or callable.")] = "run",
-    pinning: Annotated[str, typer.Option(help="none: the kernel places the threads.")] = "none",
+    intra_op_threads: Annotated[
+        int | None, typer.Option(help="session: TensorFlow's threads inside an op, 0: its default; if not given, 1.")
+    ] = None,
+    inter_op_threads: Annotated[
+        int | None, typer.Option(help="session: TensorFlow's threads across ops, 0: its default; if not given, 0.")
+    ] = None,
+    step_call: Annotated[
+        str | None, typer.Option(help="session: run (session.run) or callable; if not given, run.")
+    ] = None,
+    pinning: Annotated[
+        str, typer.Option(help="none: the kernel places the workers; native: also cores, one for each.")
+    ] = "none",
+    reading: Annotated[
+        str, typer.Option(help="How a step reads a variable: plain, its memory as it is; consistent, by the strategy.")
+    ] = "plain",
+    layout: Annotated[
+        str, typer.Option(help="separate: each variable by itself; joined: all in one, read and updated together.")
+    ] = "separate",
+    measures: Annotated[
+        str, typer.Option(help="usual; full: also lost updates, torn reads and lock times, which takes time itself.")
+    ] = "usual",
     test_images: Annotated[int, typer.Option(help="Test images that the accuracy is measured on.")] = 10_000,
     curve_points: Annotated[int, typer.Option(help="Measure the accuracy so often on the way, off the clock.")] = 0,
     save: Annotated[Path | None, typer.Option(help="Also keep the runs in this file, for `tmflow ingest`.")] = None,
@@ -48,12 +74,15 @@ def train(
     """Train a model with many threads under a strategy, and tell speed and accuracy."""
     if model == "mnist_deep" and dropout_keep is None:
         dropout_keep = 0.5
+    if model == "mnist_mlp":
+        hidden = 128 if hidden is None else hidden
+        activation = "relu" if activation is None else activation
     factors: dict[str, Any] = {
         "model": model, "strategy": strategy, "driver": driver, "variables": variables, "threads": threads,
         "batch": batch, "matrix": matrix, "iterations": iterations, "learning_rate": lr, "seed": seed,
-        "dropout_keep": dropout_keep, "intra_op_threads": intra_op_threads,
-        "inter_op_threads": inter_op_threads, "step_call": step_call, "pinning": pinning, "test_images": test_images,
-        "curve_points": curve_points, **parameters,
+        "dropout_keep": dropout_keep, "hidden": hidden, "activation": activation, "intra_op_threads": intra_op_threads,
+        "inter_op_threads": inter_op_threads, "step_call": step_call, "pinning": pinning, "reading": reading,
+        "layout": layout, "measures": measures, "test_images": test_images, "curve_points": curve_points, **parameters,
     }  # fmt: skip
     from tmflow import data
     from tmflow.study.adhoc import check_rounds, train_rounds
@@ -87,7 +116,7 @@ def _as_line(run: Run) -> str:
     time = f"{run.loop_s:.3f} s, {1e6 * run.loop_s / run.spec.iterations:.1f} us per step"
     evidence = f"{run.evidence}: {run.backend.name}" if run.backend else run.evidence
     return (
-        f"round {run.round}: {time if run.shows_time else NO_TIME}{_commits(run)}, "
+        f"round {run.round}: {time if run.shows_time else NO_TIME}{_commits(run)}{_found(run)}, "
         f"test accuracy {run.final_accuracy:.4f} on {run.spec.dataset} ({evidence})"
     )
 
@@ -97,3 +126,8 @@ def _commits(run: Run) -> str:
     ends = [(row.commits, row.fallbacks or 0) for row in run.counters if row.commits is not None]
     commits, sections = sum(end[0] for end in ends), sum(map(sum, ends))
     return f", {100 * commits / sections:.1f} % of {sections} critical sections committed" if sections else ""
+
+
+def _found(run: Run) -> str:
+    """What full measures found, if the run was measured so."""
+    return "".join(f", {100 * share:.2f} % of {name}" for name, share in shares(shown(run)).items())

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Protocol, TypedDict
 
+import numpy as np
 from numpy.typing import NDArray
 
 class ParameterRow(TypedDict):
@@ -74,14 +75,64 @@ class Region:
     def apply(
         self, strategy: str, alpha: float, delta: NDArray[Any], worker: int = 0, parameters: Sequence[str] = ()
     ) -> None: ...
+    def apply_dense(
+        self,
+        strategy: str,
+        alpha: float,
+        input: NDArray[Any],
+        output_gradient: NDArray[Any],
+        worker: int = 0,
+        parameters: Sequence[str] = (),
+    ) -> None: ...
     def settle(self) -> None: ...
     def restart(self) -> None: ...
     def counters(self) -> list[CounterRow]: ...
+
+class NativeCounterRow(CounterRow):
+    variable: str
+    retries: dict[int, int]
+    waited_ns: int
+    held_ns: int
+
+class StalenessRow(TypedDict):
+    worker: int
+    staleness: int
+    steps: int
+
+class NativeTrial:
+    def __init__(
+        self,
+        model: str,
+        matrix: int,
+        hidden: int | None,
+        activation: str | None,
+        strategy: str,
+        parameters: Sequence[str],
+        workers: int,
+        layout: str = "separate",
+        reading: str = "plain",
+        pinning: str = "none",
+        time_locks: bool = False,
+    ) -> None: ...
+    def set_variables(self, values: Sequence[NDArray[np.float32]]) -> None: ...
+    def run(
+        self,
+        images: NDArray[np.float32],
+        labels: NDArray[np.float32],
+        starts: NDArray[np.int64],
+        batch: int,
+        learning_rate: float,
+        losses: NDArray[np.float64] | None = None,
+    ) -> float: ...
+    def variables(self) -> list[NDArray[np.float32]]: ...
+    def counters(self) -> list[NativeCounterRow]: ...
+    def staleness(self) -> list[StalenessRow]: ...
 
 class Core(Protocol):
     """The module itself, as `loader.core` returns it."""
 
     Region: type[Region]
+    NativeTrial: type[NativeTrial]
 
     def strategies(self) -> list[StrategyRow]: ...
     def check_parameters(self, strategy: str, parameters: Sequence[str]) -> None: ...

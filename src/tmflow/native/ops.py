@@ -11,11 +11,11 @@ import numpy as np
 
 from tmflow import aborts
 from tmflow.errors import BadInput
-from tmflow.native import loader, process_state
+from tmflow.native import fused, loader, process_state
 from tmflow.native.parameters import native_parameters
 from tmflow.strategy_parameters import Value
 
-STOCK_LOCKING = {"tf_lock": True, "tf_nolock": False}
+STOCK_LOCKING = {"tf_lock": True, "tf_nolock": False}  # the first on either kind of variable
 
 
 class Stats(NamedTuple):
@@ -39,6 +39,7 @@ class Tracker:
         import tensorflow as tf
 
         self.variables = list(variables)
+        self.fused: list[str] = []  # those whose updates are fused with their gradients
         self._ops = loader.ops()
         self._mechanisms: dict[int, str | None] = {}  # of the variables whose updates are counted
         # Outside the dependencies that the caller is in: it is there before the first step and readable after the last.
@@ -111,8 +112,13 @@ def apply_gradient_descent(
     not given have their fallbacks. A resource variable gets memory of its own at the first update after an assignment.
     Whoever reads the variable, of either kind, shares its memory and sees later updates; so a gradient that is such a
     reading fails when it is run. Raises BadInput for an unknown strategy or profile, for a learning rate that is not
-    finite, and for a stock strategy on a resource variable or with parameters; Unsupported for a strategy that cannot
-    run here; ValueError for a parameter that the strategy does not have or a value that it does not allow.
+    finite, for tf_nolock on a resource variable, for a stock strategy with parameters, and for a fused update in emulated
+    transactions; Unsupported for a strategy that cannot run here; ValueError for a parameter that the strategy does not
+    have or a value that it does not allow.
+
+    With kernel "fused", a gradient that `fused.dense_factors` can take apart is not computed: the update waits for its
+    factors, and for nothing else. Make it wait for whatever reads the variable before it is to change
+    (`minimise.apply_all` does).
     """
     import tensorflow as tf
 
@@ -128,19 +134,34 @@ def apply_gradient_descent(
     if strategy in STOCK_LOCKING:
         if parameters:
             raise BadInput(f"strategy '{strategy}' has no parameter '{next(iter(parameters))}'; it has: none.")
-        if is_resource:
+        locking = STOCK_LOCKING[strategy]
+        if is_resource and not locking:
             raise BadInput(
                 f"strategy '{strategy}' needs reference variables (variables: ref): TensorFlow's own update of a "
                 "resource variable always takes the exclusive lock, so it is no unlocked baseline."
             )
-        locking = STOCK_LOCKING[strategy]
+        if is_resource:
+            return tf.raw_ops.ResourceApplyGradientDescent(var=target, alpha=alpha, delta=gradient, use_locking=True)
         return tf.raw_ops.ApplyGradientDescent(var=target, alpha=alpha, delta=gradient, use_locking=locking).op
+    factors = fused.dense_factors(gradient) if fused.asked(parameters) else None
+    if factors is not None and parameters.get("provider") == "emulated":
+        raise BadInput(
+            "kernel fused does not go with provider emulated: an emulated transaction walks a gradient that is written."
+        )
     tracker.count(index, aborts.mechanism(strategy, parameters))
-    arguments = (target, alpha, gradient, tracker.handle, worker)
     attributes = {"strategy": strategy, "parameters": native_parameters(strategy, parameters), "variable": index}
+    library = loader.ops()
+    if factors is not None:
+        tracker.fused.append(tracker.variables[index])
+        arguments = (target, alpha, factors.input, factors.output_gradient, tracker.handle, worker)
+        with tf.control_dependencies(factors.after):
+            if is_resource:
+                return library.tmflow_resource_apply_dense_gradient_descent(*arguments, **attributes)
+            return library.tmflow_apply_dense_gradient_descent(*arguments, **attributes).op
+    arguments = (target, alpha, gradient, tracker.handle, worker)
     if is_resource:
-        return loader.ops().tmflow_resource_apply_gradient_descent(*arguments, **attributes)
-    return loader.ops().tmflow_apply_gradient_descent(*arguments, **attributes).op
+        return library.tmflow_resource_apply_gradient_descent(*arguments, **attributes)
+    return library.tmflow_apply_gradient_descent(*arguments, **attributes).op
 
 
 def note_read(

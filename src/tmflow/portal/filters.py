@@ -17,6 +17,7 @@ import streamlit as st
 from tmflow import strategy_parameters
 from tmflow.palette import ordered
 from tmflow.spec import Evidence, Status
+from tmflow.summaries import WAYS
 
 ALL = "all"
 WIDTH = 165  # px: two side by side on a phone
@@ -48,8 +49,8 @@ ORDER: dict[str, tuple[str, ...]] = {
 class Filter(NamedTuple):
     """A choice of one. Without `options` it offers what the runs have in column `key`, and keeps those that match.
 
-    One that does not narrow leaves the runs as they are: the page uses the choice for a part of itself. One of a
-    parameter is there only where the runs differ in it, and keeps those to which it does not apply.
+    One that does not narrow leaves the runs as they are: the page uses the choice for a part of itself. One of a factor
+    is there only where the runs differ in it, and keeps those to which it does not apply.
     """
 
     key: str
@@ -57,7 +58,7 @@ class Filter(NamedTuple):
     options: tuple[str, ...] = ()
     with_all: bool = False
     narrows: bool = True
-    of_parameter: bool = False
+    of_factor: bool = False
 
 
 DATA = (
@@ -69,8 +70,10 @@ DATA = (
 )
 
 
-OF_PARAMETERS = tuple(
-    Filter(name, name.capitalize(), with_all=True, of_parameter=True) for name in strategy_parameters.PARAMETERS
+# Every factor that a new one of the spec may add: how a trial ran, and the parameters of strategies.
+OF_FACTORS = tuple(
+    Filter(name, name.replace("_", " ").capitalize(), with_all=True, of_factor=True)
+    for name in ("model", "hidden", "activation", *WAYS, *strategy_parameters.PARAMETERS)
 )
 
 
@@ -86,7 +89,7 @@ class Selection(NamedTuple):
 def resolve(filters: Sequence[Filter], runs: pd.DataFrame, wanted: Mapping[str, str]) -> Selection:
     """Narrow the runs filter by filter; a wish that cannot be met falls back to the first option, and says so."""
     selection = Selection({}, {}, runs, [])
-    for key, label, fixed, with_all, narrows, of_parameter in filters:
+    for key, label, fixed, with_all, narrows, of_factor in filters:
         values = fixed or _values(selection.runs, key)
         options = (ALL, *values) if with_all else values
         value = wanted.get(key, options[0])
@@ -95,12 +98,12 @@ def resolve(filters: Sequence[Filter], runs: pd.DataFrame, wanted: Mapping[str, 
                 f"The link asks for {label.lower()} '{value}', which is not here: showing '{options[0]}'."
             )
             value = options[0]
-        if of_parameter and len(values) < 2:
+        if of_factor and len(values) < 2:
             continue
         selection.chosen[key], selection.options[key] = value, options
         if narrows and not fixed and value != ALL:
             column = selection.runs[key]
-            kept = (column.isna() & of_parameter) | (column.astype("str") == value)
+            kept = (column.isna() & of_factor) | (column.astype("str") == value)
             selection = selection._replace(runs=selection.runs[kept])
     return selection
 

@@ -40,10 +40,12 @@ def say_if_quick(runs: pd.DataFrame) -> None:
 def headline(_runs: pd.DataFrame, identity: Identity) -> pd.DataFrame:
     """For each strategy of each experiment its speedup and accuracy at the highest threads not oversubscribed.
 
-    `identity` is that of the database that the runs are from.
+    Runs measured in full are left out: they would stand beside others whose time has no such cost in it. `identity` is
+    that of the database that the runs are from.
     """
-    speedup = summaries.headline(summaries.speedup(_runs))
-    both = speedup.merge(summaries.accuracy(_runs), on=list(summaries.POINT), suffixes=("", "_accuracy"))
+    usual = _runs[_runs["measures"] == "usual"]
+    speedup = summaries.headline(summaries.speedup(usual))
+    both = speedup.merge(summaries.accuracy(usual), on=list(summaries.POINT), suffixes=("", "_accuracy"))
     table = both[["experiment", "strategy", "threads"]].assign(strategy=both["variant"])
     table["speedup"] = _intervals(both, "", "{:.2f}")
     table["accuracy"] = _intervals(both, "_accuracy", "{:.3f}")

@@ -13,7 +13,8 @@ from tmflow import summaries
 from tmflow.portal.command import train_command
 from tmflow.portal.filters import Key
 from tmflow.portal.show import show_summary
-from tmflow.runner.runfile import NO_TIME
+from tmflow.runner.runfile import NO_TIME, without_lock_times
+from tmflow.shares import shares
 
 COLUMNS = [
     "status", "experiment", "strategy", "threads", "round", "step_time_us", "final_accuracy", "evidence",
@@ -87,10 +88,18 @@ def detail(run: Mapping[str, Any], row: pd.DataFrame, revision: str) -> None:
     }.items():
         with st.expander(title, expanded=title == "Factors"):
             _facts(title, facts)
-    for title in ("counters", "aborts"):
-        if run[title]:
-            st.subheader(title.capitalize())
-            st.dataframe(pd.DataFrame(run[title]), hide_index=True, alt=f"{title} of the run by worker and variable")
+    timed = run["counters"] if run["evidence"] != "emulated" else without_lock_times(run["counters"])
+    for title, rows in {
+        "Counters": timed,
+        "Aborts": run["aborts"],
+        "Lost updates": run["lost"],
+        "Reads": run["reads"],
+        "Retries": run["retries"],
+    }.items():
+        if rows:
+            st.subheader(title)
+            found = pd.DataFrame(rows).dropna(axis="columns", how="all")
+            st.dataframe(found, hide_index=True, alt=f"{title} of the run by worker and variable")
     for kind, summarise in (("curve", summaries.curve), ("staleness", summaries.staleness)):
         if run[kind] and run["status"] == "ok":
             show_summary(kind, summarise(row, pd.DataFrame(run[kind]).assign(uid=run["uid"])), revision)
@@ -104,7 +113,8 @@ def _results(run: Mapping[str, Any]) -> dict[str, str]:
         shown["Time per step"] = f"{1e6 * run['loop_s'] / run['spec']['iterations']:.1f} µs"
     if run["final_accuracy"] is not None:
         shown["Accuracy"] = f"{run['final_accuracy']:.4f}"
-    return {"Status": run["status"], **shown}
+    found = {name.capitalize(): f"{share:.2%}" for name, share in shares(run).items()}
+    return {"Status": run["status"], **shown, **found}
 
 
 def _flat(backend: Mapping[str, Any]) -> dict[str, Any]:

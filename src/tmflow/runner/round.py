@@ -31,7 +31,8 @@ from tmflow.runner.journal import Journal
 from tmflow.runner.lock import machine_to_itself
 from tmflow.runner.runfile import Backend, Run
 from tmflow.spec import TrialSpec
-from tmflow.train.session import TrialData, Variant, graph_key, why_not
+from tmflow.train.drivers import graph_key, make_variant, why_not
+from tmflow.train.measurement import TrialData, Variant
 
 
 class RoundRunner:
@@ -85,7 +86,7 @@ class RoundRunner:
         key = graph_key(spec)
         if key not in self._variants:
             workers = max(point.threads for point in self._alike(spec))
-            self._variants[key] = Variant(spec, workers, self._seed(spec))
+            self._variants[key] = make_variant(spec, workers, self._seed(spec))
         return self._variants[key]
 
     def _trial(self, ordinal: int, spec: TrialSpec) -> Run:

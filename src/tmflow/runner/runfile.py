@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -17,11 +17,14 @@ from tmflow.spec import AS_BEFORE, Evidence, Status, TimeDomain, TrialSpec, sha2
 SCHEMA_VERSION = 1
 
 TIMES = ("setup_s", "loop_s", "evaluation_s", "total_s")
+LOCK_TIMES = ("lock_waited_s", "lock_held_s")  # of counters
 NO_TIME = "an emulated run shows no time"
 
 # The kind of backend that an evidence needs; the other kinds of evidence have none.
 BACKENDS: dict[Evidence, str] = {"emulated": "emulator", "simulated": "simulator"}
 
+# What came after the first runs had been stored: it is part of a run's hash where there is something of it.
+_LATER_LISTS = ("retries", "reads", "lost")
 # The factors whose None is part of a run's hash, as it was when the first runs were stored.
 _HASHED_NULLS = frozenset({"dropout_keep", "provider", "budget", "spending", "chunk"})
 
@@ -139,6 +142,12 @@ class Reads(_Closed):
     reads: int = Field(ge=0)
     torn: int = Field(ge=0)
 
+    @model_validator(mode="after")
+    def _torn_ones_are_reads(self) -> Self:
+        if self.torn > self.reads:
+            raise ValueError(f"torn {self.torn} is more than reads {self.reads}")
+        return self
+
 
 class Lost(_Closed):
     """What became of the updates of a variable: shadow counters of its blocks, updated as the blocks are."""
@@ -146,6 +155,12 @@ class Lost(_Closed):
     variable: str
     expected: int = Field(ge=0, description="updates of an element, all elements and workers together")
     lost: int = Field(ge=0, description="of those, overwritten by concurrent ones")
+
+    @model_validator(mode="after")
+    def _lost_ones_were_made(self) -> Self:
+        if self.lost > self.expected:
+            raise ValueError(f"lost {self.lost} is more than expected {self.expected}")
+        return self
 
 
 class Run(_Closed):
@@ -213,22 +228,23 @@ class Run(_Closed):
     def content_sha256(self) -> str:
         """Hash of all that the run says: two files with the same run agree to the byte of their meaning.
 
-        A field that came after the first runs had been stored is left out where it is None: so those keep their hash.
+        A field that came after the first runs had been stored is left out where it is None or empty, and a factor where
+        it is as it was before: so those keep their hash.
         """
         said = self.model_dump(mode="json")
         if said["backend"] is None:
             del said["backend"]
-        for later in ("retries", "reads", "lost"):
+        for later in _LATER_LISTS:
             if not said[later]:
                 del said[later]
         for row in said["counters"]:
-            for later in ("lock_waited_s", "lock_held_s"):
+            for later in LOCK_TIMES:
                 if row[later] is None:
                     del row[later]
         said["spec"] = {
             name: value
             for name, value in said["spec"].items()
-            if AS_BEFORE.get(name) != value and (value is not None or name in _HASHED_NULLS)
+            if (name in _HASHED_NULLS if value is None else AS_BEFORE.get(name) != value)
         }
         return sha256_of(said)
 
@@ -248,7 +264,13 @@ def shown(run: Run) -> dict[str, Any]:
     if not run.shows_time:
         told |= dict.fromkeys(TIMES) | {"no_time": NO_TIME}
         told["curve"] = [point | {"elapsed_s": None} for point in told["curve"]]
+        told["counters"] = without_lock_times(told["counters"])
     return told
+
+
+def without_lock_times(counters: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Counters of a run that shows no time."""
+    return [{**row, **dict.fromkeys(LOCK_TIMES)} for row in counters]
 
 
 def write(path: Path, runs: Iterable[Run]) -> None:

@@ -17,6 +17,9 @@ _DETAILS: Sequence[tuple[type[models.Base], Callable[[Run], Iterable[Row]]]] = (
     (models.CurvePoint, rows.curve_rows),
     (models.Counters, rows.counters_rows),
     (models.Staleness, rows.staleness_rows),
+    (models.Retries, rows.retries_rows),
+    (models.VariableRead, rows.reads_rows),
+    (models.LostUpdate, rows.lost_rows),
 )
 
 

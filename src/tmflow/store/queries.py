@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, TypedDict, Unpack
 
 import pandas as pd
-from sqlalchemy import BigInteger, ColumnElement, Label, Subquery, case, cast, func, select
+from sqlalchemy import BigInteger, ColumnElement, Label, ScalarSelect, Subquery, case, cast, func, select
 from sqlalchemy.orm import InstrumentedAttribute
 
 from tmflow.spec import TrialSpec, sha256_of
@@ -20,18 +20,23 @@ from tmflow.store.frame import Source, Statement, fetch, frame
 from tmflow.store.models import (
     AbortReason,
     Backend,
+    Base,
     Campaign,
     Counters,
     CurvePoint,
     Environment,
     Experiment,
+    LostUpdate,
     Platform,
+    Real,
+    Retries,
     Round,
     Run,
     RunAbort,
     RunFile,
     Spec,
     Staleness,
+    VariableRead,
 )
 
 FACTORS = [Spec.__table__.columns[name] for name in TrialSpec.model_fields]
@@ -114,6 +119,31 @@ def transactions(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
     return frame(source, grouped.order_by(Run.id))
 
 
+def full_measures(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
+    """What becomes of updates, reads and time in each run that was measured in full: one row each.
+
+    uid; lost_fraction, of all updates of elements; torn_fraction, of all reads of variables; lock_waited_fraction and
+    lock_held_fraction, of the time of all workers together. NaN where it was not measured; an emulated run shows no
+    time, nor a share of it.
+    """
+    time = Spec.threads * case((Run.evidence != "emulated", Run.loop_s))
+    columns = [
+        Run.uid,
+        _of_run(_share(LostUpdate.lost, LostUpdate.expected), LostUpdate).label("lost_fraction"),
+        _of_run(_share(VariableRead.torn, VariableRead.reads), VariableRead).label("torn_fraction"),
+        (_of_run(func.sum(Counters.lock_waited_s), Counters) / time).label("lock_waited_fraction"),
+        (_of_run(func.sum(Counters.lock_held_s), Counters) / time).label("lock_held_fraction"),
+    ]
+    return frame(source, _of_runs(columns, only).where(Spec.measures == "full").order_by(Run.id))
+
+
+def retries(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
+    """uid, retries, sections: of each run that counted them, how many critical sections failed exactly so often."""
+    columns = [Run.uid, Retries.retries, _total(Retries.sections).label("sections")]
+    grouped = _of_runs(columns, only).join(Retries).group_by(Run.id, Run.uid, Retries.retries)
+    return frame(source, grouped.order_by(Run.id, Retries.retries)).astype({"sections": "int64"})
+
+
 def aborts(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
     """uid, mechanism, family, raw_code, n: how often the transactions of each run aborted, and how."""
     keys = [AbortReason.mechanism, AbortReason.family, AbortReason.raw_code]
@@ -169,6 +199,15 @@ def _ranked() -> Subquery:
     newest_first = (Experiment.last_run_at_utc.desc(), Experiment.id.desc())
     age = func.row_number().over(partition_by=(Experiment.name, Experiment.scale), order_by=newest_first)
     return select(Experiment.id, age.label("age")).subquery()
+
+
+def _of_run(value: ColumnElement[Any], details: type[Base]) -> ScalarSelect[Any]:
+    """A value over the details of each run; NULL where it has none."""
+    return select(value).where(details.__table__.columns["run_id"] == Run.id).scalar_subquery()
+
+
+def _share(part: InstrumentedAttribute[int], whole: InstrumentedAttribute[int]) -> ColumnElement[float]:
+    return cast(func.sum(part), Real) / cast(func.nullif(func.sum(whole), 0), Real)
 
 
 def _total(column: InstrumentedAttribute[Any]) -> ColumnElement[int]:

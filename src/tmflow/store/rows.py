@@ -109,3 +109,15 @@ def counters_rows(run: Run) -> Iterator[Row]:
 
 def staleness_rows(run: Run) -> Iterator[Row]:
     return (dict(staleness) for staleness in run.staleness)
+
+
+def retries_rows(run: Run) -> Iterator[Row]:
+    return (dict(retries) for retries in run.retries)
+
+
+def reads_rows(run: Run) -> Iterator[Row]:
+    return (dict(reads) for reads in run.reads)
+
+
+def lost_rows(run: Run) -> Iterator[Row]:
+    return (dict(lost) for lost in run.lost)

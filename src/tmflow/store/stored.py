@@ -20,6 +20,9 @@ _LISTS: dict[str, type[models.Base]] = {
     "curve": models.CurvePoint,
     "counters": models.Counters,
     "staleness": models.Staleness,
+    "retries": models.Retries,
+    "reads": models.VariableRead,
+    "lost": models.LostUpdate,
 }
 
 

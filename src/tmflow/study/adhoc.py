@@ -26,7 +26,7 @@ def check_rounds(rounds: int) -> None:
 
 def train_rounds(spec: TrialSpec, rounds: int, folder: Path) -> Iterator[Run]:
     """Train with `spec` in `rounds` fresh processes, one after another; run files are left in `folder`."""
-    for runs in rounds_of("train", [spec], {"factors": spec.factors()}, rounds, folder):
+    for runs in rounds_of("train", [spec], {"factors": spec.identity()}, rounds, folder):
         yield from runs
 
 

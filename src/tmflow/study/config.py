@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -12,7 +13,7 @@ from tmflow.errors import BadInput, unknown
 from tmflow.native import registry
 from tmflow.platform.profiles import load_profile, profile_names
 from tmflow.process_environment import tm_library
-from tmflow.spec import Dataset, TrialSpec, sha256_of
+from tmflow.spec import BELONGS, Dataset, TrialSpec, sha256_of
 from tmflow.strategy_parameters import STRATEGY_PARAMETERS, owners, parameters_of
 from tmflow.validation import keys_at, sentence
 from tmflow.yaml_file import read_yaml
@@ -25,6 +26,9 @@ FACTORS = tuple(name for name in TrialSpec.model_fields if name not in ("dataset
 
 # TensorFlow makes these pools of threads once in a process, for its first session, and a round is one process.
 PER_PROCESS = ("intra_op_threads", "inter_op_threads")
+
+# The driver is the session where none is given.
+_USUAL: dict[str, Any] = {"driver": TrialSpec.model_fields["driver"].default}
 
 # No factor is a bool, but TrialSpec's refusal of one is the clearer.
 Factor = str | int | float | bool | None
@@ -91,7 +95,8 @@ class Study(_Closed):
     def grid(self, name: str, scale: Scale) -> dict[str, list[Entry]]:
         """The factors of an experiment, each with the list of its values; the study's defaults filled in.
 
-        A default for a parameter that none of the experiment's strategies has is left out.
+        A default for a parameter that none of the experiment's strategies has, or for a factor that belongs to another
+        driver or model, is left out.
         """
         experiment = self.experiments[name]
         own = {**experiment.factors, **(experiment.quick.factors if scale == "quick" else {})}
@@ -105,7 +110,7 @@ class Study(_Closed):
         """The points of an experiment: the product of its factors, in the order in which they are written.
 
         A strategy's parameter multiplies the points of the strategies that have it, and no others; nor those of an
-        entry that sets the parameter itself.
+        entry that sets the parameter itself. So does a factor of a driver or a model: those of that driver or model.
         """
         grid = self.grid(name, scale)
         where = f"config.yaml: experiments.{name}"
@@ -113,7 +118,8 @@ class Study(_Closed):
         for values in itertools.product(*grid.values()):
             factors = dict(zip(grid, values, strict=True))
             variant = _variant(factors.get("strategy"), where)
-            idle = [f for f in grid if f in variant or (not _applies(f, variant["strategy"]) and _has_use(f, grid))]
+            chosen = {**factors, **variant}
+            idle = [f for f in grid if f in variant or (not _applies(f, chosen) and _has_use(f, grid))]
             if all(factors[f] == grid[f][0] for f in idle if f != "strategy"):  # else it is the same point again
                 own = {factor: value for factor, value in factors.items() if factor not in idle}
                 points.append(make_spec({"dataset": dataset, "seed": self.seed, **own, **variant}, where))
@@ -174,15 +180,19 @@ def _variant(entry: Entry, where: str) -> dict[str, Any]:
     return entry
 
 
-def _applies(factor: str, strategy: Factor) -> bool:
-    """Whether a factor means something for a strategy: all do but the parameters of others."""
-    return not owners(factor) or strategy in owners(factor)
+def _applies(factor: str, chosen: Mapping[str, Entry]) -> bool:
+    """Whether a factor means something for these values: all do but those of other strategies, drivers and models."""
+    of, owner = BELONGS.get(factor, ("strategy", None))
+    if owner is not None:
+        return chosen.get(of, _USUAL.get(of)) == owner
+    return not owners(factor) or chosen.get("strategy") in owners(factor)
 
 
-def _has_use(factor: str, grid: dict[str, list[Entry]]) -> bool:
-    """Whether a factor means something for any strategy of the grid."""
-    entries = grid.get("strategy", [None])
-    return any(_applies(factor, entry.get("strategy") if isinstance(entry, dict) else entry) for entry in entries)
+def _has_use(factor: str, grid: Mapping[str, list[Entry]]) -> bool:
+    """Whether a factor means something for any value, of what it belongs to, that the grid has."""
+    of, _ = BELONGS.get(factor, ("strategy", None))
+    entries = grid.get(of, [_USUAL.get(of)])
+    return any(_applies(factor, {of: entry.get("strategy") if isinstance(entry, dict) else entry}) for entry in entries)
 
 
 def load_study(path: Path) -> Study:

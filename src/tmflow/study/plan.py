@@ -18,8 +18,8 @@ from tmflow.study import campaign
 from tmflow.study.config import Scale, Study
 
 # First guesses, from 4 cores of an Intel Emerald Rapids: good for the order of magnitude until runs say better.
-GUESSED_STEP_S: dict[Model, float] = {"mnist_softmax": 0.0003, "mnist_deep": 0.006}
-GUESSED_TRIAL_S: dict[Model, float] = {"mnist_softmax": 0.1, "mnist_deep": 3.0}
+GUESSED_STEP_S: dict[Model, float] = {"mnist_softmax": 0.0003, "mnist_mlp": 0.0005, "mnist_deep": 0.006}
+GUESSED_TRIAL_S: dict[Model, float] = {"mnist_softmax": 0.1, "mnist_mlp": 0.2, "mnist_deep": 3.0}
 GUESSED_ROUND_S = 12.0
 
 

@@ -1,4 +1,4 @@
-"""The study's two models as TensorFlow 1 graphs, over variables that are read explicitly.
+"""The models: their variables, and TensorFlow 1 graphs over variables that are read explicitly.
 
 A forward pass takes the tensors that a step has read, never the variables: so the step decides when it reads, and the
 gradient is taken by what was read.
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from tmflow.spec import Model
+from tmflow.spec import Activation, Model
 
 CLASSES = 10
 Array = NDArray[np.float32]
@@ -26,10 +26,18 @@ class VariableShape:
     shape: tuple[int, ...]
 
 
-def variable_shapes(model: Model, matrix: int) -> list[VariableShape]:
-    """The model's variables in the order in which `forward` takes them."""
+def variable_shapes(model: Model, matrix: int, hidden: int | None = None) -> list[VariableShape]:
+    """The model's variables in the order in which `logits` takes them. `hidden` is that of mnist_mlp."""
     if model == "mnist_softmax":
         return [VariableShape("W", (matrix, CLASSES)), VariableShape("b", (CLASSES,))]
+    if model == "mnist_mlp":
+        assert hidden is not None, "a spec of mnist_mlp has it"
+        return [
+            VariableShape("fc1_W", (matrix, hidden)),
+            VariableShape("fc1_b", (hidden,)),
+            VariableShape("fc2_W", (hidden, CLASSES)),
+            VariableShape("fc2_b", (CLASSES,)),
+        ]
     return [
         VariableShape("conv1_W", (5, 5, 1, 32)),
         VariableShape("conv1_b", (32,)),
@@ -42,13 +50,13 @@ def variable_shapes(model: Model, matrix: int) -> list[VariableShape]:
     ]
 
 
-def initial_values(model: Model, matrix: int, seed: int) -> list[Array]:
-    """Initial variables of a trial: zeros for mnist_softmax; for mnist_deep biases 0.1 and weights from a normal
+def initial_values(model: Model, matrix: int, seed: int, hidden: int | None = None) -> list[Array]:
+    """Initial variables of a trial: zeros for mnist_softmax; for the others biases 0.1 and weights from a normal
     distribution of standard deviation 0.1 truncated at two deviations, as the study's `truncated_normal`.
     """
     rng = np.random.default_rng([seed, 2])
     values = []
-    for variable in variable_shapes(model, matrix):
+    for variable in variable_shapes(model, matrix, hidden):
         if model == "mnist_softmax":
             value = np.zeros(variable.shape)
         elif len(variable.shape) == 1:
@@ -60,16 +68,24 @@ def initial_values(model: Model, matrix: int, seed: int) -> list[Array]:
     return values
 
 
-def logits(model: Model, images: Any, read: Sequence[Any], keep: float | None) -> Any:
+def logits(
+    model: Model, images: Any, read: Sequence[Any], keep: float | None, activation: Activation | None = None
+) -> Any:
     """The model's output before the softmax: [n, 10], from images [n, matrix] and the variables as read.
 
-    `keep` is the share of units that dropout keeps; None leaves dropout out, as for evaluation.
+    `keep` is the share of units that dropout keeps; None leaves dropout out, as for evaluation. `activation` is that
+    of the hidden layer of mnist_mlp.
     """
     import tensorflow as tf
 
     if model == "mnist_softmax":
         weights, bias = read
         return tf.matmul(images, weights) + bias
+    if model == "mnist_mlp":
+        fc1_w, fc1_b, fc2_w, fc2_b = read
+        hidden = tf.matmul(images, fc1_w) + fc1_b
+        hidden = tf.nn.relu(hidden) if activation == "relu" else tf.nn.sigmoid(hidden)
+        return tf.matmul(hidden, fc2_w) + fc2_b
     conv1_w, conv1_b, conv2_w, conv2_b, fc1_w, fc1_b, fc2_w, fc2_b = read
     hidden = tf.reshape(images, [-1, 28, 28, 1])
     for weights, bias in ((conv1_w, conv1_b), (conv2_w, conv2_b)):

@@ -12,61 +12,23 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from tmflow.data import Dataset, truncate
 from tmflow.errors import Unsupported
 from tmflow.native import ops, process_state, registry
-from tmflow.platform.environment import cpus_allowed
+from tmflow.native.minimise import apply_all
 from tmflow.runner.runfile import Abort, Counters, CurvePoint, Staleness
 from tmflow.spec import TrialSpec
 from tmflow.train import batches, models
+from tmflow.train.measurement import Measurement, TrialData, pauses
 
 WARM_UP_STEPS = 20
 EVALUATION_CHUNK = 500
 
 # Factors that a built graph does not depend on: they may change from trial to trial in one session.
 _PER_TRIAL = {"threads", "batch", "iterations", "seed", "curve_points", "test_images", "step_call"}
-
-
-@dataclass
-class Measurement:
-    """What a trial measured. `loop_s` counts the workers' loops only, not the pauses for the curve."""
-
-    loop_s: float = 0.0
-    setup_s: float = 0.0
-    evaluation_s: float = 0.0
-    final_accuracy: float = 0.0
-    curve: list[CurvePoint] = field(default_factory=list)
-    counters: list[Counters] = field(default_factory=list)
-    aborts: list[Abort] = field(default_factory=list)
-    staleness: list[Staleness] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class TrialData:
-    """The images of a trial: training set permuted by the trial's seed, first `matrix` pixels only.
-
-    Shapes: train_images [n, matrix], train_labels [n, 10], test_images [m, matrix] float32; test_digits [m] int64.
-    """
-
-    train_images: models.Array
-    train_labels: models.Array
-    test_images: models.Array
-    test_digits: Any
-
-    @classmethod
-    def make(cls, dataset: Dataset, matrix: int, seed: int) -> TrialData:
-        order = batches.permutation(seed, len(dataset.train_images))
-        return cls(
-            train_images=np.ascontiguousarray(dataset.train_images[order, :matrix]),
-            train_labels=dataset.train_labels[order],
-            test_images=truncate(dataset.test_images, matrix),
-            test_digits=dataset.test_labels.argmax(axis=1),
-        )
 
 
 class Variant:
@@ -83,7 +45,7 @@ class Variant:
         graph = tf.Graph()
         with graph.as_default():
             tf1.set_random_seed(seed)
-            shapes = models.variable_shapes(spec.model, spec.matrix)
+            shapes = models.variable_shapes(spec.model, spec.matrix, spec.hidden)
             self._images = tf1.placeholder(tf.float32, [None, spec.matrix])
             self._labels = tf1.placeholder(tf.float32, [None, models.CLASSES])
             self._worker = tf1.placeholder(tf.int32, [])
@@ -96,7 +58,7 @@ class Variant:
             self._initialise = [variable.initializer for variable in variables]
             self._tracker = ops.Tracker(max_workers, [shape.name for shape in shapes])
             self._step = self._build_step(variables)
-            self._predict = tf.argmax(models.logits(spec.model, self._images, [_read(v) for v in variables], None), 1)
+            self._predict = tf.argmax(self._logits([_read(v) for v in variables], None), 1)
         config = tf1.ConfigProto(
             intra_op_parallelism_threads=spec.intra_op_threads, inter_op_parallelism_threads=spec.inter_op_threads
         )
@@ -111,23 +73,22 @@ class Variant:
             noted = self._note_reads(variables)
         with tf.control_dependencies([version, *noted]):
             read = [_read(variable) for variable in variables]
-        output = models.logits(spec.model, self._images, read, spec.dropout_keep)
+        output = self._logits(read, spec.dropout_keep)
         loss = tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits(labels=self._labels, logits=output))
-        updates = [
-            ops.apply_gradient_descent(
-                variable,
-                spec.learning_rate,
-                gradient,
-                strategy=spec.strategy,
-                tracker=self._tracker,
-                worker=self._worker,
-                index=index,
-                parameters=spec.parameters(),
-            )
-            for index, (variable, gradient) in enumerate(zip(variables, tf.gradients(loss, read), strict=True))
-        ]
+        updates = apply_all(
+            variables,
+            tf.gradients(loss, read),
+            spec.learning_rate,
+            strategy=spec.strategy,
+            tracker=self._tracker,
+            worker=self._worker,
+            parameters=spec.parameters(),
+        )
         with tf.control_dependencies(updates):
             return self._tracker.end_step(self._worker, version)
+
+    def _logits(self, read: Sequence[Any], keep: float | None) -> Any:
+        return models.logits(self._spec.model, self._images, read, keep, self._spec.activation)
 
     def _note_reads(self, variables: Sequence[Any]) -> list[Any]:
         """What tells emulated transactions of the readers that real ones would meet; nothing for all others."""
@@ -148,19 +109,16 @@ class Variant:
 
         Raises Unsupported if it cannot run here, or if this process is, after it, not as the strategy needs it.
         """
-        if reason := why_not(spec):
-            raise Unsupported(reason)
         measured = Measurement()
         began = time.monotonic()
-        initial = models.initial_values(spec.model, spec.matrix, trial_seed)
+        initial = models.initial_values(spec.model, spec.matrix, trial_seed, spec.hidden)
         self._session.run(self._initialise, dict(zip(self._initial, initial, strict=True)))
         self._tracker.reset(self._session)
         step = self._step_call(spec)
         starts = batches.batch_starts(trial_seed, len(data.train_images), spec.batch, spec.iterations)
         measured.setup_s = time.monotonic() - began
 
-        bounds = np.linspace(0, spec.iterations, max(spec.curve_points, 1) + 1).astype(int)
-        for first, last in itertools.pairwise(bounds.tolist()):
+        for first, last in itertools.pairwise(pauses(spec)):
             measured.loop_s += _timed_loop(step, starts[first:last], spec, data)
             began = time.monotonic()
             measured.final_accuracy = self._accuracy(data, spec.test_images)
@@ -204,14 +162,12 @@ class Variant:
 
 
 def why_not(spec: TrialSpec) -> str | None:
-    """Why a trial cannot run here; None if it can, as far as that can be told without trying."""
-    cpus = cpus_allowed() or os.cpu_count() or 1
-    if spec.provider == "emulated" and spec.threads > cpus:
-        return (
-            f"{spec.threads} threads are more than the {cpus} processors that this process may use: emulated "
-            "transactions would not overlap as those of the machine do"
-        )
-    return process_state.why_not(spec.strategy, spec.parameters())
+    """Why a trial of this driver cannot run here, besides what holds for all drivers; None if it can."""
+    if spec.layout != "separate":
+        return f"layout {spec.layout} needs driver native: TensorFlow's own variables lie where it puts them"
+    if spec.reading != "plain":
+        return f"reading {spec.reading} needs driver native: a session reads the memory of its variables as it is"
+    return None
 
 
 def graph_key(spec: TrialSpec) -> str:

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -19,12 +20,25 @@
 
 namespace tmflow {
 
+// How long a thread waits for others of its own free will, in turns of a pause (about 50 ns each). Measured:
+// see docs/strategies/blocks.md. No correctness hangs on it; a test that decides who runs when puts 0 in its
+// place.
+template <template <class> class Atom>
+struct CombiningPatience {
+  static constexpr int kForCompany = 30;  // before it begins, where it had company at its last update
+  static constexpr int kForOthers = 100;  // in an update, for blocks that others are about to do
+};
+
 // Flat combining (Hendler, Incze, Shavit, Tzafrir: "Flat combining and the synchronization-parallelism
-// tradeoff", SPAA 2010), block by block. A thread publishes its update and goes over the blocks from a start
-// of its own. At each that its update is not in yet it takes the lock and applies all updates that are
-// published and not in. It is done when its update is in all blocks, by whomever. So of two threads in
-// contention each keeps to its half of the variable, whose lines stay in its cache, and a block is brought
-// there once for two updates.
+// tradeoff", SPAA 2010), block by block. A thread publishes its update and looks who else has: they share the
+// blocks out, each from the start of its seat to the next one's. At each of its blocks it takes the lock and
+// applies all updates that are published and not in. Then it sees to the other blocks: those that its update
+// is not in after a while it does itself. It is done when its update is in all blocks, by whomever.
+//
+// So of two threads in contention each keeps to its half of the variable, whose lines stay in its cache, and
+// a block is brought there once for two updates. A thread that had company waits a moment for it before it
+// begins: two that are out of step would do each other's update alone. It goes over its part alternately
+// forwards and backwards, for what it touched last is nearest.
 //
 // Contract: updates of a block happen one after another and none is lost; two blocks may see two updates in
 // different orders. With block 0 the whole variable is one block: then updates of the variable happen one
@@ -78,7 +92,7 @@ class BasicCombining {
   void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
     const auto memory = region.memory(Holding::nothing);
     Variable& variable = variables_.of(memory.size(), memory.size(), block_);
-    stats.count_retries(variable.apply(Publication(memory, update), stats));
+    stats.count_retries(variable.apply(Publication(memory, update), stats.updates() % 2 != 0, stats));
     stats.count_update();
   }
 
@@ -94,6 +108,7 @@ class BasicCombining {
 
  private:
   using Seat = typename Board<Atom>::Seat;
+  using Bits = typename Board<Atom>::Bits;
 
   struct alignas(kCacheLine) Block {
     BasicSpinLock<Atom> lock;
@@ -107,38 +122,69 @@ class BasicCombining {
         : blocks(elements, length), state(std::make_unique<Block[]>(blocks.count())) {}
 
     // The retries.
-    std::int64_t apply(const Publication& publication, ThreadStats& stats) {
+    std::int64_t apply(const Publication& publication, bool backwards, ThreadStats& stats) {
       const std::size_t count = blocks.count();
+      if (count == 0) return 0;
       if (count == 1 && state[0].lock.try_lock()) {  // nobody else can help, so it need not be published
         const HeldLock held(state[0].lock, stats, std::adopt_lock);
         carry_out(0);
         publication(0, blocks.elements);
         return 0;
       }
-      const Seat own(board, publication);
+      Seat own(board, publication);
       const std::size_t start = start_of(own.number(), count);
-      std::size_t first_left = count, end_of_left = 0;
+      const Bits company = company_of(own, state[start]);
+      const std::size_t part = part_of(start, company, count);
+      bool met = company != 0, all_in = part == count;
       std::int64_t taken = 0;
-      for (std::size_t step = 0; step < count; ++step) {
-        const std::size_t number = (start + step) % count;
-        if (state[number].has(own)) continue;
-        if (state[number].lock.try_lock()) {
-          carry_out_and_unlock(number, stats);
+      for (std::size_t step = 0; step < part; ++step) {
+        const std::size_t number = (start + (backwards ? part - 1 - step : step)) % count;
+        if (state[number].has(own)) {
+          met = true;
+        } else if (state[number].lock.try_lock()) {
+          met |= own.others(carry_out_and_unlock(number, stats)) != 0;
         } else {
-          first_left = std::min(first_left, step);
-          end_of_left = step + 1;
+          all_in = false;
           ++taken;
         }
       }
-      for (std::size_t step = first_left; step < end_of_left; ++step) {
-        const std::size_t number = (start + step) % count;
-        if (lock_unless_in(state[number], own, stats)) carry_out_and_unlock(number, stats);
-      }
+      own.had_company() = met;
+      if (!all_in) see_to_the_rest(own, start + part, count - part, stats);
       return taken;
     }
 
-    // Seats 0, 1, 2, 3 begin at 0, 1/2, 1/4, 3/4 of the blocks, and so on: those in use are low, and far
-    // apart.
+    // All blocks from `begin` on, of which the first `of_others` are left to others for a while.
+    void see_to_the_rest(const Seat& own, std::size_t begin, std::size_t of_others, ThreadStats& stats) {
+      int patience = CombiningPatience<Atom>::kForOthers;
+      for (std::size_t step = 0; step < blocks.count(); ++step) {
+        const std::size_t number = (begin + step) % blocks.count();
+        if (state[number].has(own)) continue;
+        if (step < of_others) leave_to_others(state[number], own, patience, stats);
+        if (lock_unless_in(state[number], own, stats)) carry_out_and_unlock(number, stats);
+      }
+    }
+
+    // Who else has published what is not in the block yet.
+    Bits company_of(Seat& own, const Block& block) const noexcept {
+      for (int turn = own.had_company() ? CombiningPatience<Atom>::kForCompany : 0;; --turn) {
+        const Bits others = own.others(board.announced() ^ block.in.load(std::memory_order_relaxed));
+        if (others != 0 || turn == 0) return others;
+        pause_processor();
+      }
+    }
+
+    // How many blocks from `start` on are before the first start of another one.
+    static std::size_t part_of(std::size_t start, Bits company, std::size_t count) noexcept {
+      std::size_t part = count;
+      for (; company != 0; company &= company - 1) {
+        const std::size_t other = start_of(static_cast<std::size_t>(std::countr_zero(company)), count);
+        if (other != start) part = std::min(part, (other + count - start) % count);
+      }
+      return part;
+    }
+
+    // Seats 0, 1, 2, 3 have their starts at 0, 1/2, 1/4, 3/4 of the blocks, and so on: those in use are low,
+    // and far apart.
     static std::size_t start_of(std::size_t seat, std::size_t count) noexcept {
       std::size_t reversed = 0;
       for (std::size_t bit = 1; bit < Board<Atom>::kSeats; bit *= 2) {
@@ -146,6 +192,12 @@ class BasicCombining {
         seat /= 2;
       }
       return count * reversed / Board<Atom>::kSeats;
+    }
+
+    static void leave_to_others(const Block& block, const Seat& own, int& patience,
+                                ThreadStats& stats) noexcept {
+      const Waited waited(stats);
+      for (; patience > 0 && !block.has(own); --patience) pause_processor();
     }
 
     // Whether the lock is taken now; if not, the update is in.
@@ -159,17 +211,18 @@ class BasicCombining {
       }
     }
 
-    void carry_out_and_unlock(std::size_t number, ThreadStats& stats) noexcept {
+    Bits carry_out_and_unlock(std::size_t number, ThreadStats& stats) noexcept {
       const HeldLock held(state[number].lock, stats, std::adopt_lock);
-      carry_out(number);
+      return carry_out(number);
     }
 
-    // Under the block's lock.
-    void carry_out(std::size_t number) noexcept {
+    // Under the block's lock: what is published and not in; whose it was.
+    Bits carry_out(std::size_t number) noexcept {
       Block& block = state[number];
       const auto in = block.in.load(std::memory_order_relaxed), announced = board.announced();
       board.carry_out(in ^ announced, blocks.first(number), blocks.size(number));
       block.in.store(announced, std::memory_order_release);
+      return in ^ announced;
     }
 
     const Blocks blocks;

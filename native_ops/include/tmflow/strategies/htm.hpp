@@ -103,6 +103,11 @@ class Htm {
 
   template <Region R>
   void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
+    if (processor_ != nullptr && update.dense != nullptr) {
+      throw std::invalid_argument(
+          "emulated transactions walk a gradient that is written: they cannot fuse an update with its "
+          "gradient");
+    }
     const auto memory = region.memory(Holding::nothing);
     if constexpr (FetchTakesMutex<R>) note_mutex(region);
     provider_.run(htm::ElidedUpdate<typename R::Value>{update, memory, chunk_, processor_}, elided(region),

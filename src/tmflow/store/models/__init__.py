@@ -13,7 +13,18 @@ from tmflow.store.models.entities import (
     Software,
     Spec,
 )
-from tmflow.store.models.results import AbortReason, Counters, CurvePoint, Run, RunAbort, Staleness, ThreadAbort
+from tmflow.store.models.results import (
+    AbortReason,
+    Counters,
+    CurvePoint,
+    LostUpdate,
+    Retries,
+    Run,
+    RunAbort,
+    Staleness,
+    ThreadAbort,
+    VariableRead,
+)
 
 __all__ = [
     "AbortReason",
@@ -26,9 +37,11 @@ __all__ = [
     "Environment",
     "Experiment",
     "Flag",
+    "LostUpdate",
     "Platform",
     "Real",
     "Reference",
+    "Retries",
     "Round",
     "Run",
     "RunAbort",
@@ -38,4 +51,5 @@ __all__ = [
     "Staleness",
     "ThreadAbort",
     "UtcTime",
+    "VariableRead",
 ]

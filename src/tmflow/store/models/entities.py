@@ -11,13 +11,20 @@ from sqlalchemy import CheckConstraint, ForeignKey, Index, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from tmflow.spec import (
+    AS_BEFORE,
+    OF_THE_SESSION,
+    Activation,
     Design,
     Instrumentation,
     Kernel,
+    Layout,
     Manager,
+    Measures,
     Method,
     Optimisation,
+    Promised,
     Provider,
+    Reading,
     Spending,
     Subscription,
     Tunables,
@@ -226,18 +233,24 @@ class Spec(Base):
     dataset: Mapped[str]
     driver: Mapped[str]
     strategy: Mapped[str]
-    variables: Mapped[str]
+    variables: Mapped[str | None]
     threads: Mapped[int]
     batch: Mapped[int]
     matrix: Mapped[int]
     iterations: Mapped[int]
     learning_rate: Mapped[float]
     dropout_keep: Mapped[float | None]
+    hidden: Mapped[int | None]
+    activation: Mapped[str | None]
     seed: Mapped[int]
-    intra_op_threads: Mapped[int]
-    inter_op_threads: Mapped[int]
-    step_call: Mapped[str]
+    intra_op_threads: Mapped[int | None]
+    inter_op_threads: Mapped[int | None]
+    step_call: Mapped[str | None]
     pinning: Mapped[str]
+    # What a spec had before these were factors.
+    reading: Mapped[str] = mapped_column(server_default=str(AS_BEFORE["reading"]))
+    layout: Mapped[str] = mapped_column(server_default=str(AS_BEFORE["layout"]))
+    measures: Mapped[str] = mapped_column(server_default=str(AS_BEFORE["measures"]))
     test_images: Mapped[int]
     curve_points: Mapped[int]
     provider: Mapped[str | None]
@@ -254,6 +267,8 @@ class Spec(Base):
     library: Mapped[str | None]
     kernel: Mapped[str | None]
     optimisation: Mapped[str | None]
+    block: Mapped[int | None]
+    promise: Mapped[str | None]
     __table_args__ = (
         between("threads", 1, 1024),
         between("batch", 1, 10_000),
@@ -280,6 +295,17 @@ class Spec(Base):
         CheckConstraint("library <> ''", name="library_not_empty"),
         one_of("kernel", get_args(Kernel)),
         one_of("optimisation", get_args(Optimisation)),
+        between("hidden", 1, 10_000),
+        one_of("activation", get_args(Activation)),
+        one_of("reading", get_args(Reading)),
+        one_of("layout", get_args(Layout)),
+        one_of("measures", get_args(Measures)),
+        between("block", 1, 1_000_000_000),
+        one_of("promise", get_args(Promised)),
+        *[
+            CheckConstraint(f"({name} IS NULL) = (driver <> 'session')", name=f"{name}_of_session")
+            for name in OF_THE_SESSION
+        ],
         Index(None, "model", "strategy", "threads"),
         STRICT,
     )

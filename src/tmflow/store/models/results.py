@@ -100,8 +100,10 @@ class Counters(Base):
     commits: Mapped[int | None]
     fallbacks: Mapped[int | None]
     attempts: Mapped[int | None]
+    lock_waited_s: Mapped[float | None]
+    lock_held_s: Mapped[float | None]
     __table_args__ = (
-        *not_negative("worker", "updates", "commits", "fallbacks", "attempts"),
+        *not_negative("worker", "updates", "commits", "fallbacks", "attempts", "lock_waited_s", "lock_held_s"),
         STRICT_WITHOUT_ROWID,
     )
 
@@ -163,3 +165,46 @@ class Staleness(Base):
     staleness: Mapped[KeyInt]
     steps: Mapped[int]
     __table_args__ = (*not_negative("worker", "staleness", "steps"), STRICT_WITHOUT_ROWID)
+
+
+class Retries(Base):
+    """How many critical sections of a worker on a variable failed exactly so often before they were done."""
+
+    __tablename__ = "retries"
+    run_id: Mapped[RunId]
+    worker: Mapped[KeyInt]
+    variable: Mapped[KeyText]
+    retries: Mapped[KeyInt]
+    sections: Mapped[int]
+    __table_args__ = (*not_negative("worker", "sections"), between("retries", 0, 63), STRICT_WITHOUT_ROWID)
+
+
+class VariableRead(Base):
+    """A worker's reads of a variable, and how many of them were torn."""
+
+    __tablename__ = "variable_read"
+    run_id: Mapped[RunId]
+    worker: Mapped[KeyInt]
+    variable: Mapped[KeyText]
+    reads: Mapped[int]
+    torn: Mapped[int]
+    __table_args__ = (
+        *not_negative("worker", "torn"),
+        CheckConstraint("torn <= reads", name="torn_are_reads"),
+        STRICT_WITHOUT_ROWID,
+    )
+
+
+class LostUpdate(Base):
+    """Updates of the elements of a variable, and how many of them others overwrote."""
+
+    __tablename__ = "lost_update"
+    run_id: Mapped[RunId]
+    variable: Mapped[KeyText]
+    expected: Mapped[int]
+    lost: Mapped[int]
+    __table_args__ = (
+        *not_negative("lost"),
+        CheckConstraint("lost <= expected", name="lost_were_made"),
+        STRICT_WITHOUT_ROWID,
+    )

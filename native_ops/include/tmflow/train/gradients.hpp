@@ -1,0 +1,62 @@
+// The gradients of one worker's step, written or still to be multiplied out.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "tmflow/kernel.hpp"
+#include "tmflow/train/dense_math.hpp"
+#include "tmflow/train/placement.hpp"
+
+namespace tmflow::train {
+
+// A model hands over the gradient of each of its variables once a step. Where updates are fused, that of a
+// dense layer's weights is kept as the product that it is; it needs a region of its own.
+template <std::floating_point T>
+class Gradients {
+ public:
+  Gradients(const Placement& placement, bool fused)
+      : memory_(placement),
+        products_(placement.region_sizes().size()),
+        places_(placement.places()),
+        fused_(fused) {}
+
+  // Of the weights of a dense layer: its input, [examples, rows], and the gradient of its output, [examples,
+  // columns], which stay as they are until the step has ended.
+  void dense(std::size_t variable, std::span<const T> input, std::span<const T> output,
+             std::size_t examples) noexcept {
+    const DenseGradient<T> product{.input = input, .output = output, .examples = examples};
+    if (fused_) {
+      products_[places_[variable].region] = product;
+      return;
+    }
+    math_.weight_gradient(input.data(), output.data(), written(variable).data(), examples, product.rows(),
+                          product.columns());
+  }
+
+  // Of its bias.
+  void bias(std::size_t variable, std::span<const T> output, std::size_t examples) noexcept {
+    math_.bias_gradient(output.data(), written(variable).data(), examples, output.size() / examples);
+  }
+
+  // Of any other variable: to be written here.
+  std::span<T> written(std::size_t variable) noexcept { return memory_.variable(variable); }
+
+  // The update of a region by what was handed over.
+  GradientDescent<T> update(std::size_t region, T alpha) noexcept {
+    const std::optional<DenseGradient<T>>& product = products_[region];
+    if (product) return {.alpha = alpha, .dense = &*product};
+    return {.alpha = alpha, .delta = memory_.region(region)};
+  }
+
+ private:
+  const DenseMath<T>& math_ = dense_math<T>();
+  RegionMemory<T> memory_;
+  std::vector<std::optional<DenseGradient<T>>> products_;  // by region
+  const std::vector<Place> places_;
+  const bool fused_;
+};
+
+}  // namespace tmflow::train

@@ -1,0 +1,38 @@
+// What the native driver trains: a list of variables, and a pass over a batch.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "tmflow/train/gradients.hpp"
+#include "tmflow/train/placement.hpp"
+
+namespace tmflow::train {
+
+// A worker's own: what lies between the layers is kept in it, so that a step allocates nothing.
+template <std::floating_point T>
+class Pass {
+ public:
+  virtual ~Pass() = default;
+
+  // Forward and backward over one batch: `images` are [examples, pixels], `labels` one-hot [examples,
+  // classes]. `read` is the beginning of each variable, in the model's order, as this step reads it; it may
+  // be the shared memory itself, which others update meanwhile. Returns the loss before the step.
+  virtual T step(std::span<const T* const> read, std::span<const T> images, std::span<const T> labels,
+                 std::size_t examples, Gradients<T>& gradients) noexcept = 0;
+};
+
+template <std::floating_point T>
+class Model {
+ public:
+  virtual ~Model() = default;
+  virtual std::vector<VariableShape> variables() const = 0;
+  virtual std::size_t pixels() const = 0;
+  virtual std::size_t classes() const = 0;
+  // For batches of up to so many examples.
+  virtual std::unique_ptr<Pass<T>> make_pass(std::size_t batch) const = 0;
+};
+
+}  // namespace tmflow::train

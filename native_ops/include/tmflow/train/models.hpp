@@ -1,0 +1,26 @@
+// The models of the native driver, by name.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "tmflow/train/model.hpp"
+
+namespace tmflow::train {
+
+// What a model has besides its name; nullopt where none is given.
+struct ModelFactors {
+  std::size_t matrix;  // pixels of an image
+  std::optional<std::size_t> hidden = {};
+  std::optional<std::string_view> activation = {};
+};
+
+// Throws std::invalid_argument for an unknown model, and for factors that it does not have, lacks or cannot
+// have.
+template <std::floating_point T>
+std::unique_ptr<const Model<T>> make_model(std::string_view name, const ModelFactors& factors);
+
+}  // namespace tmflow::train

@@ -1,0 +1,97 @@
+// A trial of the native driver: worker threads that train a model's variables under a strategy.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tmflow/registry.hpp"
+#include "tmflow/tracker.hpp"
+#include "tmflow/train/model.hpp"
+
+namespace tmflow::train {
+
+enum class ReadingOf {
+  plain,       // a step reads the memory as it is, without a copy, as it does in a session
+  consistent,  // each region is read by way of the strategy, into memory of the worker's own
+};
+
+struct TrialPlan {
+  std::string strategy;
+  std::vector<std::string> parameters;  // "name=value"
+  int workers = 1;
+  Layout layout = Layout::separate;
+  ReadingOf reading = ReadingOf::plain;
+  bool pinned = false;      // each worker to a processor, around those that this process may use
+  bool time_locks = false;  // which takes time itself
+};
+
+// The data in the trial's order: step k is of the images [starts[k], starts[k] + batch).
+struct TrainingData {
+  std::span<const float> images;  // [n, pixels]
+  std::span<const float> labels;  // [n, classes]
+  std::span<const std::int64_t> starts;
+  std::size_t batch;
+};
+
+// The variables live in regions, each under a strategy object of its own, and keep what one run left for the
+// next one. Worker w of n takes the steps w, w + n, ... of a run, one after another: reads the version, then
+// the variables, computes the gradients in memory of its own, applies each region's, and records its
+// staleness. Between start and end of the workers' loop nothing is allocated.
+//
+// Memory ordering: starting and joining the workers orders a run against what lies before and after it.
+// While they run, what a worker sees of the variables is what the strategy publishes (consistent reading), or
+// what plain loads find (plain), which is a race by contract: whoever reads so takes part in no strategy.
+class Trial {
+ public:
+  using Region = ArrayRegion<float>;
+
+  // Throws std::invalid_argument for a plan that makes no sense.
+  Trial(std::unique_ptr<const Model<float>> model, const TrialPlan& plan);
+
+  // Start anew from these values, one span per variable in the model's order; forgets all counts. Throws
+  // std::invalid_argument, with nothing changed, for another number of values.
+  void set_variables(const std::vector<std::span<const float>>& values);
+
+  // Runs all steps of `data`; `losses` is empty or as long as data.starts, and gets the loss of each step
+  // before its update. Returns the seconds from the first worker's start to the last one's end. Throws
+  // std::invalid_argument, with nothing done, for data that does not fit; passes on what a worker threw, once
+  // all have ended: the variables are then what was reached.
+  double run(const TrainingData& data, float learning_rate, std::span<double> losses);
+
+  // The values of a variable. Called while nobody runs.
+  std::span<const float> variable(std::size_t variable);
+
+  const Model<float>& model() const noexcept { return *model_; }
+  const std::vector<VariableShape>& shapes() const noexcept { return shapes_; }
+  const std::vector<std::string>& region_names() const noexcept { return placement_.region_names(); }
+  Tracker& tracker() noexcept { return tracker_; }
+  int workers() const noexcept { return plan_.workers; }
+
+ private:
+  struct Shared {
+    explicit Shared(std::span<float> memory) : region(memory) {}
+
+    Region region;
+    std::unique_ptr<AnyStrategy<Region>> strategy;
+  };
+
+  class Worker;
+
+  void check(const TrainingData& data, float learning_rate, std::span<double> losses) const;
+
+  const std::unique_ptr<const Model<float>> model_;
+  const TrialPlan plan_;
+  const std::vector<VariableShape> shapes_;
+  const Placement placement_;
+  const bool fused_;
+  RegionMemory<float> memory_;
+  std::vector<std::unique_ptr<Apart<Shared>>> regions_;
+  Tracker tracker_;
+};
+
+}  // namespace tmflow::train

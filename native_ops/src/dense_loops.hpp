@@ -1,0 +1,111 @@
+// The loops of fused updates: a dense layer's weights are updated from its input and the gradient of its
+// output. Compiled once for each build, as kernel_build.cc says, so all of it is local.
+//
+// Where the two-step update writes the whole gradient and reads it again, these read the two factors, which
+// stay in the caches, and the weights. A row whose inputs are zero in all examples (dark pixels, what ReLU
+// and dropout silence) is left alone, and not even read: its gradient is a sum of zeros times the gradient of
+// the output. What that means to the bit:
+// - 0 * x is NaN where x is infinite or NaN. So rows are left alone only where the whole output is known to
+// be
+//   finite. One look at it serves all calls of an update: blocks of a few rows would else look at more than
+//   they save.
+// - v - 0 is v and v - (-0) is v, but for three: -0 - (-0) is 0, and here stays -0; a signalling NaN would
+//   become quiet, and here stays signalling; a denormal would become 0 in a thread that takes denormals for
+//   zero, as TensorFlow's do, and here stays what it is.
+// - An input that is denormal counts as zero in just the threads whose products with it are zero.
+// Every other element is what the two-step update computes, to the bit with one example; with more, the
+// products are added in the order of the examples, each rounded.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+#include "tmflow/kernel.hpp"
+
+namespace tmflow {
+namespace {
+
+// Whether the row changes nothing.
+template <class T>
+bool is_silent(const DenseGradient<T>& gradient, std::size_t rows, std::size_t row) noexcept {
+  if (!gradient.output_is_finite) return false;
+  const T* input = gradient.input.data() + row;
+  for (std::size_t e = 0; e < gradient.examples; ++e, input += rows) {
+    if (*input != 0) return false;
+  }
+  return true;
+}
+
+// The factors as a call reads them: their sizes are quotients, which are computed once.
+template <class T>
+struct Factors {
+  const T* input;
+  const T* output;
+  std::size_t examples, rows, columns;
+};
+
+// `n` weights of one row, by one example.
+template <class T>
+void by_one_example(T* weights, T input, const T* output, T alpha, std::size_t n) noexcept {
+  for (std::size_t c = 0; c < n; ++c) weights[c] -= alpha * (input * output[c]);
+}
+
+// `kWidth` weights of one row, by any number of examples: so few that their sums stay in registers.
+template <std::size_t kWidth, class T>
+void by_examples(T* weights, const Factors<T>& factors, std::size_t row, std::size_t column,
+                 T alpha) noexcept {
+  const T* input = factors.input + row;
+  const T* output = factors.output + column;
+  T sums[kWidth];
+  for (std::size_t c = 0; c < kWidth; ++c) sums[c] = *input * output[c];
+  for (std::size_t e = 1; e < factors.examples; ++e) {
+    input += factors.rows;
+    output += factors.columns;
+    for (std::size_t c = 0; c < kWidth; ++c) sums[c] += *input * output[c];
+  }
+  for (std::size_t c = 0; c < kWidth; ++c) weights[c] -= alpha * sums[c];
+}
+
+// `n` weights of one row from `column` on, in pieces of kWidth and, what is left, of less.
+template <std::size_t kWidth, class T>
+void in_pieces(T* weights, const Factors<T>& factors, std::size_t row, std::size_t column, T alpha,
+               std::size_t n) noexcept {
+  while (n >= kWidth) {
+    by_examples<kWidth>(weights, factors, row, column, alpha);
+    weights += kWidth;
+    column += kWidth;
+    n -= kWidth;
+  }
+  if constexpr (kWidth > 1) {
+    if (n > 0) in_pieces<kWidth / 2>(weights, factors, row, column, alpha, n);
+  }
+}
+
+// The elements [first, first + count), row by row; the first and the last may be parts of rows.
+template <class T>
+void dense(T* variable, const DenseGradient<T>& gradient, T alpha, std::size_t first,
+           std::size_t count) noexcept {
+  if (count == 0) return;
+  constexpr std::size_t kWidest = 256 / sizeof(T);
+  const Factors<T> factors{gradient.input.data(), gradient.output.data(), gradient.examples, gradient.rows(),
+                           gradient.columns()};
+  std::size_t row = first / factors.columns, column = first % factors.columns;
+  T* weights = variable + first;
+  while (count > 0) {
+    const std::size_t n = std::min(factors.columns - column, count);
+    if (!is_silent(gradient, factors.rows, row)) {
+      if (factors.examples == 1 && n >= kWidest) {
+        by_one_example(weights, factors.input[row], factors.output + column, alpha, n);
+      } else {
+        in_pieces<kWidest>(weights, factors, row, column, alpha, n);
+      }
+    }
+    weights += n;
+    count -= n;
+    column = 0;
+    ++row;
+  }
+}
+
+}  // namespace
+}  // namespace tmflow

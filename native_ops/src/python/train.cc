@@ -1,0 +1,206 @@
+// The native driver in the Python module: a trial over NumPy arrays.
+#include "train.hpp"
+
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tmflow/checks.hpp"
+#include "tmflow/train/models.hpp"
+#include "tmflow/train/trial.hpp"
+
+namespace nb = nanobind;
+
+namespace tmflow::python {
+namespace {
+
+template <class T>
+using Read = nb::ndarray<const T, nb::numpy, nb::c_contig, nb::device::cpu>;
+template <class T>
+using Written = nb::ndarray<T, nb::numpy, nb::c_contig, nb::device::cpu>;
+
+template <class Array>
+Array cast(nb::handle given, const char* what) {
+  Array array;
+  if (!nb::try_cast(given, array, false)) throw nb::value_error(what);
+  return array;
+}
+
+// `given` as one of two words.
+template <class T>
+T one_of(const char* factor, const std::string& given, const char* first, T as_first, const char* second,
+         T as_second) {
+  if (given == first) return as_first;
+  if (given == second) return as_second;
+  throw nb::value_error(
+      (std::string(factor) + " is '" + given + "'; allowed: " + first + ", " + second).c_str());
+}
+
+std::size_t not_negative(const char* factor, std::int64_t given) {
+  if (given < 0) throw nb::value_error((std::string(factor) + " must not be negative").c_str());
+  return static_cast<std::size_t>(given);
+}
+
+class NativeTrial {
+ public:
+  NativeTrial(const std::string& model, std::int64_t matrix, std::optional<std::int64_t> hidden,
+              const std::optional<std::string>& activation, const std::string& strategy,
+              const std::vector<std::string>& parameters, int workers, const std::string& layout,
+              const std::string& reading, const std::string& pinning, bool time_locks) {
+    using train::Layout, train::ReadingOf;
+    train::ModelFactors factors{.matrix = not_negative("matrix", matrix)};
+    if (hidden) factors.hidden = not_negative("hidden", *hidden);
+    if (activation) factors.activation = *activation;
+    const train::TrialPlan plan{
+        .strategy = strategy,
+        .parameters = parameters,
+        .workers = workers,
+        .layout = one_of("layout", layout, "separate", Layout::separate, "joined", Layout::joined),
+        .reading = one_of("reading", reading, "plain", ReadingOf::plain, "consistent", ReadingOf::consistent),
+        .pinned = one_of("pinning", pinning, "none", false, "cores", true),
+        .time_locks = time_locks};
+    trial_ = std::make_unique<train::Trial>(train::make_model<float>(model, factors), plan);
+  }
+
+  void set_variables(const std::vector<nb::object>& given) {
+    std::vector<Read<float>> arrays;
+    std::vector<std::span<const float>> values;
+    for (const nb::object& array : given) {
+      arrays.push_back(cast<Read<float>>(array, "values must be C-contiguous NumPy arrays of float32"));
+      values.emplace_back(arrays.back().data(), arrays.back().size());
+    }
+    const std::lock_guard alone(alone_);
+    trial_->set_variables(values);
+  }
+
+  double run(nb::handle images, nb::handle labels, nb::handle starts, std::int64_t batch,
+             double learning_rate, nb::handle losses) {
+    const auto image = cast<Read<float>>(images, "images must be a C-contiguous NumPy array of float32");
+    const auto label = cast<Read<float>>(labels, "labels must be a C-contiguous NumPy array of float32");
+    const auto start = cast<Read<std::int64_t>>(starts, "starts must be a C-contiguous NumPy array of int64");
+    Written<double> loss;
+    if (!losses.is_none()) {
+      loss = cast<Written<double>>(losses, "losses must be a writable, C-contiguous NumPy array of float64");
+    }
+    const train::TrainingData data{.images = {image.data(), image.size()},
+                                   .labels = {label.data(), label.size()},
+                                   .starts = {start.data(), start.size()},
+                                   .batch = not_negative("batch", batch)};
+    const float rate = finite_alpha<float>(learning_rate);
+    const std::span<double> kept =
+        losses.is_none() ? std::span<double>() : std::span(loss.data(), loss.size());
+    if (!losses.is_none() && kept.size() != data.starts.size()) {
+      throw nb::value_error("losses must have one element per step");
+    }
+    const nb::gil_scoped_release released;
+    const std::lock_guard alone(alone_);
+    return trial_->run(data, rate, kept);
+  }
+
+  nb::list variables() {
+    nb::list values;
+    const std::lock_guard alone(alone_);
+    for (std::size_t i = 0; i < trial_->shapes().size(); ++i) {
+      const std::span<const float> now = trial_->variable(i);
+      auto copy = std::make_unique<float[]>(now.size());
+      std::copy(now.begin(), now.end(), copy.get());
+      const nb::capsule owner(copy.get(),
+                              [](void* memory) noexcept { delete[] static_cast<float*>(memory); });
+      float* const memory = copy.release();
+      const std::size_t size[] = {now.size()};
+      values.append(nb::cast(nb::ndarray<nb::numpy, float>(memory, 1, size, owner)));
+    }
+    return values;
+  }
+
+  nb::list counters() {
+    nb::list rows;
+    const std::lock_guard alone(alone_);
+    for (int worker = 0; worker < trial_->workers(); ++worker) {
+      for (int region = 0; region < trial_->tracker().variables(); ++region) {
+        rows.append(counters_of(worker, trial_->region_names()[static_cast<std::size_t>(region)],
+                                trial_->tracker().stats(worker, region)));
+      }
+    }
+    return rows;
+  }
+
+  nb::list staleness() {
+    nb::list rows;
+    const std::lock_guard alone(alone_);
+    for (int worker = 0; worker < trial_->workers(); ++worker) {
+      for (const auto& [value, count] : trial_->tracker().staleness(worker)) {
+        nb::dict row;
+        row["worker"] = worker;
+        row["staleness"] = value;
+        row["steps"] = count;
+        rows.append(row);
+      }
+    }
+    return rows;
+  }
+
+ private:
+  static nb::dict counters_of(int worker, const std::string& variable, const ThreadStats& stats) {
+    nb::dict aborts, retries;
+    for (const auto& [status, count] : stats.aborts()) aborts[nb::int_(status)] = count;
+    for (std::int64_t n = 0; n <= ThreadStats::kMostRetries; ++n) {
+      if (stats.with_retries(n) != 0) retries[nb::int_(n)] = stats.with_retries(n);
+    }
+    nb::dict row;
+    row["worker"] = worker;
+    row["variable"] = variable;
+    row["updates"] = stats.updates();
+    const auto tried = known_attempts(stats);
+    row["attempts"] = tried ? nb::object(nb::int_(*tried)) : nb::none();
+    row["commits"] = stats.commits();
+    row["fallbacks"] = stats.fallbacks();
+    row["aborts"] = aborts;
+    row["retries"] = retries;
+    row["waited_ns"] = stats.waited_ns();
+    row["held_ns"] = stats.held_ns();
+    return row;
+  }
+
+  std::unique_ptr<train::Trial> trial_;
+  std::mutex alone_;  // one call at a time: a run has the variables to itself
+};
+
+}  // namespace
+
+void bind_train(nb::module_& m) {
+  nb::class_<NativeTrial>(m, "NativeTrial",
+                          "A model's variables, trained by C++ threads under a strategy; no TensorFlow.")
+      .def(nb::init<const std::string&, std::int64_t, std::optional<std::int64_t>,
+                    const std::optional<std::string>&, const std::string&, const std::vector<std::string>&,
+                    int, const std::string&, const std::string&, const std::string&, bool>(),
+           nb::arg("model"), nb::arg("matrix"), nb::arg("hidden").none(), nb::arg("activation").none(),
+           nb::arg("strategy"), nb::arg("parameters"), nb::arg("workers"), nb::arg("layout") = "separate",
+           nb::arg("reading") = "plain", nb::arg("pinning") = "none", nb::arg("time_locks") = false,
+           "The factors are those of a trial's spec, the parameters \"name=value\". Raises ValueError for "
+           "what does not exist or does not fit together.")
+      .def("set_variables", &NativeTrial::set_variables, nb::arg("values"),
+           "Start anew from float32 arrays, one per variable in the model's order; forgets all counts.")
+      .def("run", &NativeTrial::run, nb::arg("images"), nb::arg("labels"), nb::arg("starts"),
+           nb::arg("batch"), nb::arg("learning_rate"), nb::arg("losses").none() = nb::none(),
+           "Run one step for each of `starts` (int64), the first image of its batch; worker w of n takes the "
+           "steps w, w + n, ... Without the interpreter lock. Returns the seconds of the workers' loop; "
+           "`losses` (float64) gets the loss of each step. Raises ValueError, with nothing done, for arrays "
+           "that do not fit.")
+      .def("variables", &NativeTrial::variables,
+           "Copies of the variables as they are, each a flat float32 array.")
+      .def("counters", &NativeTrial::counters,
+           "One dict per worker and region: worker, variable, updates, attempts, commits, fallbacks, aborts "
+           "(by raw status), retries (sections by their number of retries), waited_ns, held_ns.")
+      .def("staleness", &NativeTrial::staleness, "Dicts: worker, staleness, steps.");
+}
+
+}  // namespace tmflow::python

@@ -1,0 +1,121 @@
+// What the update ops have in common: gradient descent under a strategy, on a variable of either kind, by
+// operands of any kind.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "strategy_attributes.hpp"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/shape_inference.h"
+#include "tmflow/checks.hpp"
+#include "tracker_resource.hpp"
+#include "variable_region.hpp"
+
+namespace tmflow::tf {
+
+// The shape of a variable that is an input of an op, as far as it is known while the graph is built.
+inline tensorflow::shape_inference::ShapeHandle reference_shape(
+    tensorflow::shape_inference::InferenceContext* c, int variable) {
+  return c->input(variable);
+}
+
+inline tensorflow::shape_inference::ShapeHandle resource_shape(
+    tensorflow::shape_inference::InferenceContext* c, int variable) {
+  const auto* handle = c->input_handle_shapes_and_types(variable);
+  return handle != nullptr && !handle->empty() ? handle->front().shape : c->UnknownShape();
+}
+
+// Checks what the shapes of every update op share: its attributes, and scalars.
+inline absl::Status check_scalars(tensorflow::shape_inference::InferenceContext* c,
+                                  std::initializer_list<int> scalars) {
+  TF_RETURN_IF_ERROR(check_parameters(c));
+  for (const int scalar : scalars) {
+    tensorflow::shape_inference::ShapeHandle unused;
+    TF_RETURN_IF_ERROR(c->WithRank(c->input(scalar), 0, &unused));
+  }
+  return absl::OkStatus();
+}
+
+// The kernel of an update op, whose `Op` says what it updates by: the type Op::Of<T> is made from the
+// kernel's context, has the operands' checks, and `update(alpha)`. Op's constants kVariable, kAlpha, kTracker
+// and kWorker are the numbers of its inputs.
+template <class Op, class T>
+class ApplyOp : public tensorflow::OpKernel {
+ public:
+  explicit ApplyOp(tensorflow::OpKernelConstruction* context) : OpKernel(context) {
+    OP_REQUIRES_OK(context, context->GetAttr("strategy", &strategy_));
+    OP_REQUIRES_OK(context, context->GetAttr("parameters", &parameters_));
+    OP_REQUIRES_OK(context, context->GetAttr("variable", &variable_));
+    std::optional<std::string> reason;
+    try {
+      reason = why_not(strategy_, parameters_);
+    } catch (const std::invalid_argument& error) {
+      reason = error.what();
+    }
+    OP_REQUIRES(
+        context, !reason,
+        absl::UnimplementedError(absl::StrCat("strategy ", strategy_, " cannot run here: ", *reason)));
+  }
+
+ protected:
+  // Applies the operands to the variable that `region(slot, operands)` describes.
+  template <class MakeRegion>
+  void apply(OpKernelContext* context, MakeRegion region) {
+    const auto alpha = finite_alpha<T>(scalar_input<T>(context, Op::kAlpha, "alpha"));
+    const auto worker = scalar_input<std::int32_t>(context, Op::kWorker, "worker");
+    const typename Op::template Of<T> operands(context);
+    const auto resource = tracker_input(context, Op::kTracker);
+    ThreadStats& stats = resource->tracker().stats(worker, variable_);
+    VariableSlot& slot = resource->slot(variable_);
+    VariableRegion<T>&& target = region(slot, operands);
+    slot.strategy<T>(strategy_, parameters_, target.mutex()).apply(target, operands.update(alpha), stats);
+  }
+
+ private:
+  std::string strategy_;
+  std::vector<std::string> parameters_;
+  int variable_ = 0;
+};
+
+template <class Op, class T>
+class RefApplyOp final : public ApplyOp<Op, T> {
+ public:
+  using ApplyOp<Op, T>::ApplyOp;
+
+  void Compute(OpKernelContext* context) override {
+    compute(context, [&] {
+      this->apply(context, [&](VariableSlot&, const Operands<T>& operands) {
+        return RefRegion<T>(context, Op::kVariable, &operands);
+      });
+      context->forward_ref_input_to_ref_output(Op::kVariable, 0);
+    });
+  }
+};
+
+template <class Op, class T>
+class ResourceApplyOp final : public ApplyOp<Op, T> {
+ public:
+  using ApplyOp<Op, T>::ApplyOp;
+
+  void Compute(OpKernelContext* context) override {
+    compute(context, [&] {
+      const auto variable = variable_input(context, Op::kVariable);
+      this->apply(context, [&](VariableSlot& slot, const Operands<T>& operands) {
+        return ResourceRegion<T>(context, *variable, slot.own(), &operands);
+      });
+    });
+  }
+};
+
+}  // namespace tmflow::tf
+
+// The kernels of the ops `ref` and `resource` of a kind, for variables of type T.
+#define TMFLOW_REGISTER_APPLY(ref, resource, Op, T)                                             \
+  REGISTER_KERNEL_BUILDER(Name(ref).Device(tensorflow::DEVICE_CPU).TypeConstraint<T>("T"),      \
+                          RefApplyOp<Op, T>);                                                   \
+  REGISTER_KERNEL_BUILDER(Name(resource).Device(tensorflow::DEVICE_CPU).TypeConstraint<T>("T"), \
+                          ResourceApplyOp<Op, T>)

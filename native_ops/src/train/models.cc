@@ -1,0 +1,48 @@
+#include "tmflow/train/models.hpp"
+
+#include <stdexcept>
+#include <string>
+
+#include "tmflow/train/dense_network.hpp"
+
+namespace tmflow::train {
+namespace {
+
+constexpr std::size_t kClasses = 10;
+
+void require(bool fits, std::string_view model, const char* sentence) {
+  if (!fits) throw std::invalid_argument("model '" + std::string(model) + "' " + sentence);
+}
+
+Activation activation_of(std::string_view name) {
+  if (name == "sigmoid") return Activation::sigmoid;
+  if (name == "relu") return Activation::relu;
+  throw std::invalid_argument("unknown activation '" + std::string(name) + "'; valid: sigmoid, relu");
+}
+
+}  // namespace
+
+template <std::floating_point T>
+std::unique_ptr<const Model<T>> make_model(std::string_view name, const ModelFactors& factors) {
+  using Names = std::vector<std::string>;
+  require(factors.matrix >= 1, name, "needs a matrix of at least 1 pixel");
+  if (name == "mnist_softmax") {
+    require(!factors.hidden && !factors.activation, name, "has no hidden layer: no hidden and no activation");
+    return std::make_unique<DenseNetwork<T>>(std::vector{factors.matrix, kClasses}, Names{"W", "b"},
+                                             Activation::relu);
+  }
+  if (name == "mnist_mlp") {
+    require(factors.hidden && *factors.hidden >= 1 && factors.activation, name,
+            "needs hidden, the units of its hidden layer, of at least 1, and their activation");
+    return std::make_unique<DenseNetwork<T>>(std::vector{factors.matrix, *factors.hidden, kClasses},
+                                             Names{"fc1_W", "fc1_b", "fc2_W", "fc2_b"},
+                                             activation_of(*factors.activation));
+  }
+  throw std::invalid_argument("the native driver has no model '" + std::string(name) +
+                              "'; valid: mnist_softmax, mnist_mlp");
+}
+
+template std::unique_ptr<const Model<float>> make_model(std::string_view, const ModelFactors&);
+template std::unique_ptr<const Model<double>> make_model(std::string_view, const ModelFactors&);
+
+}  // namespace tmflow::train

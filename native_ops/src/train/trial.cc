@@ -1,0 +1,144 @@
+#include "tmflow/train/trial.hpp"
+
+#include <algorithm>
+#include <barrier>
+#include <cmath>
+#include <stdexcept>
+
+#include "pinning.hpp"
+#include "tmflow/at_once.hpp"
+#include "worker.hpp"
+
+namespace tmflow::train {
+namespace {
+
+StrategyInfo info_of(std::string_view name) {
+  for (const Listed& listed : listed_strategies()) {
+    if (listed.info.name == name) return listed.info;
+  }
+  throw std::invalid_argument("unknown strategy '" + std::string(name) + "'; valid: " + strategy_names());
+}
+
+bool fuses(const TrialPlan& plan) {
+  const Parameters parameters = parameters_of(plan.strategy, plan.parameters);
+  const auto kernel = parameters.values().find("kernel");
+  return kernel != parameters.values().end() && kernel->second == "fused";
+}
+
+void check(const TrialPlan& plan) {
+  const StrategyInfo info = info_of(plan.strategy);
+  if (plan.reading == ReadingOf::consistent && info.snapshots == Promise::none) {
+    throw std::invalid_argument("strategy '" + plan.strategy +
+                                "' has no consistent read: reading must be plain");
+  }
+  if (fuses(plan) && plan.layout == Layout::joined) {
+    throw std::invalid_argument(
+        "kernel fused needs a region for each variable, and layout joined has one for all: choose one of "
+        "them");
+  }
+}
+
+}  // namespace
+
+Trial::Trial(std::unique_ptr<const Model<float>> model, const TrialPlan& plan)
+    : model_(std::move(model)),
+      plan_((train::check(plan), plan)),
+      shapes_(model_->variables()),
+      placement_(shapes_, plan.layout),
+      fused_(fuses(plan)),
+      memory_(placement_),
+      tracker_(plan.workers, static_cast<int>(placement_.region_sizes().size())) {
+  for (std::size_t region = 0; region < placement_.region_sizes().size(); ++region) {
+    regions_.push_back(std::make_unique<Apart<Shared>>(memory_.region(region)));
+    regions_.back()->its.strategy = make_strategy<Region>(plan.strategy, plan.parameters);
+    for (int worker = 0; worker < plan.workers; ++worker) {
+      tracker_.stats(worker, static_cast<int>(region)).time_locks(plan.time_locks);
+    }
+  }
+}
+
+void Trial::set_variables(const std::vector<std::span<const float>>& values) {
+  bool fit = values.size() == shapes_.size();
+  for (std::size_t i = 0; fit && i < values.size(); ++i) fit = values[i].size() == shapes_[i].size();
+  if (!fit) {
+    std::string wanted;
+    for (const VariableShape& shape : shapes_) {
+      wanted.append(wanted.empty() ? "" : ", ").append(shape.name).append(" of ");
+      wanted.append(std::to_string(shape.size()));
+    }
+    throw std::invalid_argument("the values must be those of the model's variables: " + wanted + " elements");
+  }
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    std::copy(values[i].begin(), values[i].end(), memory_.variable(i).begin());
+  }
+  for (const auto& region : regions_) region->its.strategy->restart(region->its.region);
+  tracker_.reset();
+}
+
+double Trial::run(const TrainingData& data, float learning_rate, std::span<double> losses) {
+  check(data, learning_rate, losses);
+  if (data.starts.empty()) return 0;
+  std::vector<std::unique_ptr<Worker>> workers;
+  for (int number = 0; number < plan_.workers; ++number) {
+    workers.push_back(std::make_unique<Worker>(*this, number, data.batch));
+  }
+  const std::vector<int> processors = plan_.pinned ? allowed_processors() : std::vector<int>();
+  std::barrier start(plan_.workers);
+  const auto work = [&](int number) {
+    const auto index = static_cast<std::size_t>(number);
+    Worker& worker = *workers[index];
+    try {
+      if (plan_.pinned) stay_on(processors[index % processors.size()]);
+    } catch (...) {
+      worker.fail(std::current_exception());
+      start.arrive_and_drop();
+      return;
+    }
+    start.arrive_and_wait();
+    worker.loop(data, learning_rate, losses);
+  };
+  run_at_once(plan_.workers, work, [&] { start.arrive_and_drop(); });
+  for (const auto& worker : workers) {
+    if (worker->failed()) std::rethrow_exception(worker->failed());
+  }
+  const auto by_start = [](const auto& a, const auto& b) { return a->began() < b->began(); };
+  const auto by_end = [](const auto& a, const auto& b) { return a->ended() < b->ended(); };
+  const auto first = (*std::min_element(workers.begin(), workers.end(), by_start))->began();
+  const auto last = (*std::max_element(workers.begin(), workers.end(), by_end))->ended();
+  return std::chrono::duration<double>(last - first).count();
+}
+
+std::span<const float> Trial::variable(std::size_t variable) {
+  Shared& shared = regions_[placement_.places().at(variable).region]->its;
+  shared.strategy->settle(shared.region);
+  return memory_.variable(variable);
+}
+
+void Trial::check(const TrainingData& data, float learning_rate, std::span<double> losses) const {
+  const std::size_t pixels = model_->pixels(), classes = model_->classes();
+  const std::size_t images = data.images.size() / pixels;
+  if (data.images.size() != images * pixels || data.labels.size() != images * classes) {
+    throw std::invalid_argument("images and labels must be [n, " + std::to_string(pixels) + "] and [n, " +
+                                std::to_string(classes) + "] with the same n");
+  }
+  if (data.batch < 1 || data.batch > images) {
+    throw std::invalid_argument("batch is " + std::to_string(data.batch) + ", but should be from 1 to " +
+                                std::to_string(images) + ", the number of images");
+  }
+  const auto most = static_cast<std::int64_t>(images - data.batch);
+  for (const std::int64_t start : data.starts) {
+    if (start < 0 || start > most) {
+      throw std::invalid_argument("a batch begins at image " + std::to_string(start) +
+                                  ", but should begin at 0 to " + std::to_string(most));
+    }
+  }
+  if (!std::isfinite(learning_rate)) {
+    throw std::invalid_argument("learning_rate must be a finite number in float32");
+  }
+  if (!losses.empty() && losses.size() != data.starts.size()) {
+    throw std::invalid_argument("losses must have one element per step, " +
+                                std::to_string(data.starts.size()));
+  }
+}
+
+}  // namespace tmflow::train

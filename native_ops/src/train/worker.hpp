@@ -1,0 +1,88 @@
+// One worker of a trial: its memory, and its loop.
+#pragma once
+
+#include <chrono>
+#include <exception>
+
+#include "tmflow/train/trial.hpp"
+
+namespace tmflow::train {
+
+class alignas(kCacheLine) Trial::Worker {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  Worker(Trial& trial, int number, std::size_t batch)
+      : trial_(trial),
+        number_(number),
+        pass_(trial.model_->make_pass(batch)),
+        gradients_(trial.placement_, trial.fused_),
+        copies_(trial.placement_) {
+    const bool copied = trial.plan_.reading == ReadingOf::consistent;
+    for (std::size_t variable = 0; variable < trial.shapes_.size(); ++variable) {
+      read_.push_back((copied ? copies_ : trial.memory_).variable(variable).data());
+    }
+    for (int region = 0; region < trial.tracker_.variables(); ++region) {
+      stats_.push_back(&trial.tracker_.stats(number, region));
+    }
+  }
+
+  // The worker's steps; what it throws is kept for whoever asks.
+  void loop(const TrainingData& data, float learning_rate, std::span<double> losses) noexcept {
+    began_ = Clock::now();
+    try {
+      const auto stride = static_cast<std::size_t>(trial_.plan_.workers);
+      for (auto k = static_cast<std::size_t>(number_); k < data.starts.size(); k += stride) {
+        const double loss = step(data, static_cast<std::size_t>(data.starts[k]), learning_rate);
+        if (!losses.empty()) losses[k] = loss;
+      }
+    } catch (...) {
+      failed_ = std::current_exception();
+    }
+    ended_ = Clock::now();
+  }
+
+  void fail(std::exception_ptr reason) noexcept { failed_ = std::move(reason); }
+
+  Clock::time_point began() const noexcept { return began_; }
+  Clock::time_point ended() const noexcept { return ended_; }
+  const std::exception_ptr& failed() const noexcept { return failed_; }
+
+ private:
+  double step(const TrainingData& data, std::size_t start, float learning_rate) {
+    const std::size_t pixels = trial_.model_->pixels(), classes = trial_.model_->classes();
+    const std::int64_t version = trial_.tracker_.begin_step();
+    for (std::size_t region = 0; region < stats_.size(); ++region) read(region);
+    const float loss =
+        pass_->step(read_, data.images.subspan(start * pixels, data.batch * pixels),
+                    data.labels.subspan(start * classes, data.batch * classes), data.batch, gradients_);
+    for (std::size_t region = 0; region < stats_.size(); ++region) {
+      Shared& shared = trial_.regions_[region]->its;
+      shared.strategy->apply(shared.region, gradients_.update(region, learning_rate), *stats_[region]);
+    }
+    trial_.tracker_.end_step(number_, version);
+    return static_cast<double>(loss);
+  }
+
+  // A plain reading takes no part in the strategy, and tells it so; it happens when the pass comes to it.
+  void read(std::size_t region) {
+    Shared& shared = trial_.regions_[region]->its;
+    if (trial_.plan_.reading == ReadingOf::plain) {
+      shared.strategy->note_read(shared.region);
+    } else {
+      shared.strategy->read(shared.region, {.into = copies_.region(region)}, *stats_[region]);
+    }
+  }
+
+  Trial& trial_;
+  const int number_;
+  const std::unique_ptr<Pass<float>> pass_;
+  Gradients<float> gradients_;
+  RegionMemory<float> copies_;
+  std::vector<const float*> read_;   // where each variable is read
+  std::vector<ThreadStats*> stats_;  // of each region
+  Clock::time_point began_, ended_;
+  std::exception_ptr failed_;
+};
+
+}  // namespace tmflow::train

@@ -1,0 +1,196 @@
+// What the explorer puts in the place of atomics, of waiting and of the loops over elements.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "explorer.hpp"
+#include "tmflow/kernel.hpp"
+#include "tmflow/waiting.hpp"
+
+namespace tmflow::explore {
+
+template <class T>
+std::uint64_t bits_of(const T& value) noexcept {
+  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 8);
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof value);
+  return bits;
+}
+
+template <class T>
+Effect seen(const T& value) noexcept {
+  return {false, false, bits_of(value), std::is_floating_point_v<T>};
+}
+
+// Puts `value` to `at`.
+template <class T>
+Effect written(T& at, const T& value) noexcept {
+  const bool changed = bits_of(at) != bits_of(value);
+  at = value;
+  return {true, changed, bits_of(value), std::is_floating_point_v<T>};
+}
+
+// The operations of std::atomic on `Self::at()`, each a step. A weak comparison never fails without reason.
+template <class Self, class T>
+class Operations {
+ public:
+  using value_type = T;
+
+  T load(std::memory_order order = std::memory_order_seq_cst) const noexcept {
+    turn(Kind::load, order);
+    done(seen(at()));
+    return at();
+  }
+  operator T() const noexcept { return load(); }
+
+  void store(T value, std::memory_order order = std::memory_order_seq_cst) noexcept {
+    turn(Kind::store, order);
+    done(written(at(), value));
+  }
+
+  T exchange(T value, std::memory_order order = std::memory_order_seq_cst) noexcept {
+    return update(order, [&](T) { return value; });
+  }
+
+  bool compare_exchange_strong(T& expected, T desired, std::memory_order order,
+                               std::memory_order failed) noexcept {
+    take_turn({Kind::compare, order, place_at(&at()), false, failed});
+    if (bits_of(at()) == bits_of(expected)) {
+      done(written(at(), desired));
+      return true;
+    }
+    done(seen(at()));
+    expected = at();
+    return false;
+  }
+  bool compare_exchange_strong(T& expected, T desired,
+                               std::memory_order order = std::memory_order_seq_cst) noexcept {
+    return compare_exchange_strong(expected, desired, order, of_failure(order));
+  }
+  bool compare_exchange_weak(T& expected, T desired, std::memory_order order,
+                             std::memory_order failed) noexcept {
+    return compare_exchange_strong(expected, desired, order, failed);
+  }
+  bool compare_exchange_weak(T& expected, T desired,
+                             std::memory_order order = std::memory_order_seq_cst) noexcept {
+    return compare_exchange_strong(expected, desired, order);
+  }
+
+  template <class N>
+  T fetch_add(N n, std::memory_order order = std::memory_order_seq_cst) noexcept {
+    return update(order, [&](T value) { return static_cast<T>(value + n); });
+  }
+  template <class N>
+  T fetch_sub(N n, std::memory_order order = std::memory_order_seq_cst) noexcept {
+    return update(order, [&](T value) { return static_cast<T>(value - n); });
+  }
+  T fetch_or(T mask, std::memory_order order = std::memory_order_seq_cst) noexcept {
+    return update(order, [&](T value) { return static_cast<T>(value | mask); });
+  }
+  T fetch_and(T mask, std::memory_order order = std::memory_order_seq_cst) noexcept {
+    return update(order, [&](T value) { return static_cast<T>(value & mask); });
+  }
+  T fetch_xor(T mask, std::memory_order order = std::memory_order_seq_cst) noexcept {
+    return update(order, [&](T value) { return static_cast<T>(value ^ mask); });
+  }
+
+ private:
+  T& at() const noexcept { return static_cast<const Self*>(this)->place(); }
+  void turn(Kind kind, std::memory_order order) const noexcept { take_turn({kind, order, place_at(&at())}); }
+
+  template <class F>
+  T update(std::memory_order order, const F& f) noexcept {
+    turn(Kind::update, order);
+    const T before = at();
+    done(written(at(), f(before)));
+    return before;
+  }
+
+  static std::memory_order of_failure(std::memory_order order) noexcept {
+    if (order == std::memory_order_acq_rel) return std::memory_order_acquire;
+    return order == std::memory_order_release ? std::memory_order_relaxed : order;
+  }
+};
+
+// In the place of std::atomic.
+template <class T>
+class Atom : public Operations<Atom<T>, T> {
+ public:
+  constexpr Atom() noexcept = default;
+  constexpr Atom(T value) noexcept : value_(value) {}
+  Atom(const Atom&) = delete;
+  Atom& operator=(const Atom&) = delete;
+  T operator=(T value) noexcept {
+    this->store(value);
+    return value;
+  }
+
+  T& place() const noexcept { return value_; }
+
+ private:
+  mutable T value_{};
+};
+
+// In the place of std::atomic_ref.
+template <class T>
+class Ref : public Operations<Ref<T>, T> {
+ public:
+  explicit Ref(T& value) noexcept : value_(value) {}
+
+  T& place() const noexcept { return value_; }
+
+ private:
+  T& value_;
+};
+
+// The accesses of elements. `racy`: the strategy's contract allows others to touch them at the same time.
+template <class T>
+T read_element(const T* address, bool racy) noexcept {
+  take_turn({Kind::read, std::memory_order_relaxed, place_at(address), racy});
+  const T value = *address;
+  done(seen(value));
+  return value;
+}
+
+template <class T>
+void write_element(T* address, T value, bool racy) noexcept {
+  take_turn({Kind::write, std::memory_order_relaxed, place_at(address), racy});
+  done(written(*address, value));
+}
+
+template <class T, bool racy = false>
+void kernel(T* variable, const T* delta, T alpha, std::size_t n) noexcept {
+  for (std::size_t i = 0; i < n; ++i) {
+    const T value = read_element(variable + i, racy);
+    write_element(variable + i, value - alpha * delta[i], racy);
+  }
+}
+
+template <class T>
+void copy(const T* from, T* to, std::size_t n) noexcept {
+  for (std::size_t i = 0; i < n; ++i) write_element(to + i, read_element(from + i, false), false);
+}
+
+// Of readers that find out afterwards whether somebody wrote meanwhile.
+template <class T>
+void racy_copy(const T* from, T* to, std::size_t n) noexcept {
+  for (std::size_t i = 0; i < n; ++i) {
+    to[i] = read_element(from + i, true);
+    keep(place_at(from + i), to + i);
+  }
+}
+
+}  // namespace tmflow::explore
+
+namespace tmflow {
+
+template <>
+struct Waiting<explore::Atom> {
+  static void once(int) noexcept { explore::wait(); }
+};
+
+}  // namespace tmflow

@@ -1,0 +1,27 @@
+// What the tests say of a report.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "promises.hpp"
+
+namespace tmflow::explore {
+
+// Every schedule was explored, and none broke the promise.
+inline void expect_proven(const std::string& what, const Report& report) {
+  print(what, report);
+  EXPECT_EQ(report.failure, "") << what;
+  EXPECT_TRUE(report.finished) << what << ": cut off";
+  EXPECT_GT(report.interleavings, 1) << what << ": the threads never met";
+}
+
+// A schedule was found under which this goes wrong.
+inline void expect_found(const std::string& what, const Report& report, const std::string& wrong) {
+  print(what, report);
+  EXPECT_NE(report.failure.find(wrong), std::string::npos)
+      << what << ": expected '" << wrong << "', got '" << report.failure << "'";
+}
+
+}  // namespace tmflow::explore

@@ -1,0 +1,103 @@
+// A small stateless model checker: runs a program of a few threads under every schedule that could make a
+// difference.
+//
+// In the spirit of Relacy (Vyukov: atomics that give control to a scheduler, and check orders), CHESS
+// (Musuvathi et al., OSDI 2008: a program is run again and again, with another schedule each time) and loom
+// (the same for Rust). The reduction is that of Abdulla, Aronis, Jonsson and Sagonas, "Optimal dynamic
+// partial order reduction" (POPL 2014): source sets, with sleep sets. See docs/proofs.md.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tmflow::explore {
+
+// The threads under test; `after` runs alone when all of them have ended.
+struct Program {
+  std::vector<std::function<void()>> threads;
+  std::function<void()> after;
+};
+
+struct Limits {
+  std::int64_t executions = 20'000'000;
+  int steps = 20'000;   // of one execution: more are reported as a livelock
+  bool reduces = true;  // false: every interleaving, also those that differ in nothing
+};
+
+struct Report {
+  std::int64_t interleavings = 0;  // that ran to their end
+  std::int64_t redundant = 0;      // that were left when they came to what had been explored
+  std::int64_t steps = 0;          // of all of them
+  int longest = 0;                 // steps of one
+  bool finished = false;           // no limit cut it off, and no failure ended it
+  std::string failure;             // the first one, with its schedule; empty: none
+};
+
+// Runs what `make` makes, anew for each interleaving, until all were run or one fails.
+Report explore(const std::function<Program()>& make, const Limits& limits = {});
+
+// Of a thread under test: what must not be has happened. Ends the execution; never returns.
+[[noreturn]] void fail(std::string_view what);
+inline void require(bool holds, std::string_view what) {
+  if (!holds) fail(what);
+}
+
+// Names memory for the schedule that is printed: "name[i]", i counting `stride` bytes.
+void name(const void* begin, std::size_t bytes, std::size_t stride, std::string_view name);
+
+// What a thread does in one step.
+enum class Kind : std::uint8_t {
+  load,     // of an atomic
+  store,    //
+  update,   // read and write an atomic at once
+  compare,  // the same, or only a read if the comparison fails
+  read,     // of an element
+  write,    //
+  wait,     // until another thread has changed what this one has read
+  begin,    // of Program::after
+};
+
+struct Operation {
+  Kind kind;
+  std::memory_order order = std::memory_order_seq_cst;
+  int place = -1;
+  bool racy = false;  // of an element: the strategy's contract allows the race
+  std::memory_order failed = std::memory_order_seq_cst;  // of a comparison that fails
+};
+
+// The number of the place in memory at this address: where two threads may meet.
+int place_at(const void* address);
+
+// Gives control to the explorer; returns when the operation is the next step.
+void take_turn(const Operation& operation);
+
+// What the step was: whether it wrote, whether that changed the place, and what is there now.
+struct Effect {
+  bool wrote;
+  bool changed;
+  std::uint64_t bits;
+  bool is_float = false;
+};
+void done(const Effect& effect);
+
+// The thread that runs, by number; -1 outside of executions, where nothing is scheduled.
+int running_thread() noexcept;
+
+// Waits until another thread has changed something that this one has read since it last waited.
+void wait();
+
+// A fence of C++.
+void fence(std::memory_order order);
+
+// A racy read may be thrown away. What was kept must have been ordered after all: `keep(place, to)` says that
+// `to` holds what was read at `place`, and `check_kept` fails if that was written by somebody that this
+// thread is not ordered after now.
+void keep(int place, const void* to);
+void check_kept(const void* to);
+
+}  // namespace tmflow::explore

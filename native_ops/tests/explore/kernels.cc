@@ -1,0 +1,40 @@
+// The loops over elements, in the place of src/kernels.cc: each access is a step.
+#include "atom.hpp"
+#include "tmflow/kernel.hpp"
+
+namespace tmflow {
+
+void clear_upper_halves() noexcept {}
+
+template <>
+Kernel<float> find_kernel(std::string_view, std::string_view) noexcept {
+  return explore::kernel<float>;
+}
+
+template <>
+Kernel<double> find_kernel(std::string_view, std::string_view) noexcept {
+  return explore::kernel<double>;
+}
+
+template <>
+Copy<float> find_copy() noexcept {
+  return explore::copy<float>;
+}
+
+template <>
+Copy<double> find_copy() noexcept {
+  return explore::copy<double>;
+}
+
+// Of no strategy by itself: nothing here multiplies a gradient out.
+template <>
+DenseKernel<float> find_dense_kernel(std::string_view) noexcept {
+  return nullptr;
+}
+
+template <>
+DenseKernel<double> find_dense_kernel(std::string_view) noexcept {
+  return nullptr;
+}
+
+}  // namespace tmflow

@@ -1,0 +1,291 @@
+// The places in memory where threads meet, and the orders between their steps.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "clock.hpp"
+#include "explorer.hpp"
+#include "search.hpp"
+
+namespace tmflow::explore {
+
+struct Place {
+  const void* address;
+
+  // For the reduction: the last step that wrote here, and each thread's last one that has read since.
+  int last_write = -1;
+  Clock write_after;
+  std::array<int, kMostThreads> reads;  // -1: none
+
+  // For who waits: the steps that changed it.
+  std::vector<int> changes;
+
+  // For C++: what an acquiring load gets; and of elements, who wrote last and when, and who has read since.
+  Clock released;
+  int writer = -1;
+  std::uint32_t written_at = 0;
+  Clock read_at;
+
+  explicit Place(const void* where) : address(where) { reads.fill(-1); }
+};
+
+struct Watched {
+  int place;
+  std::size_t from;  // the first change that would be news
+};
+
+// What the explorer knows of a thread.
+struct ThreadState {
+  Clock order;     // the reduction's: which steps come before its next one, whatever the schedule
+  Clock happened;  // C++'s happens-before
+  Clock unfenced;  // what an acquiring fence would get
+  Clock fenced;    // what a relaxed store gives: what happened before the last releasing fence
+  std::vector<Watched> watched;
+};
+
+constexpr bool reads(Kind kind) noexcept {
+  return kind == Kind::load || kind == Kind::update || kind == Kind::compare || kind == Kind::read;
+}
+constexpr bool may_write(Kind kind) noexcept {
+  return kind == Kind::store || kind == Kind::update || kind == Kind::compare || kind == Kind::write;
+}
+constexpr bool acquires(std::memory_order order) noexcept {
+  return order == std::memory_order_acquire || order == std::memory_order_consume ||
+         order == std::memory_order_acq_rel || order == std::memory_order_seq_cst;
+}
+constexpr bool releases(std::memory_order order) noexcept {
+  return order == std::memory_order_release || order == std::memory_order_acq_rel ||
+         order == std::memory_order_seq_cst;
+}
+
+// The orders of one execution.
+class Orders {
+ public:
+  explicit Orders(Search& search) : search_(search) {}
+
+  void restart(int threads) {
+    places_.clear();
+    by_address_.clear();
+    kept_.clear();
+    threads_.assign(static_cast<std::size_t>(threads), {});
+  }
+
+  int place_at(const void* address) {
+    const auto [found, added] = by_address_.try_emplace(address, static_cast<int>(places_.size()));
+    if (added) places_.emplace_back(address);
+    return found->second;
+  }
+
+  const void* address_of(int place) const { return at(place).address; }
+
+  // May `thread` go on from its wait?
+  bool has_news(int thread) const {
+    for (const Watched& watched : of(thread).watched) {
+      if (first_news(thread, watched) >= 0) return true;
+    }
+    return false;
+  }
+
+  // Would the two steps, neither of them made, come to the same in either order?
+  bool independent(int thread, const Operation& operation, const Operation& other) const {
+    if (operation.kind == Kind::wait) {
+      if (!may_write(other.kind)) return true;
+      for (const Watched& watched : of(thread).watched) {
+        if (watched.place == other.place) return false;
+      }
+      return true;
+    }
+    return operation.place != other.place || operation.place < 0 ||
+           (!may_write(operation.kind) && !may_write(other.kind));
+  }
+
+  // The step was made. Returns what is wrong with it; nullptr: nothing.
+  const char* made(int thread, const Operation& operation, const Effect& effect) {
+    ThreadState& self = of(thread);
+    const int step = search_.steps();
+    if (operation.kind == Kind::begin) {
+      for (const ThreadState& other : threads_) {
+        self.order.join(other.order);
+        self.happened.join(other.happened);
+      }
+    } else if (operation.kind == Kind::wait) {
+      order_wait(thread, step);
+    } else {
+      order_access(thread, operation, effect, step);
+    }
+    self.order[thread] = static_cast<std::uint32_t>(step) + 1;
+    ++self.happened[thread];
+    search_.add({thread, self.order});
+    if (operation.place < 0) return nullptr;
+    Place& place = at(operation.place);
+    if (effect.wrote) {
+      place.last_write = step;
+      place.write_after = self.order;
+      place.reads.fill(-1);
+    } else {
+      place.reads[static_cast<std::size_t>(thread)] = step;
+    }
+    if (reads(operation.kind)) watch(self, operation.place);
+    if (effect.changed) place.changes.push_back(step);
+    const bool is_element = operation.kind == Kind::read || operation.kind == Kind::write;
+    if (is_element) return touch(thread, operation, place);
+    synchronise(self, operation, effect, place);
+    return nullptr;
+  }
+
+  void fence(int thread, std::memory_order order) {
+    ThreadState& self = of(thread);
+    if (acquires(order)) self.happened.join(self.unfenced);
+    if (releases(order)) self.fenced = self.happened;
+  }
+
+  void keep(int place, const void* to) { kept_[to] = {at(place).writer, at(place).written_at}; }
+
+  bool is_ordered(int thread, const void* to) const {
+    const auto found = kept_.find(to);
+    if (found == kept_.end() || found->second.writer < 0) return true;
+    return found->second.at <= of(thread).happened[found->second.writer];
+  }
+
+ private:
+  struct Written {
+    int writer;
+    std::uint32_t at;
+  };
+
+  Place& at(int place) { return places_[static_cast<std::size_t>(place)]; }
+  const Place& at(int place) const { return places_[static_cast<std::size_t>(place)]; }
+  ThreadState& of(int thread) { return threads_[static_cast<std::size_t>(thread)]; }
+  const ThreadState& of(int thread) const { return threads_[static_cast<std::size_t>(thread)]; }
+
+  void watch(ThreadState& self, int place) {
+    for (const Watched& watched : self.watched) {
+      if (watched.place == place) return;
+    }
+    self.watched.push_back({place, at(place).changes.size()});
+  }
+
+  int first_news(int thread, const Watched& watched) const {
+    const std::vector<int>& changes = at(watched.place).changes;
+    for (std::size_t i = watched.from; i < changes.size(); ++i) {
+      if (search_.event(changes[i]).thread != thread) return changes[i];
+    }
+    return -1;
+  }
+
+  // Two steps at one place of which one writes do not commute.
+  void order_access(int thread, const Operation& operation, const Effect& effect, int) {
+    ThreadState& self = of(thread);
+    Place& place = at(operation.place);
+    const Clock before = self.order;
+    bool was_read = false;
+    if (place.last_write >= 0) self.order.join(place.write_after);
+    if (effect.wrote) {
+      for (const int read : place.reads) {
+        if (read < 0) continue;
+        was_read = true;
+        self.order.join(search_.event(read).after);
+      }
+      for (const int read : place.reads) {
+        if (read < 0 || search_.comes_before(read, before) || is_between(read, place.reads)) continue;
+        search_.race(read, thread, self.order);
+      }
+    }
+    // If it was read since, the write is ordered before this step by that reading.
+    if (was_read || place.last_write < 0 || search_.comes_before(place.last_write, before)) return;
+    search_.race(place.last_write, thread, self.order);
+  }
+
+  // Does another of the readings come after `read`?
+  bool is_between(int read, const std::array<int, kMostThreads>& readings) const {
+    for (const int other : readings) {
+      if (other >= 0 && other != read && search_.comes_before(read, search_.event(other).after)) return true;
+    }
+    return false;
+  }
+
+  // A wait reads all that it watches. It races with a change only if something else would have ended it.
+  void order_wait(int thread, int step) {
+    ThreadState& self = of(thread);
+    const Clock before = self.order;
+    for (const Watched& watched : self.watched) {
+      if (first_news(thread, watched) >= 0) self.order.join(at(watched.place).write_after);
+    }
+    for (const Watched& watched : self.watched) {
+      if (first_news(thread, watched) < 0) continue;
+      const int change = at(watched.place).last_write;
+      if (!search_.comes_before(change, before) && would_end_without(change, thread)) {
+        search_.race(change, thread, self.order);
+      }
+    }
+    for (const Watched& watched : self.watched) {
+      at(watched.place).reads[static_cast<std::size_t>(thread)] = step;
+    }
+    self.watched.clear();
+  }
+
+  bool would_end_without(int change, int thread) const {
+    for (const Watched& watched : of(thread).watched) {
+      const std::vector<int>& changes = at(watched.place).changes;
+      for (std::size_t i = watched.from; i < changes.size(); ++i) {
+        const Search::Event& event = search_.event(changes[i]);
+        if (event.thread != thread && changes[i] != change && !search_.comes_before(change, event.after)) {
+          return true;
+        }
+      }
+    }
+    return false;
+  }
+
+  // C++20, 6.9.2.2: a release is acquired through what it stored, or through read-modify-writes after that.
+  void synchronise(ThreadState& self, const Operation& operation, const Effect& effect, Place& place) {
+    const bool failed = operation.kind == Kind::compare && !effect.wrote;
+    const std::memory_order order = failed ? operation.failed : operation.order;
+    if (reads(operation.kind)) {
+      (acquires(order) ? self.happened : self.unfenced).join(place.released);
+    }
+    if (!effect.wrote) return;
+    const Clock given = releases(order) ? self.happened : self.fenced;
+    if (operation.kind == Kind::store) place.released = {};
+    place.released.join(given);
+    place.writer = -1;
+  }
+
+  const char* touch(int thread, const Operation& operation, Place& place) {
+    ThreadState& self = of(thread);
+    const auto ordered = [&](int other, std::uint32_t when) { return when <= self.happened[other]; };
+    if (operation.kind == Kind::read) {
+      if (operation.racy) return nullptr;
+      if (place.writer >= 0 && !ordered(place.writer, place.written_at)) {
+        return "data race: it reads what another thread wrote, and nothing orders the two";
+      }
+      place.read_at[thread] = self.happened[thread];
+      return nullptr;
+    }
+    const char* wrong = nullptr;
+    if (!operation.racy && place.writer >= 0 && !ordered(place.writer, place.written_at)) {
+      wrong = "data race: it overwrites what another thread wrote, and nothing orders the two";
+    }
+    for (int other = 0; !operation.racy && other < kMostThreads; ++other) {
+      if (!ordered(other, place.read_at[other])) {
+        wrong = "data race: it overwrites what another thread reads, and nothing orders the two";
+      }
+    }
+    place.writer = thread;
+    place.written_at = self.happened[thread];
+    place.read_at = {};
+    return wrong;
+  }
+
+  Search& search_;
+  std::vector<Place> places_;
+  std::unordered_map<const void*, int> by_address_;
+  std::unordered_map<const void*, Written> kept_;
+  std::vector<ThreadState> threads_;
+};
+
+}  // namespace tmflow::explore

@@ -1,0 +1,130 @@
+// atomic, block_stm and leashed under every schedule.
+#include "expected.hpp"
+#include "tmflow/strategies/atomic.hpp"
+#include "tmflow/strategies/block_stm.hpp"
+#include "tmflow/strategies/leashed.hpp"
+
+namespace tmflow::explore {
+namespace {
+
+using Atomic = BasicAtomic<Ref>;
+
+TEST(Explored, Atomic) {
+  expect_proven("atomic, 2 updaters x 2 elements", hold_to_promise<Atomic>({.block = 1}));
+  expect_proven("atomic, 3 updaters x 1 element",
+                hold_to_promise<Atomic>({.updaters = 3, .elements = 1, .block = 1}));
+}
+
+template <class Policy = ranges::Sound>
+auto block_stm(const char* manager) {
+  return [=] { return std::make_unique<BasicBlockStm<Atom, Policy>>(1, manager, 2); };
+}
+
+class EveryManager : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(BlockStm, EveryManager, ::testing::Values("suicide", "delay", "backoff"));
+
+TEST_P(EveryManager, KeepsThePromise) {
+  expect_proven(std::string("block_stm, ") + GetParam() + ", 2 updaters x 2 blocks",
+                hold_to_promise({}, block_stm(GetParam())));
+}
+
+TEST(Explored, BlockStmOfThree) {
+  expect_proven("block_stm, backoff, 3 updaters x 1 block",
+                hold_to_promise({.updaters = 3, .elements = 1, .block = 1}, block_stm("backoff")));
+}
+
+// block_stm whose updates first try a transaction that writes and kills, and is then given up.
+template <class Policy = ranges::Sound>
+struct GivesUpFirst : BasicBlockStm<Atom, Policy> {
+  GivesUpFirst() : BasicBlockStm<Atom, Policy>(1, "backoff", 2) {}
+
+  template <Region R>
+  void apply(R& region, const GradientDescent<double>& update, ThreadStats& stats) {
+    const auto memory = region.memory(Holding::nothing);
+    this->atomically(stats, [&](auto& transaction) {
+      const auto half = [&](std::span<double> range) {
+        update.kernel(range.data(), update.delta.data(), 1, 1);
+      };
+      return transaction.modify(memory, 0, 1, half) && transaction.abort();
+    });
+    BasicBlockStm<Atom, Policy>::apply(region, update, stats);
+  }
+};
+
+constexpr Plan kWithAReader{.updaters = 1, .readers = 1, .copy = racy_copy};
+
+// What a transaction writes before it is given up may be seen by a copy that is thrown away.
+constexpr Plan kRacyWithAReader{
+    .updaters = 1, .readers = 1, .kernel = kernel<double, true>, .copy = racy_copy};
+
+TEST(Explored, BlockStmRead) {
+  expect_proven("block_stm, 1 updater, 1 reader, 2 blocks",
+                hold_to_promise(kWithAReader, block_stm("backoff")));
+  expect_proven("block_stm, the same, with an undone attempt", hold_to_promise<GivesUpFirst<>>(kWithAReader));
+}
+
+TEST(Explored, Leashed) {
+  using Leashed = BasicLeashed<Atom>;
+  expect_proven("leashed, 2 updaters x 2 elements", hold_to_promise<Leashed>({}));
+  expect_proven("leashed, 1 updater and a reader", hold_to_promise<Leashed>({.updaters = 1, .readers = 1}));
+}
+
+struct LocksNothing : ranges::Sound {
+  static constexpr bool kLocks = false;
+};
+struct ReleasesFirst : ranges::Sound {
+  static constexpr bool kReleasesLast = false;
+};
+struct LooksOnce : ranges::Sound {
+  static constexpr bool kLooksAgain = false;
+};
+struct ComparesNothing : ranges::Sound {
+  static constexpr bool kComparesVersions = false;
+};
+struct RestoresNothing : ranges::Sound {
+  static constexpr bool kRestores = false;
+};
+struct GivesTheOldVersion : ranges::Sound {
+  static constexpr bool kNewVersions = false;
+};
+
+TEST(SeededInBlockStm, IsFound) {
+  expect_found("block_stm that locks nothing", hold_to_promise({}, block_stm<LocksNothing>("backoff")),
+               "data race");
+  expect_found("block_stm that releases first", hold_to_promise({}, block_stm<ReleasesFirst>("backoff")),
+               "data race");
+  expect_found("block_stm that reads without a second look",
+               hold_to_promise(kWithAReader, block_stm<LooksOnce>("backoff")), "it kept what it read");
+  expect_found("block_stm that compares no versions",
+               hold_to_promise(kWithAReader, block_stm<ComparesNothing>("backoff")),
+               "a reading has parts of an update");
+  expect_found("block_stm that restores nothing",
+               hold_to_promise<GivesUpFirst<RestoresNothing>>(kWithAReader),
+               "a reading has parts of an update");
+  expect_found("block_stm that gives the old version back",
+               hold_to_promise<GivesUpFirst<GivesTheOldVersion>>(kRacyWithAReader),
+               "a reading has parts of an update");
+}
+
+struct PublishesBlindly : publish::Sound {
+  static constexpr bool kComparesAtPublication = false;
+};
+struct HoldsBlindly : publish::Sound {
+  static constexpr bool kLooksAgain = false;
+};
+struct RecyclesHeld : publish::Sound {
+  static constexpr bool kSparesHeld = false;
+};
+
+TEST(SeededInLeashed, IsFound) {
+  expect_found("leashed that publishes by a store", hold_to_promise<BasicLeashed<Atom, PublishesBlindly>>({}),
+               "an update is lost");
+  expect_found("leashed that looks once",
+               hold_to_promise<BasicLeashed<Atom, HoldsBlindly>>({.readers = 1, .elements = 1, .block = 1}),
+               "data race");
+  expect_found("leashed that recycles what is held", hold_to_promise<BasicLeashed<Atom, RecyclesHeld>>({}),
+               "data race");
+}
+
+}  // namespace
+}  // namespace tmflow::explore

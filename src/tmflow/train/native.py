@@ -1,0 +1,156 @@
+"""The native driver: C++ threads train the variables, without TensorFlow and without the interpreter lock.
+
+The order of the data, the initial values, the split over the workers and the pauses are those of the session driver.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tmflow import aborts
+from tmflow.errors import Unsupported
+from tmflow.native import loader, process_state, registry
+from tmflow.native.parameters import native_parameters
+from tmflow.runner.runfile import Abort, Counters, CurvePoint, Retries, Staleness
+from tmflow.spec import TrialSpec
+from tmflow.train import batches, models
+from tmflow.train.measurement import Measurement, TrialData, pauses
+
+if TYPE_CHECKING:
+    from tmflow.native._core import NativeCounterRow, NativeTrial
+
+MODELS = ("mnist_softmax", "mnist_mlp")
+WARM_UP_STEPS = 1000
+
+_PER_TRIAL = {"threads", "batch", "iterations", "seed", "curve_points", "test_images"}
+
+
+class Variant:
+    """A model and a strategy; every trial has variables, threads and counters of its own."""
+
+    def __init__(self, spec: TrialSpec, max_workers: int) -> None:
+        self._spec = spec
+        self._max_workers = max_workers
+
+    def run(self, spec: TrialSpec, trial_seed: int, data: TrialData) -> Measurement:
+        """Train from fresh initial values with `spec`, which differs from the variant's only per trial.
+
+        Raises Unsupported if it cannot run here, or if this process is, after it, not as the strategy needs it.
+        """
+        if reason := why_not(spec):
+            raise Unsupported(reason)
+        process_state.require(spec.strategy, spec.parameters())
+        measured = Measurement()
+        began = time.monotonic()
+        trial = make_trial(spec)
+        trial.set_variables(models.initial_values(spec.model, spec.matrix, trial_seed, spec.hidden))
+        starts = batches.batch_starts(trial_seed, len(data.train_images), spec.batch, spec.iterations)
+        measured.setup_s = time.monotonic() - began
+
+        for first, last in itertools.pairwise(pauses(spec)):
+            steps = starts[first:last]
+            measured.loop_s += trial.run(data.train_images, data.train_labels, steps, spec.batch, spec.learning_rate)
+            began = time.monotonic()
+            measured.final_accuracy = accuracy(spec, trial.variables(), data)
+            measured.evaluation_s += time.monotonic() - began
+            if spec.curve_points:
+                measured.curve.append(
+                    CurvePoint(iteration=last, elapsed_s=measured.loop_s, accuracy=measured.final_accuracy)
+                )
+        process_state.require(spec.strategy, spec.parameters())
+        mechanism = aborts.mechanism(spec.strategy, spec.parameters())
+        rows = trial.counters()
+        measured.counters = [_counters(row, mechanism, timed=spec.measures == "full") for row in rows]
+        measured.aborts = [abort for row in rows for abort in _aborts(row, mechanism)]
+        measured.retries = [retries for row in rows for retries in _retries(row)]
+        measured.staleness = [Staleness(**row) for row in trial.staleness()]
+        return measured
+
+    def warm_up(self, data: TrialData, batch: int) -> None:
+        """A short discarded trial with all workers: it wakes the processors and brings the data into their caches."""
+        steps = max(WARM_UP_STEPS, self._max_workers)
+        changes = {"threads": self._max_workers, "batch": batch, "iterations": steps, "curve_points": 0}
+        spec = self._spec.model_copy(update=changes)
+        self.run(spec, spec.seed, data)
+
+    def close(self) -> None:
+        """Nothing outlives a trial."""
+
+
+def make_trial(spec: TrialSpec) -> NativeTrial:
+    """The trial's variables and workers. Raises ValueError for factors that do not fit together."""
+    return loader.core().NativeTrial(
+        model=spec.model,
+        matrix=spec.matrix,
+        hidden=spec.hidden,
+        activation=spec.activation,
+        strategy=spec.strategy,
+        parameters=native_parameters(spec.strategy, spec.parameters()),
+        workers=spec.threads,
+        layout=spec.layout,
+        reading=spec.reading,
+        pinning=spec.pinning,
+        time_locks=spec.measures == "full",
+    )
+
+
+def accuracy(spec: TrialSpec, values: list[models.Array], data: TrialData) -> float:
+    """Share of the first `test_images` test images that the model with these values classifies correctly."""
+    images = data.test_images[: spec.test_images]
+    predicted = _scores(spec, images, values).argmax(axis=1)
+    return float((predicted == data.test_digits[: len(images)]).mean())
+
+
+def _scores(spec: TrialSpec, images: models.Array, values: list[models.Array]) -> models.Array:
+    shapes = models.variable_shapes(spec.model, spec.matrix, spec.hidden)
+    weights, bias, *deeper = (value.reshape(its.shape) for value, its in zip(values, shapes, strict=True))
+    scores = images @ weights + bias
+    if deeper:
+        hidden = np.maximum(scores, 0) if spec.activation == "relu" else 1 / (1 + np.exp(-scores))
+        scores = hidden @ deeper[0] + deeper[1]
+    return scores
+
+
+def why_not(spec: TrialSpec) -> str | None:
+    """Why a trial of this driver cannot run here, besides what holds for all drivers; None if it can."""
+    if spec.model not in MODELS:
+        return f"the native driver has the models {' and '.join(MODELS)}, not {spec.model}: use driver session"
+    strategy = registry.require(spec.strategy)
+    if strategy.provider == "stock":
+        return f"strategy '{spec.strategy}' is TensorFlow's own update, which the native driver does without"
+    if spec.reading == "consistent" and strategy.built and strategy.promise_snapshots in (None, "none"):
+        return f"strategy '{spec.strategy}' has no consistent read: reading must be plain"
+    if spec.kernel == "fused" and spec.layout == "joined":
+        return "kernel fused needs each variable by itself: use layout separate"
+    return None
+
+
+def graph_key(spec: TrialSpec) -> str:
+    """Trials with the same key run in the same variant."""
+    return spec.model_dump_json(exclude=_PER_TRIAL)
+
+
+def _counters(row: NativeCounterRow, mechanism: str | None, *, timed: bool) -> Counters:
+    told: dict[str, Any] = {name: row[name] for name in ("worker", "variable", "updates")}
+    if mechanism is not None:
+        told |= {name: row[name] for name in ("attempts", "commits", "fallbacks")}
+    if timed:
+        told |= {"lock_waited_s": row["waited_ns"] / 1e9, "lock_held_s": row["held_ns"] / 1e9}
+    return Counters(**told)
+
+
+def _aborts(row: NativeCounterRow, mechanism: str | None) -> Iterator[Abort]:
+    for status, n in row["aborts"].items():
+        assert mechanism is not None, "only transactions abort"
+        described: dict[str, Any] = aborts.described(mechanism, status)
+        yield Abort(worker=row["worker"], variable=row["variable"], mechanism=mechanism, n=n, **described)
+
+
+def _retries(row: NativeCounterRow) -> Iterator[Retries]:
+    for retries, sections in row["retries"].items():
+        yield Retries(worker=row["worker"], variable=row["variable"], retries=retries, sections=sections)

@@ -1,0 +1,276 @@
+"""The native driver on real MNIST: the numbers of NumPy and of the session driver, and counts that add up."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tmflow import data
+from tmflow.errors import Unsupported
+from tmflow.native import registry
+from tmflow.spec import TrialSpec
+from tmflow.strategy_parameters import parameters_of
+from tmflow.train import batches, drivers, models, native, session
+from tmflow.train.measurement import Measurement, TrialData
+
+SEED = 5
+SOFTMAX: dict[str, Any] = {"model": "mnist_softmax"}
+RELU: dict[str, Any] = {"model": "mnist_mlp", "hidden": 128, "activation": "relu"}
+SIGMOID: dict[str, Any] = RELU | {"activation": "sigmoid"}
+STRATEGIES = registry.source_names()
+
+
+def make_spec(**factors: Any) -> TrialSpec:
+    defaults = {
+        "model": "mnist_softmax", "dataset": "mnist", "driver": "native", "strategy": "lock", "threads": 1, "batch": 10,
+        "iterations": 100, "learning_rate": 0.05, "matrix": 784, "test_images": 10_000,
+    }  # fmt: skip
+    return TrialSpec.model_validate({**defaults, **factors})
+
+
+@pytest.fixture(scope="module")
+def mnist() -> data.Dataset:
+    return data.load("mnist")
+
+
+@pytest.fixture(scope="module")
+def trial_data(mnist: data.Dataset) -> TrialData:
+    return TrialData.make(mnist, 784, SEED)
+
+
+def run(spec: TrialSpec, trial: TrialData) -> Measurement:
+    if reason := drivers.why_not(spec):
+        raise Unsupported(reason)
+    variant = drivers.make_variant(spec, spec.threads, SEED)
+    try:
+        return variant.run(spec, SEED, trial)
+    finally:
+        variant.close()
+
+
+class Reference:
+    """Both models in double precision, one step after another."""
+
+    def __init__(self, spec: TrialSpec) -> None:
+        self.spec = spec
+        first = models.initial_values(spec.model, spec.matrix, SEED, spec.hidden)
+        self.values = [value.astype(float) for value in first]
+
+    def scores(self, images: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The input of the last layer, and its output."""
+        if self.spec.model == "mnist_mlp":
+            images = images @ self.values[0] + self.values[1]
+            images = images * (images > 0) if self.spec.activation == "relu" else (1 + np.tanh(images / 2)) / 2
+        return images, images @ self.values[-2] + self.values[-1]
+
+    def step(self, images: NDArray[np.float64], labels: NDArray[np.float64]) -> float:
+        last, scores = self.scores(images)
+        logs = scores - scores.max(1, keepdims=True)
+        logs -= np.log(np.exp(logs).sum(1, keepdims=True))
+        loss = -(labels * logs).sum() / len(images)
+        error = (np.exp(logs) - labels) / len(images)
+        gradients = [last.T @ error, error.sum(0)]
+        if self.spec.model == "mnist_mlp":
+            error = error @ self.values[2].T
+            error *= (last > 0) if self.spec.activation == "relu" else last - last**2
+            gradients = [images.T @ error, error.sum(0), *gradients]
+        self.values = [v - self.spec.learning_rate * g for v, g in zip(self.values, gradients, strict=True)]
+        return float(loss)
+
+    def losses(self, trial: TrialData) -> Iterator[float]:
+        spec = self.spec
+        for start in batches.batch_starts(SEED, len(trial.train_images), spec.batch, spec.iterations):
+            chunk = slice(start, start + spec.batch)
+            yield self.step(trial.train_images[chunk].astype(float), trial.train_labels[chunk].astype(float))
+
+
+WAYS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "consistent": {"reading": "consistent"},
+    "joined": {"layout": "joined"},
+    "fused": {"kernel": "fused", "optimisation": "O3"},
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("batch", [1, 10, 100])
+@pytest.mark.parametrize("model", [SOFTMAX, RELU, SIGMOID], ids=["softmax", "relu", "sigmoid"])
+def test_every_loss_is_that_of_numpy(trial_data: TrialData, model: dict[str, Any], batch: int, way: str) -> None:
+    spec = make_spec(**model, batch=batch, **WAYS[way])
+    expected = list(Reference(spec).losses(trial_data))
+    assert len(expected) == 100
+    trial = native.make_trial(spec)
+    trial.set_variables(models.initial_values(spec.model, spec.matrix, SEED, spec.hidden))
+    starts = batches.batch_starts(SEED, len(trial_data.train_images), batch, 100)
+    losses = np.empty(100)
+    trial.run(trial_data.train_images, trial_data.train_labels, starts, batch, spec.learning_rate, losses)
+    np.testing.assert_allclose(losses, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("matrix", "hidden"), [(1, 1), (100, 7), (783, 9), (784, 131)])
+def test_widths_that_fill_no_vector(trial_data: TrialData, mnist: data.Dataset, matrix: int, hidden: int) -> None:
+    spec = make_spec(**RELU | {"hidden": hidden}, matrix=matrix, batch=7)
+    trial_data = TrialData.make(mnist, matrix, SEED)
+    expected = list(Reference(spec).losses(trial_data))
+    trial = native.make_trial(spec)
+    trial.set_variables(models.initial_values(spec.model, spec.matrix, SEED, spec.hidden))
+    starts = batches.batch_starts(SEED, len(trial_data.train_images), 7, 100)
+    losses = np.empty(100)
+    trial.run(trial_data.train_images, trial_data.train_labels, starts, 7, spec.learning_rate, losses)
+    np.testing.assert_allclose(losses, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("model", [SOFTMAX, RELU, SIGMOID], ids=["softmax", "relu", "sigmoid"])
+def test_one_worker_ends_where_a_session_does(
+    trial_data: TrialData, model: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session that reads copies. One that reads the variables' memory may update the last layer before it has gone
+    back through it: of an mlp it computes another gradient, even alone."""
+    read = session._read
+    monkeypatch.setattr(session, "_read", lambda variable: read(variable) + 0.0)
+    if registry.tensorflow_version() is None:
+        pytest.skip("TensorFlow is not installed")
+    factors = {**model, "iterations": 300, "curve_points": 3}
+    mine = run(make_spec(**factors), trial_data)
+    theirs = run(make_spec(**factors, driver="session"), trial_data)
+    assert [point.iteration for point in mine.curve] == [point.iteration for point in theirs.curve]
+    for own, other in zip(mine.curve, theirs.curve, strict=True):
+        assert own.accuracy == pytest.approx(other.accuracy, abs=0.0003)  # a picture or three on the edge
+    assert mine.final_accuracy > 0.7
+    assert mine.counters == theirs.counters
+    assert mine.staleness == theirs.staleness
+
+
+def test_a_curve_changes_nothing_with_one_worker(trial_data: TrialData) -> None:
+    with_curve, without = (run(make_spec(curve_points=points), trial_data) for points in (5, 0))
+    assert with_curve.final_accuracy == without.final_accuracy
+    assert [point.iteration for point in with_curve.curve] == [20, 40, 60, 80, 100]
+    times = [point.elapsed_s for point in with_curve.curve]
+    assert times == sorted(times)
+    assert times[-1] == with_curve.loop_s
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize(("layout", "names"), [("separate", ["W", "b"]), ("joined", ["joined"])])
+def test_counts_add_up(trial_data: TrialData, threads: int, layout: str, names: list[str]) -> None:
+    measured = run(make_spec(threads=threads, layout=layout, measures="full", pinning="cores"), trial_data)
+    expected = {worker: len(range(worker, 100, threads)) for worker in range(threads)}
+    steps = Counter[int]()
+    for row in measured.staleness:
+        steps[row.worker] += row.steps
+    assert steps == expected
+    if threads == 1:
+        assert {row.staleness for row in measured.staleness} == {0}
+    counted = {(row.worker, row.variable): row.updates for row in measured.counters}
+    assert counted == {(worker, name): n for worker, n in expected.items() for name in names}
+    assert all(row.lock_held_s for row in measured.counters)
+    assert measured.aborts == []
+
+
+def test_emulated_transactions_are_counted(trial_data: TrialData) -> None:
+    htm = {"strategy": "htm", **parameters_of("htm"), "provider": "emulated", "profile": "intel-tsx-study"}
+    measured = run(make_spec(**htm), trial_data)
+    for row in measured.counters:
+        assert row.attempts is not None
+        assert row.commits is not None
+        assert row.fallbacks is not None
+        assert row.commits + row.fallbacks == row.updates == 100
+        aborts = [abort.n for abort in measured.aborts if abort.variable == row.variable]
+        assert row.attempts - row.commits == sum(aborts)
+    assert {abort.mechanism for abort in measured.aborts} == {"rtm"}  # W and its gradient do not fit
+    with pytest.raises(Unsupported, match="1000 threads are more than the"):
+        run(make_spec(**htm, threads=1000, iterations=1000), trial_data)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("model", [SOFTMAX, RELU], ids=["softmax", "mlp"])
+def test_four_workers_learn_under_every_strategy(trial_data: TrialData, strategy: str, model: dict[str, Any]) -> None:
+    promised = registry.require(strategy)
+    reading = "consistent" if promised.promise_reads == "none" and promised.promise_snapshots != "none" else "plain"
+    spec = make_spec(**model, strategy=strategy, threads=4, iterations=4000, reading=reading)
+    if reason := drivers.why_not(spec):
+        pytest.skip(reason)
+    measured = run(spec, trial_data)
+    assert measured.final_accuracy > 0.88
+    assert sum(row.steps for row in measured.staleness) == 4000
+    assert sum(row.updates for row in measured.counters) == 4000 * (2 if model is SOFTMAX else 4)
+
+
+@pytest.mark.parametrize(
+    ("factors", "reason"),
+    [
+        ({"strategy": "tf_lock"}, "strategy 'tf_lock' is TensorFlow's own update"),
+        ({"strategy": "nolock", "reading": "consistent"}, "strategy 'nolock' has no consistent read"),
+        ({"kernel": "fused", "optimisation": "O3", "layout": "joined"}, "kernel fused needs each variable by itself"),
+    ],
+)
+def test_what_it_cannot_run(factors: dict[str, Any], reason: str) -> None:
+    assert str(drivers.why_not(make_spec(**factors))).startswith(reason)
+
+
+IMAGES, LABELS = np.zeros((20, 784), np.float32), np.zeros((20, 10), np.float32)
+STARTS = np.array([0, 10], np.int64)
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({"images": IMAGES.astype(float)}, "images must be a C-contiguous NumPy array of float32"),
+    ({"images": IMAGES[:, :100].copy()}, r"images and labels must be \[n, 784\] and \[n, 10\]"),
+    ({"labels": LABELS[:19]}, r"images and labels must be \[n, 784\] and \[n, 10\]"),
+    ({"starts": np.array([11])}, "a batch begins at image 11, but should begin at 0 to 10"),
+    ({"starts": np.array([0, -1])}, "a batch begins at image -1, but should begin at 0 to 10"),
+    ({"batch": 0}, "batch is 0, but should be from 1 to 20"),
+    ({"batch": 21}, "batch is 21, but should be from 1 to 20"),
+    ({"learning_rate": 1e39}, "alpha must be a finite number in float32, not 1e"),
+    ({"losses": np.empty(1)}, "losses must have one element per step"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "sentence"), BAD)
+def test_bad_data_is_refused_and_nothing_is_done(wrong: dict[str, Any], sentence: str) -> None:
+    trial = native.make_trial(make_spec())
+    before = trial.variables()
+    good: dict[str, Any] = {
+        "images": IMAGES, "labels": LABELS, "starts": STARTS, "batch": 10, "learning_rate": 1.0, "losses": None
+    }  # fmt: skip
+    with pytest.raises(ValueError, match=sentence):
+        trial.run(**good | wrong)
+    with pytest.raises(ValueError, match="W of 7840, b of 10 elements"):
+        trial.set_variables([np.ones(7840, np.float32)])
+    for value, old in zip(trial.variables(), before, strict=True):
+        np.testing.assert_array_equal(value, old)
+    assert {row["updates"] for row in trial.counters()} == {0}
+
+
+ALONE = """
+import json, sys
+class Refused:
+    def find_spec(self, name, *_):
+        if name.split(".")[0] == "tensorflow":
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Refused())
+from tmflow import data
+from tmflow.runner import round
+from tmflow.spec import TrialSpec
+from tmflow.train import drivers
+from tmflow.train.measurement import TrialData
+spec = TrialSpec.model_validate(json.loads(sys.argv[1]))
+assert not drivers.why_not(spec)
+measured = drivers.make_variant(spec, 1, 0).run(spec, 0, TrialData.make(data.load("digits"), 784, 0))
+assert measured.loop_s > 0 and "tensorflow" not in sys.modules
+print("trained")
+"""
+
+
+def test_it_runs_where_tensorflow_is_absent() -> None:
+    spec = make_spec(dataset="digits", batch=5).model_dump_json()
+    done = subprocess.run(
+        [sys.executable, "-c", ALONE, spec], capture_output=True, text=True, check=False, env=dict(os.environ)
+    )
+    assert (done.stdout, done.returncode) == ("trained\n", 0), done.stderr
