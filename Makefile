@@ -1,6 +1,6 @@
 # tmflow's commands. Each sets up everything that it needs; `make quick` and `make test` are the two to start with.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test build study quick test test-fast test-deep portal lint format lock clean
+.PHONY: help setup setup-test build study quick test test-fast test-deep speed portal lint format lock clean
 SHELL := bash
 export PYTHON ?=
 
@@ -33,6 +33,12 @@ test-fast: setup-test build ## the unit tests, in half a minute
 
 test-deep: setup-test build ## every strategy through millions of audited updates and many random examples (minutes)
 	@$(BIN)/python -m pytest -m "deep or random" --hypothesis-profile deep tests/native
+
+# One report after another; a benchmark that fails leaves the report before it as it was.
+speed: setup build ## measure what updates and steps cost, into docs/speed/ (ten minutes, on a quiet machine)
+	@$(BIN)/tmflow bench apply --rounds 12 --save docs/speed/updates.json
+	@$(BIN)/tmflow bench step --targets --rounds 10 --save docs/speed/steps.json
+	@set -e; for what in docs/speed/*.json; do $(BIN)/tmflow bench report $$what --plots docs/speed > $${what%.json}.md; done
 
 portal: setup ## open the results portal on this machine (PORT=8501)
 	@$(BIN)/tmflow portal --port $(PORT)

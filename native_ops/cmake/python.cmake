@@ -9,6 +9,17 @@ find_package(nanobind CONFIG REQUIRED)
 # (-Os, after our flags), and with it the strategies, whose speed is measured here.
 nanobind_add_module(_core STABLE_ABI NB_STATIC NOMINSIZE NB_SUPPRESS_WARNINGS src/python/module.cc src/python/bench.cc src/python/train.cc)
 target_link_libraries(_core PRIVATE tmflow_core)
+
+# Only the benchmark compares with TensorFlow's own mutex.
+find_package(absl QUIET CONFIG)  # Debian: libabsl-dev
+if(absl_FOUND)
+  target_sources(_core PRIVATE src/python/absl_loop.cc)
+  target_link_libraries(_core PRIVATE absl::synchronization)
+else()
+  message(STATUS "no absl::Mutex for the benchmark: libabsl-dev is not there")
+  target_sources(_core PRIVATE src/python/absl_absent.cc)
+endif()
+
 target_compile_options(_core PRIVATE -Wall -Wextra -Werror)
 string(TOUPPER "${CMAKE_BUILD_TYPE}" build_type)
 string(STRIP "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${build_type}} ${TMFLOW_KERNEL_FLAGS}" flags)

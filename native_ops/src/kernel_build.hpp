@@ -16,7 +16,7 @@ struct KernelsOf {
 struct KernelBuild {
   KernelsOf<float> of_float;
   KernelsOf<double> of_double;
-  LoopUnderMutex loop_under_mutex;
+  LoopsUnderMutex loops_under_mutex;
 };
 
 // CMakeLists.txt names the builds; those for wide vectors are of x86-64 only.

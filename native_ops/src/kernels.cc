@@ -72,6 +72,6 @@ Copy<double> find_copy() noexcept {
   return build("O3").of_double.copy;
 }
 
-LoopUnderMutex find_loop_under_mutex() noexcept { return build("O3").loop_under_mutex; }
+const LoopsUnderMutex& find_loops_under_mutex() noexcept { return build("O3").loops_under_mutex; }
 
 }  // namespace tmflow

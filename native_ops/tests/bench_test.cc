@@ -49,24 +49,40 @@ TEST(StopTogether, CountsLosses) {
   EXPECT_EQ(report.counted, 0);
 }
 
+// Under each of the mutexes.
+template <class Test>
+void for_each_mutex_loop(const Test& test) {
+  const LoopsUnderMutex& loops = find_loops_under_mutex();
+  bench::MutexLoop<pthread_mutex_t> pthread(loops.pthread);
+  bench::MutexLoop<SpinLock> spin(loops.spin);
+  bench::MutexLoop<TicketLock> ticket(loops.ticket);
+  bench::MutexLoop<McsLock> mcs(loops.mcs);
+  test("pthread", pthread), test("spin", spin), test("ticket", ticket), test("mcs", mcs);
+}
+
 TEST(MutexLoop, LosesNothing) {
   for (const std::int64_t elements : {1, 17, 10'000}) {
-    bench::MutexLoop loop;
-    const AuditReport report = stopped_together(loop, {.threads = 4, .updates = 500, .elements = elements});
-    EXPECT_TRUE(report.clean()) << elements << " elements";
-    EXPECT_EQ(report.counted, report.made);
+    for_each_mutex_loop([&](const char* name, auto& loop) {
+      const AuditReport report = stopped_together(loop, {.threads = 4, .updates = 500, .elements = elements});
+      EXPECT_TRUE(report.clean()) << name << ", " << elements << " elements";
+      EXPECT_EQ(report.counted, report.made) << name;
+    });
   }
 }
 
 TEST(MutexLoop, ComputesWhatLockDoes) {
-  std::vector<float> delta(1003), by_loop(1003, 1), by_lock(1003, 1);
+  std::vector<float> delta(1003), by_lock(1003, 1);
   for (std::size_t i = 0; i < delta.size(); ++i) delta[i] = static_cast<float>(i) / 3;
   const GradientDescent<float> update{.alpha = 0.1f, .delta = delta};
   ThreadStats stats;
-  ArrayRegion<float> loops(by_loop), locks(by_lock);
-  bench::MutexLoop().apply(loops, update, stats);
+  ArrayRegion<float> locks(by_lock);
   Lock::apply(locks, update, stats);
-  EXPECT_EQ(by_loop, by_lock);
+  for_each_mutex_loop([&](const char* name, auto& loop) {
+    std::vector<float> by_loop(1003, 1);
+    ArrayRegion<float> loops(by_loop);
+    loop.apply(loops, update, stats);
+    EXPECT_EQ(by_loop, by_lock) << name;
+  });
 }
 
 TEST(AlwaysAborts, SpendsItsBudgetAndTakesTheMutex) {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from functools import cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import altair as alt
 import pandas as pd
@@ -47,6 +47,9 @@ EVIDENCE = {
 }
 
 
+Drawn = TypeVar("Drawn", alt.LayerChart, alt.VConcatChart)
+
+
 class Caption(NamedTuple):
     """A title and the sentences under it."""
 
@@ -82,7 +85,7 @@ def caption(summary: pd.DataFrame, revision: str, label: str = "") -> Caption:
     return Caption(title, lines)
 
 
-def titled(chart: alt.LayerChart, caption: Caption) -> alt.LayerChart:
+def titled(chart: Drawn, caption: Caption) -> Drawn:
     """The chart with its caption, lines wrapped to the width of an export, and a look fit for print."""
     lines = [part for line in caption.lines for part in textwrap.wrap(line, LINE)]
     title = alt.TitleParams(
@@ -98,7 +101,7 @@ def titled(chart: alt.LayerChart, caption: Caption) -> alt.LayerChart:
         offset=12,
     )
     font = "Liberation Sans, Arial, Helvetica, sans-serif"
-    styled: alt.LayerChart = (
+    styled: Drawn = (
         chart.properties(title=title, background="white", padding=12)
         .configure(font=font)
         .configure_axis(labelFontSize=12, titleFontSize=12, titleFontWeight="normal", titlePadding=8)

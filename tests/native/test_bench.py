@@ -19,11 +19,12 @@ from tmflow.bench.measure import Bench
 from tmflow.bench.plan import Cell, Plan, make_plan
 from tmflow.bench.results import rows
 from tmflow.bench.rows import Copied
-from tmflow.bench.subject import LOOPS, parse_subjects
+from tmflow.bench.subject import LOOPS, MORE_VARIANTS, MUTEXES, parse_subjects
 from tmflow.bench.worker import Worker, WorkerFailed, Workers
 from tmflow.errors import BadInput
 from tmflow.native import loader, registry
 
+MUTEX_LOOPS = ["mutex_loop", *(f"mutex_loop:mutex={mutex}" for mutex in ("absl", "spin", "ticket", "mcs"))]
 ENDLESS = {"strategy": "lock", "parameters": [], "threads": 1, "updates": 10**9, "elements": 100_000}
 
 
@@ -45,6 +46,9 @@ def test_the_library_counts_what_it_times() -> None:
         assert (row["lost"], row["doubled"], row["corrupt_elements"]) == (0, 0, 0)
         assert row["seconds"] > 0
     assert row["aborts"] == {0: 5 * row["updates"]}
+    for mutex in MUTEXES:
+        row = loader.core().measure("mutex_loop", 2, 300, 50, [f"mutex={mutex}"])
+        assert (row["lost"], row["doubled"], row["corrupt_elements"]) == (0, 0, 0)
     copies = loader.core().measure_copies(threads=2, copies=300, elements=50)
     assert 300 <= copies["updates"] <= 600
 
@@ -91,7 +95,7 @@ def test_variants_with_their_parameters() -> None:
         ("lock:library=libitm.so", "strategy 'lock' has no parameter 'library'"),
         ("htm:provider=emulated:profile=intel-tsx-study", "emulated transactions, which take no time"),
         ("lock:kernel=fused", "'lock:kernel=fused' is to fuse an update with its gradient, but here gradients are given"),
-        ("mutex_loop:x=1", "strategy 'mutex_loop' has no parameter 'x'; it has: none"),
+        ("mutex_loop:x=1", "strategy 'mutex_loop' has no parameter 'x'; it has: mutex"),
         ("tf_lock", "TensorFlow's own update, which cannot be measured without TensorFlow"),
         ("lock,,nolock", "has an empty place"),
         ("", "has an empty place"),
@@ -112,7 +116,7 @@ def test_a_variant_that_cannot_be_is_named(strategy: str, says: str) -> None:
         ({"elements": "1000000000", "threads": "1000"}, r"needs 12004\.0 GB, but .* are available"),
         ({"rounds": 0}, "rounds is 0, but should be from 1 to 1000"),
         ({"seed": -1}, "seed is -1"),
-        ({"reference": "spin"}, "unknown reference 'spin'; valid: lock, mutex_loop"),
+        ({"reference": "spin"}, "unknown reference 'spin'; valid: best_mutex, lock, mutex_loop"),
     ],
 )
 def test_options_that_cannot_be_are_named(options: dict[str, object], says: str) -> None:
@@ -124,7 +128,9 @@ def test_options_that_cannot_be_are_named(options: dict[str, object], says: str)
 def test_the_fallbacks_are_every_strategy_and_the_cpus_that_there_are() -> None:
     plan = make_plan(None, None, None, 8, 0, None)
     native = [v.name for v in registry.variants() if v.provider == "native" and v.built]
-    assert [subject.name for subject in plan.subjects] == [*native, "memcpy", "mutex_loop"]
+    more = [name for name in MORE_VARIANTS if name.partition(":")[0] in native]
+    assert [subject.name for subject in plan.subjects] == [*native, *more, "memcpy", *MUTEX_LOOPS]
+    assert plan.reference == "best_mutex"
     usable = len(os.sched_getaffinity(0))
     assert plan.cells == [Cell(n, t) for n in (10, 7850, 3211264) for t in (1, 2, 4) if t <= usable]
 
@@ -135,10 +141,10 @@ def test_every_subject_has_a_turn_in_every_round_and_cell(workers: Workers) -> N
     outcome = bench.runnable()
     turns: list[tuple[int, int]] = []
     bench.measure(outcome, lambda done, total: turns.append((done, total)))
-    assert turns[-1] == (len(turns) - 1, 5 * 4 * (1 + 3))
+    assert turns[-1] == (len(turns) - 1, 9 * 4 * (1 + 3))
     assert not outcome.omitted
     found = rows(plan, outcome)
-    assert len(found) == 5 * 4
+    assert len(found) == 9 * 4
     for row in found:
         assert row.rounds == 3
         assert row.gb_per_s > 0
@@ -149,7 +155,9 @@ def test_every_subject_has_a_turn_in_every_round_and_cell(workers: Workers) -> N
         assert row.us_per_update > 0
         assert None not in (row.us_low, row.ratio, row.ratio_low)
         if row.name == "lock":
-            assert (row.ratio, row.lost_fraction, row.aborts_per_commit) == (1, 0, None)
+            assert (row.lost_fraction, row.aborts_per_commit) == (0, None)
+        if row.name == row.best_mutex:
+            assert row.ratio == 1
         if row.name == "always_aborts:budget=2":
             assert row.aborts == {"0x00000000": 2 * row.updates}
             assert (row.fallbacks, row.aborts_per_update) == (row.updates, 2)
@@ -165,8 +173,8 @@ def test_the_order_of_turns_follows_the_seed(workers: Workers) -> None:
     assert order(1) != order(2)
     assert len({tuple(turns) for turns in order(1)}) > 1
     for turns in order(1):
-        assert len(set(turns)) == 5 * 2
-        assert len({cell for _, cell in turns[:5]}) == 1  # what is compared is measured close together
+        assert len(set(turns)) == 9 * 2
+        assert len({cell for _, cell in turns[:9]}) == 1  # what is compared is measured close together
 
 
 def test_what_cannot_run_is_listed_unless_it_was_asked_for(workers: Workers) -> None:
@@ -176,7 +184,7 @@ def test_what_cannot_run_is_listed_unless_it_was_asked_for(workers: Workers) -> 
         Bench(plan, workers).runnable()
     by_default = replace(plan, subjects=[replace(subject, asked_for=False) for subject in plan.subjects])
     outcome = Bench(by_default, workers).runnable()
-    assert [subject.name for subject in outcome.subjects] == ["lock", "memcpy", "mutex_loop"]
+    assert [subject.name for subject in outcome.subjects] == ["lock", "memcpy", *MUTEX_LOOPS]
     assert [(one.subject, one.cell, one.failed) for one in outcome.omitted] == [(f"htm:provider={other}", None, False)]
 
 
@@ -199,7 +207,7 @@ def test_a_worker_that_is_killed_costs_its_variant_one_cell(workers: Workers, mo
     (omitted,) = outcome.omitted
     assert (omitted.subject, omitted.cell, omitted.failed) == ("nolock", killed[0], True)
     assert omitted.reason == "its process ended by SIGKILL"
-    assert len(rows(plan, outcome)) == len(plan.cells) * 4 - 1
+    assert len(rows(plan, outcome)) == len(plan.cells) * 8 - 1
     assert workers.of({}).pid != first
 
 
@@ -234,7 +242,7 @@ def test_a_measurement_that_takes_too_long_is_given_up(workers: Workers, monkeyp
     monkeypatch.setattr(Worker, "ask", ask)
     bench.measure(outcome, lambda done, total: None)
     assert [(one.subject, one.reason) for one in outcome.omitted] == [("nolock", "took longer than 0.5 s")]
-    assert {row.name for row in rows(plan, outcome) if not isinstance(row, Copied)} == {"lock", "mutex_loop"}
+    assert {row.name for row in rows(plan, outcome) if not isinstance(row, Copied)} == {"lock", *MUTEX_LOOPS}
 
 
 def test_what_is_slow_gets_fewer_rounds(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,22 +274,25 @@ class TestCommand:
 
     def test_json_is_an_object_per_line(self, saved: tuple[str, Path]) -> None:
         found = [json.loads(line) for line in saved[0].splitlines()]
-        assert len(found) == 2 * 4
+        assert len(found) == 2 * 8
         copies = [row for row in found if "memcpy_us" in row]
         assert [(row["elements"], row["threads"], row["reference"]) for row in copies] == [
             (10, 1, "memcpy"),
             (100, 1, "memcpy"),
         ]
         variants = [row for row in found if "memcpy_us" not in row]
-        assert sorted((row["variant"], row["elements"]) for row in variants) == [
-            ("lock", 10), ("lock", 100), ("mutex_loop", 10), ("mutex_loop", 100), ("nolock", 10), ("nolock", 100)
-        ]  # fmt: skip
-        assert {row["variant"] for row in variants if "reference" in row} == {"mutex_loop"}
+        names = ["lock", *MUTEX_LOOPS, "nolock"]
+        assert sorted((row["variant"], row["elements"]) for row in variants) == sorted(
+            (name, elements) for name in names for elements in (10, 100)
+        )
+        assert {row["variant"] for row in variants if "reference" in row} == {*MUTEX_LOOPS}
         for row in variants:
             assert row["us_low"] <= row["us_per_update"] <= row["us_high"]
             assert row["gb_per_s"] == pytest.approx(12 * row["elements"] / row["us_per_update"] / 1000)
             assert row["promise"] == {"nolock": "none"}.get(row["variant"], "tensor")
-            assert row["strategy"] == row["variant"]
+            assert row["strategy"] == row["variant"].partition(":")[0]
+            assert row["best_mutex"] in MUTEX_LOOPS
+            assert row["memcpy_ratio_low"] <= row["memcpy_ratio"] <= row["memcpy_ratio_high"]
 
     def test_the_saved_file_holds_the_same_and_renders(self, saved: tuple[str, Path], tmflow: Tmflow) -> None:
         printed, path = saved

@@ -15,6 +15,7 @@ SMALL, LARGE = Cell(10, 1), Cell(1000, 8)
 
 MEMCPY = Subject("memcpy", "memcpy")
 LOOP = Subject("mutex_loop", "mutex_loop")
+SPIN_LOOP = Subject("mutex_loop:mutex=spin", "mutex_loop", parameters={"mutex": "spin"})
 LOCK = Subject("lock", "lock", promise="tensor", parameters={"kernel": "plain"})
 NOLOCK = Subject("nolock", "nolock", promise="none")
 
@@ -42,7 +43,7 @@ def measured(*us: float | None, **counts: Any) -> Measured:
     return Measured(100, [None if one is None else answer(one, **counts) for one in us])
 
 
-def plan(*subjects: Subject, cells: tuple[Cell, ...] = (SMALL,), rounds: int = 2, reference: str | None = None) -> Plan:
+def plan(*subjects: Subject, cells: tuple[Cell, ...] = (SMALL,), rounds: int = 2, reference: str = "lock") -> Plan:
     return Plan(list(subjects), list(cells), rounds, seed=3, reference=reference, cpus=4)
 
 

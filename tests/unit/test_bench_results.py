@@ -6,14 +6,15 @@ import json
 import math
 
 import pytest
-from bench_samples import LARGE, LOCK, LOOP, MEMCPY, NOLOCK, SMALL, answer, htm, measured, plan
+from bench_samples import LARGE, LOCK, LOOP, MEMCPY, NOLOCK, SMALL, SPIN_LOOP, answer, measured, plan
 
 from tmflow.bench.measure import TARGET_S, Measured, Outcome, calibrated
 from tmflow.bench.plan import numbers
 from tmflow.bench.results import counted, geometric_mean, rows
 from tmflow.bench.rows import Copied, TimedReference, TimedVariant
-from tmflow.bench.subject import Subject
+from tmflow.bench.subject import BEST_MUTEX, Subject
 from tmflow.errors import BadInput
+from tmflow.strategy_parameters import Value
 
 
 def test_the_interval_is_on_the_log_scale() -> None:
@@ -81,9 +82,24 @@ def test_aborts_that_nobody_told_of_are_not_known() -> None:
     assert (untold["attempts_known"], untold["aborts_per_commit"], untold["aborts_per_update"]) == (False, None, None)
 
 
-def test_chunks_promise_less_than_the_whole() -> None:
-    for chunk, promise in ((0, "tensor"), (4, "block"), (10, "tensor")):
-        assert htm(5, chunk=chunk).promise_over(10) == promise
+@pytest.mark.parametrize(
+    ("strategy", "of_itself", "parameters", "promise"),
+    [
+        ("htm", "tensor", {"chunk": 0}, "tensor"),
+        ("htm", "tensor", {"chunk": 4}, "block"),
+        ("stm", "tensor", {"chunk": 10}, "tensor"),
+        ("striped", "block", {"block": 4}, "block"),
+        ("striped", "block", {"block": 2048}, "tensor"),
+        ("combining", "block", {"block": 0}, "tensor"),
+        ("block_stm", "tensor", {"block": 4}, "tensor"),
+        ("adaptive", "tensor", {"promise": "block"}, "block"),
+        ("nolock", "none", {}, "none"),
+    ],
+)
+def test_a_promise_follows_the_parameters(
+    strategy: str, of_itself: str, parameters: dict[str, Value], promise: str
+) -> None:
+    assert Subject(strategy, strategy, (), parameters, of_itself).promise_over(10) == promise
 
 
 @pytest.mark.parametrize(("counts", "kept"), [({}, True), ({"lost": 1}, False), ({"doubled": 1}, False)])
@@ -100,17 +116,29 @@ def test_more_threads_than_cpus_are_marked() -> None:
     assert marks == {1: False, 8: True}
 
 
-@pytest.mark.parametrize(
-    ("subjects", "named", "reference"),
-    [
-        ([NOLOCK, LOCK, LOOP], None, "lock"),
-        ([LOOP, NOLOCK, htm(5)], None, "nolock"),
-        ([LOCK, LOOP], "mutex_loop", "mutex_loop"),
-        ([MEMCPY, LOOP], None, None),
-    ],
-)
-def test_the_reference_is_lock_or_the_first(subjects: list[Subject], named: str | None, reference: str | None) -> None:
-    assert plan(*subjects, reference=named).reference_of(subjects) == reference
+def test_ratios_are_to_the_best_plain_mutex_of_each_cell() -> None:
+    """Chosen by its mean over all rounds, and then paired round by round; the copy likewise."""
+    outcome = Outcome([LOCK, LOOP, SPIN_LOOP, MEMCPY])
+    for cell, loop, spin in ((SMALL, (1.0, 4.0), (1.0, 2.0)), (LARGE, (1.0, 2.0), (2.0, 2.0))):
+        outcome.measured |= {
+            ("lock", cell): measured(2.0, 4.0),
+            ("mutex_loop", cell): measured(*loop),
+            ("mutex_loop:mutex=spin", cell): measured(*spin),
+            ("memcpy", cell): measured(0.5, 1.0),
+        }
+    found = rows(plan(*outcome.subjects, cells=(SMALL, LARGE), reference=BEST_MUTEX), outcome)
+    locks = [row for row in found if isinstance(row, TimedVariant)]
+    assert [lock.ratio_to for lock in locks] == [BEST_MUTEX, BEST_MUTEX]
+    assert [lock.best_mutex for lock in locks] == ["mutex_loop:mutex=spin", "mutex_loop"]
+    for lock in locks:
+        assert (lock.ratio, lock.ratio_low, lock.ratio_high) == pytest.approx((2, 2, 2))
+        assert (lock.memcpy_ratio, lock.memcpy_ratio_low, lock.memcpy_ratio_high) == pytest.approx((4, 4, 4))
+
+
+def test_a_named_reference_that_does_not_run_is_refused() -> None:
+    plan(LOCK, LOOP, reference=BEST_MUTEX).require_reference([LOCK, LOOP])
+    with pytest.raises(BadInput, match="--reference 'nolock' cannot run here"):
+        plan(LOCK, NOLOCK, reference="nolock").require_reference([LOCK])
 
 
 def test_without_the_reference_there_is_no_ratio() -> None:

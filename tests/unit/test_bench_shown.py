@@ -14,7 +14,9 @@ from tmflow.bench.compared import relative_to
 from tmflow.bench.measure import Outcome
 from tmflow.bench.plan import Cell
 from tmflow.bench.report import markdown
+from tmflow.bench.rows import TimedVariant
 from tmflow.bench.saved import Left, Saved
+from tmflow.bench.subject import BEST_MUTEX
 from tmflow.bench.table import table
 from tmflow.errors import BadInput
 
@@ -41,11 +43,11 @@ def test_the_table_says_it_all(shown: Saved) -> None:
     assert lines[0].startswith("A Processor, 4 CPUs, ")
     assert "2 rounds in turns, seed 3" in lines[1]
     assert "not disturbed" in lines[1]
-    assert lines[3] == "10 elements, 1 thread; memcpy 0.5 [0.5, 0.5] us, 0.2 GB/s"
+    assert lines[3] == "10 elements, 1 thread; memcpy 0.5 [0.5, 0.5] us, 0.2 GB/s; best plain mutex mutex_loop"
     assert [line.split()[0] for line in lines[5:9]] == ["nolock", "(mutex_loop)", "lock", "htm:budget=5"]
     nolock, htm_row = (" ".join(lines[number].split()) for number in (5, 8))
-    assert nolock == "nolock 1 [1, 1] 0.50 [0.50, 0.50] none 12.5 % 0.12"
-    assert htm_row == "htm:budget=5 4 (1 of 2 rounds) 2.00 tensor 0 100 % 0.25 0.03"
+    assert nolock == "nolock 1 [1, 1] 0.50 [0.50, 0.50] 2.00 [2.00, 2.00] none 12.5 % 0.12"
+    assert htm_row == "htm:budget=5 4 (1 of 2 rounds) 2.00 8.00 tensor 0 100 % 0.25 0.03"
     assert "1,000 elements, 8 threads (oversubscribed: 4 CPUs)" in text
     assert text.endswith(
         "itm cannot run here: there is no libitm.\n"
@@ -61,7 +63,7 @@ def test_the_report_is_markdown_and_the_same_every_time(shown: Saved, tmp_path: 
     text = markdown(again)
     assert text == markdown(shown)
     assert "### 10 elements, 1 thread; memcpy 0.5 [0.5, 0.5] us" in text
-    assert "| nolock | 1 [1, 1] | 0.50 [0.50, 0.50] | none | 12.5 % |  |  | 0.12 |" in text
+    assert "| nolock | 1 [1, 1] | 0.50 [0.50, 0.50] | 2.00 [2.00, 2.00] | none | 12.5 % |  |  | 0.12 |" in text
     assert "- itm cannot run here: there is no libitm." in text
     assert "Against one thread" not in text, "no size was measured with one thread and with several"
 
@@ -70,8 +72,10 @@ def test_ratios_may_be_to_another_than_the_file_says(shown: Saved) -> None:
     again = relative_to(shown, "nolock")
     text = markdown(again)
     assert "ratio to nolock" in text
-    assert "| lock | 2 [2, 2] | 2.00 [2.00, 2.00] | tensor | 0 |  |  | 0.06 |" in text
+    assert "| lock | 2 [2, 2] | 2.00 [2.00, 2.00] | 4.00 [4.00, 4.00] | tensor | 0 |  |  | 0.06 |" in text
     assert relative_to(again, "lock") == shown
+    best = [row for row in relative_to(shown, BEST_MUTEX).rows if isinstance(row, TimedVariant) and row.name == "lock"]
+    assert [row.ratio for row in best] == pytest.approx([2 / 1.5, 2 / 1.5])
     with pytest.raises(BadInput, match="variant in the benchmark: 'nolok' \\(did you mean 'nolock'\\?\\)"):
         relative_to(shown, "nolok")
 

@@ -1,9 +1,11 @@
-"""The committed speed report says what the file that it was made from says."""
+"""The committed speed reports say and show what the files that they were made from say."""
 
 from __future__ import annotations
 
-from tmflow.bench import saved
-from tmflow.bench.report import markdown
+import re
+
+from tmflow import figures
+from tmflow.bench.kinds import read_any, shown
 from tmflow.paths import project_root
 
 SPEED = project_root() / "docs" / "speed"
@@ -13,4 +15,13 @@ def test_every_report_is_that_of_its_file() -> None:
     files = sorted(SPEED.glob("*.json"))
     assert files
     for path in files:
-        assert markdown(saved.read(path)) in path.with_suffix(".md").read_text(encoding="utf-8")
+        text, drawn = shown(read_any(path), path.stem)
+        assert path.with_suffix(".md").read_text(encoding="utf-8") == f"{text}\n"
+        for name, spec in drawn.items():
+            # Not to the byte: where text stands depends on the fonts of the machine.
+            assert texts(figures.svg(spec)) == texts((SPEED / name).read_text(encoding="utf-8"))
+
+
+def texts(svg: str) -> list[str]:
+    """What is written in a picture: titles, captions, names, values and axes."""
+    return re.findall(r">([^<>]+)</text>", svg)

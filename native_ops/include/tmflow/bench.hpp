@@ -1,5 +1,5 @@
-// What the benchmark measures beside the strategies: a copy of the same traffic, a loop under a mutex as
-// anybody would write it, and the elision template without the time of hardware transactions.
+// What the benchmark measures beside the strategies: a copy of the same traffic, loops under mutexes as
+// anybody would write them, and the elision template without the time of hardware transactions.
 #pragma once
 
 #include <atomic>
@@ -21,17 +21,23 @@
 
 namespace tmflow::bench {
 
-// Contract and memory ordering: as `lock`, over an array.
-struct MutexLoop {
+// Contract and memory ordering: those of the mutex; what it guards is the update.
+template <class Mutex>
+class MutexLoop {
+ public:
+  explicit MutexLoop(LoopUnder<Mutex> loop) : loop_(loop) {}
+
   template <Region R>
-  void apply(R& region, const GradientDescent<float>& update, ThreadStats& stats) const {
+  void apply(R& region, const GradientDescent<float>& update, ThreadStats& stats) {
     const auto memory = region.memory(Holding::nothing);
-    loop(region.mutex().native_handle(), memory.data(), update.delta.data(), update.alpha, memory.size());
+    loop_(mutex_, memory.data(), update.delta.data(), update.alpha, memory.size());
     clear_upper_halves();
     stats.count_update();
   }
 
-  LoopUnderMutex loop = find_loop_under_mutex();
+ private:
+  const LoopUnder<Mutex> loop_;
+  alignas(kCacheLine) Mutex mutex_{};  // a pthread_mutex_t of zeros is PTHREAD_MUTEX_INITIALIZER
 };
 
 // `htm` under a provider whose every attempt aborts at once: what elision itself costs.

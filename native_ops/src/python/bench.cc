@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl_loop.hpp"
 #include "tmflow/audit.hpp"
 #include "tmflow/bench.hpp"
 #include "tmflow/read_bench.hpp"
@@ -17,15 +18,32 @@ namespace nb = nanobind;
 namespace tmflow::python {
 namespace {
 
+constexpr Parameter kMutexLoop[] = {{.name = "mutex",
+                                     .fallback = "std",
+                                     .summary = "the mutex that is held during the loop",
+                                     .choices = "std, absl, spin, ticket, mcs"}};
+
 constexpr Parameter kAlwaysAborts[] = {
     {.name = "budget", .fallback = "5", .summary = "attempts before the mutex is taken", .high = 1'000'000}};
+
+template <class Mutex>
+AuditReport measure_loop(LoopUnder<Mutex> loop_under, const AuditPlan& plan) {
+  bench::MutexLoop<Mutex> loop(loop_under);
+  return audit<float>(loop, plan);
+}
+
+AuditReport measure_mutex_loop(std::string_view mutex, const AuditPlan& plan) {
+  const LoopsUnderMutex& loops = find_loops_under_mutex();
+  if (mutex == "spin") return measure_loop(loops.spin, plan);
+  if (mutex == "ticket") return measure_loop(loops.ticket, plan);
+  if (mutex == "mcs") return measure_loop(loops.mcs, plan);
+  return mutex == "absl" ? audit_absl_loop(plan) : measure_loop(loops.pthread, plan);
+}
 
 AuditReport measure_named(const std::string& name, const std::vector<std::string>& given,
                           const AuditPlan& plan) {
   if (name == "mutex_loop") {
-    const Parameters none(name, {}, given);
-    bench::MutexLoop loop;
-    return audit<float>(loop, plan);
+    return measure_mutex_loop(Parameters(name, kMutexLoop, given).text("mutex"), plan);
   }
   if (name == "always_aborts") {
     bench::AlwaysAborts elision(Parameters(name, kAlwaysAborts, given).integer("budget"));
@@ -103,7 +121,7 @@ void bind_bench(nb::module_& m) {
       nb::arg("parameters") = std::vector<std::string>(),
       "Times `threads` threads that update one float32 variable of `elements` elements until one of them has "
       "made `updates` updates, and counts what became of every update made. `name` is a strategy, or one of "
-      "the benchmark's own references: mutex_loop, always_aborts (with a budget).");
+      "the benchmark's own references: mutex_loop (with a mutex), always_aborts (with a budget).");
   m.def(
       "measure_reads", &measure_reads, nb::arg("name"), nb::arg("readers"), nb::arg("writers"),
       nb::arg("reads"), nb::arg("elements"), nb::arg("parameters") = std::vector<std::string>(),

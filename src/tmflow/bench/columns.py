@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any, Protocol
 
+from tmflow.bench.compared import best_mutex
 from tmflow.bench.rows import Copied, Timed, TimedVariant
 from tmflow.bench.saved import Left, Saved
+from tmflow.runner.runfile import Software
 
-HEADS = ("variant", "us per update", "ratio", "promise", "lost", "committed", "aborts per commit", "GB/s")
+HEADS = ("variant", "us per update", "ratio", "of memcpy", "promise", "lost", "committed", "aborts per commit", "GB/s")
 
 
 def blocks(benchmark: Saved) -> Iterator[tuple[str, list[Timed]]]:
@@ -21,8 +24,10 @@ def blocks(benchmark: Saved) -> Iterator[tuple[str, list[Timed]]]:
             heading += f" (oversubscribed: {benchmark.cpus_allowed} CPUs)"
         for copy in rows:
             if isinstance(copy, Copied):
-                heading += f"; memcpy {_bounded(copy.memcpy_us, copy.memcpy_low, copy.memcpy_high)} us"
+                heading += f"; memcpy {bounded(copy.memcpy_us, copy.memcpy_low, copy.memcpy_high)} us"
                 heading += f", {copy.gb_per_s:.1f} GB/s"
+        if best := best_mutex(rows, (elements, threads)):
+            heading += f"; best plain mutex {best.name}"
         yield heading, timed
 
 
@@ -32,8 +37,11 @@ def texts(row: Timed, rounds: int) -> list[str]:
     fewer = f" ({row.rounds} of {rounds} rounds)" if row.rounds < rounds else ""
     return [
         row.name if is_variant else f"({row.name})",
-        _bounded(row.us_per_update, row.us_low, row.us_high) + fewer,
-        "" if row.ratio is None else _bounded(row.ratio, row.ratio_low, row.ratio_high, "{:.2f}"),
+        bounded(row.us_per_update, row.us_low, row.us_high) + fewer,
+        "" if row.ratio is None else bounded(row.ratio, row.ratio_low, row.ratio_high, "{:.2f}"),
+        ""
+        if row.memcpy_ratio is None
+        else bounded(row.memcpy_ratio, row.memcpy_ratio_low, row.memcpy_ratio_high, "{:.2f}"),
         row.promise if isinstance(row, TimedVariant) else "",
         _lost(row),
         "" if row.commit_fraction is None else f"{100 * row.commit_fraction:.3g} %",
@@ -42,7 +50,20 @@ def texts(row: Timed, rounds: int) -> list[str]:
     ]
 
 
-def machine(benchmark: Saved) -> str:
+class OnMachine(Protocol):
+    """A saved benchmark of any kind."""
+
+    @property
+    def platform(self) -> dict[str, Any]: ...
+    @property
+    def environment(self) -> dict[str, Any]: ...
+    @property
+    def software(self) -> Software: ...
+    @property
+    def cpus_allowed(self) -> int: ...
+
+
+def machine(benchmark: OnMachine) -> str:
     """On what it was measured, in a line."""
     facts, settings = benchmark.platform, benchmark.environment
     parts = [
@@ -99,7 +120,7 @@ def _aborts(row: Timed) -> str:
     return f"no commit, {row.aborts_per_update:.3g} per update" if row.aborts_per_update else ""
 
 
-def _bounded(value: float, low: float | None, high: float | None, form: str = "{:.4g}") -> str:
+def bounded(value: float, low: float | None, high: float | None, form: str = "{:.4g}") -> str:
     """With as many digits as there is something to say, never in powers of ten."""
     texts = [_plain(bound, form) for bound in (value, low, high) if bound is not None]
     return texts[0] if len(texts) == 1 else f"{texts[0]} [{texts[1]}, {texts[2]}]"

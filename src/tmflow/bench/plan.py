@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tmflow.bench.subject import MEMCPY, Subject, every_strategy, parse_subjects, references
+from tmflow.bench.subject import BEST_MUTEX, MEMCPY, Subject, every_strategy, parse_subjects, references
 from tmflow.errors import BadInput, unknown
 from tmflow.platform.sysfiles import Files
 
@@ -26,23 +26,19 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """`reference` names the subject to which the ratios are, if one is named; `cpus` may be used by this process."""
+    """`reference` names what the ratios are to, a subject or BEST_MUTEX; `cpus` may be used by this process."""
 
     subjects: list[Subject]
     cells: list[Cell]
     rounds: int
     seed: int
-    reference: str | None
+    reference: str
     cpus: int
 
-    def reference_of(self, runnable: list[Subject]) -> str | None:
-        """To what the ratios are: what was named, else `lock`, else the first variant that runs."""
-        names = [subject.name for subject in runnable if not subject.is_reference]
-        if self.reference is not None:
-            if self.reference not in {subject.name for subject in runnable}:
-                raise BadInput(f"--reference '{self.reference}' cannot run here.")
-            return self.reference
-        return "lock" if "lock" in names else next(iter(names), None)
+    def require_reference(self, runnable: list[Subject]) -> None:
+        """Raises BadInput if what the ratios are to does not run here; std::mutex always does."""
+        if self.reference not in {BEST_MUTEX, *(subject.name for subject in runnable)}:
+            raise BadInput(f"--reference '{self.reference}' cannot run here.")
 
 
 def make_plan(
@@ -58,12 +54,12 @@ def make_plan(
         raise BadInput(f"seed is {seed}, but should be from 0 to {2**31 - 1}.")
     subjects = every_strategy() if strategy is None else parse_subjects(strategy)
     subjects += [one for one in references() if one.name not in {subject.name for subject in subjects}]
-    names = [subject.name for subject in subjects if subject.strategy != MEMCPY]
+    names = [BEST_MUTEX, *(subject.name for subject in subjects if subject.strategy != MEMCPY)]
     if reference is not None and reference not in names:
         raise unknown("reference", reference, names)
     cells = [Cell(n, t) for n in sizes for t in counts]
     _check_memory(cells)
-    return Plan(subjects, cells, rounds, seed, reference, cpus)
+    return Plan(subjects, cells, rounds, seed, reference or BEST_MUTEX, cpus)
 
 
 def numbers(name: str, text: str, high: int) -> list[int]:

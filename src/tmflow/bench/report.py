@@ -3,18 +3,36 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from tmflow.bench import columns
+from tmflow.bench import columns, targets
 from tmflow.bench.attempts import LIMIT, rests
-from tmflow.bench.compared import against_one_thread
+from tmflow.bench.compared import Best, against_one_thread, best_of_equal_promise, relative_to
 from tmflow.bench.rows import Timed
 from tmflow.bench.saved import Saved
+from tmflow.bench.subject import BEST_MUTEX, MUTEX_LOOP
 from tmflow.stats import Interval
 
 ATTEMPTS = f"""\
 The time of an attempt is that by which the two largest budgets differ, over the attempts by which they differ. Without
 its attempts, an update of a smaller budget should be an update under the mutex: at most {LIMIT} times `lock`."""
+
+TARGETS = """\
+Time over time, paired within rounds; met or missed only if the whole 95 % interval lies on one side of the limit."""
+HEADS_OF_TARGETS = ["elements", "threads", "what", "over", "at most", "found", "verdict"]
+
+BEST = """\
+For each promise the fastest variant that kept it, and its time over that of the next. Only equal promises compare."""
+HEADS_OF_BEST = [
+    "elements",
+    "threads",
+    "promise",
+    "fastest",
+    "us per update",
+    "of the best plain mutex",
+    "next",
+    "of it",
+]
 
 AGAINST_ONE = """\
 Wall time over all updates with several threads, over that of the same variant with one: 0.5 is twice the throughput."""
@@ -26,23 +44,52 @@ HEADS_OF_ATTEMPTS = [
 ]
 
 
-def markdown(benchmark: Saved) -> str:
-    """A table per size and number of threads; references in parentheses; and what was not measured."""
-    lines = [f"{columns.machine(benchmark)}.", "", f"{columns.protocol(benchmark)}."]
+def markdown(benchmark: Saved, pictures: Sequence[tuple[str, str]] = ()) -> str:
+    """Targets, the best of each promise, a table per size and number of threads, and what was not measured.
+
+    References are in parentheses. `pictures` are titles and file names, beside the Markdown's own file.
+    """
+    lines = ["# What an update costs", "", f"{columns.machine(benchmark)}.", "", f"{columns.protocol(benchmark)}."]
+    if checked := [_target(one) for one in targets.checked(benchmark)]:
+        lines += ["", "### Targets", "", TARGETS, "", *table(HEADS_OF_TARGETS, checked)]
+    with_mutexes = (
+        relative_to(benchmark, BEST_MUTEX) if any(r.name == MUTEX_LOOP for r in benchmark.rows) else benchmark
+    )
+    if best := [_best(one) for one in best_of_equal_promise(with_mutexes)]:
+        lines += ["", "### The best of equal promises", "", BEST, "", *table(HEADS_OF_BEST, best)]
+    if pictures:
+        lines += ["", "### Pictures", *(line for title, file in pictures for line in ("", f"![{title}]({file})"))]
     for heading, rows in columns.blocks(benchmark):
         texts = [columns.texts(row, benchmark.rounds) for row in rows]
-        lines += ["", f"### {heading}", "", *_table(list(columns.HEADS), texts)]
+        lines += ["", f"### {heading}", "", *table(list(columns.HEADS), texts)]
     if several := [_against_one(row, ratio) for row, ratio in against_one_thread(benchmark)]:
-        lines += ["", "### Against one thread", "", AGAINST_ONE, "", *_table(HEADS_AGAINST_ONE, several)]
+        lines += ["", "### Against one thread", "", AGAINST_ONE, "", *table(HEADS_AGAINST_ONE, several)]
     if attempts := list(_attempts(benchmark)):
-        lines += ["", "### Where every attempt aborts", "", ATTEMPTS, "", *_table(HEADS_OF_ATTEMPTS, attempts)]
+        lines += ["", "### Where every attempt aborts", "", ATTEMPTS, "", *table(HEADS_OF_ATTEMPTS, attempts)]
     if benchmark.left_out:
         lines += ["", "### Not measured", "", *(f"- {columns.left_out(one)}" for one in benchmark.left_out)]
     return "\n".join(lines)
 
 
+def _target(one: targets.Checked) -> list[str]:
+    return [
+        *(f"{one.elements:,}", f"{one.threads}", one.what, one.of),
+        *(f"{one.limit:g}", with_bounds(one.found, "{:.2f}"), one.verdict),
+    ]
+
+
+def _best(best: Best) -> list[str]:
+    row = best.row
+    texts = columns.texts(row, row.rounds)
+    of_next = "" if best.over_next is None else with_bounds(best.over_next, "{:.2f}")
+    return [
+        *(f"{row.elements:,}", f"{row.threads}", row.promise, row.name, *texts[1:3]),
+        *(best.next.name if best.next else "", of_next),
+    ]
+
+
 def _against_one(row: Timed, ratio: Interval) -> list[str]:
-    return [f"{row.elements:,}", f"{row.threads}", row.name, _with_bounds(ratio, "{:.2f}")]
+    return [f"{row.elements:,}", f"{row.threads}", row.name, with_bounds(ratio, "{:.2f}")]
 
 
 def _attempts(benchmark: Saved) -> Iterator[list[str]]:
@@ -51,18 +98,18 @@ def _attempts(benchmark: Saved) -> Iterator[list[str]]:
             f"{rest.row.elements:,}",
             f"{rest.row.threads}",
             rest.row.name,
-            _with_bounds(rest.attempt_us, "{:.3f}"),
+            with_bounds(rest.attempt_us, "{:.3f}"),
             f"{rest.longer.parameters['budget']} and {rest.longest.parameters['budget']}",
-            _with_bounds(rest.ratio, "{:.2f}"),
+            with_bounds(rest.ratio, "{:.2f}"),
             rest.verdict,
         ]
 
 
-def _with_bounds(interval: Interval, form: str) -> str:
+def with_bounds(interval: Interval, form: str) -> str:
     bounds = "" if math.isnan(interval.low) else f" [{form.format(interval.low)}, {form.format(interval.high)}]"
     return form.format(interval.estimate) + bounds
 
 
-def _table(heads: list[str], rows: list[list[str]]) -> Iterator[str]:
+def table(heads: list[str], rows: list[list[str]]) -> Iterator[str]:
     for row in (heads, ["---"] * len(heads), *rows):
         yield f"| {' | '.join(row)} |"

@@ -8,6 +8,7 @@ from typing import Any
 
 from tmflow import stats
 from tmflow.aborts import raw_code
+from tmflow.bench.compared import with_ratios
 from tmflow.bench.measure import Answer, Measured, Outcome
 from tmflow.bench.plan import Cell, Plan
 from tmflow.bench.rows import Copied, Row, Timed, TimedReference, TimedVariant
@@ -25,10 +26,8 @@ def rows(plan: Plan, outcome: Outcome) -> list[Row]:
         its = {s.name: (s, outcome.measured[s.name, cell]) for s in outcome.subjects if _has(outcome, s, cell)}
         if (copies := its.pop(MEMCPY, None)) is not None:
             found.append(_copied(plan, cell, copies[1]))
-        reference = plan.reference_of(outcome.subjects)
-        compared = its[reference][1] if reference in its else None
-        found += _fastest_first(_timed(plan, cell, *one, reference, compared) for one in its.values())
-    return found
+        found += _fastest_first(_timed(plan, cell, *one) for one in its.values())
+    return with_ratios(found, plan.reference)
 
 
 def _has(outcome: Outcome, subject: Subject, cell: Cell) -> bool:
@@ -41,18 +40,18 @@ def _fastest_first(timed: Iterable[Timed]) -> list[Timed]:
 
 def _copied(plan: Plan, cell: Cell, measured: Measured) -> Copied:
     us, low, high = geometric_mean(_times(measured))
-    return Copied(**_of_cell(plan, cell, measured, us), memcpy_us=us, memcpy_low=low, memcpy_high=high)
+    of_cell = _of_cell(plan, cell, measured, us)
+    return Copied(**of_cell, memcpy_us=us, memcpy_low=low, memcpy_high=high, us_by_round=_by_round(measured))
 
 
-def _timed(
-    plan: Plan, cell: Cell, subject: Subject, measured: Measured, ratio_to: str | None, compared: Measured | None
-) -> Timed:
+def _timed(plan: Plan, cell: Cell, subject: Subject, measured: Measured) -> Timed:
+    """Without ratios: they are the comparison's."""
     us, us_low, us_high = geometric_mean(_times(measured))
     fields: dict[str, Any] = {
         **_of_cell(plan, cell, measured, us),
         **{"parameters": dict(subject.parameters), "us_by_round": _by_round(measured)},
         **{"us_per_update": us, "us_low": us_low, "us_high": us_high},
-        **{"ratio_to": ratio_to, **_ratio(measured, compared)},
+        **dict.fromkeys(("ratio_to", "ratio", "ratio_low", "ratio_high")),
         **counted([answer for answer in measured.by_round if answer is not None]),
     }
     promise = subject.promise_over(cell.elements)
@@ -101,12 +100,6 @@ def counted(answers: Sequence[Answer]) -> dict[str, Any]:
 def geometric_mean(values: Sequence[float]) -> Bounded:
     """With its 95 % interval on the log scale; bounds None for a single value."""
     return stats.bounded(stats.ratio_interval(values, [1.0] * len(values)))
-
-
-def _ratio(measured: Measured, compared: Measured | None) -> dict[str, float | None]:
-    ratio = stats.paired_ratio(_by_round(measured), _by_round(compared)) if compared else None
-    bounds = stats.bounded(ratio) if ratio else (None, None, None)
-    return dict(zip(("ratio", "ratio_low", "ratio_high"), bounds, strict=True))
 
 
 def _by_round(measured: Measured) -> list[float | None]:

@@ -28,10 +28,15 @@ class Copied(InCell):
     memcpy_us: float
     memcpy_low: float | None
     memcpy_high: float | None
+    us_by_round: list[float | None] | None = Field(None, description="None in files of before it was kept")
+
+    @property
+    def name(self) -> str:
+        return self.reference
 
 
 class _Timed(InCell):
-    """What updates cost. us: wall over all updates of all threads; ratio: that over `ratio_to`'s, paired in rounds.
+    """What updates cost. us: wall over all updates of all threads; ratios: that over another's, paired in rounds.
 
     `low` and `high` bound 95 % intervals on the log scale, None with one round. Counts are of all rounds together.
     """
@@ -45,6 +50,10 @@ class _Timed(InCell):
     ratio: float | None
     ratio_low: float | None
     ratio_high: float | None
+    best_mutex: str | None = Field(None, description="the fastest plain mutex of this size and number of threads")
+    memcpy_ratio: float | None = Field(None, description="over the copy's time")
+    memcpy_ratio_low: float | None = None
+    memcpy_ratio_high: float | None = None
     updates: int
     lost_fraction: float
     doubled: int = Field(description="units of one update of one element that are there once too often")

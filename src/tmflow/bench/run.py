@@ -30,7 +30,7 @@ def _measured(plan: Plan) -> Outcome:
     with Workers() as workers, tqdm(disable=None, leave=False, file=sys.stderr, unit="turn") as bar:
         bench = Bench(plan, workers)
         outcome = bench.runnable()
-        plan.reference_of(outcome.subjects)
+        plan.require_reference(outcome.subjects)
 
         def progress(done: int, total: int) -> None:
             bar.total = total

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import Field, ValidationError
 
@@ -69,17 +70,30 @@ def saved(plan: Plan, outcome: Outcome, rows: list[Row], machine: MachineState, 
     )
 
 
-def write(path: Path, benchmark: Saved) -> None:
+def write(path: Path, benchmark: Closed) -> None:
     write_json(path, benchmark.model_dump(mode="json"))
 
 
 def read(path: Path) -> Saved:
     """Raises BadInput for a file that is not there, or is none of `tmflow bench apply --save`."""
+    return read_as(path, {"tmflow bench apply": Saved})
+
+
+Kind = TypeVar("Kind", bound=Closed)
+
+
+def read_as(path: Path, kinds: Mapping[str, type[Kind]]) -> Kind:
+    """A saved benchmark of one of these kinds. Raises BadInput for a file that is not there, or is none."""
     try:
-        return Saved.model_validate(json.loads(path.read_text(encoding="utf-8")))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise BadInput(f"{path} cannot be read: {error.strerror}.") from error
-    except ValidationError as error:
-        raise sentence(error, str(path), keys_at(Saved, error)) from error
     except ValueError as error:
-        raise BadInput(f"{path} is no file of `tmflow bench apply --save`: it is not JSON.") from error
+        raise BadInput(f"{path} is no file of `{' --save`, `'.join(kinds)} --save`: it is not JSON.") from error
+    kind = str(content.get("kind")) if isinstance(content, dict) else "missing"
+    if kind not in kinds:
+        raise BadInput(f"{path}: kind is {kind!r}, but should be {' or '.join(map(repr, kinds))}.")
+    try:
+        return kinds[kind].model_validate(content)
+    except ValidationError as error:
+        raise sentence(error, str(path), keys_at(kinds[kind], error)) from error

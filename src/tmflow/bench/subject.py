@@ -12,8 +12,22 @@ from tmflow.strategy_parameters import OF_THE_PROCESS, STRATEGY_PARAMETERS, Valu
 
 MEMCPY = "memcpy"  # threads copy memory of their own: the traffic of an update without its arithmetic and its lock
 MUTEX_LOOP = "mutex_loop"  # a mutex and a loop in one function, as anybody would write it
+BEST_MUTEX = "best_mutex"  # the fastest of those loops in a cell: no subject, but what ratios are to
+MUTEXES = ("std", "absl", "spin", "ticket", "mcs")
 ALWAYS_ABORTS = "always_aborts"  # elision by transactions that abort at once: what the elision itself costs
-LOOPS: dict[str, dict[str, Value]] = {MUTEX_LOOP: {}, ALWAYS_ABORTS: {"budget": 5}}  # with their fallbacks
+LOOPS: dict[str, dict[str, Value]] = {
+    MUTEX_LOOP: {"mutex": MUTEXES[0]},
+    ALWAYS_ABORTS: {"budget": 5},
+}  # with their fallbacks
+
+# Measured beside every strategy as it is, if nothing is asked for by name: variants that are another way of working.
+MORE_VARIANTS = (
+    *("combining:block=0", "adaptive:promise=block"),
+    *("htm:chunk=1024", "stm:design=wt:manager=delay", "itm:method=gl_wt"),
+)
+
+# The parameter that says how many elements a strategy updates as a whole; 0 stands for all.
+_AS_A_WHOLE = {"htm": "chunk", "stm": "chunk", "striped": "block", "combining": "block"}
 
 
 @dataclass(frozen=True)
@@ -35,20 +49,40 @@ class Subject:
         return self.promise is None
 
     def promise_over(self, elements: int) -> str | None:
-        """What it promises of updates of a variable of that size: in chunks, only each chunk is updated as a whole."""
-        chunk = self.parameters.get("chunk", 0)
-        in_chunks = isinstance(chunk, int) and 0 < chunk < elements
-        return "block" if in_chunks and self.promise in ("tensor", "step") else self.promise
+        """What it promises of updates of a variable of that size."""
+        return None if self.promise is None else promised(self.strategy, self.promise, self.parameters, elements)
+
+
+def promised(strategy: str, promise: str, parameters: Mapping[str, Value], elements: int) -> str:
+    """What a strategy that promises `promise` of itself promises with these parameters, for that size."""
+    if strategy == "adaptive":
+        return str(parameters["promise"])
+    if strategy not in _AS_A_WHOLE:
+        return promise
+    part = parameters.get(_AS_A_WHOLE[strategy], 0)
+    return "block" if isinstance(part, int) and 0 < part < elements else "tensor"
 
 
 def references() -> list[Subject]:
-    """Those that are measured whatever is asked for."""
-    return [Subject(MEMCPY, MEMCPY), Subject(MUTEX_LOOP, MUTEX_LOOP)]
+    """Those that are measured whatever is asked for, if they are there."""
+    return [
+        Subject(MEMCPY, MEMCPY),
+        Subject(MUTEX_LOOP, MUTEX_LOOP, (), LOOPS[MUTEX_LOOP]),
+        *(
+            Subject(f"{MUTEX_LOOP}:mutex={mutex}", MUTEX_LOOP, (f"mutex={mutex}",), {"mutex": mutex}, asked_for=False)
+            for mutex in MUTEXES[1:]
+        ),
+    ]
 
 
 def every_strategy() -> list[Subject]:
-    """All native strategies with their fallbacks, whether or not they run here. Raises BadInput if one is not built."""
-    return [replace(_variant(_built(variant), variant.name, (), {}), asked_for=False) for variant in _native()]
+    """All native strategies with their fallbacks, and MORE_VARIANTS of them, whether or not they run here.
+
+    Raises BadInput if one is not built.
+    """
+    names = [_built(variant).name for variant in _native()]
+    more = [name for name in MORE_VARIANTS if name.partition(":")[0] in names]
+    return [replace(parse_subject(name), asked_for=False) for name in (*names, *more)]
 
 
 def parse_subjects(text: str) -> list[Subject]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tmflow.bench import columns
 from tmflow.bench.saved import Saved
 
@@ -13,15 +15,18 @@ def table(benchmark: Saved) -> str:
     ]
     lines = [columns.machine(benchmark), columns.protocol(benchmark)]
     grid = [list(columns.HEADS), *(row for _, rows in shown for row in rows)]
-    widths = [max(len(row[column]) for row in grid) for column in range(len(columns.HEADS))]
     for heading, rows in shown:
-        lines += ["", heading, *(_line(row, widths) for row in [list(columns.HEADS), *rows])]
+        lines += ["", heading, *aligned([list(columns.HEADS), *rows], grid)]
     if benchmark.left_out:
         lines += ["", *(columns.left_out(one) for one in benchmark.left_out)]
     return "\n".join(lines)
 
 
-def _line(row: list[str], widths: list[int]) -> str:
-    """The name to the left, GB/s to the right."""
-    texts = [text.ljust(width) for text, width in zip(row[:-1], widths[:-1], strict=True)]
-    return "  " + "  ".join([*texts, row[-1].rjust(widths[-1])])
+def aligned(rows: Sequence[Sequence[str]], widest: Sequence[Sequence[str]] | None = None) -> list[str]:
+    """The rows in columns as wide as those of `widest`, or of themselves; the last one to the right."""
+    widths = [max(map(len, column)) for column in zip(*(widest or rows), strict=True)]
+    lines = []
+    for row in rows:
+        texts = [text.ljust(width) for text, width in zip(row[:-1], widths[:-1], strict=True)]
+        lines.append("  " + "  ".join([*texts, row[-1].rjust(widths[-1])]))
+    return lines

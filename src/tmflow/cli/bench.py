@@ -1,4 +1,4 @@
-"""`tmflow bench`: what an update costs under each variant."""
+"""`tmflow bench`: what an update costs under each variant, and a training step of whole configurations."""
 
 from __future__ import annotations
 
@@ -10,18 +10,20 @@ from typing import Annotated
 import typer
 
 from tmflow.cli.saving import require_writable
+from tmflow.errors import BadInput
 
-app = typer.Typer(help="Measure what an update costs.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Measure what updates and training steps cost.", no_args_is_help=True, rich_markup_mode=None)
 
 Strategies = Annotated[
     str | None,
     typer.Option(
-        help="Variants, with commas between: stm or stm:design=wt:manager=delay; also the references mutex_loop and "
-        "always_aborts:budget=5. All strategies that run here if not given."
+        help="Variants, with commas between: stm or stm:design=wt:manager=delay; also the references "
+        "mutex_loop:mutex=spin and always_aborts:budget=5. All strategies that run here if not given."
     ),
 ]
 Reference = Annotated[
-    str | None, typer.Option(help="The variant that ratios are to; lock if it is measured, else the first.")
+    str | None,
+    typer.Option(help="What ratios are to: a variant, or best_mutex, the fastest plain mutex (if not given)."),
 ]
 
 
@@ -76,16 +78,83 @@ def apply(
 
 
 @app.command()
-def report(
-    file: Annotated[Path, typer.Argument(help="A file of `tmflow bench apply --save`.")],
+def step(
+    steps: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--step",
+            help="A configuration: 'strategy=lock threads=2', or with a name 'mine: strategy=lock'. May be repeated.",
+        ),
+    ] = None,
+    targets: Annotated[bool, typer.Option("--targets", help="Also those of the project's targets.")] = False,
+    rounds: Annotated[int, typer.Option(help="Times that each is trained, in turns, in fresh processes.")] = 8,
     reference: Annotated[
-        str | None, typer.Option(help="The variant that ratios are to; that of the file if not given.")
+        str | None, typer.Option(help="The configuration that ratios are to; the first one if not given.")
+    ] = None,
+    dataset: Annotated[str, typer.Option(help="mnist, digits, or auto: MNIST where it can be had.")] = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
+    save: Annotated[
+        Path | None, typer.Option(help="Also keep everything in this file, for `tmflow bench report`.")
+    ] = None,
+) -> None:
+    """Time the training steps of whole configurations: driver, model, strategy, batch, threads.
+
+    us_per_step is wall time of the workers' loops over all steps of all workers.
+    """
+    from tmflow import data
+    from tmflow.bench.saved import write
+    from tmflow.bench.step import measure, report
+    from tmflow.bench.step.subject import OF_THE_TARGETS, parse_step
+
+    texts = [*(OF_THE_TARGETS if targets else ()), *(steps or ())]
+    measure.check([parse_step(text, "mnist") for text in texts], rounds, reference)  # before anything is downloaded
+    if save:
+        require_writable(save)
+    resolved = data.resolve(dataset)
+    if resolved.warning:
+        print(f"tmflow: {resolved.warning}", file=sys.stderr)
+    benchmark = measure.measure([parse_step(text, resolved.name) for text in texts], rounds, reference)
+    if save:
+        write(save, benchmark)
+    if as_json:
+        for row in benchmark.rows:
+            typer.echo(json.dumps(row.model_dump(mode="json")))
+        for line in report.left_out(benchmark):
+            print(f"tmflow: {line}", file=sys.stderr)
+    else:
+        typer.echo(report.table(benchmark))
+    if any(one.failed for one in benchmark.left_out) or any(row.rounds < rounds for row in benchmark.rows):
+        raise typer.Exit(1)
+
+
+@app.command()
+def report(
+    file: Annotated[Path, typer.Argument(help="A file of `tmflow bench ... --save`.")],
+    reference: Annotated[
+        str | None, typer.Option(help="Of updates: what ratios are to; that of the file if not given.")
+    ] = None,
+    plots: Annotated[
+        Path | None,
+        typer.Option(help="Draw pictures into this folder too, as SVG; the Markdown links to them as beside it."),
     ] = None,
 ) -> None:
     """Print a saved benchmark as Markdown tables."""
-    from tmflow.bench import saved
+    from tmflow import figures
     from tmflow.bench.compared import relative_to
-    from tmflow.bench.report import markdown
+    from tmflow.bench.kinds import read_any, shown
+    from tmflow.bench.saved import Saved
+    from tmflow.files import write_text
 
-    benchmark = saved.read(file)
-    typer.echo(markdown(relative_to(benchmark, reference) if reference else benchmark))
+    benchmark = read_any(file)
+    if reference is not None:
+        if not isinstance(benchmark, Saved):
+            raise BadInput(f"--reference is for updates, and {file} is of another kind: {benchmark.kind}.")
+        benchmark = relative_to(benchmark, reference)
+    text, drawn = shown(benchmark, file.stem if plots else None)
+    for name, spec in drawn.items():
+        try:
+            (plots or Path()).mkdir(parents=True, exist_ok=True)
+            write_text((plots or Path()) / name, figures.svg(spec))
+        except OSError as error:
+            raise BadInput(f"--plots {plots} cannot be written: {error.strerror}.") from error
+    typer.echo(text)

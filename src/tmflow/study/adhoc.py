@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from tmflow.clock import utc_now
 from tmflow.errors import BadInput
@@ -25,20 +26,26 @@ def check_rounds(rounds: int) -> None:
 
 def train_rounds(spec: TrialSpec, rounds: int, folder: Path) -> Iterator[Run]:
     """Train with `spec` in `rounds` fresh processes, one after another; run files are left in `folder`."""
+    for runs in rounds_of("train", [spec], {"factors": spec.identity()}, rounds, folder):
+        yield from runs
+
+
+def rounds_of(
+    name: str, points: list[TrialSpec], definition: dict[str, Any], rounds: int, folder: Path
+) -> Iterator[list[Run]]:
+    """The runs of each round: fresh processes, one for each environment needed, run all points in shuffled order."""
     check_rounds(rounds)
-    definition = {"factors": spec.identity(), "scale": "adhoc"}
-    experiment = ExperimentRef(
-        name="train", scale="adhoc", definition_sha256=sha256_of(definition), definition=definition
-    )
+    definition = {**definition, "scale": "adhoc"}
+    experiment = ExperimentRef(name=name, scale="adhoc", definition_sha256=sha256_of(definition), definition=definition)
     campaign = CampaignRef(uid=str(uuid.uuid4()), created_at_utc=utc_now())
     for number in range(1, rounds + 1):
         job = RoundJob(
             campaign=campaign,
             experiment=experiment,
             number=number,
-            points=[spec],
+            points=points,
             trial_timeout_s=TIMEOUT_S,
             run_file=folder / f"round-{number:03}.jsonl",
         )
         run_round(job)
-        yield from runfile.read(job.run_file)
+        yield list(runfile.read(job.run_file))

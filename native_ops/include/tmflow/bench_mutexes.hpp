@@ -1,0 +1,104 @@
+// Plain mutexes that queue: with std::mutex, absl::Mutex and the spin lock, what the benchmark compares with.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "tmflow/waiting.hpp"
+
+namespace tmflow {
+
+// In a queue, nobody can go on in place of who is next: if that one has no processor, all wait until it gets
+// one. So waiters give theirs away sooner than under a spin lock.
+template <template <class> class Atom>
+void wait_in_line(int turn) noexcept {
+  constexpr int kBetweenYields = 32;
+  Waiting<Atom>::once(turn % kBetweenYields == 0 ? Waiting<Atom>::kTurns : turn);
+}
+
+// Threads are served in the order in which they drew a number. All of them watch the number that is served,
+// so each unlock takes that line from every waiter.
+//
+// Contract: as a mutex; first come, first served. At most 2^32 threads at once: the numbers wrap around.
+//
+// Memory ordering: drawing a number orders nothing, so it is relaxed. The load that sees one's own number
+// acquires what the unlock that stored it released. Only the holder writes `served_`, so its own load of it
+// is relaxed.
+template <template <class> class Atom = std::atomic>
+class BasicTicketLock {
+ public:
+  void lock() noexcept {
+    const std::uint32_t own = next_.fetch_add(1, std::memory_order_relaxed);
+    for (int turn = 1; served_.load(std::memory_order_acquire) != own; ++turn) wait_in_line<Atom>(turn);
+  }
+
+  void unlock() noexcept {
+    served_.store(served_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  }
+
+ private:
+  Atom<std::uint32_t> next_{0};
+  Atom<std::uint32_t> served_{0};
+};
+
+// The queue of Mellor-Crummey and Scott: each waiter watches a place of its own, so an unlock takes a line
+// from one thread only.
+//
+// Contract: as a mutex; first come, first served. A place belongs to one holder or waiter from lock to
+// unlock.
+//
+// Memory ordering: the exchange of `last_` acquires, so that who finds the queue empty sees what the last
+// holder did before its compare-exchange released it; and it releases the new place's fields to who queues
+// behind it. The link from place to place releases, and is acquired before the successor's place is written.
+// Whoever waits acquires by its own place what the unlock that ends its wait released.
+template <template <class> class Atom = std::atomic>
+class BasicMcsLock {
+ public:
+  class alignas(64) Place {
+    friend BasicMcsLock;
+    Atom<Place*> behind{nullptr};
+    Atom<bool> waits{true};
+  };
+
+  void lock(Place& own) noexcept {
+    Place* const before = last_.exchange(&own, std::memory_order_acq_rel);
+    if (before == nullptr) return;
+    before->behind.store(&own, std::memory_order_release);
+    for (int turn = 1; own.waits.load(std::memory_order_acquire); ++turn) wait_in_line<Atom>(turn);
+  }
+
+  void unlock(Place& own) noexcept {
+    Place* behind = own.behind.load(std::memory_order_acquire);
+    if (behind == nullptr) {
+      Place* last = &own;
+      if (last_.compare_exchange_strong(last, nullptr, std::memory_order_release, std::memory_order_relaxed))
+        return;
+      // Somebody is between the exchange and the link: the place behind comes at once.
+      for (int turn = 1; (behind = own.behind.load(std::memory_order_acquire)) == nullptr; ++turn) {
+        wait_in_line<Atom>(turn);
+      }
+    }
+    behind->waits.store(false, std::memory_order_release);
+  }
+
+  // Holds the lock for a scope, at a place of its own.
+  class [[nodiscard]] Guard {
+   public:
+    explicit Guard(BasicMcsLock& lock) noexcept : lock_(lock) { lock_.lock(place_); }
+    Guard(const Guard&) = delete;
+    Guard& operator=(const Guard&) = delete;
+    ~Guard() { lock_.unlock(place_); }
+
+   private:
+    BasicMcsLock& lock_;
+    Place place_;
+  };
+
+ private:
+  Atom<Place*> last_{nullptr};
+};
+
+using TicketLock = BasicTicketLock<>;
+using McsLock = BasicMcsLock<>;
+
+}  // namespace tmflow

@@ -1,0 +1,11 @@
+// The benchmark's loop under absl::Mutex, which is TensorFlow's own mutex.
+#pragma once
+
+#include "tmflow/audit.hpp"
+
+namespace tmflow::python {
+
+// Throws std::invalid_argument in a build without Abseil.
+AuditReport audit_absl_loop(const AuditPlan& plan);
+
+}  // namespace tmflow::python

@@ -1,0 +1,127 @@
+"""Targets, the best of equal promises, and the pictures: from made-up measurements."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from bench_samples import LOCK, LOOP, MEMCPY, NOLOCK, SPIN_LOOP, benchmark, measured, plan
+
+from tmflow import figures
+from tmflow.bench import plots, targets
+from tmflow.bench.compared import best_of_equal_promise
+from tmflow.bench.measure import Outcome
+from tmflow.bench.plan import Cell
+from tmflow.bench.report import markdown
+from tmflow.bench.saved import Saved
+from tmflow.bench.subject import BEST_MUTEX, Subject
+from tmflow.bench.targets import verdict
+from tmflow.stats import Interval
+
+STRIPED = Subject("striped", "striped", parameters={"block": 2048}, promise="block")
+BLOCK_STM = Subject("block_stm", "block_stm", promise="tensor")
+ADAPTIVE = Subject("adaptive:promise=block", "adaptive", parameters={"promise": "block"}, promise="tensor")
+SUBJECTS = (LOCK, NOLOCK, STRIPED, BLOCK_STM, ADAPTIVE, LOOP, SPIN_LOOP, MEMCPY)
+TIMES = {
+    "lock": 2.0,
+    "nolock": 4.0,
+    "striped": 1.0,
+    "block_stm": 3.0,
+    "adaptive:promise=block": 1.2,
+    "mutex_loop": 2.5,
+    "mutex_loop:mutex=spin": 2.2,
+    "memcpy": 0.5,
+}
+
+
+@pytest.fixture
+def shown() -> Saved:
+    """7,850 floats with one thread and with two, and one more with more threads than CPUs."""
+    cells = (Cell(7850, 1), Cell(7850, 2), Cell(7850, 8))
+    outcome = Outcome(list(SUBJECTS))
+    for cell in cells:
+        for name, us in TIMES.items():
+            lost = 5 if name == "nolock" else 0
+            outcome.measured[name, cell] = measured(us, 2 * us, elements=7850, lost=lost)
+    return benchmark(plan(*SUBJECTS, cells=cells, reference=BEST_MUTEX), outcome)
+
+
+def test_each_target_compares_what_it_says(shown: Saved) -> None:
+    found = {(one.what, one.of, one.threads): one for one in targets.checked(shown)}
+    assert {key: (one.limit, one.verdict) for key, one in found.items() if key[2] < 8} == {
+        ("best that promises block: striped", "best plain mutex: mutex_loop:mutex=spin", 2): (0.55, "met"),
+        ("best that promises block: striped", "nolock", 2): (0.2, "missed"),
+        ("block_stm", "best plain mutex: mutex_loop:mutex=spin", 1): (1.3, "missed"),
+        ("block_stm", "best plain mutex: mutex_loop:mutex=spin", 2): (1.0, "missed"),
+        ("adaptive, promising block: adaptive:promise=block", "best of its promise: striped", 1): (1.1, "missed"),
+        ("adaptive, promising block: adaptive:promise=block", "best of its promise: striped", 2): (1.1, "missed"),
+    }
+    best = found["best that promises block: striped", "best plain mutex: mutex_loop:mutex=spin", 2]
+    assert best.found[:3] == pytest.approx((1 / 2.2,) * 3)
+
+
+@pytest.mark.parametrize(
+    ("interval", "says"),
+    [
+        ((0.5, 0.4, 0.55), "met"),
+        ((0.5, 0.4, 0.56), "undecided"),
+        ((0.7, 0.56, 0.8), "missed"),
+        ((0.1, float("nan"), float("nan")), "undecided"),
+    ],
+)
+def test_a_verdict_needs_the_whole_interval(interval: tuple[float, float, float], says: str) -> None:
+    assert verdict(Interval(*interval, 8), 0.55) == says
+
+
+def test_a_strategy_that_lost_an_update_is_not_the_best(shown: Saved) -> None:
+    broken = [
+        row.model_copy(update={"lost_fraction": 0.001}) if getattr(row, "variant", "") == "striped" else row
+        for row in shown.rows
+    ]
+    best = {
+        (one.row.threads, one.row.promise): one
+        for one in best_of_equal_promise(shown.model_copy(update={"rows": broken}))
+    }
+    assert best[2, "block"].row.name == "adaptive:promise=block"
+    first = {(one.row.threads, one.row.promise): one for one in best_of_equal_promise(shown)}
+    assert first[2, "block"].row.name == "striped"
+    assert (first[2, "tensor"].row.name, first[2, "none"].next) == ("lock", None)
+    second = first[2, "block"]
+    assert second.next is not None
+    assert second.next.name == "adaptive:promise=block"
+    assert second.over_next is not None
+    assert second.over_next.estimate == pytest.approx(1 / 1.2)
+
+
+def test_the_report_has_targets_and_pictures(shown: Saved) -> None:
+    text = markdown(shown, [("A title", "a-file.svg")])
+    assert "| 7,850 | 2 | best that promises block: striped | nolock | 0.2 | 0.25 [0.25, 0.25] | missed |" in text
+    assert "| 7,850 | 2 | block | striped | 1.414 " in text
+    assert "![A title](a-file.svg)" in text
+    assert "### Pictures" not in markdown(shown)
+
+
+def test_the_pictures_hold_every_variant_and_what_it_is_compared_with(shown: Saved) -> None:
+    drawn = plots.frame(shown, 7850, plots.US)
+    assert set(drawn["promise"]) == {"none", "block", "tensor"}
+    for promise in ("none", "block", "tensor"):
+        panel = drawn[drawn["promise"] == promise]
+        assert {"memcpy", plots.MUTEX_LABEL} < set(panel["variant"])
+    own = drawn[~drawn["variant"].isin(["memcpy", plots.MUTEX_LABEL])]
+    assert dict(zip(own["variant"], own["promise"], strict=True)) == {
+        "adaptive:promise=block": "block", "block_stm": "tensor", "lock": "tensor", "nolock": "none", "striped": "block"
+    }  # fmt: skip
+    assert set(drawn.loc[drawn["oversubscribed"], "threads"]) == {8}
+    striped = drawn[(drawn["variant"] == "striped") & (drawn["threads"] == 2)].iloc[0]
+    assert striped["value"] == pytest.approx(2**0.5)
+    moved = plots.frame(shown, 7850, plots.GB)
+    in_gb = moved[(moved["variant"] == "striped") & (moved["threads"] == 2)].iloc[0]
+    assert in_gb["value"] == pytest.approx(12 * 7850 / 2**0.5 / 1e3)
+    assert in_gb["low"] < in_gb["value"] < in_gb["high"]
+
+
+def test_the_same_file_gives_the_same_pictures(shown: Saved, tmp_path: Path) -> None:
+    first, second = ([figures.svg(plot.chart.to_dict()) for plot in plots.plots(shown)] for _ in range(2))
+    assert first == second
+    assert len(first) == 2
+    assert all("promise: block" in svg and "striped" in svg and "A Processor" in svg for svg in first)
