@@ -90,7 +90,10 @@ def test_variants_with_their_parameters() -> None:
         ("htm:budget=1:budget=2", "'htm:budget=1:budget=2' has the parameter 'budget' twice"),
         ("lock:library=libitm.so", "strategy 'lock' has no parameter 'library'"),
         ("htm:provider=emulated:profile=intel-tsx-study", "emulated transactions, which take no time"),
-        ("lock:kernel=fused", "'lock:kernel=fused' is to fuse an update with its gradient, but here gradients are given"),
+        (
+            "lock:kernel=fused",
+            "'lock:kernel=fused' is to fuse an update with its gradient, but here gradients are given",
+        ),
         ("mutex_loop:x=1", "strategy 'mutex_loop' has no parameter 'x'; it has: none"),
         ("tf_lock", "TensorFlow's own update, which cannot be measured without TensorFlow"),
         ("lock,,nolock", "has an empty place"),

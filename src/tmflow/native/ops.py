@@ -112,8 +112,8 @@ def apply_gradient_descent(
     not given have their fallbacks. A resource variable gets memory of its own at the first update after an assignment.
     Whoever reads the variable, of either kind, shares its memory and sees later updates; so a gradient that is such a
     reading fails when it is run. Raises BadInput for an unknown strategy or profile, for a learning rate that is not
-    finite, for tf_nolock on a resource variable, for a stock strategy with parameters, and for a fused update in emulated
-    transactions; Unsupported for a strategy that cannot run here; ValueError for a parameter that the strategy does not
+    finite, for tf_nolock on a resource variable, for a stock strategy with parameters, and for a fused update in
+    emulated transactions; Unsupported for a strategy that cannot run here; ValueError for a parameter that the strategy does not
     have or a value that it does not allow.
 
     With kernel "fused", a gradient that `fused.dense_factors` can take apart is not computed: the update waits for its
@@ -153,11 +153,11 @@ def apply_gradient_descent(
     library = loader.ops()
     if factors is not None:
         tracker.fused.append(tracker.variables[index])
-        arguments = (target, alpha, factors.input, factors.output_gradient, tracker.handle, worker)
+        dense_arguments = (target, alpha, factors.input, factors.output_gradient, tracker.handle, worker)
         with tf.control_dependencies(factors.after):
             if is_resource:
-                return library.tmflow_resource_apply_dense_gradient_descent(*arguments, **attributes)
-            return library.tmflow_apply_dense_gradient_descent(*arguments, **attributes).op
+                return library.tmflow_resource_apply_dense_gradient_descent(*dense_arguments, **attributes)
+            return library.tmflow_apply_dense_gradient_descent(*dense_arguments, **attributes).op
     arguments = (target, alpha, gradient, tracker.handle, worker)
     if is_resource:
         return library.tmflow_resource_apply_gradient_descent(*arguments, **attributes)
