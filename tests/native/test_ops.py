@@ -41,9 +41,8 @@ def test_updates_are_what_numpy_computes(kind: str, strategy: str, dtype: Any, s
         np.testing.assert_allclose(result, value, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("kind", "strategy"), [("ref", "lock"), ("resource", "lock"), ("ref", "tf_lock"), ("resource", "tf_lock")]
-)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("strategy", ["lock", "tf_lock"])
 def test_four_threads_under_a_lock_lose_nothing(kind: str, strategy: str) -> None:
     with session_of(np.zeros(LONG, np.float32), kind, strategy, workers=4, alpha=-1) as (graph, session):
         in_threads(graph, session, workers=4, steps=100, delta=np.ones(LONG, np.float32))
@@ -226,7 +225,7 @@ def test_helpers_answer_a_misspelled_strategy_with_all_of_them() -> None:
 
 
 def test_the_stock_unlocked_update_is_refused_on_resource_variables() -> None:
-    refused = pytest.raises(BadInput, match="'tf_nolock' needs reference variables .* no unlocked baseline")
+    refused = pytest.raises(BadInput, match=r"'tf_nolock' needs reference variables .* no unlocked baseline")
     with refused, session_of(np.zeros(3, np.float32), "resource", "tf_nolock"):
         pass
 

@@ -64,7 +64,7 @@ def test_an_old_run_file_is_read_and_keeps_its_hash(run_file: Path) -> None:
     assert line.pop("backend") is None
     assert {line["spec"].pop(name) for name in LATER} == {None}
     assert {name: line["spec"].pop(name) for name in AS_BEFORE} == AS_BEFORE
-    assert [line.pop(name) for name in ("retries", "reads", "lost")] == [[], [], []]
+    assert [line.pop(name) for name in ("fused", "retries", "reads", "lost")] == [[], [], [], []]
     assert {row.pop(name) for row in line["counters"] for name in LOCK_TIMES} == {None}
     run_file.write_text(json.dumps(line) + "\n")
     (run,) = runfile.read(run_file)

@@ -1,7 +1,7 @@
 """Fused updates: a dense layer's weights are updated from its input and the gradient of its output.
 
-The gradient of such weights is the product of the two. An update that multiplies them on the way neither writes nor reads
-it, and TensorFlow, which computes only what somebody fetches, never multiplies them at all.
+The gradient of such weights is the product of the two. An update that multiplies them on the way neither writes nor
+reads it, and TensorFlow, which computes only what somebody fetches, never multiplies them at all.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def dense_factors(gradient: Any) -> DenseFactors | None:
 
     A dense layer is one matrix product of its inputs and a variable, such as `tf.matmul(inputs, weights)` or Keras's
     Dense on a matrix, whether or not the weights are transposed. A variable that is used twice, or that a regulariser
-    uses too, has a sum for its gradient, and a cast, a convolution or a transposed input makes another one: none of them
-    is the product of two matrices of examples as they are, and so none can be fused.
+    uses too, has a sum for its gradient, and a cast, a convolution or a transposed input makes another one: none of
+    them is the product of two matrices of examples as they are, and so none can be fused.
     """
     import tensorflow as tf
 
@@ -52,8 +52,8 @@ def dense_factors(gradient: Any) -> DenseFactors | None:
 def all_of(gradients: Sequence[Any]) -> list[Any]:
     """What the updates of a step read: of each gradient its factors, or itself.
 
-    A fused update must wait for all of them. The gradient of an earlier layer reads the weights too, and a fused update,
-    which has no product to wait for, would often overtake it and change the weights under it.
+    A fused update must wait for all of them. The gradient of an earlier layer reads the weights too, and a fused
+    update, which has no product to wait for, would often overtake it and change the weights under it.
     """
     read: list[Any] = []
     for gradient in gradients:
@@ -67,7 +67,7 @@ def require_any(names: Sequence[str], gradients: Sequence[Any]) -> list[str]:
     fused = [name for name, gradient in zip(names, gradients, strict=True) if dense_factors(gradient) is not None]
     if not fused:
         raise BadInput(
-            f"kernel fused has nothing to fuse: no gradient of {', '.join(names)} is a dense layer's, one product of its "
-            "input and the gradient of its output."
+            f"kernel fused has nothing to fuse: no gradient of {', '.join(names)} is a dense layer's, one product of "
+            "its input and the gradient of its output."
         )
     return fused

@@ -25,10 +25,10 @@ def minimise(
     """The operation that updates all variables by the gradient of `loss`, each under a strategy object of its own.
 
     variables: `tf.compat.v1.Variable`s, numbered in the tracker in this order; read: what the step has read of them,
-    where it reads them explicitly; the other arguments are those of `ops.apply_gradient_descent`. With kernel "fused" in
-    the parameters every update that can be fused is, `tracker.fused` names them, and all wait for all gradients. Raises
-    as `ops.apply_gradient_descent` does, and BadInput for a variable that the loss does not depend on and for a model in
-    which there is nothing to fuse.
+    where it reads them explicitly; the other arguments are those of `ops.apply_gradient_descent`. With kernel "fused"
+    in the parameters every update that can be fused is, `tracker.fused` names them, and all wait for all gradients.
+    Raises as `ops.apply_gradient_descent` does, and BadInput for a variable that the loss does not depend on and for a
+    model in which there is nothing to fuse.
     """
     import tensorflow as tf
 

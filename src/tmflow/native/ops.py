@@ -139,9 +139,9 @@ def apply_gradient_descent(
     not given have their fallbacks. A resource variable gets memory of its own at the first update after an assignment.
     Whoever reads the variable, of either kind, shares its memory and sees later updates; so a gradient that is such a
     reading fails when it is run. Raises BadInput for an unknown strategy or profile, for a learning rate that is not
-    finite, for tf_nolock on a resource variable, for a stock strategy with parameters, and for a fused update in emulated
-    transactions; Unsupported for a strategy that cannot run here; ValueError for a parameter that the strategy does not
-    have or a value that it does not allow.
+    finite, for tf_nolock on a resource variable, for a stock strategy with parameters, and for a fused update in
+    emulated transactions; Unsupported for a strategy that cannot run here; ValueError for a parameter that the
+    strategy does not have or a value that it does not allow.
 
     With kernel "fused", a gradient that `fused.dense_factors` can take apart is not computed: the update waits for its
     factors, and for nothing else. Make it wait for whatever reads the variable before it is to change

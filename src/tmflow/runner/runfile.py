@@ -24,7 +24,7 @@ NO_TIME = "an emulated run shows no time"
 BACKENDS: dict[Evidence, str] = {"emulated": "emulator", "simulated": "simulator"}
 
 # What came after the first runs had been stored: it is part of a run's hash where there is something of it.
-_LATER_LISTS = ("retries", "reads", "lost")
+_LATER_LISTS = ("fused", "retries", "reads", "lost")
 # The factors whose None is part of a run's hash, as it was when the first runs were stored.
 _HASHED_NULLS = frozenset({"dropout_keep", "provider", "budget", "spending", "chunk"})
 

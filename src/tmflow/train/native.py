@@ -63,6 +63,9 @@ class Variant:
                     CurvePoint(iteration=last, elapsed_s=measured.loop_s, accuracy=measured.final_accuracy)
                 )
         process_state.require(spec.strategy, spec.parameters())
+        if spec.kernel == "fused":  # every matrix is a dense layer's
+            shapes = models.variable_shapes(spec.model, spec.matrix, spec.hidden)
+            measured.fused = [its.name for its in shapes if len(its.shape) == 2]
         mechanism = aborts.mechanism(spec.strategy, spec.parameters())
         timed = spec.measures == "full" and spec.strategy not in LOCKS_UNTOLD
         rows = trial.counters()
