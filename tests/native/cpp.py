@@ -35,5 +35,5 @@ def build(folder: Path, *targets: str, **options: str | Path) -> None:
 
 def run_tests(folder: Path, *options: str, timeout: float = 500) -> str:
     """Run all tests that were built in `folder`, or those of CTest's `options`; what CTest says."""
-    command = (BIN / "ctest", "--test-dir", folder, "--output-on-failure", "--no-tests=error", *options)
-    return called(*command, timeout=timeout)
+    always = ("--test-dir", folder, "--output-on-failure", "--no-tests=error")
+    return called(BIN / "ctest", *always, *options, timeout=timeout)

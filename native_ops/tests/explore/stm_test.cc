@@ -177,7 +177,6 @@ void keeps_the_promise_of_three(const std::string& name) {
 }
 
 TEST(ExploredStm, WbEtlOfThree) { keeps_the_promise_of_three<WbEtl>("wb_etl"); }
-TEST(DeepStm, WbCtlOfThree) { keeps_the_promise_of_three<WbCtl>("wb_ctl"); }
 TEST(DeepStm, WtOfThree) { keeps_the_promise_of_three<Wt>("wt"); }
 
 struct ChecksNoVersion : Explored {
