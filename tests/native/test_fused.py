@@ -109,10 +109,20 @@ def test_the_operation_updates_as_by_the_gradient(kind: str, strategy: str, dtyp
 @pytest.mark.parametrize(
     ("weights", "inputs", "output", "message"),
     [
-        ((3, 4), (2, 3), (1, 4), r"input has shape \[2,3\] and output_gradient has shape \[1,4\]: they must be matrices"),
+        (
+            (3, 4),
+            (2, 3),
+            (1, 4),
+            r"input has shape \[2,3\] and output_gradient has shape \[1,4\]: they must be matrices",
+        ),
         ((3, 4), (3,), (2, 4), r"input has shape \[3\] and .* they must be matrices with a row for each example"),
         ((3, 4), (0, 3), (0, 4), "have no rows: there must be an example"),
-        ((3, 4), (2, 4), (2, 3), r"the variable has shape \[3,4\], input has shape \[2,4\] .* output_gradient, \[4,3\]"),
+        (
+            (3, 4),
+            (2, 4),
+            (2, 3),
+            r"the variable has shape \[3,4\], input has shape \[2,4\] .* output_gradient, \[4,3\]",
+        ),
         ((12,), (2, 3), (2, 4), r"the variable has shape \[12\], .* columns of output_gradient, \[3,4\]"),
     ],
 )

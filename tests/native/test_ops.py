@@ -41,7 +41,9 @@ def test_updates_are_what_numpy_computes(kind: str, strategy: str, dtype: Any, s
         np.testing.assert_allclose(result, value, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize(("kind", "strategy"), [("ref", "lock"), ("resource", "lock"), ("ref", "tf_lock"), ("resource", "tf_lock")])
+@pytest.mark.parametrize(
+    ("kind", "strategy"), [("ref", "lock"), ("resource", "lock"), ("ref", "tf_lock"), ("resource", "tf_lock")]
+)
 def test_four_threads_under_a_lock_lose_nothing(kind: str, strategy: str) -> None:
     with session_of(np.zeros(LONG, np.float32), kind, strategy, workers=4, alpha=-1) as (graph, session):
         in_threads(graph, session, workers=4, steps=100, delta=np.ones(LONG, np.float32))

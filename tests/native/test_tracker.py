@@ -10,7 +10,7 @@ import pytest
 from graphs import in_threads, session_of, tf, tf1
 
 from tmflow.native import ops, registry
-from tmflow.runner.runfile import Abort, Counters, Staleness
+from tmflow.runner.runfile import Abort, Counters, Lost, Reads, Retries, Staleness
 
 DELTA = np.ones(100, np.float32)
 
@@ -19,7 +19,7 @@ DELTA = np.ones(100, np.float32)
 def test_one_worker_is_never_stale(kind: str) -> None:
     with session_of(np.zeros(100, np.float32), kind, "lock") as (graph, session):
         assert in_threads(graph, session, workers=1, steps=50, delta=DELTA) == [0] * 50
-        counters, aborts, staleness = graph.tracker.stats(session)
+        counters, aborts, staleness, *_ = graph.tracker.stats(session)
     assert counters == [{"worker": 0, "variable": "w", "updates": 50}]
     assert aborts == []
     assert staleness == [{"worker": 0, "staleness": 0, "steps": 50}]
@@ -29,7 +29,7 @@ def test_one_worker_is_never_stale(kind: str) -> None:
 def test_counts_of_several_workers_add_up(strategy: str) -> None:
     with session_of(np.zeros(100, np.float32), "ref", strategy, workers=4) as (graph, session):
         seen = in_threads(graph, session, workers=4, steps=200, delta=DELTA)
-        counters, aborts, staleness = graph.tracker.stats(session)
+        counters, aborts, staleness, *_ = graph.tracker.stats(session)
     assert [Counters(**row).updates for row in counters] == [200] * 4
     assert aborts == []
     rows = [Staleness(**row) for row in staleness]
@@ -43,7 +43,7 @@ def test_counts_of_several_workers_add_up(strategy: str) -> None:
 
 def test_transactions_are_absent_where_there_are_none() -> None:
     with session_of(np.zeros(100, np.float32), "ref", "lock") as (graph, session):
-        counters, aborts, _ = graph.tracker.stats(session)
+        counters, aborts, *_ = graph.tracker.stats(session)
     assert aborts == []
     row = Counters(**counters[0])
     assert (row.updates, row.commits, row.fallbacks, row.attempts) == (0, None, None, None)
@@ -65,11 +65,12 @@ def test_what_the_operation_gives_becomes_rows_of_a_run_file() -> None:
         """A session in which transactions were tried, on whatever machine this is."""
 
         def run(self, fetched: Any) -> tuple[Any, ...]:
-            assert len(fetched) == 4
+            assert len(fetched) == 8
             updates = np.array([[5, 4], [6, 0]])
             transactions = np.array([[[9, 3, 2], [0, 0, 0]], [[6, 6, 0], [0, 0, 0]]])
             aborts = np.array([[0, 0, 8, 4], [0, 0, (30 << 24) | 1, 2]])
-            return updates, transactions, aborts, np.array([[0, 1, 5]])
+            rest = np.array([[0, 0, 2, 7]]), np.zeros((2, 2, 2), int), np.array([[1, 1, 9, 3]]), np.array([[1, 80, 2]])
+            return updates, transactions, aborts, np.array([[0, 1, 5]]), *rest
 
     with tf.Graph().as_default():
         tracker = ops.Tracker(2, ["w", "b"])
@@ -85,6 +86,9 @@ def test_what_the_operation_gives_becomes_rows_of_a_run_file() -> None:
         Abort(**whose, raw_code="0x1e000001", family="lock_subscription", n=2),
     ]
     assert [Staleness(**row) for row in stats.staleness] == [Staleness(worker=0, staleness=1, steps=5)]
+    assert [Retries(**row) for row in stats.retries] == [Retries(worker=0, variable="w", retries=2, sections=7)]
+    assert [Reads(**row) for row in stats.reads] == [Reads(worker=1, variable="b", reads=9, torn=3)]
+    assert [Lost(**row) for row in stats.lost] == [Lost(variable="b", expected=80, lost=2)]
 
 
 @pytest.mark.parametrize("budget", [0, 5])
@@ -108,7 +112,7 @@ def test_real_transactions_add_up(budget: int) -> None:
 def test_stock_strategies_count_steps_only() -> None:
     with session_of(np.zeros(100, np.float32), "ref", "tf_lock", workers=2) as (graph, session):
         in_threads(graph, session, workers=2, steps=30, delta=DELTA)
-        counters, aborts, staleness = graph.tracker.stats(session)
+        counters, aborts, staleness, *_ = graph.tracker.stats(session)
     assert counters == aborts == []
     assert sum(row["steps"] for row in staleness) == 60
 
@@ -117,7 +121,7 @@ def test_reset_forgets_and_stepping_goes_on() -> None:
     with session_of(np.zeros(100, np.float32), "ref", "lock") as (graph, session):
         in_threads(graph, session, workers=1, steps=5, delta=DELTA)
         graph.tracker.reset(session)
-        assert graph.tracker.stats(session) == ([{"worker": 0, "variable": "w", "updates": 0}], [], [])
+        assert graph.tracker.stats(session) == ([{"worker": 0, "variable": "w", "updates": 0}], [], [], [], [], [])
         in_threads(graph, session, workers=1, steps=3, delta=DELTA)
         assert graph.tracker.stats(session).staleness == [{"worker": 0, "staleness": 0, "steps": 3}]
 
@@ -146,7 +150,7 @@ def test_each_session_has_a_tracker_of_its_own() -> None:
     with session_of(np.zeros(100, np.float32), "ref", "lock") as (graph, session):
         in_threads(graph, session, workers=1, steps=5, delta=DELTA)
         with tf1.Session() as other:
-            assert graph.tracker.stats(other) == ([{"worker": 0, "variable": "w", "updates": 0}], [], [])
+            assert graph.tracker.stats(other) == ([{"worker": 0, "variable": "w", "updates": 0}], [], [], [], [], [])
 
 
 @pytest.mark.parametrize(("workers", "variables"), [(0, ["w"]), (1, [])])

@@ -13,6 +13,7 @@
 #include <type_traits>
 
 #include "tmflow/parameters.hpp"
+#include "tmflow/shadow.hpp"
 
 namespace tmflow {
 
@@ -105,6 +106,8 @@ struct GradientDescent {
   Kernel<T> kernel = find_kernel<T>();
   const DenseGradient<T>* dense = nullptr;
   DenseKernel<T> dense_kernel = find_dense_kernel<T>();
+  Shadow* shadow = nullptr;  // of the variable, where what becomes of its updates is measured
+  std::uint64_t id = 0;      // Shadow::new_id, where there is one
 
   // Of the variable that it fits.
   std::size_t size() const noexcept { return dense != nullptr ? dense->size() : delta.size(); }
@@ -118,10 +121,23 @@ struct GradientDescent {
   // The same inside a hardware transaction; after it, clear_upper_halves.
   void in_transaction(std::span<T> variable, std::size_t first, std::size_t count) const noexcept {
     assert(variable.size() == size() && first + count <= size());
-    if (dense != nullptr) {
-      dense_kernel(variable.data(), *dense, alpha, first, count);
+    shadowed(first, count, [&](std::size_t begin, std::size_t n) {
+      if (dense != nullptr) {
+        dense_kernel(variable.data(), *dense, alpha, begin, n);
+      } else {
+        kernel(variable.data() + begin, delta.data() + begin, alpha, n);
+      }
+    });
+  }
+
+  // Runs `change(begin, n)`, which changes the elements [begin, begin + n), on [first, first + count), as one
+  // range or several; the shadow, if there is one, learns of it.
+  template <class Change>
+  void shadowed(std::size_t first, std::size_t count, const Change& change) const {
+    if (shadow == nullptr) {
+      change(first, count);
     } else {
-      kernel(variable.data() + first, delta.data() + first, alpha, count);
+      shadow->around(id, first, count, change);
     }
   }
 };
@@ -131,12 +147,25 @@ template <std::floating_point T>
 struct Reading {
   std::span<T> into;
   Copy<T> copy = find_copy<T>();
+  WatchedRead* watch = nullptr;  // where torn reads are measured
 
   // Read the elements [first, first + count) of a variable of into.size() elements.
-  void operator()(std::span<const T> variable, std::size_t first, std::size_t count) const noexcept {
-    assert(variable.size() == into.size() && first + count <= into.size());
-    copy(variable.data() + first, into.data() + first, count);
+  void operator()(std::span<const T> variable, std::size_t first, std::size_t count) const {
+    in_transaction(variable, first, count);
     clear_upper_halves();
+  }
+
+  // The same inside a hardware transaction; after it, clear_upper_halves.
+  void in_transaction(std::span<const T> variable, std::size_t first, std::size_t count) const {
+    assert(variable.size() == into.size() && first + count <= into.size());
+    const auto range = [&](std::size_t begin, std::size_t n) {
+      copy(variable.data() + begin, into.data() + begin, n);
+    };
+    if (watch == nullptr) {
+      range(first, count);
+    } else {
+      watch->around(first, count, range);
+    }
   }
 };
 

@@ -117,10 +117,18 @@ class Held final : public AnyStrategy<R> {
   const DenseKernel<Value> dense_kernel_;
 };
 
+// Whether the strategy keeps the variable elsewhere than in the region's memory.
+template <class S>
+concept KeepsElsewhere = requires(S& s, ArrayRegion<float>& region) { s.settle(region); };
+
 // A strategy as the bindings list it.
 struct Listed {
   StrategyInfo info;
   std::optional<std::string> why_not;
+  bool keeps_elsewhere;  // the variable, between updates, in other memory than the region's
+
+  // Whether an update runs the kernel on the region's memory, once for each element: what a shadow needs.
+  bool in_place() const { return info.runs_kernel && !keeps_elsewhere; }
 
   // Its own, and the kernel's if it runs one.
   std::vector<Parameter> parameters() const {
@@ -132,7 +140,7 @@ struct Listed {
 
 inline std::vector<Listed> listed_strategies() {
   return []<class... S>(StrategyList<S...>) {
-    return std::vector<Listed>{{S::info, S::why_not()}...};
+    return std::vector<Listed>{{S::info, S::why_not(), KeepsElsewhere<S>}...};
   }(Strategies{});
 }
 
@@ -146,16 +154,21 @@ inline std::string strategy_names(std::string_view quote = "") {
   return names;
 }
 
+// What is listed of the named strategy. Throws std::invalid_argument for a name that is not listed.
+inline Listed listed_strategy(std::string_view name) {
+  for (const Listed& listed : listed_strategies()) {
+    if (listed.info.name == name) return listed;
+  }
+  throw std::invalid_argument("unknown strategy '" + std::string(name) + "'; valid: " + strategy_names());
+}
+
 // The values of the parameters of the named strategy. Throws std::invalid_argument for a name that is not
 // listed, as the constructor of Parameters does, and for values that do not fit each other.
 inline Parameters parameters_of(std::string_view name, std::span<const std::string> given) {
-  for (const Listed& listed : listed_strategies()) {
-    if (listed.info.name != name) continue;
-    Parameters parameters(name, listed.parameters(), given);
-    if (listed.info.check != nullptr) listed.info.check(parameters);
-    return parameters;
-  }
-  throw std::invalid_argument("unknown strategy '" + std::string(name) + "'; valid: " + strategy_names());
+  const Listed listed = listed_strategy(name);
+  Parameters parameters(name, listed.parameters(), given);
+  if (listed.info.check != nullptr) listed.info.check(parameters);
+  return parameters;
 }
 
 // Why the named strategy cannot run in this process with these parameters; nullopt if it can. Throws as

@@ -41,6 +41,12 @@ class alignas(kCacheLine) ThreadStats {
     add(retries_[static_cast<std::size_t>(std::clamp<std::int64_t>(n, 0, kMostRetries))]);
   }
 
+  // A reading of the whole variable, where it could be told whether it was torn.
+  void count_read(bool torn) noexcept {
+    add(reads_);
+    if (torn) add(torn_);
+  }
+
   void time_locks(bool wanted) noexcept { times_locks_.store(wanted, std::memory_order_relaxed); }
   bool times_locks() const noexcept { return times_locks_.load(std::memory_order_relaxed); }
   void add_lock_times(std::int64_t waited_ns, std::int64_t held_ns) noexcept {
@@ -54,6 +60,8 @@ class alignas(kCacheLine) ThreadStats {
   std::int64_t updates() const noexcept { return updates_.load(std::memory_order_relaxed); }
   std::int64_t commits() const noexcept { return commits_.load(std::memory_order_relaxed); }
   std::int64_t fallbacks() const noexcept { return fallbacks_.load(std::memory_order_relaxed); }
+  std::int64_t reads() const noexcept { return reads_.load(std::memory_order_relaxed); }
+  std::int64_t torn() const noexcept { return torn_.load(std::memory_order_relaxed); }
   bool attempts_hidden() const noexcept { return attempts_hidden_.load(std::memory_order_relaxed); }
   Aborts aborts() const { return aborts_.by_status(); }
 
@@ -69,7 +77,7 @@ class alignas(kCacheLine) ThreadStats {
 
   // Whether locks are timed stays as it is.
   void reset() {
-    for (auto* counter : {&updates_, &commits_, &fallbacks_, &waited_ns_, &held_ns_}) {
+    for (auto* counter : {&updates_, &commits_, &fallbacks_, &reads_, &torn_, &waited_ns_, &held_ns_}) {
       counter->store(0, std::memory_order_relaxed);
     }
     for (auto& counter : retries_) counter.store(0, std::memory_order_relaxed);
@@ -85,6 +93,7 @@ class alignas(kCacheLine) ThreadStats {
   std::atomic<std::int64_t> updates_{0};
   std::atomic<std::int64_t> commits_{0};
   std::atomic<std::int64_t> fallbacks_{0};
+  std::atomic<std::int64_t> reads_{0}, torn_{0};
   std::atomic<std::int64_t> waited_ns_{0};
   std::atomic<std::int64_t> held_ns_{0};
   std::atomic<bool> attempts_hidden_{false};

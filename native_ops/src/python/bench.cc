@@ -10,6 +10,7 @@
 #include "absl_loop.hpp"
 #include "tmflow/audit.hpp"
 #include "tmflow/bench.hpp"
+#include "tmflow/read_bench.hpp"
 #include "tmflow/registry.hpp"
 
 namespace nb = nanobind;
@@ -90,6 +91,28 @@ nb::dict measure_copies(int threads, int copies, std::int64_t elements) {
   return row;
 }
 
+nb::dict measure_reads(const std::string& name, int readers, int writers, int reads, std::int64_t elements,
+                       const std::vector<std::string>& parameters, bool consistent) {
+  const ReadPlan plan{readers, writers, reads, elements, consistent};
+  if (!consistent && listed_strategy(name).keeps_elsewhere) {
+    throw std::invalid_argument("strategy '" + name +
+                                "' keeps the variable elsewhere: a plain copy of its memory reads nothing");
+  }
+  ReadReport report;
+  {
+    const nb::gil_scoped_release released;
+    const auto strategy = make_strategy<ArrayRegion<float>>(name, parameters);
+    report = ReadBench(*strategy, plan).run();
+  }
+  nb::dict row;
+  row["reads"] = report.reads;
+  row["updates"] = report.updates;
+  row["seconds"] = report.seconds;
+  row["checked"] = report.checked;
+  row["torn"] = report.torn;
+  return row;
+}
+
 }  // namespace
 
 void bind_bench(nb::module_& m) {
@@ -99,6 +122,17 @@ void bind_bench(nb::module_& m) {
       "Times `threads` threads that update one float32 variable of `elements` elements until one of them has "
       "made `updates` updates, and counts what became of every update made. `name` is a strategy, or one of "
       "the benchmark's own references: mutex_loop (with a mutex), always_aborts (with a budget).");
+  m.def(
+      "measure_reads", &measure_reads, nb::arg("name"), nb::arg("readers"), nb::arg("writers"),
+      nb::arg("reads"), nb::arg("elements"), nb::arg("parameters") = std::vector<std::string>(),
+      nb::arg("consistent") = true,
+      "Times `readers` threads that copy one float32 variable of `elements` elements, while `writers` "
+      "threads "
+      "update it under the strategy, until one reader has made `reads` copies: `reads` and `updates` are all "
+      "that were made in `seconds`. Before that, off the clock, the same with each copy looked at: of "
+      "`checked` copies, `torn` mix elements of different updates. Copies are by way of the strategy, or "
+      "plain "
+      "ones if not `consistent`. Raises ValueError for a strategy without such copies.");
   m.def("measure_copies", &measure_copies, nb::arg("threads"), nb::arg("copies"), nb::arg("elements"),
         "Times `threads` threads that each copy 6 * `elements` bytes of their own until one of them has made "
         "`copies` copies: the traffic of an update of that many float32 elements. `updates` is all copies "

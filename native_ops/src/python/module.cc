@@ -173,6 +173,7 @@ nb::list strategies() {
     row["promise_updates"] = text(name_of(listed.info.updates));
     row["promise_reads"] = text(name_of(listed.info.reads));
     row["promise_snapshots"] = text(name_of(listed.info.snapshots));
+    row["keeps_elsewhere"] = listed.keeps_elsewhere;
     row["runnable"] = !listed.why_not.has_value();
     row["why_not"] = listed.why_not ? nb::object(text(*listed.why_not)) : nb::none();
     nb::list parameters;

@@ -14,20 +14,9 @@
 #include "tmflow/checks.hpp"
 #include "tracker_resource.hpp"
 #include "variable_region.hpp"
+#include "variable_shapes.hpp"
 
 namespace tmflow::tf {
-
-// The shape of a variable that is an input of an op, as far as it is known while the graph is built.
-inline tensorflow::shape_inference::ShapeHandle reference_shape(
-    tensorflow::shape_inference::InferenceContext* c, int variable) {
-  return c->input(variable);
-}
-
-inline tensorflow::shape_inference::ShapeHandle resource_shape(
-    tensorflow::shape_inference::InferenceContext* c, int variable) {
-  const auto* handle = c->input_handle_shapes_and_types(variable);
-  return handle != nullptr && !handle->empty() ? handle->front().shape : c->UnknownShape();
-}
 
 // Checks what the shapes of every update op share: its attributes, and scalars.
 inline absl::Status check_scalars(tensorflow::shape_inference::InferenceContext* c,
@@ -72,7 +61,13 @@ class ApplyOp : public tensorflow::OpKernel {
     ThreadStats& stats = resource->tracker().stats(worker, variable_);
     VariableSlot& slot = resource->slot(variable_);
     VariableRegion<T>&& target = region(slot, operands);
-    slot.strategy<T>(strategy_, parameters_, target.mutex()).apply(target, operands.update(alpha), stats);
+    auto& strategy = slot.strategy<T>(strategy_, parameters_, target.mutex());
+    const GradientDescent<T> update = operands.update(alpha);
+    if (VariableMeasures* const measures = slot.measures(update.size())) {
+      measures->around(update, worker, [&](const auto& its) { strategy.apply(target, its, stats); });
+    } else {
+      strategy.apply(target, update, stats);
+    }
   }
 
  private:

@@ -1,13 +1,16 @@
-// The ops that tell a strategy that its variable is about to be read. Only emulated transactions want to
-// know: real ones see the reader itself.
+// The ops that read a variable, and those that tell its strategy what others do with it: that they are about
+// to read it, that they want its memory up to date, that they have assigned it.
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "strategy_attributes.hpp"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/shape_inference.h"
 #include "tracker_resource.hpp"
 #include "variable_region.hpp"
+#include "variable_shapes.hpp"
 
 namespace tmflow::tf {
 namespace {
@@ -15,95 +18,246 @@ namespace {
 using tensorflow::DEVICE_CPU;
 using tensorflow::OpKernel;
 using tensorflow::OpKernelConstruction;
+using tensorflow::TensorShape;
+using tensorflow::shape_inference::InferenceContext;
 
-enum Input { kVariable, kTracker };
+enum Input { kVariable, kTracker, kWorker };
+
+absl::Status read_shapes(InferenceContext* c, tensorflow::shape_inference::ShapeHandle variable) {
+  TF_RETURN_IF_ERROR(check_parameters(c));
+  tensorflow::shape_inference::ShapeHandle unused;
+  TF_RETURN_IF_ERROR(c->WithRank(c->input(kWorker), 0, &unused));
+  c->set_output(0, variable);
+  return absl::OkStatus();
+}
 
 REGISTER_OP("TmflowNoteRead")
     .Input("var: Ref(T)")
     .Input("tracker: resource")
-    .Attr("T: {float, double}")
-    .Attr("strategy: {" + strategy_names("'") + "}")
-    .Attr("parameters: list(string) = []")
-    .Attr("variable: int >= 0")
-    .SetIsStateful()
-    .SetShapeFn(check_parameters)
-    .Doc("The whole of var is about to be read. `strategy` and the rest as of TmflowApplyGradientDescent.");
+    .TMFLOW_STRATEGY_ATTRIBUTES.SetShapeFn(check_parameters)
+    .Doc(R"(
+The whole of var is about to be read. `strategy` and the rest as of TmflowApplyGradientDescent. Only emulated
+transactions want to know: real ones see the reader itself.
+)");
 
 REGISTER_OP("TmflowResourceNoteRead")
     .Input("var: resource")
     .Input("tracker: resource")
-    .Attr("T: {float, double}")
-    .Attr("strategy: {" + strategy_names("'") + "}")
-    .Attr("parameters: list(string) = []")
-    .Attr("variable: int >= 0")
-    .SetIsStateful()
-    .SetShapeFn(check_parameters)
-    .Doc(
-        "The whole of var is about to be read. `strategy` and the rest as of "
-        "TmflowResourceApplyGradientDescent.");
+    .TMFLOW_STRATEGY_ATTRIBUTES.SetShapeFn(check_parameters)
+    .Doc("As TmflowNoteRead, of a resource variable.");
 
+REGISTER_OP("TmflowSettle")
+    .Input("var: Ref(T)")
+    .Input("tracker: resource")
+    .Attr("restart: bool = false")
+    .TMFLOW_STRATEGY_ATTRIBUTES.SetShapeFn(check_parameters)
+    .Doc(R"(
+Brings the memory of var up to date, for a strategy that keeps the variable elsewhere; with `restart` the variable
+starts anew from what was assigned to var. Run while nobody updates; nothing for all other strategies. `strategy`
+and the rest as of TmflowApplyGradientDescent.
+)");
+
+REGISTER_OP("TmflowResourceSettle")
+    .Input("var: resource")
+    .Input("tracker: resource")
+    .Attr("restart: bool = false")
+    .TMFLOW_STRATEGY_ATTRIBUTES.SetShapeFn(check_parameters)
+    .Doc("As TmflowSettle, of a resource variable.");
+
+REGISTER_OP("TmflowRead")
+    .Input("var: Ref(T)")
+    .Input("tracker: resource")
+    .Input("worker: int32")
+    .Output("value: T")
+    .Attr("consistent: bool")
+    .TMFLOW_STRATEGY_ATTRIBUTES
+    .SetShapeFn([](InferenceContext* c) { return read_shapes(c, reference_shape(c, kVariable)); })
+    .Doc(R"(
+A copy of var, if `consistent` by way of `strategy` and with the promise of its own reads, else element by element. A
+tracker with full measures counts it and whether it was torn. `strategy` and the rest as of TmflowApplyGradientDescent.
+)");
+
+REGISTER_OP("TmflowResourceRead")
+    .Input("var: resource")
+    .Input("tracker: resource")
+    .Input("worker: int32")
+    .Output("value: T")
+    .Attr("consistent: bool")
+    .TMFLOW_STRATEGY_ATTRIBUTES
+    .SetShapeFn([](InferenceContext* c) { return read_shapes(c, resource_shape(c, kVariable)); })
+    .Doc("As TmflowRead, of a resource variable.");
+
+// The tensor that a variable is read into: the variable must keep the shape that it had at first sight.
 template <class T>
-class NoteReadOp : public OpKernel {
+class Destination final : public Operands<T> {
  public:
-  explicit NoteReadOp(OpKernelConstruction* context) : OpKernel(context) {
+  void check_shape(const TensorShape& variable) const override {
+    if (tensor_ == nullptr || variable == tensor_->shape()) return;
+    throw StatusError(absl::AbortedError(absl::StrCat("the variable was assigned a value of shape ",
+                                                      variable.DebugString(), " while it was read")));
+  }
+  void check_apart(std::span<const T>) const override {}
+
+  void allocate(OpKernelContext* context, const TensorShape& shape) {
+    throw_if_error(context->allocate_output(0, shape, &tensor_));
+  }
+  std::span<T> elements() {
+    return {tensor_->flat<T>().data(), static_cast<std::size_t>(tensor_->NumElements())};
+  }
+
+ private:
+  Tensor* tensor_ = nullptr;
+};
+
+// What an op of these does with a variable, its strategy and what else the tracker has of it.
+template <class T>
+struct Variable {
+  OpKernelContext* context;
+  TrackerResource& resource;
+  int number;  // in the tracker
+  VariableSlot& slot;
+  VariableRegion<T>& region;
+  AnyStrategy<VariableRegion<T>>& strategy;
+  Destination<T>& destination;  // of the region's check
+};
+
+// Each kind of op: its own attributes, and `run`.
+struct NoteRead {
+  NoteRead(OpKernelConstruction*, const Listed&) {}
+
+  template <class T>
+  void run(const Variable<T>& its) const {
+    its.strategy.note_read(its.region);
+  }
+};
+
+class Settle {
+ public:
+  Settle(OpKernelConstruction* context, const Listed&) {
+    OP_REQUIRES_OK(context, context->GetAttr("restart", &restart_));
+  }
+
+  template <class T>
+  void run(const Variable<T>& its) const {
+    restart_ ? its.strategy.restart(its.region) : its.strategy.settle(its.region);
+  }
+
+ private:
+  bool restart_ = false;
+};
+
+class Read {
+ public:
+  Read(OpKernelConstruction* context, const Listed& strategy) {
+    OP_REQUIRES_OK(context, context->GetAttr("consistent", &consistent_));
+    OP_REQUIRES(
+        context, !consistent_ || strategy.info.snapshots != Promise::none,
+        absl::UnimplementedError(absl::StrCat("strategy ", strategy.info.name, " has no consistent read")));
+    OP_REQUIRES(context, consistent_ || !strategy.keeps_elsewhere,
+                absl::UnimplementedError(absl::StrCat("strategy ", strategy.info.name,
+                                                      " keeps the variable elsewhere than in its memory, "
+                                                      "so a plain read of that reads nothing")));
+  }
+
+  template <class T>
+  void run(const Variable<T>& its) const {
+    const auto worker = scalar_input<std::int32_t>(its.context, kWorker, "worker");
+    ThreadStats& stats = its.resource.tracker().stats(worker, its.number);
+    its.region.memory(Holding::nothing);
+    its.destination.allocate(its.context, its.region.shape());
+    Reading<T> reading{.into = its.destination.elements()};
+    VariableMeasures* const measures = its.slot.measures(reading.into.size());
+    if (measures == nullptr || measures->shadow() == nullptr) return read(its, reading, stats);
+    WatchedRead watch(*measures->shadow());
+    reading.watch = &watch;
+    read(its, reading, stats);
+    stats.count_read(watch.torn());
+  }
+
+ private:
+  template <class T>
+  void read(const Variable<T>& its, const Reading<T>& reading, ThreadStats& stats) const {
+    if (consistent_) return its.strategy.read(its.region, reading, stats);
+    const auto memory = its.region.memory(Holding::nothing);
+    reading(memory, 0, memory.size());
+  }
+
+  bool consistent_ = false;
+};
+
+template <class Kind, class T>
+class LookOp : public OpKernel {
+ public:
+  explicit LookOp(OpKernelConstruction* context) : OpKernel(context) {
     OP_REQUIRES_OK(context, context->GetAttr("strategy", &strategy_));
     OP_REQUIRES_OK(context, context->GetAttr("parameters", &parameters_));
     OP_REQUIRES_OK(context, context->GetAttr("variable", &variable_));
+    kind_.emplace(context, listed_strategy(strategy_));
   }
 
  protected:
-  // Notes that somebody reads the variable that `region(slot)` describes.
+  // On the variable that `region(slot, operands)` describes.
   template <class MakeRegion>
-  void note(OpKernelContext* context, MakeRegion region) {
+  void look(OpKernelContext* context, MakeRegion region) {
     const auto resource = tracker_input(context, kTracker);
     resource->tracker().stats(0, variable_);  // throws for a variable out of range
     VariableSlot& slot = resource->slot(variable_);
-    VariableRegion<T>&& target = region(slot);
-    slot.strategy<T>(strategy_, parameters_, target.mutex()).note_read(target);
+    Destination<T> destination;
+    VariableRegion<T>&& target = region(slot, destination);
+    auto& strategy = slot.strategy<T>(strategy_, parameters_, target.mutex());
+    kind_->run(Variable<T>{context, *resource, variable_, slot, target, strategy, destination});
   }
 
  private:
   std::string strategy_;
   std::vector<std::string> parameters_;
   int variable_ = 0;
+  std::optional<Kind> kind_;
 };
 
-template <class T>
-class RefNoteReadOp final : public NoteReadOp<T> {
+template <class Kind, class T>
+class RefLookOp final : public LookOp<Kind, T> {
  public:
-  using NoteReadOp<T>::NoteReadOp;
+  using LookOp<Kind, T>::LookOp;
 
   void Compute(OpKernelContext* context) override {
     compute(context, [&] {
-      this->note(context, [&](VariableSlot&) { return RefRegion<T>(context, kVariable, nullptr); });
-    });
-  }
-};
-
-template <class T>
-class ResourceNoteReadOp final : public NoteReadOp<T> {
- public:
-  using NoteReadOp<T>::NoteReadOp;
-
-  void Compute(OpKernelContext* context) override {
-    compute(context, [&] {
-      const auto variable = variable_input(context, kVariable);
-      this->note(context, [&](VariableSlot& slot) {
-        return ResourceRegion<T>(context, *variable, slot.own(), nullptr);
+      this->look(context, [&](VariableSlot&, const Destination<T>& destination) {
+        return RefRegion<T>(context, kVariable, &destination);
       });
     });
   }
 };
 
-#define TMFLOW_REGISTER(T)                                                                          \
-  REGISTER_KERNEL_BUILDER(Name("TmflowNoteRead").Device(DEVICE_CPU).TypeConstraint<T>("T"),         \
-                          RefNoteReadOp<T>);                                                        \
-  REGISTER_KERNEL_BUILDER(Name("TmflowResourceNoteRead").Device(DEVICE_CPU).TypeConstraint<T>("T"), \
-                          ResourceNoteReadOp<T>)
+template <class Kind, class T>
+class ResourceLookOp final : public LookOp<Kind, T> {
+ public:
+  using LookOp<Kind, T>::LookOp;
 
-TMFLOW_REGISTER(float);
-TMFLOW_REGISTER(double);
+  void Compute(OpKernelContext* context) override {
+    compute(context, [&] {
+      const auto variable = variable_input(context, kVariable);
+      this->look(context, [&](VariableSlot& slot, const Destination<T>& destination) {
+        return ResourceRegion<T>(context, *variable, slot.own(), &destination);
+      });
+    });
+  }
+};
+
+#define TMFLOW_REGISTER_OF(Kind, T)                                                               \
+  REGISTER_KERNEL_BUILDER(Name("Tmflow" #Kind).Device(DEVICE_CPU).TypeConstraint<T>("T"),         \
+                          RefLookOp<Kind, T>);                                                    \
+  REGISTER_KERNEL_BUILDER(Name("TmflowResource" #Kind).Device(DEVICE_CPU).TypeConstraint<T>("T"), \
+                          ResourceLookOp<Kind, T>)
+#define TMFLOW_REGISTER(Kind)      \
+  TMFLOW_REGISTER_OF(Kind, float); \
+  TMFLOW_REGISTER_OF(Kind, double)
+
+TMFLOW_REGISTER(NoteRead);
+TMFLOW_REGISTER(Settle);
+TMFLOW_REGISTER(Read);
 #undef TMFLOW_REGISTER
+#undef TMFLOW_REGISTER_OF
 
 }  // namespace
 }  // namespace tmflow::tf

@@ -23,10 +23,14 @@ namespace shapes = tensorflow::shape_inference;
 REGISTER_OP("TmflowTracker")
     .Attr("workers: int >= 1")
     .Attr("variables: int >= 1")
+    .Attr("measures: {'usual', 'full'} = 'usual'")
     .Output("tracker: resource")
     .SetIsStateful()
     .SetShapeFn(shapes::ScalarShape)
-    .Doc("A step tracker, made with the session and gone with it.");
+    .Doc(
+        "A step tracker, made with the session and gone with it. With full measures it also counts lost "
+        "updates "
+        "and torn reads, and times locks.");
 
 REGISTER_OP("TmflowBeginStep")
     .Input("tracker: resource")
@@ -54,18 +58,28 @@ REGISTER_OP("TmflowStats")
     .Output("transactions: int64")
     .Output("aborts: int64")
     .Output("staleness: int64")
+    .Output("retries: int64")
+    .Output("locks: int64")
+    .Output("reads: int64")
+    .Output("lost: int64")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* c) {
       c->set_output(0, c->Matrix(InferenceContext::kUnknownDim, InferenceContext::kUnknownDim));
       c->set_output(1, c->MakeShape({c->UnknownDim(), c->UnknownDim(), c->MakeDim(3)}));
       c->set_output(2, c->Matrix(InferenceContext::kUnknownDim, 4));
       c->set_output(3, c->Matrix(InferenceContext::kUnknownDim, 3));
+      c->set_output(4, c->Matrix(InferenceContext::kUnknownDim, 4));
+      c->set_output(5, c->MakeShape({c->UnknownDim(), c->UnknownDim(), c->MakeDim(2)}));
+      c->set_output(6, c->Matrix(InferenceContext::kUnknownDim, 4));
+      c->set_output(7, c->Matrix(InferenceContext::kUnknownDim, 3));
       return absl::OkStatus();
     })
     .Doc(R"(
 updates[worker, variable]; transactions[worker, variable, (attempts, or -1 if not known, commits, fallbacks)]; rows (worker, variable, raw
 status, count) for each status that a transaction aborted with; rows (worker, staleness, steps) for each staleness that
-occurred.
+occurred; rows (worker, variable, retries, critical sections that had so many). With full measures also: locks[worker,
+variable, (ns waited for locks, ns they were held)], else zeros; rows (worker, variable, reads, torn ones of them) where
+the strategy updates in place; rows (variable, updates of an element expected, lost ones of them). While nobody updates.
 )");
 
 REGISTER_OP("TmflowResetTracker")
@@ -82,8 +96,10 @@ class TrackerOp : public OpKernel {
     int workers = 0, variables = 0;
     OP_REQUIRES_OK(context, context->GetAttr("workers", &workers));
     OP_REQUIRES_OK(context, context->GetAttr("variables", &variables));
+    std::string measures;
+    OP_REQUIRES_OK(context, context->GetAttr("measures", &measures));
     handle_.scalar<ResourceHandle>()() = ResourceHandle::MakeRefCountingHandle(
-        new TrackerResource(workers, variables), context->device()->name());
+        new TrackerResource(workers, variables, measures == "full"), context->device()->name());
   }
 
   void Compute(OpKernelContext* context) override { context->set_output(0, handle_); }
@@ -131,7 +147,8 @@ class StatsOp : public OpKernel {
       const int workers = tracker.workers(), variables = tracker.variables();
       auto updates = output(context, 0, {workers, variables})->matrix<std::int64_t>();
       auto transactions = output(context, 1, {workers, variables, 3})->tensor<std::int64_t, 3>();
-      std::vector<std::int64_t> aborts, staleness;
+      auto locks = output(context, 5, {workers, variables, 2})->tensor<std::int64_t, 3>();
+      std::vector<std::int64_t> aborts, staleness, retries, reads, lost;
       for (int worker = 0; worker < workers; ++worker) {
         for (int variable = 0; variable < variables; ++variable) {
           const ThreadStats& stats = tracker.stats(worker, variable);
@@ -139,6 +156,17 @@ class StatsOp : public OpKernel {
           transactions(worker, variable, 0) = known_attempts(stats).value_or(-1);
           transactions(worker, variable, 1) = stats.commits();
           transactions(worker, variable, 2) = stats.fallbacks();
+          locks(worker, variable, 0) = stats.waited_ns();
+          locks(worker, variable, 1) = stats.held_ns();
+          for (std::int64_t n = 0; n <= ThreadStats::kMostRetries; ++n) {
+            if (const auto sections = stats.with_retries(n)) {
+              retries.insert(retries.end(), {worker, variable, n, sections});
+            }
+          }
+          VariableMeasures* const measures = resource->slot(variable).measures();
+          if (measures != nullptr && measures->shadow() != nullptr) {
+            reads.insert(reads.end(), {worker, variable, stats.reads(), stats.torn()});
+          }
           for (const auto& [status, count] : stats.aborts()) {
             aborts.insert(aborts.end(), {worker, variable, static_cast<std::int64_t>(status), count});
           }
@@ -147,8 +175,19 @@ class StatsOp : public OpKernel {
           staleness.insert(staleness.end(), {worker, value, steps});
         }
       }
+      for (int variable = 0; variable < variables; ++variable) {
+        if (VariableMeasures* const measures = resource->slot(variable).measures()) {
+          std::int64_t made = 0;
+          for (int worker = 0; worker < workers; ++worker) made += tracker.stats(worker, variable).updates();
+          const auto expected = made * static_cast<std::int64_t>(measures->elements());
+          lost.insert(lost.end(), {variable, expected, expected - measures->kept()});
+        }
+      }
       output_rows(context, 2, aborts, 4);
       output_rows(context, 3, staleness, 3);
+      output_rows(context, 4, retries, 4);
+      output_rows(context, 6, reads, 4);
+      output_rows(context, 7, lost, 3);
     });
   }
 
@@ -171,7 +210,7 @@ class ResetTrackerOp : public OpKernel {
   using OpKernel::OpKernel;
 
   void Compute(OpKernelContext* context) override {
-    compute(context, [&] { tracker_input(context, 0)->tracker().reset(); });
+    compute(context, [&] { tracker_input(context, 0)->reset(); });
   }
 };
 

@@ -53,6 +53,9 @@ class VariableRegion {
 
   Mutex& mutex() { return mutex_; }
 
+  // As `memory` has found it.
+  const tensorflow::TensorShape& shape() const { return pinned_.shape(); }
+
   // Throws StatusError for an uninitialised variable and for one of another shape, and std::invalid_argument
   // where an operand is the variable's own memory.
   std::span<T> memory(Holding holding) {

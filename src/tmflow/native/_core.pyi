@@ -18,6 +18,7 @@ class StrategyRow(TypedDict):
     promise_updates: str
     promise_reads: str
     promise_snapshots: str
+    keeps_elsewhere: bool
     runnable: bool
     why_not: str | None
     parameters: list[ParameterRow]
@@ -55,6 +56,13 @@ class MeasuredRow(TypedDict):
     fallbacks: int
     aborts: dict[int, int]
     attempts_known: bool
+
+class ReadRow(TypedDict):
+    reads: int
+    updates: int
+    seconds: float
+    checked: int
+    torn: int
 
 class CopiedRow(TypedDict):
     updates: int
@@ -150,6 +158,16 @@ class Core(Protocol):
     def measure(
         self, name: str, threads: int, updates: int, elements: int, parameters: Sequence[str] = ()
     ) -> MeasuredRow: ...
+    def measure_reads(
+        self,
+        name: str,
+        readers: int,
+        writers: int,
+        reads: int,
+        elements: int,
+        parameters: Sequence[str] = (),
+        consistent: bool = True,
+    ) -> ReadRow: ...
     def measure_copies(self, threads: int, copies: int, elements: int) -> CopiedRow: ...
     def tm_probe(self, tries: int = 100) -> TmProbeRow: ...
     def build_info(self) -> BuildRow: ...

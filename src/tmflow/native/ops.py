@@ -13,17 +13,27 @@ from tmflow import aborts
 from tmflow.errors import BadInput
 from tmflow.native import fused, loader, process_state
 from tmflow.native.parameters import native_parameters
+from tmflow.spec import Measures
 from tmflow.strategy_parameters import Value
 
 STOCK_LOCKING = {"tf_lock": True, "tf_nolock": False}  # the first on either kind of variable
 
 
-class Stats(NamedTuple):
-    """Rows of `runfile.Counters`, `runfile.Abort` and `runfile.Staleness`."""
+Rows = list[dict[str, Any]]
 
-    counters: list[dict[str, Any]]
-    aborts: list[dict[str, Any]]
-    staleness: list[dict[str, Any]]
+# Strategies that hold locks inside of the library, or on words, and do not tell how long.
+LOCKS_UNTOLD = ("itm", "stm")
+
+
+class Stats(NamedTuple):
+    """Rows of `runfile.Counters`, `Abort`, `Staleness`, `Retries`, `Reads` and `Lost`."""
+
+    counters: Rows
+    aborts: Rows
+    staleness: Rows
+    retries: Rows
+    reads: Rows
+    lost: Rows
 
 
 class Tracker:
@@ -34,17 +44,22 @@ class Tracker:
     dependencies. Updates of the stock strategies are not counted, only their steps.
     """
 
-    def __init__(self, workers: int, variables: Sequence[str]) -> None:
-        """For workers 0 to `workers` - 1 and the named variables, which are numbered in this order."""
+    def __init__(self, workers: int, variables: Sequence[str], measures: Measures = "usual") -> None:
+        """For workers 0 to `workers` - 1 and the named variables, which are numbered in this order.
+
+        measures: full counts lost updates and torn reads and times locks, too, which takes time itself.
+        """
         import tensorflow as tf
 
         self.variables = list(variables)
+        self._measures = measures
         self.fused: list[str] = []  # those whose updates are fused with their gradients
         self._ops = loader.ops()
+        self._locks_told: set[int] = set()
         self._mechanisms: dict[int, str | None] = {}  # of the variables whose updates are counted
         # Outside the dependencies that the caller is in: it is there before the first step and readable after the last.
         with tf.name_scope("tmflow_tracker"), tf.control_dependencies(None):
-            self.handle = self._ops.tmflow_tracker(workers=workers, variables=len(self.variables))
+            self.handle = self._ops.tmflow_tracker(workers=workers, variables=len(self.variables), measures=measures)
             self._stats = self._ops.tmflow_stats(self.handle)
             self._reset = self._ops.tmflow_reset_tracker(self.handle)
 
@@ -59,29 +74,41 @@ class Tracker:
         """
         return self._ops.tmflow_end_step(self.handle, worker, version)
 
-    def count(self, variable: int, mechanism: str | None = None) -> None:
+    def count(self, variable: int, mechanism: str | None = None, *, tells_locks: bool = True) -> None:
         """Declare that updates of the variable of this number are counted.
 
         mechanism: of the transactions that its strategy tries (see `aborts.mechanism`); None if it tries none.
+        tells_locks: whether the strategy tells how long it holds locks, with full measures.
         """
         self._mechanisms[variable] = mechanism
+        if tells_locks and self._measures == "full":
+            self._locks_told.add(variable)
 
     def stats(self, session: Any) -> Stats:
-        """What was counted since the last reset."""
-        updates, transactions, ended, staleness = session.run(self._stats)
+        """What was counted since the last reset. Call it while nobody updates."""
+        updates, transactions, ended, staleness, retries, locks, reads, lost = session.run(self._stats)
         counters = []
         for worker, index in itertools.product(range(len(updates)), sorted(self._mechanisms)):
             row = {"worker": worker, "variable": self.variables[index], "updates": int(updates[worker, index])}
             if self._mechanisms[index] is not None:
                 attempts, commits, fallbacks = transactions[worker, index].tolist()
                 row |= {"attempts": attempts if attempts >= 0 else None, "commits": commits, "fallbacks": fallbacks}
+            if index in self._locks_told:
+                waited_ns, held_ns = locks[worker, index].tolist()
+                row |= {"lock_waited_s": waited_ns / 1e9, "lock_held_s": held_ns / 1e9}
             counters.append(row)
-        keys = ("worker", "staleness", "steps")
         return Stats(
             counters,
             [self._abort(*row) for row in ended.tolist()],
-            [dict(zip(keys, row, strict=True)) for row in staleness.tolist()],
+            self._rows(("worker", "staleness", "steps"), staleness),
+            self._rows(("worker", "variable", "retries", "sections"), retries),
+            self._rows(("worker", "variable", "reads", "torn"), reads),
+            self._rows(("variable", "expected", "lost"), lost),
         )
+
+    def _rows(self, keys: Sequence[str], values: Any) -> Rows:
+        rows = [dict(zip(keys, row, strict=True)) for row in values.tolist()]
+        return [row | {"variable": self.variables[row["variable"]]} if "variable" in row else row for row in rows]
 
     def _abort(self, worker: int, variable: int, status: int, n: int) -> dict[str, Any]:
         mechanism = self._mechanisms[variable]
@@ -148,16 +175,16 @@ def apply_gradient_descent(
         raise BadInput(
             "kernel fused does not go with provider emulated: an emulated transaction walks a gradient that is written."
         )
-    tracker.count(index, aborts.mechanism(strategy, parameters))
+    tracker.count(index, aborts.mechanism(strategy, parameters), tells_locks=strategy not in LOCKS_UNTOLD)
     attributes = {"strategy": strategy, "parameters": native_parameters(strategy, parameters), "variable": index}
     library = loader.ops()
     if factors is not None:
         tracker.fused.append(tracker.variables[index])
-        arguments = (target, alpha, factors.input, factors.output_gradient, tracker.handle, worker)
+        operands = (target, alpha, factors.input, factors.output_gradient, tracker.handle, worker)
         with tf.control_dependencies(factors.after):
             if is_resource:
-                return library.tmflow_resource_apply_dense_gradient_descent(*arguments, **attributes)
-            return library.tmflow_apply_dense_gradient_descent(*arguments, **attributes).op
+                return library.tmflow_resource_apply_dense_gradient_descent(*operands, **attributes)
+            return library.tmflow_apply_dense_gradient_descent(*operands, **attributes).op
     arguments = (target, alpha, gradient, tracker.handle, worker)
     if is_resource:
         return library.tmflow_resource_apply_gradient_descent(*arguments, **attributes)
@@ -177,9 +204,65 @@ def note_read(
     Only emulated transactions learn anything from it; to all others a reader shows itself. The arguments are those of
     `apply_gradient_descent`.
     """
-    target = variable.op.outputs[0]
-    attributes = {"strategy": strategy, "parameters": native_parameters(strategy, parameters), "variable": index}
+    return _of_variable("note_read", variable, [tracker.handle], strategy, parameters, variable_number=index)
+
+
+def read(
+    variable: Any,
+    *,
+    strategy: str,
+    tracker: Tracker,
+    worker: Any,
+    index: int,
+    consistent: bool,
+    parameters: Mapping[str, Value] = MappingProxyType({}),
+) -> Any:
+    """A copy of the variable: by way of a native strategy if `consistent`, with what that promises; else a plain one.
+
+    A tracker with full measures counts it, and whether it was torn. Fails when it is run under a strategy that has no
+    such read. The arguments are those of `apply_gradient_descent`.
+    """
+    inputs = [tracker.handle, worker]
+    return _of_variable("read", variable, inputs, strategy, parameters, variable_number=index, consistent=consistent)
+
+
+def settle(
+    variable: Any,
+    *,
+    strategy: str,
+    tracker: Tracker,
+    index: int,
+    restart: bool,
+    parameters: Mapping[str, Value] = MappingProxyType({}),
+) -> Any:
+    """The operation that brings the variable's memory up to date, for whoever reads it without the strategy.
+
+    With `restart` it is the strategy that is told: the variable was assigned and starts anew from there. Only those
+    that keep the variable elsewhere have anything to do. To be run while nobody updates; the arguments are those of
+    `apply_gradient_descent`.
+    """
+    return _of_variable(
+        "settle", variable, [tracker.handle], strategy, parameters, variable_number=index, restart=restart
+    )
+
+
+def _of_variable(
+    operation: str,
+    variable: Any,
+    inputs: Sequence[Any],
+    strategy: str,
+    parameters: Mapping[str, Value],
+    *,
+    variable_number: int,
+    **attributes: Any,
+) -> Any:
+    """The native operation of this name, of the kind that the variable is."""
+    kind = ""
     if hasattr(variable, "handle"):
-        dtype = variable.dtype.base_dtype
-        return loader.ops().tmflow_resource_note_read(target, tracker.handle, T=dtype, **attributes)
-    return loader.ops().tmflow_note_read(target, tracker.handle, **attributes)
+        kind = "resource_"
+        attributes["T"] = variable.dtype.base_dtype
+    of_kind = getattr(loader.ops(), f"tmflow_{kind}{operation}")
+    given = native_parameters(strategy, parameters)
+    return of_kind(
+        variable.op.outputs[0], *inputs, strategy=strategy, parameters=given, variable=variable_number, **attributes
+    )

@@ -47,6 +47,7 @@ class Variant:
     runnable: bool
     why_not: str | None
     parameters: list[Parameter] = field(default_factory=list)
+    keeps_elsewhere: bool = False  # the variable, between updates, in other memory than its own
 
 
 @dataclass(frozen=True)

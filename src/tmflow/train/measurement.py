@@ -9,7 +9,7 @@ import numpy as np
 
 from tmflow.data import Dataset, truncate
 from tmflow.data.dataset import Floats
-from tmflow.runner.runfile import Abort, Counters, CurvePoint, Retries, Staleness
+from tmflow.runner.runfile import Abort, Counters, CurvePoint, Lost, Reads, Retries, Staleness
 from tmflow.spec import TrialSpec
 from tmflow.train import batches
 
@@ -27,6 +27,8 @@ class Measurement:
     aborts: list[Abort] = field(default_factory=list)
     staleness: list[Staleness] = field(default_factory=list)
     retries: list[Retries] = field(default_factory=list)
+    reads: list[Reads] = field(default_factory=list)
+    lost: list[Lost] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

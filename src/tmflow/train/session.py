@@ -19,9 +19,10 @@ import numpy as np
 from tmflow.errors import Unsupported
 from tmflow.native import ops, process_state, registry
 from tmflow.native.minimise import apply_all
-from tmflow.runner.runfile import Abort, Counters, CurvePoint, Staleness
+from tmflow.runner.runfile import Abort, Counters, CurvePoint, Lost, Reads, Retries, Staleness
 from tmflow.spec import TrialSpec
 from tmflow.train import batches, models
+from tmflow.train.layout import Layout
 from tmflow.train.measurement import Measurement, TrialData, pauses
 
 WARM_UP_STEPS = 20
@@ -37,6 +38,8 @@ class Variant:
     def __init__(self, spec: TrialSpec, max_workers: int, seed: int) -> None:
         if registry.tensorflow_version() is None:
             raise Unsupported("TensorFlow is not installed, and the session driver needs it")
+        if reason := why_not(spec):
+            raise Unsupported(reason)
         import tensorflow as tf
 
         tf1 = tf.compat.v1
@@ -45,7 +48,9 @@ class Variant:
         graph = tf.Graph()
         with graph.as_default():
             tf1.set_random_seed(seed)
-            shapes = models.variable_shapes(spec.model, spec.matrix, spec.hidden)
+            model_shapes = models.variable_shapes(spec.model, spec.matrix, spec.hidden)
+            self._layout = Layout(model_shapes, joined=spec.layout == "joined")
+            shapes = self._layout.variables
             self._images = tf1.placeholder(tf.float32, [None, spec.matrix])
             self._labels = tf1.placeholder(tf.float32, [None, models.CLASSES])
             self._worker = tf1.placeholder(tf.int32, [])
@@ -56,9 +61,11 @@ class Variant:
                 for shape, initial in zip(shapes, self._initial, strict=True)
             ]
             self._initialise = [variable.initializer for variable in variables]
-            self._tracker = ops.Tracker(max_workers, [shape.name for shape in shapes])
+            self._tracker = ops.Tracker(max_workers, [shape.name for shape in shapes], spec.measures)
+            self._restart, self._settle = (self._settled(variables, restart=restart) for restart in (True, False))
             self._step = self._build_step(variables)
-            self._predict = tf.argmax(self._logits([_read(v) for v in variables], None), 1)
+            at_rest = self._layout.apart([_read(variable) for variable in variables])
+            self._predict = tf.argmax(self._logits(at_rest, None), 1)
         config = tf1.ConfigProto(
             intra_op_parallelism_threads=spec.intra_op_threads, inter_op_parallelism_threads=spec.inter_op_threads
         )
@@ -72,12 +79,12 @@ class Variant:
         with tf.control_dependencies([version]):
             noted = self._note_reads(variables)
         with tf.control_dependencies([version, *noted]):
-            read = [_read(variable) for variable in variables]
+            read = self._layout.apart(self._reads(variables))
         output = self._logits(read, spec.dropout_keep)
         loss = tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits(labels=self._labels, logits=output))
         updates = apply_all(
             variables,
-            tf.gradients(loss, read),
+            self._layout.together(tf.gradients(loss, read)),
             spec.learning_rate,
             strategy=spec.strategy,
             tracker=self._tracker,
@@ -90,16 +97,32 @@ class Variant:
     def _logits(self, read: Sequence[Any], keep: float | None) -> Any:
         return models.logits(self._spec.model, self._images, read, keep, self._spec.activation)
 
+    def _reads(self, variables: Sequence[Any]) -> list[Any]:
+        """The variables as the step reads them: by way of the strategy, or as they are; counted where that is asked."""
+        spec = self._spec
+        consistent = spec.reading == "consistent"
+        if not consistent and (spec.measures == "usual" or spec.strategy in ops.STOCK_LOCKING):
+            return [_read(variable) for variable in variables]
+        arguments = self._of_strategy() | {"worker": self._worker, "consistent": consistent}
+        return [ops.read(variable, index=index, **arguments) for index, variable in enumerate(variables)]
+
+    def _settled(self, variables: Sequence[Any], *, restart: bool) -> list[Any]:
+        """What a native strategy is to be told after the variables were assigned, and before others read them."""
+        if self._spec.strategy in ops.STOCK_LOCKING:
+            return []
+        arguments = self._of_strategy()
+        return [ops.settle(v, index=index, restart=restart, **arguments) for index, v in enumerate(variables)]
+
+    def _of_strategy(self) -> dict[str, Any]:
+        spec = self._spec
+        return {"strategy": spec.strategy, "parameters": spec.parameters(), "tracker": self._tracker}
+
     def _note_reads(self, variables: Sequence[Any]) -> list[Any]:
         """What tells emulated transactions of the readers that real ones would meet; nothing for all others."""
-        spec = self._spec
-        if spec.provider != "emulated":
+        if self._spec.provider != "emulated" or self._spec.reading == "consistent":
             return []
-        arguments: dict[str, Any] = {"strategy": spec.strategy, "parameters": spec.parameters()}
-        return [
-            ops.note_read(variable, tracker=self._tracker, index=index, **arguments)
-            for index, variable in enumerate(variables)
-        ]
+        arguments = self._of_strategy()
+        return [ops.note_read(variable, index=index, **arguments) for index, variable in enumerate(variables)]
 
     def close(self) -> None:
         self._session.close()
@@ -111,8 +134,9 @@ class Variant:
         """
         measured = Measurement()
         began = time.monotonic()
-        initial = models.initial_values(spec.model, spec.matrix, trial_seed, spec.hidden)
+        initial = self._layout.arrays_together(models.initial_values(spec.model, spec.matrix, trial_seed, spec.hidden))
         self._session.run(self._initialise, dict(zip(self._initial, initial, strict=True)))
+        self._session.run(self._restart)
         self._tracker.reset(self._session)
         step = self._step_call(spec)
         starts = batches.batch_starts(trial_seed, len(data.train_images), spec.batch, spec.iterations)
@@ -121,6 +145,7 @@ class Variant:
         for first, last in itertools.pairwise(pauses(spec)):
             measured.loop_s += _timed_loop(step, starts[first:last], spec, data)
             began = time.monotonic()
+            self._session.run(self._settle)
             measured.final_accuracy = self._accuracy(data, spec.test_images)
             measured.evaluation_s += time.monotonic() - began
             if spec.curve_points:
@@ -132,6 +157,9 @@ class Variant:
         measured.counters = [Counters(**row) for row in stats.counters if row["worker"] < spec.threads]
         measured.aborts = [Abort(**row) for row in stats.aborts]
         measured.staleness = [Staleness(**row) for row in stats.staleness]
+        measured.retries = [Retries(**row) for row in stats.retries]
+        measured.reads = [Reads(**row) for row in stats.reads if row["worker"] < spec.threads]
+        measured.lost = [Lost(**row) for row in stats.lost]
         return measured
 
     def warm_up(self, data: TrialData, batch: int) -> None:
@@ -163,10 +191,16 @@ class Variant:
 
 def why_not(spec: TrialSpec) -> str | None:
     """Why a trial of this driver cannot run here, besides what holds for all drivers; None if it can."""
-    if spec.layout != "separate":
-        return f"layout {spec.layout} needs driver native: TensorFlow's own variables lie where it puts them"
-    if spec.reading != "plain":
-        return f"reading {spec.reading} needs driver native: a session reads the memory of its variables as it is"
+    strategy = registry.require(spec.strategy)
+    if spec.reading == "consistent" and strategy.promise_snapshots == "none":
+        return f"strategy {spec.strategy} has no consistent read: it promises nothing of what is read by way of it"
+    if spec.reading == "plain" and strategy.keeps_elsewhere:
+        return (
+            f"strategy {spec.strategy} keeps the variables elsewhere than in their memory, so a plain read would find "
+            "none of the updates: it needs reading consistent"
+        )
+    if spec.layout == "joined" and spec.kernel == "fused":
+        return "kernel fused updates each dense layer from its own factors, and layout joined has one variable for all"
     return None
 
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <thread>
 
+#include "tmflow/held.hpp"
 #include "tmflow/spin_lock.hpp"
 #include "tmflow/stats.hpp"
 
@@ -22,6 +23,14 @@ struct ElidableMutex {
   void (*unlock)(void* mutex);
 
   bool taken() const noexcept { return (__atomic_load_n(word, __ATOMIC_ACQUIRE) & mask) != 0; }
+};
+
+// Such a mutex as std::lock_guard wants one, for a section that elides nothing.
+struct InPlain {
+  const ElidableMutex& its;
+
+  void lock() { its.lock(its.mutex); }
+  void unlock() { its.unlock(its.mutex); }
 };
 
 // How a transaction ended that did not commit. A provider says which statuses are hopeless: the same
@@ -61,18 +70,22 @@ inline void wait_until_free(const ElidableMutex& mutex) noexcept {
 }
 
 // The aborts of one critical section, on their way to the counters: mostly all of one status, and then one
-// addition is enough.
+// addition is enough. How many there were are its retries.
 class AbortRun {
  public:
   explicit AbortRun(ThreadStats& stats) : stats_(stats) {}
   AbortRun(const AbortRun&) = delete;
   AbortRun& operator=(const AbortRun&) = delete;
-  ~AbortRun() { flush(); }
+  ~AbortRun() {
+    flush();
+    stats_.count_retries(all_);
+  }
 
   void add(std::uint64_t status) {
     if (n_ > 0 && status != status_) flush();
     status_ = status;
     ++n_;
+    ++all_;
   }
 
  private:
@@ -83,7 +96,7 @@ class AbortRun {
 
   ThreadStats& stats_;
   std::uint64_t status_ = 0;
-  std::int64_t n_ = 0;
+  std::int64_t n_ = 0, all_ = 0;
 };
 
 // Runs a critical section once, alone among all critical sections of the mutex: `inside` a transaction of
@@ -110,9 +123,11 @@ void elide(const Provider& provider, const ElidableMutex& mutex, Budget budget, 
     aborts.add(ended.status);
     budget.spend(ended);
   }
-  mutex.lock(mutex.mutex);
-  under();
-  mutex.unlock(mutex.mutex);
+  {
+    InPlain lock{mutex};
+    const HeldLock held(lock, stats);
+    under();
+  }
   stats.count_fallback();
 }
 

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <algorithm>
+#include <initializer_list>
 #include <limits>
 #include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string>
 
+#include "tmflow/held.hpp"
 #include "tmflow/htm/emulated/processor.hpp"
 #include "tmflow/htm/mutex_word.hpp"
 #include "tmflow/htm/update.hpp"
@@ -39,6 +41,9 @@ inline void check_machine(const Parameters& parameters) {
 // it takes the mutex for an instant, which a transaction cannot), so an update that overlaps an assignment of
 // the whole variable may be lost, where `lock` would order the two. With subscription to a mutex of ours, the
 // variable's plays no part, and whoever takes it excludes no update. Memory ordering: see htm::elide.
+//
+// A read takes the elided mutex, which aborts all transactions that have read its word and lets none commit
+// before the copy is done.
 //
 // With emulated transactions, whoever takes the variable's mutex without a word to the emulated processor (an
 // assignment to a reference variable) excludes no update either.
@@ -78,6 +83,7 @@ class Htm {
       .summary = "hardware transactions elide the variable's own mutex, or one of ours",
       .updates = Promise::tensor,
       .reads = Promise::element,
+      .snapshots = Promise::tensor,  // with a chunk, as the updates: of each chunk
       .parameters = kParameters,
       .check = htm::check_machine,
   };
@@ -115,6 +121,19 @@ class Htm {
     stats.count_update();
   }
 
+  template <Region R>
+  void read(R& region, const Reading<typename R::Value>& reading, ThreadStats& stats) {
+    const auto memory = region.memory(Holding::nothing);
+    if constexpr (FetchTakesMutex<R>) note_mutex(region);
+    const htm::ElidableMutex mutex = elided(region);
+    htm::InPlain lock{mutex};
+    const HeldLock held(lock, stats);
+    const auto word = Access::written(mutex.word, sizeof *mutex.word);
+    notice({word, Access::read(memory.data(), memory.size_bytes())});
+    reading(memory, 0, memory.size());
+    notice({word});
+  }
+
   // An emulated processor is told what a real one would see: the reader takes the variable's mutex for an
   // instant, and reads its memory.
   template <Region R>
@@ -122,10 +141,12 @@ class Htm {
     if (processor_ == nullptr) return;
     const auto memory = region.memory(Holding::nothing);
     note_mutex(region);
-    processor_->here().notice({htm::emulated::Access::read(memory.data(), memory.size_bytes())});
+    notice({Access::read(memory.data(), memory.size_bytes())});
   }
 
  private:
+  using Access = htm::emulated::Access;
+
   template <Region R>
   htm::ElidableMutex elided(R& region) {
     return subscribes_to_ours_ ? htm::elidable(own_) : htm::elidable(region.mutex());
@@ -136,7 +157,12 @@ class Htm {
   void note_mutex(R& region) {
     if (processor_ == nullptr) return;
     const auto* const word = htm::elidable(region.mutex()).word;
-    processor_->here().notice({htm::emulated::Access::written(word, sizeof *word)});
+    notice({Access::written(word, sizeof *word)});
+  }
+
+  // Somebody touches this outside of transactions: real hardware sees it, an emulated processor is told.
+  void notice(std::initializer_list<Access> accesses) {
+    if (processor_ != nullptr) processor_->here().notice(accesses);
   }
 
   static const htm::Provider& provider(std::string_view name) {

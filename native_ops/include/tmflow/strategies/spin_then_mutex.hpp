@@ -1,12 +1,12 @@
 // spin_then_mutex: the variable's own mutex, tried for a while before it is waited for.
 #pragma once
 
-#include <mutex>
 #include <optional>
 #include <string>
 
-#include "tmflow/spin_lock.hpp"
+#include "tmflow/held.hpp"
 #include "tmflow/strategy.hpp"
+#include "tmflow/waiting.hpp"
 
 namespace tmflow {
 
@@ -20,6 +20,7 @@ struct SpinThenMutex {
       .summary = "as lock, but the mutex is tried a thousand times before it is waited for",
       .updates = Promise::tensor,
       .reads = Promise::element,
+      .snapshots = Promise::tensor,
   };
 
   static std::optional<std::string> why_not() { return std::nullopt; }
@@ -27,14 +28,36 @@ struct SpinThenMutex {
   template <Region R>
   static void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
     {
-      std::unique_lock held(region.mutex(), std::defer_lock);
-      for (int tries = 0; tries < kTries && !held.try_lock(); ++tries) pause_processor();
-      if (!held.owns_lock()) held.lock();
+      TriedFirst mutex{region.mutex()};
+      const HeldLock held(mutex, stats);
       const auto memory = region.memory(Holding::mutex);
       update(memory, 0, memory.size());
     }
     stats.count_update();
   }
+
+  template <Region R>
+  static void read(R& region, const Reading<typename R::Value>& reading, ThreadStats& stats) {
+    TriedFirst mutex{region.mutex()};
+    const HeldLock held(mutex, stats);
+    const auto memory = region.memory(Holding::mutex);
+    reading(memory, 0, memory.size());
+  }
+
+ private:
+  template <class Mutex>
+  struct TriedFirst {
+    Mutex& its;
+
+    void lock() {
+      for (int tries = 0; tries < kTries; ++tries) {
+        if (its.try_lock()) return;
+        pause_processor();
+      }
+      its.lock();
+    }
+    void unlock() { its.unlock(); }
+  };
 };
 
 }  // namespace tmflow

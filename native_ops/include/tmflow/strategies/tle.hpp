@@ -7,6 +7,7 @@
 #include <string>
 
 #include "tmflow/hardware_transaction.hpp"
+#include "tmflow/held.hpp"
 #include "tmflow/strategy.hpp"
 #include "tmflow/tle/glibc_elision.hpp"
 
@@ -34,6 +35,7 @@ class Tle {
       .summary = "a mutex of ours, elided by glibc as all pthread mutexes of the process",
       .updates = Promise::tensor,
       .reads = Promise::element,
+      .snapshots = Promise::tensor,
       .parameters = kParameters,
       .own_process = true,
   };
@@ -56,17 +58,34 @@ class Tle {
   template <Region R>
   void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
     const auto memory = region.memory(Holding::nothing);
-    mutex_.lock();
-    update.in_transaction(memory, 0, memory.size());
-    const bool elided = in_hardware_transaction();
-    mutex_.unlock();
-    clear_upper_halves();  // inside, it would abort the transaction
+    const bool elided = in_section([&] { update.in_transaction(memory, 0, memory.size()); }, stats);
     elided ? stats.count_commit() : stats.count_fallback();
     stats.hide_attempts();
     stats.count_update();
   }
 
+  template <Region R>
+  void read(R& region, const Reading<typename R::Value>& reading, ThreadStats& stats) {
+    const auto memory = region.memory(Holding::nothing);
+    in_section([&] { reading.in_transaction(memory, 0, memory.size()); }, stats);
+  }
+
  private:
+  // Whether glibc elided the section. Only where it did not is there a lock whose time could be taken, and
+  // the clock is asked only there.
+  template <class Body>
+  bool in_section(const Body& body, ThreadStats& stats) {
+    LockTimes times(stats);
+    mutex_.lock();
+    if (!in_hardware_transaction()) times.taken();
+    body();
+    const bool elided = in_hardware_transaction();
+    mutex_.unlock();
+    clear_upper_halves();  // inside, it would abort the transaction
+    if (!elided) times.given_back();
+    return elided;
+  }
+
   std::mutex mutex_;
 };
 

@@ -27,6 +27,7 @@ class BufferedUpdate {
       : thread_(thread),
         line_bytes_(line_bytes),
         update_(update),
+        first_(first),
         elements_(variable.subspan(first, count)),
         delta_(update.delta.subspan(first, count)) {}
 
@@ -44,8 +45,13 @@ class BufferedUpdate {
     clear_upper_halves();
   }
 
-  // For the commit.
-  void publish() { std::ranges::copy(buffer_, elements_.begin()); }
+  // For the commit. What the shadow is told of is what has happened: attempts that abort are no updates.
+  void publish() {
+    update_.shadowed(first_, buffer_.size(), [&](std::size_t begin, std::size_t n) {
+      const auto at = static_cast<std::ptrdiff_t>(begin - first_);
+      std::copy_n(buffer_.begin() + at, n, elements_.begin() + at);
+    });
+  }
 
  private:
   // How many elements from `at` on are in one line of the variable.
@@ -57,6 +63,7 @@ class BufferedUpdate {
   HardwareThread& thread_;
   const std::size_t line_bytes_;
   const GradientDescent<T>& update_;
+  const std::size_t first_;
   const std::span<T> elements_;
   const std::span<const T> delta_;
   std::vector<T> buffer_;

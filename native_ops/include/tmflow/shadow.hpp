@@ -1,0 +1,207 @@
+// The shadow of a variable: what tells, in real training, which updates were lost and which reads were torn.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "tmflow/stats.hpp"
+
+namespace tmflow {
+
+// Belongs to one variable, whose updates run `around` in the very place where they change its elements, under
+// whatever protects those. For strategies that update in place, each element once: what is thrown away
+// afterwards would be counted too.
+//
+// Lost updates. Each block of the variable has a count of element updates, a double that is changed as the
+// elements are: loaded, changed and stored by a kernel, beside the block and under the same protection, which
+// is to say under none where there is none. So it is one more element of its block, and loses updates as that
+// does. What it lacks in the end is the share of updates lost, found by sampling one element of a block.
+//
+// Torn reads. Each block has two sums, `begun` and `ended`. An update adds its id, a random number, to the
+// first before it touches the block and to the second when it is through. The additions are atomic whatever
+// the strategy, so the sums lose nothing. A reader takes `ended` before it copies the block and `begun` after
+// that (WatchedRead):
+//
+// - Both are sums over sets of updates, and the first set is part of the second, as every update ends after
+// it
+//   begins. If the sums are equal, so are the sets, and no update was under way in the block while it was
+//   copied: the copy is that of the block after just these updates. (Two different sets have the same sum
+//   with probability 2^-32, ids being random.) If they differ, an update overlapped the copy. It may by luck
+//   have left no trace in it; such a read counts as torn, for nobody can say that it is not.
+// - If all blocks are whole and have the same sum, the same updates are in all of them: the copy is the
+// variable
+//   after these updates. If sums differ, some update is in one block and not in another.
+// - An update that comes in parts adds to each block, part by part, differences of one function of the place,
+//   which is 0 at the block's beginning, the id at its end, and random in between. So the parts add up to the
+//   id exactly when all of the block is there. Ids end in 32 zero bits and the values in between do not: a
+//   sum over parts of which some are missing is told from one over whole updates (again but for 2^-32).
+//
+// Memory ordering: the beginning must be seen by whoever sees a changed element, and the end must not be seen
+// before all of them. So a release fence stands between the addition to `begun` and the changes, which pairs
+// with the reader's acquire fence between the copy and its look at `begun`: who copied a changed element sees
+// the addition. The addition to `ended` releases the changes, and the reader's look at it acquires them. In a
+// hardware transaction the additions appear with the changes, at the commit.
+class Shadow {
+ public:
+  static constexpr std::size_t kBlock = 1024;
+
+  // As tmflow::Kernel<double>: what changes the counts.
+  using CountKernel = void (*)(double* variable, const double* delta, double alpha, std::size_t n) noexcept;
+
+  Shadow(std::size_t elements, CountKernel kernel)
+      : elements_(elements), blocks_((elements + kBlock - 1) / kBlock), kernel_(kernel) {}
+
+  std::size_t elements() const noexcept { return elements_; }
+  std::size_t blocks() const noexcept { return blocks_.size(); }
+
+  // Of a new update. A thread's are drawn without a word to the others.
+  static std::uint64_t new_id() noexcept {
+    static std::atomic<std::uint64_t> threads{0};
+    thread_local std::uint64_t state = mixed(threads.fetch_add(1, std::memory_order_relaxed) + 1);
+    state += kStride;
+    return mixed(state) << 32;
+  }
+
+  // Whether a sum is one over whole updates of the block.
+  static bool is_whole(std::uint64_t sum) noexcept { return static_cast<std::uint32_t>(sum) == 0; }
+
+  // Runs `change(begin, n)` on the elements [first, first + count), block by block, for the update `id`.
+  template <class Change>
+  void around(std::uint64_t id, std::size_t first, std::size_t count, const Change& change) {
+    for_each_part(first, count, [&](std::size_t begin, std::size_t n) {
+      Block& block = blocks_[begin / kBlock];
+      const std::uint64_t part = weight(id, begin + n, begin / kBlock) - weight(id, begin, begin / kBlock);
+      block.begun.fetch_add(part, std::memory_order_relaxed);
+      fence(std::memory_order_release);
+      change(begin, n);
+      const auto changed = static_cast<double>(n);
+      kernel_(&block.count, &changed, -1, 1);
+      block.ended.fetch_add(part, std::memory_order_release);
+    });
+  }
+
+  struct Sums {
+    std::uint64_t ended, begun;
+  };
+
+  // Runs `copy`, which copies from the block of the element `begin`; the sums before and after it.
+  template <class Copying>
+  Sums beside(std::size_t begin, const Copying& copy) const {
+    const Block& block = blocks_[begin / kBlock];
+    const std::uint64_t ended = block.ended.load(std::memory_order_acquire);
+    copy();
+    fence(std::memory_order_acquire);
+    return {ended, block.begun.load(std::memory_order_relaxed)};
+  }
+
+  // Runs `part(begin, n)` on the parts of [first, first + count) that lie in one block each.
+  template <class Part>
+  static void for_each_part(std::size_t first, std::size_t count, const Part& part) {
+    for (std::size_t begin = first, end = first + count; begin < end;) {
+      const std::size_t n = std::min(kBlock - begin % kBlock, end - begin);
+      part(begin, n);
+      begin += n;
+    }
+  }
+
+  // The updates of an element that were not lost, all elements together. While nobody updates.
+  std::int64_t kept() const noexcept {
+    double all = 0;
+    for (const Block& block : blocks_) all += block.count;
+    return static_cast<std::int64_t>(all);
+  }
+
+  // As if nothing had been updated yet. While nobody updates or reads.
+  void reset() noexcept {
+    for (Block& block : blocks_) {
+      block.begun.store(0, std::memory_order_relaxed);
+      block.ended.store(0, std::memory_order_relaxed);
+      block.count = 0;
+    }
+  }
+
+ private:
+  static constexpr std::uint64_t kStride = 0x9e3779b97f4a7c15;
+
+  // The count has a line of its own, as the block's elements have theirs: beside the sums, whose additions
+  // take the line whole, it would lose less than they do.
+  struct alignas(kCacheLine) Block {
+    std::atomic<std::uint64_t> begun{0}, ended{0};
+    alignas(kCacheLine) double count = 0;
+  };
+
+  // SplitMix64's.
+  static std::uint64_t mixed(std::uint64_t x) noexcept {
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
+    x = (x ^ x >> 27) * 0x94d049bb133111eb;
+    return x ^ x >> 31;
+  }
+
+  // What the parts of the update up to `place`, of the block of this number, add up to.
+  std::uint64_t weight(std::uint64_t id, std::size_t place, std::size_t block) const noexcept {
+    if (place == block * kBlock) return 0;
+    if (place == std::min((block + 1) * kBlock, elements_)) return id;
+    return mixed(id + kStride * place);
+  }
+
+  // ThreadSanitizer knows no fences, and the elements that these order are no business of its: they are raced
+  // for by contract, or guarded by the strategy.
+  static void fence([[maybe_unused]] std::memory_order order) noexcept {
+#if !defined(__SANITIZE_THREAD__)
+    std::atomic_thread_fence(order);
+#endif
+  }
+
+  const std::size_t elements_;
+  std::vector<Block> blocks_;
+  const CountKernel kernel_;
+};
+
+// One reading of a variable that has a shadow. A range that is read again counts as it was read last: the
+// copy before was thrown away.
+class WatchedRead {
+ public:
+  explicit WatchedRead(const Shadow& shadow) : shadow_(shadow) { parts_.reserve(shadow.blocks()); }
+
+  // Runs `copy(begin, n)` on the elements [first, first + count), block by block.
+  template <class Copying>
+  void around(std::size_t first, std::size_t count, const Copying& copy) {
+    Shadow::for_each_part(first, count, [&](std::size_t begin, std::size_t n) {
+      note(begin, begin + n, shadow_.beside(begin, [&] { copy(begin, n); }));
+    });
+  }
+
+  // Whether what was read was not the variable as it was after any set of updates.
+  bool torn() const noexcept {
+    return torn_parts() > 0 ||
+           std::ranges::any_of(parts_, [&](const Part& part) { return part.sum != parts_.front().sum; });
+  }
+
+  // How many of the blocks, or of the parts in which they were read, were torn in themselves.
+  std::int64_t torn_parts() const noexcept {
+    return std::ranges::count_if(parts_, [](const Part& part) { return !part.intact; });
+  }
+
+ private:
+  struct Part {
+    std::size_t begin, end;
+    std::uint64_t sum;
+    bool intact;
+  };
+
+  void note(std::size_t begin, std::size_t end, const Shadow::Sums& sums) {
+    const auto from =
+        std::ranges::partition_point(parts_, [&](const Part& part) { return part.end <= begin; });
+    const auto to = std::ranges::partition_point(parts_, [&](const Part& part) { return part.begin < end; });
+    const bool intact = sums.ended == sums.begun && Shadow::is_whole(sums.begun);
+    parts_.insert(parts_.erase(from, to), {begin, end, sums.begun, intact});
+  }
+
+  const Shadow& shadow_;
+  std::vector<Part> parts_;  // in order of place, none of them overlapping another
+};
+
+}  // namespace tmflow

@@ -1,0 +1,99 @@
+// What is measured of a variable beyond the usual counts: what became of its updates, and whether reads were
+// torn.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <numeric>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tmflow/own_lines.hpp"
+#include "tmflow/registry.hpp"
+#include "tmflow/shadow.hpp"
+
+namespace tmflow {
+
+// The counts of a shadow under a strategy that does not run the kernel in place: a variable of their own,
+// with an element for each block, that is updated once for each update, under another object of the same
+// strategy. It tells whether such updates are lost, not whether these very ones were.
+class CountsBeside {
+ public:
+  CountsBeside(std::string_view strategy, std::span<const std::string> parameters, std::size_t elements,
+               int workers)
+      : strategy_(make_strategy<ArrayRegion<double>>(strategy, parameters)),
+        stats_(static_cast<std::size_t>(workers)) {
+    Shadow::for_each_part(0, elements,
+                          [&](std::size_t, std::size_t n) { sizes_.push_back(static_cast<double>(n)); });
+    counts_.resize(sizes_.size());
+    region_ = std::make_unique<ArrayRegion<double>>(std::span<double>(counts_));
+  }
+
+  // Once for each update of the variable, by any number of threads at once.
+  void update(int worker) {
+    strategy_->apply(*region_, {.alpha = -1, .delta = sizes_}, stats_[static_cast<std::size_t>(worker)]);
+  }
+
+  // The two below as those of Shadow.
+  std::int64_t kept() {
+    strategy_->settle(*region_);
+    return static_cast<std::int64_t>(std::accumulate(counts_.begin(), counts_.end(), 0.0));
+  }
+  void reset() {
+    std::ranges::fill(counts_, 0.0);
+    strategy_->restart(*region_);
+  }
+
+ private:
+  const std::unique_ptr<AnyStrategy<ArrayRegion<double>>> strategy_;
+  std::vector<ThreadStats> stats_;  // of the counts' own updates: nobody asks for them
+  LinesOf<double> sizes_, counts_;
+  std::unique_ptr<ArrayRegion<double>> region_;
+};
+
+// Of one variable of so many elements under one strategy.
+class VariableMeasures {
+ public:
+  VariableMeasures(std::string_view strategy, std::span<const std::string> parameters, std::size_t elements,
+                   int workers)
+      : elements_(elements) {
+    if (listed_strategy(strategy).in_place()) {
+      const Parameters values = parameters_of(strategy, parameters);
+      shadow_ = std::make_unique<Shadow>(
+          elements, find_kernel<double>(values.text("kernel"), values.text("optimisation")));
+    } else {
+      beside_ = std::make_unique<CountsBeside>(strategy, parameters, elements, workers);
+    }
+  }
+
+  std::size_t elements() const noexcept { return elements_; }
+
+  // Null where torn reads cannot be told, because the strategy does not update in place.
+  Shadow* shadow() noexcept { return shadow_.get(); }
+
+  // Runs `apply(update)`, one update of the variable, and learns what becomes of it.
+  template <class T, class Apply>
+  void around(GradientDescent<T> update, int worker, const Apply& apply) {
+    if (shadow_ != nullptr) {
+      update.shadow = shadow_.get();
+      update.id = Shadow::new_id();
+    }
+    apply(update);
+    if (beside_ != nullptr) beside_->update(worker);
+  }
+
+  // As those of Shadow.
+  std::int64_t kept() { return shadow_ != nullptr ? shadow_->kept() : beside_->kept(); }
+  void reset() { shadow_ != nullptr ? shadow_->reset() : beside_->reset(); }
+
+ private:
+  const std::size_t elements_;
+  std::unique_ptr<Shadow> shadow_;
+  std::unique_ptr<CountsBeside> beside_;
+};
+
+}  // namespace tmflow
