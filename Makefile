@@ -38,6 +38,7 @@ test-deep: setup-test build ## every strategy through millions of audited update
 speed: setup build ## measure what updates and steps cost, into docs/speed/ (ten minutes, on a quiet machine)
 	@$(BIN)/tmflow bench apply --rounds 12 --save docs/speed/updates.json
 	@$(BIN)/tmflow bench step --targets --rounds 10 --save docs/speed/steps.json
+	@$(BIN)/tmflow bench read --rounds 12 --save docs/speed/reads.json
 	@set -e; for what in docs/speed/*.json; do $(BIN)/tmflow bench report $$what --plots docs/speed > $${what%.json}.md; done
 
 portal: setup ## open the results portal on this machine (PORT=8501)

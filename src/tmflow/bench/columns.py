@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from tmflow.bench.compared import best_mutex
 from tmflow.bench.rows import Copied, Timed, TimedVariant
 from tmflow.bench.saved import Left, Saved
-from tmflow.runner.runfile import Software
+from tmflow.runner.runfile import MachineState, Software
 
 HEADS = ("variant", "us per update", "ratio", "of memcpy", "promise", "lost", "committed", "aborts per commit", "GB/s")
 
@@ -82,15 +82,19 @@ def machine(benchmark: OnMachine) -> str:
 def protocol(benchmark: Saved) -> str:
     """How it was measured, in a line."""
     ratio_to = next((row.ratio_to for row in benchmark.rows if not isinstance(row, Copied)), None) or "nothing"
-    state = {
+    return (
+        f"{benchmark.rounds} rounds in turns, seed {benchmark.seed}; [95 % interval]; ratio to {ratio_to}; "
+        f"{benchmark.measured_at_utc}; {state(benchmark.machine)}"
+    )
+
+
+def state(machine: MachineState) -> str:
+    """Whether something else used the machine."""
+    return {
         True: "the machine was disturbed",
         False: "the machine was not disturbed",
         None: "whether the machine was disturbed is not known",
-    }
-    return (
-        f"{benchmark.rounds} rounds in turns, seed {benchmark.seed}; [95 % interval]; ratio to {ratio_to}; "
-        f"{benchmark.measured_at_utc}; {state[benchmark.machine.disturbed]}"
-    )
+    }[machine.disturbed]
 
 
 def left_out(one: Left) -> str:

@@ -7,13 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from tmflow.bench import plots
+from tmflow.bench.read import report as reads
+from tmflow.bench.read.saved import SavedReads
 from tmflow.bench.report import markdown
 from tmflow.bench.saved import Saved, read_as
 from tmflow.bench.step import report as steps
 from tmflow.bench.step.saved import SavedSteps
 
-Benchmark = Saved | SavedSteps
-KINDS: dict[str, type[Benchmark]] = {"tmflow bench apply": Saved, "tmflow bench step": SavedSteps}
+Benchmark = Saved | SavedSteps | SavedReads
+KINDS: dict[str, type[Benchmark]] = {
+    "tmflow bench apply": Saved,
+    "tmflow bench step": SavedSteps,
+    "tmflow bench read": SavedReads,
+}
 
 
 def read_any(path: Path) -> Benchmark:
@@ -24,10 +30,12 @@ def read_any(path: Path) -> Benchmark:
 def shown(benchmark: Benchmark, stem: str | None) -> tuple[str, dict[str, dict[str, Any]]]:
     """The report as Markdown, and its pictures as Vega-Lite by the names of their files, which begin with `stem`.
 
-    Without a stem there are none; steps have none.
+    Without a stem there are none; steps and reads have none.
     """
     if isinstance(benchmark, SavedSteps):
         return steps.markdown(benchmark), {}
+    if isinstance(benchmark, SavedReads):
+        return reads.markdown(benchmark), {}
     pictures: Iterable[plots.Plot] = () if stem is None else plots.plots(benchmark)
     named = [(plot, f"{stem}-{plot.name}.svg") for plot in pictures]
     text = markdown(benchmark, [(plot.title, name) for plot, name in named])

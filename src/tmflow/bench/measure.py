@@ -138,10 +138,10 @@ class Bench:
         if cell is not None:
             request |= {"threads": cell.threads, "elements": cell.elements, "updates": updates}
         limit_s = START_LIMIT_S if cell is None else LIMIT_S
-        return self._workers.of(_environment(subject)).ask(request, limit_s)
+        return self._workers.of(environment_of(subject)).ask(request, limit_s)
 
 
-def _environment(subject: Subject) -> Mapping[str, str]:
+def environment_of(subject: Subject) -> Mapping[str, str]:
     return {} if subject.is_reference else process_environment(subject.strategy, subject.parameters)
 
 

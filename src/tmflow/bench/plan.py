@@ -48,10 +48,7 @@ def make_plan(
     cpus = len(os.sched_getaffinity(0))
     sizes = list(ELEMENTS) if elements is None else numbers("elements", elements, MAX_ELEMENTS)
     counts = [t for t in THREADS if t <= cpus] if threads is None else numbers("threads", threads, MAX_THREADS)
-    if not 1 <= rounds <= MAX_ROUNDS:
-        raise BadInput(f"rounds is {rounds}, but should be from 1 to {MAX_ROUNDS}.")
-    if not 0 <= seed < 2**31:
-        raise BadInput(f"seed is {seed}, but should be from 0 to {2**31 - 1}.")
+    check_rounds_and_seed(rounds, seed)
     subjects = every_strategy() if strategy is None else parse_subjects(strategy)
     subjects += [one for one in references() if one.name not in {subject.name for subject in subjects}]
     names = [BEST_MUTEX, *(subject.name for subject in subjects if subject.strategy != MEMCPY)]
@@ -60,6 +57,14 @@ def make_plan(
     cells = [Cell(n, t) for n in sizes for t in counts]
     _check_memory(cells)
     return Plan(subjects, cells, rounds, seed, reference or BEST_MUTEX, cpus)
+
+
+def check_rounds_and_seed(rounds: int, seed: int) -> None:
+    """Raises BadInput for what cannot be."""
+    if not 1 <= rounds <= MAX_ROUNDS:
+        raise BadInput(f"rounds is {rounds}, but should be from 1 to {MAX_ROUNDS}.")
+    if not 0 <= seed < 2**31:
+        raise BadInput(f"seed is {seed}, but should be from 0 to {2**31 - 1}.")
 
 
 def numbers(name: str, text: str, high: int) -> list[int]:

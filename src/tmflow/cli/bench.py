@@ -128,6 +128,44 @@ def step(
 
 
 @app.command()
+def read(
+    elements: Annotated[str | None, typer.Option(help="Sizes; 7850,3211264 if not given.")] = None,
+    readers: Annotated[str | None, typer.Option(help="Threads that read; 1 if not given.")] = None,
+    writers: Annotated[str | None, typer.Option(help="Threads that update meanwhile; 1 if not given.")] = None,
+    strategy: Strategies = None,
+    rounds: Annotated[int, typer.Option(help="Times that each is measured, in turns.")] = 8,
+    seed: Annotated[int, typer.Option(help="Of the order of the turns.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
+    save: Annotated[
+        Path | None, typer.Option(help="Also keep everything in this file, for `tmflow bench report`.")
+    ] = None,
+) -> None:
+    """Time reads of one float32 variable while others update it: by way of the strategy, and by a plain copy."""
+    from tmflow.bench.read import measure, report
+    from tmflow.bench.read.plan import make_read_plan
+    from tmflow.bench.saved import write
+
+    plan = make_read_plan(elements, readers, writers, strategy, rounds, seed)
+    if save:
+        require_writable(save)
+    benchmark = measure.run(plan)
+    if save:
+        write(save, benchmark)
+    if as_json:
+        for row in benchmark.rows:
+            typer.echo(json.dumps(row.model_dump(mode="json")))
+        for line in report.left_out(benchmark):
+            print(f"tmflow: {line}", file=sys.stderr)
+    else:
+        typer.echo(report.table(benchmark))
+    broken = [row for row in benchmark.rows if not row.kept]
+    for row in broken:
+        print(f"tmflow: {row.name}: promises {row.promise}, and {row.torn_fraction:.3g} were torn.", file=sys.stderr)
+    if broken or any(one.failed for one in benchmark.left_out):
+        raise typer.Exit(1)
+
+
+@app.command()
 def report(
     file: Annotated[Path, typer.Argument(help="A file of `tmflow bench ... --save`.")],
     reference: Annotated[

@@ -2,7 +2,8 @@
 
 `python -m tmflow.native.bench_worker` is started by `tmflow.bench.worker` with the environment that a variant needs. A
 request names a strategy, its `parameters` as the library takes them, and the `values` of all that it has. With
-`threads`, `updates` and `elements` it asks for a measurement; without, whether the strategy runs in this process. An
+`threads`, `updates` and `elements` it asks for a measurement of updates, with `readers`, `writers`, `reads`, `elements` and
+`consistent` for one of reads; without, whether the strategy runs in this process. An
 answer to what cannot be done has the key "error".
 """
 
@@ -22,19 +23,29 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     """What becomes of a request. Raises ValueError where the strategy cannot run."""
     core = loader.core()
     strategy, parameters = request["strategy"], request["parameters"]
-    if "updates" not in request:
+    if "elements" not in request:
         why_not = {row["name"]: row["why_not"] for row in core.strategies()}.get(strategy)
         if why_not is None and strategy != "memcpy":
             core.measure(strategy, 1, 1, 1, parameters)
             why_not = _other_process(request)
         return {"why_not": why_not}
+    if "reads" in request:
+        measured = core.measure_reads(
+            *(strategy, request["readers"], request["writers"], request["reads"], request["elements"]),
+            *(parameters, request["consistent"]),
+        )
+        return _unless_elsewhere(request, dict(measured))
     size = request["threads"], request["updates"], request["elements"]
     if strategy == "memcpy":
         return dict(core.measure_copies(*size))
-    measured = core.measure(strategy, *size, parameters)
+    return _unless_elsewhere(request, dict(core.measure(strategy, *size, parameters)))
+
+
+def _unless_elsewhere(request: dict[str, Any], measured: dict[str, Any]) -> dict[str, Any]:
+    """What was measured. Raises ValueError where this process is not as the strategy needs it."""
     if reason := _other_process(request):
         raise ValueError(reason)
-    return dict(measured)
+    return measured
 
 
 def _other_process(request: dict[str, Any]) -> str | None:

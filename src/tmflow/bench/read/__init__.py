@@ -1,0 +1,1 @@
+"""What consistent reads cost: readers read one variable again and again while writers update it."""

@@ -1,0 +1,68 @@
+"""A benchmark of reads as text for a terminal, and as Markdown; the same file always gives the same text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tmflow.bench import columns
+from tmflow.bench.read.saved import Read, SavedReads
+from tmflow.bench.report import table as markdown_table
+from tmflow.bench.table import aligned
+
+HEADS = ["variant, read", "us per read", "of a plain copy", "promise", "torn", "reads per s", "updates per s"]
+
+
+def table(benchmark: SavedReads) -> str:
+    """A block per size and number of readers and writers, from the fastest read on."""
+    lines = [columns.machine(benchmark), _protocol(benchmark)]
+    for heading, rows in _blocks(benchmark):
+        lines += ["", heading, *aligned([HEADS, *rows])]
+    return "\n".join([*lines, *(["", *left_out(benchmark)] if benchmark.left_out else [])])
+
+
+def markdown(benchmark: SavedReads) -> str:
+    lines = ["# What a read costs beside updates", "", f"{columns.machine(benchmark)}.", "", f"{_protocol(benchmark)}."]
+    for heading, rows in _blocks(benchmark):
+        lines += ["", f"### {heading}", "", *markdown_table(HEADS, rows)]
+    if benchmark.left_out:
+        lines += ["", "### Not measured", "", *(f"- {line}" for line in left_out(benchmark))]
+    return "\n".join(lines)
+
+
+def left_out(benchmark: SavedReads) -> list[str]:
+    """Why something was not measured, a sentence each."""
+    return [
+        f"{one.name} cannot run here: {one.reason}."
+        if one.elements is None
+        else f"{one.name} was not measured with {one.elements:,} elements: {one.reason}."
+        for one in benchmark.left_out
+    ]
+
+
+def _blocks(benchmark: SavedReads) -> Iterator[tuple[str, list[list[str]]]]:
+    for cell in dict.fromkeys((row.elements, row.readers, row.writers) for row in benchmark.rows):
+        rows = [row for row in benchmark.rows if (row.elements, row.readers, row.writers) == cell]
+        elements, readers, writers = cell
+        heading = f"{elements:,} element{'s' * (elements > 1)}, {readers} reading, {writers} updating"
+        if rows[0].oversubscribed:
+            heading += f" (oversubscribed: {benchmark.cpus_allowed} CPUs)"
+        yield heading, [_texts(row) for row in rows]
+
+
+def _texts(row: Read) -> list[str]:
+    return [
+        row.name,
+        columns.bounded(row.us_per_read, row.us_low, row.us_high),
+        "" if row.ratio is None else columns.bounded(row.ratio, row.ratio_low, row.ratio_high, "{:.2f}"),
+        row.promise,
+        "0" if row.torn_fraction == 0 else f"{100 * row.torn_fraction:.3g} %",
+        f"{row.reads_per_s:,.0f}",
+        f"{row.updates_per_s:,.0f}",
+    ]
+
+
+def _protocol(benchmark: SavedReads) -> str:
+    return (
+        f"{benchmark.rounds} rounds in turns, seed {benchmark.seed}; [95 % interval]; {benchmark.measured_at_utc}; "
+        f"{columns.state(benchmark.machine)}"
+    )

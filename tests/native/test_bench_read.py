@@ -1,0 +1,74 @@
+"""Reads beside updates: what is asked, what answers say, and the real library."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Tmflow
+from tmflow.bench.kinds import read_any, shown
+from tmflow.bench.read import measure, report
+from tmflow.bench.read.plan import ReadCell, ReadPlan, Way, make_read_plan
+from tmflow.bench.read.saved import SavedReads
+from tmflow.bench.subject import Subject
+from tmflow.errors import BadInput
+
+LOCK, NOLOCK = (Subject(name, name, promise=promise) for name, promise in (("lock", "tensor"), ("nolock", "none")))
+WAYS = [Way(LOCK, True, "tensor"), Way(LOCK, False, "element"), Way(NOLOCK, False, "element")]
+CELL = ReadCell(10, 1, 2)
+
+
+def answer(us: float, torn: int = 0) -> measure.Answer:
+    return {"seconds": us / 1e4, "reads": 100, "updates": 50, "checked": 20, "torn": torn}
+
+
+def test_a_row_says_what_a_read_costs() -> None:
+    plan = ReadPlan(WAYS, [CELL], rounds=2, seed=0, cpus=2)
+    turns = {
+        ("lock, consistent", CELL): [answer(2.0), answer(8.0)],
+        ("lock, plain", CELL): [answer(1.0, torn=5), answer(4.0)],
+        ("nolock, plain", CELL): [answer(3.0), answer(3.0)],
+    }
+    plain, nolock, consistent = measure.summarised(plan, turns)
+    assert [row.name for row in (plain, nolock, consistent)] == ["lock, plain", "nolock, plain", "lock, consistent"]
+    assert (consistent.us_per_read, consistent.promise, consistent.torn_fraction) == (pytest.approx(4), "tensor", 0)
+    assert (consistent.ratio, consistent.ratio_low, consistent.ratio_high) == pytest.approx((2, 2, 2))
+    assert (consistent.reads_per_s, consistent.updates_per_s) == pytest.approx((200e3, 100e3))
+    assert (plain.torn_fraction, plain.checked, plain.kept) == (pytest.approx(5 / 40), 40, True)
+    assert plain.oversubscribed
+    assert not consistent.model_copy(update={"torn_fraction": 0.1}).kept
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"readers": "0"}, "readers is '0' in '0', but should be whole numbers from 1 to 1024"),
+        ({"strategy": "mutex_loop"}, "'mutex_loop' is a reference for updates, which is not read"),
+        ({"rounds": 0}, "rounds is 0"),
+    ],
+)
+def test_what_cannot_be_is_named(options: dict[str, object], says: str) -> None:
+    fallbacks = {"elements": None, "readers": None, "writers": None, "strategy": "lock", "rounds": 2, "seed": 0}
+    with pytest.raises(BadInput, match=says):
+        make_read_plan(**{**fallbacks, **options})  # type: ignore[arg-type]  # options of every type in one dict
+
+
+def test_reads_of_the_real_library(tmflow: Tmflow, tmp_path: Path) -> None:
+    path = tmp_path / "reads.json"
+    sizes = ("--elements", "1000", "--readers", "1", "--writers", "1,2", "--rounds", "2")
+    done = tmflow("bench", "read", "--strategy", "lock,nolock,leashed", *sizes, "--save", path)
+    assert done.returncode == 0, done.stderr
+    found = read_any(path)
+    assert isinstance(found, SavedReads)
+    names = {"lock, consistent", "lock, plain", "nolock, plain", "leashed, consistent"}  # leashed has no plain reads
+    assert {(row.name, row.writers) for row in found.rows} == {(name, writers) for name in names for writers in (1, 2)}
+    for row in found.rows:
+        assert row.us_per_read > 0
+        assert row.updates_per_s > 0
+        assert row.checked > 0
+        assert row.torn_fraction == 0 or not row.consistent
+    text, drawn = shown(found, "reads")
+    assert (text, drawn) == (report.markdown(found), {})
+    assert tmflow("bench", "report", path).stdout == f"{text}\n"
+    assert "1,000 elements, 1 reading, 2 updating" in done.stdout
