@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <limits>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -130,7 +131,7 @@ class Adaptive {
   const std::span<const Way> ways_;
   LockPthread mutex_;
   Spin spin_;
-  Combining combining_whole_{0};
+  Combining combining_whole_{std::numeric_limits<std::size_t>::max()};  // one block, however long
   Striped striped_{2048};
   Combining combining_{2048};
 
