@@ -31,9 +31,11 @@ class Chooser {
 
   std::size_t now() const noexcept { return now_; }
 
-  // The way from now on, after what was seen of the one so far.
+  // The way from now on, after what was seen of the one so far. Of a time in which nothing happened nothing
+  // is learnt.
   template <class Guess>
   std::size_t look(const Seen& seen, const Guess& guess) {
+    if (seen.updates == 0) return now_;
     if (seen.threads != threads_) return begin_anew(seen.threads, guess(seen.threads));
     const double us = seen.seconds / static_cast<double>(seen.updates);
     all_s_ += seen.seconds;
