@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -320,3 +322,21 @@ def test_it_runs_where_tensorflow_is_absent() -> None:
         [sys.executable, "-c", ALONE, spec], capture_output=True, text=True, check=False, env=dict(os.environ)
     )
     assert (done.stdout, done.returncode) == ("trained\n", 0), done.stderr
+
+
+def test_who_waits_for_a_run_stops_no_other_thread(trial_data: TrialData) -> None:
+    """Asking a trial that runs must not keep the interpreter lock, and with it all other threads, until it has ended."""
+    spec = make_spec()
+    trial = native.make_trial(spec)
+    trial.set_variables([value.ravel() for value in models.initial_values(spec.model, spec.matrix, SEED)])
+    images, labels = trial_data.images[:1], trial_data.labels[:1]
+    began = last = time.monotonic()
+    longest = 0.0
+    with ThreadPoolExecutor(2) as pool:
+        running = pool.submit(trial.run, images, labels, np.zeros(400_000, np.int64), 1, 0.1)
+        asked = pool.submit(trial.counters)
+        while not running.done():
+            now = time.monotonic()
+            longest, last = max(longest, now - last), now
+        assert asked.result()
+    assert max(longest, time.monotonic() - last) < (time.monotonic() - began) / 2
