@@ -329,7 +329,7 @@ def test_who_waits_for_a_run_stops_no_other_thread(trial_data: TrialData) -> Non
     spec = make_spec()
     trial = native.make_trial(spec)
     trial.set_variables([value.ravel() for value in models.initial_values(spec.model, spec.matrix, SEED)])
-    images, labels = trial_data.images[:1], trial_data.labels[:1]
+    images, labels = trial_data.train_images[:1], trial_data.train_labels[:1]
     began = last = time.monotonic()
     longest = 0.0
     with ThreadPoolExecutor(2) as pool:
