@@ -325,7 +325,7 @@ def test_it_runs_where_tensorflow_is_absent() -> None:
 
 
 def test_who_waits_for_a_run_stops_no_other_thread(trial_data: TrialData) -> None:
-    """Asking a trial that runs must not keep the interpreter lock, and with it all other threads, until it has ended."""
+    """Asking a trial that runs must not keep the interpreter lock, and with it all other threads, until it ends."""
     spec = make_spec()
     trial = native.make_trial(spec)
     trial.set_variables([value.ravel() for value in models.initial_values(spec.model, spec.matrix, SEED)])
