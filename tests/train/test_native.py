@@ -320,3 +320,15 @@ def test_it_runs_where_tensorflow_is_absent() -> None:
         [sys.executable, "-c", ALONE, spec], capture_output=True, text=True, check=False, env=dict(os.environ)
     )
     assert (done.stdout, done.returncode) == ("trained\n", 0), done.stderr
+
+
+def test_no_step_waits_for_denormal_numbers(trial_data: TrialData) -> None:
+    """At this rate the softmax is soon sure of an image, and gradients fall below the smallest normal number."""
+    sure = make_spec(batch=1, iterations=3000, learning_rate=0.5)
+    smallest = np.finfo(np.float32).tiny
+    trial = loader.core().NativeTrial("mnist_softmax", 784, None, None, "lock", [], 1)
+    trial.set_variables(models.initial_values(sure.model, sure.matrix, SEED))
+    starts = batches.batch_starts(SEED, len(trial_data.train_images), 1, sure.iterations)
+    trial.run(trial_data.train_images, trial_data.train_labels, starts, 1, sure.learning_rate)
+    for values in trial.variables():
+        assert not ((values != 0) & (np.abs(values) < smallest)).any()
