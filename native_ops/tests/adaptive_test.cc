@@ -72,6 +72,17 @@ TEST(Chooser, WhatWasSlowOnceMayBecomeFast) {
   EXPECT_EQ(chooser.now(), 1U);
 }
 
+// The one who looks may have been counted by the look before, and then lost the processor.
+TEST(Chooser, ATimeWithoutUpdatesTeachesNothing) {
+  Chooser chooser(3);
+  share_of_trials(chooser, 400, {3, 2, 1}, 0);
+  ASSERT_EQ(chooser.now(), 2U);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(chooser.look({.seconds = 1, .updates = 0, .threads = 0}, always_first), 2U);
+  }
+  EXPECT_LE(share_of_trials(chooser, 1000, {3, 2, 1}, 2), 1.1 * Chooser::kShareOfTrials);
+}
+
 TEST(Chooser, OneWayIsNoChoice) {
   Chooser chooser(1);
   EXPECT_EQ(share_of_trials(chooser, 1000, {1}, 0), 0);

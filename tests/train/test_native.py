@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -362,3 +364,21 @@ def test_no_step_waits_for_denormal_numbers(trial_data: TrialData) -> None:
     trial.run(trial_data.train_images, trial_data.train_labels, starts, 1, sure.learning_rate)
     for values in trial.variables():
         assert not ((values != 0) & (np.abs(values) < smallest)).any()
+
+
+def test_who_waits_for_a_run_stops_no_other_thread(trial_data: TrialData) -> None:
+    """Asking a trial that runs must not keep the interpreter lock, and with it all other threads, until it ends."""
+    spec = make_spec()
+    trial = native.make_trial(spec)
+    trial.set_variables([value.ravel() for value in models.initial_values(spec.model, spec.matrix, SEED)])
+    images, labels = trial_data.train_images[:1], trial_data.train_labels[:1]
+    began = last = time.monotonic()
+    longest = 0.0
+    with ThreadPoolExecutor(2) as pool:
+        running = pool.submit(trial.run, images, labels, np.zeros(400_000, np.int64), 1, 0.1)
+        asked = pool.submit(trial.counters)
+        while not running.done():
+            now = time.monotonic()
+            longest, last = max(longest, now - last), now
+        assert asked.result()
+    assert max(longest, time.monotonic() - last) < (time.monotonic() - began) / 2

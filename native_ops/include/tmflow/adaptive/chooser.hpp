@@ -38,9 +38,11 @@ class Chooser {
     return now_ = best_ = guess;
   }
 
-  // The way from now on, after what was seen of the one so far. guess(threads): the way to begin with.
+  // The way from now on, after what was seen of the one so far. guess(threads): the way to begin with. Of a
+  // time in which nothing happened nothing is learnt.
   template <class Guess>
   std::size_t look(const Seen& seen, const Guess& guess) {
+    if (seen.updates == 0) return now_;
     if (seen.threads != threads_) return begin(seen.threads, guess(seen.threads));
     const double us = seen.seconds / static_cast<double>(seen.updates);
     all_s_ += seen.seconds;
