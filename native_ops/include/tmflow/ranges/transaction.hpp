@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 
+#include "tmflow/fence.hpp"
 #include "tmflow/held.hpp"
 #include "tmflow/ranges/lock_table.hpp"
 #include "tmflow/ranges/policy.hpp"
@@ -18,6 +19,10 @@ namespace tmflow::ranges {
 //
 // Contract for the program: `hold` and `modify` return false when the attempt has failed; the body must
 // return false at once, and is run anew. What is modified outlives the attempt, which may have to restore it.
+//
+// Memory ordering against readers without a lock (snapshot.hpp): a release fence stands between taking a lock
+// and writing what it covers, an acquire fence between a reader's copy and its second look at the locks. So a
+// reader that has seen any of what was written sees that the lock was taken.
 template <template <class> class Atom, class Manager, class Policy>
 class Transaction {
  public:
