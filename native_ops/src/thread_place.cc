@@ -8,33 +8,36 @@ namespace tmflow::adaptive {
 namespace {
 
 static_assert(kPlaces == 64, "a bit for each");
-constinit std::atomic<std::uint64_t> taken{std::uint64_t{1}
+constinit std::atomic<std::uint64_t> given{std::uint64_t{1}
                                            << (kPlaces - 1)};  // the shared one is nobody's to give
 
-struct Place {
-  Place() noexcept {
-    std::uint64_t seen = taken.load(std::memory_order_relaxed);
+// Gives the place back when the thread ends.
+struct Lease {
+  Lease() noexcept {
+    std::uint64_t seen = given.load(std::memory_order_relaxed);
     do {
-      number = static_cast<std::size_t>(std::countr_one(seen));
-      if (number >= kPlaces) number = kPlaces - 1;
-    } while (number < kPlaces - 1 &&
-             !taken.compare_exchange_weak(seen, seen | std::uint64_t{1} << number, std::memory_order_acquire,
+      place = static_cast<std::size_t>(std::countr_one(seen));
+      if (place == kPlaces) place = kPlaces - 1;
+    } while (!ThreadPlace::is_shared(place) &&
+             !given.compare_exchange_weak(seen, seen | std::uint64_t{1} << place, std::memory_order_acquire,
                                           std::memory_order_relaxed));
   }
-  Place(const Place&) = delete;
-  Place& operator=(const Place&) = delete;
-  ~Place() {
-    if (!is_shared(number)) taken.fetch_and(~(std::uint64_t{1} << number), std::memory_order_release);
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+  ~Lease() {
+    if (!ThreadPlace::is_shared(place)) {
+      given.fetch_and(~(std::uint64_t{1} << place), std::memory_order_release);
+    }
   }
 
-  std::size_t number;
+  std::size_t place;
 };
 
 }  // namespace
 
-std::size_t own_place() noexcept {
-  thread_local const Place place;
-  return place.number;
+std::size_t ThreadPlace::taken() noexcept {
+  thread_local const Lease lease;
+  return lease.place;
 }
 
 }  // namespace tmflow::adaptive

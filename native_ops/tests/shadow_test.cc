@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "in_step.hpp"
+#include "tmflow/at_once.hpp"
 #include "tmflow/registry.hpp"
 
 namespace tmflow {
@@ -78,7 +79,7 @@ class Torn : public ::testing::Test {
   template <class Between, class Within>
   WatchedRead read(const Between& between, const Within& within) {
     WatchedRead watch(shadow);
-    Shadow::for_each_part(0, kThreeBlocks, [&](std::size_t begin, std::size_t n) {
+    shadow.for_each_part(0, kThreeBlocks, [&](std::size_t begin, std::size_t n) {
       between(begin);
       watch.around(begin, n, [&](std::size_t, std::size_t) { within(begin); });
     });
@@ -170,6 +171,45 @@ TEST_F(Torn, ByWhatWasReadLast) {
     watch.around(begin, Shadow::kBlock, [](std::size_t, std::size_t) {});
   }
   EXPECT_FALSE(watch.torn());
+}
+
+// The blocks of a strategy that locks 1500 elements at a time are none of the shadow's: two threads update at
+// once what is 1024 to 1499 and 1500 to 2047.
+TEST(ShadowOfLockedBlocks, NoneIsUnderTwoLocks) {
+  for (const std::size_t guarded : {1, 7, 1000, 1024, 1500, 2048, 100'000}) {
+    const Shadow shadow(kThreeBlocks, find_kernel<double>(), guarded);
+    std::vector<std::size_t> begins;
+    std::size_t covered = 0;
+    shadow.for_each_part(0, kThreeBlocks, [&](std::size_t begin, std::size_t n) {
+      EXPECT_EQ(begin, covered);
+      EXPECT_LE(n, Shadow::kBlock);
+      EXPECT_EQ(begin / guarded, (begin + n - 1) / guarded) << guarded << " at " << begin;
+      begins.push_back(begin);
+      covered += n;
+    });
+    EXPECT_EQ(covered, kThreeBlocks);
+    EXPECT_EQ(begins.size(), shadow.blocks());
+  }
+}
+
+// Two threads under different locks of a strategy meet within what was one block of the shadow.
+TEST(ShadowOfLockedBlocks, LosesNothingWhereTheElementsDoNot) {
+  constexpr std::size_t kElements = 20, kGuarded = 10;
+  seeded::Meeting own(std::chrono::seconds(30));
+  seeded::meeting = &own;
+  Shadow shadow(kElements, seeded::read_meet_write<double>, kGuarded);
+  const auto nothing = [](std::size_t, std::size_t) {};
+  run_at_once(
+      2,
+      [&](int thread) {
+        const std::size_t first = thread == 0 ? 0 : kGuarded;
+        for (int i = 0; i < 20; ++i) shadow.around(Shadow::new_id(), first, kGuarded, nothing);
+      },
+      [] {});
+  EXPECT_EQ(shadow.kept(), 20 * static_cast<int>(kElements));
+  WatchedRead watch(shadow);
+  watch.around(0, kElements, nothing);
+  EXPECT_EQ(watch.torn_parts(), 0);
 }
 
 // Atomic accesses, so that what ThreadSanitizer sees is no race but the torn read itself.

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 from deep_audit import audited
+from endurance import endured
 
-from tmflow.native import loader, process_state
+from tmflow.native import loader, process_state, registry
 from tmflow.native.parameters import native_parameters
 from tmflow.process_environment import process_environment
 from tmflow.strategy_parameters import parameters_of
@@ -22,13 +23,22 @@ Report = dict[str, Any]
 
 
 def call(
-    task: str, strategy: str, parameters: Mapping[str, Any], environment: Mapping[str, str] | None = None
+    task: str,
+    strategy: str,
+    parameters: Mapping[str, Any],
+    environment: Mapping[str, str] | None = None,
+    *,
+    limit_s: float = 300,
+    **arguments: Any,
 ) -> Report:
-    """The answer of a task below, from a process with the environment of the strategy, or the one that is given."""
+    """The answer of a task below, from a process with the environment of the strategy, or the one that is given.
+
+    Raises subprocess.TimeoutExpired, and ends the process, if there is none after limit_s.
+    """
     added = process_environment(strategy, parameters) if environment is None else environment
-    command = [sys.executable, __file__, task, strategy, json.dumps(dict(parameters))]
+    command = [sys.executable, __file__, task, strategy, json.dumps(dict(parameters)), json.dumps(arguments)]
     done = subprocess.run(
-        command, env={**os.environ, **added}, capture_output=True, text=True, check=False, timeout=300
+        command, env={**os.environ, **added}, capture_output=True, text=True, check=False, timeout=limit_s
     )
     assert done.returncode == 0, done.stderr
     return dict(json.loads(done.stdout.splitlines()[-1]))
@@ -86,6 +96,12 @@ def deep_audit(strategy: str, parameters: Mapping[str, Any]) -> Report:
     return audited(strategy, native_parameters(strategy, parameters))
 
 
+def endurance(strategy: str, parameters: Mapping[str, Any], seconds: float) -> Report:
+    """Many threads on two processors for so long: updates, and reads where the strategy has some of its own."""
+    snapshots = registry.require(strategy).promise_snapshots or "none"
+    return endured(strategy, native_parameters(strategy, parameters), seconds, reads=snapshots != "none")
+
+
 def session(strategy: str, parameters: Mapping[str, Any]) -> Report:
     """Two threads' updates of both kinds of variables and both types in a TensorFlow session."""
     from graphs import in_threads, session_of
@@ -105,5 +121,5 @@ def session(strategy: str, parameters: Mapping[str, Any]) -> Report:
 
 
 if __name__ == "__main__":
-    task, strategy, parameters = sys.argv[1:]
-    print(json.dumps(globals()[task](strategy, json.loads(parameters))))
+    task, strategy, parameters, arguments = sys.argv[1:]
+    print(json.dumps(globals()[task](strategy, json.loads(parameters), **json.loads(arguments))))

@@ -40,6 +40,15 @@ def test_a_row_says_what_a_read_costs() -> None:
     assert not consistent.model_copy(update={"torn_fraction": 0.1}).kept
 
 
+def test_a_consistent_read_promises_what_its_parameters_leave_of_it() -> None:
+    adaptive = Subject("adaptive:promise=block", "adaptive", parameters={"promise": "block"}, promise="tensor")
+    htm = Subject("htm:chunk=4", "htm", parameters={"chunk": 4}, promise="tensor")
+    ways = [Way(subject, True, "tensor") for subject in (adaptive, htm)]
+    turns = {(way.name, CELL): [answer(1.0, torn=5)] for way in ways}
+    rows = measure.summarised(ReadPlan(ways, [CELL], rounds=1, seed=0, cpus=2), turns)
+    assert [(row.promise, row.kept) for row in rows] == [("block", True)] * 2
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [

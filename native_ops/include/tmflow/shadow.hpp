@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "tmflow/stats.hpp"
@@ -46,13 +47,21 @@ namespace tmflow {
 // hardware transaction the additions appear with the changes, at the commit.
 class Shadow {
  public:
+  // Elements of a block; the last one of the variable, and of what a lock guards, may be shorter.
   static constexpr std::size_t kBlock = 1024;
 
   // As tmflow::Kernel<double>: what changes the counts.
   using CountKernel = void (*)(double* variable, const double* delta, double alpha, std::size_t n) noexcept;
 
-  Shadow(std::size_t elements, CountKernel kernel)
-      : elements_(elements), blocks_((elements + kBlock - 1) / kBlock), kernel_(kernel) {}
+  // `guarded`: how many elements a lock guards, where the variable has several. No block of the shadow is
+  // under two of them: two updates of its elements may be under way at once, and its count would lose what
+  // they do not.
+  Shadow(std::size_t elements, CountKernel kernel,
+         std::size_t guarded = std::numeric_limits<std::size_t>::max())
+      : elements_(elements),
+        guarded_(std::min(guarded, std::max<std::size_t>(elements, 1))),
+        blocks_(elements == 0 ? 0 : block_of(elements - 1) + 1),
+        kernel_(kernel) {}
 
   std::size_t elements() const noexcept { return elements_; }
   std::size_t blocks() const noexcept { return blocks_.size(); }
@@ -72,8 +81,9 @@ class Shadow {
   template <class Change>
   void around(std::uint64_t id, std::size_t first, std::size_t count, const Change& change) {
     for_each_part(first, count, [&](std::size_t begin, std::size_t n) {
-      Block& block = blocks_[begin / kBlock];
-      const std::uint64_t part = weight(id, begin + n, begin / kBlock) - weight(id, begin, begin / kBlock);
+      const std::size_t number = block_of(begin);
+      Block& block = blocks_[number];
+      const std::uint64_t part = weight(id, begin + n, number) - weight(id, begin, number);
       block.begun.fetch_add(part, std::memory_order_relaxed);
       fence(std::memory_order_release);
       change(begin, n);
@@ -90,7 +100,7 @@ class Shadow {
   // Runs `copy`, which copies from the block of the element `begin`; the sums before and after it.
   template <class Copying>
   Sums beside(std::size_t begin, const Copying& copy) const {
-    const Block& block = blocks_[begin / kBlock];
+    const Block& block = blocks_[block_of(begin)];
     const std::uint64_t ended = block.ended.load(std::memory_order_acquire);
     copy();
     fence(std::memory_order_acquire);
@@ -99,9 +109,9 @@ class Shadow {
 
   // Runs `part(begin, n)` on the parts of [first, first + count) that lie in one block each.
   template <class Part>
-  static void for_each_part(std::size_t first, std::size_t count, const Part& part) {
+  void for_each_part(std::size_t first, std::size_t count, const Part& part) const {
     for (std::size_t begin = first, end = first + count; begin < end;) {
-      const std::size_t n = std::min(kBlock - begin % kBlock, end - begin);
+      const std::size_t n = std::min(end_of(block_of(begin)), end) - begin;
       part(begin, n);
       begin += n;
     }
@@ -133,6 +143,18 @@ class Shadow {
     alignas(kCacheLine) double count = 0;
   };
 
+  std::size_t blocks_per_lock() const noexcept { return (guarded_ + kBlock - 1) / kBlock; }
+  std::size_t block_of(std::size_t place) const noexcept {
+    return place / guarded_ * blocks_per_lock() + place % guarded_ / kBlock;
+  }
+  std::size_t begin_of(std::size_t block) const noexcept {
+    return block / blocks_per_lock() * guarded_ + block % blocks_per_lock() * kBlock;
+  }
+  std::size_t end_of(std::size_t block) const noexcept {
+    const std::size_t end_of_lock = (block / blocks_per_lock() + 1) * guarded_;
+    return std::min({begin_of(block) + kBlock, end_of_lock, elements_});
+  }
+
   // SplitMix64's.
   static std::uint64_t mixed(std::uint64_t x) noexcept {
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
@@ -142,8 +164,8 @@ class Shadow {
 
   // What the parts of the update up to `place`, of the block of this number, add up to.
   std::uint64_t weight(std::uint64_t id, std::size_t place, std::size_t block) const noexcept {
-    if (place == block * kBlock) return 0;
-    if (place == std::min((block + 1) * kBlock, elements_)) return id;
+    if (place == begin_of(block)) return 0;
+    if (place == end_of(block)) return id;
     return mixed(id + kStride * place);
   }
 
@@ -155,7 +177,7 @@ class Shadow {
 #endif
   }
 
-  const std::size_t elements_;
+  const std::size_t elements_, guarded_;
   std::vector<Block> blocks_;
   const CountKernel kernel_;
 };
@@ -169,7 +191,7 @@ class WatchedRead {
   // Runs `copy(begin, n)` on the elements [first, first + count), block by block.
   template <class Copying>
   void around(std::size_t first, std::size_t count, const Copying& copy) {
-    Shadow::for_each_part(first, count, [&](std::size_t begin, std::size_t n) {
+    shadow_.for_each_part(first, count, [&](std::size_t begin, std::size_t n) {
       note(begin, begin + n, shadow_.beside(begin, [&] { copy(begin, n); }));
     });
   }

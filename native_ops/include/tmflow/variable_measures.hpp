@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tmflow/blocks.hpp"
 #include "tmflow/own_lines.hpp"
 #include "tmflow/registry.hpp"
 #include "tmflow/shadow.hpp"
@@ -27,8 +28,10 @@ class CountsBeside {
                int workers)
       : strategy_(make_strategy<ArrayRegion<double>>(strategy, parameters)),
         stats_(static_cast<std::size_t>(workers)) {
-    Shadow::for_each_part(0, elements,
-                          [&](std::size_t, std::size_t n) { sizes_.push_back(static_cast<double>(n)); });
+    const Blocks blocks{elements, Shadow::kBlock};
+    for (std::size_t block = 0; block < blocks.count(); ++block) {
+      sizes_.push_back(static_cast<double>(blocks.size(block)));
+    }
     counts_.resize(sizes_.size());
     region_ = std::make_unique<ArrayRegion<double>>(std::span<double>(counts_));
   }
@@ -61,10 +64,15 @@ class VariableMeasures {
   VariableMeasures(std::string_view strategy, std::span<const std::string> parameters, std::size_t elements,
                    int workers)
       : elements_(elements) {
-    if (listed_strategy(strategy).in_place()) {
+    const Listed listed = listed_strategy(strategy);
+    if (listed.in_place()) {
       const Parameters values = parameters_of(strategy, parameters);
-      shadow_ = std::make_unique<Shadow>(
-          elements, find_kernel<double>(values.text("kernel"), values.text("optimisation")));
+      const auto kernel = find_kernel<double>(values.text("kernel"), values.text("optimisation"));
+      // A strategy that promises `block` says by its parameter of that name how long one is.
+      shadow_ =
+          listed.info.updates == Promise::block
+              ? std::make_unique<Shadow>(elements, kernel, static_cast<std::size_t>(values.integer("block")))
+              : std::make_unique<Shadow>(elements, kernel);
     } else {
       beside_ = std::make_unique<CountsBeside>(strategy, parameters, elements, workers);
     }

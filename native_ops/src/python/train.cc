@@ -77,7 +77,7 @@ class NativeTrial {
       arrays.push_back(cast<Read<float>>(array, "values must be C-contiguous NumPy arrays of float32"));
       values.emplace_back(arrays.back().data(), arrays.back().size());
     }
-    const std::lock_guard alone(alone_);
+    const std::unique_lock own = alone();
     trial_->set_variables(values);
   }
 
@@ -100,14 +100,14 @@ class NativeTrial {
     if (!losses.is_none() && kept.size() != data.starts.size()) {
       throw nb::value_error("losses must have one element per step");
     }
+    const std::unique_lock own = alone();
     const nb::gil_scoped_release released;
-    const std::lock_guard alone(alone_);
     return trial_->run(data, rate, kept);
   }
 
   nb::list variables() {
     nb::list values;
-    const std::lock_guard alone(alone_);
+    const std::unique_lock own = alone();
     for (std::size_t i = 0; i < trial_->shapes().size(); ++i) {
       const std::span<const float> now = trial_->variable(i);
       auto copy = std::make_unique<float[]>(now.size());
@@ -123,7 +123,7 @@ class NativeTrial {
 
   nb::list counters() {
     nb::list rows;
-    const std::lock_guard alone(alone_);
+    const std::unique_lock own = alone();
     for (int worker = 0; worker < trial_->workers(); ++worker) {
       for (int region = 0; region < trial_->tracker().variables(); ++region) {
         const ThreadStats& stats = trial_->tracker().stats(worker, region);
@@ -140,7 +140,7 @@ class NativeTrial {
 
   nb::list lost() {
     nb::list rows;
-    const std::lock_guard alone(alone_);
+    const std::unique_lock own = alone();
     for (std::size_t region = 0; region < trial_->region_names().size(); ++region) {
       const train::Trial::Lost lost = trial_->lost(region);
       nb::dict row;
@@ -154,7 +154,7 @@ class NativeTrial {
 
   nb::list staleness() {
     nb::list rows;
-    const std::lock_guard alone(alone_);
+    const std::unique_lock own = alone();
     for (int worker = 0; worker < trial_->workers(); ++worker) {
       for (const auto& [value, count] : trial_->tracker().staleness(worker)) {
         nb::dict row;
@@ -168,6 +168,13 @@ class NativeTrial {
   }
 
  private:
+  // One call at a time: a run has the variables to itself. Nobody waits with the interpreter lock held, which
+  // who is at work needs to go on.
+  std::unique_lock<std::mutex> alone() {
+    const nb::gil_scoped_release released;
+    return std::unique_lock(alone_);
+  }
+
   static nb::dict counters_of(int worker, const std::string& variable, const ThreadStats& stats) {
     nb::dict aborts, retries;
     for (const auto& [status, count] : stats.aborts()) aborts[nb::int_(status)] = count;
@@ -190,7 +197,7 @@ class NativeTrial {
   }
 
   std::unique_ptr<train::Trial> trial_;
-  std::mutex alone_;  // one call at a time: a run has the variables to itself
+  std::mutex alone_;
 };
 
 }  // namespace

@@ -2,6 +2,8 @@
 // update.
 #include "tmflow/adaptive/gate.hpp"
 
+#include <optional>
+
 #include "expected.hpp"
 #include "tmflow/held.hpp"
 
@@ -31,26 +33,31 @@ using GateOf = adaptive::Gate<Atom, World>;
 // Leads on without a look at who is inside.
 struct LooksAtNobody {
   explicit LooksAtNobody(int first) : way(first) {}
-  int enter() noexcept { return way.load(std::memory_order_acquire); }
-  void leave() noexcept {}
+  struct Passage {
+    explicit Passage(LooksAtNobody& gate) noexcept : way(gate.way.load(std::memory_order_acquire)) {}
+    const int way;
+  };
   void lead(int to) noexcept { way.store(to, std::memory_order_release); }
   Atom<int> way;
 };
 
-// Looks who is inside, but lets others in meanwhile.
-struct StaysOpen : GateOf<Fibers> {
-  using GateOf<Fibers>::GateOf;
+// Looks who is inside, but lets others in by the old way until it has looked.
+struct StaysOpen {
+  explicit StaysOpen(int first) : way(first) {}
+  struct Passage {
+    explicit Passage(StaysOpen& gate) noexcept : inside(gate.inside) {
+      inside.fetch_add(1, std::memory_order_acq_rel);
+      way = gate.way.load(std::memory_order_acquire);
+    }
+    ~Passage() { inside.fetch_sub(1, std::memory_order_acq_rel); }
+    Atom<int>& inside;
+    int way;
+  };
   void lead(int to) noexcept {
-    const int before = enter();
-    leave();
-    GateOf<Fibers>::lead(before);
-    late.store(to, std::memory_order_release);
+    while (inside.load(std::memory_order_acquire) != 0) explore::wait();
+    way.store(to, std::memory_order_release);
   }
-  int enter() noexcept {
-    const int way = GateOf<Fibers>::enter(), later = late.load(std::memory_order_acquire);
-    return later < 0 ? way : later;
-  }
-  Atom<int> late{-1};
+  Atom<int> way, inside{0};
 };
 
 // Two strategies with a lock each; the first thread leads to the second one when it has updated.
@@ -60,13 +67,13 @@ class Led {
   template <Region R>
   void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
     const auto memory = region.memory(Holding::nothing);
-    const int way = gate_.enter();
-    if (kLeavesEarly) gate_.leave();
     {
+      std::optional<typename G::Passage> passage(gate_);
+      const int way = passage->way;
+      if (kLeavesEarly) passage.reset();
       const HeldLock held(locks_[static_cast<std::size_t>(way)], stats);
       update(memory, 0, memory.size());
     }
-    if (!kLeavesEarly) gate_.leave();
     stats.count_update();
     if (running_thread() == 0) gate_.lead(1);
   }

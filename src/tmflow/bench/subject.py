@@ -22,7 +22,7 @@ LOOPS: dict[str, dict[str, Value]] = {
 
 # Measured beside every strategy as it is, if nothing is asked for by name: variants that are another way of working.
 MORE_VARIANTS = (
-    *("combining:block=0", "adaptive:promise=block"),
+    *("combining:block=4096", "combining:block=1000000000", "adaptive:promise=block"),
     *("htm:chunk=1024", "stm:design=wt:manager=delay", "itm:method=gl_wt"),
 )
 

@@ -2,9 +2,9 @@
 
 `python -m tmflow.native.bench_worker` is started by `tmflow.bench.worker` with the environment that a variant needs. A
 request names a strategy, its `parameters` as the library takes them, and the `values` of all that it has. With
-`threads`, `updates` and `elements` it asks for a measurement of updates, with `readers`, `writers`, `reads`, `elements` and
-`consistent` for one of reads; without, whether the strategy runs in this process. An
-answer to what cannot be done has the key "error".
+`threads`, `updates` and `elements` it asks for a measurement of updates, with `readers`, `writers`, `reads`, `elements`
+and `consistent` for one of reads; without, whether the strategy runs in this process. An answer to what cannot be done
+has the key "error".
 """
 
 from __future__ import annotations

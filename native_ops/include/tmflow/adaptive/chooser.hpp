@@ -10,8 +10,8 @@ namespace tmflow::adaptive {
 // What happened between two looks.
 struct Seen {
   double seconds;
-  std::int64_t updates;
-  int threads;  // that made any
+  std::int64_t updates = 0;
+  int threads = 0;  // that made any, or tried to
 };
 
 // Chooses among `ways` ways, numbered from 0, for as many threads as there are now. It begins with a guess
@@ -25,16 +25,25 @@ class Chooser {
   static constexpr double kShareOfTrials = 0.02;
   static constexpr double kClearly = 0.95;  // of the time of the best so far
 
-  // guess(threads): the way to begin with.
-  template <class Guess>
-  Chooser(std::size_t ways, const Guess& guess) : us_(ways, kUnknown), best_(guess(1)), now_(best_) {}
+  explicit Chooser(std::size_t ways) : us_(ways, kUnknown) {}
 
   std::size_t now() const noexcept { return now_; }
+  int threads() const noexcept { return threads_; }
 
-  // The way from now on, after what was seen of the one so far.
+  // There are so many threads now, for which this way is the guess.
+  std::size_t begin(int threads, std::size_t guess) {
+    threads_ = threads;
+    us_.assign(us_.size(), kUnknown);
+    trials_s_ = all_s_ = 0;
+    return now_ = best_ = guess;
+  }
+
+  // The way from now on, after what was seen of the one so far. guess(threads): the way to begin with. Of a
+  // time in which nothing happened nothing is learnt.
   template <class Guess>
   std::size_t look(const Seen& seen, const Guess& guess) {
-    if (seen.threads != threads_) return begin_anew(seen.threads, guess(seen.threads));
+    if (seen.updates == 0) return now_;
+    if (seen.threads != threads_) return begin(seen.threads, guess(seen.threads));
     const double us = seen.seconds / static_cast<double>(seen.updates);
     all_s_ += seen.seconds;
     us_[now_] = us;
@@ -50,13 +59,6 @@ class Chooser {
  private:
   static constexpr double kUnknown = 0;
 
-  std::size_t begin_anew(int threads, std::size_t guess) {
-    threads_ = threads;
-    us_.assign(us_.size(), kUnknown);
-    trials_s_ = all_s_ = 0;
-    return now_ = best_ = guess;
-  }
-
   // In turn, so that each is tried again one day: what was slow once may not be for ever.
   std::size_t next_to_try() noexcept {
     tried_ = (tried_ + 1) % us_.size();
@@ -65,8 +67,8 @@ class Chooser {
   }
 
   std::vector<double> us_;  // by way, per update, as last seen
-  std::size_t best_, now_, tried_ = 0;
-  int threads_ = 1;
+  std::size_t best_ = 0, now_ = 0, tried_ = 0;
+  int threads_ = 0;
   double all_s_ = 0, trials_s_ = 0;
 };
 

@@ -17,45 +17,53 @@ namespace tmflow::adaptive {
 // What the gate needs of the world; a test that decides who runs when has a world of its own.
 struct Threads {
   static constexpr std::size_t kPlaces = adaptive::kPlaces;
-  static std::size_t own_place() noexcept { return adaptive::own_place(); }
-  static bool is_shared(std::size_t place) noexcept { return adaptive::is_shared(place); }
+  static std::size_t own_place() noexcept { return ThreadPlace::own(); }
+  static bool is_shared(std::size_t place) noexcept { return ThreadPlace::is_shared(place); }
   static void light_fence() noexcept { AsymmetricFence::light(); }
   static void heavy_fence() noexcept { AsymmetricFence::heavy(); }
 };
 
-// Contract: between `enter` and `leave` a thread goes by the way that `enter` returned, and no other thread
-// is inside by another one at the same time. `lead` changes the way: it waits until all are out, and keeps
-// those who come meanwhile waiting. One thread at a time may call it, from outside. A thread inside must not
-// wait for one outside.
+// Contract: as long as a thread has a Passage it is inside and goes by its `way`, and no other thread is
+// inside by another one at the same time. `lead` changes the way: it waits until all are out, and keeps those
+// who come meanwhile waiting. One thread at a time may call it, from outside. A thread inside must not wait
+// for one outside.
 //
 // Memory ordering: whoever enters says so and then looks at the way; whoever leads closes the way and then
-// looks who is inside; the fences between make sure that one of them sees the other. `leave` releases, and
-// `lead` acquires it before it releases the new way, which `enter` acquires: so what was done by one way
+// looks who is inside; the fences between make sure that one of them sees the other. Who leaves releases, and
+// `lead` acquires it before it releases the new way, which who enters acquires: so what was done by one way
 // happens before all that is done by the next. The counts publish nothing: relaxed.
 template <template <class> class Atom = std::atomic, class World = Threads>
 class Gate {
  public:
   using Way = int;
-  using Passages = std::array<std::int64_t, World::kPlaces>;
+
+  struct OfAPlace {
+    std::int64_t passed = 0;
+    bool inside = false;
+  };
+  using Traffic = std::array<OfAPlace, World::kPlaces>;
 
   explicit Gate(Way first) : way_(first) {}
 
-  Way enter() noexcept {
-    const std::size_t place = World::own_place();
-    while (true) {
-      count(places_[place].inside, place, 1);
-      World::light_fence();
-      const Way way = way_.load(std::memory_order_acquire);
-      if (way != kClosed) return way;
-      leave();
-      for (int turn = 1; way_.load(std::memory_order_relaxed) == kClosed; ++turn) Waiting<Atom>::once(turn);
-    }
-  }
+  // The time that a thread is inside.
+  class [[nodiscard]] Passage {
+   public:
+    explicit Passage(Gate& gate) noexcept
+        : number_(World::own_place()), place_(gate.places_[number_]), way(gate.enter(place_, number_)) {}
+    Passage(const Passage&) = delete;
+    Passage& operator=(const Passage&) = delete;
+    ~Passage() { count(place_.inside, number_, -1); }
 
-  void leave() noexcept {
-    const std::size_t place = World::own_place();
-    count(places_[place].inside, place, -1);
-  }
+    // How many of this thread were through before.
+    std::int64_t counted() noexcept { return count(place_.passed, number_, 1) - 1; }
+
+   private:
+    const std::size_t number_;
+    typename Gate::Place& place_;
+
+   public:
+    const Way way;
+  };
 
   void lead(Way to) noexcept {
     way_.store(kClosed, std::memory_order_relaxed);
@@ -66,17 +74,13 @@ class Gate {
     way_.store(to, std::memory_order_release);
   }
 
-  // One more passage of this thread; returns how many it has made.
-  std::int64_t count_passage() noexcept {
-    const std::size_t place = World::own_place();
-    return count(places_[place].passed, place, 1);
-  }
-
   // Of all threads so far, by place.
-  Passages passages() const noexcept {
-    Passages all;
-    for (std::size_t i = 0; i < World::kPlaces; ++i)
-      all[i] = places_[i].passed.load(std::memory_order_relaxed);
+  Traffic traffic() const noexcept {
+    Traffic all;
+    for (std::size_t i = 0; i < World::kPlaces; ++i) {
+      all[i] = {.passed = places_[i].passed.load(std::memory_order_relaxed),
+                .inside = places_[i].inside.load(std::memory_order_relaxed) != 0};
+    }
     return all;
   }
 
@@ -87,6 +91,17 @@ class Gate {
     Atom<std::int64_t> inside{0};
     Atom<std::int64_t> passed{0};
   };
+
+  Way enter(Place& place, std::size_t number) noexcept {
+    while (true) {
+      count(place.inside, number, 1);
+      World::light_fence();
+      const Way way = way_.load(std::memory_order_acquire);
+      if (way != kClosed) return way;
+      count(place.inside, number, -1);
+      for (int turn = 1; way_.load(std::memory_order_relaxed) == kClosed; ++turn) Waiting<Atom>::once(turn);
+    }
+  }
 
   // A place of one thread alone needs no locked addition, which would cost as much as a small update.
   static std::int64_t count(Atom<std::int64_t>& counter, std::size_t place, std::int64_t n) noexcept {

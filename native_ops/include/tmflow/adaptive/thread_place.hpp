@@ -5,14 +5,28 @@
 
 namespace tmflow::adaptive {
 
+inline constexpr std::size_t kPlaces = 64;
+
 // The places are numbered from 0; that of a thread that has ended goes to the next one that asks. Threads
 // beyond kPlaces - 1 share the last one.
 //
 // Memory ordering: taking a place acquires what its last owner did before it gave the place back.
-inline constexpr std::size_t kPlaces = 64;
+class ThreadPlace {
+ public:
+  static std::size_t own() noexcept {
+    if (own_ == kNone) own_ = taken();
+    return own_;
+  }
 
-std::size_t own_place() noexcept;
+  static constexpr bool is_shared(std::size_t place) noexcept { return place == kPlaces - 1; }
 
-constexpr bool is_shared(std::size_t place) noexcept { return place == kPlaces - 1; }
+ private:
+  static constexpr std::size_t kNone = kPlaces;
+
+  static std::size_t taken() noexcept;
+
+  // Found without a call, also in a library: it is looked at in every update.
+  [[gnu::tls_model("initial-exec")]] inline static constinit thread_local std::size_t own_ = kNone;
+};
 
 }  // namespace tmflow::adaptive

@@ -5,11 +5,11 @@
 #include <cstddef>
 #include <mutex>
 #include <optional>
-#include <span>
 #include <string>
 
 #include "tmflow/adaptive/chooser.hpp"
 #include "tmflow/adaptive/gate.hpp"
+#include "tmflow/strategies/block_stm.hpp"
 #include "tmflow/strategies/combining.hpp"
 #include "tmflow/strategies/lock_pthread.hpp"
 #include "tmflow/strategies/spin.hpp"
@@ -47,96 +47,114 @@ class Adaptive {
   static std::optional<std::string> why_not() { return std::nullopt; }
 
   explicit Adaptive(const Parameters& parameters)
-      : ways_(parameters.text("promise") == "tensor" ? std::span<const Way>(kTensorWays) : kBlockWays),
-        chooser_(ways_.size(), [](int) { return std::size_t{0}; }),
+      : keeps_whole_(parameters.text("promise") == "tensor"),
+        chooser_(keeps_whole_ ? kTensorWays : kAllWays),
         gate_(0) {}
 
   template <Region R>
   void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
-    by_way([&](auto& strategy) { strategy.apply(region, update, stats); });
-    if (gate_.count_passage() % looks_every(update.size()) == 0) look(update.size());
+    std::int64_t passed;
+    {
+      adaptive::Gate<>::Passage passage(gate_);
+      by(passage.way, [&](auto& strategy) { strategy.apply(region, update, stats); });
+      passed = passage.counted();
+    }
+    if ((passed & skipped_looks(update.size())) == 0) look(update.size(), passed == 0);
   }
 
   template <Region R>
   void read(R& region, const Reading<typename R::Value>& reading, ThreadStats& stats) {
-    by_way([&](auto& strategy) { strategy.read(region, reading, stats); });
+    const adaptive::Gate<>::Passage passage(gate_);
+    by(passage.way, [&](auto& strategy) { strategy.read(region, reading, stats); });
   }
 
  private:
-  enum class Way { mutex, spin, combining_whole, striped, combining };
-  static constexpr Way kTensorWays[] = {Way::mutex, Way::spin, Way::combining_whole};
-  static constexpr Way kBlockWays[] = {Way::mutex, Way::striped, Way::combining};
+  // Those that promise the whole variable come first.
+  enum Way : int {
+    kSpin,
+    kMutex,
+    kBlockStm,
+    kTensorWays,
+    kStriped = kTensorWays,
+    kCombining,
+    kCombiningLong,
+    kAllWays
+  };
 
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::microseconds kWindow{200};  // hundreds of small updates
   static constexpr std::int64_t kFewest = 4;                // updates in a window, of each thread
-  static constexpr std::size_t kSmall = 256;                // elements, few enough for one lock
-  static constexpr std::size_t kLarge = 16384;  // elements, whose update dwarfs a look at the clock
 
-  static std::int64_t looks_every(std::size_t elements) noexcept { return elements < kLarge ? 64 : 1; }
+  // A look at the clock is dwarfed by a large update, and of small ones there are many.
+  static std::int64_t skipped_looks(std::size_t elements) noexcept { return elements < 16'384 ? 63 : 0; }
 
   template <class F>
-  void by_way(const F& f) {
-    struct Passage {
-      explicit Passage(adaptive::Gate<>& gate) : gate(gate), way(gate.enter()) {}
-      ~Passage() { gate.leave(); }
-      adaptive::Gate<>& gate;
-      const adaptive::Gate<>::Way way;
-    } const passage(gate_);
-    switch (ways_[static_cast<std::size_t>(passage.way)]) {
-      case Way::mutex:
-        return f(mutex_);
-      case Way::spin:
+  void by(int way, const F& f) {
+    switch (way) {
+      case kSpin:
         return f(spin_);
-      case Way::combining_whole:
-        return f(combining_whole_);
-      case Way::striped:
+      case kMutex:
+        return f(mutex_);
+      case kBlockStm:
+        return f(block_stm_);
+      case kStriped:
         return f(striped_);
-      case Way::combining:
+      case kCombining:
         return f(combining_);
+      default:
+        return f(combining_long_);
     }
   }
 
-  // One thread looks, the others go on.
-  void look(std::size_t elements) {
+  // One thread looks, the others go on. A thread that comes anew is looked at when it comes.
+  void look(std::size_t elements, bool is_new) {
     const std::unique_lock looking(looking_, std::try_to_lock);
     if (!looking.owns_lock()) return;
+    const auto guessed = [&](int threads) { return guess(elements, threads); };
     const auto now = Clock::now();
-    if (now - looked_at_ < kWindow) return;
-    const auto passed = gate_.passages();
-    adaptive::Seen seen{
-        .seconds = std::chrono::duration<double>(now - looked_at_).count(), .updates = 0, .threads = 0};
-    for (std::size_t place = 0; place < passed.size(); ++place) {
-      seen.updates += passed[place] - passed_[place];
-      seen.threads += passed[place] != passed_[place];
+    if (!is_new && now - looked_at_ < kWindow) return;
+
+    const auto traffic = gate_.traffic();
+    adaptive::Seen seen{.seconds = std::chrono::duration<double>(now - looked_at_).count()};
+    for (std::size_t place = 0; place < traffic.size(); ++place) {
+      const std::int64_t updates = traffic[place].passed - before_[place].passed;
+      seen.updates += updates;
+      seen.threads += updates != 0 || traffic[place].inside;  // one that waits counts too
     }
-    if (seen.updates < kFewest * seen.threads) return;
-    const bool first = looked_at_ == Clock::time_point();
-    passed_ = passed;
-    looked_at_ = now;
-    if (first) return;
-    const std::size_t before = chooser_.now();
-    const std::size_t way = chooser_.look(seen, [&](int threads) { return guess(elements, threads); });
-    if (way != before) gate_.lead(static_cast<int>(way));
+    const std::size_t way = chooser_.now();
+    if (seen.threads > chooser_.threads()) {
+      chooser_.begin(seen.threads, guessed(seen.threads));
+    } else if (now - looked_at_ < kWindow || seen.updates < kFewest * seen.threads) {
+      return;
+    } else {
+      chooser_.look(seen, guessed);
+    }
+    if (chooser_.now() != way) gate_.lead(static_cast<int>(chooser_.now()));
+    before_ = gate_.traffic();
     looked_at_ = Clock::now();
   }
 
-  // As measured (docs/strategies/adaptive.md).
+  // The fastest way on the machine that docs/strategies/adaptive.md tells of.
   std::size_t guess(std::size_t elements, int threads) const noexcept {
-    if (threads == 1 || elements < kSmall) return 0;
-    return ways_.size() - 1;
+    if (threads == 1) return keeps_whole_ || elements < 4'096 ? kSpin : kStriped;
+    if (elements < 512) return kMutex;
+    const bool fits_a_cache = elements < 200'000;
+    if (keeps_whole_) return fits_a_cache ? kBlockStm : kSpin;
+    if (elements < 4'096 || (elements < 16'384 && threads > 2)) return kBlockStm;
+    return fits_a_cache && threads == 2 ? kCombiningLong : kCombining;
   }
 
-  const std::span<const Way> ways_;
-  LockPthread mutex_;
+  const bool keeps_whole_;
   Spin spin_;
-  Combining combining_whole_{0};
+  LockPthread mutex_;
+  BlockStm block_stm_{4096};
   Striped striped_{2048};
   Combining combining_{2048};
+  Combining combining_long_{4096};
 
-  std::mutex looking_;  // guards the rest
+  std::mutex looking_;  // guards the rest, but for the gate
   Clock::time_point looked_at_{};
-  adaptive::Gate<>::Passages passed_{};
+  adaptive::Gate<>::Traffic before_{};
   adaptive::Chooser chooser_;
   adaptive::Gate<> gate_;
 };

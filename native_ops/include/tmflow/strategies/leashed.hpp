@@ -68,14 +68,12 @@ class BasicLeashed {
   template <Region R>
   void settle(R& region) {
     using T = typename R::Value;
-    Version* const newest = versions_.hold_newest();
-    if (newest == nullptr) return;
-    const auto memory = region.memory(Holding::nothing);
+    if (versions_.newest() == nullptr) return;
+    const auto memory = region.memory(Holding::nothing);  // may throw, so before anything is held
+    Version& newest = *versions_.hold_newest();
     const Reading<T> into_memory{.into = memory};
-    if (newest->bytes() == memory.size_bytes()) {
-      into_memory(newest->template elements<T>(), 0, memory.size());
-    }
-    versions_.let_go(*newest);
+    if (newest.bytes() == memory.size_bytes()) into_memory(newest.template elements<T>(), 0, memory.size());
+    versions_.let_go(newest);
   }
 
   template <Region R>

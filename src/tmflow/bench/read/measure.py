@@ -13,6 +13,7 @@ from tmflow import stats
 from tmflow.bench.measure import LIMIT_S, START_LIMIT_S, calibrated, environment_of
 from tmflow.bench.read.plan import ReadCell, ReadPlan, Way
 from tmflow.bench.read.saved import NotRead, Read, SavedReads
+from tmflow.bench.subject import promised
 from tmflow.bench.worker import WorkerFailed, Workers
 from tmflow.clock import utc_now
 from tmflow.errors import BadInput
@@ -128,12 +129,15 @@ def _row(plan: ReadPlan, way: Way, cell: ReadCell, turns: Turns) -> Read:
     over = stats.paired_ratio(times, _us(plain)) if plain else None
     ratio, ratio_low, ratio_high = stats.bounded(over) if over else (None, None, None)
     seconds, checked = sum(one["seconds"] for one in answers), sum(one["checked"] for one in answers)
+    promise = way.promise
+    if way.consistent:
+        promise = promised(way.subject.strategy, promise, way.subject.parameters, cell.elements)
     return Read(
         name=way.name,
         variant=way.subject.name,
         strategy=way.subject.strategy,
         consistent=way.consistent,
-        promise=way.promise,
+        promise=promise,
         **cell._asdict(),
         oversubscribed=cell.readers + cell.writers > plan.cpus,
         us_per_read=us,
