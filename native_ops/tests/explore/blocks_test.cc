@@ -35,7 +35,8 @@ TEST(Explored, StripedOfThree) {
 TEST(Explored, Combining) {
   expect_proven("combining, 2 updaters x 1 block", hold_to_promise(kOne, combining()));
   expect_proven("combining, 1 updater, 1 reader, 2 blocks", hold_to_promise(kWithAReader, combining()));
-  expect_proven("combining, block 0, 1 updater, 1 reader", hold_to_promise(kWholeWithAReader, combining(0)));
+  expect_proven("combining, 1 block of 2, 1 updater, 1 reader",
+                hold_to_promise(kWholeWithAReader, combining(2)));
 }
 
 TEST(Explored, CombiningOfTwoBlocks) {
