@@ -9,6 +9,7 @@
 #include "stm_tools.hpp"
 #include "tmflow/audit.hpp"
 #include "tmflow/registry.hpp"
+#include "tmflow/stm/snapshot.hpp"
 
 namespace tmflow::stm {
 namespace {
@@ -148,6 +149,61 @@ TYPED_TEST(Killing, TheYoungerYields) {
   EXPECT_EQ(x, 2);
   EXPECT_TRUE(stats.aborts().empty());
   EXPECT_GT(aborts(younger.stats, Cause::read_locked), 0);
+  EXPECT_EQ(stats.with_retries(0), 1);
+  EXPECT_EQ(younger.stats.with_retries(0), 0);
+}
+
+// Two words in a lock each, that another thread adds 1 to whenever somebody has looked at a lock to read.
+struct Disturbed : Sound {
+  static void at(Point point) {
+    if (point == Point::lock_seen) std::thread(disturb).join();
+  }
+
+  static inline std::function<void()> disturb;
+};
+
+TEST(Snapshot, AReaderThatIsDisturbedEachTimeTakesTheLocks) {
+  Domain domain(1024);
+  struct alignas(kStripeBytes) {
+    long words[kStripeBytes / sizeof(long) + 1] = {};
+  } memory;
+  constexpr std::size_t kWords = kStripeBytes / sizeof(long) + 1;
+  ThreadStats stats, others;
+  Disturbed::disturb = [&] {
+    run<EncounterTime>(domain, others, [&](auto& transaction) {
+      return add(transaction, memory.words[0], 1L) && add(transaction, memory.words[kWords - 1], 1L);
+    });
+  };
+  long seen[kWords] = {};
+  snapshot<Suicide, Disturbed>(domain, stats, memory.words, seen, kWords);
+  EXPECT_EQ(seen[0], kReadings);
+  EXPECT_EQ(seen[kWords - 1], kReadings);
+  EXPECT_EQ(aborts(stats, Cause::read_invalid), kReadings);
+  EXPECT_EQ(aborts(stats, Cause::requested), 1);
+  EXPECT_EQ(stats.commits(), 1);
+  EXPECT_EQ(domain.clock, static_cast<std::uint64_t>(kReadings)) << "a reader commits nothing";
+  Disturbed::disturb();
+  EXPECT_EQ(memory.words[0], kReadings + 1) << "it gave the locks back";
+}
+
+// x is locked by a transaction that goes on only when the reader has met its lock.
+TEST(Snapshot, AReaderMeetsALockAndWaitsForItsOwner) {
+  Domain domain(1024);
+  Cells cells;
+  ThreadStats stats;
+  long seen = 0;
+  for (const int readings : {kReadings, 0}) {
+    Other meets;
+    run<EncounterTime>(domain, stats, [&](auto& transaction) {
+      if (!add(transaction, cells.x.value, 1L)) return false;
+      meets.start(
+          [&](ThreadStats& own) { snapshot<Delay, Sound>(domain, own, &cells.x.value, &seen, 1, readings); });
+      return true;
+    });
+    meets.join();
+    EXPECT_EQ(seen, cells.x.value);
+    EXPECT_EQ(aborts(meets.stats, readings > 0 ? Cause::read_locked : Cause::write_locked), 1);
+  }
 }
 
 template <class Design, class Manager>
@@ -229,6 +285,25 @@ TYPED_TEST(Stm, OneThreadComputesTheBitsOfThePlainLoop) {
   }
 }
 
+TYPED_TEST(Stm, ReadsWhatTheLastUpdateLeftAndCountsNothing) {
+  std::vector<TypeParam> variable(1001), delta(1001);
+  for (std::size_t i = 0; i < delta.size(); ++i) delta[i] = static_cast<TypeParam>(i);
+  ArrayRegion<TypeParam> region(variable);
+  for (auto variant : every_variant()) {
+    for (const std::string chunk : {"0", "1", "300"}) {
+      variant.push_back("chunk=" + chunk);
+      const auto strategy = make_strategy<ArrayRegion<TypeParam>>("stm", variant);
+      variant.pop_back();
+      ThreadStats stats, reader;
+      strategy->apply(region, {.alpha = -1, .delta = delta}, stats);
+      std::vector<TypeParam> copy(variable.size());
+      strategy->read(region, {.into = copy}, reader);
+      EXPECT_EQ(copy, variable) << ::testing::PrintToString(variant) << " chunk " << chunk;
+      EXPECT_EQ(reader.commits() + reader.updates() + reader.with_retries(0), 0);
+    }
+  }
+}
+
 TYPED_TEST(Stm, LosesNothingAsAStrategy) {
   for (const auto& variant : every_variant()) {
     const auto strategy = make_strategy<ArrayRegion<TypeParam>>("stm", variant);
@@ -246,6 +321,7 @@ TEST(StmStrategy, AChunkIsATransaction) {
     const std::vector<std::string> given{"chunk=" + std::to_string(chunk)};
     make_strategy<ArrayRegion<float>>("stm", given)->apply(region, {.alpha = -1, .delta = delta}, stats);
     EXPECT_EQ(stats.commits(), commits) << chunk;
+    EXPECT_EQ(stats.with_retries(0), commits) << chunk;
   }
   EXPECT_EQ(variable, std::vector<float>(10, 5));
 }

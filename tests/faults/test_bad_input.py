@@ -206,7 +206,7 @@ def test_no_compiler(tmflow: Tmflow, checkout: Checkout, tmp_path: Path) -> None
     assert "compiler" in done.stdout
 
 
-def test_no_tensorflow(tmflow: Tmflow, tmp_path: Path) -> None:
+def test_no_tensorflow(tmflow: Tmflow, tmp_path: Path, checkout_at: type[Checkout]) -> None:
     """Doctor and the native side work without TensorFlow; what needs it says so."""
     (tmp_path / "sitecustomize.py").write_text(
         "import importlib.metadata as m, importlib.util as u, sys\n"
@@ -218,11 +218,20 @@ def test_no_tensorflow(tmflow: Tmflow, tmp_path: Path) -> None:
         "u.find_spec, m.version = absent, unknown\n"
         "sys.modules['tensorflow'] = None\n"
     )
-    done = tmflow("doctor", PYTHONPATH=tmp_path)
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = tmflow("doctor", PYTHONPATH=path)
     assert done.returncode == 0, done.stderr
     assert "session driver cannot run" in done.stdout
-    assert "TensorFlow is not installed" in sentence(tmflow("study", "run", PYTHONPATH=tmp_path))
-    said = tmflow("train", "--dataset", "digits", "--iterations", "10", "--batch", "5", PYTHONPATH=tmp_path)
-    assert said.returncode == 1
-    assert "unsupported" in said.stdout
-    assert "TensorFlow" in said.stdout
+    study = checkout_at(tmp_path / "checkout", TINY)
+    said = sentence(tmflow("study", "run", PYTHONPATH=path, **study.variables))
+    assert "TensorFlow is not installed, and the session driver needs it (tiny)" in said
+    native = deepcopy(TINY)
+    native["defaults"] |= {"driver": "native", "strategy": ["lock", "nolock"]}
+    study.configure(native)
+    done = tmflow("study", "run", PYTHONPATH=path, **study.variables)
+    assert done.returncode == 0, done.stderr
+    assert "8 of 8 trials ok" in done.stdout
+    done = tmflow("train", "--dataset", "digits", "--iterations", "10", "--batch", "5", PYTHONPATH=path)
+    assert done.returncode == 1
+    assert "unsupported" in done.stdout
+    assert "TensorFlow" in done.stdout

@@ -32,6 +32,8 @@ class Graph:
         parameters: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         self.variable = tf1.Variable(initial, use_resource=KINDS[kind])
+        self.strategy = strategy
+        self.parameters = parameters
         self.tracker = ops.Tracker(workers, ["w"])
         self.worker = tf1.placeholder(tf.int32, [])
         self.delta = tf1.placeholder(self.variable.dtype.base_dtype)
@@ -51,6 +53,52 @@ class Graph:
         with tf.control_dependencies([self.apply]):
             self.step = self.tracker.end_step(self.worker, version)
 
+    def value(self, session: Any) -> Any:
+        """What the variable is now; while nobody updates."""
+        return value_of(session, self.variable, self.strategy, self.tracker, parameters=self.parameters)
+
+
+def initialise(
+    session: Any,
+    variable: Any,
+    strategy: str,
+    tracker: ops.Tracker,
+    index: int = 0,
+    parameters: Mapping[str, Any] = MappingProxyType({}),
+) -> None:
+    """Assign its initial value to the variable of this number in the tracker, and let its strategy know."""
+    session.run(variable.initializer)
+    _settle(session, variable, strategy, tracker, index, parameters, restart=True)
+
+
+def value_of(
+    session: Any,
+    variable: Any,
+    strategy: str,
+    tracker: ops.Tracker,
+    index: int = 0,
+    parameters: Mapping[str, Any] = MappingProxyType({}),
+) -> Any:
+    """The variable's memory, brought up to date by its strategy."""
+    _settle(session, variable, strategy, tracker, index, parameters, restart=False)
+    return session.run(variable)
+
+
+def _settle(
+    session: Any,
+    variable: Any,
+    strategy: str,
+    tracker: ops.Tracker,
+    index: int,
+    parameters: Mapping[str, Any],
+    *,
+    restart: bool,
+) -> None:
+    if strategy in ops.STOCK_LOCKING:
+        return
+    given: dict[str, Any] = {"strategy": strategy, "tracker": tracker, "index": index, "parameters": parameters}
+    session.run(ops.settle(variable, restart=restart, **given))
+
 
 @contextmanager
 def session_of(*arguments: Any, **named: Any) -> Iterator[tuple[Graph, Any]]:
@@ -58,7 +106,7 @@ def session_of(*arguments: Any, **named: Any) -> Iterator[tuple[Graph, Any]]:
     with tf.Graph().as_default():
         graph = Graph(*arguments, **named)
         with tf1.Session() as session:
-            session.run(graph.variable.initializer)
+            initialise(session, graph.variable, graph.strategy, graph.tracker, parameters=graph.parameters)
             yield graph, session
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphs import KINDS, tf, tf1
+from graphs import KINDS, initialise, tf, tf1, value_of
 from numpy.typing import NDArray
 
 from tmflow.errors import BadInput
@@ -20,8 +20,7 @@ pytestmark = pytest.mark.usefixtures("runs_here")
 FUSED = {"kernel": "fused"}
 ALPHA = 0.3
 FUSING = [row.name for row in registry.variants() if "kernel" in {parameter.name for parameter in row.parameters}]
-# Those under which whoever reads the variable's memory sees the updates.
-IN_PLACE = [row.name for row in registry.variants() if row.name in FUSING and row.promise_reads != "none"]
+READABLE = [row.name for row in registry.variants() if row.promise_snapshots not in (None, "none")]
 Array = NDArray[Any]
 
 
@@ -88,7 +87,7 @@ def test_factors_that_do_not_fit_change_nothing(change: Callable[..., Any], mess
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("strategy", IN_PLACE)
+@pytest.mark.parametrize("strategy", FUSING)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_the_operation_updates_as_by_the_gradient(kind: str, strategy: str, dtype: Any) -> None:
     weights, inputs, output = factors_of(3, 50, 33, dtype)
@@ -102,9 +101,9 @@ def test_the_operation_updates_as_by_the_gradient(kind: str, strategy: str, dtyp
         )
         assert "Dense" in apply.type
         assert tracker.fused == ["w"]
-        session.run(variable.initializer)
+        initialise(session, variable, strategy, tracker, parameters=FUSED)
         session.run(apply)
-        np.testing.assert_array_equal(session.run(variable), expected)
+        np.testing.assert_array_equal(value_of(session, variable, strategy, tracker, parameters=FUSED), expected)
         assert [row["updates"] for row in tracker.stats(session).counters] == [1]
 
 
@@ -271,6 +270,42 @@ def test_minimise_descends_as_the_formula_says(kind: str, parameters: dict[str, 
         assert [row["updates"] for row in tracker.stats(session).counters] == [20] * 3
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("strategy", READABLE)
+def test_minimise_by_copies_descends_as_the_formula_says(kind: str, strategy: str) -> None:
+    """The earlier layer goes back through the later one's weights: their copy, whatever is updated first."""
+    random = np.random.default_rng(4)
+    data, one, two = (random.normal(size=shape) for shape in ((5, 6), (6, 7), (7, 2)))
+    with tf.Graph().as_default(), tf1.Session() as session:
+        variables = [tf1.Variable(value, use_resource=KINDS[kind]) for value in (one, two)]
+        own: dict[str, Any] = {"strategy": strategy, "tracker": ops.Tracker(1, ["one", "two"]), "worker": 0}
+        read = [ops.read(v, index=i, consistent=True, **own) for i, v in enumerate(variables)]
+        loss = tf.reduce_sum(tf.matmul(tf.matmul(tf.constant(data), read[0]), read[1]) ** 2) / 2
+        step = minimise(loss, variables, 0.01, read=read, **own)
+        for i, variable in enumerate(variables):
+            initialise(session, variable, strategy, own["tracker"], i)
+        for _ in range(20):
+            hidden = data @ one
+            error = hidden @ two
+            one, two = one - 0.01 * data.T @ error @ two.T, two - 0.01 * hidden.T @ error
+            session.run(step)
+        for i, expected in enumerate((one, two)):
+            value = value_of(session, variables[i], strategy, own["tracker"], i)
+            np.testing.assert_allclose(value, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_minimise_refuses_to_read_what_is_kept_elsewhere(kind: str) -> None:
+    with tf.Graph().as_default():
+        weights = tf1.Variable(np.ones(3, np.float32), use_resource=KINDS[kind], name="weights")
+        plain = weights.read_value() if KINDS[kind] else weights._ref()
+        own: dict[str, Any] = {"strategy": "leashed", "tracker": ops.Tracker(1, ["w"]), "worker": 0}
+        for read in (None, [plain], [tf.identity(tf.identity(plain))]):
+            loss = tf.reduce_sum((weights if read is None else read[0]) ** 2)
+            with pytest.raises(BadInput, match="variable weights is read as it is, and strategy 'leashed' keeps it"):
+                minimise(loss, [weights], 0.1, read=read, **own)
+
+
 def test_nothing_to_fuse_and_nothing_to_minimise_are_said() -> None:
     with tf.Graph().as_default():
         weights, other = weights_of(), weights_of()
@@ -316,7 +351,7 @@ def test_the_gradient_is_computed_only_where_it_is_used(kind: str, kernel: str) 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("strategy", [name for name in IN_PLACE if name != "nolock"])
+@pytest.mark.parametrize("strategy", [name for name in FUSING if name != "nolock"])
 def test_four_threads_lose_nothing_that_was_promised(kind: str, strategy: str) -> None:
     shape = (500, 40)
     with tf.Graph().as_default(), tf1.Session() as session:
@@ -327,9 +362,9 @@ def test_four_threads_lose_nothing_that_was_promised(kind: str, strategy: str) -
         apply = ops.apply_gradient_descent(
             variable, -1, product, strategy=strategy, tracker=tracker, worker=worker, index=0, parameters=FUSED
         )
-        session.run(variable.initializer)
+        initialise(session, variable, strategy, tracker, parameters=FUSED)
         call = session.make_callable(apply, [worker])
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(lambda own: [call(np.int32(own)) for _ in range(100)], range(4)))
-        assert np.unique(session.run(variable)).tolist() == [800]
+        assert np.unique(value_of(session, variable, strategy, tracker, parameters=FUSED)).tolist() == [800]
         assert [row["updates"] for row in tracker.stats(session).counters] == [100] * 4

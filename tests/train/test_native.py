@@ -27,6 +27,9 @@ SEED = 5
 SOFTMAX: dict[str, Any] = {"model": "mnist_softmax"}
 RELU: dict[str, Any] = {"model": "mnist_mlp", "hidden": 128, "activation": "relu"}
 SIGMOID: dict[str, Any] = RELU | {"activation": "sigmoid"}
+EMULATED: dict[str, Any] = {
+    "strategy": "htm", **parameters_of("htm"), "provider": "emulated", "profile": "intel-tsx-study"
+}  # fmt: skip
 STRATEGIES = registry.source_names()
 
 
@@ -131,24 +134,49 @@ def test_widths_that_fill_no_vector(trial_data: TrialData, mnist: data.Dataset, 
 
 
 @pytest.mark.parametrize("model", [SOFTMAX, RELU, SIGMOID], ids=["softmax", "relu", "sigmoid"])
-def test_one_worker_ends_where_a_session_does(
-    trial_data: TrialData, model: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_worker_ends_where_a_session_does(trial_data: TrialData, model: dict[str, Any]) -> None:
     """A session that reads copies. One that reads the variables' memory may update the last layer before it has gone
     back through it: of an mlp it computes another gradient, even alone."""
-    read = session._read
-    monkeypatch.setattr(session, "_read", lambda variable: read(variable) + 0.0)
     if registry.tensorflow_version() is None:
         pytest.skip("TensorFlow is not installed")
     factors = {**model, "iterations": 300, "curve_points": 3}
     mine = run(make_spec(**factors), trial_data)
-    theirs = run(make_spec(**factors, driver="session"), trial_data)
+    theirs = run(make_spec(**factors, driver="session", reading="consistent"), trial_data)
     assert [point.iteration for point in mine.curve] == [point.iteration for point in theirs.curve]
     for own, other in zip(mine.curve, theirs.curve, strict=True):
         assert own.accuracy == pytest.approx(other.accuracy, abs=0.0003)  # a picture or three on the edge
     assert mine.final_accuracy > 0.7
     assert mine.counters == theirs.counters
     assert mine.staleness == theirs.staleness
+
+
+@pytest.mark.parametrize("layout", ["separate", "joined"])
+@pytest.mark.parametrize("strategy", ["lock", "stm", "leashed"])
+@pytest.mark.parametrize("model", [SOFTMAX, RELU, SIGMOID], ids=["softmax", "relu", "sigmoid"])
+def test_a_session_that_reads_copies_computes_what_numpy_does(
+    trial_data: TrialData, model: dict[str, Any], strategy: str, layout: str
+) -> None:
+    if registry.tensorflow_version() is None:
+        pytest.skip("TensorFlow is not installed")
+    spec = make_spec(**model, strategy=strategy, driver="session", reading="consistent", layout=layout)
+    reference = Reference(spec)
+    losses = list(reference.losses(trial_data))
+    assert len(losses) == 100
+    variant = session.Variant(spec, 1, SEED)
+    try:
+        variant.run(spec, SEED, trial_data)
+        found = np.concatenate([value.ravel() for value in values_in(variant)])
+    finally:
+        variant.close()
+    expected = np.concatenate([value.ravel() for value in reference.values])
+    assert np.abs(expected).max() > 0.01
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+
+
+def values_in(variant: session.Variant) -> list[NDArray[np.float32]]:
+    """The variables of a session as its last trial left them."""
+    values: list[NDArray[np.float32]] = variant._session.run(variant._session.graph.get_collection("variables"))
+    return values
 
 
 def test_a_curve_changes_nothing_with_one_worker(trial_data: TrialData) -> None:
@@ -177,15 +205,16 @@ def test_counts_add_up(trial_data: TrialData, threads: int, layout: str, names: 
     assert measured.aborts == []
 
 
-@pytest.mark.parametrize("strategy", ["lock", "block_stm", "leashed"])
+@pytest.mark.parametrize("strategy", ["lock", "block_stm", "stm", "leashed"])
 def test_full_measures(trial_data: TrialData, strategy: str) -> None:
-    """What promises a tensor loses and tears nothing; what keeps the variables elsewhere cannot tell of reads."""
+    """What promises a tensor loses and tears nothing; what runs no kernel in the memory cannot tell of reads."""
     spec = make_spec(strategy=strategy, threads=3, iterations=600, reading="consistent", measures="full", batch=1)
     measured = run(spec, trial_data)
     assert [(row.variable, row.expected, row.lost) for row in measured.lost] == [("W", 600 * 7840, 0), ("b", 6000, 0)]
     told = {(row.worker, row.variable): (row.reads, row.torn) for row in measured.reads}
     steps = {(worker, name): (200, 0) for worker in range(3) for name in ("W", "b")}
-    assert told == ({} if strategy == "leashed" else steps)
+    assert told == ({} if strategy in ("leashed", "stm") else steps)
+    assert {row.lock_held_s is None for row in measured.counters} == {strategy == "stm"}
 
 
 def test_watched_plain_reads_are_counted_and_train_alike(trial_data: TrialData) -> None:
@@ -196,8 +225,7 @@ def test_watched_plain_reads_are_counted_and_train_alike(trial_data: TrialData) 
 
 
 def test_emulated_transactions_are_counted(trial_data: TrialData) -> None:
-    htm = {"strategy": "htm", **parameters_of("htm"), "provider": "emulated", "profile": "intel-tsx-study"}
-    measured = run(make_spec(**htm), trial_data)
+    measured = run(make_spec(**EMULATED), trial_data)
     for row in measured.counters:
         assert row.attempts is not None
         assert row.commits is not None
@@ -207,7 +235,7 @@ def test_emulated_transactions_are_counted(trial_data: TrialData) -> None:
         assert row.attempts - row.commits == sum(aborts)
     assert {abort.mechanism for abort in measured.aborts} == {"rtm"}  # W and its gradient do not fit
     with pytest.raises(Unsupported, match="1000 threads are more than the"):
-        run(make_spec(**htm, threads=1000, iterations=1000), trial_data)
+        run(make_spec(**EMULATED, threads=1000, iterations=1000), trial_data)
 
 
 @pytest.mark.slow
@@ -230,6 +258,8 @@ def test_four_workers_learn_under_every_strategy(trial_data: TrialData, strategy
         ({"strategy": "tf_lock"}, "strategy tf_lock is TensorFlow's own update"),
         ({"strategy": "nolock", "reading": "consistent"}, "strategy nolock has no consistent read"),
         ({"kernel": "fused", "optimisation": "O3", "layout": "joined"}, "kernel fused updates each dense layer"),
+        (EMULATED | {"kernel": "fused"}, "kernel fused does not go with provider emulated"),
+        ({"strategy": "leashed"}, "strategy leashed keeps the variables elsewhere"),
     ],
 )
 def test_what_it_cannot_run(factors: dict[str, Any], reason: str) -> None:
@@ -322,6 +352,18 @@ def test_it_runs_where_tensorflow_is_absent() -> None:
         [sys.executable, "-c", ALONE, spec], capture_output=True, text=True, check=False, env=dict(os.environ)
     )
     assert (done.stdout, done.returncode) == ("trained\n", 0), done.stderr
+
+
+def test_no_step_waits_for_denormal_numbers(trial_data: TrialData) -> None:
+    """At this rate the softmax is soon sure of an image, and gradients fall below the smallest normal number."""
+    sure = make_spec(batch=1, iterations=3000, learning_rate=0.5)
+    smallest = np.finfo(np.float32).tiny
+    trial = loader.core().NativeTrial("mnist_softmax", 784, None, None, "lock", [], 1)
+    trial.set_variables(models.initial_values(sure.model, sure.matrix, SEED))
+    starts = batches.batch_starts(SEED, len(trial_data.train_images), 1, sure.iterations)
+    trial.run(trial_data.train_images, trial_data.train_labels, starts, 1, sure.learning_rate)
+    for values in trial.variables():
+        assert not ((values != 0) & (np.abs(values) < smallest)).any()
 
 
 def test_who_waits_for_a_run_stops_no_other_thread(trial_data: TrialData) -> None:

@@ -109,6 +109,10 @@ def test_deep_learns_joined(train: Train) -> None:
         ({"strategy": "nolock", "reading": "consistent"}, "strategy nolock has no consistent read"),
         ({"strategy": "leashed"}, "leashed keeps the variables elsewhere"),
         ({"kernel": "fused", "layout": "joined"}, "kernel fused updates each dense layer"),
+        (
+            {"strategy": "htm", "provider": "emulated", "profile": "intel-tsx-study", "kernel": "fused"},
+            "kernel fused does not go with provider emulated",
+        ),
     ],
 )
 def test_what_cannot_be_done_is_said(train: Train, factors: dict[str, Any], says: str) -> None:

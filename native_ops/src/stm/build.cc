@@ -6,6 +6,7 @@
 #include "build.hpp"
 
 #include "tmflow/stm/atomically.hpp"
+#include "tmflow/stm/snapshot.hpp"
 #include "tmflow/stm/wb_ctl.hpp"
 #include "tmflow/stm/wb_etl.hpp"
 #include "tmflow/stm/wt.hpp"
@@ -51,15 +52,47 @@ struct All {
   }
 };
 
+// Runs `part(first, count)` on the chunks of what is to be updated or copied, one after another.
+template <class Work, class Part>
+void for_each_chunk(const Work& work, const Part& part) {
+  for (std::size_t first = 0, count = 0; first < work.size; first += count) {
+    count = work.chunk < work.size - first ? work.chunk : work.size - first;
+    part(first, count);
+  }
+}
+
 template <template <class, class> class Design, class Manager, class Instrumentation, class T>
 void loop(const Update<T>& update, Domain& domain, ThreadStats& stats) {
-  for (std::size_t first = 0, last = 0; first < update.size; first = last) {
-    last = update.chunk < update.size - first ? first + update.chunk : update.size;
+  for_each_chunk(update, [&](std::size_t first, std::size_t count) {
     atomically<Design, Manager, Build>(domain, stats, [&](Design<Manager, Build>& transaction) {
       return Instrumentation::update(transaction, update.variable + first, update.delta + first, update.alpha,
-                                     last - first);
+                                     count);
     });
+  });
+}
+
+template <class Manager, class T>
+void snapshot_loop(const Snapshot<T>& its, Domain& domain, ThreadStats& stats) {
+  for_each_chunk(its, [&](std::size_t first, std::size_t count) {
+    snapshot<Manager, Build>(domain, stats, its.variable + first, its.into + first, count);
+  });
+}
+
+template <class T>
+SnapshotLoop<T> snapshot_managed(const LoopKind& kind) noexcept {
+  switch (kind.manager) {
+    case ManagerKind::suicide:
+      return snapshot_loop<Suicide, T>;
+    case ManagerKind::delay:
+      return snapshot_loop<Delay, T>;
+    case ManagerKind::backoff:
+      return snapshot_loop<Backoff, T>;
+    case ManagerKind::aggressive:
+      return snapshot_loop<Aggressive, T>;
+    case ManagerKind::timestamp:
+      return snapshot_loop<Timestamp, T>;
   }
+  return nullptr;
 }
 
 template <template <class, class> class Design, class Manager, class T>
@@ -99,6 +132,7 @@ Loop<T> designed(const LoopKind& kind) noexcept {
 
 }  // namespace
 
-const LoopBuild TMFLOW_STM_LOOPS{designed<float>, designed<double>};
+const LoopBuild TMFLOW_STM_LOOPS{designed<float>, designed<double>, snapshot_managed<float>,
+                                 snapshot_managed<double>};
 
 }  // namespace tmflow::stm

@@ -17,6 +17,8 @@ struct LoopKind {
 struct LoopBuild {
   Loop<float> (*of_float)(const LoopKind& kind) noexcept;
   Loop<double> (*of_double)(const LoopKind& kind) noexcept;
+  SnapshotLoop<float> (*snapshot_of_float)(const LoopKind& kind) noexcept;
+  SnapshotLoop<double> (*snapshot_of_double)(const LoopKind& kind) noexcept;
 };
 
 // cmake/stm.cmake names the builds.

@@ -37,4 +37,14 @@ Loop<double> find_loop(const LoopName& name) noexcept {
   return build_of(name).of_double(kind_of(name));
 }
 
+template <>
+SnapshotLoop<float> find_snapshot_loop(const LoopName& name) noexcept {
+  return build_of(name).snapshot_of_float(kind_of(name));
+}
+
+template <>
+SnapshotLoop<double> find_snapshot_loop(const LoopName& name) noexcept {
+  return build_of(name).snapshot_of_double(kind_of(name));
+}
+
 }  // namespace tmflow::stm

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "denormals.hpp"
 #include "pinning.hpp"
 #include "tmflow/at_once.hpp"
 #include "worker.hpp"
@@ -100,6 +101,7 @@ double Trial::run(const TrainingData& data, float learning_rate, std::span<doubl
       start.arrive_and_drop();
       return;
     }
+    const FlushedDenormals flushed;
     start.arrive_and_wait();
     worker.loop(data, learning_rate, losses);
   };

@@ -35,8 +35,8 @@ TEST(Explored, StripedOfThree) {
 TEST(Explored, Combining) {
   expect_proven("combining, 2 updaters x 1 block", hold_to_promise(kOne, combining()));
   expect_proven("combining, 1 updater, 1 reader, 2 blocks", hold_to_promise(kWithAReader, combining()));
-  expect_proven("combining, 1 updater, 1 reader, 1 long block",
-                hold_to_promise(kWholeWithAReader, combining(3)));
+  expect_proven("combining, 1 block of 2, 1 updater, 1 reader",
+                hold_to_promise(kWholeWithAReader, combining(2)));
 }
 
 TEST(Explored, CombiningOfTwoBlocks) {

@@ -8,7 +8,7 @@
 #include "expected.hpp"
 #include "tmflow/stm/atomically.hpp"
 #include "tmflow/stm/memory.hpp"
-#include "tmflow/stm/read_only.hpp"
+#include "tmflow/stm/snapshot.hpp"
 #include "tmflow/stm/wb_ctl.hpp"
 #include "tmflow/stm/wb_etl.hpp"
 #include "tmflow/stm/wt.hpp"
@@ -108,9 +108,9 @@ struct ByStripe {
   }
 };
 
-// The update as one transaction, and a reading as another one.
+// The update as one transaction, and a reading as another one, which locks after `readings` vain attempts.
 template <template <class, class> class Design, class Loop = ByElement, class Manager = Patient<Suicide>,
-          class Policy = Explored>
+          class Policy = Explored, int readings = kReadings>
 class Transactional {
  public:
   Transactional() { descriptors = &descriptors_; }
@@ -126,13 +126,8 @@ class Transactional {
   template <Region R>
   void read(R& region, const tmflow::Reading<double>& reading, ThreadStats& stats) {
     const auto memory = region.memory(Holding::nothing);
-    const auto body = [&](auto& transaction) {
-      for (std::size_t i = 0; i < memory.size(); ++i) {
-        if (!transaction.load(&memory[i], reading.into[i])) return false;
-      }
-      return true;
-    };
-    atomically<ReadOnly, Manager, Policy>(domain_, stats, body);
+    snapshot<Manager, Policy, double>(domain_, stats, memory.data(), reading.into.data(), memory.size(),
+                                      readings);
   }
 
  private:
@@ -144,16 +139,24 @@ constexpr Plan kTwo{.first = 3};  // the elements have a lock each
 constexpr Plan kOne{.elements = 1, .block = 1};
 constexpr Plan kThree{.updaters = 3, .elements = 1, .block = 1};
 constexpr Plan kReader{.updaters = 1, .readers = 1, .first = 3};
+constexpr Plan kOneReader{.updaters = 1, .readers = 1, .elements = 1, .block = 1};
 
 using explore::expect_found;
 using explore::expect_proven;
 using explore::hold_to_promise;
+
+template <template <class, class> class Design, int readings, class Manager = Patient<Suicide>,
+          class Policy = Explored>
+using WithReadings = Transactional<Design, ByElement, Manager, Policy, readings>;
 
 template <template <class, class> class Design>
 void keeps_the_promise(const std::string& name) {
   expect_proven(name + ", 2 updaters x 2 locks", hold_to_promise<Transactional<Design>>(kTwo));
   expect_proven(name + ", the same by stripes", hold_to_promise<Transactional<Design, ByStripe>>(kTwo));
   expect_proven(name + ", 1 updater and a reader", hold_to_promise<Transactional<Design>>(kReader));
+  expect_proven(name + ", the reader locks after one attempt",
+                hold_to_promise<WithReadings<Design, 1>>(kReader));
+  expect_proven(name + ", it locks at once", hold_to_promise<WithReadings<Design, 0>>(kReader));
   expect_proven(name + ", delay", hold_to_promise<Transactional<Design, ByStripe, Delay>>(kTwo));
 }
 
@@ -166,6 +169,10 @@ void keeps_the_promise_killing(const std::string& name) {
 TEST(ExploredStm, WbEtlKilling) { keeps_the_promise_killing<WbEtl>("wb_etl"); }
 TEST(ExploredStm, WtKilling) { keeps_the_promise_killing<Wt>("wt"); }
 TEST(DeepStm, WbCtlKilling) { keeps_the_promise_killing<WbCtl>("wb_ctl"); }
+TEST(DeepStm, WtKillingAReaderThatLocks) {
+  expect_proven("wt, kills once, 1 lock, a reader that locks",
+                hold_to_promise<WithReadings<Wt, 0, KillsOnce>>(kOneReader));
+}
 
 TEST(ExploredStm, WbEtl) { keeps_the_promise<WbEtl>("wb_etl"); }
 TEST(ExploredStm, WbCtl) { keeps_the_promise<WbCtl>("wb_ctl"); }
@@ -202,6 +209,9 @@ TEST(SeededInStm, IsFound) {
   expect_found("wb_etl that checks no version", hold_to_promise<Broken<WbEtl, ChecksNoVersion>>(kReader),
                "a reading has parts");
   expect_found("wt that looks at the lock once", hold_to_promise<Broken<Wt, LooksAtTheLockOnce>>(kReader),
+               "a reading has parts");
+  expect_found("a reader that locks nothing",
+               hold_to_promise<WithReadings<WbEtl, 0, Patient<Suicide>, LocksNothing>>(kReader),
                "a reading has parts");
   expect_found("wb_ctl that commits blindly", hold_to_promise<Broken<WbCtl, CommitsBlindly>>(kTwo), "lost");
   expect_found("wb_ctl that locks nothing", hold_to_promise<Broken<WbCtl, LocksNothing>>(kTwo), "lost");

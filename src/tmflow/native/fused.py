@@ -12,6 +12,10 @@ from typing import Any, NamedTuple
 from tmflow.errors import BadInput
 from tmflow.strategy_parameters import Value
 
+NOT_EMULATED = (
+    "kernel fused does not go with provider emulated: an emulated transaction walks a gradient that is written"
+)
+
 
 class DenseFactors(NamedTuple):
     """The gradient is the transposed `input` [examples, rows] times `output_gradient` [examples, columns]."""

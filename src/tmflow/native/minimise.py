@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tmflow.errors import BadInput
-from tmflow.native import fused, ops
+from tmflow.native import fused, ops, registry
 from tmflow.strategy_parameters import Value
 
 
@@ -27,11 +27,17 @@ def minimise(
     variables: `tf.compat.v1.Variable`s, numbered in the tracker in this order; read: what the step has read of them,
     where it reads them explicitly; the other arguments are those of `ops.apply_gradient_descent`. With kernel "fused"
     in the parameters every update that can be fused is, `tracker.fused` names them, and all wait for all gradients.
-    Raises as `ops.apply_gradient_descent` does, and BadInput for a variable that the loss does not depend on and for a
-    model in which there is nothing to fuse.
+
+    A strategy that keeps the variables elsewhere (`leashed`) needs `read`, from `ops.read` with `consistent`. Under any
+    other one that is good too: without it a variable may be updated while the step still reads it.
+
+    Raises as `ops.apply_gradient_descent` does, and BadInput for a variable that the loss does not depend on, for a
+    model in which there is nothing to fuse, and for a variable that is read as it is where its updates are elsewhere.
     """
     import tensorflow as tf
 
+    if registry.require(strategy).keeps_elsewhere:
+        _require_not_read_as_they_are(strategy, variables, variables if read is None else read)
     gradients = tf.gradients(loss, list(variables if read is None else read))
     for variable, gradient in zip(variables, gradients, strict=True):
         if gradient is None:
@@ -47,6 +53,23 @@ def minimise(
             parameters=parameters,
         )
     )
+
+
+def _require_not_read_as_they_are(strategy: str, variables: Sequence[Any], read: Sequence[Any]) -> None:
+    for variable, value in zip(variables, read, strict=True):
+        if _is_memory(value):
+            raise BadInput(
+                f"variable {variable.op.name} is read as it is, and strategy '{strategy}' keeps it elsewhere: "
+                "read it by ops.read with consistent=True, and give minimise what was read."
+            )
+
+
+def _is_memory(value: Any) -> bool:
+    """Whether a value is a variable itself, or TensorFlow's own reading of one."""
+    operation = value.op
+    while operation.type == "Identity":
+        operation = operation.inputs[0].op
+    return operation.type in ("VariableV2", "Variable", "VarHandleOp", "ReadVariableOp")
 
 
 def apply_all(

@@ -143,6 +143,10 @@ def apply_gradient_descent(
     emulated transactions; Unsupported for a strategy that cannot run here; ValueError for a parameter that the
     strategy does not have or a value that it does not allow.
 
+    Where a strategy keeps the variable elsewhere (`leashed`), who reads the variable itself sees no update: compute the
+    gradient from `read` with `consistent`, run `settle` before anybody else reads the variable, and `settle` with
+    `restart` after it was assigned.
+
     With kernel "fused", a gradient that `fused.dense_factors` can take apart is not computed: the update waits for its
     factors, and for nothing else. Make it wait for whatever reads the variable before it is to change
     (`minimise.apply_all` does).
@@ -172,9 +176,7 @@ def apply_gradient_descent(
         return tf.raw_ops.ApplyGradientDescent(var=target, alpha=alpha, delta=gradient, use_locking=locking).op
     factors = fused.dense_factors(gradient) if fused.asked(parameters) else None
     if factors is not None and parameters.get("provider") == "emulated":
-        raise BadInput(
-            "kernel fused does not go with provider emulated: an emulated transaction walks a gradient that is written."
-        )
+        raise BadInput(f"{fused.NOT_EMULATED}.")
     tracker.count(index, aborts.mechanism(strategy, parameters), tells_locks=strategy not in LOCKS_UNTOLD)
     attributes = {"strategy": strategy, "parameters": native_parameters(strategy, parameters), "variable": index}
     library = loader.ops()

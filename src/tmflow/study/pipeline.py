@@ -45,7 +45,7 @@ def run(plan: Plan, arguments: Sequence[str] = (), *, fresh: bool = False) -> No
     """Run what is missing of the study, then make the report; a round that is measured is never measured again.
 
     `fresh` sets the run files so far aside first. Raises BadInput for what would only fail after hours of measuring: no
-    compiler, no TensorFlow, an altered file of MNIST, an unusable database.
+    compiler, no TensorFlow where a session is to run, an altered file of MNIST, an unusable database.
     """
     database = engine.url_from_env(plan.results / "study.db")
     _check_before(plan, database)
@@ -115,13 +115,20 @@ def _snakemake(plan: Plan, arguments: Sequence[str], lock: int | None = None) ->
 
 
 def _check_before(plan: Plan, database: URL) -> None:
-    if importlib.util.find_spec("tensorflow") is None:
-        raise BadInput("TensorFlow is not installed, and the session driver needs it: run `make setup`.")
+    if importlib.util.find_spec("tensorflow") is None and (needing := _with_sessions(plan)):
+        raise BadInput(
+            f"TensorFlow is not installed, and the session driver needs it ({', '.join(needing)}): run `make setup`."
+        )
     if not is_current(_variants(plan)):
         find_compiler()
     if plan.study.dataset != "digits":
         mnist.find_verified()
     schema.require_usable(database)
+
+
+def _with_sessions(plan: Plan) -> list[str]:
+    """The experiments that have points of the session driver, whatever the dataset will be."""
+    return [name for name in plan.experiments if any(p.driver == "session" for p in plan.points(name, "mnist"))]
 
 
 def _variants(plan: Plan) -> Path:

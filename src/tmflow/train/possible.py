@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from tmflow.native import process_state, registry
+from tmflow.native import fused, process_state, registry
 from tmflow.platform.environment import cpus_allowed
 from tmflow.spec import TrialSpec
 
@@ -32,7 +32,7 @@ def _not_native(spec: TrialSpec) -> str | None:
 
 
 def _not_so(spec: TrialSpec) -> str | None:
-    """Why the strategy cannot be read, or the variables be laid out, as asked; None if they can."""
+    """Why the strategy cannot be read or fused, or the variables be laid out, as asked; None if they can."""
     strategy = registry.require(spec.strategy)
     if spec.reading == "consistent" and strategy.promise_snapshots == "none":
         return f"strategy {spec.strategy} has no consistent read: it promises nothing of what is read by way of it"
@@ -43,6 +43,8 @@ def _not_so(spec: TrialSpec) -> str | None:
         )
     if spec.layout == "joined" and spec.kernel == "fused":
         return "kernel fused updates each dense layer from its own factors, and layout joined has one variable for all"
+    if spec.kernel == "fused" and spec.provider == "emulated":
+        return fused.NOT_EMULATED
     return None
 
 

@@ -12,6 +12,13 @@ struct Sound {
   static constexpr bool kNewVersions = true;       // ... and gives the lock another version
   static constexpr bool kLooksAgain = true;        // a reader looks at the locks again after its copy
   static constexpr bool kComparesVersions = true;  // ... not only for owners, but for other versions
+
+  static constexpr bool kCounts = true;  // commits and aborts
+};
+
+// For a strategy that goes by transactions now and then: their commits and aborts are no counts of its own.
+struct Uncounted : Sound {
+  static constexpr bool kCounts = false;
 };
 
 }  // namespace tmflow::ranges

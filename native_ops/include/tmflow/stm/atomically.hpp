@@ -13,7 +13,7 @@
 namespace tmflow::stm {
 
 // Out of line, because ThreadStats is not for two optimisations (see TMFLOW_STM_INLINE).
-void count_commit(ThreadStats& stats) noexcept;
+void count_commit(ThreadStats& stats, std::uint64_t retries) noexcept;
 void count_abort(ThreadStats& stats, Cause cause);
 
 // After so many aborts in a row a transaction lets other threads run before each attempt, whatever its
@@ -47,8 +47,8 @@ class Unwinding {
 // or returns false though nothing failed, nothing of it happens and the result is false. An exception of the
 // body passes through, and nothing of the transaction happens either.
 //
-// Counts one commit, and each abort by its cause. Throws std::logic_error in a transaction of the same
-// thread.
+// Counts one commit and its retries, and each abort by its cause. Throws std::logic_error in a transaction of
+// the same thread.
 template <template <class, class> class Design, class Manager, class Policy = Sound, class Body>
 bool atomically(typename Policy::Domain& domain, ThreadStats& stats, const Body& body) {
   using Transaction = Design<Manager, Policy>;
@@ -61,7 +61,7 @@ bool atomically(typename Policy::Domain& domain, ThreadStats& stats, const Body&
     const bool done = body(transaction);
     unwinding.ended = true;
     if (done && transaction.commit()) {
-      count_commit(stats);
+      count_commit(stats, restarts - 1);
       return true;
     }
     transaction.roll_back();

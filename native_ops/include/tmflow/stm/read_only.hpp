@@ -1,6 +1,8 @@
 // Transactions that only read.
 #pragma once
 
+#include <cstddef>
+
 #include "tmflow/stm/attempt.hpp"
 
 namespace tmflow::stm {
@@ -18,6 +20,12 @@ class ReadOnly : public Attempt<Manager, Policy> {
 
   template <Word T>
   [[nodiscard]] TMFLOW_STM_INLINE bool load(const T* address, T& value) {
+    return load(address, 1, &value);
+  }
+
+  // `count` words of one stripe, by one look at the lock before all of them and one after.
+  template <Word T>
+  [[nodiscard]] TMFLOW_STM_INLINE bool load(const T* address, std::size_t count, T* values) {
     if (this->has_failed()) return false;
     const Lock& lock = this->domain_.lock_of(stripe_of(address));
     for (;;) {
@@ -28,7 +36,7 @@ class ReadOnly : public Attempt<Manager, Policy> {
       }
       if (Policy::kChecksVersion && version_of(word) > this->end_) return this->fail(Cause::read_invalid);
       Policy::at(Point::lock_seen);
-      value = Words::load_acquire(address);
+      for (std::size_t i = 0; i < count; ++i) values[i] = Words::load_acquire(address + i);
       Policy::at(Point::word_seen);
       if (!Policy::kRechecksLock || lock.load(std::memory_order_relaxed) == word) return true;
     }

@@ -1,4 +1,4 @@
-// The update as software transactions, compiled apart for each optimisation.
+// The update and the copy as software transactions, compiled apart for each optimisation.
 #pragma once
 
 #include <concepts>
@@ -23,6 +23,18 @@ struct Update {
 template <std::floating_point T>
 using Loop = void (*)(const Update<T>& update, Domain& domain, ThreadStats& stats);
 
+// A copy of `size` elements into `into`, in transactions of `chunk` elements each.
+template <std::floating_point T>
+struct Snapshot {
+  const T* variable;
+  T* into;
+  std::size_t size;
+  std::size_t chunk;
+};
+
+template <std::floating_point T>
+using SnapshotLoop = void (*)(const Snapshot<T>& snapshot, Domain& domain, ThreadStats& stats);
+
 // A variant of the loop, by the values of the strategy's parameters.
 struct LoopName {
   std::string_view design, manager, instrumentation, optimisation;
@@ -31,5 +43,9 @@ struct LoopName {
 // The loop of that name (src/stm/build.cc), whose parts must be values that the strategy allows.
 template <std::floating_point T>
 Loop<T> find_loop(const LoopName& name) noexcept;
+
+// The loop that copies, of the same manager and optimisation; the other parts change nothing of it.
+template <std::floating_point T>
+SnapshotLoop<T> find_snapshot_loop(const LoopName& name) noexcept;
 
 }  // namespace tmflow::stm

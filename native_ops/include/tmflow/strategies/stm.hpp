@@ -4,6 +4,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <tuple>
 
 #include "tmflow/stm/domain.hpp"
 #include "tmflow/stm/update.hpp"
@@ -15,8 +16,10 @@ namespace tmflow {
 // holds for each chunk of elements. Only transactions of the process's domain take part: readers that use
 // none see elements of different updates mixed, and with design `wt` also of attempts that abort later. The
 // memory is fetched before the transaction, so an update that overlaps an assignment of the whole variable
-// may be lost, as with `htm`. There is no fallback: every transaction ends in a commit. Memory ordering: see
-// stm/word.hpp and stm/domain.hpp.
+// may be lost, as with `htm`. There is no fallback: every transaction ends in a commit. `read` is a
+// transaction too, which copies the variable as it was between two updates; with a chunk, each chunk. It
+// waits for no more than an update does (stm/snapshot.hpp). Memory ordering: see stm/word.hpp and
+// stm/domain.hpp.
 class Stm {
  public:
   static constexpr Parameter kParameters[] = {
@@ -46,7 +49,8 @@ class Stm {
       .name = "stm",
       .summary = "software transactions: a global clock and versioned locks on words",
       .updates = Promise::tensor,
-      .reads = Promise::none,  // with design `wt`, what attempts wrote that abort later
+      .reads = Promise::none,        // with design `wt`, what attempts wrote that abort later
+      .snapshots = Promise::tensor,  // with a chunk, as the updates: of each chunk
       .parameters = kParameters,
       .runs_kernel = false,
   };
@@ -54,8 +58,9 @@ class Stm {
   static std::optional<std::string> why_not() { return std::nullopt; }
 
   explicit Stm(const Parameters& parameters)
-      : loop_of_float_(stm::find_loop<float>(name_of(parameters))),
-        loop_of_double_(stm::find_loop<double>(name_of(parameters))),
+      : loops_{stm::find_loop<float>(name_of(parameters)), stm::find_loop<double>(name_of(parameters))},
+        snapshot_loops_{stm::find_snapshot_loop<float>(name_of(parameters)),
+                        stm::find_snapshot_loop<double>(name_of(parameters))},
         chunk_(parameters.integer("chunk") > 0 ? static_cast<std::size_t>(parameters.integer("chunk"))
                                                : std::numeric_limits<std::size_t>::max()) {}
 
@@ -64,8 +69,17 @@ class Stm {
     const auto memory = region.memory(Holding::nothing);
     const stm::Update<typename R::Value> as_update{memory.data(), update.delta.data(), update.alpha,
                                                    memory.size(), chunk_};
-    loop<typename R::Value>()(as_update, stm::Domain::shared(), stats);
+    std::get<stm::Loop<typename R::Value>>(loops_)(as_update, stm::Domain::shared(), stats);
     stats.count_update();
+  }
+
+  template <Region R>
+  void read(R& region, const Reading<typename R::Value>& reading, ThreadStats&) {
+    const auto memory = region.memory(Holding::nothing);
+    const stm::Snapshot<typename R::Value> as_snapshot{memory.data(), reading.into.data(), memory.size(),
+                                                       chunk_};
+    ThreadStats own;  // a reading counts as no update's transaction
+    std::get<stm::SnapshotLoop<typename R::Value>>(snapshot_loops_)(as_snapshot, stm::Domain::shared(), own);
   }
 
  private:
@@ -74,17 +88,8 @@ class Stm {
             parameters.text("optimisation")};
   }
 
-  template <class T>
-  stm::Loop<T> loop() const {
-    if constexpr (std::same_as<T, float>) {
-      return loop_of_float_;
-    } else {
-      return loop_of_double_;
-    }
-  }
-
-  const stm::Loop<float> loop_of_float_;
-  const stm::Loop<double> loop_of_double_;
+  const std::tuple<stm::Loop<float>, stm::Loop<double>> loops_;
+  const std::tuple<stm::SnapshotLoop<float>, stm::SnapshotLoop<double>> snapshot_loops_;
   const std::size_t chunk_;
 };
 
