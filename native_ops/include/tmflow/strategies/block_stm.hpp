@@ -26,7 +26,7 @@ namespace tmflow {
 // A reader copies without a lock and looks at the versions before and after; if writers leave it no time for
 // that, it takes the locks as an update does, and so cannot starve.
 //
-// Memory ordering: see ranges/transaction.hpp, ranges/snapshot.hpp and ranges/policy.hpp.
+// Memory ordering: see ranges/transaction.hpp and ranges/snapshot.hpp.
 template <template <class> class Atom = std::atomic, class Policy = ranges::Sound>
 class BasicBlockStm {
  public:
