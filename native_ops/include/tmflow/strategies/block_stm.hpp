@@ -24,7 +24,7 @@ namespace tmflow {
 // before the transaction, so an update that overlaps an assignment of the whole variable may be lost.
 //
 // A reader copies without a lock and looks at the versions before and after; if writers leave it no time for
-// that, it takes the locks as an update does, and so cannot starve.
+// that, it takes the locks as an update does, and waits as that does.
 //
 // Memory ordering: see ranges/transaction.hpp, ranges/snapshot.hpp and ranges/policy.hpp.
 template <template <class> class Atom = std::atomic, class Policy = ranges::Sound>
