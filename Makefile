@@ -1,11 +1,12 @@
 # tmflow's commands. Each sets up everything that it needs; `make quick` and `make test` are the two to start with.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test build study quick test test-fast test-deep speed portal lint format lock clean
+.PHONY: help setup setup-test build study quick test test-fast test-deep test-endurance speed portal lint format lock clean
 SHELL := bash
 export PYTHON ?=
 
 BIN := .venv/bin
 PORT ?= 8501
+SECONDS_PER_STRATEGY ?= 60
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -33,6 +34,9 @@ test-fast: setup-test build ## the unit tests, in half a minute
 
 test-deep: setup-test build ## every strategy through millions of audited updates and many random examples (minutes)
 	@$(BIN)/python -m pytest -m "deep or random" --hypothesis-profile deep tests/native
+
+test-endurance: setup-test build ## 16 threads on 2 processors, SECONDS_PER_STRATEGY=60 each: nothing lost, nobody hangs
+	@SECONDS_PER_STRATEGY=$(SECONDS_PER_STRATEGY) $(BIN)/python -m pytest tests/native/test_endurance.py
 
 # One report after another; a benchmark that fails leaves the report before it as it was.
 speed: setup build ## measure what updates and steps cost, into docs/speed/ (ten minutes, on a quiet machine)

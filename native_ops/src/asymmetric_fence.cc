@@ -24,7 +24,7 @@ bool all_fence() noexcept { return false; }
 const bool AsymmetricFence::kernel_fences = registered();
 
 void AsymmetricFence::heavy() noexcept {
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  fence(std::memory_order_seq_cst);
   if (kernel_fences) all_fence();  // a process that has registered is never refused
 }
 

@@ -229,5 +229,29 @@ TEST(Adaptive, KeepsItsPromiseWhateverItChooses) {
   }
 }
 
+// Nobody could say whose they are. Two threads that update 20,000 elements are guessed to be fastest by
+// transactions.
+TEST(Adaptive, CountsNoTransactions) {
+  using Region = ArrayRegion<float>;
+  std::vector<float> variable(20'000), ones(variable.size(), 1);
+  Region region(variable);
+  const auto strategy = make_strategy<Region>("adaptive");
+  std::array<ThreadStats, 2> stats;
+  std::barrier together(2);
+  const auto work = [&](int thread) {
+    ThreadStats& own = stats[static_cast<std::size_t>(thread)];
+    for (int i = 0; i < 500; ++i) {
+      together.arrive_and_wait();
+      strategy->apply(region, {.alpha = -1, .delta = ones}, own);
+    }
+  };
+  run_at_once(2, work, [&] { together.arrive_and_drop(); });
+  for (const ThreadStats& own : stats) {
+    EXPECT_EQ(own.updates(), 500);
+    EXPECT_EQ(own.commits(), 0);
+    EXPECT_TRUE(own.aborts().empty());
+  }
+}
+
 }  // namespace
 }  // namespace tmflow::adaptive

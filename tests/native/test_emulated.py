@@ -47,7 +47,7 @@ def test_threads_lose_nothing_and_every_attempt_ends(kind: str) -> None:
     with session_of(np.zeros(1000, np.float32), kind, "htm", workers=4, alpha=-1, parameters=TSX) as (graph, session):
         in_threads(graph, session, workers=4, steps=250, delta=np.ones(1000, np.float32))
         assert np.unique(session.run(graph.variable)).tolist() == [1000]
-        counters, aborts, _ = graph.tracker.stats(session)
+        counters, aborts, *_ = graph.tracker.stats(session)
     ended = Counter({row["worker"]: 0 for row in counters})
     for abort in aborts:
         assert abort["mechanism"] == "rtm"
@@ -62,7 +62,7 @@ def test_threads_lose_nothing_and_every_attempt_ends(kind: str) -> None:
 def test_an_update_that_does_not_fit_says_so_as_its_machine_does(machine: Any, raw_code: str) -> None:
     with session_of(np.zeros(7840, np.float32), "ref", "htm", parameters=machine) as (graph, session):
         session.run(graph.apply, {graph.worker: 0, graph.delta: np.zeros(7840, np.float32)})
-        counters, aborts, _ = graph.tracker.stats(session)
+        counters, aborts, *_ = graph.tracker.stats(session)
     assert [(row["commits"], row["fallbacks"]) for row in counters] == [(0, 1)]
     (abort,) = aborts
     assert (abort["raw_code"], abort["family"]) == (raw_code, "capacity")

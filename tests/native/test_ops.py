@@ -197,7 +197,7 @@ def test_a_delta_whose_shape_turns_out_wrong_changes_nothing(kind: str, strategy
         with pytest.raises(tf.errors.InvalidArgumentError, match=r"shape \[3\] and delta has shape \[4\]"):
             session.run(graph.step, {graph.worker: 0, graph.delta: np.ones(4, np.float32)})
         assert graph.value(session).tolist() == [1, 1, 1]
-        counters, _, staleness = graph.tracker.stats(session)
+        counters, _, staleness, *_ = graph.tracker.stats(session)
         assert [row["updates"] for row in counters] == [0]
         assert staleness == []
 

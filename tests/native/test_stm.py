@@ -107,7 +107,7 @@ def test_four_threads_lose_nothing_and_are_counted(kind: str, design: str) -> No
     with session_of(start, kind, "stm", workers=4, alpha=-1, parameters=parameters) as (graph, session):
         in_threads(graph, session, workers=4, steps=steps, delta=np.ones(elements, np.float32))
         assert np.unique(session.run(graph.variable)).tolist() == [4 * steps]
-        counters, aborts, _ = graph.tracker.stats(session)
+        counters, aborts, *_ = graph.tracker.stats(session)
     assert [(row["commits"], row["fallbacks"]) for row in counters] == [(steps, 0)] * 4
     assert sum(row["attempts"] - row["commits"] for row in counters) == sum(row["n"] for row in aborts)
     assert {row["family"] for row in aborts} <= {"conflict", "validation"}

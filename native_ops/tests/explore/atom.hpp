@@ -147,6 +147,26 @@ class Ref : public Operations<Ref<T>, T> {
   T& value_;
 };
 
+// In the place of a mutex. To take it is one step, which can be made when it is free: the vain tries of a
+// spin lock, which change nothing, are left out.
+class Mutex {
+ public:
+  void lock() noexcept {
+    take_turn({Kind::lock, std::memory_order_acquire, place_at(&word_.place())});
+    done(written<std::uint32_t>(word_.place(), 1));
+  }
+  void unlock() noexcept {
+    take_turn({Kind::unlock, std::memory_order_release, place_at(&word_.place())});
+    done(written<std::uint32_t>(word_.place(), 0));
+  }
+
+  // For who looks whether it is taken: 0 when it is free.
+  const Atom<std::uint32_t>& word() const noexcept { return word_; }
+
+ private:
+  Atom<std::uint32_t> word_{0};
+};
+
 // The accesses of elements. `racy`: the strategy's contract allows others to touch them at the same time.
 template <class T>
 T read_element(const T* address, bool racy) noexcept {

@@ -35,11 +35,17 @@ TEST(Explored, StripedOfThree) {
 TEST(Explored, Combining) {
   expect_proven("combining, 2 updaters x 1 block", hold_to_promise(kOne, combining()));
   expect_proven("combining, 1 updater, 1 reader, 2 blocks", hold_to_promise(kWithAReader, combining()));
-  expect_proven("combining, block 0, 1 updater, 1 reader", hold_to_promise(kWholeWithAReader, combining(0)));
+  expect_proven("combining, 1 block of 2, 1 updater, 1 reader",
+                hold_to_promise(kWholeWithAReader, combining(2)));
 }
 
 TEST(Explored, CombiningOfTwoBlocks) {
   expect_proven("combining, 2 updaters x 2 blocks", hold_to_promise(kBlocks, combining()));
+}
+
+TEST(DeepCombining, OfThree) {
+  expect_none_found("combining, 3 updaters x 1 block, the first of them",
+                    hold_to_promise(kOneOfThree, combining(), {.executions = 1'000'000}));
 }
 
 // striped that takes no lock on the last block.

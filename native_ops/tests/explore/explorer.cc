@@ -146,6 +146,8 @@ class Explorer {
         return (ended_ | just(thread)) == just(threads_) - 1;
       case Kind::wait:
         return orders_.has_news(thread);
+      case Kind::lock:
+        return !orders_.is_taken(pending_[index(thread)].place);
       default:
         return true;
     }

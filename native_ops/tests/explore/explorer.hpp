@@ -58,6 +58,8 @@ enum class Kind : std::uint8_t {
   compare,  // the same, or only a read if the comparison fails
   read,     // of an element
   write,    //
+  lock,     // take a mutex, when it is free
+  unlock,   // give it back
   wait,     // until another thread has changed what this one has read
   begin,    // of Program::after
 };

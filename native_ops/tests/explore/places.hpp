@@ -21,6 +21,10 @@ struct Place {
   Clock write_after;
   std::array<int, kMostThreads> reads;  // -1: none
 
+  // Of a mutex: whether it is taken, and the step that took it last.
+  bool is_taken = false;
+  int last_lock = -1;
+
   // For who waits: the steps that changed it.
   std::vector<int> changes;
 
@@ -48,10 +52,12 @@ struct ThreadState {
 };
 
 constexpr bool reads(Kind kind) noexcept {
-  return kind == Kind::load || kind == Kind::update || kind == Kind::compare || kind == Kind::read;
+  return kind == Kind::load || kind == Kind::update || kind == Kind::compare || kind == Kind::read ||
+         kind == Kind::lock;
 }
 constexpr bool may_write(Kind kind) noexcept {
-  return kind == Kind::store || kind == Kind::update || kind == Kind::compare || kind == Kind::write;
+  return kind == Kind::store || kind == Kind::update || kind == Kind::compare || kind == Kind::write ||
+         kind == Kind::lock || kind == Kind::unlock;
 }
 constexpr bool acquires(std::memory_order order) noexcept {
   return order == std::memory_order_acquire || order == std::memory_order_consume ||
@@ -93,6 +99,9 @@ class Orders {
     return false;
   }
 
+  // Must `thread` wait for the mutex?
+  bool is_taken(int place) const { return at(place).is_taken; }
+
   // Would the two steps, neither of them made, come to the same in either order?
   bool independent(int thread, const Operation& operation, const Operation& other) const {
     if (operation.kind == Kind::wait) {
@@ -118,7 +127,7 @@ class Orders {
     } else if (operation.kind == Kind::wait) {
       order_wait(thread, step);
     } else {
-      order_access(thread, operation, effect, step);
+      order_access(thread, operation, effect);
     }
     self.order[thread] = static_cast<std::uint32_t>(step) + 1;
     ++self.happened[thread];
@@ -132,7 +141,12 @@ class Orders {
     } else {
       place.reads[static_cast<std::size_t>(thread)] = step;
     }
-    if (reads(operation.kind)) watch(self, operation.place);
+    if (operation.kind == Kind::lock) place.last_lock = step;
+    if (operation.kind == Kind::lock || operation.kind == Kind::unlock) {
+      place.is_taken = operation.kind == Kind::lock;
+    } else if (reads(operation.kind)) {
+      watch(self, operation.place);
+    }
     if (effect.changed) place.changes.push_back(step);
     const bool is_element = operation.kind == Kind::read || operation.kind == Kind::write;
     if (is_element) return touch(thread, operation, place);
@@ -181,7 +195,7 @@ class Orders {
   }
 
   // Two steps at one place of which one writes do not commute.
-  void order_access(int thread, const Operation& operation, const Effect& effect, int) {
+  void order_access(int thread, const Operation& operation, const Effect& effect) {
     ThreadState& self = of(thread);
     Place& place = at(operation.place);
     const Clock before = self.order;
@@ -197,6 +211,12 @@ class Orders {
         if (read < 0 || search_.comes_before(read, before) || is_between(read, place.reads)) continue;
         search_.race(read, thread, self.order);
       }
+    }
+    // A mutex can be taken when it was given back, not before: the opposite order is to take it before
+    // whoever took it last.
+    if (operation.kind == Kind::lock) {
+      if (place.last_lock < 0 || search_.comes_before(place.last_lock, before)) return;
+      return search_.race(place.last_lock, thread, self.order);
     }
     // If it was read since, the write is ordered before this step by that reading.
     if (was_read || place.last_write < 0 || search_.comes_before(place.last_write, before)) return;
@@ -253,7 +273,7 @@ class Orders {
     }
     if (!effect.wrote) return;
     const Clock given = releases(order) ? self.happened : self.fenced;
-    if (operation.kind == Kind::store) place.released = {};
+    if (operation.kind == Kind::store || operation.kind == Kind::unlock) place.released = {};
     place.released.join(given);
     place.writer = -1;
   }

@@ -45,6 +45,7 @@ class Schedule {
     std::string text = verb(operation, effect);
     if (address == nullptr) return text;
     text += ' ' + name_of(address);
+    if (operation.kind == Kind::lock || operation.kind == Kind::unlock) return text;
     if (effect != nullptr) text += (effect->wrote ? " := " : " is ") + value(*effect);
     const bool is_element = operation.kind == Kind::read || operation.kind == Kind::write;
     return is_element ? text : text + "  (" + order(operation, effect) + ")";
@@ -71,6 +72,10 @@ class Schedule {
         return "reads";
       case Kind::write:
         return "writes";
+      case Kind::lock:
+        return "takes";
+      case Kind::unlock:
+        return "gives back";
       case Kind::wait:
         return effect != nullptr ? "goes on" : "waits";
       case Kind::begin:

@@ -3,6 +3,8 @@
 
 #include <atomic>
 
+#include "tmflow/fence.hpp"
+
 namespace tmflow::adaptive {
 
 // Two threads each write a word and then read the other one's: at least one of them must see what the other
@@ -17,7 +19,7 @@ struct AsymmetricFence {
     if (kernel_fences) {
       std::atomic_signal_fence(std::memory_order_seq_cst);
     } else {
-      std::atomic_thread_fence(std::memory_order_seq_cst);
+      fence(std::memory_order_seq_cst);
     }
   }
   static void heavy() noexcept;

@@ -1,12 +1,12 @@
 // Lock elision: a critical section as a best-effort hardware transaction, with the mutex behind it.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
-#include <thread>
 
 #include "tmflow/held.hpp"
-#include "tmflow/spin_lock.hpp"
 #include "tmflow/stats.hpp"
+#include "tmflow/waiting.hpp"
 
 namespace tmflow::htm {
 
@@ -19,18 +19,14 @@ struct ElidableMutex {
   const std::uint32_t* word;
   std::uint32_t mask;
   void* mutex;
-  void (*lock)(void* mutex);
-  void (*unlock)(void* mutex);
+  void (*take)(void* mutex);
+  void (*give_back)(void* mutex);
 
   bool taken() const noexcept { return (__atomic_load_n(word, __ATOMIC_ACQUIRE) & mask) != 0; }
-};
+  static void wait(int turn) noexcept { Waiting<std::atomic>::once(turn); }
 
-// Such a mutex as std::lock_guard wants one, for a section that elides nothing.
-struct InPlain {
-  const ElidableMutex& its;
-
-  void lock() { its.lock(its.mutex); }
-  void unlock() { its.unlock(its.mutex); }
+  void lock() const { take(mutex); }
+  void unlock() const { give_back(mutex); }
 };
 
 // How a transaction ended that did not commit. A provider says which statuses are hopeless: the same
@@ -62,11 +58,9 @@ struct Budget {
 
 // A mutex that is taken is waited for outside of the transaction, which would only abort. Spinning, as the
 // study did, but giving the processor away now and then: with more threads than cores the holder may need it.
-inline void wait_until_free(const ElidableMutex& mutex) noexcept {
-  for (int spins = 1; mutex.taken(); ++spins) {
-    if (spins % 1024 == 0) std::this_thread::yield();
-    pause_processor();
-  }
+template <class Mutex>
+void wait_until_free(const Mutex& mutex) noexcept {
+  for (int turn = 1; mutex.taken(); ++turn) mutex.wait(turn);
 }
 
 // The aborts of one critical section, on their way to the counters: mostly all of one status, and then one
@@ -101,7 +95,7 @@ class AbortRun {
 
 // Runs a critical section once, alone among all critical sections of the mutex: `inside` a transaction of
 // `provider`, or, when the budget is spent, `under` the mutex. The two do the same; `inside` avoids
-// instructions that abort a transaction.
+// instructions that abort a transaction. `mutex` is an ElidableMutex, or stands for one.
 //
 // Contract: `inside` must do nothing that a transaction cannot undo. Memory ordering: a commit is a single
 // point in the order of all transactions and of all critical sections of the mutex. Against the mutex: the
@@ -109,9 +103,9 @@ class AbortRun {
 // commits, the mutex was free throughout, so all of its writes were there before the next holder wrote the
 // word. C++ knows no transactions and orders nothing here: it is the provider that makes a commit one point
 // in the order of memory (on hardware the processor, whose end of a transaction is a barrier as well).
-template <class Provider, class Inside, class Under>
-void elide(const Provider& provider, const ElidableMutex& mutex, Budget budget, ThreadStats& stats,
-           Inside&& inside, const Under& under) {
+template <class Provider, class Mutex, class Inside, class Under>
+void elide(const Provider& provider, const Mutex& mutex, Budget budget, ThreadStats& stats, Inside&& inside,
+           const Under& under) {
   AbortRun aborts(stats);
   while (budget.attempts > 0) {
     wait_until_free(mutex);
@@ -124,8 +118,7 @@ void elide(const Provider& provider, const ElidableMutex& mutex, Budget budget, 
     budget.spend(ended);
   }
   {
-    InPlain lock{mutex};
-    const HeldLock held(lock, stats);
+    const HeldLock held(mutex, stats);
     under();
   }
   stats.count_fallback();

@@ -28,8 +28,8 @@ ElidableMutex unchecked_elidable(M& mutex) {
   return {.word = reinterpret_cast<const std::uint32_t*>(&mutex),
           .mask = TakenBits<M>::value,
           .mutex = &mutex,
-          .lock = [](void* it) { static_cast<M*>(it)->lock(); },
-          .unlock = [](void* it) { static_cast<M*>(it)->unlock(); }};
+          .take = [](void* it) { static_cast<M*>(it)->lock(); },
+          .give_back = [](void* it) { static_cast<M*>(it)->unlock(); }};
 }
 
 // Whether the word tells what it should: on a mutex of our own, in each state.

@@ -8,12 +8,15 @@
 
 #include "tmflow/htm/elision.hpp"
 #include "tmflow/kernel.hpp"
+#include "tmflow/spin_lock.hpp"
 
 namespace tmflow::htm {
 
 namespace emulated {
-class Processor;
-}
+template <class Lock>
+class BasicProcessor;
+using Processor = BasicProcessor<SpinLock>;
+}  // namespace emulated
 
 // An update of one element after another, in critical sections of `chunk` elements each.
 template <class T>

@@ -2,8 +2,6 @@
 // and show that it is needed.
 #pragma once
 
-#include <atomic>
-
 namespace tmflow::ranges {
 
 // What every real transaction and snapshot uses.
@@ -14,21 +12,13 @@ struct Sound {
   static constexpr bool kNewVersions = true;       // ... and gives the lock another version
   static constexpr bool kLooksAgain = true;        // a reader looks at the locks again after its copy
   static constexpr bool kComparesVersions = true;  // ... not only for owners, but for other versions
+
+  static constexpr bool kCounts = true;  // commits and aborts
 };
 
-// A writer's, between taking a lock and writing what it covers, and a reader's, between reading that and
-// looking at the lock again: a reader that sees any of what was written then sees that the lock was taken.
-// (ThreadSanitizer knows no fences, and the compiler says so; it would not know the race either, which is
-// benign only by them.)
-inline void fence(std::memory_order order) noexcept {
-#if defined(__SANITIZE_THREAD__)
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wtsan"
-#endif
-  std::atomic_thread_fence(order);
-#if defined(__SANITIZE_THREAD__)
-#pragma GCC diagnostic pop
-#endif
-}
+// For a strategy that goes by transactions now and then: their commits and aborts are no counts of its own.
+struct Uncounted : Sound {
+  static constexpr bool kCounts = false;
+};
 
 }  // namespace tmflow::ranges

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <optional>
 
+#include "tmflow/fence.hpp"
 #include "tmflow/ranges/lock_table.hpp"
 #include "tmflow/ranges/policy.hpp"
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 
+#include "tmflow/fence.hpp"
 #include "tmflow/held.hpp"
 #include "tmflow/ranges/lock_table.hpp"
 #include "tmflow/ranges/policy.hpp"
@@ -18,6 +19,10 @@ namespace tmflow::ranges {
 //
 // Contract for the program: `hold` and `modify` return false when the attempt has failed; the body must
 // return false at once, and is run anew. What is modified outlives the attempt, which may have to restore it.
+//
+// Memory ordering against readers without a lock (snapshot.hpp): a release fence stands between taking a lock
+// and writing what it covers, an acquire fence between a reader's copy and its second look at the locks. So a
+// reader that has seen any of what was written sees that the lock was taken.
 template <template <class> class Atom, class Manager, class Policy>
 class Transaction {
  public:
@@ -148,14 +153,14 @@ class Claim {
 };
 
 // An attempt, ended if an exception leaves it.
-template <class Transaction>
+template <class Transaction, class Policy>
 class Attempt {
  public:
   Attempt(Transaction& transaction, ThreadStats& stats) noexcept : transaction_(transaction), stats_(stats) {}
   ~Attempt() {
     if (ended) return;
     transaction_.roll_back();
-    stats_.count_abort(static_cast<std::uint64_t>(stm::Cause::exception));
+    if constexpr (Policy::kCounts) stats_.count_abort(static_cast<std::uint64_t>(stm::Cause::exception));
   }
   Attempt(const Attempt&) = delete;
   Attempt& operator=(const Attempt&) = delete;
@@ -187,7 +192,7 @@ bool atomically(LockTable<Atom>& locks, ThreadStats& stats, const Body& body, co
   Manager::enter(claim.its, locks);
   for (std::uint64_t restarts = 1;; ++restarts) {
     Own transaction(locks, claim.its);
-    Attempt<Own> attempt(transaction, stats);
+    Attempt<Own, Policy> attempt(transaction, stats);
     const bool done = body(transaction);
     attempt.ended = true;
     if (done && transaction.seal()) {
@@ -197,14 +202,14 @@ bool atomically(LockTable<Atom>& locks, ThreadStats& stats, const Body& body, co
       last();
       transaction.release();
       times.given_back();
-      stats.count_commit();
+      if constexpr (Policy::kCounts) stats.count_commit();
       stats.count_retries(static_cast<std::int64_t>(restarts - 1));
       return true;
     }
     transaction.roll_back();
     const stm::Cause cause =
         transaction.cause() == stm::Cause::none ? stm::Cause::requested : transaction.cause();
-    stats.count_abort(static_cast<std::uint64_t>(cause));
+    if constexpr (Policy::kCounts) stats.count_abort(static_cast<std::uint64_t>(cause));
     if (cause == stm::Cause::requested) return false;
     Manager::before_retry(claim.its, restarts, transaction.contended());
     if (restarts >= kPatience) stm::give_way();

@@ -147,7 +147,7 @@ class Adaptive {
   const bool keeps_whole_;
   Spin spin_;
   LockPthread mutex_;
-  BlockStm block_stm_{4096};
+  BasicBlockStm<std::atomic, ranges::Uncounted> block_stm_{4096};
   Striped striped_{2048};
   Combining combining_{2048};
   Combining combining_long_{4096};

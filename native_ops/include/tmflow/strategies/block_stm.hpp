@@ -24,9 +24,10 @@ namespace tmflow {
 // before the transaction, so an update that overlaps an assignment of the whole variable may be lost.
 //
 // A reader copies without a lock and looks at the versions before and after; if writers leave it no time for
-// that, it takes the locks as an update does, and waits as that does.
+// that, it takes the locks as an update does. Whatever the manager of the updates, it then tries as soon as
+// the lock that it missed is free: writers that never pause would find it backing off each time.
 //
-// Memory ordering: see ranges/transaction.hpp, ranges/snapshot.hpp and ranges/policy.hpp.
+// Memory ordering: see ranges/transaction.hpp and ranges/snapshot.hpp.
 template <template <class> class Atom = std::atomic, class Policy = ranges::Sound>
 class BasicBlockStm {
  public:
@@ -62,7 +63,9 @@ class BasicBlockStm {
   template <Region R>
   void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
     const auto memory = region.memory(Holding::nothing);
-    all_held(memory.size(), stats, [&]() noexcept { update(memory, 0, memory.size()); });
+    managed([&](const auto& manager) {
+      return all_held(manager, memory.size(), stats, [&]() noexcept { update(memory, 0, memory.size()); });
+    });
     stats.count_update();
   }
 
@@ -73,7 +76,7 @@ class BasicBlockStm {
     if (ranges::copy_unlocked<Policy>(locks_, memory.size(), copy)) return;
     ThreadStats own;  // a reading counts as no update's transaction
     own.time_locks(stats.times_locks());
-    all_held(memory.size(), own, copy);
+    all_held(stm::Delay(), memory.size(), own, copy);
     stats.add_lock_times(own.waited_ns(), own.held_ns());
   }
 
@@ -98,12 +101,10 @@ class BasicBlockStm {
   }
 
   // Runs `last` while it holds the first `count` elements.
-  template <class Last>
-  void all_held(std::size_t count, ThreadStats& stats, const Last& last) {
-    managed([&]<class M>(const M&) {
-      const auto all = [=](auto& transaction) { return transaction.hold(0, count); };
-      return ranges::atomically<M, Policy>(locks_, stats, all, last);
-    });
+  template <class M, class Last>
+  bool all_held(const M&, std::size_t count, ThreadStats& stats, const Last& last) {
+    const auto all = [=](auto& transaction) { return transaction.hold(0, count); };
+    return ranges::atomically<M, Policy>(locks_, stats, all, last);
   }
 
   template <class F>

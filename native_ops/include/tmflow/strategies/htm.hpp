@@ -10,6 +10,7 @@
 #include <string>
 
 #include "tmflow/held.hpp"
+#include "tmflow/htm/emulated/elided.hpp"
 #include "tmflow/htm/emulated/processor.hpp"
 #include "tmflow/htm/mutex_word.hpp"
 #include "tmflow/htm/update.hpp"
@@ -126,12 +127,11 @@ class Htm {
     const auto memory = region.memory(Holding::nothing);
     if constexpr (FetchTakesMutex<R>) note_mutex(region);
     const htm::ElidableMutex mutex = elided(region);
-    htm::InPlain lock{mutex};
-    const HeldLock held(lock, stats);
-    const auto word = Access::written(mutex.word, sizeof *mutex.word);
-    notice({word, Access::read(memory.data(), memory.size_bytes())});
+    if (processor_ != nullptr) {
+      return htm::emulated::read_alone(processor_->here(), mutex, memory, reading, stats);
+    }
+    const HeldLock held(mutex, stats);
     reading(memory, 0, memory.size());
-    notice({word});
   }
 
   // An emulated processor is told what a real one would see: the reader takes the variable's mutex for an

@@ -19,10 +19,10 @@ namespace tmflow::htm::emulated {
 // The elements are copied in the same critical section in which their line is asked for. So nobody writes
 // them meanwhile: a transaction that commits does so in a critical section of its own, and one that holds the
 // mutex has aborted this one before it began to write.
-template <class T>
+template <class T, class Thread = HardwareThread>
 class BufferedUpdate {
  public:
-  BufferedUpdate(HardwareThread& thread, std::size_t line_bytes, const GradientDescent<T>& update,
+  BufferedUpdate(Thread& thread, std::size_t line_bytes, const GradientDescent<T>& update,
                  std::span<T> variable, std::size_t first, std::size_t count)
       : thread_(thread),
         line_bytes_(line_bytes),
@@ -32,37 +32,46 @@ class BufferedUpdate {
         delta_(update.delta.subspan(first, count)) {}
 
   void operator()() {
-    buffer_.clear();
-    while (buffer_.size() < elements_.size()) {
-      const std::size_t at = buffer_.size(), n = in_line(at), bytes = n * sizeof(T);
-      T* const from = elements_.data() + at;
-      const bool alive = thread_.access(
-          {Access::read(from, bytes), Access::read(delta_.data() + at, bytes), Access::written(from, bytes)},
-          [&] { buffer_.insert(buffer_.end(), from, from + n); });
-      if (!alive) return;
-    }
-    update_.kernel(buffer_.data(), delta_.data(), update_.alpha, buffer_.size());
+    if (read()) update_.kernel(buffer_.data(), delta_.data(), update_.alpha, buffer_.size());
     clear_upper_halves();
   }
 
   // For the commit. What the shadow is told of is what has happened: attempts that abort are no updates.
   void publish() {
     update_.shadowed(first_, buffer_.size(), [&](std::size_t begin, std::size_t n) {
-      const auto at = static_cast<std::ptrdiff_t>(begin - first_);
-      std::copy_n(buffer_.begin() + at, n, elements_.begin() + at);
+      copy_(buffer_.data() + (begin - first_), elements_.data() + (begin - first_), n);
     });
+    clear_upper_halves();
   }
 
  private:
+  // False: the transaction has aborted.
+  bool read() {
+    buffer_.clear();
+    while (buffer_.size() < elements_.size()) {
+      const std::size_t at = buffer_.size(), n = in_line(at), bytes = n * sizeof(T);
+      T* const from = elements_.data() + at;
+      const bool alive = thread_.access(
+          {Access::read(from, bytes), Access::read(delta_.data() + at, bytes), Access::written(from, bytes)},
+          [&] {
+            buffer_.resize(at + n);
+            copy_(from, buffer_.data() + at, n);
+          });
+      if (!alive) return false;
+    }
+    return true;
+  }
+
   // How many elements from `at` on are in one line of the variable.
   std::size_t in_line(std::size_t at) const {
     const auto address = reinterpret_cast<std::uintptr_t>(elements_.data() + at);
     return std::min((line_bytes_ - address % line_bytes_) / sizeof(T), elements_.size() - at);
   }
 
-  HardwareThread& thread_;
+  Thread& thread_;
   const std::size_t line_bytes_;
   const GradientDescent<T>& update_;
+  const Copy<T> copy_ = find_copy<T>();
   const std::size_t first_;
   const std::span<T> elements_;
   const std::span<const T> delta_;

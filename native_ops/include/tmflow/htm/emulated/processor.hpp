@@ -1,12 +1,16 @@
 // An emulated processor: hardware threads with transactions that conflict, overflow and are interrupted.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <initializer_list>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <random>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -27,36 +31,54 @@ struct Access {
   static Access written(const void* address, std::size_t bytes) { return {address, bytes, true}; }
 };
 
-class HardwareThread;
+// After so many lines of a long access outside of transactions, others get their turn.
+inline constexpr std::size_t kLinesAtOnce = 64;
+
+struct Lines {
+  Line first, end;
+};
+
+inline Lines lines_of(const Access& access, std::size_t line_bytes) {
+  if (access.bytes == 0) return {0, 0};
+  const auto address = reinterpret_cast<std::uintptr_t>(access.address);
+  return {address / line_bytes, (address + access.bytes - 1) / line_bytes + 1};
+}
+
+template <class Lock>
+class BasicHardwareThread;
 
 // What the hardware threads of a processor share. The transaction that asks for a line wins: whoever has
 // written it, and for writing whoever has read it, aborts.
 //
 // Memory ordering: one lock guards all that is said about lines. Everything that a transaction does, its
 // commit included, is one or more critical sections of that lock, so accesses, aborts and commits have one
-// order, and what was written before an earlier one is seen by a later one.
-class Processor {
+// order, and what was written before an earlier one is seen by a later one. (Another `Lock` in the tests that
+// decide who runs when.)
+template <class Lock>
+class BasicProcessor {
  public:
-  explicit Processor(const Machine& machine) : machine_(machine) {}
-  Processor(const Processor&) = delete;
+  using Thread = BasicHardwareThread<Lock>;
+
+  explicit BasicProcessor(const Machine& machine) : machine_(machine) {}
+  BasicProcessor(const BasicProcessor&) = delete;
 
   // The one of this process for the machine of this text; made when it is first asked for, never destroyed.
   // Throws as MachineText::parse does.
-  static Processor& of(std::string_view text);
+  static BasicProcessor& of(std::string_view text);
 
   // The hardware thread that the calling thread runs on, for as long as it lives. Only of a processor that
   // outlives the calling thread.
-  HardwareThread& here();
+  Thread& here();
 
   const Machine& machine() const { return machine_; }
 
  private:
-  friend class HardwareThread;
+  friend Thread;
 
   const Machine machine_;
-  SpinLock lock_;
+  Lock lock_;
   // The rest is guarded by the lock.
-  std::vector<HardwareThread*> threads_;  // by number; null where one has gone
+  std::vector<Thread*> threads_;  // by number; null where one has gone
   std::deque<Core> cores_;
   std::uint64_t threads_ever_ = 0;
   int live_ = 0;  // transactions
@@ -65,23 +87,24 @@ class Processor {
 // A hardware thread and the transaction that it may be in. Used by one thread, its own; the transactions of
 // others may abort its transaction at any time, which it learns at its next access or at its commit. Threads
 // take the lowest number that is free, and fill core after core.
-class HardwareThread {
+template <class Lock>
+class BasicHardwareThread {
  public:
-  explicit HardwareThread(Processor& processor);
-  ~HardwareThread();
-  HardwareThread(const HardwareThread&) = delete;
+  using Processor = BasicProcessor<Lock>;
 
-  void begin();
+  explicit BasicHardwareThread(Processor& processor);
+  ~BasicHardwareThread();
+  BasicHardwareThread(const BasicHardwareThread&) = delete;
+
+  // Begins a transaction, which touches these lines first. False: that has aborted it.
+  bool begin(std::initializer_list<Access> first = {});
 
   // Touches the lines of `accesses` in the transaction, in their order, and runs `inside` if it is still
   // there; nobody's access, abort or commit comes between. False: the transaction has aborted.
   template <class Inside>
   bool access(std::initializer_list<Access> accesses, const Inside& inside) {
     const std::lock_guard held(processor_.lock_);
-    if (!live_) return false;
-    for (const Access& access : accesses) {
-      if (!touch_all(access)) return false;
-    }
+    if (!live_ || !touch_all(accesses)) return false;
     inside();
     return true;
   }
@@ -111,7 +134,7 @@ class HardwareThread {
 
  private:
   // All of the below need the lock.
-  bool touch_all(const Access& access);
+  bool touch_all(std::initializer_list<Access> accesses);
   void touch(Line line, bool write);
   void notice_line(Line line, bool write);
   void conflict(Line line, bool write, Cause cause);
@@ -127,5 +150,128 @@ class HardwareThread {
   Ended ended_{};      // how the last one that aborted did
   LineSet lines_;
 };
+
+template <class Lock>
+BasicProcessor<Lock>& BasicProcessor<Lock>::of(std::string_view text) {
+  static std::mutex making;
+  static auto& made = *new std::map<std::string, std::unique_ptr<BasicProcessor>, std::less<>>;
+  const std::lock_guard held(making);
+  const auto found = made.find(text);
+  if (found != made.end()) return *found->second;
+  const Machine machine = MachineText::parse(text);
+  return *made.emplace(text, std::make_unique<BasicProcessor>(machine)).first->second;
+}
+
+template <class Lock>
+BasicHardwareThread<Lock>& BasicProcessor<Lock>::here() {
+  thread_local std::map<BasicProcessor*, std::unique_ptr<Thread>> own;
+  std::unique_ptr<Thread>& thread = own[this];
+  if (thread == nullptr) thread = std::make_unique<Thread>(*this);
+  return *thread;
+}
+
+template <class Lock>
+BasicHardwareThread<Lock>::BasicHardwareThread(Processor& processor) : processor_(processor) {
+  const std::lock_guard held(processor_.lock_);
+  random_.seed(++processor_.threads_ever_);
+  auto& threads = processor_.threads_;
+  auto at = std::ranges::find(threads, nullptr);
+  if (at == threads.end()) at = threads.insert(at, nullptr);
+  number_ = static_cast<int>(at - threads.begin());
+  const auto core = static_cast<std::size_t>(number_) / processor_.machine_.siblings;
+  while (processor_.cores_.size() <= core) processor_.cores_.emplace_back(processor_.machine_);
+  core_ = &processor_.cores_[core];
+  *at = this;  // now that nothing can be thrown
+}
+
+template <class Lock>
+BasicHardwareThread<Lock>::~BasicHardwareThread() {
+  const std::lock_guard held(processor_.lock_);
+  if (live_) end(false);
+  processor_.threads_[static_cast<std::size_t>(number_)] = nullptr;
+}
+
+template <class Lock>
+bool BasicHardwareThread<Lock>::begin(std::initializer_list<Access> first) {
+  const std::lock_guard held(processor_.lock_);
+  if (live_) end(false);  // an exception left the last one
+  live_ = true;
+  ++processor_.live_;
+  return touch_all(first);
+}
+
+template <class Lock>
+void BasicHardwareThread<Lock>::abort() {
+  const std::lock_guard held(processor_.lock_);
+  if (live_) fail(Cause::mutex_taken);
+}
+
+template <class Lock>
+void BasicHardwareThread<Lock>::notice(std::initializer_list<Access> accesses) {
+  for (const Access& access : accesses) {
+    auto [line, end] = lines_of(access, processor_.machine_.line_bytes);
+    while (line < end) {
+      const std::lock_guard held(processor_.lock_);
+      const Line pause = std::min(end, line + kLinesAtOnce);
+      // Without a transaction there is nobody to abort, and what is in the caches does not matter.
+      if (processor_.live_ == 0) line = pause;
+      for (; line < pause; ++line) notice_line(line, access.write);
+    }
+  }
+}
+
+template <class Lock>
+bool BasicHardwareThread<Lock>::touch_all(std::initializer_list<Access> accesses) {
+  for (const Access& access : accesses) {
+    auto [line, end] = lines_of(access, processor_.machine_.line_bytes);
+    for (; line < end && live_; ++line) touch(line, access.write);
+  }
+  return live_;
+}
+
+template <class Lock>
+void BasicHardwareThread<Lock>::touch(Line line, bool write) {
+  const bool is_new = !lines_.has(line);
+  const double rate = processor_.machine_.asynchronous;
+  if (is_new && rate > 0 && std::bernoulli_distribution(rate)(random_)) return fail(Cause::asynchronous);
+  conflict(line, write, Cause::transaction);
+  lines_.add(line, write);
+  const int loser = core_->touch(line, number_, write, is_new);
+  if (loser != kNobody) processor_.threads_[static_cast<std::size_t>(loser)]->fail(Cause::capacity);
+}
+
+template <class Lock>
+void BasicHardwareThread<Lock>::notice_line(Line line, bool write) {
+  conflict(line, write, Cause::other_access);
+  const int loser = core_->touch(line, kNobody, write, false);
+  if (loser != kNobody) processor_.threads_[static_cast<std::size_t>(loser)]->fail(Cause::capacity);
+}
+
+template <class Lock>
+void BasicHardwareThread<Lock>::conflict(Line line, bool write, Cause cause) {
+  for (BasicHardwareThread* const other : processor_.threads_) {
+    if (other == nullptr || other == this || !other->live_) continue;
+    if (write ? other->lines_.has(line) : other->lines_.has_written(line)) other->fail(cause);
+  }
+}
+
+template <class Lock>
+void BasicHardwareThread<Lock>::fail(Cause cause) {
+  ended_ = ended(processor_.machine_.dialect, cause);
+  end(false);
+}
+
+template <class Lock>
+void BasicHardwareThread<Lock>::end(bool committed) {
+  live_ = false;
+  --processor_.live_;
+  core_->release(lines_, committed);
+  lines_.clear();
+}
+
+using Processor = BasicProcessor<SpinLock>;
+using HardwareThread = BasicHardwareThread<SpinLock>;
+extern template class BasicProcessor<SpinLock>;
+extern template class BasicHardwareThread<SpinLock>;
 
 }  // namespace tmflow::htm::emulated

@@ -1,0 +1,93 @@
+// Updates and readings that an emulated processor sees.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "tmflow/held.hpp"
+#include "tmflow/htm/elision.hpp"
+#include "tmflow/htm/emulated/buffered_update.hpp"
+#include "tmflow/htm/emulated/processor.hpp"
+#include "tmflow/htm/update.hpp"
+#include "tmflow/kernel.hpp"
+
+namespace tmflow::htm::emulated {
+
+// The provider of elision: one attempt is one transaction of `thread`.
+template <class Thread, class Mutex>
+class Emulated {
+ public:
+  Emulated(Thread& thread, const Mutex& mutex) : thread_(thread), mutex_(mutex) {}
+
+  template <class Taken, class Update>
+  bool attempt(const Taken& taken, Update& update, Ended& ended) const {
+    if (thread_.begin({Access::read(mutex_.word, sizeof *mutex_.word)})) {
+      if (taken()) {
+        thread_.abort();
+      } else {
+        update();
+      }
+    }
+    return thread_.commit(ended, [&] { update.publish(); });
+  }
+
+ private:
+  Thread& thread_;
+  const Mutex& mutex_;
+};
+
+// A mutex whose taking and releasing are told to the emulated processor, for they write its word.
+//
+// Memory ordering: the writing is told after the mutex was taken and before it is released. So a transaction
+// either asks for the word's line before the first telling, and is aborted by it or has committed before, its
+// writes seen by the holder; or it asks later, and finds the mutex taken; or, once it is free, asks after the
+// second telling, and sees what the holder wrote.
+template <class Thread, class Mutex>
+struct ToldMutex {
+  Thread& thread;
+  const Mutex& mutex;
+  decltype(mutex.word) word = mutex.word;
+
+  bool taken() const noexcept { return mutex.taken(); }
+  void wait(int turn) const noexcept { mutex.wait(turn); }
+
+  void lock() const {
+    mutex.lock();
+    notice_word();
+  }
+  void unlock() const {
+    notice_word();
+    mutex.unlock();
+  }
+
+ private:
+  void notice_word() const { thread.notice({Access::written(word, sizeof *word)}); }
+};
+
+// The chunks of an update, each elided by `thread`.
+template <class Thread, class Mutex, class T>
+void run_chunks(Thread& thread, std::size_t line_bytes, const ElidedUpdate<T>& elided, const Mutex& mutex,
+                Budget budget, ThreadStats& stats) {
+  const ToldMutex<Thread, Mutex> told{thread, mutex};
+  for_each_chunk(elided, [&](std::size_t first, std::size_t count) {
+    BufferedUpdate<T, Thread> inside(thread, line_bytes, elided.update, elided.variable, first, count);
+    elide(Emulated(thread, told), told, budget, stats, inside, [&] {
+      const std::size_t bytes = count * sizeof(T);
+      thread.notice({Access::read(elided.update.delta.data() + first, bytes),
+                     Access::written(elided.variable.data() + first, bytes)});
+      elided.update(elided.variable, first, count);
+    });
+  });
+}
+
+// A reading under the mutex.
+template <class Thread, class Mutex, class T>
+void read_alone(Thread& thread, const Mutex& mutex, std::span<T> variable, const Reading<T>& reading,
+                ThreadStats& stats) {
+  const ToldMutex<Thread, Mutex> told{thread, mutex};
+  const HeldLock held(told, stats);
+  thread.notice({Access::read(variable.data(), variable.size_bytes())});
+  reading(variable, 0, variable.size());
+}
+
+}  // namespace tmflow::htm::emulated

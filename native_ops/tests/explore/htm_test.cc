@@ -1,0 +1,186 @@
+// htm with emulated transactions under every schedule: the elision, and the processor that it runs on.
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <initializer_list>
+#include <iterator>
+#include <memory>
+
+#include "expected.hpp"
+#include "tmflow/htm/emulated/elided.hpp"
+
+namespace tmflow::explore {
+namespace {
+
+using htm::emulated::Access;
+using htm::emulated::BasicHardwareThread;
+using htm::emulated::BasicProcessor;
+using htm::emulated::Machine;
+
+// A line for each element, and room for all of them.
+constexpr Machine kMachine{
+    .dialect = htm::emulated::Dialect::rtm, .line_bytes = 8, .sets = 1, .ways = 8, .siblings = 1};
+
+// A mutex that can be elided.
+struct alignas(8) ElidableMutex {
+  mutable Mutex mutex;
+  const Atom<std::uint32_t>* word = &mutex.word();
+
+  bool taken() const noexcept { return word->load(std::memory_order_acquire) != 0; }
+  static void wait(int) noexcept { explore::wait(); }
+  void lock() const noexcept { mutex.lock(); }
+  void unlock() const noexcept { mutex.unlock(); }
+};
+
+using Thread = BasicHardwareThread<Mutex>;
+
+constexpr std::size_t kWhole = kMostElements;
+
+// What the threads do: of thread i, `budgets[i]` attempts before it takes the mutex.
+struct Elision {
+  std::size_t chunk = kWhole;
+  std::array<std::int64_t, kMostThreads> budgets{};
+};
+
+// htm as it is built, but for the lock of the processor and the mutex.
+template <class T = Thread, class M = ElidableMutex>
+class Elided {
+ public:
+  explicit Elided(const Elision& elision) : elision_(elision) {
+    for (int thread = 0; thread < kThreads; ++thread) hardware_.emplace_back(processor_);
+  }
+
+  template <Region R>
+  void apply(R& region, const GradientDescent<double>& update, ThreadStats& stats) {
+    const auto memory = region.memory(Holding::nothing);
+    const auto budget = elision_.budgets[static_cast<std::size_t>(running_thread())];
+    htm::emulated::run_chunks(own(), kMachine.line_bytes,
+                              htm::ElidedUpdate<double>{update, memory, elision_.chunk}, mutex_,
+                              {.attempts = budget, .spending = htm::Spending::study_tsx}, stats);
+    stats.count_update();
+    require_counted(stats, budget, (memory.size() + elision_.chunk - 1) / elision_.chunk);
+  }
+
+  template <Region R>
+  void read(R& region, const tmflow::Reading<double>& reading, ThreadStats& stats) {
+    htm::emulated::read_alone(own(), mutex_, region.memory(Holding::nothing), reading, stats);
+  }
+
+ private:
+  static constexpr int kThreads = 4;
+
+  T& own() { return hardware_[static_cast<std::size_t>(running_thread())]; }
+
+  // Every section ended once, and one that took the mutex had spent its budget.
+  static void require_counted(const ThreadStats& stats, std::int64_t budget, std::size_t sections) {
+    require(stats.commits() + stats.fallbacks() == static_cast<std::int64_t>(sections),
+            "a section was not counted once");
+    const std::int64_t aborts = attempts(stats) - stats.commits();
+    require(aborts >= stats.fallbacks() * budget, "it fell back before its budget was spent");
+    require(aborts <= static_cast<std::int64_t>(sections) * budget, "it spent more than its budget");
+    std::int64_t counted = 0, retries = 0;
+    for (std::int64_t n = 0; n <= budget; ++n) {
+      counted += stats.with_retries(n);
+      retries += n * stats.with_retries(n);
+    }
+    require(counted == static_cast<std::int64_t>(sections) && retries == aborts, "a retry was not counted");
+  }
+
+  const Elision elision_;
+  BasicProcessor<Mutex> processor_{kMachine};
+  std::deque<T> hardware_;
+  M mutex_;
+};
+
+template <class E = Elided<>>
+Report hold(const Plan& plan, const Elision& elision) {
+  return hold_to_promise(plan, [=] { return std::make_unique<E>(elision); });
+}
+
+constexpr Plan kTwo{};
+constexpr Plan kTwoChunks{.block = 1};
+constexpr Plan kOneOfThree{.updaters = 3, .elements = 1, .block = 1};
+constexpr Plan kReader{.updaters = 1, .readers = 1};
+constexpr Plan kReaderOfChunks{.updaters = 1, .readers = 1, .block = 1};
+
+TEST(Explored, Htm) {
+  expect_proven("htm, 2 updaters x 2 elements", hold(kTwo, {.budgets = {1, 1, 1}}));
+  expect_proven("htm, 2 updaters x 2 elements, budget 2", hold(kTwo, {.budgets = {2, 2, 1}}));
+  expect_proven("htm, the same, one takes the mutex", hold(kTwo, {.budgets = {0, 2, 1}}));
+  expect_proven("htm, 1 updater, 1 reader", hold(kReader, {.budgets = {1, 0, 1}}));
+  expect_proven("htm, 1 updater, 1 reader, budget 2", hold(kReader, {.budgets = {2, 0, 1}}));
+  expect_proven("htm, 1 updater, 1 reader, 2 chunks",
+                hold(kReaderOfChunks, {.chunk = 1, .budgets = {1, 0, 1}}));
+}
+
+TEST(Explored, HtmOfTwoChunks) {
+  expect_proven("htm, 2 updaters x 2 chunks", hold(kTwoChunks, {.chunk = 1, .budgets = {1, 1, 1}}));
+  expect_proven("htm, the same, one takes the mutex", hold(kTwoChunks, {.chunk = 1, .budgets = {0, 1, 1}}));
+}
+
+TEST(Explored, HtmOfThree) {
+  expect_proven("htm, 3 updaters, one takes the mutex", hold(kOneOfThree, {.budgets = {1, 1, 0, 1}}));
+  expect_proven("htm, 3 updaters x 1 element", hold(kOneOfThree, {.budgets = {1, 1, 1, 1}}));
+}
+
+// A transaction that looks whether the mutex is taken, and does not ask to be told when it is.
+struct Unsubscribed : Thread {
+  using Thread::Thread;
+  bool begin(std::initializer_list<Access>) { return Thread::begin(); }
+};
+
+// A processor that takes what is written for read, and so leaves alone whoever has read it.
+struct AbortsNoReader : Thread {
+  using Thread::Thread;
+  template <class Inside>
+  bool access(std::initializer_list<Access> accesses, const Inside& inside) {
+    const auto read = [&](std::size_t i) {
+      const Access& access = std::data(accesses)[i];
+      return Access::read(access.address, access.bytes);
+    };
+    return Thread::access({read(0), read(1), read(2)}, inside);
+  }
+};
+
+// A commit whose writes come after its critical section.
+struct WritesBackLate : Thread {
+  using Thread::Thread;
+  template <class Publish>
+  bool commit(htm::Ended& why, const Publish& publish) {
+    const bool committed = Thread::commit(why, [] {});
+    if (committed) publish();
+    return committed;
+  }
+};
+
+// A fallback of which the processor does not learn.
+struct TellsNobody : Thread {
+  using Thread::Thread;
+  void notice(std::initializer_list<Access>) {}
+};
+
+// A fallback that tells the processor, and does not take the mutex.
+struct NeverTaken : ElidableMutex {
+  void lock() const noexcept {}
+  void unlock() const noexcept {}
+};
+
+template <class T, class M = ElidableMutex>
+Report broken(const Elision& elision) {
+  return hold<Elided<T, M>>(kTwo, elision);
+}
+
+TEST(SeededInHtm, IsFound) {
+  constexpr Elision kOneTakesTheMutex{.budgets = {1, 0, 1}};
+  expect_found("htm that does not subscribe", broken<Unsubscribed>(kOneTakesTheMutex), "data race");
+  expect_found("a processor that aborts no reader", broken<AbortsNoReader>({.budgets = {1, 1, 1}}),
+               "an update is lost");
+  expect_found("a commit that writes back late", broken<WritesBackLate>({.budgets = {1, 1, 1}}), "data race");
+  expect_found("a fallback that tells nobody", broken<TellsNobody>(kOneTakesTheMutex), "data race");
+  expect_found("fallbacks without the mutex", broken<Thread, NeverTaken>({.budgets = {0, 0, 1}}),
+               "data race");
+  expect_found("a fallback without the mutex", broken<Thread, NeverTaken>(kOneTakesTheMutex), "data race");
+}
+
+}  // namespace
+}  // namespace tmflow::explore
