@@ -108,7 +108,7 @@ def contents(url: URL) -> dict[str, list[dict[str, Any]]]:
 # What the fourth revision brought, beside parameters: of a spec, of counters, and tables.
 BEYOND = ("hidden", "activation", "reading", "layout", "measures")
 LOCK_TIMES = ("lock_waited_s", "lock_held_s")
-FOUND = ("retries", "variable_read", "lost_update")
+FOUND = ("retries", "variable_read", "lost_update", "fused_update")
 
 
 def without(rows: list[dict[str, Any]], *names: str) -> list[dict[str, Any]]:

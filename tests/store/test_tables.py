@@ -92,6 +92,7 @@ VALID: dict[type[models.Base], dict[str, Any]] = {
     models.Retries: {"run_id": 1, "worker": 0, "variable": "W", "retries": 0, "sections": 1},
     models.VariableRead: {"run_id": 1, "worker": 0, "variable": "W", "reads": 1, "torn": 0},
     models.LostUpdate: {"run_id": 1, "variable": "W", "expected": 1, "lost": 0},
+    models.FusedUpdate: {"run_id": 1, "variable": "W"},
     models.AbortReason: {"id": 1, "mechanism": "rtm", "raw_code": "0x6", "family": "conflict"},
     models.ThreadAbort: {"run_id": 1, "worker": 0, "variable": "W", "reason_id": 1, "n": 1},
     models.RunAbort: {"run_id": 1, "reason_id": 1, "n": 1},
@@ -287,7 +288,7 @@ def test_details_go_with_their_run(connection: Connection) -> None:
     connection.execute(delete(models.Run))
     details = (
         *(models.CurvePoint, models.Counters, models.Staleness, models.ThreadAbort, models.RunAbort),
-        *(models.Retries, models.VariableRead, models.LostUpdate),
+        *(models.Retries, models.VariableRead, models.LostUpdate, models.FusedUpdate),
     )
     assert [connection.scalar(select(func.count()).select_from(model)) for model in details] == [0] * len(details)
 
@@ -326,6 +327,7 @@ def test_spec_has_a_column_for_each_factor() -> None:
                 "retries",
                 "reads",
                 "lost",
+                "fused",
             },
         ),
     ],

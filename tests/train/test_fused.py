@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tmflow import data
-from tmflow.errors import BadInput
+from tmflow.errors import Unsupported
 from tmflow.native import ops
 from tmflow.native.minimise import apply_all
 from tmflow.spec import TrialSpec
@@ -104,5 +104,5 @@ def test_deep_learns_with_fused_updates(trial: TrialData) -> None:
 
 
 def test_emulated_transactions_are_refused(trial: TrialData) -> None:
-    with pytest.raises(BadInput, match="kernel fused does not go with provider emulated"):
+    with pytest.raises(Unsupported, match="kernel fused does not go with provider emulated"):
         driven(trial, strategy="htm", provider="emulated", profile="intel-tsx-study", kernel="fused")

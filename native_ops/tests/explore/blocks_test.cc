@@ -43,6 +43,11 @@ TEST(Explored, CombiningOfTwoBlocks) {
   expect_proven("combining, 2 updaters x 2 blocks", hold_to_promise(kBlocks, combining()));
 }
 
+TEST(DeepCombining, OfThree) {
+  expect_none_found("combining, 3 updaters x 1 block, the first of them",
+                    hold_to_promise(kOneOfThree, combining(), {.executions = 1'000'000}));
+}
+
 // striped that takes no lock on the last block.
 struct LastBlockUnlocked {
   template <Region R>

@@ -17,6 +17,13 @@ inline void expect_proven(const std::string& what, const Report& report) {
   EXPECT_GT(report.interleavings, 1) << what << ": the threads never met";
 }
 
+// There are more schedules than can be explored; none of the first `Limits::executions` broke the promise.
+inline void expect_none_found(const std::string& what, const Report& report) {
+  print(what, report);
+  EXPECT_EQ(report.failure, "") << what;
+  EXPECT_FALSE(report.finished) << what << ": all were explored, so this is proven";
+}
+
 // A schedule was found under which this goes wrong.
 inline void expect_found(const std::string& what, const Report& report, const std::string& wrong) {
   print(what, report);

@@ -185,6 +185,11 @@ void keeps_the_promise_of_three(const std::string& name) {
 
 TEST(ExploredStm, WbEtlOfThree) { keeps_the_promise_of_three<WbEtl>("wb_etl"); }
 TEST(DeepStm, WtOfThree) { keeps_the_promise_of_three<Wt>("wt"); }
+TEST(DeepStm, WbCtlOfThree) {
+  explore::expect_none_found(
+      "wb_ctl, 3 updaters x 1 lock, the first of them",
+      hold_to_promise<Transactional<WbCtl, ByStripe>>(kThree, {.executions = 1'000'000}));
+}
 
 struct ChecksNoVersion : Explored {
   static constexpr bool kChecksVersion = false;

@@ -79,6 +79,7 @@ def _check(run: runfile.Run, where: str) -> None:
     _check_unique(where, "counters", [(c.worker, c.variable) for c in run.counters])
     _check_unique(where, "aborts", [(a.worker, a.variable, a.mechanism, a.raw_code, a.family) for a in run.aborts])
     _check_unique(where, "curve", [p.iteration for p in run.curve])
+    _check_unique(where, "fused", run.fused)
     _check_unique(where, "staleness", [(s.worker, s.staleness) for s in run.staleness])
     _check_unique(where, "retries", [(r.worker, r.variable, r.retries) for r in run.retries])
     _check_unique(where, "reads", [(r.worker, r.variable) for r in run.reads])

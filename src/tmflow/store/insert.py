@@ -20,6 +20,7 @@ _DETAILS: Sequence[tuple[type[models.Base], Callable[[Run], Iterable[Row]]]] = (
     (models.Retries, rows.retries_rows),
     (models.VariableRead, rows.reads_rows),
     (models.LostUpdate, rows.lost_rows),
+    (models.FusedUpdate, rows.fused_rows),
 )
 
 

@@ -119,5 +119,9 @@ def reads_rows(run: Run) -> Iterator[Row]:
     return (dict(reads) for reads in run.reads)
 
 
+def fused_rows(run: Run) -> Iterator[Row]:
+    return ({"variable": variable} for variable in run.fused)
+
+
 def lost_rows(run: Run) -> Iterator[Row]:
     return (dict(lost) for lost in run.lost)

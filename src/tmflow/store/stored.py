@@ -64,6 +64,7 @@ def _run(connection: Connection, uid: str) -> dict[str, Any]:
         "software": _part(Software, _row(connection, models.Software, itself["software_id"])),
         "machine": None if set(machine.values()) == {None} else machine,
         **{name: _list(connection, model, itself["id"]) for name, model in _LISTS.items()},
+        "fused": [row["variable"] for row in _list(connection, models.FusedUpdate, itself["id"])],
         "aborts": _aborts(connection, itself["id"]),
         "stored": {
             "platform": platform["slug"],

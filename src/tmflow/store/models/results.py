@@ -195,6 +195,15 @@ class VariableRead(Base):
     )
 
 
+class FusedUpdate(Base):
+    """A variable whose updates were fused with their gradients."""
+
+    __tablename__ = "fused_update"
+    run_id: Mapped[RunId]
+    variable: Mapped[KeyText]
+    __table_args__ = (STRICT_WITHOUT_ROWID,)
+
+
 class LostUpdate(Base):
     """Updates of the elements of a variable, and how many of them others overwrote."""
 

@@ -82,6 +82,7 @@ def upgrade() -> None:
         _check("lost_update", "lost_were_made", "lost <= expected"),
         **WITHOUT_ROWID,
     )
+    op.create_table("fused_update", *_key("fused_update", variable=sa.Text()), **WITHOUT_ROWID)
 
 
 def _key(table: str, **columns: sa.types.TypeEngine[Any]) -> list[sa.schema.SchemaItem]:
@@ -96,7 +97,7 @@ def _key(table: str, **columns: sa.types.TypeEngine[Any]) -> list[sa.schema.Sche
 
 def downgrade() -> None:
     _refuse_what_is_later()
-    for table in ("lost_update", "variable_read", "retries"):
+    for table in ("fused_update", "lost_update", "variable_read", "retries"):
         op.drop_table(table)
     for name in LOCK_TIMES:
         op.drop_column("counters", name)
@@ -114,7 +115,7 @@ def _refuse_what_is_later() -> None:
     later += [column[name] != before for name, before in AS_BEFORE.items()]
     _refuse_if_any(spec, sa.or_(*later))
     _refuse_if_any(counters, sa.or_(*(counters.c[name].is_not(None) for name in LOCK_TIMES)))
-    for table in ("lost_update", "variable_read", "retries"):
+    for table in ("fused_update", "lost_update", "variable_read", "retries"):
         _refuse_if_any(sa.table(table), sa.true())
 
 
