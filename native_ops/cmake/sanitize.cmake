@@ -6,6 +6,6 @@ elseif(TMFLOW_SANITIZE STREQUAL "address")
 else()
   message(FATAL_ERROR "TMFLOW_SANITIZE must be thread, address or empty, not '${TMFLOW_SANITIZE}'")
 endif()
-# Optimised a little, for the time the tests take; with assertions.
-add_compile_options(${sanitize} -g -O1 -UNDEBUG -fno-omit-frame-pointer)
+# Optimised a little, for the time the tests take; with assertions, and with lines but no types for the debugger.
+add_compile_options(${sanitize} -g1 -O1 -UNDEBUG -fno-omit-frame-pointer)
 add_link_options(${sanitize})
