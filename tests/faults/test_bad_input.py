@@ -61,7 +61,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory, checkout_at: type[Checkou
         (("--strategy", "htm", "--budget", "-1"), "budget is -1, but should be greater than or equal to 0"),
         (("--strategy", "htm", "--provider", "tsx"), "provider is 'tsx', but should be 'rtm', 'power' or 'emulated'"),
         (("--iterations", "3", "--threads", "4"), "iterations 3 is fewer than threads 4"),
-        (("--strategy", "tf_lok"), "strategy in tmflow train: 'tf_lok' (did you mean 'tf_lock'?); valid: htm, itm,"),
+        (("--strategy", "tf_lok"), "strategy in tmflow train: 'tf_lok' (did you mean 'tf_lock'?); valid: adaptive, "),
         (
             ("--model", "mnist_depe"),
             "model is 'mnist_depe', but should be 'mnist_softmax', 'mnist_mlp' or 'mnist_deep'",

@@ -31,7 +31,13 @@ def build(folder: Path, *targets: str, **options: str | Path) -> None:
     }
     defined = [f"-D{name}={value}" for name, value in options.items()]
     called(BIN / "cmake", "-S", NATIVE_OPS, "-B", folder, "-G", "Ninja", *defined)
-    called(BIN / "cmake", "--build", folder, f"-j{os.cpu_count()}", *(word for name in targets for word in ("--target", name)))
+    called(
+        BIN / "cmake",
+        "--build",
+        folder,
+        f"-j{os.cpu_count()}",
+        *(word for name in targets for word in ("--target", name)),
+    )
 
 
 def run_tests(folder: Path, *options: str, timeout: float = 500) -> str:

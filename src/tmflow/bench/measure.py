@@ -11,7 +11,7 @@ from typing import Any
 
 from tmflow.bench.plan import Cell, Plan
 from tmflow.bench.subject import Subject
-from tmflow.bench.worker import WorkerFailed, Workers
+from tmflow.bench.worker import TooLong, WorkerFailed, Workers
 from tmflow.errors import BadInput
 from tmflow.process_environment import process_environment
 
@@ -111,8 +111,8 @@ class Bench:
             work(outcome, subject, cell)
         except WorkerFailed as failure:
             outcome.measured.pop((subject.name, cell), None)
-            # Of several plain mutexes, one that is no match for a cell is none of the best: nothing went wrong.
-            expendable = subject.is_reference and not subject.asked_for
+            # Of several plain mutexes, one that takes too long in a cell is none of the best: nothing went wrong.
+            expendable = subject.is_reference and not subject.asked_for and isinstance(failure, TooLong)
             outcome.omitted.append(Omitted(subject.name, str(failure), cell, failed=not expendable))
 
     def _calibrate(self, outcome: Outcome, subject: Subject, cell: Cell) -> None:

@@ -20,6 +20,10 @@ class WorkerFailed(Exception):
     """A worker ended, or took too long, or could not do what it was asked; the message is part of a sentence."""
 
 
+class TooLong(WorkerFailed):
+    """It took too long, and was ended."""
+
+
 class Worker:
     """A process of `tmflow.native.bench_worker`, started with more environment variables than this one has."""
 
@@ -51,7 +55,7 @@ class Worker:
             ready, _, _ = select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))
             if not ready:
                 self.kill()
-                raise WorkerFailed(f"took longer than {limit_s:g} s")
+                raise TooLong(f"took longer than {limit_s:g} s")
             if not (part := os.read(pipe, 1 << 16)):
                 raise WorkerFailed(self._how_it_ended())
             line += part
