@@ -13,7 +13,7 @@ BIN = Path(sys.prefix) / "bin"
 NATIVE_OPS = project_root() / "native_ops"
 
 
-def called(*command: str | Path, timeout: float = 500) -> str:
+def called(*command: str | Path, timeout: float = 900) -> str:
     """What the command says on its standard output; it must succeed."""
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -40,7 +40,7 @@ def build(folder: Path, *targets: str, **options: str | Path) -> None:
     )
 
 
-def run_tests(folder: Path, *options: str, timeout: float = 500) -> str:
+def run_tests(folder: Path, *options: str, timeout: float = 900) -> str:
     """Run all tests that were built in `folder`, or those of CTest's `options`; what CTest says."""
     always = ("--test-dir", folder, "--output-on-failure", "--no-tests=error")
     return called(BIN / "ctest", *always, *options, timeout=timeout)
