@@ -9,6 +9,7 @@ import pytest
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("sanitizer", ["", "thread", "address"])
 def test_cpp_tests_pass(sanitizer: str, tmp_path: Path) -> None:
     cpp.build(tmp_path, TMFLOW_SANITIZE=sanitizer)
