@@ -87,7 +87,7 @@ def test_variants_with_their_parameters() -> None:
 @pytest.mark.parametrize(
     ("strategy", "says"),
     [
-        ("lok", r"unknown strategy 'lok' \(did you mean 'lock'\?\); valid: always_aborts, .*lock, "),
+        ("lok", r"unknown strategy 'lok' \(did you mean 'lock'\?\); valid: adaptive, always_aborts, .*lock, "),
         ("lock:buget=5", "strategy 'lock' has no parameter 'buget'"),
         ("htm:budget=-1", "budget of strategy 'htm' is '-1'; allowed: 0 to 1000000"),
         ("htm:budget", "parameter 'budget' is not of the form name=value"),
