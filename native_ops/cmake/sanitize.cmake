@@ -2,7 +2,9 @@
 if(TMFLOW_SANITIZE STREQUAL "thread")
   set(sanitize -fsanitize=thread)
 elseif(TMFLOW_SANITIZE STREQUAL "address")
-  set(sanitize -fsanitize=address,undefined -fno-sanitize-recover=undefined)
+  # A null pointer ends the program anyway, and the processors that we know take misaligned accesses: looking for both at
+  # every access makes the build take half as long again.
+  set(sanitize -fsanitize=address,undefined -fno-sanitize=null,alignment -fno-sanitize-recover=undefined)
 else()
   message(FATAL_ERROR "TMFLOW_SANITIZE must be thread, address or empty, not '${TMFLOW_SANITIZE}'")
 endif()
