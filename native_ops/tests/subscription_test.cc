@@ -73,8 +73,8 @@ class Subscription : public ::testing::Test {
 
 TEST_F(Subscription, KeepsTransactionsAndTheMutexApart) { EXPECT_EQ(lost_between_lock_and_elision(~0u), 0); }
 
-// The bug that an audit must be able to see: no bit of the word is looked at. A machine that never runs both threads at
-// once for a while gets another chance.
+// The bug that an audit must be able to see: no bit of the word is looked at. A machine that never runs both
+// threads at once for a while gets another chance.
 TEST_F(Subscription, IsMissedWhereThereIsNone) {
   int lost = 0;
   for (int tries = 0; tries < 100 && lost == 0; ++tries) lost = lost_between_lock_and_elision(0);
