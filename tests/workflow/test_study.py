@@ -19,6 +19,7 @@ from tmflow.runner import runfile
 pytestmark = pytest.mark.slow
 
 TWO = deepcopy(TINY)
+TWO["experiments"]["tiny"] |= {"rounds": 1, "rounds_at_most": 2}  # one round has no interval: there will be another
 TWO["experiments"]["other"] = {
     "question": "Does the other run?",
     "factors": {"model": "mnist_softmax", "batch": 10, "iterations": 30, "threads": [1]},
@@ -31,6 +32,8 @@ def study(tmp_path_factory: pytest.TempPathFactory, tmflow: Tmflow, checkout_at:
     done = tmflow("study", "run", **checkout.variables)
     assert done.returncode == 0, done.stderr
     assert "make portal" in done.stdout
+    assert done.stdout.count("one more round of") == 1
+    assert "one more round of tiny (2)." in done.stdout
     return checkout
 
 
@@ -53,6 +56,15 @@ def test_rounds_are_shuffled_by_their_seed_and_share_a_campaign(study: Checkout)
     assert len({run.campaign.uid for runs in rounds for run in runs}) == 1
     assert len({runs[0].order_seed for runs in rounds}) == len(rounds)
     assert [run.trial_seed for run in rounds[1]] == [8] * 4
+
+
+def test_a_round_is_added_where_an_interval_is_too_wide_and_none_beyond_the_cap(study: Checkout) -> None:
+    """And none of the experiment that may have no more, wide as its intervals are."""
+    for experiment in ("tiny", "other"):
+        assert len(list(study.results.glob(f"runs/full/{experiment}/*/round-*.jsonl"))) == 2
+    campaign = json.loads((study.results / "runs" / "full" / "campaign.json").read_text())
+    assert list(campaign["rounds"].values()) == [2]
+    assert campaign["finished"]
 
 
 def test_figures_open_and_say_what_they_show(study: Checkout) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from tmflow.clock import utc_now
 from tmflow.files import write_json
@@ -35,6 +35,7 @@ class Campaign(BaseModel):
     scale: Scale
     platform_sha256: str
     finished: bool = False
+    rounds: dict[str, int] = Field({}, description="by experiment/definition, where rounds were added")
     invocations: list[Invocation] = []
 
     @property
@@ -65,7 +66,10 @@ def current(results: Path, scale: Scale) -> Campaign:
     campaign = load(results, scale)
     platform = platform_sha256(platform_facts())
     if campaign is None or campaign.finished or campaign.platform_sha256 != platform:
-        campaign = Campaign(uid=str(uuid.uuid4()), created_at_utc=utc_now(), scale=scale, platform_sha256=platform)
+        rounds = campaign.rounds if campaign else {}  # those that are measured stay part of the study
+        campaign = Campaign(
+            uid=str(uuid.uuid4()), created_at_utc=utc_now(), scale=scale, platform_sha256=platform, rounds=rounds
+        )
         save(results, campaign)
     return campaign
 

@@ -53,6 +53,7 @@ class Experiment(_Closed):
 
     question: str = Field(description="what the experiment answers, in one sentence")
     rounds: int | None = Field(None, ge=1, le=1000, description="overrides the study's rounds")
+    rounds_at_most: int | None = Field(None, ge=1, le=1000, description="overrides the study's rounds_at_most")
     factors: Factors
     quick: QuickExperiment = QuickExperiment()
 
@@ -75,6 +76,9 @@ class Study(_Closed):
     dataset: Literal["auto", "mnist", "digits"] = "auto"
     seed: int = Field(0, ge=0, le=2**31 - 1001)
     rounds: int = Field(6, ge=1, le=1000, description="fresh processes per experiment")
+    rounds_at_most: int | None = Field(
+        None, ge=1, le=1000, description="rounds are added up to here while an interval is too wide; None: never"
+    )
     trial_timeout_s: float = Field(600, gt=0, description="a trial that takes longer is recorded as timeout")
     quick: Quick = Quick()
     defaults: Factors = {}
@@ -91,6 +95,12 @@ class Study(_Closed):
     def rounds_of(self, name: str, scale: Scale) -> int:
         """How many rounds the experiment gets at this scale."""
         return self.quick.rounds if scale == "quick" else self.experiments[name].rounds or self.rounds
+
+    def rounds_at_most_of(self, name: str, scale: Scale) -> int:
+        """How many rounds the experiment may get at this scale; at the quick one none is added."""
+        if scale == "quick":
+            return self.quick.rounds
+        return self.experiments[name].rounds_at_most or self.rounds_at_most or self.rounds_of(name, scale)
 
     def grid(self, name: str, scale: Scale) -> dict[str, list[Entry]]:
         """The factors of an experiment, each with the list of its values; the study's defaults filled in.
@@ -209,6 +219,7 @@ def check_study(raw: Any, where: str = "config.yaml") -> Study:
     except ValidationError as error:
         raise sentence(error, where, keys_at(Study, error)) from error
     _check_factor_names(study, where)
+    _check_rounds(study, where)
     for scale in SCALES:
         for name in study.experiments:
             study.points(name, scale, "mnist")
@@ -225,6 +236,15 @@ def _check_factor_names(study: Study, where: str) -> None:
         for factor in factors:
             if factor not in FACTORS:
                 raise unknown(f"factor in {where}, {place}:", factor, FACTORS)
+
+
+def _check_rounds(study: Study, where: str) -> None:
+    for name in study.experiments:
+        rounds, at_most = study.rounds_of(name, "full"), study.rounds_at_most_of(name, "full")
+        if at_most < rounds:
+            raise BadInput(
+                f"{where}: experiments.{name}: rounds_at_most is {at_most}, but must not be below its rounds, {rounds}."
+            )
 
 
 def _check_one_value_per_process(grid: dict[str, list[Entry]], where: str) -> None:

@@ -19,11 +19,14 @@ from tmflow.native.build import find_compiler, is_current
 from tmflow.paths import project_root
 from tmflow.store import engine, schema
 from tmflow.store.ingest import ingest
-from tmflow.study import campaign
+from tmflow.study import adaptive, campaign
+from tmflow.study.campaign import Campaign
 from tmflow.study.plan import Plan, dataset_path, resolved_dataset
 from tmflow.study.status import status
 
 DRY_RUN = {"-n", "-np", "--dry-run", "--dryrun"}
+# The second option ends the names that the first one takes: a target that the caller adds is none of them.
+ROUNDS_ONLY = ["--until", "round", "--nolock"]
 QUIET = ["--quiet", "progress", "rules", "host", "reason"]
 
 DONE = """
@@ -89,15 +92,35 @@ def lint(plan: Plan) -> None:
 
 def _measure(plan: Plan, arguments: Sequence[str], lock: int) -> None:
     """Run the DAG; it belongs to a campaign if there is anything to measure."""
-    if plan.is_measured():
+    if _is_finished(plan):
         campaign.close(plan.results, plan.scale)
         _snakemake(plan, arguments, lock)
         return
     its_campaign = campaign.begin(plan.results, plan.scale)
     try:
+        _measure_until_decided(plan, its_campaign, arguments, lock)
         _snakemake(plan, arguments, lock)
     finally:
-        campaign.end(plan.results, its_campaign, finished=plan.is_measured())
+        campaign.end(plan.results, its_campaign, finished=_is_finished(plan))
+
+
+def _is_finished(plan: Plan) -> bool:
+    return plan.is_measured() and not adaptive.wanting(plan)
+
+
+def _measure_until_decided(plan: Plan, its_campaign: Campaign, arguments: Sequence[str], lock: int) -> None:
+    """Run the rounds, then one more of each experiment that wants it, until none does; nothing is drawn yet."""
+    if not adaptive.may_add(plan):
+        return
+    wanting = adaptive.wanting(plan)
+    while True:
+        plan.allot(its_campaign, wanting)
+        _snakemake(plan, [*ROUNDS_ONLY, *arguments], lock)
+        wanting = adaptive.wanting(plan)
+        if not wanting:
+            return
+        told = ", ".join(f"{name} ({number})" for name, number in wanting.items())
+        print(f"tmflow: some intervals are still wider than 5 %; one more round of {told}.", flush=True)
 
 
 def _snakemake(plan: Plan, arguments: Sequence[str], lock: int | None = None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,24 +37,42 @@ class Plan:
 
     def folder(self, experiment: str) -> Path:
         """Where the rounds of an experiment lie: another definition is another folder, so nothing is overwritten."""
-        return campaign.folder(self.results, self.scale) / experiment / self.definition_id(experiment)
+        return campaign.folder(self.results, self.scale) / self._path(experiment)
 
     def definition_id(self, experiment: str) -> str:
         """A short name of the definition, for paths: 12 hex digits."""
         return self.study.definition_id(experiment, self.scale)
 
+    def _path(self, experiment: str) -> str:
+        return f"{experiment}/{self.definition_id(experiment)}"
+
     def is_measured(self) -> bool:
         """Whether every round of every experiment has its run file."""
         return all(path.exists() for experiment in self.experiments for path in self.run_files(experiment))
 
+    def rounds(self, experiment: str) -> int:
+        """How many rounds the experiment gets, those included that have been added so far."""
+        its_campaign = campaign.load(self.results, self.scale)
+        allotted = its_campaign.rounds.get(self._path(experiment), 0) if its_campaign else 0
+        return max(self.study.rounds_of(experiment, self.scale), min(allotted, self.rounds_at_most(experiment)))
+
+    def allot(self, its_campaign: campaign.Campaign, rounds: Mapping[str, int]) -> None:
+        """Remember in the campaign that these experiments get so many rounds."""
+        its_campaign.rounds |= {self._path(name): number for name, number in rounds.items()}
+        campaign.save(self.results, its_campaign)
+
+    def rounds_at_most(self, experiment: str) -> int:
+        """How many rounds it may get."""
+        return self.study.rounds_at_most_of(experiment, self.scale)
+
     def run_files(self, experiment: str) -> list[Path]:
         """The run file of every round of an experiment, existing or not."""
-        rounds = self.study.rounds_of(experiment, self.scale)
+        rounds = self.rounds(experiment)
         return [self.folder(experiment) / f"round-{number:03}.jsonl" for number in range(1, rounds + 1)]
 
     def trials(self, experiment: str) -> int:
         """Points times rounds."""
-        return len(self.points(experiment, "mnist")) * self.study.rounds_of(experiment, self.scale)
+        return len(self.points(experiment, "mnist")) * self.rounds(experiment)
 
     def points(self, experiment: str, dataset: Dataset) -> list[TrialSpec]:
         return self.study.points(experiment, self.scale, dataset)
@@ -87,7 +105,7 @@ class Plan:
     def estimated_s(self, experiment: str) -> float:
         """Seconds that the whole experiment will take: from its finished runs on this machine, else a guess."""
         runs = [run for run in self.finished_runs(experiment) if run.total_s is not None]
-        rounds = self.study.rounds_of(experiment, self.scale)
+        rounds = self.rounds(experiment)
         if runs:
             trial_s = statistics.mean(run.total_s for run in runs if run.total_s is not None)
             return rounds * GUESSED_ROUND_S + self.trials(experiment) * trial_s
