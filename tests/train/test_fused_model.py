@@ -12,7 +12,9 @@ from tmflow.errors import Unsupported
 from tmflow.native import ops
 from tmflow.native.minimise import apply_all
 from tmflow.spec import TrialSpec
-from tmflow.train import batches, models
+from tmflow.train import batches
+from tmflow.train.model import Array
+from tmflow.train.models import MODELS
 from tmflow.train.session import Measurement, TrialData, Variant
 
 tf = pytest.importorskip("tensorflow")
@@ -28,38 +30,47 @@ def trial() -> TrialData:
     return TrialData.make(data.load("mnist"), 784, SEED)
 
 
-def trained(trial: TrialData, model: Any, kind: str, batch: int, strategy: str, kernel: str) -> list[models.Array]:
+def make_spec(model: str = "mnist_softmax", **factors: Any) -> TrialSpec:
+    defaults = {
+        "dataset": "mnist", "strategy": "lock", "threads": 1, "batch": 20, "iterations": 60, "learning_rate": 0.5,
+        "test_images": 2000, **MODELS[model].factors,
+    }  # fmt: skip
+    return TrialSpec.model_validate({**defaults, "model": model, **factors})
+
+
+def trained(trial: TrialData, name: str, kind: str, batch: int, strategy: str, kernel: str) -> list[Array]:
     """The variables after STEPS steps, each of whose updates waits for all gradients."""
-    shapes = models.variable_shapes(model, 784)
-    initial = models.initial_values(model, 784, SEED)
+    model, spec = MODELS[name], make_spec(model=name)
+    initial = model.initial_values(spec, SEED)
     with tf.Graph().as_default(), tf1.Session() as session:
         images, labels = tf1.placeholder(tf.float32, [None, 784]), tf1.placeholder(tf.float32, [None, 10])
         variables = [tf1.Variable(value, use_resource=kind == "resource") for value in initial]
         read = [v.read_value() if kind == "resource" else tf.identity(v._ref()) for v in variables]
-        logits = models.logits(model, images, read, None)
+        logits = model.logits(spec, images, read, False)
         loss = tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits(labels=labels, logits=logits))
         gradients = tf.gradients(loss, read)
-        tracker = ops.Tracker(1, [shape.name for shape in shapes])
+        tracker = ops.Tracker(1, [its.name for its in model.variables(spec)])
         arguments: dict[str, Any] = {
             "strategy": strategy, "tracker": tracker, "worker": 0, "parameters": {"kernel": kernel},
         }  # fmt: skip
         with tf.control_dependencies(gradients if kernel != "fused" else []):
-            step = tf.group(*apply_all(variables, gradients, RATES[model], **arguments))
-        assert tracker.fused == (FUSED_VARIABLES[model] if kernel == "fused" else [])
+            step = tf.group(*apply_all(variables, gradients, RATES[name], **arguments))
+        assert tracker.fused == (FUSED_VARIABLES[name] if kernel == "fused" else [])
         session.run([variable.initializer for variable in variables])
         for start in batches.batch_starts(SEED, len(trial.train_images), batch, STEPS):
             chunk = slice(start, start + batch)
             session.run(step, {images: trial.train_images[chunk], labels: trial.train_labels[chunk]})
-        values: list[models.Array] = session.run(variables)
+        values: list[Array] = session.run(variables)
         return values
 
 
 @pytest.mark.parametrize("kind", ["ref", "resource"])
 @pytest.mark.parametrize("model", RATES)
 @pytest.mark.parametrize("batch", [1, 10])
-def test_fused_training_is_training(trial: TrialData, model: Any, kind: str, batch: int) -> None:
+def test_fused_training_is_training(trial: TrialData, model: str, kind: str, batch: int) -> None:
     expected = trained(trial, model, kind, batch, "lock", "plain")
-    moved = [np.abs(new - old) for new, old in zip(expected, models.initial_values(model, 784, SEED), strict=True)]
+    initial = MODELS[model].initial_values(make_spec(model=model), SEED)
+    moved = [np.abs(new - old) for new, old in zip(expected, initial, strict=True)]
     for strategy in ("lock", "striped", "block_stm", "nolock"):
         fused = trained(trial, model, kind, batch, strategy, "fused")
         for of_two_steps, of_one, way in zip(expected, fused, moved, strict=True):
@@ -72,11 +83,7 @@ def test_fused_training_is_training(trial: TrialData, model: Any, kind: str, bat
 
 def driven(trial: TrialData, **factors: Any) -> Measurement:
     """A trial of the session driver."""
-    defaults = {
-        "model": "mnist_softmax", "dataset": "mnist", "strategy": "lock", "threads": 1, "batch": 20, "iterations": 60,
-        "learning_rate": 0.5, "test_images": 2000,
-    }  # fmt: skip
-    spec = TrialSpec.model_validate({**defaults, **factors})
+    spec = make_spec(**factors)
     variant = Variant(spec, spec.threads, SEED)
     try:
         return variant.run(spec, SEED, trial)
@@ -97,7 +104,7 @@ def test_the_session_driver_fuses_and_says_what(trial: TrialData, variables: str
 
 
 def test_deep_learns_with_fused_updates(trial: TrialData) -> None:
-    deep = {"model": "mnist_deep", "dropout_keep": 0.5, "batch": 20, "iterations": 120, "threads": 2}
+    deep = {"model": "mnist_deep", "iterations": 120, "threads": 2}
     measured = driven(trial, **deep, learning_rate=0.005, test_images=500, kernel="fused", variables="resource")
     assert measured.fused == ["fc1_W", "fc2_W"]
     assert measured.final_accuracy > 0.6

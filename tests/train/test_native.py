@@ -20,8 +20,9 @@ from tmflow.errors import Unsupported
 from tmflow.native import loader, registry
 from tmflow.spec import TrialSpec
 from tmflow.strategy_parameters import parameters_of
-from tmflow.train import batches, drivers, models, native, possible, session
+from tmflow.train import batches, drivers, native, possible, session
 from tmflow.train.measurement import Measurement, TrialData
+from tmflow.train.models import MODELS
 
 SEED = 5
 SOFTMAX: dict[str, Any] = {"model": "mnist_softmax"}
@@ -66,7 +67,7 @@ class Reference:
 
     def __init__(self, spec: TrialSpec) -> None:
         self.spec = spec
-        first = models.initial_values(spec.model, spec.matrix, SEED, spec.hidden)
+        first = MODELS[spec.model].initial_values(spec, SEED)
         self.values = [value.astype(float) for value in first]
 
     def scores(self, images: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -113,7 +114,7 @@ def test_every_loss_is_that_of_numpy(trial_data: TrialData, model: dict[str, Any
     expected = list(Reference(spec).losses(trial_data))
     assert len(expected) == 100
     trial = native.make_trial(spec)
-    trial.set_variables(models.initial_values(spec.model, spec.matrix, SEED, spec.hidden))
+    trial.set_variables(MODELS[spec.model].initial_values(spec, SEED))
     starts = batches.batch_starts(SEED, len(trial_data.train_images), batch, 100)
     losses = np.empty(100)
     trial.run(trial_data.train_images, trial_data.train_labels, starts, batch, spec.learning_rate, losses)
@@ -126,7 +127,7 @@ def test_widths_that_fill_no_vector(trial_data: TrialData, mnist: data.Dataset, 
     trial_data = TrialData.make(mnist, matrix, SEED)
     expected = list(Reference(spec).losses(trial_data))
     trial = native.make_trial(spec)
-    trial.set_variables(models.initial_values(spec.model, spec.matrix, SEED, spec.hidden))
+    trial.set_variables(MODELS[spec.model].initial_values(spec, SEED))
     starts = batches.batch_starts(SEED, len(trial_data.train_images), 7, 100)
     losses = np.empty(100)
     trial.run(trial_data.train_images, trial_data.train_labels, starts, 7, spec.learning_rate, losses)
@@ -359,7 +360,7 @@ def test_no_step_waits_for_denormal_numbers(trial_data: TrialData) -> None:
     sure = make_spec(batch=1, iterations=3000, learning_rate=0.5)
     smallest = np.finfo(np.float32).tiny
     trial = loader.core().NativeTrial("mnist_softmax", 784, None, None, "lock", [], 1)
-    trial.set_variables(models.initial_values(sure.model, sure.matrix, SEED))
+    trial.set_variables(MODELS[sure.model].initial_values(sure, SEED))
     starts = batches.batch_starts(SEED, len(trial_data.train_images), 1, sure.iterations)
     trial.run(trial_data.train_images, trial_data.train_labels, starts, 1, sure.learning_rate)
     for values in trial.variables():
@@ -370,7 +371,7 @@ def test_who_waits_for_a_run_stops_no_other_thread(trial_data: TrialData) -> Non
     """Asking a trial that runs must not keep the interpreter lock, and with it all other threads, until it ends."""
     spec = make_spec()
     trial = native.make_trial(spec)
-    trial.set_variables([value.ravel() for value in models.initial_values(spec.model, spec.matrix, SEED)])
+    trial.set_variables([value.ravel() for value in MODELS[spec.model].initial_values(spec, SEED)])
     images, labels = trial_data.train_images[:1], trial_data.train_labels[:1]
     began = last = time.monotonic()
     longest = 0.0

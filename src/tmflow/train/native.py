@@ -10,8 +10,6 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from tmflow import aborts
 from tmflow.errors import Unsupported
 from tmflow.native import loader, process_state
@@ -19,8 +17,10 @@ from tmflow.native.ops import LOCKS_UNTOLD
 from tmflow.native.parameters import native_parameters
 from tmflow.runner.runfile import Abort, Counters, CurvePoint, Lost, Reads, Retries, Staleness
 from tmflow.spec import TrialSpec
-from tmflow.train import batches, models
+from tmflow.train import batches
 from tmflow.train.measurement import Measurement, TrialData, pauses
+from tmflow.train.model import Array
+from tmflow.train.models import MODELS
 from tmflow.train.possible import why_not
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Variant:
         measured = Measurement()
         began = time.monotonic()
         trial = make_trial(spec)
-        trial.set_variables(models.initial_values(spec.model, spec.matrix, trial_seed, spec.hidden))
+        trial.set_variables(MODELS[spec.model].initial_values(spec, trial_seed))
         starts = batches.batch_starts(trial_seed, len(data.train_images), spec.batch, spec.iterations)
         measured.setup_s = time.monotonic() - began
 
@@ -64,8 +64,7 @@ class Variant:
                 )
         process_state.require(spec.strategy, spec.parameters())
         if spec.kernel == "fused":  # every matrix is a dense layer's
-            shapes = models.variable_shapes(spec.model, spec.matrix, spec.hidden)
-            measured.fused = [its.name for its in shapes if len(its.shape) == 2]
+            measured.fused = [its.name for its in MODELS[spec.model].variables(spec) if len(its.shape) == 2]
         mechanism = aborts.mechanism(spec.strategy, spec.parameters())
         timed = spec.measures == "full" and spec.strategy not in LOCKS_UNTOLD
         rows = trial.counters()
@@ -106,21 +105,14 @@ def make_trial(spec: TrialSpec) -> NativeTrial:
     )
 
 
-def accuracy(spec: TrialSpec, values: list[models.Array], data: TrialData) -> float:
+def accuracy(spec: TrialSpec, values: list[Array], data: TrialData) -> float:
     """Share of the first `test_images` test images that the model with these values classifies correctly."""
+    model = MODELS[spec.model]
+    assert model.scores is not None, "no spec with this driver has another model"
     images = data.test_images[: spec.test_images]
-    predicted = _scores(spec, images, values).argmax(axis=1)
+    shaped = [value.reshape(its.shape) for value, its in zip(values, model.variables(spec), strict=True)]
+    predicted = model.scores(spec, images, shaped).argmax(axis=1)
     return float((predicted == data.test_digits[: len(images)]).mean())
-
-
-def _scores(spec: TrialSpec, images: models.Array, values: list[models.Array]) -> models.Array:
-    shapes = models.variable_shapes(spec.model, spec.matrix, spec.hidden)
-    weights, bias, *deeper = (value.reshape(its.shape) for value, its in zip(values, shapes, strict=True))
-    scores = images @ weights + bias
-    if deeper:
-        hidden = np.maximum(scores, 0) if spec.activation == "relu" else 1 / (1 + np.exp(-scores))
-        scores = hidden @ deeper[0] + deeper[1]
-    return scores
 
 
 def graph_key(spec: TrialSpec) -> str:

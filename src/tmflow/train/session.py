@@ -21,9 +21,11 @@ from tmflow.native import ops, process_state, registry
 from tmflow.native.minimise import apply_all
 from tmflow.runner.runfile import Abort, Counters, CurvePoint, Lost, Reads, Retries, Staleness
 from tmflow.spec import TrialSpec
-from tmflow.train import batches, models
+from tmflow.train import batches
 from tmflow.train.layout import Layout
 from tmflow.train.measurement import Measurement, TrialData, pauses
+from tmflow.train.model import CLASSES
+from tmflow.train.models import MODELS
 from tmflow.train.possible import why_not
 
 WARM_UP_STEPS = 20
@@ -44,16 +46,15 @@ class Variant:
         import tensorflow as tf
 
         tf1 = tf.compat.v1
-        self._spec = spec
+        self._spec, self._model = spec, MODELS[spec.model]
         self._max_workers = max_workers
         graph = tf.Graph()
         with graph.as_default():
             tf1.set_random_seed(seed)
-            model_shapes = models.variable_shapes(spec.model, spec.matrix, spec.hidden)
-            self._layout = Layout(model_shapes, joined=spec.layout == "joined")
+            self._layout = Layout(self._model.variables(spec), joined=spec.layout == "joined")
             shapes = self._layout.variables
             self._images = tf1.placeholder(tf.float32, [None, spec.matrix])
-            self._labels = tf1.placeholder(tf.float32, [None, models.CLASSES])
+            self._labels = tf1.placeholder(tf.float32, [None, CLASSES])
             self._worker = tf1.placeholder(tf.int32, [])
             self._initial = [tf1.placeholder(tf.float32, shape.shape) for shape in shapes]
             use_resource = spec.variables == "resource"
@@ -66,7 +67,7 @@ class Variant:
             self._restart, self._settle = (self._settled(variables, restart=restart) for restart in (True, False))
             self._step = self._build_step(variables)
             at_rest = self._layout.apart([_read(variable) for variable in variables])
-            self._predict = tf.argmax(self._logits(at_rest, None), 1)
+            self._predict = tf.argmax(self._logits(at_rest, training=False), 1)
         config = tf1.ConfigProto(
             intra_op_parallelism_threads=spec.intra_op_threads, inter_op_parallelism_threads=spec.inter_op_threads
         )
@@ -81,7 +82,7 @@ class Variant:
             noted = self._note_reads(variables)
         with tf.control_dependencies([version, *noted]):
             read = self._layout.apart(self._reads(variables))
-        output = self._logits(read, spec.dropout_keep)
+        output = self._logits(read, training=True)
         loss = tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits(labels=self._labels, logits=output))
         updates = apply_all(
             variables,
@@ -95,8 +96,8 @@ class Variant:
         with tf.control_dependencies(updates):
             return self._tracker.end_step(self._worker, version)
 
-    def _logits(self, read: Sequence[Any], keep: float | None) -> Any:
-        return models.logits(self._spec.model, self._images, read, keep, self._spec.activation)
+    def _logits(self, read: Sequence[Any], *, training: bool) -> Any:
+        return self._model.logits(self._spec, self._images, read, training)
 
     def _reads(self, variables: Sequence[Any]) -> list[Any]:
         """The variables as the step reads them: by way of the strategy, or as they are; counted where that is asked."""
@@ -135,7 +136,7 @@ class Variant:
         """
         measured = Measurement()
         began = time.monotonic()
-        initial = self._layout.arrays_together(models.initial_values(spec.model, spec.matrix, trial_seed, spec.hidden))
+        initial = self._layout.arrays_together(self._model.initial_values(spec, trial_seed))
         self._session.run(self._initialise, dict(zip(self._initial, initial, strict=True)))
         self._session.run(self._restart)
         self._tracker.reset(self._session)
