@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from scipy.signal import correlate2d
 
+from tests.train.conftest import make_spec
 from tmflow.native import loader
-from tmflow.spec import TrialSpec
 from tmflow.train.model import Array
 from tmflow.train.models import MODELS
-
-FACTORS = {
-    "dataset": "mnist", "strategy": "lock", "threads": 1, "batch": 1, "iterations": 1, "learning_rate": 0.5
-}  # fmt: skip
-
-
-def make_spec(name: str, **factors: Any) -> TrialSpec:
-    return TrialSpec.model_validate({**FACTORS, **MODELS[name].factors, "model": name, **factors})
-
 
 SOFTMAX, DEEP = make_spec("mnist_softmax"), make_spec("mnist_deep")
 softmax, deep = MODELS["mnist_softmax"], MODELS["mnist_deep"]

@@ -5,7 +5,6 @@ The order of the data, the initial values, the split over the workers and the pa
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -15,10 +14,10 @@ from tmflow.errors import Unsupported
 from tmflow.native import loader, process_state
 from tmflow.native.ops import LOCKS_UNTOLD
 from tmflow.native.parameters import native_parameters
-from tmflow.runner.runfile import Abort, Counters, CurvePoint, Lost, Reads, Retries, Staleness
+from tmflow.runner.runfile import Abort, Counters, Lost, Reads, Retries, Staleness
 from tmflow.spec import TrialSpec
 from tmflow.train import batches
-from tmflow.train.measurement import Measurement, TrialData, pauses
+from tmflow.train.measurement import Measurement, TrialData, warm_up_of
 from tmflow.train.model import Array
 from tmflow.train.models import MODELS
 from tmflow.train.possible import why_not
@@ -52,16 +51,12 @@ class Variant:
         starts = batches.batch_starts(trial_seed, len(data.train_images), spec.batch, spec.iterations)
         measured.setup_s = time.monotonic() - began
 
-        for first, last in itertools.pairwise(pauses(spec)):
-            steps = starts[first:last]
-            measured.loop_s += trial.run(data.train_images, data.train_labels, steps, spec.batch, spec.learning_rate)
-            began = time.monotonic()
-            measured.final_accuracy = accuracy(spec, trial.variables(), data)
-            measured.evaluation_s += time.monotonic() - began
-            if spec.curve_points:
-                measured.curve.append(
-                    CurvePoint(iteration=last, elapsed_s=measured.loop_s, accuracy=measured.final_accuracy)
-                )
+        measured.train(
+            spec,
+            starts,
+            lambda steps: trial.run(data.train_images, data.train_labels, steps, spec.batch, spec.learning_rate),
+            lambda: accuracy(spec, trial.variables(), data),
+        )
         process_state.require(spec.strategy, spec.parameters())
         if spec.kernel == "fused":  # every matrix is a dense layer's
             measured.fused = [its.name for its in MODELS[spec.model].variables(spec) if len(its.shape) == 2]
@@ -79,10 +74,7 @@ class Variant:
 
     def warm_up(self, data: TrialData, batch: int) -> None:
         """A short discarded trial with all workers: it wakes the processors and brings the data into their caches."""
-        steps = max(WARM_UP_STEPS, self._max_workers)
-        changes = {"threads": self._max_workers, "batch": batch, "iterations": steps, "curve_points": 0}
-        spec = self._spec.model_copy(update=changes)
-        self.run(spec, spec.seed, data)
+        self.run(warm_up_of(self._spec, self._max_workers, batch, WARM_UP_STEPS), self._spec.seed, data)
 
     def close(self) -> None:
         """Nothing outlives a trial."""

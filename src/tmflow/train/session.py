@@ -6,7 +6,6 @@ records its staleness: two small operations more than the study's step, the same
 
 from __future__ import annotations
 
-import itertools
 import os
 import threading
 import time
@@ -19,11 +18,11 @@ import numpy as np
 from tmflow.errors import Unsupported
 from tmflow.native import ops, process_state, registry
 from tmflow.native.minimise import apply_all
-from tmflow.runner.runfile import Abort, Counters, CurvePoint, Lost, Reads, Retries, Staleness
+from tmflow.runner.runfile import Abort, Counters, Lost, Reads, Retries, Staleness
 from tmflow.spec import TrialSpec
 from tmflow.train import batches
 from tmflow.train.layout import Layout
-from tmflow.train.measurement import Measurement, TrialData, pauses
+from tmflow.train.measurement import Measurement, TrialData, warm_up_of
 from tmflow.train.model import CLASSES
 from tmflow.train.models import MODELS
 from tmflow.train.possible import why_not
@@ -144,16 +143,12 @@ class Variant:
         starts = batches.batch_starts(trial_seed, len(data.train_images), spec.batch, spec.iterations)
         measured.setup_s = time.monotonic() - began
 
-        for first, last in itertools.pairwise(pauses(spec)):
-            measured.loop_s += _timed_loop(step, starts[first:last], spec, data)
-            began = time.monotonic()
-            self._session.run(self._settle)
-            measured.final_accuracy = self._accuracy(data, spec.test_images)
-            measured.evaluation_s += time.monotonic() - began
-            if spec.curve_points:
-                measured.curve.append(
-                    CurvePoint(iteration=last, elapsed_s=measured.loop_s, accuracy=measured.final_accuracy)
-                )
+        measured.train(
+            spec,
+            starts,
+            lambda its: _timed_loop(step, its, spec, data),
+            lambda: self._accuracy(data, spec.test_images),
+        )
         process_state.require(spec.strategy, spec.parameters())
         measured.fused = list(self._tracker.fused)
         stats = self._tracker.stats(self._session)
@@ -167,10 +162,7 @@ class Variant:
 
     def warm_up(self, data: TrialData, batch: int) -> None:
         """A short discarded trial with all workers: the first steps build kernels, thread pools and buffers."""
-        steps = max(WARM_UP_STEPS, self._max_workers)
-        changes = {"threads": self._max_workers, "batch": batch, "iterations": steps, "curve_points": 0}
-        spec = self._spec.model_copy(update=changes)
-        self.run(spec, spec.seed, data)
+        self.run(warm_up_of(self._spec, self._max_workers, batch, WARM_UP_STEPS), self._spec.seed, data)
 
     def _step_call(self, spec: TrialSpec) -> Callable[[Any, Any, Any], object]:
         feeds = (self._images, self._labels, self._worker)
@@ -181,6 +173,7 @@ class Variant:
 
     def _accuracy(self, data: TrialData, images: int) -> float:
         """Share of the first `images` test images that the model as it stands classifies correctly."""
+        self._session.run(self._settle)
 
         def correct(first: int) -> int:
             chunk = slice(first, min(first + EVALUATION_CHUNK, images))
