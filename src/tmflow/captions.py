@@ -112,7 +112,8 @@ def titled(chart: Drawn, caption: Caption) -> Drawn:
 
 
 def _workload(point: pd.Series) -> str:
-    layer = "" if pd.isna(point["hidden"]) else f", {point['hidden']} hidden {point['activation']} units"
+    kind = "" if pd.isna(point["activation"]) else f" {point['activation']}"
+    layer = "" if pd.isna(point["hidden"]) else f", {point['hidden']} hidden{kind} units"
     dropout = "" if pd.isna(point["dropout_keep"]) else f", dropout keep {point['dropout_keep']:g}"
     variables = "" if pd.isna(point["variables"]) else f", {point['variables']} variables"
     ways = [f", {name_of(way)} {point[way]}" for way in ("reading", "layout") if point[way] != WAYS[way]]

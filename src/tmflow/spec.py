@@ -6,13 +6,14 @@ import hashlib
 import json
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from tmflow.errors import unknown
 from tmflow.strategy_parameters import PARAMETERS, Value, owners
+from tmflow.train.models import MODEL_FACTORS, MODELS, models_with
 
 PIXELS = 784
 
-Model = Literal["mnist_softmax", "mnist_mlp", "mnist_deep"]
 Dataset = Literal["mnist", "digits"]
 Activation = Literal["sigmoid", "relu"]
 Driver = Literal["session", "native"]
@@ -59,12 +60,10 @@ OF_THE_SESSION: dict[str, Value] = {
 # Factors that came later and always have a value: with this one they do not enter the hash.
 AS_BEFORE: dict[str, Value] = {"reading": "plain", "layout": "separate", "measures": "usual"}
 
-# Factors that mean something under one value of another factor alone, and are None under the others.
-BELONGS: dict[str, tuple[str, str]] = {
-    "dropout_keep": ("model", "mnist_deep"),
-    "hidden": ("model", "mnist_mlp"),
-    "activation": ("model", "mnist_mlp"),
-    **dict.fromkeys(OF_THE_SESSION, ("driver", "session")),
+# Factors that mean something under some values of another factor alone, and are None under the others.
+BELONGS: dict[str, tuple[str, list[str]]] = {
+    **{factor: ("model", models_with(factor)) for factor in MODEL_FACTORS},
+    **dict.fromkeys(OF_THE_SESSION, ("driver", ["session"])),
 }
 
 
@@ -77,7 +76,7 @@ class TrialSpec(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)  # true is no 1, "1" is no 1
 
-    model: Model
+    model: str = Field(description="what is trained: a file of tmflow.train.models")
     dataset: Dataset
     driver: Driver = "session"
     strategy: str = Field(description="how concurrent updates are kept apart; see variants.json")
@@ -89,9 +88,9 @@ class TrialSpec(BaseModel):
     matrix: int = Field(PIXELS, ge=1, le=PIXELS, description="pixels of each image that are used, from the first")
     iterations: int = Field(ge=1, le=10_000_000, description="steps in all, split evenly over the workers")
     learning_rate: float = Field(gt=0, le=1000, allow_inf_nan=False)
-    dropout_keep: float | None = Field(None, gt=0, le=1, description="mnist_deep only: share of units kept")
-    hidden: int | None = Field(None, ge=1, le=10_000, description="mnist_mlp only: units of the hidden layer")
-    activation: Activation | None = Field(None, description="mnist_mlp only: of the hidden layer")
+    dropout_keep: float | None = Field(None, gt=0, le=1, description="share of units that dropout keeps")
+    hidden: int | None = Field(None, ge=1, le=10_000, description="units of the hidden layer")
+    activation: Activation | None = Field(None, description="of the hidden layer")
     seed: int = Field(0, ge=0, le=2**31 - 1, description="round r uses seed + r - 1 for weights, order and dropout")
     intra_op_threads: int | None = Field(
         None, ge=0, le=1024, description="session only: TensorFlow's threads inside an op; 0 = its default"
@@ -148,6 +147,13 @@ class TrialSpec(BaseModel):
             return given
         return {**given, **{name: value for name, value in OF_THE_SESSION.items() if given.get(name) is None}}
 
+    @field_validator("model")
+    @classmethod
+    def _model_is_known(cls, value: str) -> str:
+        if value not in MODELS:
+            raise ValueError(str(unknown("model", value, MODELS)).removesuffix("."))
+        return value
+
     @model_validator(mode="after")
     def _factors_fit_together(self) -> Self:
         if self.iterations < self.threads:
@@ -157,21 +163,22 @@ class TrialSpec(BaseModel):
             )
         if self.curve_points > self.iterations:
             raise ValueError(f"curve_points {self.curve_points} is more than iterations {self.iterations}")
-        for name, (of, owner) in BELONGS.items():
+        for name, (of, its_owners) in BELONGS.items():
             value, holder = getattr(self, name), getattr(self, of)
-            if value is not None and holder != owner:
-                raise ValueError(f"{name} {value} belongs to {of} {owner}, not to {holder}")
-            if value is None and holder == owner:
-                raise ValueError(f"{name} is not given, and {of} {owner} needs it")
-        if self.driver == "native" and self.model == "mnist_deep":
-            raise ValueError("driver native does not train mnist_deep; it trains mnist_softmax and mnist_mlp")
+            if value is not None and holder not in its_owners:
+                raise ValueError(f"{name} {value} belongs to {of} {', '.join(its_owners)}, not to {holder}")
+            if value is None and holder in its_owners:
+                raise ValueError(f"{name} is not given, and {of} {holder} needs it")
+        if self.driver == "native" and MODELS[self.model].scores is None:
+            native = ", ".join(name for name, model in MODELS.items() if model.scores is not None)
+            raise ValueError(f"driver native does not train {self.model}; it trains {native}")
         if self.driver == "session" and self.pinning != "none":
             raise ValueError(
                 f"pinning {self.pinning} belongs to driver native; driver session allows none: TensorFlow's own "
                 "threads, which do its work, cannot be pinned"
             )
-        if self.model == "mnist_deep" and self.matrix != PIXELS:
-            raise ValueError(f"matrix {self.matrix} does not fit mnist_deep: its convolutions need all {PIXELS} pixels")
+        if MODELS[self.model].all_pixels and self.matrix != PIXELS:
+            raise ValueError(f"matrix {self.matrix} does not fit {self.model}: it needs all {PIXELS} pixels")
         if (self.provider == "emulated") != (self.profile is not None):
             raise ValueError("profile belongs to provider emulated, and provider emulated needs one")
         for name in self.parameters():

@@ -64,13 +64,13 @@ def checkout(tmp_path_factory: pytest.TempPathFactory, checkout_at: type[Checkou
         (("--strategy", "tf_lok"), "strategy in tmflow train: 'tf_lok' (did you mean 'tf_lock'?); valid: adaptive, "),
         (
             ("--model", "mnist_depe"),
-            "model is 'mnist_depe', but should be 'mnist_softmax', 'mnist_mlp' or 'mnist_deep'",
+            "model: unknown model 'mnist_depe' (did you mean 'mnist_deep'?); valid: mnist_deep, mnist_m",
         ),
         (("--driver", "natve"), "driver is 'natve', but should be 'session' or 'native'"),
         (("--driver", "native", "--step-call", "run"), "step_call run belongs to driver session, not to native"),
         (
             ("--driver", "native", "--model", "mnist_deep"),
-            "driver native does not train mnist_deep; it trains mnist_sof",
+            "driver native does not train mnist_deep; it trains mnist_mlp, mnist_sof",
         ),
         (("--pinning", "cores"), "pinning cores belongs to driver native; driver session allows none"),
         (("--hidden", "16"), "hidden 16 belongs to model mnist_mlp, not to mnist_softmax"),

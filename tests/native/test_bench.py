@@ -145,7 +145,7 @@ def test_every_subject_has_a_turn_in_every_round_and_cell(workers: Workers) -> N
     turns: list[tuple[int, int]] = []
     bench.measure(outcome, lambda done, total: turns.append((done, total)))
     assert turns[-1] == (len(turns) - 1, 9 * 4 * (1 + 3))
-    assert not outcome.omitted
+    assert not outcome.left_out
     found = rows(plan, outcome)
     assert len(found) == 9 * 4
     for row in found:
@@ -188,7 +188,9 @@ def test_what_cannot_run_is_listed_unless_it_was_asked_for(workers: Workers) -> 
     by_default = replace(plan, subjects=[replace(subject, asked_for=False) for subject in plan.subjects])
     outcome = Bench(by_default, workers).runnable()
     assert [subject.name for subject in outcome.subjects] == ["lock", "memcpy", *MUTEX_LOOPS]
-    assert [(one.subject, one.cell, one.failed) for one in outcome.omitted] == [(f"htm:provider={other}", None, False)]
+    assert [(one.name, one.elements, one.failed) for one in outcome.left_out] == [
+        (f"htm:provider={other}", None, False)
+    ]
 
 
 def test_a_worker_that_is_killed_costs_its_variant_one_cell(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,9 +209,9 @@ def test_a_worker_that_is_killed_costs_its_variant_one_cell(workers: Workers, mo
 
     monkeypatch.setattr(Worker, "ask", ask)
     bench.measure(outcome, lambda done, total: None)
-    (omitted,) = outcome.omitted
-    assert (omitted.subject, omitted.cell, omitted.failed) == ("nolock", killed[0], True)
-    assert omitted.reason == "its process ended by SIGKILL"
+    (missing,) = outcome.left_out
+    assert (missing.name, (missing.elements, missing.threads), missing.failed) == ("nolock", killed[0], True)
+    assert missing.reason == "its process ended by SIGKILL"
     assert len(rows(plan, outcome)) == len(plan.cells) * 8 - 1
     assert workers.of({}).pid != first
 
@@ -244,7 +246,7 @@ def test_a_measurement_that_takes_too_long_is_given_up(workers: Workers, monkeyp
 
     monkeypatch.setattr(Worker, "ask", ask)
     bench.measure(outcome, lambda done, total: None)
-    assert [(one.subject, one.reason) for one in outcome.omitted] == [("nolock", "took longer than 0.5 s")]
+    assert [(one.name, one.reason) for one in outcome.left_out] == [("nolock", "took longer than 0.5 s")]
     assert {row.name for row in rows(plan, outcome) if not isinstance(row, Copied)} == {"lock", *MUTEX_LOOPS}
 
 

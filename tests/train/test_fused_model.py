@@ -7,61 +7,58 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tmflow import data
+from tests.train.conftest import SEED, Train, make_spec
 from tmflow.errors import Unsupported
 from tmflow.native import ops
 from tmflow.native.minimise import apply_all
-from tmflow.spec import TrialSpec
-from tmflow.train import batches, models
-from tmflow.train.session import Measurement, TrialData, Variant
+from tmflow.train import batches
+from tmflow.train.measurement import TrialData
+from tmflow.train.model import Array
+from tmflow.train.models import MODELS
 
 tf = pytest.importorskip("tensorflow")
 tf1 = tf.compat.v1
 
-STEPS, SEED = 20, 5
+STEPS = 20
 RATES = {"mnist_softmax": 0.1, "mnist_deep": 1e-5}
 FUSED_VARIABLES = {"mnist_softmax": ["W"], "mnist_deep": ["fc1_W", "fc2_W"]}
 
 
-@pytest.fixture(scope="module")
-def trial() -> TrialData:
-    return TrialData.make(data.load("mnist"), 784, SEED)
-
-
-def trained(trial: TrialData, model: Any, kind: str, batch: int, strategy: str, kernel: str) -> list[models.Array]:
+def trained(trial_data: TrialData, name: str, kind: str, batch: int, strategy: str, kernel: str) -> list[Array]:
     """The variables after STEPS steps, each of whose updates waits for all gradients."""
-    shapes = models.variable_shapes(model, 784)
-    initial = models.initial_values(model, 784, SEED)
+    model, spec = MODELS[name], make_spec(model=name)
+    initial = model.initial_values(spec, SEED)
     with tf.Graph().as_default(), tf1.Session() as session:
         images, labels = tf1.placeholder(tf.float32, [None, 784]), tf1.placeholder(tf.float32, [None, 10])
         variables = [tf1.Variable(value, use_resource=kind == "resource") for value in initial]
         read = [v.read_value() if kind == "resource" else tf.identity(v._ref()) for v in variables]
-        logits = models.logits(model, images, read, None)
+        logits = model.logits(spec, images, read, False)
         loss = tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits(labels=labels, logits=logits))
         gradients = tf.gradients(loss, read)
-        tracker = ops.Tracker(1, [shape.name for shape in shapes])
+        tracker = ops.Tracker(1, [its.name for its in model.variables(spec)])
         arguments: dict[str, Any] = {
             "strategy": strategy, "tracker": tracker, "worker": 0, "parameters": {"kernel": kernel},
         }  # fmt: skip
         with tf.control_dependencies(gradients if kernel != "fused" else []):
-            step = tf.group(*apply_all(variables, gradients, RATES[model], **arguments))
-        assert tracker.fused == (FUSED_VARIABLES[model] if kernel == "fused" else [])
+            step = tf.group(*apply_all(variables, gradients, RATES[name], **arguments))
+        assert tracker.fused == (FUSED_VARIABLES[name] if kernel == "fused" else [])
         session.run([variable.initializer for variable in variables])
-        for start in batches.batch_starts(SEED, len(trial.train_images), batch, STEPS):
+        for start in batches.batch_starts(SEED, len(trial_data.train_images), batch, STEPS):
             chunk = slice(start, start + batch)
-            session.run(step, {images: trial.train_images[chunk], labels: trial.train_labels[chunk]})
-        values: list[models.Array] = session.run(variables)
+            session.run(step, {images: trial_data.train_images[chunk], labels: trial_data.train_labels[chunk]})
+        values: list[Array] = session.run(variables)
         return values
 
 
 @pytest.mark.parametrize("kind", ["ref", "resource"])
 @pytest.mark.parametrize("model", RATES)
 @pytest.mark.parametrize("batch", [1, 10])
-def test_fused_training_is_training(trial: TrialData, model: Any, kind: str, batch: int) -> None:
-    expected = trained(trial, model, kind, batch, "lock", "plain")
-    moved = [np.abs(new - old) for new, old in zip(expected, models.initial_values(model, 784, SEED), strict=True)]
+def test_fused_training_is_training(trial_data: TrialData, model: str, kind: str, batch: int) -> None:
+    expected = trained(trial_data, model, kind, batch, "lock", "plain")
+    initial = MODELS[model].initial_values(make_spec(model=model), SEED)
+    moved = [np.abs(new - old) for new, old in zip(expected, initial, strict=True)]
     for strategy in ("lock", "striped", "block_stm", "nolock"):
-        fused = trained(trial, model, kind, batch, strategy, "fused")
+        fused = trained(trial_data, model, kind, batch, strategy, "fused")
         for of_two_steps, of_one, way in zip(expected, fused, moved, strict=True):
             assert way.max() > 0
             if batch == 1:  # no sum, so nothing is rounded otherwise
@@ -70,25 +67,11 @@ def test_fused_training_is_training(trial: TrialData, model: Any, kind: str, bat
                 np.testing.assert_allclose(of_one, of_two_steps, rtol=3e-7, atol=0.001 * way.max())
 
 
-def driven(trial: TrialData, **factors: Any) -> Measurement:
-    """A trial of the session driver."""
-    defaults = {
-        "model": "mnist_softmax", "dataset": "mnist", "strategy": "lock", "threads": 1, "batch": 20, "iterations": 60,
-        "learning_rate": 0.5, "test_images": 2000,
-    }  # fmt: skip
-    spec = TrialSpec.model_validate({**defaults, **factors})
-    variant = Variant(spec, spec.threads, SEED)
-    try:
-        return variant.run(spec, SEED, trial)
-    finally:
-        variant.close()
-
-
 @pytest.mark.parametrize("variables", ["ref", "resource"])
 @pytest.mark.parametrize("threads", [1, 3])
-def test_the_session_driver_fuses_and_says_what(trial: TrialData, variables: str, threads: int) -> None:
-    plain = driven(trial, variables=variables)
-    fused = driven(trial, variables=variables, threads=threads, strategy="striped", kernel="fused")
+def test_the_session_driver_fuses_and_says_what(train: Train, variables: str, threads: int) -> None:
+    plain = train(variables=variables, iterations=60)
+    fused = train(variables=variables, iterations=60, threads=threads, strategy="striped", kernel="fused")
     assert plain.fused == []
     assert fused.fused == ["W"]
     assert fused.final_accuracy == pytest.approx(plain.final_accuracy, abs=0.0011 if threads == 1 else 0.15)
@@ -96,13 +79,13 @@ def test_the_session_driver_fuses_and_says_what(trial: TrialData, variables: str
     assert updates == {(worker, name): 60 // threads for worker in range(threads) for name in ("W", "b")}
 
 
-def test_deep_learns_with_fused_updates(trial: TrialData) -> None:
-    deep = {"model": "mnist_deep", "dropout_keep": 0.5, "batch": 20, "iterations": 120, "threads": 2}
-    measured = driven(trial, **deep, learning_rate=0.005, test_images=500, kernel="fused", variables="resource")
+def test_deep_learns_with_fused_updates(train: Train) -> None:
+    deep = {"model": "mnist_deep", "iterations": 120, "threads": 2}
+    measured = train(**deep, learning_rate=0.005, test_images=500, kernel="fused", variables="resource")
     assert measured.fused == ["fc1_W", "fc2_W"]
     assert measured.final_accuracy > 0.6
 
 
-def test_emulated_transactions_are_refused(trial: TrialData) -> None:
+def test_emulated_transactions_are_refused(train: Train) -> None:
     with pytest.raises(Unsupported, match="kernel fused does not go with provider emulated"):
-        driven(trial, strategy="htm", provider="emulated", profile="intel-tsx-study", kernel="fused")
+        train(strategy="htm", provider="emulated", profile="intel-tsx-study", kernel="fused")

@@ -6,30 +6,35 @@ import numpy as np
 import pytest
 from scipy.signal import correlate2d
 
-from tmflow.train import models
-from tmflow.train.models import Array
+from tests.train.conftest import make_spec
+from tmflow.native import loader
+from tmflow.train.model import Array
+from tmflow.train.models import MODELS
+
+SOFTMAX, DEEP = make_spec("mnist_softmax"), make_spec("mnist_deep")
+softmax, deep = MODELS["mnist_softmax"], MODELS["mnist_deep"]
 
 
 def test_initial_values_are_those_of_the_study() -> None:
-    weights, bias = models.initial_values("mnist_softmax", 100, seed=1)
+    weights, bias = softmax.initial_values(make_spec("mnist_softmax", matrix=100), seed=1)
     assert weights.shape == (100, 10)
     assert not weights.any()
     assert not bias.any()
-    deep = models.initial_values("mnist_deep", 784, seed=1)
-    assert [value.shape for value in deep] == [v.shape for v in models.variable_shapes("mnist_deep", 784)]
-    assert sum(value.size for value in deep) == 3_274_634
-    fc1 = deep[4]
+    values = deep.initial_values(DEEP, seed=1)
+    assert [value.shape for value in values] == [its.shape for its in deep.variables(DEEP)]
+    assert sum(value.size for value in values) == 3_274_634
+    fc1 = values[4]
     assert abs(fc1).max() <= 0.2
     # A normal distribution cut at two deviations has 0.8796 of its deviation left.
     assert fc1.std() == pytest.approx(0.1 * 0.8796, rel=0.01)
-    assert all((bias == np.float32(0.1)).all() for bias in deep[1::2])
-    assert (models.initial_values("mnist_deep", 784, seed=2)[4] != fc1).any()
+    assert all((bias == np.float32(0.1)).all() for bias in values[1::2])
+    assert (deep.initial_values(DEEP, seed=2)[4] != fc1).any()
 
 
 def test_softmax_logits() -> None:
     rng = np.random.default_rng(1)
     images, weights, bias = (rng.random(shape, np.float32) for shape in ((3, 50), (50, 10), (10,)))
-    output = models.logits("mnist_softmax", images, [weights, bias], None)
+    output = softmax.logits(SOFTMAX, images, [weights, bias], False)
     np.testing.assert_allclose(output, images @ weights + bias, rtol=1e-5)
 
 
@@ -48,20 +53,38 @@ def convolve_relu_pool(images: Array, weights: Array, bias: Array) -> Array:
 def test_deep_logits() -> None:
     rng = np.random.default_rng(2)
     images = rng.random((2, 784), np.float32)
-    values = models.initial_values("mnist_deep", 784, seed=3)
+    values = deep.initial_values(DEEP, seed=3)
     hidden = images.reshape(-1, 28, 28, 1)
     hidden = convolve_relu_pool(hidden, values[0], values[1])
     hidden = convolve_relu_pool(hidden, values[2], values[3])
     flat = np.maximum(hidden.reshape(2, -1) @ values[4] + values[5], 0)
     expected = flat @ values[6] + values[7]
-    np.testing.assert_allclose(models.logits("mnist_deep", images, values, None), expected, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(deep.logits(DEEP, images, values, False), expected, rtol=1e-3, atol=1e-3)
 
 
 def test_dropout_keeps_the_share_and_the_mean() -> None:
-    values = models.initial_values("mnist_deep", 784, seed=3)
+    values = deep.initial_values(DEEP, seed=3)
     image = np.random.default_rng(4).random((1, 784), np.float32)
-    whole = np.array(models.logits("mnist_deep", image, values, None))[0]
-    dropped = np.array(models.logits("mnist_deep", np.repeat(image, 2000, axis=0), values, 0.5))
+    whole = np.array(deep.logits(DEEP, image, values, False))[0]
+    dropped = np.array(deep.logits(DEEP, np.repeat(image, 2000, axis=0), values, True))
     error = dropped.std(axis=0) / np.sqrt(len(dropped))
     assert (error > 0.01).all()
     assert (abs(dropped.mean(axis=0) - whole) < 5 * error).all()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_numpy_and_tensorflow_say_the_same_of_what_the_native_driver_trains(name: str) -> None:
+    model = MODELS[name]
+    activations = ("sigmoid", "relu") if "activation" in model.factors else (None,)
+    images = np.random.default_rng(5).random((7, 784), np.float32)
+    for activation in activations:
+        spec = make_spec(name, activation=activation)
+        arguments = (784, spec.hidden, spec.activation, "lock", [], 1)
+        if model.scores is None:
+            with pytest.raises(ValueError, match=f"the native driver has no model '{name}'"):
+                loader.core().NativeTrial(name, *arguments)
+            continue
+        loader.core().NativeTrial(name, *arguments)
+        values = model.initial_values(spec, 3)
+        expected = model.logits(spec, images, values, False)
+        np.testing.assert_allclose(model.scores(spec, images, values), expected, rtol=1e-4, atol=1e-5)

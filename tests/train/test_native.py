@@ -15,15 +15,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.train.conftest import SEED, Run
+from tests.train.conftest import make_spec as short_spec
 from tmflow import data
 from tmflow.errors import Unsupported
 from tmflow.native import loader, registry
 from tmflow.spec import TrialSpec
 from tmflow.strategy_parameters import parameters_of
-from tmflow.train import batches, drivers, models, native, possible, session
-from tmflow.train.measurement import Measurement, TrialData
+from tmflow.train import batches, native, possible, session
+from tmflow.train.measurement import TrialData
+from tmflow.train.models import MODELS
 
-SEED = 5
 SOFTMAX: dict[str, Any] = {"model": "mnist_softmax"}
 RELU: dict[str, Any] = {"model": "mnist_mlp", "hidden": 128, "activation": "relu"}
 SIGMOID: dict[str, Any] = RELU | {"activation": "sigmoid"}
@@ -33,32 +35,11 @@ EMULATED: dict[str, Any] = {
 STRATEGIES = registry.source_names()
 
 
+USUAL = {"driver": "native", "batch": 10, "iterations": 100, "learning_rate": 0.05, "test_images": 10_000}
+
+
 def make_spec(**factors: Any) -> TrialSpec:
-    defaults = {
-        "model": "mnist_softmax", "dataset": "mnist", "driver": "native", "strategy": "lock", "threads": 1, "batch": 10,
-        "iterations": 100, "learning_rate": 0.05, "matrix": 784, "test_images": 10_000,
-    }  # fmt: skip
-    return TrialSpec.model_validate({**defaults, **factors})
-
-
-@pytest.fixture(scope="module")
-def mnist() -> data.Dataset:
-    return data.load("mnist")
-
-
-@pytest.fixture(scope="module")
-def trial_data(mnist: data.Dataset) -> TrialData:
-    return TrialData.make(mnist, 784, SEED)
-
-
-def run(spec: TrialSpec, trial: TrialData) -> Measurement:
-    if reason := possible.why_not(spec):
-        raise Unsupported(reason)
-    variant = drivers.make_variant(spec, spec.threads, SEED)
-    try:
-        return variant.run(spec, SEED, trial)
-    finally:
-        variant.close()
+    return short_spec(**USUAL | factors)
 
 
 class Reference:
@@ -66,7 +47,7 @@ class Reference:
 
     def __init__(self, spec: TrialSpec) -> None:
         self.spec = spec
-        first = models.initial_values(spec.model, spec.matrix, SEED, spec.hidden)
+        first = MODELS[spec.model].initial_values(spec, SEED)
         self.values = [value.astype(float) for value in first]
 
     def scores(self, images: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -113,7 +94,7 @@ def test_every_loss_is_that_of_numpy(trial_data: TrialData, model: dict[str, Any
     expected = list(Reference(spec).losses(trial_data))
     assert len(expected) == 100
     trial = native.make_trial(spec)
-    trial.set_variables(models.initial_values(spec.model, spec.matrix, SEED, spec.hidden))
+    trial.set_variables(MODELS[spec.model].initial_values(spec, SEED))
     starts = batches.batch_starts(SEED, len(trial_data.train_images), batch, 100)
     losses = np.empty(100)
     trial.run(trial_data.train_images, trial_data.train_labels, starts, batch, spec.learning_rate, losses)
@@ -126,7 +107,7 @@ def test_widths_that_fill_no_vector(trial_data: TrialData, mnist: data.Dataset, 
     trial_data = TrialData.make(mnist, matrix, SEED)
     expected = list(Reference(spec).losses(trial_data))
     trial = native.make_trial(spec)
-    trial.set_variables(models.initial_values(spec.model, spec.matrix, SEED, spec.hidden))
+    trial.set_variables(MODELS[spec.model].initial_values(spec, SEED))
     starts = batches.batch_starts(SEED, len(trial_data.train_images), 7, 100)
     losses = np.empty(100)
     trial.run(trial_data.train_images, trial_data.train_labels, starts, 7, spec.learning_rate, losses)
@@ -134,14 +115,14 @@ def test_widths_that_fill_no_vector(trial_data: TrialData, mnist: data.Dataset, 
 
 
 @pytest.mark.parametrize("model", [SOFTMAX, RELU, SIGMOID], ids=["softmax", "relu", "sigmoid"])
-def test_one_worker_ends_where_a_session_does(trial_data: TrialData, model: dict[str, Any]) -> None:
+def test_one_worker_ends_where_a_session_does(run: Run, model: dict[str, Any]) -> None:
     """A session that reads copies. One that reads the variables' memory may update the last layer before it has gone
     back through it: of an mlp it computes another gradient, even alone."""
     if registry.tensorflow_version() is None:
         pytest.skip("TensorFlow is not installed")
     factors = {**model, "iterations": 300, "curve_points": 3}
-    mine = run(make_spec(**factors), trial_data)
-    theirs = run(make_spec(**factors, driver="session", reading="consistent"), trial_data)
+    mine = run(make_spec(**factors))
+    theirs = run(make_spec(**factors, driver="session", reading="consistent"))
     assert [point.iteration for point in mine.curve] == [point.iteration for point in theirs.curve]
     for own, other in zip(mine.curve, theirs.curve, strict=True):
         assert own.accuracy == pytest.approx(other.accuracy, abs=0.0003)  # a picture or three on the edge
@@ -179,8 +160,8 @@ def values_in(variant: session.Variant) -> list[NDArray[np.float32]]:
     return values
 
 
-def test_a_curve_changes_nothing_with_one_worker(trial_data: TrialData) -> None:
-    with_curve, without = (run(make_spec(curve_points=points), trial_data) for points in (5, 0))
+def test_a_curve_changes_nothing_with_one_worker(run: Run) -> None:
+    with_curve, without = (run(make_spec(curve_points=points)) for points in (5, 0))
     assert with_curve.final_accuracy == without.final_accuracy
     assert [point.iteration for point in with_curve.curve] == [20, 40, 60, 80, 100]
     times = [point.elapsed_s for point in with_curve.curve]
@@ -190,8 +171,8 @@ def test_a_curve_changes_nothing_with_one_worker(trial_data: TrialData) -> None:
 
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize(("layout", "names"), [("separate", ["W", "b"]), ("joined", ["joined"])])
-def test_counts_add_up(trial_data: TrialData, threads: int, layout: str, names: list[str]) -> None:
-    measured = run(make_spec(threads=threads, layout=layout, measures="full", pinning="cores"), trial_data)
+def test_counts_add_up(run: Run, threads: int, layout: str, names: list[str]) -> None:
+    measured = run(make_spec(threads=threads, layout=layout, measures="full", pinning="cores"))
     expected = {worker: len(range(worker, 100, threads)) for worker in range(threads)}
     steps = Counter[int]()
     for row in measured.staleness:
@@ -206,10 +187,10 @@ def test_counts_add_up(trial_data: TrialData, threads: int, layout: str, names: 
 
 
 @pytest.mark.parametrize("strategy", ["lock", "block_stm", "stm", "leashed"])
-def test_full_measures(trial_data: TrialData, strategy: str) -> None:
+def test_full_measures(run: Run, strategy: str) -> None:
     """What promises a tensor loses and tears nothing; what runs no kernel in the memory cannot tell of reads."""
     spec = make_spec(strategy=strategy, threads=3, iterations=600, reading="consistent", measures="full", batch=1)
-    measured = run(spec, trial_data)
+    measured = run(spec)
     assert [(row.variable, row.expected, row.lost) for row in measured.lost] == [("W", 600 * 7840, 0), ("b", 6000, 0)]
     told = {(row.worker, row.variable): (row.reads, row.torn) for row in measured.reads}
     steps = {(worker, name): (200, 0) for worker in range(3) for name in ("W", "b")}
@@ -217,15 +198,15 @@ def test_full_measures(trial_data: TrialData, strategy: str) -> None:
     assert {row.lock_held_s is None for row in measured.counters} == {strategy == "stm"}
 
 
-def test_watched_plain_reads_are_counted_and_train_alike(trial_data: TrialData) -> None:
-    watched, usual = (run(make_spec(measures=measures), trial_data) for measures in ("full", "usual"))
+def test_watched_plain_reads_are_counted_and_train_alike(run: Run) -> None:
+    watched, usual = (run(make_spec(measures=measures)) for measures in ("full", "usual"))
     assert watched.final_accuracy == usual.final_accuracy
     assert {(row.variable, row.reads, row.torn) for row in watched.reads} == {("W", 100, 0), ("b", 100, 0)}
     assert (usual.reads, usual.lost) == ([], [])
 
 
-def test_emulated_transactions_are_counted(trial_data: TrialData) -> None:
-    measured = run(make_spec(**EMULATED), trial_data)
+def test_emulated_transactions_are_counted(run: Run) -> None:
+    measured = run(make_spec(**EMULATED))
     for row in measured.counters:
         assert row.attempts is not None
         assert row.commits is not None
@@ -235,18 +216,18 @@ def test_emulated_transactions_are_counted(trial_data: TrialData) -> None:
         assert row.attempts - row.commits == sum(aborts)
     assert {abort.mechanism for abort in measured.aborts} == {"rtm"}  # W and its gradient do not fit
     with pytest.raises(Unsupported, match="1000 threads are more than the"):
-        run(make_spec(**EMULATED, threads=1000, iterations=1000), trial_data)
+        run(make_spec(**EMULATED, threads=1000, iterations=1000))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("model", [SOFTMAX, RELU], ids=["softmax", "mlp"])
-def test_four_workers_learn_under_every_strategy(trial_data: TrialData, strategy: str, model: dict[str, Any]) -> None:
+def test_four_workers_learn_under_every_strategy(run: Run, strategy: str, model: dict[str, Any]) -> None:
     reading = "consistent" if registry.require(strategy).keeps_elsewhere else "plain"
     spec = make_spec(**model, strategy=strategy, threads=4, iterations=4000, reading=reading)
     if reason := possible.why_not(spec):
         pytest.skip(reason)
-    measured = run(spec, trial_data)
+    measured = run(spec)
     assert measured.final_accuracy > 0.88
     assert sum(row.steps for row in measured.staleness) == 4000
     assert sum(row.updates for row in measured.counters) == 4000 * (2 if model is SOFTMAX else 4)
@@ -333,6 +314,8 @@ class Without:
     def find_spec(self, name, *rest):
         return None if name.split(".")[0] == "tensorflow" else self.finder.find_spec(name, *rest)
 sys.meta_path[:] = [Without(finder) for finder in sys.meta_path]
+from tests.train.conftest import SEED, Run
+from tests.train.conftest import make_spec as short_spec
 from tmflow import data
 from tmflow.runner import round
 from tmflow.spec import TrialSpec
@@ -359,7 +342,7 @@ def test_no_step_waits_for_denormal_numbers(trial_data: TrialData) -> None:
     sure = make_spec(batch=1, iterations=3000, learning_rate=0.5)
     smallest = np.finfo(np.float32).tiny
     trial = loader.core().NativeTrial("mnist_softmax", 784, None, None, "lock", [], 1)
-    trial.set_variables(models.initial_values(sure.model, sure.matrix, SEED))
+    trial.set_variables(MODELS[sure.model].initial_values(sure, SEED))
     starts = batches.batch_starts(SEED, len(trial_data.train_images), 1, sure.iterations)
     trial.run(trial_data.train_images, trial_data.train_labels, starts, 1, sure.learning_rate)
     for values in trial.variables():
@@ -370,7 +353,7 @@ def test_who_waits_for_a_run_stops_no_other_thread(trial_data: TrialData) -> Non
     """Asking a trial that runs must not keep the interpreter lock, and with it all other threads, until it ends."""
     spec = make_spec()
     trial = native.make_trial(spec)
-    trial.set_variables([value.ravel() for value in models.initial_values(spec.model, spec.matrix, SEED)])
+    trial.set_variables([value.ravel() for value in MODELS[spec.model].initial_values(spec, SEED)])
     images, labels = trial_data.train_images[:1], trial_data.train_labels[:1]
     began = last = time.monotonic()
     longest = 0.0

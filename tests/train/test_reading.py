@@ -2,49 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tmflow import data
+from tests.train.conftest import Train, make_spec
 from tmflow.errors import Unsupported
 from tmflow.native import registry
-from tmflow.spec import TrialSpec
 from tmflow.train import possible
-from tmflow.train.measurement import Measurement, TrialData
-from tmflow.train.session import Variant
-
-Train = Callable[..., Measurement]
+from tmflow.train.measurement import Measurement
 
 READABLE = [
     row.name
     for row in registry.variants()
     if row.promise_snapshots not in (None, "none") and row.runnable and row.name not in ("itm", "tle", "adaptive")
 ]
-
-
-def make_spec(**factors: Any) -> TrialSpec:
-    defaults = {
-        "model": "mnist_softmax", "dataset": "mnist", "strategy": "lock", "threads": 1, "batch": 20, "iterations": 50,
-        "learning_rate": 0.5, "matrix": 784, "test_images": 2000,
-    }  # fmt: skip
-    return TrialSpec.model_validate({**defaults, **factors})
-
-
-@pytest.fixture(scope="module")
-def train() -> Train:
-    mnist = data.load("mnist")
-
-    def run(seed: int = 5, **factors: Any) -> Measurement:
-        spec = make_spec(**factors)
-        variant = Variant(spec, spec.threads, seed)
-        try:
-            return variant.run(spec, seed, TrialData.make(mnist, spec.matrix, seed))
-        finally:
-            variant.close()
-
-    return run
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +69,7 @@ def test_four_workers_read_nothing_torn_and_lose_nothing(train: Train, strategy:
 
 
 def test_deep_learns_joined(train: Train) -> None:
-    deep = {"model": "mnist_deep", "dropout_keep": 0.5, "batch": 20, "iterations": 120, "threads": 2}
+    deep = {"model": "mnist_deep", "iterations": 120, "threads": 2}
     measured = train(**deep, learning_rate=0.005, test_images=500, layout="joined", reading="consistent")
     assert measured.final_accuracy > 0.6
 

@@ -4,47 +4,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.train.conftest import SEED, Train, make_spec
 from tmflow import data
 from tmflow.errors import BadInput, Unsupported
 from tmflow.native import registry
 from tmflow.spec import TrialSpec
 from tmflow.train import batches
-from tmflow.train.measurement import Measurement, TrialData
+from tmflow.train.measurement import TrialData
 from tmflow.train.session import Variant
-
-Train = Callable[..., Measurement]
-
-
-def make_spec(**factors: Any) -> TrialSpec:
-    defaults = {
-        "model": "mnist_softmax", "dataset": "mnist", "strategy": "lock", "threads": 1, "batch": 20, "iterations": 50,
-        "learning_rate": 0.5, "matrix": 784, "test_images": 2000,
-    }  # fmt: skip
-    return TrialSpec.model_validate({**defaults, **factors})
-
-
-@pytest.fixture(scope="module")
-def mnist() -> data.Dataset:
-    return data.load("mnist")
-
-
-@pytest.fixture(scope="module")
-def train(mnist: data.Dataset) -> Train:
-    def run(seed: int = 5, **factors: Any) -> Measurement:
-        spec = make_spec(**factors)
-        variant = Variant(spec, spec.threads, seed)
-        try:
-            return variant.run(spec, seed, TrialData.make(mnist, spec.matrix, seed))
-        finally:
-            variant.close()
-
-    return run
 
 
 def reference_accuracy(trial: TrialData, spec: TrialSpec, seed: int) -> float:
@@ -68,7 +40,7 @@ def test_one_worker_trains_as_a_serial_program_does(
     train: Train, mnist: data.Dataset, strategy: str, factors: dict[str, Any]
 ) -> None:
     spec = make_spec(strategy=strategy, **factors)
-    expected = reference_accuracy(TrialData.make(mnist, spec.matrix, 5), spec, 5)
+    expected = reference_accuracy(TrialData.make(mnist, spec.matrix, SEED), spec, SEED)
     assert train(strategy=strategy, **factors).final_accuracy == pytest.approx(expected, abs=0.0011)
 
 
@@ -127,20 +99,19 @@ def test_curve_ends_at_the_final_accuracy_and_its_pauses_are_off_the_clock(train
     assert train(curve_points=0).final_accuracy == measured.final_accuracy
 
 
-def test_trials_in_one_session_do_not_see_each_other(mnist: data.Dataset) -> None:
+def test_trials_in_one_session_do_not_see_each_other(trial_data: TrialData) -> None:
     spec = make_spec(iterations=30)
-    variant = Variant(spec, 2, 5)
-    trial = TrialData.make(mnist, 784, 5)
-    first = variant.run(spec, 5, trial)
-    variant.run(make_spec(threads=2, batch=7, iterations=9), 6, trial)
-    again = variant.run(spec, 5, trial)
+    variant = Variant(spec, 2, SEED)
+    first = variant.run(spec, SEED, trial_data)
+    variant.run(make_spec(threads=2, batch=7, iterations=9), SEED + 1, trial_data)
+    again = variant.run(spec, SEED, trial_data)
     variant.close()
     assert again.final_accuracy == first.final_accuracy
     assert again.counters == first.counters
 
 
 def test_deep_learns_at_a_rate_that_suits_it(train: Train) -> None:
-    deep = {"model": "mnist_deep", "dropout_keep": 0.5, "batch": 20, "iterations": 120, "threads": 2}
+    deep = {"model": "mnist_deep", "iterations": 120, "threads": 2}
     assert train(**deep, learning_rate=0.005, test_images=500).final_accuracy > 0.6
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from tmflow.bench.header import LeftOut
 from tmflow.bench.measure import Measured, Outcome
 from tmflow.bench.plan import Cell, Plan
 from tmflow.bench.results import rows
-from tmflow.bench.saved import Left, Saved
+from tmflow.bench.saved import Saved
 from tmflow.bench.subject import Subject
 from tmflow.runner.runfile import MachineState, Software
 
@@ -47,7 +48,7 @@ def plan(*subjects: Subject, cells: tuple[Cell, ...] = (SMALL,), rounds: int = 2
     return Plan(list(subjects), list(cells), rounds, seed=3, reference=reference, cpus=4)
 
 
-def benchmark(its_plan: Plan, outcome: Outcome, left_out: tuple[Left, ...] = ()) -> Saved:
+def benchmark(its_plan: Plan, outcome: Outcome, left_out: tuple[LeftOut, ...] = ()) -> Saved:
     """The benchmark with these measurements, on a machine of which only the processor is known."""
     software = Software(
         tmflow="0.1.0",

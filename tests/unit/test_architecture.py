@@ -29,6 +29,8 @@ LAYERS = [
         "paths",
         "validation",
         "yaml_file",
+        "train.model",
+        "train.models",
         "__init__",
         "runner.__init__",
     },

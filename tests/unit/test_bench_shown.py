@@ -11,11 +11,12 @@ from bench_samples import LARGE, LOCK, LOOP, MEMCPY, NOLOCK, SMALL, benchmark, h
 from tmflow.bench import saved
 from tmflow.bench.attempts import rests
 from tmflow.bench.compared import relative_to
+from tmflow.bench.header import LeftOut
 from tmflow.bench.measure import Outcome
 from tmflow.bench.plan import Cell
 from tmflow.bench.report import markdown
 from tmflow.bench.rows import TimedVariant
-from tmflow.bench.saved import Left, Saved
+from tmflow.bench.saved import Saved
 from tmflow.bench.subject import BEST_MUTEX
 from tmflow.bench.table import table
 from tmflow.errors import BadInput
@@ -32,8 +33,8 @@ def shown() -> Saved:
             ("mutex_loop", cell): measured(1.5, 1.5),
             ("memcpy", cell): measured(0.5, 0.5),
         }
-    left = Left(name="itm", reason="there is no libitm", elements=None, threads=None, failed=False)
-    died = Left(name="stm", reason="its process ended by SIGSEGV", elements=10, threads=2, failed=True)
+    left = LeftOut(name="itm", reason="there is no libitm", failed=False)
+    died = LeftOut(name="stm", reason="its process ended by SIGSEGV", elements=10, threads=2, failed=True)
     return benchmark(plan(*outcome.subjects, cells=(SMALL, LARGE)), outcome, (left, died))
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -97,7 +100,7 @@ MLP = {**SOFTMAX, "model": "mnist_mlp", "hidden": 128, "activation": "relu"}
         ({**SOFTMAX, "pinning": "cores"}, "pinning cores belongs to driver native; driver session allows none"),
         (
             {**NATIVE, "model": "mnist_deep", "dropout_keep": 0.5},
-            "driver native does not train mnist_deep; it trains mnist_softmax and mnist_mlp",
+            "driver native does not train mnist_deep; it trains mnist_mlp, mnist_softmax",
         ),
         ({**SOFTMAX, "hidden": 128}, "hidden 128 belongs to model mnist_mlp, not to mnist_softmax"),
         ({**SOFTMAX, "activation": "relu"}, "activation relu belongs to model mnist_mlp, not to mnist_softmax"),
@@ -196,6 +199,13 @@ def test_deep_needs_dropout_and_all_pixels() -> None:
 def test_different_factors_have_different_identities(one: int, other: int) -> None:
     first, second = (TrialSpec.model_validate({**SOFTMAX, "threads": n}) for n in (one, other))
     assert (first.sha256 == second.sha256) == (one == other)
+
+
+def test_a_spec_needs_nothing_that_is_slow_to_import() -> None:
+    slow = {"tensorflow", "scipy", "pandas", "sqlalchemy"}
+    program = f"import sys, tmflow.spec; print(*sorted({slow} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "\n"
 
 
 def test_hash_ignores_the_order_of_keys() -> None:

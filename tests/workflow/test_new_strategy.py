@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
-from tests.conftest import ROOT, TINY, Checkout, Tmflow
+from tests.conftest import TINY, Checkout, Tmflow
+from tests.workflow.conftest import Portal
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]  # everything that knows the registry is compiled anew
 
@@ -99,7 +97,7 @@ def test_the_schema_of_the_config_takes_it(extended: Checkout, tmflow: Tmflow) -
 
 
 def test_it_trains_and_the_portal_filters_by_it(
-    extended: Checkout, tmflow: Tmflow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    extended: Checkout, tmflow: Tmflow, tmp_path: Path, portal_at: Portal
 ) -> None:
     runs, url = [], f"sqlite:///{tmp_path / 'study.db'}"
     for strategy in ("lock", "toy"):
@@ -110,28 +108,11 @@ def test_it_trains_and_the_portal_filters_by_it(
     stored = tmflow("ingest", *runs, **{**extended.variables, "TMFLOW_DB_URL": url})
     assert stored.returncode == 0, stored.stderr
 
-    opened = _portal(monkeypatch, url)
-    everything = opened("runs")
-    (strategies,) = (box for box in everything.selectbox if box.label == "Strategy")
+    (strategies,) = (box for box in portal_at(url, "runs").selectbox if box.label == "Strategy")
     assert strategies.options == ["all", "lock", "toy"]
-    filtered = opened("runs", strategy="toy")
-    (listing,) = filtered.dataframe
+    (listing,) = portal_at(url, "runs", strategy="toy").dataframe
     assert listing.value["strategy"].tolist() == ["toy"]
 
 
 def _with_strategies(*names: str) -> dict[str, Any]:
     return {**TINY, "defaults": {**TINY["defaults"], "strategy": list(names)}}
-
-
-def _portal(monkeypatch: pytest.MonkeyPatch, url: str) -> Callable[..., AppTest]:
-    """Opens a page of this checkout's portal, which knows of the strategy by its runs alone."""
-    monkeypatch.setenv("TMFLOW_DB_URL", url)
-
-    def opened(page: str, **query: str) -> AppTest:
-        app = AppTest.from_file(os.fspath(ROOT / "portal" / "app.py"), default_timeout=60)
-        app.query_params.update(query)
-        app.switch_page(f"views/{page}.py").run()
-        assert not app.exception, app.exception
-        return app
-
-    return opened

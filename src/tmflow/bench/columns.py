@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Protocol
 
 from tmflow.bench.compared import best_mutex
+from tmflow.bench.header import Header
 from tmflow.bench.rows import Copied, Timed, TimedVariant
-from tmflow.bench.saved import Left, Saved
-from tmflow.runner.runfile import MachineState, Software
+from tmflow.bench.saved import Saved
+from tmflow.runner.runfile import MachineState
 
 HEADS = ("variant", "us per update", "ratio", "of memcpy", "promise", "lost", "committed", "aborts per commit", "GB/s")
 
@@ -50,20 +50,7 @@ def texts(row: Timed, rounds: int) -> list[str]:
     ]
 
 
-class OnMachine(Protocol):
-    """A saved benchmark of any kind."""
-
-    @property
-    def platform(self) -> dict[str, Any]: ...
-    @property
-    def environment(self) -> dict[str, Any]: ...
-    @property
-    def software(self) -> Software: ...
-    @property
-    def cpus_allowed(self) -> int: ...
-
-
-def machine(benchmark: OnMachine) -> str:
+def machine(benchmark: Header) -> str:
     """On what it was measured, in a line."""
     facts, settings = benchmark.platform, benchmark.environment
     parts = [
@@ -97,16 +84,27 @@ def state(machine: MachineState) -> str:
     }[machine.disturbed]
 
 
-def left_out(one: Left) -> str:
-    """Why something was not measured, in a sentence."""
-    if one.elements is None or one.threads is None:
-        return f"{one.name} cannot run here: {one.reason}."
-    return f"{one.name} was not measured with {size(one.elements, one.threads)}: {one.reason}."
+def left_out(benchmark: Header) -> list[str]:
+    """Why something was not measured, a sentence each."""
+    told = []
+    for one in benchmark.left_out:
+        what = "failed" if one.failed else "cannot run here"
+        if one.elements is not None:
+            what = f"was not measured with {size(one.elements, one.threads)}"
+        told.append(f"{one.name} {what}: {one.reason}.")
+    return told
 
 
-def size(elements: int, threads: int) -> str:
-    """A size and a number of threads in words."""
-    return f"{elements:,} element{'s' * (elements > 1)}, {threads} thread{'s' * (threads > 1)}"
+def not_measured(benchmark: Header) -> list[str]:
+    """The same as the last section of a report in Markdown; no line if nothing is missing."""
+    told = left_out(benchmark)
+    return ["", "### Not measured", "", *(f"- {line}" for line in told)] if told else []
+
+
+def size(elements: int, threads: int | None = None) -> str:
+    """A size, and a number of threads if there is one, in words."""
+    of_threads = "" if threads is None else f", {threads} thread{'s' * (threads > 1)}"
+    return f"{elements:,} element{'s' * (elements > 1)}{of_threads}"
 
 
 def _lost(row: Timed) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tmflow.bench.header import LeftOut
 from tmflow.bench.plan import Cell, Plan
 from tmflow.bench.subject import Subject
 from tmflow.bench.worker import TooLong, WorkerFailed, Workers
@@ -39,21 +40,11 @@ class Measured:
         return sum(answer is not None for answer in self.by_round)
 
 
-@dataclass(frozen=True)
-class Omitted:
-    """What was not measured, and why; without a cell, in none."""
-
-    subject: str
-    reason: str
-    cell: Cell | None = None
-    failed: bool = False  # it was to be measured, and something went wrong
-
-
 @dataclass
 class Outcome:
     subjects: list[Subject]  # those that run here
     measured: dict[Place, Measured] = field(default_factory=dict)
-    omitted: list[Omitted] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
 
 
 class Bench:
@@ -70,16 +61,10 @@ class Bench:
         """
         outcome = Outcome([])
         for subject in self._plan.subjects:
-            try:
-                reason = self._ask(subject)["why_not"]
-            except WorkerFailed as failure:
-                reason = str(failure).removeprefix(f"{subject.strategy} cannot run here: ")
-            if reason is None:
-                outcome.subjects.append(subject)
-            elif subject.asked_for:
-                raise BadInput(f"'{subject.name}' cannot run here: {reason}.")
+            if reason := why_not(self._workers, subject):
+                outcome.left_out.append(LeftOut(name=subject.name, reason=reason, failed=False))
             else:
-                outcome.omitted.append(Omitted(subject.name, reason))
+                outcome.subjects.append(subject)
         return outcome
 
     def measure(self, outcome: Outcome, progress: Callable[[int, int], None]) -> None:
@@ -113,7 +98,8 @@ class Bench:
             outcome.measured.pop((subject.name, cell), None)
             # Of several plain mutexes, one that takes too long in a cell is none of the best: nothing went wrong.
             expendable = subject.is_reference and not subject.asked_for and isinstance(failure, TooLong)
-            outcome.omitted.append(Omitted(subject.name, str(failure), cell, failed=not expendable))
+            reason = str(failure)
+            outcome.left_out.append(LeftOut(name=subject.name, reason=reason, **cell._asdict(), failed=not expendable))
 
     def _calibrate(self, outcome: Outcome, subject: Subject, cell: Cell) -> None:
         updates = calibrated(lambda n: float(self._ask(subject, cell, n)["seconds"]))
@@ -129,20 +115,29 @@ class Bench:
         measured.by_round.append(self._ask(subject, cell, measured.updates))
         measured.spent_s += time.monotonic() - began
 
-    def _ask(self, subject: Subject, cell: Cell | None = None, updates: int | None = None) -> Answer:
-        request: dict[str, Any] = {
-            "strategy": subject.strategy,
-            "parameters": subject.given,
-            "values": dict(subject.parameters),
-        }
-        if cell is not None:
-            request |= {"threads": cell.threads, "elements": cell.elements, "updates": updates}
-        limit_s = START_LIMIT_S if cell is None else LIMIT_S
-        return self._workers.of(environment_of(subject)).ask(request, limit_s)
+    def _ask(self, subject: Subject, cell: Cell, updates: int) -> Answer:
+        return ask(self._workers, subject, {**cell._asdict(), "updates": updates})
 
 
-def environment_of(subject: Subject) -> Mapping[str, str]:
-    return {} if subject.is_reference else process_environment(subject.strategy, subject.parameters)
+def ask(workers: Workers, subject: Subject, size: Mapping[str, Any] | None = None) -> Answer:
+    """What a measurement of this size gives; without one, what the worker says of the subject here.
+
+    Raises WorkerFailed.
+    """
+    environment = {} if subject.is_reference else process_environment(subject.strategy, subject.parameters)
+    request = {"strategy": subject.strategy, "parameters": subject.given, "values": dict(subject.parameters)}
+    return workers.of(environment).ask({**request, **(size or {})}, START_LIMIT_S if size is None else LIMIT_S)
+
+
+def why_not(workers: Workers, subject: Subject) -> str | None:
+    """Why a subject cannot run here; None if it can. Raises BadInput if one that was asked for by name cannot."""
+    try:
+        reason: str | None = ask(workers, subject)["why_not"]
+    except WorkerFailed as failure:
+        reason = str(failure).removeprefix(f"{subject.strategy} cannot run here: ")
+    if reason is not None and subject.asked_for:
+        raise BadInput(f"'{subject.name}' cannot run here: {reason}.")
+    return reason
 
 
 def calibrated(seconds: Callable[[int], float]) -> int:

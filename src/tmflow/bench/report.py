@@ -66,9 +66,7 @@ def markdown(benchmark: Saved, pictures: Sequence[tuple[str, str]] = ()) -> str:
         lines += ["", "### Against one thread", "", AGAINST_ONE, "", *table(HEADS_AGAINST_ONE, several)]
     if attempts := list(_attempts(benchmark)):
         lines += ["", "### Where every attempt aborts", "", ATTEMPTS, "", *table(HEADS_OF_ATTEMPTS, attempts)]
-    if benchmark.left_out:
-        lines += ["", "### Not measured", "", *(f"- {columns.left_out(one)}" for one in benchmark.left_out)]
-    return "\n".join(lines)
+    return "\n".join([*lines, *columns.not_measured(benchmark)])
 
 
 def _target(one: targets.Checked) -> list[str]:

@@ -18,7 +18,7 @@ def table(benchmark: Saved) -> str:
     for heading, rows in shown:
         lines += ["", heading, *aligned([list(columns.HEADS), *rows], grid)]
     if benchmark.left_out:
-        lines += ["", *(columns.left_out(one) for one in benchmark.left_out)]
+        lines += ["", *columns.left_out(benchmark)]
     return "\n".join(lines)
 
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from pydantic import BaseModel
 
 from tmflow.cli.saving import require_writable
 from tmflow.errors import BadInput
+
+if TYPE_CHECKING:
+    from tmflow.bench.header import Header
 
 app = typer.Typer(help="Measure what updates and training steps cost.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -48,7 +53,7 @@ def apply(
     per element. memcpy_us, once per size and number of threads, is the same for copies: all threads at once, each
     copying 6 bytes per element from and to memory of its own, which moves as many bytes as an update does.
     """
-    from tmflow.bench import columns, saved, table
+    from tmflow.bench import columns, table
     from tmflow.bench.plan import make_plan
     from tmflow.bench.rows import TimedVariant, printed
     from tmflow.bench.run import run
@@ -57,24 +62,12 @@ def apply(
     if save:
         require_writable(save)
     benchmark = run(plan)
-    if save:
-        saved.write(save, benchmark)
-    if as_json:
-        for row in benchmark.rows:
-            typer.echo(json.dumps(printed(row)))
-        for one in benchmark.left_out:
-            print(f"tmflow: {columns.left_out(one)}", file=sys.stderr)
-    else:
-        typer.echo(table.table(benchmark))
-    broken = [row for row in benchmark.rows if isinstance(row, TimedVariant) and not row.kept]
-    for row in broken:
-        print(
-            f"tmflow: {row.variant} promises {row.promise} and did not keep it with "
-            f"{columns.size(row.elements, row.threads)}.",
-            file=sys.stderr,
-        )
-    if broken or any(one.failed for one in benchmark.left_out):
-        raise typer.Exit(1)
+    broken = [
+        f"{row.variant} promises {row.promise} and did not keep it with {columns.size(row.elements, row.threads)}."
+        for row in benchmark.rows
+        if isinstance(row, TimedVariant) and not row.kept
+    ]
+    _tell(benchmark, [printed(row) for row in benchmark.rows] if as_json else table.table(benchmark), save, broken)
 
 
 @app.command()
@@ -102,7 +95,6 @@ def step(
     us_per_step is wall time of the workers' loops over all steps of all workers.
     """
     from tmflow import data
-    from tmflow.bench.saved import write
     from tmflow.bench.step import measure, report
     from tmflow.bench.step.subject import OF_THE_TARGETS, parse_step
 
@@ -114,16 +106,8 @@ def step(
     if resolved.warning:
         print(f"tmflow: {resolved.warning}", file=sys.stderr)
     benchmark = measure.measure([parse_step(text, resolved.name) for text in texts], rounds, reference)
-    if save:
-        write(save, benchmark)
-    if as_json:
-        for row in benchmark.rows:
-            typer.echo(json.dumps(row.model_dump(mode="json")))
-        for line in report.left_out(benchmark):
-            print(f"tmflow: {line}", file=sys.stderr)
-    else:
-        typer.echo(report.table(benchmark))
-    if any(one.failed for one in benchmark.left_out) or any(row.rounds < rounds for row in benchmark.rows):
+    _tell(benchmark, _dumped(benchmark.rows) if as_json else report.table(benchmark), save, [])
+    if any(row.rounds < rounds for row in benchmark.rows):
         raise typer.Exit(1)
 
 
@@ -143,24 +127,41 @@ def read(
     """Time reads of one float32 variable while others update it: by way of the strategy, and by a plain copy."""
     from tmflow.bench.read import measure, report
     from tmflow.bench.read.plan import make_read_plan
-    from tmflow.bench.saved import write
 
     plan = make_read_plan(elements, readers, writers, strategy, rounds, seed)
     if save:
         require_writable(save)
     benchmark = measure.run(plan)
+    broken = [
+        f"{row.name}: promises {row.promise}, and {row.torn_fraction:.3g} were torn."
+        for row in benchmark.rows
+        if not row.kept
+    ]
+    _tell(benchmark, _dumped(benchmark.rows) if as_json else report.table(benchmark), save, broken)
+
+
+def _dumped(rows: Iterable[BaseModel]) -> list[dict[str, Any]]:
+    return [row.model_dump(mode="json") for row in rows]
+
+
+def _tell(benchmark: Header, told: str | list[dict[str, Any]], save: Path | None, broken: list[str]) -> None:
+    """Keep a benchmark where that is asked for, and print it: its table, or its rows as JSON.
+
+    Exits with 1 if a promise was broken, a sentence each, or if something failed that was to run.
+    """
+    from tmflow.bench import columns, saved
+
     if save:
-        write(save, benchmark)
-    if as_json:
-        for row in benchmark.rows:
-            typer.echo(json.dumps(row.model_dump(mode="json")))
-        for line in report.left_out(benchmark):
-            print(f"tmflow: {line}", file=sys.stderr)
+        saved.write(save, benchmark)
+    if isinstance(told, str):
+        typer.echo(told)
     else:
-        typer.echo(report.table(benchmark))
-    broken = [row for row in benchmark.rows if not row.kept]
-    for row in broken:
-        print(f"tmflow: {row.name}: promises {row.promise}, and {row.torn_fraction:.3g} were torn.", file=sys.stderr)
+        for row in told:
+            typer.echo(json.dumps(row))
+        for line in columns.left_out(benchmark):  # which the table has
+            print(f"tmflow: {line}", file=sys.stderr)
+    for line in broken:
+        print(f"tmflow: {line}", file=sys.stderr)
     if broken or any(one.failed for one in benchmark.left_out):
         raise typer.Exit(1)
 

@@ -1,4 +1,4 @@
-"""The options of strategies: one for each parameter, made from the table of parameters and the spec."""
+"""The options that only some strategies or models have, made from their registries and the spec."""
 
 from __future__ import annotations
 
@@ -9,25 +9,29 @@ from typing import TypeVar, get_args
 import typer
 
 from tmflow.spec import TrialSpec
-from tmflow.strategy_parameters import BUDGETS, PARAMETERS, STRATEGY_PARAMETERS, owners
+from tmflow.strategy_parameters import BUDGETS, PARAMETERS, STRATEGY_PARAMETERS, Value, owners
+from tmflow.train.models import MODEL_FACTORS, MODELS, models_with
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
 
 def with_parameters(command: Command) -> Command:
-    """Typer shows, and takes, an option for each parameter of a strategy where the command has `**parameters`.
+    """Where the command has `**parameters`, Typer shows and takes an option for each factor that belongs to models, and
+    for each parameter of a strategy.
 
-    One that is not given is None. Values are checked by the spec, which knows the strategy too.
+    One that is not given is None. Values are checked by the spec, which knows the strategy and the model too.
     """
     signature = inspect.signature(command, eval_str=True)
     own = [option for option in signature.parameters.values() if option.kind is not option.VAR_KEYWORD]
+    options = map(_option, (*MODEL_FACTORS, *PARAMETERS))
     # mypy knows no such attribute of a function, and inspect reads it.
-    setattr(command, "__signature__", signature.replace(parameters=[*own, *map(_option, PARAMETERS)]))  # noqa: B010
+    setattr(command, "__signature__", signature.replace(parameters=[*own, *options]))  # noqa: B010
     return command
 
 
 def _option(name: str) -> inspect.Parameter:
-    kind = int if int in get_args(TrialSpec.model_fields[name].annotation) else str
+    kinds = get_args(TrialSpec.model_fields[name].annotation)
+    kind = next((kind for kind in (int, float) if kind in kinds), str)
     option = typer.Option(None, help=_help(name))
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=option, annotation=kind | None)
 
@@ -37,9 +41,13 @@ def _help(name: str) -> str:
     field = TrialSpec.model_fields[name]
     words = [word for kind in get_args(field.annotation) for word in get_args(kind)]
     allowed = f" ({', '.join(words)})" if words else ""
-    usual = {STRATEGY_PARAMETERS[strategy][name] for strategy in owners(name)} - {None}
+    whose: dict[str, Value | float | None] = {
+        strategy: STRATEGY_PARAMETERS[strategy][name] for strategy in owners(name)
+    }
+    whose |= {model: MODELS[model].factors[name] for model in models_with(name)}
+    usual = dict.fromkeys(value for value in whose.values() if value is not None)
     if name == "budget":
         fallback = f"; if not given, {', '.join(f'{budget} with {way}' for way, budget in BUDGETS.items())}"
     else:
         fallback = f"; if not given, {', '.join(map(str, usual))}" if usual else ""
-    return f"{', '.join(owners(name))}: {field.description}{allowed}{fallback}."
+    return f"{', '.join(whose)}: {field.description}{allowed}{fallback}."

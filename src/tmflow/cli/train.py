@@ -15,13 +15,15 @@ from tmflow.cli.saving import require_writable
 from tmflow.runner.runfile import NO_TIME, Run, shown, write
 from tmflow.shares import shares
 from tmflow.study.config import make_spec
+from tmflow.train.models import MODELS, factors_of
 
+MODEL_HELP = f"{'; '.join(f'{name}: {model.summary}' for name, model in MODELS.items())}."
 Rounds = Annotated[int, typer.Option(help="Fresh processes, each trains once with the next seed.")]
 
 
 @with_parameters
 def train(
-    model: Annotated[str, typer.Option(help="mnist_softmax, mnist_mlp or mnist_deep.")] = "mnist_softmax",
+    model: Annotated[str, typer.Option(help=MODEL_HELP)] = "mnist_softmax",
     strategy: Annotated[str, typer.Option(help="How updates are kept apart; `tmflow doctor` lists them.")] = "lock",
     driver: Annotated[
         str, typer.Option(help="session: Python threads share one TensorFlow session; native: C++ threads, without it.")
@@ -34,13 +36,6 @@ def train(
     matrix: Annotated[int, typer.Option(help="Pixels used of each image, from the first, up to 784.")] = 784,
     iterations: Annotated[int, typer.Option(help="Steps in all, split over the workers.")] = 1000,
     lr: Annotated[float, typer.Option(help="Learning rate.")] = 0.5,
-    dropout_keep: Annotated[
-        float | None, typer.Option(help="mnist_deep: share of units that dropout keeps; if not given, 0.5.")
-    ] = None,
-    hidden: Annotated[int | None, typer.Option(help="mnist_mlp: units of the hidden layer; if not given, 128.")] = None,
-    activation: Annotated[
-        str | None, typer.Option(help="mnist_mlp: of the hidden layer, sigmoid or relu; if not given, relu.")
-    ] = None,
     seed: Annotated[int, typer.Option(help="Round r uses seed + r - 1.")] = 0,
     rounds: Rounds = 1,
     dataset: Annotated[str, typer.Option(help="mnist, digits, or auto: MNIST where it can be had.")] = "auto",
@@ -72,18 +67,14 @@ def train(
     **parameters: Any,
 ) -> None:
     """Train a model with many threads under a strategy, and tell speed and accuracy."""
-    if model == "mnist_deep" and dropout_keep is None:
-        dropout_keep = 0.5
-    if model == "mnist_mlp":
-        hidden = 128 if hidden is None else hidden
-        activation = "relu" if activation is None else activation
     factors: dict[str, Any] = {
         "model": model, "strategy": strategy, "driver": driver, "variables": variables, "threads": threads,
         "batch": batch, "matrix": matrix, "iterations": iterations, "learning_rate": lr, "seed": seed,
-        "dropout_keep": dropout_keep, "hidden": hidden, "activation": activation, "intra_op_threads": intra_op_threads,
-        "inter_op_threads": inter_op_threads, "step_call": step_call, "pinning": pinning, "reading": reading,
-        "layout": layout, "measures": measures, "test_images": test_images, "curve_points": curve_points, **parameters,
+        "intra_op_threads": intra_op_threads, "inter_op_threads": inter_op_threads, "step_call": step_call,
+        "pinning": pinning, "reading": reading, "layout": layout, "measures": measures, "test_images": test_images,
+        "curve_points": curve_points, **parameters,
     }  # fmt: skip
+    factors |= {name: value for name, value in factors_of(model).items() if factors[name] is None}
     from tmflow import data
     from tmflow.study.adhoc import check_rounds, train_rounds
 

@@ -18,6 +18,7 @@ from tmflow import strategy_parameters
 from tmflow.palette import ordered
 from tmflow.spec import Evidence, Status
 from tmflow.summaries import WAYS
+from tmflow.train.models import MODEL_FACTORS
 
 ALL = "all"
 WIDTH = 165  # px: two side by side on a phone
@@ -73,7 +74,7 @@ DATA = (
 # Every factor that a new one of the spec may add: how a trial ran, and the parameters of strategies.
 OF_FACTORS = tuple(
     Filter(name, name.replace("_", " ").capitalize(), with_all=True, of_factor=True)
-    for name in ("model", "hidden", "activation", *WAYS, *strategy_parameters.PARAMETERS)
+    for name in ("model", *MODEL_FACTORS, *WAYS, *strategy_parameters.PARAMETERS)
 )
 
 

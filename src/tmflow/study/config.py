@@ -192,9 +192,9 @@ def _variant(entry: Entry, where: str) -> dict[str, Any]:
 
 def _applies(factor: str, chosen: Mapping[str, Entry]) -> bool:
     """Whether a factor means something for these values: all do but those of other strategies, drivers and models."""
-    of, owner = BELONGS.get(factor, ("strategy", None))
-    if owner is not None:
-        return chosen.get(of, _USUAL.get(of)) == owner
+    of, its_owners = BELONGS.get(factor, ("strategy", None))
+    if its_owners is not None:
+        return chosen.get(of, _USUAL.get(of)) in its_owners
     return not owners(factor) or chosen.get("strategy") in owners(factor)
 
 

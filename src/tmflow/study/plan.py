@@ -13,14 +13,12 @@ from tmflow.runner import runfile
 from tmflow.runner.job import RoundJob
 from tmflow.runner.journal import Journal
 from tmflow.runner.runfile import CampaignRef, ExperimentRef, Run
-from tmflow.spec import Dataset, Model, TrialSpec, sha256_of
+from tmflow.spec import Dataset, TrialSpec, sha256_of
 from tmflow.study import campaign
 from tmflow.study.config import Scale, Study
+from tmflow.train.models import MODELS
 
-# First guesses, from 4 cores of an Intel Emerald Rapids: good for the order of magnitude until runs say better.
-GUESSED_STEP_S: dict[Model, float] = {"mnist_softmax": 0.0003, "mnist_mlp": 0.0005, "mnist_deep": 0.006}
-GUESSED_TRIAL_S: dict[Model, float] = {"mnist_softmax": 0.1, "mnist_mlp": 0.2, "mnist_deep": 3.0}
-GUESSED_ROUND_S = 12.0
+GUESSED_ROUND_S = 12.0  # on 4 cores of an Intel Emerald Rapids, until runs say better, as the guesses of the models
 
 
 @dataclass(frozen=True)
@@ -110,7 +108,7 @@ class Plan:
             trial_s = statistics.mean(run.total_s for run in runs if run.total_s is not None)
             return rounds * GUESSED_ROUND_S + self.trials(experiment) * trial_s
         points = self.points(experiment, "mnist")
-        trials_s = sum(GUESSED_TRIAL_S[p.model] + p.iterations * GUESSED_STEP_S[p.model] for p in points)
+        trials_s = sum(MODELS[p.model].trial_s + p.iterations * MODELS[p.model].step_s for p in points)
         return rounds * (GUESSED_ROUND_S + trials_s)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tmflow.train import models
+from tmflow.train.model import Array, Variable
 
 JOINED = "joined"
 
@@ -16,11 +16,11 @@ JOINED = "joined"
 class Layout:
     """Between the model's variables, of these shapes, and the session's: the same, or one flat one if `joined`."""
 
-    def __init__(self, shapes: Sequence[models.VariableShape], *, joined: bool) -> None:
+    def __init__(self, shapes: Sequence[Variable], *, joined: bool) -> None:
         self._shapes = shapes
         self._sizes = [math.prod(shape.shape) for shape in shapes]
         self._joined = joined
-        self.variables = [models.VariableShape(JOINED, (sum(self._sizes),))] if joined else list(shapes)
+        self.variables = [Variable(JOINED, (sum(self._sizes),))] if joined else list(shapes)
 
     def apart(self, values: Sequence[Any]) -> list[Any]:
         """The model's tensors, from those of the session's variables."""
@@ -37,6 +37,6 @@ class Layout:
 
         return [tf.concat([tf.reshape(value, [-1]) for value in values], 0)] if self._joined else list(values)
 
-    def arrays_together(self, values: Sequence[models.Array]) -> list[models.Array]:
+    def arrays_together(self, values: Sequence[Array]) -> list[Array]:
         """The same with values that are known."""
         return [np.concatenate([value.ravel() for value in values])] if self._joined else list(values)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tmflow.data import Dataset, truncate
 from tmflow.data.dataset import Floats
@@ -30,6 +34,22 @@ class Measurement:
     retries: list[Retries] = field(default_factory=list)
     reads: list[Reads] = field(default_factory=list)
     lost: list[Lost] = field(default_factory=list)
+
+    def train(
+        self,
+        spec: TrialSpec,
+        starts: NDArray[np.int64],
+        loop: Callable[[NDArray[np.int64]], float],
+        accuracy: Callable[[], float],
+    ) -> None:
+        """Take all steps, from pause to pause. `loop` trains the batches that start there, and tells its seconds."""
+        for first, last in itertools.pairwise(_pauses(spec)):
+            self.loop_s += loop(starts[first:last])
+            began = time.monotonic()
+            self.final_accuracy = accuracy()
+            self.evaluation_s += time.monotonic() - began
+            if spec.curve_points:
+                self.curve.append(CurvePoint(iteration=last, elapsed_s=self.loop_s, accuracy=self.final_accuracy))
 
 
 @dataclass(frozen=True)
@@ -69,6 +89,12 @@ class Variant(Protocol):
     def close(self) -> None: ...
 
 
-def pauses(spec: TrialSpec) -> list[int]:
+def warm_up_of(spec: TrialSpec, workers: int, batch: int, steps: int) -> TrialSpec:
+    """A short trial like `spec`, with all workers, to be discarded."""
+    changes = {"threads": workers, "batch": batch, "iterations": max(steps, workers), "curve_points": 0}
+    return spec.model_copy(update=changes)
+
+
+def _pauses(spec: TrialSpec) -> list[int]:
     """The steps after which a trial pauses for its accuracy, off the clock; from 0 to its last step."""
     return [int(bound) for bound in np.linspace(0, spec.iterations, max(spec.curve_points, 1) + 1).astype(int)]

@@ -5,22 +5,21 @@ The order of the data, the initial values, the split over the workers and the pa
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from tmflow import aborts
 from tmflow.errors import Unsupported
 from tmflow.native import loader, process_state
 from tmflow.native.ops import LOCKS_UNTOLD
 from tmflow.native.parameters import native_parameters
-from tmflow.runner.runfile import Abort, Counters, CurvePoint, Lost, Reads, Retries, Staleness
+from tmflow.runner.runfile import Abort, Counters, Lost, Reads, Retries, Staleness
 from tmflow.spec import TrialSpec
-from tmflow.train import batches, models
-from tmflow.train.measurement import Measurement, TrialData, pauses
+from tmflow.train import batches
+from tmflow.train.measurement import Measurement, TrialData, warm_up_of
+from tmflow.train.model import Array
+from tmflow.train.models import MODELS
 from tmflow.train.possible import why_not
 
 if TYPE_CHECKING:
@@ -48,24 +47,19 @@ class Variant:
         measured = Measurement()
         began = time.monotonic()
         trial = make_trial(spec)
-        trial.set_variables(models.initial_values(spec.model, spec.matrix, trial_seed, spec.hidden))
+        trial.set_variables(MODELS[spec.model].initial_values(spec, trial_seed))
         starts = batches.batch_starts(trial_seed, len(data.train_images), spec.batch, spec.iterations)
         measured.setup_s = time.monotonic() - began
 
-        for first, last in itertools.pairwise(pauses(spec)):
-            steps = starts[first:last]
-            measured.loop_s += trial.run(data.train_images, data.train_labels, steps, spec.batch, spec.learning_rate)
-            began = time.monotonic()
-            measured.final_accuracy = accuracy(spec, trial.variables(), data)
-            measured.evaluation_s += time.monotonic() - began
-            if spec.curve_points:
-                measured.curve.append(
-                    CurvePoint(iteration=last, elapsed_s=measured.loop_s, accuracy=measured.final_accuracy)
-                )
+        measured.train(
+            spec,
+            starts,
+            lambda steps: trial.run(data.train_images, data.train_labels, steps, spec.batch, spec.learning_rate),
+            lambda: accuracy(spec, trial.variables(), data),
+        )
         process_state.require(spec.strategy, spec.parameters())
         if spec.kernel == "fused":  # every matrix is a dense layer's
-            shapes = models.variable_shapes(spec.model, spec.matrix, spec.hidden)
-            measured.fused = [its.name for its in shapes if len(its.shape) == 2]
+            measured.fused = [its.name for its in MODELS[spec.model].variables(spec) if len(its.shape) == 2]
         mechanism = aborts.mechanism(spec.strategy, spec.parameters())
         timed = spec.measures == "full" and spec.strategy not in LOCKS_UNTOLD
         rows = trial.counters()
@@ -80,10 +74,7 @@ class Variant:
 
     def warm_up(self, data: TrialData, batch: int) -> None:
         """A short discarded trial with all workers: it wakes the processors and brings the data into their caches."""
-        steps = max(WARM_UP_STEPS, self._max_workers)
-        changes = {"threads": self._max_workers, "batch": batch, "iterations": steps, "curve_points": 0}
-        spec = self._spec.model_copy(update=changes)
-        self.run(spec, spec.seed, data)
+        self.run(warm_up_of(self._spec, self._max_workers, batch, WARM_UP_STEPS), self._spec.seed, data)
 
     def close(self) -> None:
         """Nothing outlives a trial."""
@@ -106,21 +97,14 @@ def make_trial(spec: TrialSpec) -> NativeTrial:
     )
 
 
-def accuracy(spec: TrialSpec, values: list[models.Array], data: TrialData) -> float:
+def accuracy(spec: TrialSpec, values: list[Array], data: TrialData) -> float:
     """Share of the first `test_images` test images that the model with these values classifies correctly."""
+    model = MODELS[spec.model]
+    assert model.scores is not None, "no spec with this driver has another model"
     images = data.test_images[: spec.test_images]
-    predicted = _scores(spec, images, values).argmax(axis=1)
+    shaped = [value.reshape(its.shape) for value, its in zip(values, model.variables(spec), strict=True)]
+    predicted = model.scores(spec, images, shaped).argmax(axis=1)
     return float((predicted == data.test_digits[: len(images)]).mean())
-
-
-def _scores(spec: TrialSpec, images: models.Array, values: list[models.Array]) -> models.Array:
-    shapes = models.variable_shapes(spec.model, spec.matrix, spec.hidden)
-    weights, bias, *deeper = (value.reshape(its.shape) for value, its in zip(values, shapes, strict=True))
-    scores = images @ weights + bias
-    if deeper:
-        hidden = np.maximum(scores, 0) if spec.activation == "relu" else 1 / (1 + np.exp(-scores))
-        scores = hidden @ deeper[0] + deeper[1]
-    return scores
 
 
 def graph_key(spec: TrialSpec) -> str:

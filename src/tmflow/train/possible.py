@@ -8,8 +8,6 @@ from tmflow.native import fused, process_state, registry
 from tmflow.platform.environment import cpus_allowed
 from tmflow.spec import TrialSpec
 
-NATIVE_MODELS = ("mnist_softmax", "mnist_mlp")
-
 
 def why_not(spec: TrialSpec) -> str | None:
     """Why a trial cannot run here; None if it can, as far as that can be told without trying."""
@@ -22,11 +20,7 @@ def why_not(spec: TrialSpec) -> str | None:
 
 
 def _not_native(spec: TrialSpec) -> str | None:
-    if spec.driver != "native":
-        return None
-    if spec.model not in NATIVE_MODELS:
-        return f"the native driver has the models {' and '.join(NATIVE_MODELS)}, not {spec.model}: use driver session"
-    if registry.require(spec.strategy).provider == "stock":
+    if spec.driver == "native" and registry.require(spec.strategy).provider == "stock":
         return f"strategy {spec.strategy} is TensorFlow's own update, which the native driver does without"
     return None
 

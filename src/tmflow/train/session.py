@@ -6,7 +6,6 @@ records its staleness: two small operations more than the study's step, the same
 
 from __future__ import annotations
 
-import itertools
 import os
 import threading
 import time
@@ -19,11 +18,13 @@ import numpy as np
 from tmflow.errors import Unsupported
 from tmflow.native import ops, process_state, registry
 from tmflow.native.minimise import apply_all
-from tmflow.runner.runfile import Abort, Counters, CurvePoint, Lost, Reads, Retries, Staleness
+from tmflow.runner.runfile import Abort, Counters, Lost, Reads, Retries, Staleness
 from tmflow.spec import TrialSpec
-from tmflow.train import batches, models
+from tmflow.train import batches
 from tmflow.train.layout import Layout
-from tmflow.train.measurement import Measurement, TrialData, pauses
+from tmflow.train.measurement import Measurement, TrialData, warm_up_of
+from tmflow.train.model import CLASSES
+from tmflow.train.models import MODELS
 from tmflow.train.possible import why_not
 
 WARM_UP_STEPS = 20
@@ -44,16 +45,15 @@ class Variant:
         import tensorflow as tf
 
         tf1 = tf.compat.v1
-        self._spec = spec
+        self._spec, self._model = spec, MODELS[spec.model]
         self._max_workers = max_workers
         graph = tf.Graph()
         with graph.as_default():
             tf1.set_random_seed(seed)
-            model_shapes = models.variable_shapes(spec.model, spec.matrix, spec.hidden)
-            self._layout = Layout(model_shapes, joined=spec.layout == "joined")
+            self._layout = Layout(self._model.variables(spec), joined=spec.layout == "joined")
             shapes = self._layout.variables
             self._images = tf1.placeholder(tf.float32, [None, spec.matrix])
-            self._labels = tf1.placeholder(tf.float32, [None, models.CLASSES])
+            self._labels = tf1.placeholder(tf.float32, [None, CLASSES])
             self._worker = tf1.placeholder(tf.int32, [])
             self._initial = [tf1.placeholder(tf.float32, shape.shape) for shape in shapes]
             use_resource = spec.variables == "resource"
@@ -66,7 +66,7 @@ class Variant:
             self._restart, self._settle = (self._settled(variables, restart=restart) for restart in (True, False))
             self._step = self._build_step(variables)
             at_rest = self._layout.apart([_read(variable) for variable in variables])
-            self._predict = tf.argmax(self._logits(at_rest, None), 1)
+            self._predict = tf.argmax(self._logits(at_rest, training=False), 1)
         config = tf1.ConfigProto(
             intra_op_parallelism_threads=spec.intra_op_threads, inter_op_parallelism_threads=spec.inter_op_threads
         )
@@ -81,7 +81,7 @@ class Variant:
             noted = self._note_reads(variables)
         with tf.control_dependencies([version, *noted]):
             read = self._layout.apart(self._reads(variables))
-        output = self._logits(read, spec.dropout_keep)
+        output = self._logits(read, training=True)
         loss = tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits(labels=self._labels, logits=output))
         updates = apply_all(
             variables,
@@ -95,8 +95,8 @@ class Variant:
         with tf.control_dependencies(updates):
             return self._tracker.end_step(self._worker, version)
 
-    def _logits(self, read: Sequence[Any], keep: float | None) -> Any:
-        return models.logits(self._spec.model, self._images, read, keep, self._spec.activation)
+    def _logits(self, read: Sequence[Any], *, training: bool) -> Any:
+        return self._model.logits(self._spec, self._images, read, training)
 
     def _reads(self, variables: Sequence[Any]) -> list[Any]:
         """The variables as the step reads them: by way of the strategy, or as they are; counted where that is asked."""
@@ -135,7 +135,7 @@ class Variant:
         """
         measured = Measurement()
         began = time.monotonic()
-        initial = self._layout.arrays_together(models.initial_values(spec.model, spec.matrix, trial_seed, spec.hidden))
+        initial = self._layout.arrays_together(self._model.initial_values(spec, trial_seed))
         self._session.run(self._initialise, dict(zip(self._initial, initial, strict=True)))
         self._session.run(self._restart)
         self._tracker.reset(self._session)
@@ -143,16 +143,12 @@ class Variant:
         starts = batches.batch_starts(trial_seed, len(data.train_images), spec.batch, spec.iterations)
         measured.setup_s = time.monotonic() - began
 
-        for first, last in itertools.pairwise(pauses(spec)):
-            measured.loop_s += _timed_loop(step, starts[first:last], spec, data)
-            began = time.monotonic()
-            self._session.run(self._settle)
-            measured.final_accuracy = self._accuracy(data, spec.test_images)
-            measured.evaluation_s += time.monotonic() - began
-            if spec.curve_points:
-                measured.curve.append(
-                    CurvePoint(iteration=last, elapsed_s=measured.loop_s, accuracy=measured.final_accuracy)
-                )
+        measured.train(
+            spec,
+            starts,
+            lambda its: _timed_loop(step, its, spec, data),
+            lambda: self._accuracy(data, spec.test_images),
+        )
         process_state.require(spec.strategy, spec.parameters())
         measured.fused = list(self._tracker.fused)
         stats = self._tracker.stats(self._session)
@@ -166,10 +162,7 @@ class Variant:
 
     def warm_up(self, data: TrialData, batch: int) -> None:
         """A short discarded trial with all workers: the first steps build kernels, thread pools and buffers."""
-        steps = max(WARM_UP_STEPS, self._max_workers)
-        changes = {"threads": self._max_workers, "batch": batch, "iterations": steps, "curve_points": 0}
-        spec = self._spec.model_copy(update=changes)
-        self.run(spec, spec.seed, data)
+        self.run(warm_up_of(self._spec, self._max_workers, batch, WARM_UP_STEPS), self._spec.seed, data)
 
     def _step_call(self, spec: TrialSpec) -> Callable[[Any, Any, Any], object]:
         feeds = (self._images, self._labels, self._worker)
@@ -180,6 +173,7 @@ class Variant:
 
     def _accuracy(self, data: TrialData, images: int) -> float:
         """Share of the first `images` test images that the model as it stands classifies correctly."""
+        self._session.run(self._settle)
 
         def correct(first: int) -> int:
             chunk = slice(first, min(first + EVALUATION_CHUNK, images))

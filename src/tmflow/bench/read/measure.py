@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from tqdm import tqdm
 
 from tmflow import stats
-from tmflow.bench.measure import LIMIT_S, START_LIMIT_S, calibrated, environment_of
+from tmflow.bench.header import LeftOut, facts_here
+from tmflow.bench.measure import ask, calibrated, why_not
 from tmflow.bench.read.plan import ReadCell, ReadPlan, Way
-from tmflow.bench.read.saved import NotRead, Read, SavedReads
+from tmflow.bench.read.saved import Read, SavedReads
 from tmflow.bench.subject import promised
 from tmflow.bench.worker import WorkerFailed, Workers
 from tmflow.clock import utc_now
-from tmflow.errors import BadInput
-from tmflow.native import registry
-from tmflow.platform.environment import environment_facts
-from tmflow.platform.facts import platform_facts
-from tmflow.platform.software import software
 from tmflow.runner import machine
 from tmflow.runner.lock import machine_to_itself
 
@@ -36,50 +32,29 @@ def run(plan: ReadPlan) -> SavedReads:
             ways, left_out = _runnable(plan, workers)
             turns = _measured(plan, ways, workers, left_out)
         state = machine.between(before, machine.sample())
-    build = registry.build_info()
     return SavedReads(
         measured_at_utc=began_at,
         rounds=plan.rounds,
         seed=plan.seed,
         cpus_allowed=plan.cpus,
-        platform=platform_facts(),
-        environment=environment_facts(registry.tm_probe()),
-        software=software(compiler=build.compiler, cflags=build.cflags),
         machine=state,
         rows=summarised(plan, turns),
         left_out=left_out,
+        **facts_here(),
     )
 
 
-def _ask(workers: Workers, way: Way, size: Mapping[str, int] | None) -> Answer:
-    subject = way.subject
-    request: dict[str, Any] = {
-        "strategy": subject.strategy,
-        "parameters": subject.given,
-        "values": dict(subject.parameters),
-    }
-    if size is not None:
-        request |= {"consistent": way.consistent, **size}
-    return workers.of(environment_of(subject)).ask(request, START_LIMIT_S if size is None else LIMIT_S)
-
-
-def _runnable(plan: ReadPlan, workers: Workers) -> tuple[list[Way], list[NotRead]]:
+def _runnable(plan: ReadPlan, workers: Workers) -> tuple[list[Way], list[LeftOut]]:
     ways, left_out = [], []
     for way in plan.ways:
-        try:
-            reason = _ask(workers, way, None)["why_not"]
-        except WorkerFailed as failure:
-            reason = str(failure).removeprefix(f"{way.subject.strategy} cannot run here: ")
-        if reason is None:
-            ways.append(way)
-        elif way.subject.asked_for:
-            raise BadInput(f"'{way.subject.name}' cannot run here: {reason}.")
+        if reason := why_not(workers, way.subject):
+            left_out.append(LeftOut(name=way.name, reason=reason, failed=False))
         else:
-            left_out.append(NotRead(name=way.name, reason=reason, elements=None, failed=False))
+            ways.append(way)
     return ways, left_out
 
 
-def _measured(plan: ReadPlan, ways: list[Way], workers: Workers, left_out: list[NotRead]) -> Turns:
+def _measured(plan: ReadPlan, ways: list[Way], workers: Workers, left_out: list[LeftOut]) -> Turns:
     """An answer per round of every way in every cell; one that fails in a cell has no more turns there."""
     reads: dict[tuple[str, ReadCell], int] = {}
     turns: Turns = {}
@@ -93,23 +68,23 @@ def _measured(plan: ReadPlan, ways: list[Way], workers: Workers, left_out: list[
             place = way.name, cell
             try:
                 if number == 0:
-                    reads[place] = calibrated(lambda n, c=cell, w=way: _seconds(workers, w, c, n))  # type: ignore[misc]
+                    reads[place] = calibrated(partial(_seconds, workers, way, cell))
                 elif place in reads:
-                    turns.setdefault(place, []).append(_ask(workers, way, _size(cell, reads[place])))
+                    turns.setdefault(place, []).append(_read(workers, way, cell, reads[place]))
             except WorkerFailed as failure:
                 reads.pop(place, None)
                 turns.pop(place, None)
-                left_out.append(NotRead(name=way.name, reason=str(failure), elements=cell.elements, failed=True))
+                left_out.append(LeftOut(name=way.name, reason=str(failure), elements=cell.elements, failed=True))
     bar.close()
     return turns
 
 
 def _seconds(workers: Workers, way: Way, cell: ReadCell, reads: int) -> float:
-    return float(_ask(workers, way, _size(cell, reads))["seconds"])
+    return float(_read(workers, way, cell, reads)["seconds"])
 
 
-def _size(cell: ReadCell, reads: int) -> dict[str, int]:
-    return {"readers": cell.readers, "writers": cell.writers, "elements": cell.elements, "reads": reads}
+def _read(workers: Workers, way: Way, cell: ReadCell, reads: int) -> Answer:
+    return ask(workers, way.subject, {"consistent": way.consistent, **cell._asdict(), "reads": reads})
 
 
 def summarised(plan: ReadPlan, turns: Turns) -> list[Read]:

@@ -17,33 +17,21 @@ def table(benchmark: SavedReads) -> str:
     lines = [columns.machine(benchmark), _protocol(benchmark)]
     for heading, rows in _blocks(benchmark):
         lines += ["", heading, *aligned([HEADS, *rows])]
-    return "\n".join([*lines, *(["", *left_out(benchmark)] if benchmark.left_out else [])])
+    return "\n".join([*lines, *(["", *columns.left_out(benchmark)] if benchmark.left_out else [])])
 
 
 def markdown(benchmark: SavedReads) -> str:
     lines = ["# What a read costs beside updates", "", f"{columns.machine(benchmark)}.", "", f"{_protocol(benchmark)}."]
     for heading, rows in _blocks(benchmark):
         lines += ["", f"### {heading}", "", *markdown_table(HEADS, rows)]
-    if benchmark.left_out:
-        lines += ["", "### Not measured", "", *(f"- {line}" for line in left_out(benchmark))]
-    return "\n".join(lines)
-
-
-def left_out(benchmark: SavedReads) -> list[str]:
-    """Why something was not measured, a sentence each."""
-    return [
-        f"{one.name} cannot run here: {one.reason}."
-        if one.elements is None
-        else f"{one.name} was not measured with {one.elements:,} elements: {one.reason}."
-        for one in benchmark.left_out
-    ]
+    return "\n".join([*lines, *columns.not_measured(benchmark)])
 
 
 def _blocks(benchmark: SavedReads) -> Iterator[tuple[str, list[list[str]]]]:
     for cell in dict.fromkeys((row.elements, row.readers, row.writers) for row in benchmark.rows):
         rows = [row for row in benchmark.rows if (row.elements, row.readers, row.writers) == cell]
         elements, readers, writers = cell
-        heading = f"{elements:,} element{'s' * (elements > 1)}, {readers} reading, {writers} updating"
+        heading = f"{columns.size(elements)}, {readers} reading, {writers} updating"
         if rows[0].oversubscribed:
             heading += f" (oversubscribed: {benchmark.cpus_allowed} CPUs)"
         yield heading, [_texts(row) for row in rows]

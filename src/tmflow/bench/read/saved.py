@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
+from tmflow.bench.header import TurnsHeader
 from tmflow.bench.rows import Closed
-from tmflow.runner.runfile import MachineState, Software
 
 
 class Read(Closed):
@@ -41,27 +41,8 @@ class Read(Closed):
         return self.torn_fraction == 0 or self.promise not in ("tensor", "step")
 
 
-class NotRead(Closed):
-    """What was not measured, and why; `elements` is None where it cannot run at all."""
-
-    name: str
-    reason: str
-    elements: int | None
-    failed: bool
-
-
-class SavedReads(Closed):
+class SavedReads(TurnsHeader):
     """All of a benchmark of reads."""
 
-    schema_version: Literal[1] = 1
     kind: Literal["tmflow bench read"] = "tmflow bench read"
-    measured_at_utc: str
-    rounds: int
-    seed: int
-    cpus_allowed: int
-    platform: dict[str, Any]
-    environment: dict[str, Any]
-    software: Software
-    machine: MachineState
     rows: list[Read]
-    left_out: list[NotRead]

@@ -12,7 +12,8 @@ import numpy as np
 from tqdm import tqdm
 
 from tmflow import stats
-from tmflow.bench.step.saved import LeftOut, SavedSteps, Step
+from tmflow.bench.header import LeftOut
+from tmflow.bench.step.saved import SavedSteps, Step
 from tmflow.bench.step.subject import StepSubject
 from tmflow.bench.subject import promised
 from tmflow.errors import BadInput, unknown

@@ -34,7 +34,7 @@ def table(steps: SavedSteps) -> str:
     rows = [_texts(row, steps.rounds) for row in steps.rows]
     lines = [columns.machine(steps), _protocol(steps), "", *aligned([HEADS, *rows])]
     lines += _targets_as_lines(steps)
-    return "\n".join([*lines, *(["", *left_out(steps)] if steps.left_out else [])])
+    return "\n".join([*lines, *(["", *columns.left_out(steps)] if steps.left_out else [])])
 
 
 def markdown(steps: SavedSteps) -> str:
@@ -44,9 +44,7 @@ def markdown(steps: SavedSteps) -> str:
     rows = [_texts(row, steps.rounds) for row in steps.rows]
     lines += ["", "### Configurations", "", *markdown_table(HEADS, rows), ""]
     lines += [f"- {row.name}: {_factors(row)}" for row in steps.rows]
-    if steps.left_out:
-        lines += ["", "### Not measured", "", *(f"- {line}" for line in left_out(steps))]
-    return "\n".join(lines)
+    return "\n".join([*lines, *columns.not_measured(steps)])
 
 
 def targets(steps: SavedSteps) -> Iterator[Checked]:
@@ -106,7 +104,3 @@ def _protocol(steps: SavedSteps) -> str:
         f"{steps.rounds} rounds, a fresh process each, all configurations once in shuffled order; [95 % interval]; "
         f"ratio to {ratio_to}; {steps.dataset}; {steps.measured_at_utc}; {state}"
     )
-
-
-def left_out(steps: SavedSteps) -> list[str]:
-    return [f"{one.name} {'failed' if one.failed else 'cannot run here'}: {one.reason}." for one in steps.left_out]

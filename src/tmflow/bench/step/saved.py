@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from tmflow.bench.header import Header
 from tmflow.bench.rows import Closed
-from tmflow.runner.runfile import Software
 
 
 class Step(Closed):
@@ -32,25 +32,9 @@ class Step(Closed):
     disturbed_rounds: int
 
 
-class LeftOut(Closed):
-    """A configuration without a single run that came to its end, and why."""
+class SavedSteps(Header):
+    """All of a benchmark of steps; left out are configurations without a single run that came to its end."""
 
-    name: str
-    reason: str
-    failed: bool = Field(description="it was to run, and something went wrong")
-
-
-class SavedSteps(Closed):
-    """All of a benchmark of steps."""
-
-    schema_version: Literal[1] = 1
     kind: Literal["tmflow bench step"] = "tmflow bench step"
-    measured_at_utc: str
-    rounds: int
     dataset: str
-    cpus_allowed: int
-    platform: dict[str, Any]
-    environment: dict[str, Any]
-    software: Software
     rows: list[Step]
-    left_out: list[LeftOut]

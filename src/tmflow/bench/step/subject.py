@@ -8,16 +8,13 @@ from typing import Any
 from tmflow.errors import BadInput
 from tmflow.spec import TrialSpec
 from tmflow.study.config import FACTORS, make_spec
+from tmflow.train.models import MODELS
 
-# What a model is trained with if not said otherwise. mnist_deep learns nothing at the study's rate of 0.5.
-OF_THE_MODEL: dict[str, dict[str, Any]] = {
-    "mnist_softmax": {"learning_rate": 0.5},
-    "mnist_mlp": {"learning_rate": 0.5, "hidden": 128, "activation": "sigmoid"},
-    "mnist_deep": {"learning_rate": 0.01, "dropout_keep": 0.5, "test_images": 1000},
-}
 # Steps of a trial: half a second's worth or so, hundreds of times what starting the workers takes.
 STEPS = {"native": 20_000, "session": 2_000}
-DEEP_STEPS = 200
+# A model is slow if its step takes longer than this; then a trial has fewer steps, and fewer images to classify.
+SLOW_STEP_S = 0.001
+IF_SLOW = {"iterations": 200, "test_images": 1000}
 
 
 @dataclass(frozen=True)
@@ -47,10 +44,13 @@ def parse_step(text: str, dataset: str) -> StepSubject:
 def _spec(given: dict[str, Any], dataset: str, where: str) -> TrialSpec:
     if "dataset" in given:
         raise BadInput(f"{where}: the dataset is that of all steps; valid: {', '.join(sorted(FACTORS))}.")
-    model, driver = str(given.get("model", "mnist_softmax")), str(given.get("driver", "session"))
-    steps = DEEP_STEPS if model == "mnist_deep" else STEPS.get(driver, STEPS["session"])
-    usual = {"model": model, "batch": 1, "threads": 1, "iterations": steps, **OF_THE_MODEL.get(model, {})}
-    return make_spec({"strategy": "lock", **usual, **given, "dataset": dataset}, where)
+    name, driver = str(given.get("model", "mnist_softmax")), str(given.get("driver", "session"))
+    steps = STEPS.get(driver, STEPS["session"])
+    usual: dict[str, Any] = {"model": name, "strategy": "lock", "batch": 1, "threads": 1, "iterations": steps}
+    if model := MODELS.get(name):
+        usual |= {"learning_rate": model.learning_rate, **model.factors}
+        usual |= IF_SLOW if model.step_s > SLOW_STEP_S else {}
+    return make_spec({**usual, **given, "dataset": dataset}, where)
 
 
 def _value(text: str) -> str | int | float:
@@ -68,7 +68,7 @@ _DEEP = "model=mnist_deep batch=1 threads=2"
 OF_THE_TARGETS = (
     "softmax, session: model=mnist_softmax driver=session",
     "softmax, native: model=mnist_softmax driver=native",
-    "MLP, native: model=mnist_mlp driver=native batch=10",
+    "MLP, native: model=mnist_mlp activation=sigmoid driver=native batch=10",
     f"deep, stock: {_DEEP} strategy=tf_lock variables=resource",
     f"deep, fused striped: {_DEEP} strategy=striped kernel=fused",
     f"deep, fused lock: {_DEEP} strategy=lock kernel=fused",

@@ -1,0 +1,55 @@
+"""What every saved benchmark says beside its rows: when, of which machine, and what is missing."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from tmflow.bench.rows import Closed
+from tmflow.native import registry
+from tmflow.platform.environment import environment_facts
+from tmflow.platform.facts import platform_facts
+from tmflow.platform.software import software
+from tmflow.runner.runfile import MachineState, Software
+
+
+class LeftOut(Closed):
+    """What was not measured, and why; `elements` is None where that is so of every size."""
+
+    name: str
+    reason: str
+    elements: int | None = None
+    threads: int | None = None
+    failed: bool = Field(description="it was to run, and something went wrong")
+
+
+class Header(Closed):
+    """A saved benchmark of any kind, but for its rows."""
+
+    schema_version: Literal[1] = 1
+    kind: str
+    measured_at_utc: str
+    rounds: int
+    cpus_allowed: int
+    platform: dict[str, Any]
+    environment: dict[str, Any]
+    software: Software
+    left_out: list[LeftOut]
+
+
+class TurnsHeader(Header):
+    """One of rounds in turns, in an order that `seed` shuffled. `machine` is what else the machine did meanwhile."""
+
+    seed: int
+    machine: MachineState
+
+
+def facts_here() -> dict[str, Any]:
+    """The platform, the environment and the software of a benchmark that was measured just now."""
+    build = registry.build_info()
+    return {
+        "platform": platform_facts(),
+        "environment": environment_facts(registry.tm_probe()),
+        "software": software(compiler=build.compiler, cflags=build.cflags),
+    }

@@ -1,0 +1,60 @@
+"""What tests of training share: MNIST, read once, and a trial of either driver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import pytest
+
+from tmflow import data
+from tmflow.spec import TrialSpec
+from tmflow.train import drivers
+from tmflow.train.measurement import Measurement, TrialData
+from tmflow.train.models import MODELS
+
+SEED = 5
+Run = Callable[[TrialSpec], Measurement]
+Train = Callable[..., Measurement]
+
+
+def make_spec(model: str = "mnist_softmax", **factors: Any) -> TrialSpec:
+    """A short trial on MNIST by one worker; what is given of its factors is changed."""
+    defaults = {
+        "dataset": "mnist", "strategy": "lock", "threads": 1, "batch": 20, "iterations": 50, "learning_rate": 0.5,
+        "matrix": 784, "test_images": 2000, **MODELS[model].factors,
+    }  # fmt: skip
+    return TrialSpec.model_validate({**defaults, "model": model, **factors})
+
+
+@pytest.fixture(scope="session")
+def mnist() -> data.Dataset:
+    return data.load("mnist")
+
+
+@pytest.fixture(scope="session")
+def trial_data(mnist: data.Dataset) -> TrialData:
+    """All pixels, in the order of SEED."""
+    return TrialData.make(mnist, 784, SEED)
+
+
+@pytest.fixture(scope="session")
+def run(mnist: data.Dataset, trial_data: TrialData) -> Run:
+    """Trains as a spec says, whichever its driver."""
+    truncated = lru_cache(1)(lambda matrix: TrialData.make(mnist, matrix, SEED))
+
+    def run(spec: TrialSpec) -> Measurement:
+        variant = drivers.make_variant(spec, spec.threads, SEED)
+        try:
+            return variant.run(spec, SEED, trial_data if spec.matrix == 784 else truncated(spec.matrix))
+        finally:
+            variant.close()
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def train(run: Run) -> Train:
+    """Trains with these factors."""
+    return lambda **factors: run(make_spec(**factors))
