@@ -1,16 +1,22 @@
-"""Interval estimates over rounds. A single round gives no interval: its bounds are NaN, never 0."""
+"""Interval estimates and tests of equivalence, over arrays with one item for each round.
+
+A single round gives no interval: its bounds are NaN, never 0. docs/protocol.md says which is used for what, and why.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
-from scipy.special import stdtrit
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import bdtr, stdtrit
 
 CONFIDENCE = 0.95
+BOUND = 0.05  # configurations whose ratio is surely within 5 % of 1 are called equivalent
+TOST_CONFIDENCE = 0.90  # two one-sided tests at 5 % each
+MANY_ROUNDS = 1000  # nobody will run more to decide a question
 
 
 class Interval(NamedTuple):
@@ -20,6 +26,18 @@ class Interval(NamedTuple):
     low: float
     high: float
     n: int
+
+
+class Equivalence(NamedTuple):
+    """Whether two configurations are the same but for a difference too small to matter.
+
+    `interval` is the 90 % one of their ratio (or difference), `bound` what counts as too small. Not equivalent does not
+    mean different: with few rounds or much noise neither can be told.
+    """
+
+    equivalent: bool
+    interval: Interval
+    bound: float
 
 
 def bounded(interval: Interval) -> tuple[float, float | None, float | None]:
@@ -33,14 +51,37 @@ def mean_interval(values: ArrayLike, confidence: float = CONFIDENCE) -> Interval
 
     Raises ValueError when there is no value, or one that is not finite.
     """
-    sample = np.asarray(values, dtype=float)
-    if sample.ndim != 1 or sample.size == 0 or not np.isfinite(sample).all():
-        raise ValueError("an interval needs one or more finite values in one dimension")
+    sample = _sample(values)
     mean, n = float(sample.mean()), sample.size
     if n == 1:
         return Interval(mean, math.nan, math.nan, 1)
     half = float(stdtrit(n - 1, (1 + confidence) / 2) * sample.std(ddof=1) / math.sqrt(n))
     return Interval(mean, mean - half, mean + half, n)
+
+
+def median_interval(values: ArrayLike, confidence: float = CONFIDENCE) -> Interval:
+    """The median of independent values between two of them, whatever their distribution.
+
+    The bounds are the k-th smallest and the k-th largest value, for the largest k that covers the median with at least
+    `confidence`: of n values that many are below it as a fair coin falls heads. They are NaN where even the extremes
+    cover it too seldom (95 % needs 6 values). Source: Conover, Practical Nonparametric Statistics, 3rd ed., 3.2.
+    Raises ValueError as `mean_interval` does.
+    """
+    ordered = np.sort(_sample(values))
+    n = ordered.size
+    ranks = np.arange(1, n // 2 + 1)
+    enough = ranks[1 - 2 * bdtr(ranks - 1, n, 0.5) >= confidence]
+    low, high = (ordered[enough[-1] - 1], ordered[-enough[-1]]) if enough.size else (math.nan, math.nan)
+    return Interval(float(np.median(ordered)), float(low), float(high), n)
+
+
+def difference_interval(a: ArrayLike, b: ArrayLike, confidence: float = CONFIDENCE) -> Interval:
+    """The mean of a[i] - b[i] and its t interval, in the unit of the values: for accuracies and shares.
+
+    Item i of both must come from the same round. Raises ValueError when the lengths differ, or as `mean_interval` does.
+    """
+    first, second = _paired(a, b)
+    return mean_interval(first - second, confidence)
 
 
 def ratio_interval(numerator: ArrayLike, denominator: ArrayLike, confidence: float = CONFIDENCE) -> Interval:
@@ -49,12 +90,7 @@ def ratio_interval(numerator: ArrayLike, denominator: ArrayLike, confidence: flo
     Item i of both must come from the same round: what a round does to both then cancels out.
     Raises ValueError when the lengths differ, or when a value is not finite and above 0.
     """
-    above, below = np.asarray(numerator, dtype=float), np.asarray(denominator, dtype=float)
-    if above.shape != below.shape:
-        raise ValueError(f"paired values must come in pairs, not {above.shape} against {below.shape}")
-    if not ((above > 0).all() and (below > 0).all()):
-        raise ValueError("a ratio interval needs values above 0")
-    logs = mean_interval(np.log(above) - np.log(below), confidence)
+    logs = mean_interval(log_ratios(numerator, denominator), confidence)
     return Interval(math.exp(logs.estimate), math.exp(logs.low), math.exp(logs.high), logs.n)
 
 
@@ -65,3 +101,78 @@ def paired_ratio(above: Sequence[float | None], below: Sequence[float | None]) -
         return None
     own_values, other_values = zip(*pairs, strict=True)
     return ratio_interval(own_values, other_values)
+
+
+def joint_ratio_intervals(
+    numerators: Iterable[ArrayLike], denominators: Iterable[ArrayLike], confidence: float = CONFIDENCE
+) -> list[Interval]:
+    """The ratio intervals of several points, of which all together hold with `confidence`: for a whole curve.
+
+    Arrays of shape (points, rounds), or a sequence for each point where these have different numbers of rounds. Each
+    interval has its share of the error (Bonferroni), which is right however the points depend on each other: those of
+    a curve share their rounds, and often their baseline. Raises ValueError as `ratio_interval` does.
+    """
+    pairs = list(zip(numerators, denominators, strict=True))
+    return [ratio_interval(above, below, 1 - (1 - confidence) / len(pairs)) for above, below in pairs]
+
+
+def equivalence(numerator: ArrayLike, denominator: ArrayLike, bound: float = BOUND) -> Equivalence:
+    """Whether the ratio is surely between 1/(1+bound) and 1+bound: two one-sided paired t tests (TOST) at 5 % each.
+
+    Both reject exactly when the 90 % interval lies within the bounds. Source: Schuirmann, J. Pharmacokin. Biopharm. 15
+    (1987) 657. Raises ValueError as `ratio_interval` does, or for a bound that is not above 0.
+    """
+    interval = ratio_interval(numerator, denominator, TOST_CONFIDENCE)
+    return _equivalence(interval, 1 / (1 + bound), 1 + bound, bound)
+
+
+def difference_equivalence(a: ArrayLike, b: ArrayLike, bound: float) -> Equivalence:
+    """Whether the difference is surely between -bound and bound, in the unit of the values; else as `equivalence`."""
+    return _equivalence(difference_interval(a, b, TOST_CONFIDENCE), -bound, bound, bound)
+
+
+def rounds_to_decide(
+    values: ArrayLike, low: float, high: float, confidence: float = CONFIDENCE, at_most: int = MANY_ROUNDS
+) -> int | None:
+    """How many rounds in all it takes for the interval of the mean to be within (low, high), or wholly outside.
+
+    For a ratio the values are its `log_ratios`, and low and high logarithms; for a single threshold one of them is
+    infinite. Mean and spread are taken to stay as they are, so it is a guess: the nearer the mean is to a bound, the
+    wilder. None where more than `at_most` rounds would be needed, or a single value shows no spread.
+    """
+    mean, _, _, n = mean_interval(values)
+    if n == 1:
+        return None
+    rounds = np.arange(n, at_most + 1)
+    half = stdtrit(rounds - 1, (1 + confidence) / 2) * _sample(values).std(ddof=1) / np.sqrt(rounds)
+    below, above = mean - half, mean + half
+    decided = rounds[((low < below) & (above < high)) | (above < low) | (high < below)]
+    return int(decided[0]) if decided.size else None
+
+
+def log_ratios(numerator: ArrayLike, denominator: ArrayLike) -> NDArray[np.float64]:
+    """log(numerator[i] / denominator[i]). Raises ValueError when the lengths differ, or a value is not above 0."""
+    above, below = _paired(numerator, denominator)
+    if not ((above > 0).all() and (below > 0).all()):
+        raise ValueError("a ratio interval needs values above 0")
+    return np.log(above) - np.log(below)
+
+
+def _equivalence(interval: Interval, low: float, high: float, bound: float) -> Equivalence:
+    if not bound > 0:
+        raise ValueError(f"a bound of equivalence is above 0, not {bound:g}")
+    return Equivalence(low < interval.low and interval.high < high, interval, bound)
+
+
+def _sample(values: ArrayLike) -> NDArray[np.float64]:
+    sample = np.asarray(values, dtype=float)
+    if sample.ndim != 1 or sample.size == 0 or not np.isfinite(sample).all():
+        raise ValueError("an interval needs one or more finite values in one dimension")
+    return sample
+
+
+def _paired(a: ArrayLike, b: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    first, second = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
+    if first.shape != second.shape:
+        raise ValueError(f"paired values must come in pairs, not {first.shape} against {second.shape}")
+    return first, second

@@ -8,7 +8,19 @@ import numpy as np
 import pytest
 from scipy import stats as oracle
 
-from tmflow.stats import Interval, mean_interval, paired_ratio, ratio_interval
+from tmflow.stats import (
+    Interval,
+    difference_equivalence,
+    difference_interval,
+    equivalence,
+    joint_ratio_intervals,
+    log_ratios,
+    mean_interval,
+    median_interval,
+    paired_ratio,
+    ratio_interval,
+    rounds_to_decide,
+)
 
 
 def test_mean_interval_by_hand() -> None:
@@ -60,13 +72,6 @@ def test_pairing_cancels_what_a_round_does_to_both() -> None:
     assert ratio_interval(2 * drift, drift)[:3] == pytest.approx((2.0, 2.0, 2.0))
 
 
-def test_intervals_cover_the_truth_as_often_as_they_say() -> None:
-    rng = np.random.default_rng(3)
-    samples = rng.normal(10, 3, size=(2000, 6))
-    hits = sum(low <= 10 <= high for _, low, high, _ in map(mean_interval, samples))
-    assert 0.935 < hits / 2000 < 0.965  # 95 % give or take three standard errors
-
-
 @pytest.mark.parametrize("values", [[], [1.0, math.nan], [math.inf], [[1.0, 2.0]]])
 def test_values_without_a_mean_are_refused(values: list[float]) -> None:
     with pytest.raises(ValueError, match="finite values"):
@@ -84,3 +89,91 @@ def test_ratios_are_paired_in_rounds_that_both_have() -> None:
     ratio = paired_ratio([2.0, 20.0, 7.0, None], [1.0, 10.0, None, 9.0])
     assert ratio == pytest.approx((2, 2, 2, 2))
     assert paired_ratio([1.0, None], [None, 1.0]) is None
+
+
+def test_difference_interval_agrees_with_the_paired_t_test() -> None:
+    rng = np.random.default_rng(4)
+    a, b = rng.normal(0.92, 0.01, 8), rng.normal(0.91, 0.01, 8)
+    expected = oracle.ttest_rel(a, b).confidence_interval(0.95)
+    estimate, low, high, n = difference_interval(a, b)
+    assert (estimate, low, high) == pytest.approx((a.mean() - b.mean(), expected.low, expected.high))
+    assert n == 8
+    with pytest.raises(ValueError, match="in pairs"):
+        difference_interval(a, b[1:])
+
+
+# Ranks of the published tables (for instance Conover, table A3): the k-th smallest and the k-th largest of n.
+@pytest.mark.parametrize(("n", "k"), [(6, 1), (8, 1), (9, 2), (11, 2), (12, 3), (15, 4), (17, 5), (20, 6), (25, 8)])
+def test_median_interval_lies_between_the_published_ranks(n: int, k: int) -> None:
+    values = np.random.default_rng(n).permutation(np.arange(1.0, n + 1))
+    assert median_interval(values) == Interval((n + 1) / 2, k, n + 1 - k, n)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5])
+def test_too_few_values_have_no_median_interval(n: int) -> None:
+    estimate, low, high, _ = median_interval(np.arange(n, dtype=float))
+    assert estimate == (n - 1) / 2
+    assert math.isnan(low)
+    assert math.isnan(high)
+
+
+def test_equivalence_by_hand() -> None:
+    # logs 0.01, 0.02, 0.03: mean 0.02, sd 0.01, t(0.95, 2) = 2.91999: half-width 2.91999 * 0.01 / sqrt(3) = 0.016859
+    same = equivalence(np.exp([0.01, 0.02, 0.03]), [1.0, 1.0, 1.0])
+    assert same.interval[:3] == pytest.approx((math.exp(0.02), math.exp(0.003141), math.exp(0.036859)), abs=1e-6)
+    assert same.equivalent  # the upper end, 3.75 %, is below 5 %
+    assert same.bound == 0.05
+    assert not equivalence(np.exp([0.01, 0.02, 0.03]), [1.0, 1.0, 1.0], bound=0.037).equivalent  # 3.75 % is above 3.7 %
+    assert not equivalence(np.exp([-0.05, -0.02, 0.01]), [1.0, 1.0, 1.0]).equivalent  # -2 % give or take 5 %
+    assert not equivalence([1.0], [1.0]).equivalent  # one round tells nothing
+
+
+def test_equivalence_agrees_with_two_one_sided_tests() -> None:
+    rng = np.random.default_rng(6)
+    verdicts = []
+    for spread in (0.005, 0.02, 0.03, 0.05, 0.1):
+        logs = rng.normal(0.01, spread, 6)
+        above = oracle.ttest_1samp(logs, -math.log(1.05), alternative="greater").pvalue
+        below = oracle.ttest_1samp(logs, math.log(1.05), alternative="less").pvalue
+        verdicts.append(max(above, below) < 0.05)
+        assert equivalence(np.exp(logs), np.ones(6)).equivalent == verdicts[-1]
+    assert set(verdicts) == {True, False}
+
+
+def test_difference_equivalence_by_hand() -> None:
+    # differences 0, 0.01, 0.02: mean 0.01, half-width 0.016859
+    a, b = [0.91, 0.92, 0.93], [0.91, 0.91, 0.91]
+    assert difference_equivalence(a, b, bound=0.027).equivalent
+    narrower = difference_equivalence(a, b, bound=0.0268)
+    assert not narrower.equivalent
+    assert narrower.interval.high == pytest.approx(0.026859, abs=1e-6)
+    with pytest.raises(ValueError, match="above 0"):
+        difference_equivalence(a, b, bound=0.0)
+
+
+def test_joint_intervals_share_the_error() -> None:
+    rng = np.random.default_rng(7)
+    numerators, denominators = rng.lognormal(0, 0.1, (2, 10, 6))
+    joint = joint_ratio_intervals(numerators, denominators)
+    assert joint == [ratio_interval(a, b, 0.995) for a, b in zip(numerators, denominators, strict=True)]
+    assert joint_ratio_intervals([[2.0, 4.0], [1.0, 2.0, 3.0]], [[1.0, 1.0], [1.0, 1.0, 1.0]])[1].n == 3
+    with pytest.raises(ValueError, match="shorter"):
+        joint_ratio_intervals(numerators, denominators[1:])
+    assert joint_ratio_intervals([], []) == []
+
+
+def test_rounds_to_decide() -> None:
+    values = [-0.1, 0.0, 0.1, 0.2]  # mean 0.05, sd 0.1291
+    expected = next(n for n in range(4, 1000) if oracle.t.ppf(0.975, n - 1) * np.std(values, ddof=1) / n**0.5 < 0.05)
+    assert rounds_to_decide(values, -math.inf, 0.0) == expected == 29  # sure to be above 0
+    within = rounds_to_decide(values, -math.log(1.2), math.log(1.2), confidence=0.9)
+    assert within is not None
+    assert within < expected
+    assert rounds_to_decide(values, -0.05, 0.0500001) is None  # too near to a bound for any number of rounds
+    assert rounds_to_decide(values, -math.inf, 0.0, at_most=28) is None
+    assert rounds_to_decide([0.2, 0.2, 0.2], -math.inf, 0.0) == 3  # decided already
+    assert rounds_to_decide([0.2], -math.inf, 0.0) is None  # no spread is known
+
+
+def test_log_ratios() -> None:
+    assert log_ratios([2.0, 8.0], [1.0, 2.0]) == pytest.approx([math.log(2), math.log(4)])
