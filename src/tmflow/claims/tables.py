@@ -1,0 +1,60 @@
+"""What the database holds of the experiments that claims are about, as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from tmflow.claims.checks import Measure
+from tmflow.store import queries
+from tmflow.store.frame import Source, connected
+
+
+class Tables(NamedTuple):
+    """The runs of an experiment of any status and scale, and what those with a result counted."""
+
+    runs: pd.DataFrame
+    transactions: pd.DataFrame
+    aborts: pd.DataFrame
+
+    def measured(self, measure: Measure) -> pd.Series:
+        """The value of each run, by its uid; runs without one are left out."""
+        match measure.name:
+            case "speed":
+                runs = self.runs.set_index("uid")
+                return (runs["iterations"] / runs["loop_s"]).dropna()
+            case "accuracy":
+                return self.runs.set_index("uid")["final_accuracy"].dropna()
+            case "commits":
+                known = self.transactions.set_index("uid").astype(float)
+                return _share(known["commits"], known["commits"] + known["fallbacks"].fillna(0))
+            case "share of aborts":
+                counted = self._aborts()
+                return _share(self._aborts(measure.causes).reindex(counted.index, fill_value=0), counted)
+            case "share of attempts":
+                attempts = self.transactions.set_index("uid")["attempts"].dropna().astype(float)
+                return _share(self._aborts(measure.causes).reindex(attempts.index, fill_value=0), attempts)
+
+    def _aborts(self, causes: Iterable[str] | None = None) -> pd.Series:
+        chosen = self.aborts if causes is None else self.aborts[self.aborts["family"].isin(list(causes))]
+        return chosen.groupby("uid")["n"].sum().astype(float)
+
+
+def load(source: Source, experiments: Iterable[str]) -> dict[str, Tables]:
+    """The tables of each experiment, in one reading of the database."""
+    with connected(source) as connection:
+        return {
+            name: Tables(
+                queries.runs(connection, experiment=name, status=None),
+                queries.transactions(connection, experiment=name),
+                queries.aborts(connection, experiment=name),
+            )
+            for name in dict.fromkeys(experiments)
+        }
+
+
+def _share(part: pd.Series, whole: pd.Series) -> pd.Series:
+    return (part / whole.where(whole > 0, np.nan)).dropna()
