@@ -58,7 +58,7 @@ class Predicate(Closed, ABC):
     of: list[str] = Field(min_length=1)
     least: Workers = Field(1, description="fewest workers that it is about")
     most: Workers = Field(1024, description="most workers that it is about")
-    reach: Workers = Field(1, description="workers, not oversubscribed, that a machine must take to show that it holds")
+    reach: Workers = Field(2, description="workers, not oversubscribed, that a machine must take to show that it holds")
 
     everywhere: ClassVar[bool] = True
     """Whether it is said of every number of workers, so that any can contradict it; else of all together."""

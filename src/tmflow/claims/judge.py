@@ -16,6 +16,7 @@ from tmflow.claims.verdict import Finding, Verdict
 from tmflow.claims.wording import listed, several
 from tmflow.runner.runfile import NO_TIME
 from tmflow.spec import Evidence
+from tmflow.summaries import ROUND
 
 KINDS: tuple[Evidence, ...] = get_args(Evidence)
 # What runs of one machine have in common: the platform, the hardware threads that they could use, the emulator.
@@ -90,20 +91,20 @@ def _judged(name: str, claim: Claim, kind: Evidence, claims: Claims, tables: Map
     }
     if not found:
         return Judged(name, claim, kind, Finding("untested", _nothing(claim, kind, tables)), None, {})
-    (machine, finding), *others = found.items()
+    (machine, finding), *others = sorted(found.items(), key=lambda item: item[1].verdict == "untested")
     return Judged(name, claim, kind, finding, machine, {other: its.verdict for other, its in others})
 
 
 def _machines(runs: Mapping[str, pd.DataFrame]) -> Iterator[tuple[str, dict[str, pd.DataFrame]]]:
-    """Each machine's part of the runs, the one first that says the most: with the most hardware threads, then rounds.
+    """Each machine's part of the runs: the one first that has the most hardware threads, and then the most rounds.
 
-    What it found plays no part in that.
+    What its runs say plays no part in that, so that no machine is chosen for its verdict.
     """
-    together = pd.concat(list(runs.values()))
+    together = pd.concat([frame[[*MACHINE, *ROUND, "experiment", "status", "uid"]] for frame in runs.values()])
     ranked = []
     for key, part in together.groupby(MACHINE, dropna=False, sort=False):
         threads = part["hardware_threads"].iloc[0]
-        n_rounds = len(part.loc[part["status"] == "ok", ["experiment", "campaign_uid", "round"]].drop_duplicates())
+        n_rounds = len(part.loc[part["status"] == "ok", ["experiment", *ROUND]].drop_duplicates())
         ranked.append((0 if pd.isna(threads) else -int(threads), -n_rounds, str(key), part))
     for *_, part in sorted(ranked, key=lambda row: row[:3]):
         uids = set(part["uid"])
@@ -113,7 +114,10 @@ def _machines(runs: Mapping[str, pd.DataFrame]) -> Iterator[tuple[str, dict[str,
 def _named(run: pd.Series) -> str:
     """The machine for people; of an emulated one, which."""
     threads = run["hardware_threads"]
-    name = f"{run['platform_name']} ({run['platform']}), {several(threads, 'hardware thread')} usable"
+    usable_threads = (
+        "nobody knows how many hardware threads" if pd.isna(threads) else several(threads, "hardware thread")
+    )
+    name = f"{run['platform_name']} ({run['platform']}), {usable_threads}"
     return name if pd.isna(run["backend"]) else f"{run['backend']} on {name}"
 
 

@@ -75,14 +75,15 @@ def _emulated_capability(runs: pd.DataFrame) -> pd.Series:
 
 def _of_variant(runs: pd.DataFrame, wanted: Factors, whose: str) -> pd.DataFrame:
     """The runs with a result of the one variant that has these factors."""
+    own = pd.Series(True, index=runs.index)
     for factor, value in wanted.items():
-        runs = runs[runs[factor] == value]
-    ok = runs[runs["status"] == "ok"]
+        own &= (runs[factor] == value).fillna(False).astype(bool)
+    ok = runs[own & (runs["status"] == "ok")]
     if ok.empty:
-        ends = (runs["status"] + ": " + runs["reason"].fillna("no reason is known")).drop_duplicates()
+        ends = (runs["status"] + ": " + runs["reason"].fillna("no reason is known"))[own].drop_duplicates()
         raise Missing(f"{whose} has no run with a result" + (f" ({'; '.join(ends[:2])})" if len(ends) else ""))
     factors = [name for name in TrialSpec.model_fields if name != "threads"]
-    differing = [name for name in factors if ok[name].nunique(dropna=False) > 1]
+    differing = [name for name in factors if not _is_one(ok[name])]
     if differing:
         values = {name: listed(sorted(ok[name].dropna().unique())) for name in differing}
         told = "; ".join(f"{name} {among}" for name, among in values.items())
@@ -90,20 +91,26 @@ def _of_variant(runs: pd.DataFrame, wanted: Factors, whose: str) -> pd.DataFrame
     return ok
 
 
+def _is_one(values: pd.Series) -> bool:
+    """Whether they are all the same, or all missing; quicker than to count them."""
+    missing = values.isna()
+    return bool(missing.all() or not (missing.any() or (values != values.iloc[0]).any()))
+
+
 def _fitting(runs: pd.DataFrame, predicate: Predicate, whose: str) -> pd.DataFrame:
     """The runs whose number of workers the claim is about and the machine has hardware threads for."""
-    about = runs[runs["threads"].between(predicate.least, predicate.most)]
-    fitting = about[(about["threads"] <= about["hardware_threads"]).fillna(False).astype(bool)]
-    if about.empty:
+    about = runs["threads"].between(predicate.least, predicate.most)
+    fitting = (runs["threads"] <= runs["hardware_threads"]).fillna(False).astype(bool)
+    if not about.any():
         raise Missing(f"{whose} has no run with a number of workers that it is about")
-    if fitting.empty:
+    if not (about & fitting).any():
         raise Missing(f"{whose} has oversubscribed runs only, which say nothing about scaling")
-    return fitting
+    return runs[about & fitting]
 
 
 def _by_round(runs: pd.DataFrame, values: pd.Series, measure: Measure, whose: str) -> pd.DataFrame:
     """The values of the runs: a row for each round, a column for each number of workers."""
-    known = runs.join(values.rename("value"), on="uid").dropna(subset="value")
+    known = runs[[*ROUND, "threads"]].assign(value=runs["uid"].map(values)).dropna(subset="value")
     if known.empty:
         raise Missing(f"{whose} has no run that tells its {measure}")
     return known.pivot(index=[*ROUND], columns="threads", values="value")

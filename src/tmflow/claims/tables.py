@@ -24,10 +24,9 @@ class Tables(NamedTuple):
         """The value of each run, by its uid; runs without one are left out."""
         match measure.name:
             case "speed":
-                runs = self.runs.set_index("uid")
-                return (runs["iterations"] / runs["loop_s"]).dropna()
+                return self._of_runs(self.runs["iterations"] / self.runs["loop_s"])
             case "accuracy":
-                return self.runs.set_index("uid")["final_accuracy"].dropna()
+                return self._of_runs(self.runs["final_accuracy"])
             case "commits":
                 known = self.transactions.set_index("uid").astype(float)
                 return _share(known["commits"], known["commits"] + known["fallbacks"].fillna(0))
@@ -37,6 +36,9 @@ class Tables(NamedTuple):
             case "share of attempts":
                 attempts = self.transactions.set_index("uid")["attempts"].dropna().astype(float)
                 return _share(self._aborts(measure.causes).reindex(attempts.index, fill_value=0), attempts)
+
+    def _of_runs(self, values: pd.Series) -> pd.Series:
+        return pd.Series(values.to_numpy(), index=self.runs["uid"]).dropna()
 
     def _aborts(self, causes: Iterable[str] | None = None) -> pd.Series:
         chosen = self.aborts if causes is None else self.aborts[self.aborts["family"].isin(list(causes))]

@@ -13,7 +13,7 @@ from tmflow.claims.schema import Claim
 from tmflow.claims.selection import LEAST_ROUNDS, Missing, Selected, select
 from tmflow.claims.statement import Statement, Unit, decide, rounds_needed
 from tmflow.claims.tables import Tables
-from tmflow.claims.wording import interval, listed, several, span
+from tmflow.claims.wording import interval, several, span, workers
 from tmflow.stats import MANY_ROUNDS, bounded
 
 Verdict = Literal["reproduced", "contradicted", "inconclusive", "untested"]
@@ -101,7 +101,7 @@ def _of_check(look: Look, studied_to: int, among: int) -> Finding:
     check, selected, statements = look
     numbers = [number(statement, check.place) for statement in statements]
     threads = selected.curves[0].threads
-    seen = f"{check.place}, {several(selected.rounds, 'round')} at {listed(threads)} workers"
+    seen = f"{check.place}, {several(selected.rounds, 'round')} at {workers(*threads)}"
     seen += f" (its source: up to {studied_to})"
     if selected.left_out:
         seen += f", without {'; '.join(selected.left_out)}"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
-def workers(n: int) -> str:
-    return f"{n} worker{'' if n == 1 else 's'}"
+def workers(*numbers: int) -> str:
+    return f"{listed(numbers)} worker{'' if numbers == (1,) else 's'}"
 
 
 def listed(items: Sequence[object]) -> str:
