@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -80,7 +81,7 @@ def true_world(database: URL) -> dict[str, Tables]:
 
 
 def verdict_of(name: str, tables: Mapping[str, Tables], change: Change, evidence: str = "measured") -> Judged:
-    changed = {experiment: its._replace(runs=change(its.runs.copy())) for experiment, its in tables.items()}
+    changed = {experiment: replace(its, runs=change(its.runs.copy())) for experiment, its in tables.items()}
     return by_name(only(name), changed)[name, evidence]
 
 

@@ -13,7 +13,6 @@ from tmflow.claims.schema import Hardware
 from tmflow.claims.tables import Tables
 from tmflow.claims.wording import listed, workers
 from tmflow.platform.profiles import load_profile, profile_names
-from tmflow.spec import TrialSpec
 from tmflow.summaries import ROUND
 
 LEAST_ROUNDS = 6  # no verdict from fewer
@@ -54,7 +53,8 @@ def select(check: Check, configurations: Mapping[str, Factors], tables: Tables, 
     own, pivots = [], []
     for name in check.predicate.of:
         whose = f"{name} in {check.place}"
-        own.append(_fitting(_of_variant(runs, {**check.where, **configurations[name]}, whose), check.predicate, whose))
+        of_variant = _of_variant(runs, {**check.where, **configurations[name]}, tables.varying, whose)
+        own.append(_fitting(of_variant, check.predicate, whose))
         pivots.append(_by_round(own[-1], values, check.predicate.measure, whose))
     threads, left_out = _common_threads(pivots, check.predicate)
     together = _joined(pivots, threads)
@@ -73,8 +73,8 @@ def _emulated_capability(runs: pd.DataFrame) -> pd.Series:
     return runs["profile"].map({name: CAPABILITY[load_profile(name).provider] for name in known})
 
 
-def _of_variant(runs: pd.DataFrame, wanted: Factors, whose: str) -> pd.DataFrame:
-    """The runs with a result of the one variant that has these factors."""
+def _of_variant(runs: pd.DataFrame, wanted: Factors, varying: Sequence[str], whose: str) -> pd.DataFrame:
+    """The runs with a result of the one variant that has these factors; `varying`: those in which any differ."""
     own = pd.Series(True, index=runs.index)
     for factor, value in wanted.items():
         own &= (runs[factor] == value).fillna(False).astype(bool)
@@ -82,19 +82,12 @@ def _of_variant(runs: pd.DataFrame, wanted: Factors, whose: str) -> pd.DataFrame
     if ok.empty:
         ends = (runs["status"] + ": " + runs["reason"].fillna("no reason is known"))[own].drop_duplicates()
         raise Missing(f"{whose} has no run with a result" + (f" ({'; '.join(ends[:2])})" if len(ends) else ""))
-    factors = [name for name in TrialSpec.model_fields if name != "threads"]
-    differing = [name for name in factors if not _is_one(ok[name])]
+    differing = [name for name in varying if ok[name].nunique(dropna=False) > 1]
     if differing:
         values = {name: listed(sorted(ok[name].dropna().unique())) for name in differing}
         told = "; ".join(f"{name} {among}" for name, among in values.items())
         raise Missing(f"{whose} is several variants ({told}), of which the claim must name one")
     return ok
-
-
-def _is_one(values: pd.Series) -> bool:
-    """Whether they are all the same, or all missing; quicker than to count them."""
-    missing = values.isna()
-    return bool(missing.all() or not (missing.any() or (values != values.iloc[0]).any()))
 
 
 def _fitting(runs: pd.DataFrame, predicate: Predicate, whose: str) -> pd.DataFrame:

@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
 
 from tmflow.claims.checks import Measure
+from tmflow.spec import TrialSpec
 from tmflow.store import queries
 from tmflow.store.frame import Source, connected
 
 
-class Tables(NamedTuple):
+@dataclass(frozen=True)
+class Tables:
     """The runs of an experiment of any status and scale, and what those with a result counted."""
 
     runs: pd.DataFrame
     transactions: pd.DataFrame
     aborts: pd.DataFrame
+
+    @cached_property
+    def varying(self) -> list[str]:
+        """The factors, but for the number of workers, in which runs differ."""
+        factors = [name for name in TrialSpec.model_fields if name != "threads"]
+        return [name for name in factors if self.runs[name].nunique(dropna=False) > 1]
 
     def measured(self, measure: Measure) -> pd.Series:
         """The value of each run, by its uid; runs without one are left out."""
