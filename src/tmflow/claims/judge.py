@@ -146,4 +146,4 @@ def _drawn_on(runs: Iterable[pd.DataFrame]) -> dict[str, Any]:
         {"experiment": experiment, "campaign": campaign, "rounds": sorted({int(number) for number in part["round"]})}
         for (experiment, campaign), part in used.groupby(["experiment", "campaign_uid"], sort=True)
     ]
-    return {"n": len(used), "disturbed": int(used["disturbed"].fillna(False).astype(bool).sum()), "of": of}
+    return {"n": len(used), "disturbed": verdict.n_disturbed(used), "of": of}

@@ -97,7 +97,10 @@ def _fitting(runs: pd.DataFrame, predicate: Predicate, whose: str) -> pd.DataFra
     if not about.any():
         raise Missing(f"{whose} has no run with a number of workers that it is about")
     if not (about & fitting).any():
-        raise Missing(f"{whose} has oversubscribed runs only, which say nothing about scaling")
+        raise Missing(
+            f"{whose} has no run with as many hardware threads as workers, as far as is known, and oversubscribed "
+            "ones say nothing about scaling"
+        )
     return runs[about & fitting]
 
 

@@ -103,6 +103,8 @@ def _of_check(look: Look, studied_to: int, among: int) -> Finding:
     threads = selected.curves[0].threads
     seen = f"{check.place}, {several(selected.rounds, 'round')} at {workers(*threads)}"
     seen += f" (its source: up to {studied_to})"
+    if disturbed := n_disturbed(selected.runs):
+        seen += f", {disturbed} of {several(len(selected.runs), 'run')} disturbed"
     if selected.left_out:
         seen += f", without {'; '.join(selected.left_out)}"
 
@@ -128,6 +130,11 @@ def _of_check(look: Look, studied_to: int, among: int) -> Finding:
     more, needed = _more(rounds_needed(statements, among), selected.rounds)
     undecided = [statement for statement in statements if not statement.holds()]
     return finding("inconclusive", f"{_told(undecided)}; {needed}", more)
+
+
+def n_disturbed(runs: pd.DataFrame) -> int:
+    """How many of the runs something else on their machine disturbed, as far as is known."""
+    return int(runs["disturbed"].fillna(False).astype(bool).sum())
 
 
 def _more(needed: int | None, rounds: int) -> tuple[int | None, str]:
