@@ -38,7 +38,7 @@ LAYERS = [
     {"runner.runfile", "platform.software", "runner.machine", "runner.journal", "runner.job", "runner.lock"},
     {"train", "store", "summaries", "captions", "charts", "bench"},
     {"runner.round", "runner.supervise", "figures", "tables"},
-    {"study", "bench.step", "bench.kinds", "diagnosis", "portal"},
+    {"study", "bench.step", "bench.kinds", "diagnosis", "portal", "claims"},
     {"cli", "__main__"},
 ]
 

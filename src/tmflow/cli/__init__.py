@@ -10,7 +10,7 @@ import sys
 import typer
 
 from tmflow import __version__
-from tmflow.cli import bench, database, doctor, portal, steps, study, train
+from tmflow.cli import bench, claims, database, doctor, portal, steps, study, train
 from tmflow.errors import BadInput, Unsupported
 from tmflow.runner.supervise import RoundFailed
 from tmflow.study.pipeline import PipelineFailed
@@ -27,6 +27,7 @@ app.command()(doctor.doctor)
 app.command()(train.train)
 app.add_typer(bench.app, name="bench")
 app.add_typer(study.app, name="study")
+app.command()(claims.claims)
 app.command()(database.ingest)
 app.add_typer(database.app, name="db")
 app.command()(portal.portal)

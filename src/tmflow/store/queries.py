@@ -78,6 +78,7 @@ def runs(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
         Platform.slug.label("platform"),
         Platform.name.label("platform_name"),
         HARDWARE_THREADS.label("hardware_threads"),
+        Platform.tm_capability,
         Run.evidence,
         BACKEND.label("backend"),
         Run.time_domain,

@@ -1,0 +1,239 @@
+"""The predicates as claims.yaml writes them: whose curves each looks at, what is measured, and the tolerances."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Annotated, ClassVar, Literal, NamedTuple, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from tmflow.aborts import Family
+from tmflow.claims.curve import Curve
+from tmflow.claims.predicates.equivalent import equally_accurate, equivalent
+from tmflow.claims.predicates.knee import knee
+from tmflow.claims.predicates.order import order
+from tmflow.claims.predicates.peak import peak
+from tmflow.claims.predicates.ratio import ratio_within
+from tmflow.claims.predicates.share import rising_share, share_above, share_below
+from tmflow.claims.statement import Statement
+
+Share = Annotated[float, Field(gt=0, lt=1)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Workers = Annotated[int, Field(ge=1, le=1024)]
+Several = Annotated[list[str], Field(min_length=2)]
+Causes = Annotated[list[Family], Field(min_length=1)]
+
+
+Factors = dict[str, str | int | float]
+
+
+class Measure(NamedTuple):
+    """What a run gives a value of: `causes` are those of aborts that count, where aborts do."""
+
+    name: Literal["speed", "accuracy", "commits", "share of aborts", "share of attempts"]
+    causes: tuple[Family, ...] = ()
+
+    @property
+    def is_time(self) -> bool:
+        return self.name == "speed"
+
+    def __str__(self) -> str:
+        """In words."""
+        if self.causes:
+            return f"{self.name} for {' or '.join(self.causes)}"
+        return {"commits": "share of transactions that committed"}.get(self.name, self.name)
+
+
+SPEED, ACCURACY, COMMITS = Measure("speed"), Measure("accuracy"), Measure("commits")
+
+
+class Closed(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Predicate(Closed, ABC):
+    """`of` names the configurations whose curves it looks at."""
+
+    of: list[str] = Field(min_length=1)
+    least: Workers = Field(1, description="fewest workers that it is about")
+    most: Workers = Field(1024, description="most workers that it is about")
+    reach: Workers = Field(2, description="workers, not oversubscribed, that a machine must take to show that it holds")
+
+    everywhere: ClassVar[bool] = True
+    """Whether it is said of every number of workers, so that any can contradict it; else of all together."""
+    of_speedup: ClassVar[bool] = False
+    """Whether it compares with one worker."""
+
+    @property
+    def measure(self) -> Measure:
+        return SPEED
+
+    @abstractmethod
+    def statements(self, curves: Sequence[Curve]) -> list[Statement]:
+        """What must hold of the curves of `of`, which come in that order."""
+
+
+class Equivalent(Predicate):
+    of: Several
+    bound: Share = 0.05
+
+    def statements(self, curves: Sequence[Curve]) -> list[Statement]:
+        return equivalent(curves, self.bound)
+
+
+class EquallyAccurate(Predicate):
+    of: Several
+    bound: Share
+
+    @property
+    def measure(self) -> Measure:
+        return ACCURACY
+
+    def statements(self, curves: Sequence[Curve]) -> list[Statement]:
+        return equally_accurate(curves, self.bound)
+
+
+class Order(Predicate):
+    of: Several = Field(description="the slowest first")
+    least: Workers = 2  # with one worker nothing is contended
+    bound: Share = 0.05
+    everywhere = False
+
+    def statements(self, curves: Sequence[Curve]) -> list[Statement]:
+        return order(curves, self.bound)
+
+
+class RatioWithin(Predicate):
+    of: Several = Field(description="the first over each of the others")
+    least: Workers = 2
+    low: Positive | None = None
+    high: Positive | None = None
+    everywhere = False
+
+    @model_validator(mode="after")
+    def _bounded(self) -> Self:
+        if self.low is None and self.high is None:
+            raise ValueError("a ratio needs low, high or both")
+        if self.low is not None and self.high is not None and self.low >= self.high:
+            raise ValueError(f"low {self.low} is not below high {self.high}")
+        return self
+
+    def statements(self, curves: Sequence[Curve]) -> list[Statement]:
+        return ratio_within(curves, self.low, self.high)
+
+
+class _Share(Predicate):
+    share_of: Literal["commits", "accuracy"]
+    threshold: Share
+
+    @property
+    def measure(self) -> Measure:
+        return ACCURACY if self.share_of == "accuracy" else COMMITS
+
+
+class ShareAbove(_Share):
+    def statements(self, curves: Sequence[Curve]) -> list[Statement]:
+        return share_above(curves, self.threshold, str(self.measure))
+
+
+class ShareBelow(_Share):
+    def statements(self, curves: Sequence[Curve]) -> list[Statement]:
+        return share_below(curves, self.threshold, str(self.measure))
+
+
+class _Causes(Predicate):
+    causes: Causes
+    threshold: Share
+
+    @property
+    def measure(self) -> Measure:
+        return Measure("share of aborts", tuple(self.causes))
+
+
+class MostlyFor(_Causes):
+    """Most aborts are for these causes together."""
+
+    threshold: Share = 0.5
+
+    def statements(self, curves: Sequence[Curve]) -> list[Statement]:
+        return share_above(curves, self.threshold, str(self.measure))
+
+
+class SeldomFor(_Causes):
+    """Few aborts are for these causes together."""
+
+    def statements(self, curves: Sequence[Curve]) -> list[Statement]:
+        return share_below(curves, self.threshold, str(self.measure))
+
+
+class RisingFailures(Predicate):
+    """More attempts abort for these causes with each of the curves, the fewest first."""
+
+    of: Several
+    causes: Causes
+    everywhere = False
+
+    @property
+    def measure(self) -> Measure:
+        return Measure("share of attempts", tuple(self.causes))
+
+    def statements(self, curves: Sequence[Curve]) -> list[Statement]:
+        return rising_share(curves, str(self.measure))
+
+
+class Knee(Predicate):
+    at: Workers = Field(description="workers up to which speedup is near linear")
+    efficiency: Share = Field(0.8, description="speedup over workers that still counts as near linear")
+    then_sublinear: bool = False
+    of_speedup = True
+
+    def statements(self, curves: Sequence[Curve]) -> list[Statement]:
+        return knee(curves, self.at, self.efficiency, self.then_sublinear)
+
+
+class Peak(Predicate):
+    low: Positive
+    high: Positive
+    everywhere = False
+    of_speedup = True
+
+    def statements(self, curves: Sequence[Curve]) -> list[Statement]:
+        return peak(curves, self.low, self.high)
+
+
+class Check(Closed):
+    """An experiment, and the one predicate that its runs are held to."""
+
+    experiment: str
+    where: Factors = Field({}, description="factors that choose among the experiment's runs")
+    equivalent: Equivalent | None = None
+    equally_accurate: EquallyAccurate | None = None
+    order: Order | None = None
+    ratio_within: RatioWithin | None = None
+    share_above: ShareAbove | None = None
+    share_below: ShareBelow | None = None
+    mostly_for: MostlyFor | None = None
+    seldom_for: SeldomFor | None = None
+    rising_failures: RisingFailures | None = None
+    knee: Knee | None = None
+    peak: Peak | None = None
+
+    @model_validator(mode="after")
+    def _one_predicate(self) -> Self:
+        if len(self._predicates()) != 1:
+            names = [name for name in type(self).model_fields if name not in ("experiment", "where")]
+            raise ValueError(f"a check has one predicate, not {len(self._predicates())}; valid: {', '.join(names)}")
+        return self
+
+    @property
+    def place(self) -> str:
+        """The experiment, and which of its runs."""
+        return ", ".join([self.experiment, *(f"{factor} {value}" for factor, value in self.where.items())])
+
+    @property
+    def predicate(self) -> Predicate:
+        return self._predicates()[0]
+
+    def _predicates(self) -> list[Predicate]:
+        return [value for value in dict(self).values() if isinstance(value, Predicate)]

@@ -1,0 +1,149 @@
+"""Every claim's verdict, for each kind of evidence: from one machine, never from several together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, get_args
+
+import pandas as pd
+
+from tmflow.claims import verdict
+from tmflow.claims.schema import Claim, Claims
+from tmflow.claims.selection import usable
+from tmflow.claims.tables import Tables
+from tmflow.claims.verdict import Finding, Verdict
+from tmflow.claims.wording import listed, several
+from tmflow.runner.runfile import NO_TIME
+from tmflow.spec import Evidence
+from tmflow.summaries import ROUND
+
+KINDS: tuple[Evidence, ...] = get_args(Evidence)
+# What runs of one machine have in common: the platform, the hardware threads that they could use, the emulator.
+MACHINE = ["platform", "platform_name", "hardware_threads", "backend"]
+NEEDS = {
+    "rtm": "a machine with Intel's transactions (RTM)",
+    "power": "a machine with POWER's transactions",
+}
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A claim's verdict by one kind of evidence."""
+
+    id: str
+    claim: Claim
+    evidence: Evidence
+    finding: Finding
+    machine: str | None
+    """That whose runs the finding is from."""
+    elsewhere: dict[str, Verdict]
+    """The verdicts of other machines, by their names."""
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "evidence": self.evidence,
+            "verdict": self.finding.verdict,
+            "why": self.finding.why,
+            "numbers": self.finding.numbers,
+            "more_rounds": self.finding.more_rounds,
+            "platform": self.machine,
+            "elsewhere": self.elsewhere,
+            "runs": _drawn_on(self.finding.runs),
+            "source": self.claim.source,
+            "statement": self.claim.statement,
+            "explanation": self.claim.explanation,
+        }
+
+
+def judge(claims: Claims, tables: Mapping[str, Tables], evidence: Evidence | None = None) -> list[Judged]:
+    """The verdict of each claim by each kind of evidence that it accepts or that there are runs of.
+
+    tables: of every experiment that a claim names. evidence: of this kind alone.
+    """
+    return [
+        _judged(name, claim, kind, claims, tables)
+        for name, claim in claims.claims.items()
+        for kind in KINDS
+        if evidence in (None, kind) and (kind in claim.evidence or _has(claim, tables, kind))
+    ]
+
+
+def experiments(claims: Claims) -> list[str]:
+    """Every experiment that a claim names, each once."""
+    return list(dict.fromkeys(name for claim in claims.claims.values() for name in claim.experiments()))
+
+
+def _has(claim: Claim, tables: Mapping[str, Tables], kind: Evidence) -> bool:
+    return any((tables[name].runs["evidence"] == kind).any() for name in claim.experiments())
+
+
+def _judged(name: str, claim: Claim, kind: Evidence, claims: Claims, tables: Mapping[str, Tables]) -> Judged:
+    if kind not in claim.evidence:
+        because = NO_TIME if kind == "emulated" and claim.is_about_time() else f"it takes {listed(claim.evidence)} runs"
+        return Judged(
+            name, claim, kind, Finding("untested", f"Evidence {kind} decides nothing here: {because}."), None, {}
+        )
+    of_claim = {name: usable(tables[name].runs, kind, claim.hardware) for name in claim.experiments()}
+    found = {
+        machine: verdict.of_claim(claim, claims.configurations, tables, runs) for machine, runs in _machines(of_claim)
+    }
+    if not found:
+        return Judged(name, claim, kind, Finding("untested", _nothing(claim, kind, tables)), None, {})
+    (machine, finding), *others = sorted(found.items(), key=lambda item: item[1].verdict == "untested")
+    return Judged(name, claim, kind, finding, machine, {other: its.verdict for other, its in others})
+
+
+def _machines(runs: Mapping[str, pd.DataFrame]) -> Iterator[tuple[str, dict[str, pd.DataFrame]]]:
+    """Each machine's part of the runs: the one first that has the most hardware threads, and then the most rounds.
+
+    What its runs say plays no part in that, so that no machine is chosen for its verdict.
+    """
+    together = pd.concat([frame[[*MACHINE, *ROUND, "experiment", "status", "uid"]] for frame in runs.values()])
+    ranked = []
+    for key, part in together.groupby(MACHINE, dropna=False, sort=False):
+        threads = part["hardware_threads"].iloc[0]
+        n_rounds = len(part.loc[part["status"] == "ok", ["experiment", *ROUND]].drop_duplicates())
+        ranked.append((0 if pd.isna(threads) else -int(threads), -n_rounds, str(key), part))
+    for *_, part in sorted(ranked, key=lambda row: row[:3]):
+        uids = set(part["uid"])
+        yield _named(part.iloc[0]), {name: frame[frame["uid"].isin(uids)] for name, frame in runs.items()}
+
+
+def _named(run: pd.Series) -> str:
+    """The machine for people; of an emulated one, which."""
+    threads = run["hardware_threads"]
+    usable_threads = (
+        "nobody knows how many hardware threads" if pd.isna(threads) else several(threads, "hardware thread")
+    )
+    name = f"{run['platform_name']} ({run['platform']}), {usable_threads}"
+    return name if pd.isna(run["backend"]) else f"{run['backend']} on {name}"
+
+
+def _nothing(claim: Claim, kind: Evidence, tables: Mapping[str, Tables]) -> str:
+    """Why no run may decide."""
+    runs = {name: tables[name].runs for name in claim.experiments()}
+    missing = [name for name, frame in runs.items() if not (frame["evidence"] == kind).any()]
+    if missing:
+        where = f" on {NEEDS[claim.hardware]}" if claim.hardware in NEEDS else ""
+        return f"There is no {kind} run of {listed(missing)}{where}."
+    together = pd.concat(list(runs.values()))
+    together = together[together["evidence"] == kind]
+    for column, wish, told in (("scale", "full", "quick"), ("dataset", "mnist", "of other data than MNIST")):
+        if not (together[column] == wish).any():
+            return f"There are only runs that are {told}, which decide nothing: experiments {listed(list(runs))}."
+    return f"It needs {NEEDS.get(claim.hardware, 'other runs')}; there are runs of other machines only."
+
+
+def _drawn_on(runs: Iterable[pd.DataFrame]) -> dict[str, Any]:
+    """How many runs, how many of them disturbed, and of which experiments, campaigns and rounds."""
+    frames = list(runs)
+    if not frames:
+        return {"n": 0, "disturbed": 0, "of": []}
+    used = pd.concat(frames).drop_duplicates("uid")
+    of = [
+        {"experiment": experiment, "campaign": campaign, "rounds": sorted({int(number) for number in part["round"]})}
+        for (experiment, campaign), part in used.groupby(["experiment", "campaign_uid"], sort=True)
+    ]
+    return {"n": len(used), "disturbed": verdict.n_disturbed(used), "of": of}

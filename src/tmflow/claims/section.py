@@ -1,0 +1,58 @@
+"""Verdicts as a section of the report: HTML that stands by itself, every text escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+from tmflow.claims.judge import KINDS, Judged
+from tmflow.claims.shown import counted, machines, without_runs
+from tmflow.claims.wording import interval, span
+
+INTRODUCTION = (
+    "Each finding of the study, held against the runs of one machine, by each kind of evidence apart. The intervals "
+    "are 95 % ones over the rounds; no verdict is drawn from fewer than six."
+)
+
+
+def section(judged: Sequence[Judged]) -> str:
+    """An HTML section: how many verdicts of each kind there are, and a table with the reasons and the numbers."""
+    without = without_runs(judged)
+    told = [verdict for verdict in judged if verdict.evidence not in without]
+    counts = [f"{kind}: {counted(judged, kind)}." for kind in KINDS if any(v.evidence == kind for v in told)]
+    if without:
+        counts.append(f"No run is {' or '.join(without)}.")
+    return "\n".join(
+        [
+            '<section class="claims"><h2>What holds of the study</h2>',
+            f"<p>{INTRODUCTION}</p>",
+            f"<p>{escape(' '.join(counts))}</p>",
+            "<table><thead><tr><th>claim</th><th>evidence</th><th>verdict</th><th>why</th></tr></thead><tbody>",
+            *map(_row, told),
+            "</tbody></table></section>",
+        ]
+    )
+
+
+def _row(verdict: Judged) -> str:
+    claim, finding = verdict.claim, verdict.finding
+    why = [finding.why, machines(verdict), claim.explanation if verdict.machine is not None else None]
+    cells = [
+        f"{escape(claim.statement)} <small>({escape(claim.source)}; {escape(verdict.id)})</small>",
+        escape(verdict.evidence),
+        f"<strong>{escape(finding.verdict)}</strong>",
+        "<br>".join(escape(text) for text in why if text) + _numbers(verdict),
+    ]
+    return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
+
+
+def _numbers(verdict: Judged) -> str:
+    rows = []
+    for its in verdict.finding.numbers:
+        estimate = interval(its["estimate"], its["low"], its["high"])
+        cells = (its["experiment"], its["what"], estimate, span(its["claimed_low"], its["claimed_high"]))
+        rows.append(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>")
+    if not rows:
+        return ""
+    head = "<tr><th>runs of</th><th>what</th><th>estimate</th><th>claimed</th></tr>"
+    return f"<details><summary>numbers</summary><table>{head}{''.join(rows)}</table></details>"

@@ -1,0 +1,132 @@
+"""Which runs a claim may draw on, and the curves that they make. What differs in more than its round is not pooled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import pandas as pd
+
+from tmflow.claims.checks import Check, Factors, Measure, Predicate
+from tmflow.claims.curve import Curve
+from tmflow.claims.schema import Hardware
+from tmflow.claims.tables import Tables
+from tmflow.claims.wording import listed, workers
+from tmflow.platform.profiles import load_profile, profile_names
+from tmflow.summaries import ROUND
+
+LEAST_ROUNDS = 6  # no verdict from fewer
+# What a platform's facts say, by the claim's word for its transactions.
+CAPABILITY: dict[str, str] = {"rtm": "rtm", "power": "htm"}
+
+
+class Missing(Exception):
+    """No runs make the curves of a check; the message says what is missing."""
+
+
+class Selected(NamedTuple):
+    """The curves of a check over the rounds that all of them have, and the runs that they came from."""
+
+    curves: list[Curve]
+    rounds: int
+    runs: pd.DataFrame
+    left_out: list[str]
+    """Numbers of workers that are not looked at, and why."""
+
+
+def usable(runs: pd.DataFrame, evidence: str, hardware: Hardware) -> pd.DataFrame:
+    """The runs, of any status, that may decide: of MNIST, at full scale, of this evidence and this hardware."""
+    chosen = runs[(runs["evidence"] == evidence) & (runs["scale"] == "full") & (runs["dataset"] == "mnist")]
+    if hardware == "any":
+        return chosen
+    capability = _emulated_capability(chosen) if evidence == "emulated" else chosen["tm_capability"]
+    return chosen[capability == CAPABILITY[hardware]]
+
+
+def select(check: Check, configurations: Mapping[str, Factors], tables: Tables, runs: pd.DataFrame) -> Selected:
+    """The curves of a check.
+
+    tables: of its experiment; runs: those of its runs, of one machine, that `usable` leaves.
+    Raises Missing where a curve has no run or would be of several variants, or no number of workers is common to all.
+    """
+    values = tables.measured(check.predicate.measure)
+    own, pivots = [], []
+    for name in check.predicate.of:
+        whose = f"{name} in {check.place}"
+        of_variant = _of_variant(runs, {**check.where, **configurations[name]}, tables.varying, whose)
+        own.append(_fitting(of_variant, check.predicate, whose))
+        pivots.append(_by_round(own[-1], values, check.predicate.measure, whose))
+    threads, left_out = _common_threads(pivots, check.predicate)
+    together = _joined(pivots, threads)
+    curves = [
+        Curve(name, tuple(threads), together[number].to_numpy(dtype=float).T)
+        for number, name in enumerate(check.predicate.of)
+    ]
+    used = pd.concat(own).drop_duplicates("uid")
+    of_rounds = pd.MultiIndex.from_frame(used[[*ROUND]]).isin(together.index)
+    return Selected(curves, len(together), used[of_rounds & used["threads"].isin(threads)], left_out)
+
+
+def _emulated_capability(runs: pd.DataFrame) -> pd.Series:
+    """That of the machine that each run emulates; none where its profile is not known here."""
+    known = [name for name in runs["profile"].dropna().unique() if name in profile_names()]
+    return runs["profile"].map({name: CAPABILITY[load_profile(name).provider] for name in known})
+
+
+def _of_variant(runs: pd.DataFrame, wanted: Factors, varying: Sequence[str], whose: str) -> pd.DataFrame:
+    """The runs with a result of the one variant that has these factors; `varying`: those in which any differ."""
+    own = pd.Series(True, index=runs.index)
+    for factor, value in wanted.items():
+        own &= (runs[factor] == value).fillna(False).astype(bool)
+    ok = runs[own & (runs["status"] == "ok")]
+    if ok.empty:
+        ends = (runs["status"] + ": " + runs["reason"].fillna("no reason is known"))[own].drop_duplicates()
+        raise Missing(f"{whose} has no run with a result" + (f" ({'; '.join(ends[:2])})" if len(ends) else ""))
+    differing = [name for name in varying if ok[name].nunique(dropna=False) > 1]
+    if differing:
+        values = {name: listed(sorted(ok[name].dropna().unique())) for name in differing}
+        told = "; ".join(f"{name} {among}" for name, among in values.items())
+        raise Missing(f"{whose} is several variants ({told}), of which the claim must name one")
+    return ok
+
+
+def _fitting(runs: pd.DataFrame, predicate: Predicate, whose: str) -> pd.DataFrame:
+    """The runs whose number of workers the claim is about and the machine has hardware threads for."""
+    about = runs["threads"].between(predicate.least, predicate.most)
+    fitting = (runs["threads"] <= runs["hardware_threads"]).fillna(False).astype(bool)
+    if not about.any():
+        raise Missing(f"{whose} has no run with a number of workers that it is about")
+    if not (about & fitting).any():
+        raise Missing(
+            f"{whose} has no run with as many hardware threads as workers, as far as is known, and oversubscribed "
+            "ones say nothing about scaling"
+        )
+    return runs[about & fitting]
+
+
+def _by_round(runs: pd.DataFrame, values: pd.Series, measure: Measure, whose: str) -> pd.DataFrame:
+    """The values of the runs: a row for each round, a column for each number of workers."""
+    known = runs[[*ROUND, "threads"]].assign(value=runs["uid"].map(values)).dropna(subset="value")
+    if known.empty:
+        raise Missing(f"{whose} has no run that tells its {measure}")
+    return known.pivot(index=[*ROUND], columns="threads", values="value")
+
+
+def _common_threads(pivots: Sequence[pd.DataFrame], predicate: Predicate) -> tuple[list[int], list[str]]:
+    """The numbers of workers that all have enough rounds of, if any has; and what is left out."""
+    every = sorted({int(w) for pivot in pivots for w in pivot.columns})
+    common = [w for w in every if all(w in pivot for pivot in pivots)]
+    rounds = {w: len(_joined(pivots, [w])) if w in common else 0 for w in every}
+    kept = [w for w in every if rounds[w] >= LEAST_ROUNDS] or [w for w in every if rounds[w]]
+    if not kept:
+        raise Missing(f"{listed(predicate.of)} have no round with the same number of workers in common")
+    if predicate.of_speedup and (1 not in kept or kept == [1]):
+        raise Missing(f"{listed(predicate.of)} need runs of one worker and of several for a speedup")
+    left_out = [f"{workers(w)}: {rounds[w]} of {LEAST_ROUNDS} rounds" for w in every if w not in kept]
+    return kept, left_out
+
+
+def _joined(pivots: Sequence[pd.DataFrame], threads: list[int]) -> pd.DataFrame:
+    """The pivots side by side, by their number, over the rounds that all have all of these numbers of workers of."""
+    sides = [pivot[threads] for pivot in pivots]
+    return pd.concat(sides, axis=1, keys=range(len(sides)), join="inner").dropna()

@@ -1,0 +1,60 @@
+"""Verdicts as a table for a terminal."""
+
+from __future__ import annotations
+
+import textwrap
+from collections import Counter
+from collections.abc import Sequence
+
+from tmflow.claims.judge import KINDS, Judged
+from tmflow.claims.verdict import Verdict
+from tmflow.spec import Evidence
+
+WIDTH = 118  # characters of a line
+VERDICTS: tuple[Verdict, ...] = ("reproduced", "contradicted", "inconclusive", "untested")
+
+
+def as_text(judged: Sequence[Judged]) -> str:
+    """A line for each verdict, why under it, and how many there are of each.
+
+    Kinds of evidence that no run is of are named only, beside others.
+    """
+    kinds = [kind for kind in KINDS if any(verdict.evidence == kind for verdict in judged)]
+    without = without_runs(judged) if len(kinds) > 1 else []
+    lines = [f"{'claim':<36}{'evidence':<10}{'verdict':<14}source", "-" * WIDTH]
+    for verdict in judged:
+        if verdict.evidence not in without:
+            lines += [*_row(verdict), ""]
+    lines += [f"{kind}: {counted(judged, kind)}" for kind in kinds if kind not in without]
+    if without:
+        lines.append(f"No run is {' or '.join(without)}: `tmflow claims --evidence {without[0]}` says what it takes.")
+    return "\n".join(lines)
+
+
+def counted(judged: Sequence[Judged], kind: Evidence) -> str:
+    """How many claims have which verdict by that kind of evidence."""
+    counts = Counter(verdict.finding.verdict for verdict in judged if verdict.evidence == kind)
+    return ", ".join(f"{counts[name]} {name}" for name in VERDICTS if counts[name])
+
+
+def without_runs(judged: Sequence[Judged]) -> list[Evidence]:
+    """The kinds of evidence, but measured, by which no claim was looked at."""
+    seen = {verdict.evidence for verdict in judged if verdict.machine is not None}
+    return [k for k in KINDS if k != "measured" and k not in seen and any(verdict.evidence == k for verdict in judged)]
+
+
+def machines(verdict: Judged) -> str | None:
+    """Whose runs they are, and what those of other machines say."""
+    if verdict.machine is None:
+        return None
+    others = "".join(f"; {its} on {machine}" for machine, its in verdict.elsewhere.items())
+    return f"On {verdict.machine}{others}."
+
+
+def _row(verdict: Judged) -> list[str]:
+    lines = [f"{verdict.id:<36}{verdict.evidence:<10}{verdict.finding.verdict:<14}{verdict.claim.source}"]
+    explanation = verdict.claim.explanation if verdict.machine is not None else None
+    for text in (verdict.claim.statement, verdict.finding.why, machines(verdict), explanation):
+        if text:
+            lines += textwrap.wrap(text, WIDTH, initial_indent="  ", subsequent_indent="    ")
+    return lines

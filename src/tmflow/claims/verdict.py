@@ -1,0 +1,174 @@
+"""What one machine's runs say of a claim: each check's verdict, and the claim's from those."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, TypedDict
+
+import pandas as pd
+
+from tmflow.claims.checks import Check, Factors
+from tmflow.claims.schema import Claim
+from tmflow.claims.selection import LEAST_ROUNDS, Missing, Selected, select
+from tmflow.claims.statement import Statement, Unit, decide, rounds_needed
+from tmflow.claims.tables import Tables
+from tmflow.claims.wording import interval, several, span, workers
+from tmflow.stats import MANY_ROUNDS, bounded
+
+Verdict = Literal["reproduced", "contradicted", "inconclusive", "untested"]
+# Of several checks the first of these that any has: one that fails is enough, and what was not looked at may yet fail.
+STRONGEST: tuple[Verdict, ...] = ("contradicted", "untested", "inconclusive", "reproduced")
+
+
+class Number(TypedDict):
+    """A statement as JSON: the estimate with its 95 % interval, and the range that is claimed; None for no bound."""
+
+    experiment: str
+    what: str
+    unit: Unit
+    estimate: float
+    low: float | None
+    high: float | None
+    rounds: int
+    claimed_low: float | None
+    claimed_high: float | None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a check, or a claim as a whole, comes to on one machine."""
+
+    verdict: Verdict
+    why: str
+    numbers: list[Number] = field(default_factory=list)
+    more_rounds: int | None = None
+    """How many more would decide an inconclusive one, if means and spreads stay."""
+    runs: list[pd.DataFrame] = field(default_factory=list)
+
+
+def of_claim(
+    claim: Claim,
+    configurations: Mapping[str, Factors],
+    tables: Mapping[str, Tables],
+    runs: Mapping[str, pd.DataFrame],
+) -> Finding:
+    """The finding of a claim; `tables` and `runs` are as for `select`, by experiment."""
+    looked_at = [_look(check, configurations, tables, runs) for check in claim.checks]
+    among = sum(len(look.statements) for look in looked_at if isinstance(look, Look))
+    findings = [
+        _of_check(look, claim.studied_to, among) if isinstance(look, Look) else Finding("untested", f"{look}.")
+        for look in looked_at
+    ]
+    verdict = next(verdict for verdict in STRONGEST if any(finding.verdict == verdict for finding in findings))
+    deciding = [finding for finding in findings if finding.verdict == verdict]
+    open_rounds = [finding.more_rounds for finding in deciding]
+    return Finding(
+        verdict,
+        " ".join(dict.fromkeys(finding.why for finding in deciding)),
+        [number for finding in findings for number in finding.numbers],
+        None if None in open_rounds else max(rounds for rounds in open_rounds if rounds is not None),
+        [run for finding in findings for run in finding.runs],
+    )
+
+
+class Look(NamedTuple):
+    """A check with what its runs make of it."""
+
+    check: Check
+    selected: Selected
+    statements: list[Statement]
+
+
+def _look(
+    check: Check,
+    configurations: Mapping[str, Factors],
+    tables: Mapping[str, Tables],
+    runs: Mapping[str, pd.DataFrame],
+) -> Look | Missing:
+    try:
+        selected = select(check, configurations, tables[check.experiment], runs[check.experiment])
+    except Missing as missing:
+        return missing
+    statements = check.predicate.statements(selected.curves)
+    if not statements:
+        return Missing(f"{check.place} has no run with a number of workers that it is about")
+    return Look(check, selected, statements)
+
+
+def _of_check(look: Look, studied_to: int, among: int) -> Finding:
+    """What a check comes to, whose statements are among so many of the claim."""
+    check, selected, statements = look
+    numbers = [number(statement, check.place) for statement in statements]
+    threads = selected.curves[0].threads
+    seen = f"{check.place}, {several(selected.rounds, 'round')} at {workers(*threads)}"
+    seen += f" (its source: up to {studied_to})"
+    if disturbed := n_disturbed(selected.runs):
+        seen += f", {disturbed} of {several(len(selected.runs), 'run')} disturbed"
+    if selected.left_out:
+        seen += f", without {'; '.join(selected.left_out)}"
+
+    def finding(verdict: Verdict, why: str, more_rounds: int | None = None) -> Finding:
+        return Finding(verdict, f"{seen}: {why}.", numbers, more_rounds, [selected.runs])
+
+    if selected.rounds < LEAST_ROUNDS:
+        missing = LEAST_ROUNDS - selected.rounds
+        why = f"no verdict is drawn from fewer than {LEAST_ROUNDS} rounds, so at least {missing} more are needed"
+        return finding("inconclusive", why, missing)
+    verdict = decide(statements, among)
+    against = [statement for statement in statements if statement.fails(among)]
+    if max(threads) < check.predicate.reach and not (against and check.predicate.everywhere):
+        sofar = {"reproduced": "it holds so far", "contradicted": "it does not hold so far"}.get(verdict, "it is open")
+        why = (
+            f"{sofar}, but it is about more workers: a machine with {check.predicate.reach} hardware threads is needed"
+        )
+        return finding("untested", f"{why}; {_told(statements)}")
+    if verdict == "contradicted":
+        return finding("contradicted", _told(against))
+    if verdict == "reproduced":
+        return finding("reproduced", _told(statements))
+    more, needed = _more(rounds_needed(statements, among), selected.rounds)
+    undecided = [statement for statement in statements if not statement.holds()]
+    return finding("inconclusive", f"{_told(undecided)}; {needed}", more)
+
+
+def n_disturbed(runs: pd.DataFrame) -> int:
+    """How many of the runs something else on their machine disturbed, as far as is known."""
+    return int(runs["disturbed"].fillna(False).astype(bool).sum())
+
+
+def _more(needed: int | None, rounds: int) -> tuple[int | None, str]:
+    """How many more rounds would decide, as a number and in words."""
+    if needed is None:
+        return None, f"not even {MANY_ROUNDS} rounds would decide, as far as these tell"
+    more = max(needed - rounds, 1)
+    return more, f"about {several(more, 'more round')} would decide"
+
+
+def _told(statements: Sequence[Statement], most: int = 3) -> str:
+    """The statements that are nearest to failing, with their 95 % intervals."""
+    nearest = sorted(statements, key=lambda statement: statement.margin())
+    told = [_sentence(statement) for statement in nearest[:most]]
+    left = len(statements) - len(told)
+    return "; ".join(told) + (f"; and {left} more" if left else "")
+
+
+def _sentence(statement: Statement) -> str:
+    return f"{statement.what} {interval(*bounded(statement.interval()))}, claimed {span(*statement.range())}"
+
+
+def number(statement: Statement, experiment: str) -> Number:
+    """The numbers of a statement about that experiment."""
+    estimate, low, high = bounded(statement.interval())
+    claimed_low, claimed_high = statement.range()
+    return {
+        "experiment": experiment,
+        "what": statement.what,
+        "unit": statement.unit,
+        "estimate": estimate,
+        "low": low,
+        "high": high,
+        "rounds": len(statement.values),
+        "claimed_low": claimed_low,
+        "claimed_high": claimed_high,
+    }

@@ -1,0 +1,270 @@
+"""A database with runs of all that claims look at, and worlds in which a claim holds, fails, or is open.
+
+The runs are made from the claims' own selections, and go through the ingest, once. What they measured is then set, in a
+transaction that the test rolls back, to what makes a predicate true, false, or a matter of more rounds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import singledispatch
+from typing import Any, Literal, NamedTuple
+
+from sqlalchemy import Connection, text
+
+from tests.sample_runs import ENVIRONMENT, PLATFORM, SOFTWARE, backend
+from tmflow.claims import checks
+from tmflow.claims.checks import Check, Predicate
+from tmflow.claims.schema import Claim, Claims
+from tmflow.runner.runfile import Abort, CampaignRef, Counters, ExperimentRef, Run
+from tmflow.spec import TrialSpec, sha256_of
+from tmflow.strategy_parameters import parameters_of
+
+World = Literal["holds", "fails", "borderline"]
+THREADS = (1, 2, 16, 26, 48)
+ROUNDS = 6
+MACHINES: dict[str, dict[str, Any]] = {
+    "rtm": {"cpu_model": "a machine like the study's", "threads_logical": 64, "tm_capability": "rtm"},
+    "power": {"cpu_model": "a POWER8", "isa": "ppc64le", "threads_logical": 80, "tm_capability": "htm"},
+}
+PROFILES = {"rtm": "intel-tsx-study", "power": "ibm-power8-s822"}
+CODES = {"conflict": "0x00000006", "capacity": "0x00000008", "explicit": "0x01000001"}
+WHOLE = 1_000_000  # transactions, attempts or aborts that a share is of
+
+
+def world_runs(claims: Claims, rounds: int = ROUNDS) -> list[Run]:
+    """One campaign with every curve of every claim, on the machine that may decide it; emulated too where it may be."""
+    specs = {
+        (check.experiment, hardware, spec.sha256): spec
+        for claim in claims.claims.values()
+        for check in claim.checks
+        for hardware in [_hardware(check)]
+        for name in check.predicate.of
+        for kind in {"measured", "emulated"} & set(claim.evidence)
+        for threads in THREADS
+        for spec in [_spec({**check.where, **claims.configurations[name]}, kind, hardware, threads)]
+    }
+    return [
+        _run(experiment, hardware, spec, number)
+        for (experiment, hardware, _), spec in specs.items()
+        for number in range(1, rounds + 1)
+    ]
+
+
+def _hardware(check: Check) -> str:
+    return "power" if check.experiment == "fig-4.7" else "rtm"
+
+
+def _spec(factors: dict[str, Any], kind: str, hardware: str, threads: int) -> TrialSpec:
+    study: dict[str, Any] = {"model": "mnist_softmax", "dataset": "mnist", "batch": 1, "iterations": 10_000}
+    own = parameters_of(factors["strategy"])
+    if factors["strategy"] == "htm":
+        emulated = {"provider": "emulated", "profile": PROFILES[hardware]}
+        own |= emulated if kind == "emulated" else {"provider": hardware}
+    return TrialSpec.model_validate(study | {"learning_rate": 0.5, "threads": threads} | own | factors)
+
+
+def _run(experiment: str, hardware: str, spec: TrialSpec, number: int) -> Run:
+    counted = spec.strategy == "htm"
+    return Run(
+        uid=f"{experiment}-{spec.sha256}-{number}",
+        campaign=CampaignRef(uid=f"campaign-{hardware}", created_at_utc="2026-01-01T00:00:00.000Z"),
+        experiment=ExperimentRef(name=experiment, scale="full", definition_sha256=sha256_of({}), definition={}),
+        round=number,
+        ordinal=0,
+        order_seed=number,
+        trial_seed=number - 1,
+        resumed=False,
+        started_at_utc=f"2026-01-01T00:00:{number:02}.000Z",
+        spec=spec,
+        dataset_sha256="d" * 64,
+        evidence=spec.evidence,
+        time_domain="wall",
+        backend=backend(spec.profile) if spec.profile else None,
+        platform=PLATFORM | MACHINES[hardware],
+        environment=ENVIRONMENT | {"cpus_allowed": MACHINES[hardware]["threads_logical"]},
+        software=SOFTWARE,
+        status="ok",
+        loop_s=1.0,
+        final_accuracy=0.5,
+        counters=[Counters(worker=0, variable="W", updates=1, commits=1, fallbacks=0, attempts=1)] if counted else [],
+        aborts=[
+            Abort.model_validate(
+                {"worker": 0, "variable": "W", "mechanism": "rtm", "raw_code": code, "family": family, "n": 0}
+            )
+            for family, code in CODES.items()
+            if counted
+        ],
+    )
+
+
+class Setting(NamedTuple):
+    """What a curve's runs with so many workers measured: a value, and what rounds add to it or take from it."""
+
+    name: str
+    threads: int
+    value: float
+    noise: float
+
+
+def set_world(connection: Connection, claims: Claims, claim: Claim, world: World) -> None:
+    """Make the claim hold, fail, or be open: the last check tells, and those before it hold."""
+    for number, check in enumerate(claim.checks, start=1):
+        its_world = world if number == len(claim.checks) else "holds"
+        for setting in settings(check.predicate, its_world):
+            factors = {**check.where, **claims.configurations[setting.name]}
+            _set(connection, check, factors, setting)
+
+
+def _set(connection: Connection, check: Check, factors: dict[str, Any], setting: Setting) -> None:
+    """Give all runs of a setting, of whatever evidence, their values: rounds differ by the noise, and cancel out."""
+    chosen = " AND ".join(f"spec.{name} = :{name}" for name in [*factors, "threads"])
+    rows = connection.execute(
+        text(
+            "SELECT run.id, round.number, spec.iterations FROM run JOIN spec ON spec.id = spec_id "
+            "JOIN round ON round.id = round_id JOIN experiment ON experiment.id = round.experiment_id "
+            f"WHERE experiment.name = :experiment AND {chosen}"
+        ),
+        {**factors, "threads": setting.threads, "experiment": check.experiment},
+    ).all()
+    assert rows, f"no run of {setting.name} with {setting.threads} threads in {check.experiment}"
+    values = [
+        {"run": run, "iterations": n, "value": setting.value + setting.noise * (1 if number % 2 else -1)}
+        for run, number, n in rows
+    ]
+    for statement, parameters in _updates(check.predicate, values):
+        connection.execute(text(statement), parameters)
+
+
+def _updates(predicate: Predicate, values: list[dict[str, Any]]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """What sets the measure of a predicate to the values."""
+    measure = predicate.measure
+    shares = [{**row, "part": round(WHOLE * row["value"])} for row in values]
+    match measure.name:
+        case "speed":
+            yield "UPDATE run SET loop_s = :iterations / :value WHERE id = :run", values
+        case "accuracy":
+            yield "UPDATE run SET final_accuracy = :value WHERE id = :run", values
+        case "commits":
+            counted = f"commits = :part, fallbacks = {WHOLE} - :part"
+            yield f"UPDATE counters SET {counted} WHERE run_id = :run", shares
+        case _:
+            yield f"UPDATE counters SET attempts = {WHOLE} WHERE run_id = :run", shares
+            for family, n in ((measure.causes[0], ":part"), ("explicit", f"{WHOLE} - :part")):
+                reason = f"(SELECT id FROM abort_reason WHERE family = '{family}')"
+                yield f"UPDATE run_abort SET n = {n} WHERE run_id = :run AND reason_id = {reason}", shares
+
+
+@singledispatch
+def settings(predicate: Predicate, world: World) -> list[Setting]:
+    """What the curves of a predicate must measure for that world."""
+    raise NotImplementedError(type(predicate).__name__)
+
+
+def _of_workers(predicate: Predicate) -> list[int]:
+    return [w for w in THREADS if predicate.least <= w <= predicate.most]
+
+
+NOISE: dict[World, float] = {"holds": 0.002, "fails": 0.002, "borderline": 0.03}
+
+
+def _speeds(predicate: Predicate, factors: list[float], world: World) -> list[Setting]:
+    """Curve i is factors[i] times as fast as one that scales perfectly; the last one is noisy."""
+    return [
+        Setting(name, w, 1e5 * factor * w, 1e5 * factor * w * NOISE[world] * (name == predicate.of[-1]))
+        for name, factor in zip(predicate.of, factors, strict=True)
+        for w in THREADS
+    ]
+
+
+@settings.register
+def _(predicate: checks.Equivalent, world: World) -> list[Setting]:
+    last = {"holds": 1.0, "fails": 1.2, "borderline": 1 + predicate.bound}[world]
+    return _speeds(predicate, [*[1.0] * (len(predicate.of) - 1), last], world)
+
+
+@settings.register
+def _(predicate: checks.Order, world: World) -> list[Setting]:
+    step = {"holds": 1.3, "fails": 1.0, "borderline": 1 + predicate.bound}[world]
+    factors = [1.3**place for place in range(len(predicate.of) - 1)]
+    return _speeds(predicate, [*factors, factors[-1] * step], world)
+
+
+@settings.register
+def _(predicate: checks.RatioWithin, world: World) -> list[Setting]:
+    assert predicate.high is not None  # of every claim so far
+    low = predicate.low or predicate.high / 1.5
+    ratio = {"holds": math.sqrt(low * predicate.high), "fails": 1.3 * predicate.high, "borderline": predicate.high}
+    return _speeds(predicate, [ratio[world], *[1.0] * (len(predicate.of) - 1)], world)
+
+
+@settings.register
+def _(predicate: checks.EquallyAccurate, world: World) -> list[Setting]:
+    last = {"holds": 0.0, "fails": 3.0, "borderline": 1.0}[world] * predicate.bound
+    noise = {"holds": 0.05, "fails": 0.05, "borderline": 0.5}[world] * predicate.bound
+    return [
+        Setting(name, w, 0.5 + last * (name == predicate.of[-1]), noise * (name == predicate.of[-1]))
+        for name in predicate.of
+        for w in THREADS
+    ]
+
+
+def _shares(predicate: Predicate, world: World, threshold: float, inside: float) -> list[Setting]:
+    """All of them at the threshold, or on the way from it to `inside`, or on the other side."""
+    away = {"holds": (inside - threshold) / 2, "fails": -(inside - threshold) / 4, "borderline": 0.0}[world]
+    noise = {"holds": 0.002, "fails": 0.002, "borderline": 0.05}[world]
+    return [Setting(name, w, threshold + away, noise) for name in predicate.of for w in _of_workers(predicate)]
+
+
+@settings.register
+def _(predicate: checks.ShareAbove, world: World) -> list[Setting]:
+    return _shares(predicate, world, predicate.threshold, 1.0)
+
+
+@settings.register
+def _(predicate: checks.MostlyFor, world: World) -> list[Setting]:
+    return _shares(predicate, world, predicate.threshold, 1.0)
+
+
+@settings.register
+def _(predicate: checks.ShareBelow, world: World) -> list[Setting]:
+    return _shares(predicate, world, predicate.threshold, 0.0)
+
+
+@settings.register
+def _(predicate: checks.SeldomFor, world: World) -> list[Setting]:
+    return _shares(predicate, world, predicate.threshold, 0.0)
+
+
+@settings.register
+def _(predicate: checks.RisingFailures, world: World) -> list[Setting]:
+    more = {"holds": 0.2, "fails": -0.2, "borderline": 0.0}[world]
+    noise = {"holds": 0.01, "fails": 0.01, "borderline": 0.1}[world]
+    return [
+        Setting(name, w, 0.4 + more * place, noise * place) for place, name in enumerate(predicate.of) for w in THREADS
+    ]
+
+
+@settings.register
+def _(predicate: checks.Knee, world: World) -> list[Setting]:
+    near = {"holds": 0.95, "fails": 0.6, "borderline": predicate.efficiency}[world]
+    beyond = 0.5 if predicate.then_sublinear else near
+    return [
+        Setting(name, w, 1e5 * w * share, 1e5 * w * share * NOISE[world] * (w > 1))
+        for name in predicate.of
+        for w in THREADS
+        for share in [1.0 if w == 1 else near if w <= predicate.at else beyond]
+    ]
+
+
+@settings.register
+def _(predicate: checks.Peak, world: World) -> list[Setting]:
+    middle = math.sqrt(predicate.low * predicate.high)
+    best = {"holds": middle, "fails": 0.5 * predicate.low, "borderline": predicate.low}[world]
+    return [
+        Setting(name, w, 1e5 * speedup, 1e5 * speedup * NOISE[world] * (w > 1))
+        for name in predicate.of
+        for w in THREADS
+        for speedup in [1 + (best - 1) * (w - 1) / (THREADS[-1] - 1)]
+    ]

@@ -1,0 +1,139 @@
+"""Predicates say what must hold of curves; rounds decide it by the right test, or say how many more would."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from tmflow.claims.curve import Curve, Values
+from tmflow.claims.predicates.equivalent import equally_accurate, equivalent
+from tmflow.claims.predicates.knee import knee
+from tmflow.claims.predicates.order import order
+from tmflow.claims.predicates.peak import peak
+from tmflow.claims.predicates.ratio import ratio_within
+from tmflow.claims.predicates.share import rising_share, share_above, share_below
+from tmflow.claims.statement import Statement, decide, rounds_needed
+from tmflow.stats import difference_equivalence, equivalence, joint_ratio_intervals
+
+THREADS = (1, 2, 4)
+ROUNDS = np.array([1.0, 1.2, 0.9, 1.1, 1.0, 0.8])  # what a round does to all runs in it
+
+
+def curve(name: str, values: tuple[float, ...], threads: tuple[int, ...] = THREADS, noise: float = 0.0) -> Curve:
+    """A value for each number of workers, times what the round does; the noise is the curve's own."""
+    own = 1 + noise * np.array([1, -1, 1, -1, 1, -1])
+    return Curve(name, threads, np.array(values)[:, None] * ROUNDS * own)
+
+
+def share(name: str, values: tuple[float, ...], noise: float = 0.01) -> Curve:
+    return Curve(name, THREADS, np.array(values)[:, None] + noise * np.array([1, -1, 1, -1, 1, -1]))
+
+
+def verdict(statements: list[Statement]) -> str:
+    return decide(statements, len(statements))
+
+
+SLOW, FAST = curve("slow", (1, 2, 4)), curve("fast", (1.3, 2.6, 5.2))
+NEAR = curve("near", (1.01, 2.02, 4.04))
+LATE = curve("late", (1, 2, 5.2))  # as slow, but for the last
+
+
+@pytest.mark.parametrize(
+    ("statements", "expected", "n"),
+    [
+        (equivalent([SLOW, NEAR], 0.05), "reproduced", 3),
+        (equivalent([SLOW, NEAR, FAST], 0.05), "contradicted", 9),
+        (equivalent([SLOW, LATE], 0.05), "contradicted", 3),
+        (equivalent([SLOW, curve("noisy", (1, 2, 4), noise=0.1)], 0.05), "inconclusive", 3),
+        (order([SLOW, FAST], 0.05), "reproduced", 1),
+        (order([FAST, SLOW], 0.05), "contradicted", 1),
+        (order([SLOW, NEAR], 0.05), "contradicted", 1),
+        (order([SLOW, curve("noisy", (1.06, 2.12, 4.24), noise=0.1)], 0.05), "inconclusive", 1),
+        (order([SLOW, FAST, NEAR], 0.05), "contradicted", 2),
+        (ratio_within([FAST, SLOW], 1.2, 1.4), "reproduced", 1),
+        (ratio_within([FAST, SLOW, NEAR], 1.4, None), "contradicted", 2),
+        (ratio_within([SLOW, FAST], None, 0.8), "reproduced", 1),
+        (ratio_within([curve("noisy", (1.3, 2.6, 5.2), noise=0.2), SLOW], 1.2, 1.4), "inconclusive", 1),
+        (share_above([share("x", (0.6, 0.7, 0.8))], 0.5, "share"), "reproduced", 3),
+        (share_above([share("x", (0.6, 0.7, 0.4))], 0.5, "share"), "contradicted", 3),
+        (share_above([share("x", (0.6, 0.7, 0.5))], 0.5, "share"), "inconclusive", 3),
+        (share_below([share("x", (0.4, 0.3, 0.2))], 0.5, "share"), "reproduced", 3),
+        (share_below([share("x", (0.4, 0.3, 0.6))], 0.5, "share"), "contradicted", 3),
+        (rising_share([share("x", (0.1, 0.2, 0.3)), share("y", (0.2, 0.3, 0.4))], "share"), "reproduced", 1),
+        (rising_share([share("y", (0.2, 0.3, 0.4)), share("x", (0.1, 0.2, 0.3))], "share"), "contradicted", 1),
+        (equally_accurate([share("x", (0.9, 0.9, 0.9)), share("y", (0.905, 0.9, 0.9))], 0.02), "reproduced", 3),
+        (equally_accurate([share("x", (0.9, 0.9, 0.9)), share("y", (0.8, 0.9, 0.9))], 0.02), "contradicted", 3),
+        (knee([curve("c", (1, 1.9, 3.8))], 4, 0.8, False), "reproduced", 2),
+        (knee([curve("c", (1, 1.9, 2.4))], 4, 0.8, False), "contradicted", 2),
+        (knee([curve("c", (1, 1.9, 2.4))], 2, 0.8, True), "reproduced", 2),
+        (knee([curve("c", (1, 1.9, 3.8))], 2, 0.8, True), "contradicted", 2),
+        (peak([curve("c", (1, 2.5, 2))], 2, 3), "reproduced", 1),
+        (peak([curve("c", (1, 2.5, 3.5))], 2, 3), "contradicted", 1),
+    ],
+)
+def test_a_predicate_holds_fails_or_is_open(statements: list[Statement], expected: str, n: int) -> None:
+    assert len(statements) == n
+    assert verdict(statements) == expected
+
+
+def test_what_a_round_does_to_all_cancels_out() -> None:
+    (statement,) = order([SLOW, FAST], 0.05)
+    assert statement.interval().estimate == pytest.approx(1.3)
+    assert statement.interval().high == pytest.approx(1.3)
+    (best,) = peak([curve("c", (2, 5, 4))], 2, 3)
+    assert best.what == "best speedup of c, 2 workers"
+    assert best.interval() == pytest.approx((2.5, 2.5, 2.5, 6))
+
+
+def test_holding_is_the_equivalence_test_and_failing_is_joint() -> None:
+    generator = np.random.default_rng(7)
+    decided = set()
+    for _ in range(200):
+        a, b = np.exp(generator.normal(0, 0.03, (2, 6)))
+        b *= 1 + generator.uniform(-0.25, 0.25)
+        (one,) = equivalent([Curve("a", (2,), a[None]), Curve("b", (2,), b[None])], 0.05)
+        assert one.holds() == equivalence(a, b, 0.05).equivalent
+        (joint, _) = joint_ratio_intervals([a, a], [b, b])
+        assert one.fails(2) == (joint.high < one.low or joint.low > one.high)
+        (difference,) = equally_accurate([Curve("a", (2,), a[None]), Curve("b", (2,), b[None])], 0.05)
+        assert difference.holds() == difference_equivalence(a, b, 0.05).equivalent
+        decided.add((one.holds(), one.fails(2)))
+    assert decided == {(True, False), (False, True), (False, False)}
+
+
+def test_an_average_is_over_workers_within_a_round() -> None:
+    (statement,) = ratio_within([LATE, SLOW], 1.0, 2.0)
+    assert statement.interval().estimate == pytest.approx(1.3 ** (1 / 3))
+
+
+def test_a_best_of_many_is_told_with_more_care() -> None:
+    values = np.exp(np.random.default_rng(1).normal(math.log(2.3), 0.1, 6))
+    alone, chosen = (Statement("x", "ratio", values, 2, 3, chosen_of=n) for n in (1, 50))
+    assert (alone.holds(), chosen.holds()) == (True, False)
+
+
+def noisy(mean: float, n: int) -> Values:
+    return mean + 0.05 * np.array([1, -1] * (n // 2))
+
+
+@pytest.mark.parametrize(("mean", "sure"), [(0.53, Statement.holds), (0.47, Statement.fails)])
+def test_as_many_rounds_as_it_says_decide(mean: float, sure: Callable[[Statement], bool]) -> None:
+    """The noise is +-0.05 in turn, so its spread is known for every even number of rounds."""
+    needed = rounds_needed([Statement("x", "fraction", noisy(mean, 6), low=0.5)], 1)
+    assert needed is not None
+    assert 6 < needed < 40
+    even = needed + needed % 2
+    assert sure(Statement("x", "fraction", noisy(mean, even), low=0.5))
+    assert not sure(Statement("x", "fraction", noisy(mean, even - 4), low=0.5))
+
+
+def test_rounds_are_not_promised_where_none_would_decide() -> None:
+    open_for_ever = Statement("x", "fraction", noisy(0.5, 6), low=0.5)
+    assert rounds_needed([open_for_ever], 1) is None
+    soon = Statement("x", "fraction", noisy(0.47, 6), low=0.5)
+    assert rounds_needed([open_for_ever, soon], 1) is not None  # one that fails is enough
+    holds_soon = Statement("x", "fraction", noisy(0.53, 6), low=0.5)
+    assert rounds_needed([open_for_ever, holds_soon], 1) is None

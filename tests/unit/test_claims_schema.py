@@ -1,0 +1,126 @@
+"""claims.yaml: a closed schema whose errors name the key, and claims that fit the study of config.yaml."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tmflow.claims.schema import check_claims, load_claims
+from tmflow.errors import BadInput
+from tmflow.paths import project_root
+from tmflow.study.config import load_study
+
+RAW: dict[str, Any] = {
+    "configurations": {"Lock": {"strategy": "tf_lock"}, "HTM": {"strategy": "htm"}},
+    "claims": {
+        "one": {
+            "source": "figure 1",
+            "statement": "Lock and HTM are equally fast.",
+            "hardware": "rtm",
+            "studied_to": 64,
+            "evidence": ["measured"],
+            "checks": [{"experiment": "fig-4.1", "where": {"matrix": 784}, "equivalent": {"of": ["Lock", "HTM"]}}],
+        }
+    },
+}
+
+
+def edited(edit: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
+    raw = copy.deepcopy(RAW)
+    edit(raw)
+    return raw
+
+
+def one(raw: dict[str, Any]) -> dict[str, Any]:
+    claim: dict[str, Any] = raw["claims"]["one"]
+    return claim
+
+
+def check(raw: dict[str, Any]) -> dict[str, Any]:
+    first: dict[str, Any] = one(raw)["checks"][0]
+    return first
+
+
+def test_the_least_claim_is_valid() -> None:
+    claims = check_claims(RAW)
+    assert claims.claims["one"].experiments() == ["fig-4.1"]
+    assert claims.claims["one"].checks[0].place == "fig-4.1, matrix 784"
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (lambda raw: one(raw).update(verdikt=1), "unknown key 'claims.one.verdikt'"),
+        (lambda raw: check(raw).update(wher=1), "did you mean 'where'?"),
+        (lambda raw: check(raw)["equivalent"].update(bond=0.1), "did you mean 'bound'?"),
+        (lambda raw: one(raw).pop("source"), "'claims.one.source' is missing"),
+        (lambda raw: one(raw).update(hardware="intel"), "claims.one.hardware is 'intel', but should be 'rtm'"),
+        (lambda raw: one(raw).update(evidence=["rumour"]), "claims.one.evidence.0 is 'rumour'"),
+        (lambda raw: one(raw).update(checks=[]), "claims.one.checks is []"),
+        (lambda raw: check(raw).pop("equivalent"), "a check has one predicate, not 0; valid: equivalent"),
+        (lambda raw: check(raw).update(peak={"of": ["Lock"], "low": 1, "high": 2}), "one predicate, not 2"),
+        (lambda raw: check(raw)["equivalent"].update(of=["Lock"]), "claims.one.checks.0.equivalent.of"),
+        (lambda raw: check(raw)["equivalent"].update(bound=5), "claims.one.checks.0.equivalent.bound is 5"),
+        (lambda raw: check(raw)["equivalent"].update(of=["Lock", "HTN"]), "did you mean 'HTM'?"),
+        (lambda raw: check(raw).update(where={"matrx": 784}), "did you mean 'matrix'?"),
+        (lambda raw: raw["configurations"]["HTM"].update(budgt=5), "did you mean 'budget'?"),
+        (lambda raw: raw["configurations"].update(HTM={"strategy": "hmt"}), "did you mean 'htm'?"),
+        (lambda raw: raw["configurations"].update(HTM={"budget": 5}), "configurations.HTM: 'strategy' is missing"),
+        (lambda raw: one(raw).update(evidence=["emulated"]), "emulated cannot decide a claim about time"),
+        (
+            lambda raw: one(raw).update(checks=[{"experiment": "x", "ratio_within": {"of": ["Lock", "HTM"]}}]),
+            "a ratio needs low, high or both",
+        ),
+        (
+            lambda raw: one(raw).update(
+                checks=[{"experiment": "x", "ratio_within": {"of": ["Lock", "HTM"], "low": 2.0, "high": 1.0}}]
+            ),
+            "low 2.0 is not below high 1.0",
+        ),
+    ],
+)
+def test_what_is_wrong_is_named(edit: Callable[[dict[str, Any]], Any], message: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        check_claims(edited(edit))
+    assert message in str(caught.value)
+    assert str(caught.value).startswith(("claims.yaml", "unknown"))
+
+
+def test_a_file_that_is_no_mapping_is_refused() -> None:
+    with pytest.raises(BadInput, match=r"claims\.yaml must be a mapping, not list"):
+        check_claims([])
+
+
+def test_the_project_s_claims_cover_the_study() -> None:
+    claims = load_claims().claims
+    sources = " ".join(claim.source for claim in claims.values())
+    assert len(claims) >= 20
+    assert all(f"4.{figure}" in sources for figure in range(1, 14))
+    assert {"figures 4.13 to 4.16", "figures 4.17 and 4.18", "conclusions"} <= {c.source for c in claims.values()}
+    assert all("published" not in claim.evidence for claim in claims.values())  # a quotation decides nothing
+
+
+def test_each_curve_of_a_claim_is_one_variant_of_an_experiment_of_config_yaml() -> None:
+    """On each machine: its own transactions, or those that are emulated there."""
+    study, claims = load_study(project_root() / "config.yaml"), load_claims()
+    for name, claim in claims.claims.items():
+        for its in claim.checks:
+            assert study.source(its.experiment) == its.experiment, f"{name}: {its.experiment} has no runs of its own"
+            points = [point.factors() for point in study.points(its.experiment, "full", "mnist")]
+            for configuration in its.predicate.of:
+                wanted = {**its.where, **claims.configurations[configuration]}
+                mine = [point for point in points if wanted.items() <= point.items()]
+                assert mine, f"{name}: {its.place} has no {configuration}"
+                variants = {
+                    (
+                        point.get("provider"),
+                        point.get("profile"),
+                        frozenset(point.items() - {("threads", point["threads"])}),
+                    )
+                    for point in mine
+                }
+                machines = {variant[:2] for variant in variants}
+                assert len(variants) == len(machines), f"{name}: {configuration} in {its.place} is several variants"
