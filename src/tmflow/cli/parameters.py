@@ -9,7 +9,7 @@ from typing import TypeVar, get_args
 import typer
 
 from tmflow.spec import TrialSpec
-from tmflow.strategy_parameters import BUDGETS, PARAMETERS, STRATEGY_PARAMETERS, owners
+from tmflow.strategy_parameters import BUDGETS, PARAMETERS, STRATEGY_PARAMETERS, Value, owners
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
@@ -37,9 +37,18 @@ def _help(name: str) -> str:
     field = TrialSpec.model_fields[name]
     words = [word for kind in get_args(field.annotation) for word in get_args(kind)]
     allowed = f" ({', '.join(words)})" if words else ""
-    usual = {STRATEGY_PARAMETERS[strategy][name] for strategy in owners(name)} - {None}
-    if name == "budget":
-        fallback = f"; if not given, {', '.join(f'{budget} with {way}' for way, budget in BUDGETS.items())}"
-    else:
-        fallback = f"; if not given, {', '.join(map(str, usual))}" if usual else ""
+    fallback = f"; if not given, {usual}" if (usual := _usual(name)) else ""
     return f"{', '.join(owners(name))}: {field.description}{allowed}{fallback}."
+
+
+def _usual(name: str) -> str:
+    """The value where none is given, and with what, if that is not always the same; "" if there is none."""
+    if name == "budget":
+        return ", ".join(f"{budget} with {way}" for way, budget in BUDGETS.items())
+    with_value: dict[Value | None, list[str]] = {}
+    for strategy in owners(name):
+        with_value.setdefault(STRATEGY_PARAMETERS[strategy][name], []).append(strategy)
+    if len(with_value) > 1:
+        return ", ".join(f"{value} with {' and '.join(strategies)}" for value, strategies in with_value.items())
+    (only,) = with_value
+    return "" if only is None else str(only)
