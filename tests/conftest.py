@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -46,6 +47,12 @@ def environment(**changes: str | Path | None) -> dict[str, str]:
         if value is not None:
             merged[name] = str(value)
     return merged
+
+
+@pytest.fixture(scope="session", autouse=True)
+def interruptible() -> None:
+    """What the tests start can be interrupted, though a suite in a shell's background has and bequeaths SIGINT ignored."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -15,8 +15,8 @@ FILTERS = [
 ]
 NAMES = {
     "step_time": "time per step",
-    "same": "itself with one worker",
-    "tf_lock": "tf_lock with one worker",
+    "same": "itself, one worker",
+    "tf_lock": "tf_lock, one worker",
 }
 
 st.title("Speedup")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+
+ALIKE = 0.65  # 'htn' is as like 'htm' as 0.67; 'mysql' is to 'sqlite' 0.55, and was not meant for it
 
 
 class BadInput(Exception):
@@ -17,6 +19,10 @@ class Unsupported(Exception):
 def unknown(what: str, value: object, valid: Iterable[str]) -> BadInput:
     """A `BadInput` for a name that is not among the valid ones; suggests the nearest of them."""
     names = sorted(valid)
-    near = difflib.get_close_matches(str(value), names, n=1, cutoff=0.5)
-    hint = f" (did you mean '{near[0]}'?)" if near else ""
-    return BadInput(f"unknown {what} '{value}'{hint}; valid: {', '.join(names)}.")
+    return BadInput(f"unknown {what} '{value}'{hint(str(value), names)}; valid: {', '.join(names)}.")
+
+
+def hint(wrong: str, names: Collection[str]) -> str:
+    """Which of the names was probably meant, in parentheses after a blank; nothing where none is alike enough."""
+    near = difflib.get_close_matches(wrong, names, n=1, cutoff=ALIKE)
+    return f" (did you mean '{near[0]}'?)" if near else ""

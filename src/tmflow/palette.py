@@ -34,11 +34,11 @@ LOOKS: dict[str, Look] = {
     "striped": Look(OLIVE, "diamond"),
     "block_stm": Look(PURPLE, "triangle-up"),
     "atomic": Look(GREY, "triangle-down"),
-    "leashed": Look(ORANGE, "cross"),
-    "combining": Look(OLIVE, "triangle-down"),
+    "leashed": Look(BLUE, "cross"),
+    "combining": Look(GREEN, "square"),
     "spin": Look(SKY, "triangle-up"),
     "spin_then_mutex": Look(SKY, "square"),
-    "adaptive": Look(GREY, "cross"),
+    "adaptive": Look(VERMILLION, "cross"),
 }
 _COLOURS = (BLUE, VERMILLION, GREEN, SKY, ORANGE, PURPLE, OLIVE, GREY)
 _SPARE_SHAPES = ("triangle-left", "triangle-right")

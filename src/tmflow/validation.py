@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection
 from types import UnionType
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from tmflow.errors import BadInput
+from tmflow.errors import BadInput, hint
 
 
 def sentence(error: ValidationError, where: str, keys: Collection[str] = ()) -> BadInput:
@@ -23,10 +22,8 @@ def sentence(error: ValidationError, where: str, keys: Collection[str] = ()) -> 
     match first["type"]:
         case "extra_forbidden":
             key = str(first["loc"][-1])
-            near = difflib.get_close_matches(key, keys, n=1, cutoff=0.5)
-            hint = f" (did you mean '{near[0]}'?)" if near else ""
             valid = f"; valid: {', '.join(sorted(keys))}" if keys else ""
-            return BadInput(f"{where}: unknown key '{path}'{hint}{valid}.")
+            return BadInput(f"{where}: unknown key '{path}'{hint(key, keys)}{valid}.")
         case "missing":
             return BadInput(f"{where}: '{path}' is missing.")
         case "value_error":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
 import sqlite3
 import subprocess
 from collections.abc import Callable
@@ -121,6 +122,15 @@ def test_train_asks_first_whether_it_can_save(tmflow: Tmflow, tmp_path: Path, sa
     said = sentence(tmflow("train", "--dataset", "digits", "--iterations", "10", "--save", tmp_path / save))
     assert f"--save {tmp_path / save} {says}" in said
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_the_portal_says_where_it_cannot_listen(tmflow: Tmflow) -> None:
+    said = sentence(tmflow("portal", "--address", "192.0.2.1"))  # kept for documentation: nobody's
+    assert "cannot listen on --address 192.0.2.1 --port 8501: Cannot assign requested address; give an address" in said
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        said = sentence(tmflow("portal", "--port", str(port)))
+    assert f"--address 127.0.0.1 --port {port}: Address already in use; give an address" in said
 
 
 def test_a_library_that_does_not_load(tmflow: Tmflow, checkout: Checkout, tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import json
 import platform
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,20 @@ def not_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_each_built_strategy_has_the_name_of_its_file() -> None:
     assert sorted(row["name"] for row in loader.core().strategies()) == registry.source_names()
+
+
+def test_threads_that_ask_at_once_load_the_library_once() -> None:
+    """As `tmflow doctor` does; nanobind warns of a type that is registered twice."""
+    code = (
+        "import concurrent.futures, threading\n"
+        "from tmflow.native import loader\n"
+        "together = threading.Barrier(8)\n"
+        "ask = lambda _: (together.wait(), loader.core())[1]\n"
+        "with concurrent.futures.ThreadPoolExecutor(8) as pool:\n"
+        "    assert len(set(map(id, pool.map(ask, range(8))))) == 1\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_stock_pair_comes_first_and_all_are_built() -> None:

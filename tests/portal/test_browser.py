@@ -136,13 +136,13 @@ def test_a_filter_changes_the_url_and_back_and_forward_follow(page: Page, portal
     expect(page.get_by_role("heading", level=3).first).to_contain_text("Time per step")
     view = query(page)
     assert {"experiment", "scale", "platform", "evidence", "dataset", "metric", "baseline"} <= set(view)
-    pick(page, "Baseline", "tf_lock with one worker")
+    pick(page, "Baseline", "tf_lock, one worker")
     page.wait_for_url(re.compile("baseline=tf_lock"))
     page.go_back()
-    expect(page.get_by_role("combobox", name="Baseline")).to_have_value("itself with one worker")
+    expect(page.get_by_role("combobox", name="Baseline")).to_have_value("itself, one worker")
     assert query(page) == view
     page.go_forward()
-    expect(page.get_by_role("combobox", name="Baseline")).to_have_value("tf_lock with one worker")
+    expect(page.get_by_role("combobox", name="Baseline")).to_have_value("tf_lock, one worker")
 
 
 def test_a_wrong_value_in_the_url_is_told(page: Page, portal: str) -> None:

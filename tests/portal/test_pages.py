@@ -13,6 +13,8 @@ from sqlalchemy import URL
 from streamlit.testing.v1 import AppTest
 
 from tests.sample_runs import FULL, sample_runs
+from tmflow.portal.runs import _seconds
+from tmflow.portal.show import width_of
 from tmflow.runner import runfile
 from tmflow.runner.runfile import NO_TIME
 from tmflow.store import engine, queries, schema
@@ -301,6 +303,13 @@ def test_ways_to_run_are_filters_and_panels_of_their_own(beyond: URL, monkeypatc
     assert dict(app.query_params).items() >= {"driver": "native", "reading": "consistent", "measures": "usual"}.items()
 
 
+HELD = "held locks (s)"
+
+
+def headings(app: AppTest) -> set[str]:
+    return {column for element in app.dataframe for column in element.value}
+
+
 def test_a_run_measured_in_full_shows_what_was_found(beyond: URL, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = queries.runs(engine.open_reader(beyond), experiment="beyond")
     of_two = runs[(runs["threads"] == 2) & (runs["round"] == 1)]
@@ -311,6 +320,7 @@ def test_a_run_measured_in_full_shows_what_was_found(beyond: URL, monkeypatch: p
     assert shown["Reads torn"] == "10.00%"
     assert {"Time waiting for locks", "Time holding locks"} <= set(shown)
     assert {"Lost updates", "Reads", "Retries"} <= {element.value for element in app.subheader}
+    assert {HELD, "updates of elements", "of these lost", "critical sections"} <= headings(app)
     (command,) = (element.value for element in app.code)
     assert "--driver native" in command
     assert "--variables" not in command
@@ -320,7 +330,7 @@ def test_a_run_measured_in_full_shows_what_was_found(beyond: URL, monkeypatch: p
     labels = {metric.label for metric in app.metric}
     assert "Updates lost" in labels
     assert not any("Time" in label for label in labels)
-    assert not any("lock_held_s" in element.value.columns for element in app.dataframe)
+    assert HELD not in headings(app)
 
     usual = of_two.loc[of_two["measures"] == "usual", "uid"].iloc[0]
     app = opened("runs", beyond, monkeypatch, run=usual)
@@ -336,3 +346,24 @@ def test_where_all_was_measured_in_full_the_overview_has_no_speed(
     headline, holdings = (element.value for element in opened("overview", seed_url(tmp_path), monkeypatch).dataframe)
     assert headline.empty
     assert holdings["ok"].tolist() == [9]
+
+
+def test_the_overview_names_a_strategy_by_what_tells_it_apart_in_its_experiment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = seed_database(tmp_path, rounds=2, strategies=("lock", "nolock"), transactions=False, beyond=True)
+    headline = opened("overview", url, monkeypatch).dataframe[0].value
+    elsewhere = headline[headline["experiment"] != "beyond"]
+    assert set(elsewhere["strategy"]) == {"lock", "nolock"}
+    assert set(elsewhere["driver"]) == {"session"}
+    assert set(headline["driver"]) == {"session", "native"}
+
+
+def test_a_column_of_names_is_as_wide_as_the_longest_up_to_a_limit() -> None:
+    assert width_of([]) < width_of(["lock"]) < width_of(["lock", "lock_pthread"]) == width_of(["lock_pthread"])
+    assert width_of(["htm", "x" * 500]) == width_of(["y" * 400])
+
+
+@pytest.mark.parametrize(("value", "text"), [(0.00132, "1.32 ms"), (0.1, "0.1 s"), (12.345, "12.3 s"), (0, "0 ms")])
+def test_a_time_is_told_in_its_unit(value: float, text: str) -> None:
+    assert _seconds(value) == text

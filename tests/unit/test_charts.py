@@ -200,8 +200,15 @@ def test_looks_are_distinct_fixed_and_the_same_in_every_chart() -> None:
         assert dict(zip(scale["domain"], scale["range"], strict=True))["nolock"] == palette.look("nolock").colour
 
 
-def test_every_strategy_of_the_study_has_a_colour_of_its_own() -> None:
-    drawn_together = [*FIVE, "stm", "itm", "tle"]
+@pytest.mark.parametrize(
+    "drawn_together",
+    [
+        [*FIVE, "stm", "itm", "tle"],
+        ["lock", "nolock", "atomic", "striped", "combining", "block_stm", "leashed", "adaptive"],
+    ],
+    ids=["of the study", "beyond it"],
+)
+def test_strategies_that_are_drawn_together_have_colours_of_their_own(drawn_together: list[str]) -> None:
     assert len({palette.look(strategy).colour for strategy in drawn_together}) == len(drawn_together)
 
 

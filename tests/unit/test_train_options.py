@@ -33,7 +33,10 @@ def test_help_names_each_parameter_and_the_strategies_that_have_it() -> None:
     for name in PARAMETERS:
         says = re.escape(f"{', '.join(owners(name))}: {TrialSpec.model_fields[name].description}")
         assert re.search(rf"--{name} <(int|str)> {says}", text), name
-    assert "5 with study_tsx, 100 with study_power, 10 with tuned" in text
+    assert "if not given, 5 with study_tsx, 100 with study_power, 10 with tuned." in text
+    assert "if not given, suicide with stm, backoff with block_stm." in text
+    assert "if not given, 2048 with striped and combining, 4096 with block_stm." in text
+    assert "if not given, plain." in text
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar, get_args
 
 import typer
@@ -45,9 +45,18 @@ def _help(name: str) -> str:
         strategy: STRATEGY_PARAMETERS[strategy][name] for strategy in owners(name)
     }
     whose |= {model: MODELS[model].factors[name] for model in models_with(name)}
-    usual = dict.fromkeys(value for value in whose.values() if value is not None)
-    if name == "budget":
-        fallback = f"; if not given, {', '.join(f'{budget} with {way}' for way, budget in BUDGETS.items())}"
-    else:
-        fallback = f"; if not given, {', '.join(map(str, usual))}" if usual else ""
+    fallback = f"; if not given, {usual}" if (usual := _usual(name, whose)) else ""
     return f"{', '.join(whose)}: {field.description}{allowed}{fallback}."
+
+
+def _usual(name: str, whose: Mapping[str, Value | float | None]) -> str:
+    """The value where none is given, and with what, if that is not always the same; "" if there is none."""
+    if name == "budget":
+        return ", ".join(f"{budget} with {way}" for way, budget in BUDGETS.items())
+    with_value: dict[Value | float | None, list[str]] = {}
+    for owner, value in whose.items():
+        with_value.setdefault(value, []).append(owner)
+    if len(with_value) > 1:
+        return ", ".join(f"{value} with {' and '.join(its)}" for value, its in with_value.items())
+    (only,) = with_value
+    return "" if only is None else str(only)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.machinery
 import importlib.util
 import os
+import threading
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 CORE_MODULE = "tmflow.native._core"
 OPS_LIBRARY = "libtmflow_ops.so"
+
+# `cache` lets two threads that ask at once load the module twice, which nanobind warns of.
+_LOADING = threading.Lock()
 
 
 def library_dir() -> Path:
@@ -36,7 +40,8 @@ def core() -> _core.Core:
     file = core_file(library_dir())
     if file is None:
         raise _not_built()
-    return _load_core(file)
+    with _LOADING:
+        return _load_core(file)
 
 
 def ops() -> Any:

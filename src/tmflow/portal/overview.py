@@ -9,7 +9,9 @@ import streamlit as st
 
 from tmflow import summaries
 from tmflow.portal.data import Identity
+from tmflow.portal.show import width_of
 
+NAMES = ("experiment", "strategy")
 WHERE = ["experiment", "scale", "platform_name", "evidence", "dataset"]
 
 
@@ -46,7 +48,9 @@ def headline(_runs: pd.DataFrame, identity: Identity) -> pd.DataFrame:
     usual = _runs[_runs["measures"] == "usual"]
     speedup = summaries.headline(summaries.speedup(usual))
     both = speedup.merge(summaries.accuracy(usual), on=list(summaries.POINT), suffixes=("", "_accuracy"))
-    table = both[["experiment", "strategy", "threads"]].assign(strategy=both["variant"])
+    table = both[["experiment", "driver", "strategy", "threads"]].copy()
+    for _, rows in both.groupby("experiment"):
+        table.loc[rows.index, "strategy"] = summaries.variants(rows)
     table["speedup"] = _intervals(both, "", "{:.2f}")
     table["accuracy"] = _intervals(both, "_accuracy", "{:.3f}")
     table["rounds"] = both[["rounds", "rounds_accuracy"]].max(axis="columns")
@@ -72,7 +76,7 @@ def table(rows: pd.DataFrame, alt: str) -> None:
         hide_index=True,
         height=height,
         column_config={
-            "strategy": st.column_config.TextColumn(width="large"),
+            **{name: st.column_config.TextColumn(width=width_of(rows[name])) for name in NAMES if name in rows},
             "note": st.column_config.TextColumn(width="medium"),
         },
         alt=alt,

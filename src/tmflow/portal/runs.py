@@ -12,7 +12,7 @@ import streamlit as st
 from tmflow import summaries
 from tmflow.portal.command import train_command
 from tmflow.portal.filters import Key
-from tmflow.portal.show import show_summary
+from tmflow.portal.show import show_summary, width_of
 from tmflow.runner.runfile import NO_TIME, without_lock_times
 from tmflow.shares import shares
 
@@ -20,6 +20,11 @@ COLUMNS = [
     "status", "experiment", "strategy", "threads", "round", "step_time_us", "final_accuracy", "evidence",
     "platform_name", "dataset", "scale", "disturbed", "started_at_utc", "reason", "uid",
 ]  # fmt: skip
+HEADINGS = {
+    "n": "aborts", "raw_code": "raw code", "sections": "critical sections",
+    "expected": "updates of elements", "lost": "of these lost",
+    "lock_waited_s": "waited for locks (s)", "lock_held_s": "held locks (s)",
+}  # fmt: skip
 
 
 def listing(runs: pd.DataFrame, total: int) -> None:
@@ -35,7 +40,7 @@ def listing(runs: pd.DataFrame, total: int) -> None:
             "status": st.column_config.TextColumn(width=100),
             "step_time_us": st.column_config.NumberColumn("time per step (µs)", format="%.1f"),
             "final_accuracy": st.column_config.NumberColumn("accuracy", format="%.4f"),
-            "strategy": st.column_config.TextColumn(width="large"),
+            **{name: st.column_config.TextColumn(width=width_of(rows[name])) for name in ("experiment", "strategy")},
             "platform_name": "platform",
             "started_at_utc": "started (UTC)",
         },
@@ -99,7 +104,9 @@ def detail(run: Mapping[str, Any], row: pd.DataFrame, revision: str) -> None:
         if rows:
             st.subheader(title)
             found = pd.DataFrame(rows).dropna(axis="columns", how="all")
-            st.dataframe(found, hide_index=True, alt=f"{title} of the run by worker and variable")
+            st.dataframe(
+                found.rename(columns=HEADINGS), hide_index=True, alt=f"{title} of the run by worker and variable"
+            )
     for kind, summarise in (("curve", summaries.curve), ("staleness", summaries.staleness)):
         if run[kind] and run["status"] == "ok":
             show_summary(kind, summarise(row, pd.DataFrame(run[kind]).assign(uid=run["uid"])), revision)
@@ -108,13 +115,17 @@ def detail(run: Mapping[str, Any], row: pd.DataFrame, revision: str) -> None:
 def _results(run: Mapping[str, Any]) -> dict[str, str]:
     """The headline numbers that the run has. An emulated run shows no time."""
     times = {} if run["evidence"] == "emulated" else {"Loop": run["loop_s"], "Set-up": run["setup_s"]}
-    shown = {label: f"{value:.3g} s" for label, value in times.items() if value is not None}
+    shown = {label: _seconds(value) for label, value in times.items() if value is not None}
     if "Loop" in shown:
         shown["Time per step"] = f"{1e6 * run['loop_s'] / run['spec']['iterations']:.1f} µs"
     if run["final_accuracy"] is not None:
         shown["Accuracy"] = f"{run['final_accuracy']:.4f}"
     found = {name.capitalize(): f"{share:.2%}" for name, share in shares(run).items()}
     return {"Status": run["status"], **shown, **found}
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.3g} s" if value >= 0.1 else f"{1e3 * value:.3g} ms"
 
 
 def _flat(backend: Mapping[str, Any]) -> dict[str, Any]:

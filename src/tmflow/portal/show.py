@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 
 import pandas as pd
@@ -10,6 +11,7 @@ import streamlit as st
 from tmflow.figures import FORMATS, Figure, figures_of, gaps_of, slug
 
 HEIGHT = 480  # px of chart, axes and legend
+WIDEST = 400  # px of a column of names
 LABELS = {"svg": "SVG", "png": "PNG", "csv": "CSV", "vl.json": "Vega-Lite"}
 FORMS = {"1": "%.3f", "us": "%.1f", "fraction": "%.4f"}
 UNITS = {"1": "", "us": " (µs)", "fraction": " (fraction)"}
@@ -18,7 +20,7 @@ UNITS = {"1": "", "us": " (µs)", "fraction": " (fraction)"}
 def show_summary(kind: str, summary: pd.DataFrame, revision: str) -> None:
     """Every panel of a summary, `kind` as in `figures.DRAWINGS`; in words what there is nothing to draw of."""
     for label, reasons in gaps_of(kind, summary):
-        st.info(f"Nothing to draw{label and f' of {label}'}: {', '.join(reasons)}.")
+        st.info(f"Nothing to draw{label and f' of {label}'}: {'; '.join(reasons)}.")
     for label, figure in figures_of(kind, summary, revision):
         _show(slug(kind, str(figure.summary["experiment"].iloc[0]), label), figure)
 
@@ -27,6 +29,7 @@ def table_of(summary: pd.DataFrame) -> None:
     """The numbers of a summary, with their interval."""
     unit = str(summary["unit"].iloc[0])
     along = [column for column in ("iteration", "staleness", "family") if column in summary]
+    missing = ["reason"] if summary["reason"].notna().any() else []
     numbers = st.column_config.NumberColumn
     st.dataframe(
         summary.assign(reason=summary["reason"].fillna("")),
@@ -34,10 +37,10 @@ def table_of(summary: pd.DataFrame) -> None:
         hide_index=True,
         column_order=[
             "variant", "threads", *along, "estimate", "low", "high", "rounds", "disturbed_rounds",
-            "oversubscribed", "reason",
+            "oversubscribed", *missing,
         ],
         column_config={
-            "variant": st.column_config.TextColumn("strategy", width="large"),
+            "variant": st.column_config.TextColumn("strategy", width=width_of(summary["variant"])),
             "threads": numbers("threads", format="%d"),
             "estimate": numbers(f"estimate{UNITS[unit]}", format=FORMS[unit]),
             "low": numbers("95 % low", format=FORMS[unit]),
@@ -48,6 +51,11 @@ def table_of(summary: pd.DataFrame) -> None:
         },
         alt=f"Table of the numbers drawn above: {summary['measure'].iloc[0]}",
     )  # fmt: skip
+
+
+def width_of(names: Iterable[str]) -> int:
+    """Pixels of a column that shows these names whole, if they are not very long: by itself it sees the first few."""
+    return min(WIDEST, 32 + 7 * max(map(len, names), default=0))
 
 
 def _show(name: str, figure: Figure) -> None:
