@@ -187,7 +187,8 @@ def test_a_default_of_the_session_leaves_native_experiments_alone() -> None:
     defaults = {"step_call": "run", "intra_op_threads": 1, "pinning": "none", "variables": ["ref", "resource"]}
     raw = {**with_both_drivers(driver="native"), "defaults": defaults}
     study = check_study(raw)
-    assert set(study.grid("one", "full")) & set(defaults) == {"pinning"}
+    (grid,) = study.grids("one", "full")
+    assert set(grid) & set(defaults) == {"pinning"}
     (point,) = study.points("one", "full", "mnist")
     assert (point.driver, point.step_call) == ("native", None)
     with pytest.raises(BadInput, match=r"experiments\.one: step_call run belongs to driver session, not to native"):

@@ -31,11 +31,18 @@ wildcard_constraints:
 
 
 def definition(experiment):
-    return PLAN.study.definition_id(experiment, SCALE)
+    return PLAN.definition_id(experiment)
 
 
 def ingested(wildcards):
-    return RESULTS / f"ingested/{SCALE}/{wildcards.experiment}-{definition(wildcards.experiment)}.json"
+    """The runs that an experiment draws on are stored: its own, or another's."""
+    source = PLAN.source(wildcards.experiment)
+    return RESULTS / f"ingested/{SCALE}/{source}-{definition(source)}.json"
+
+
+def shown(wildcards):
+    """What the figures and the table of an experiment show: another choice is drawn anew."""
+    return PLAN.study.experiments[wildcards.experiment].shown()
 
 
 def native_sources():
