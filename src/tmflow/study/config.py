@@ -83,14 +83,6 @@ class Experiment(_Closed):
     shows: list[Kind] | None = Field(None, min_length=1, description="its kinds of figures; all if not given")
     quick: QuickExperiment = QuickExperiment()
 
-    @field_validator("factors", "only")
-    @classmethod
-    def _not_empty(cls, value: dict[str, Any]) -> dict[str, Any]:
-        for name, values in value.items():
-            if values == []:
-                raise ValueError(f"{name} has no value")
-        return value
-
     @model_validator(mode="after")
     def _runs_are_its_own_or_another_s(self) -> Self:
         if self.runs_of is None and not self.factors:
@@ -328,18 +320,18 @@ def check_study(raw: Any, where: str = "config.yaml") -> Study:
         study = Study.model_validate(raw)
     except ValidationError as error:
         raise sentence(error, where, keys_at(Study, error)) from error
-    _check_factor_names(study, where)
+    _check_factors(study, where)
     for scale in SCALES:
         for name in study.at(scale):
-            grids = study.grids(name, scale)
-            _check_one_value_per_process(grids, f"{where}: experiments.{name}")
-            if scale == "full" or grids != study.grids(name, "full"):
-                study.points(name, scale, "mnist")
+            if scale == "full" or study.grids(name, scale) != study.grids(name, "full"):
+                points = study.points(name, scale, "mnist")
+                _check_one_value_per_process(points, f"{where}: experiments.{name}")
     return study
 
 
-def _check_factor_names(study: Study, where: str) -> None:
-    places: list[tuple[str, Iterable[str]]] = [("defaults", study.defaults)]
+def _check_factors(study: Study, where: str) -> None:
+    """Every factor that is named is one, and has a value."""
+    places: list[tuple[str, Mapping[str, Any]]] = [("defaults", study.defaults)]
     for name, experiment in study.experiments.items():
         place, quick = f"experiments.{name}", experiment.quick
         places += [(f"{place}.factors", experiment.factors), (f"{place}.only", experiment.only)]
@@ -347,16 +339,18 @@ def _check_factor_names(study: Study, where: str) -> None:
         places += [(f"{place}.quick.factors", quick.factors)]
         places += [(f"{place}.quick.also", changes) for changes in quick.also or []]
     for place, factors in places:
-        for factor in factors:
+        for factor, values in factors.items():
             if factor not in FACTORS:
                 raise unknown(f"factor in {where}, {place}:", factor, FACTORS)
+            if values == []:
+                raise BadInput(f"{where}: {place}: {factor} has no value.")
 
 
-def _check_one_value_per_process(grids: list[dict[str, list[Entry]]], where: str) -> None:
+def _check_one_value_per_process(points: Iterable[TrialSpec], where: str) -> None:
     for factor in PER_PROCESS:
-        values = list(dict.fromkeys(value for grid in grids for value in map(str, grid.get(factor, []))))
+        values = dict.fromkeys(getattr(point, factor) for point in points if point.driver == "session")
         if len(values) > 1:
             raise BadInput(
-                f"{where}: {factor} has the values {', '.join(values)}, but TensorFlow makes its pools of "
+                f"{where}: {factor} has the values {', '.join(map(str, values))}, but TensorFlow makes its pools of "
                 "threads once per process, and a round is one process: give each value an experiment of its own."
             )

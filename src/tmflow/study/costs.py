@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from operator import attrgetter
 from pathlib import Path
@@ -24,9 +25,9 @@ ALIKE = (
 )
 _KEYS: tuple[Callable[[Any], Hashable], ...] = tuple(attrgetter(*names) for names in ALIKE)
 
-# Points that are the same in these are the same to `why_not`, but for their threads; and share a graph and a warm-up.
-_CAN_RUN = attrgetter("model", "driver", "layout", "reading", "strategy", *PARAMETERS)
-_GRAPH = attrgetter(*_ALL[:7], "variables", "learning_rate", "dropout_keep", "activation", "strategy", *PARAMETERS)
+# Points that share a graph and a warm-up; and those whose step costs the same and that can all run, or none of them.
+_OF_GRAPH = (*_ALL, "variables", "learning_rate", "dropout_keep", "activation")
+_GRAPH, _KIND = attrgetter(*_OF_GRAPH), attrgetter(*_OF_GRAPH, "threads")
 WARM_UP_STEPS = {"session": 20, "native": 1000}
 
 # Guesses, from 2 busy cores of an Intel Emerald Rapids: good for the order of magnitude until runs say better.
@@ -60,7 +61,6 @@ class Costs:
 
     def __init__(self, results: Path) -> None:
         self._sums: dict[tuple[int, Hashable], tuple[int, Cost]] = {}
-        self._runs_here: dict[Hashable, bool] = {}
         for spec, cost in _past(results):
             for level, key in enumerate(_KEYS):
                 place = (level, key(spec))
@@ -69,21 +69,23 @@ class Costs:
 
     def round_s(self, points: Iterable[TrialSpec]) -> float:
         """Of a round of these points: its processes, a warm-up for each graph, and the trials."""
-        total, graphs, processes, drivers = 0.0, set(), set(), set()
+        kinds: dict[Hashable, list[TrialSpec]] = defaultdict(list)
         for point in points:
-            if not self._can_run(point):
+            kinds[_KIND(point)].append(point)
+        total, graphs, starts = 0.0, set(), dict[Hashable, float]()
+        for alike in kinds.values():
+            first = alike[0]
+            if not self._can_run(first):
                 continue
-            drivers.add(point.driver)
-            if point.strategy in OF_A_PROCESS:
-                processes.add(tuple(sorted(process_environment(point.strategy, point.parameters(), base={}).items())))
-            else:
-                processes.add(())
-            cost = self.of(point)
-            total += point.iterations * cost.step_s + _evaluated(point) * cost.image_s + cost.rest_s
-            if (graph := _GRAPH(point)) not in graphs:
+            cost = self.of(first)
+            steps, images = sum(p.iterations for p in alike), sum(map(_evaluated, alike))
+            total += steps * cost.step_s + images * cost.image_s + len(alike) * cost.rest_s
+            process = tuple(process_environment(first.strategy, first.parameters(), base={}).items())
+            starts[process] = max(starts.get(process, 0.0), PROCESS_S[first.driver])
+            if (graph := _GRAPH(first)) not in graphs:
                 graphs.add(graph)
-                total += GRAPH_S[point.driver] + WARM_UP_STEPS[point.driver] * cost.step_s
-        return total + len(processes) * max((PROCESS_S[driver] for driver in drivers), default=0.0)
+                total += GRAPH_S[first.driver] + WARM_UP_STEPS[first.driver] * cost.step_s
+        return total + sum(starts.values())
 
     def of(self, point: TrialSpec) -> Cost:
         """Of a trial of the point: the mean of the past runs that are most like it, else a guess."""
@@ -94,16 +96,11 @@ class Costs:
         return guess(point)
 
     def _can_run(self, point: TrialSpec) -> bool:
-        """What cannot run here is recorded in no time. A strategy that needs its own process is taken to run."""
-        if point.strategy in OF_A_PROCESS:
+        """What cannot run here is recorded in no time. A strategy that needs a process of its own is taken to run."""
+        try:
+            return point.strategy in OF_A_PROCESS or why_not(point) is None
+        except BadInput:  # nothing is built yet
             return True
-        key = (_CAN_RUN(point), point.provider == "emulated" and point.threads)
-        if key not in self._runs_here:
-            try:
-                self._runs_here[key] = why_not(point) is None
-            except BadInput:  # nothing is built yet
-                self._runs_here[key] = True
-        return self._runs_here[key]
 
 
 def guess(point: TrialSpec) -> Cost:
