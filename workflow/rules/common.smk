@@ -1,6 +1,7 @@
 """The plan that all rules draw on: made from config.yaml by the package."""
 
 import os
+import re
 import sys
 from pathlib import Path
 from shlex import quote
@@ -25,7 +26,7 @@ except BadInput as error:
 
 
 wildcard_constraints:
-    experiment="|".join(PLAN.experiments),
+    experiment="|".join(map(re.escape, PLAN.experiments)),
     definition="[0-9a-f]{12}",
     number=r"\d+",
 
