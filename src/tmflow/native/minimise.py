@@ -29,7 +29,7 @@ def minimise(
     in the parameters every update that can be fused is, `tracker.fused` names them, and all wait for all gradients.
 
     A strategy that keeps the variables elsewhere (`leashed`) needs `read`, from `ops.read` with `consistent`. Under any
-    other one that is good too: without it others may update a variable while the step still reads it.
+    other one that is good too: without it a variable may be updated while the step still reads it.
 
     Raises as `ops.apply_gradient_descent` does, and BadInput for a variable that the loss does not depend on, for a
     model in which there is nothing to fuse, and for a variable that is read as it is where its updates are elsewhere.
@@ -38,10 +38,7 @@ def minimise(
 
     if registry.require(strategy).keeps_elsewhere:
         _require_not_read_as_they_are(strategy, variables, variables if read is None else read)
-    # Gated, as by TensorFlow's optimisers: a layer is not updated before the step has gone back through it. Fused
-    # updates wait for all gradients, and never compute those of weights.
-    gated = not fused.asked(parameters)
-    gradients = tf.gradients(loss, list(variables if read is None else read), gate_gradients=gated)
+    gradients = tf.gradients(loss, list(variables if read is None else read))
     for variable, gradient in zip(variables, gradients, strict=True):
         if gradient is None:
             raise BadInput(f"variable {variable.op.name} has no gradient: the loss does not depend on it.")
