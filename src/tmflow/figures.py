@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -105,15 +105,16 @@ def draw_experiment(
     out_dir: Path,
     revision: str,
     *,
+    kinds: Collection[str] | None = None,
     curve_points: pd.DataFrame | None = None,
     staleness_counts: pd.DataFrame | None = None,
     transactions: pd.DataFrame | None = None,
 ) -> Path:
     """Write every figure of an experiment under `out_dir`, and figures.json: what was drawn, and what was not and why.
 
-    `runs` are of any status. `curve_points`, `staleness_counts` and `transactions` are as `summaries.curve`,
-    `summaries.staleness` and `summaries.commits` take them; None or empty where nothing was measured. Returns the path
-    of figures.json.
+    `runs` are of any status; `kinds` are those of `DRAWINGS` to draw, None for all that there are. `curve_points`,
+    `staleness_counts` and `transactions` are as `summaries.curve`, `summaries.staleness` and `summaries.commits` take
+    them; None or empty where nothing was measured. Returns the path of figures.json.
     """
     runs = runs[runs["experiment"] == experiment]
     tables = {
@@ -131,6 +132,8 @@ def draw_experiment(
         tables["staleness"] = summaries.staleness(together, staleness_counts)
     index: dict[str, Any] = {"experiment": experiment, "revision": revision, "figures": [], "not_drawn": []}
     for kind, summary in tables.items():
+        if kinds is not None and kind not in kinds:
+            continue
         for label, figure in figures_of(kind, summary, revision):
             paths = export(figure, out_dir / slug(kind, label))
             index["figures"].append(

@@ -89,9 +89,15 @@ class Variant(Protocol):
     def close(self) -> None: ...
 
 
-def warm_up_of(spec: TrialSpec, workers: int, batch: int, steps: int) -> TrialSpec:
-    """A short trial like `spec`, with all workers, to be discarded."""
-    changes = {"threads": workers, "batch": batch, "iterations": max(steps, workers), "curve_points": 0}
+def warm_up_of(spec: TrialSpec, workers: int, batch: int, steps: int, images: int) -> TrialSpec:
+    """A short trial like `spec`, with all workers, that evaluates no more than `images`; to be discarded."""
+    changes = {
+        "threads": workers,
+        "batch": batch,
+        "iterations": max(steps, workers),
+        "test_images": min(images, spec.test_images),
+        "curve_points": 0,
+    }
     return spec.model_copy(update=changes)
 
 

@@ -5,8 +5,10 @@ The spec of a trial reads this too, so what is slow to import is imported where 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -63,15 +65,16 @@ class Model:
     factors: those that mean something for this model and not for every one, each with its value where `tmflow train`
     is given none. A spec of the model has them all.
 
-    step_s, trial_s: a first guess of what a step of a session takes, and what a trial takes beside its steps, good for
-    the order of magnitude until runs say better.
+    step_us, evaluated_us: first guesses in microseconds, good for the order of magnitude until runs say better: by
+    driver, what a step takes with a loop that is compiled well, and how much more each image of its batch; and what
+    evaluating an image takes.
     """
 
     summary: str
     variables: Callable[[TrialSpec], list[Variable]]
     logits: Callable[[TrialSpec, Any, Sequence[Any], bool], Any]
-    step_s: float
-    trial_s: float
+    step_us: Mapping[str, tuple[float, float]]
+    evaluated_us: float = 2.0
     scores: Callable[[TrialSpec, Array, Sequence[Array]], Array] | None = None
     factors: Mapping[str, Value | float] = field(default_factory=dict)
     all_pixels: bool = False  # it takes no matrix but the whole one
@@ -79,5 +82,14 @@ class Model:
 
     def initial_values(self, spec: TrialSpec, seed: int) -> list[Array]:
         """The variables as a trial with this seed begins."""
-        rng = np.random.default_rng([seed, 2])
-        return [its.initial(its.shape, rng).astype(np.float32) for its in self.variables(spec)]
+        return [values.copy() for values in _drawn(tuple(self.variables(spec)), seed)]
+
+    def elements(self, spec: TrialSpec) -> int:
+        """Of all its variables together."""
+        return sum(math.prod(its.shape) for its in self.variables(spec))
+
+
+@lru_cache(maxsize=2)  # a round draws the same values for each of its trials
+def _drawn(variables: tuple[Variable, ...], seed: int) -> tuple[Array, ...]:
+    rng = np.random.default_rng([seed, 2])
+    return tuple(its.initial(its.shape, rng).astype(np.float32) for its in variables)

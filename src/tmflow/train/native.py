@@ -25,7 +25,7 @@ from tmflow.train.possible import why_not
 if TYPE_CHECKING:
     from tmflow.native._core import NativeCounterRow, NativeTrial
 
-WARM_UP_STEPS = 1000
+WARM_UP_STEPS, WARM_UP_IMAGES = 1000, 500
 
 _PER_TRIAL = {"threads", "batch", "iterations", "seed", "curve_points", "test_images"}
 
@@ -74,7 +74,7 @@ class Variant:
 
     def warm_up(self, data: TrialData, batch: int) -> None:
         """A short discarded trial with all workers: it wakes the processors and brings the data into their caches."""
-        self.run(warm_up_of(self._spec, self._max_workers, batch, WARM_UP_STEPS), self._spec.seed, data)
+        self.run(warm_up_of(self._spec, self._max_workers, batch, WARM_UP_STEPS, WARM_UP_IMAGES), self._spec.seed, data)
 
     def close(self) -> None:
         """Nothing outlives a trial."""

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tmflow.errors import Unsupported
-from tmflow.native import ops, process_state, registry
+from tmflow.native import fused, ops, process_state, registry
 from tmflow.native.minimise import apply_all
 from tmflow.runner.runfile import Abort, Counters, Lost, Reads, Retries, Staleness
 from tmflow.spec import TrialSpec
@@ -29,6 +29,8 @@ from tmflow.train.possible import why_not
 
 WARM_UP_STEPS = 20
 EVALUATION_CHUNK = 500
+
+# All trials of a round begin with the same, and those of mnist_deep take a tenth of a second to draw.
 
 # Factors that a built graph does not depend on: they may change from trial to trial in one session.
 _PER_TRIAL = {"threads", "batch", "iterations", "seed", "curve_points", "test_images", "step_call"}
@@ -83,9 +85,12 @@ class Variant:
             read = self._layout.apart(self._reads(variables))
         output = self._logits(read, training=True)
         loss = tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits(labels=self._labels, logits=output))
+        # Gated, as by TensorFlow's optimisers: a layer's weights are not updated before the gradient of the layer below
+        # has gone back through them. Fused updates wait for all gradients, and never compute those of weights.
+        gradients = tf.gradients(loss, read, gate_gradients=not fused.asked(spec.parameters()))
         updates = apply_all(
             variables,
-            self._layout.together(tf.gradients(loss, read)),
+            self._layout.together(gradients),
             spec.learning_rate,
             strategy=spec.strategy,
             tracker=self._tracker,
@@ -162,7 +167,8 @@ class Variant:
 
     def warm_up(self, data: TrialData, batch: int) -> None:
         """A short discarded trial with all workers: the first steps build kernels, thread pools and buffers."""
-        self.run(warm_up_of(self._spec, self._max_workers, batch, WARM_UP_STEPS), self._spec.seed, data)
+        spec = warm_up_of(self._spec, self._max_workers, batch, WARM_UP_STEPS, EVALUATION_CHUNK)
+        self.run(spec, spec.seed, data)
 
     def _step_call(self, spec: TrialSpec) -> Callable[[Any, Any, Any], object]:
         feeds = (self._images, self._labels, self._worker)

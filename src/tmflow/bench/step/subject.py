@@ -13,7 +13,7 @@ from tmflow.train.models import MODELS
 # Steps of a trial: half a second's worth or so, hundreds of times what starting the workers takes.
 STEPS = {"native": 20_000, "session": 2_000}
 # A model is slow if its step takes longer than this; then a trial has fewer steps, and fewer images to classify.
-SLOW_STEP_S = 0.001
+SLOW_STEP_US = 1000
 IF_SLOW = {"iterations": 200, "test_images": 1000}
 
 
@@ -49,7 +49,7 @@ def _spec(given: dict[str, Any], dataset: str, where: str) -> TrialSpec:
     usual: dict[str, Any] = {"model": name, "strategy": "lock", "batch": 1, "threads": 1, "iterations": steps}
     if model := MODELS.get(name):
         usual |= {"learning_rate": model.learning_rate, **model.factors}
-        usual |= IF_SLOW if model.step_s > SLOW_STEP_S else {}
+        usual |= IF_SLOW if sum(model.step_us["session"]) > SLOW_STEP_US else {}
     return make_spec({**usual, **given, "dataset": dataset}, where)
 
 

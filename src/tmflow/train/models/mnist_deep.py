@@ -48,6 +48,6 @@ MODEL = Model(
     factors={"dropout_keep": 0.5},
     all_pixels=True,
     learning_rate=0.01,  # it learns nothing at the study's
-    step_s=0.006,
-    trial_s=3.0,
+    step_us={"session": (4000, 650)},
+    evaluated_us=200,
 )

@@ -46,6 +46,5 @@ MODEL = Model(
     logits=logits,
     scores=scores,
     factors={"hidden": 128, "activation": "relu"},
-    step_s=0.0005,
-    trial_s=0.2,
+    step_us={"session": (400, 10), "native": (30, 7)},
 )

@@ -32,6 +32,5 @@ MODEL = Model(
     variables=variables,
     logits=logits,
     scores=scores,
-    step_s=0.0003,
-    trial_s=0.1,
+    step_us={"session": (250, 1.7), "native": (9, 1.3)},
 )
