@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import from_json
 
 from tmflow.aborts import Family
 from tmflow.errors import BadInput
 from tmflow.files import write_text
-from tmflow.spec import AS_BEFORE, Evidence, Status, TimeDomain, TrialSpec, sha256_of
+from tmflow.spec import AS_BEFORE, Evidence, Status, TimeDomain, TrialSpec, canonical_json
 
 SCHEMA_VERSION = 1
 
@@ -23,8 +26,6 @@ NO_TIME = "an emulated run shows no time"
 # The kind of backend that an evidence needs; the other kinds of evidence have none.
 BACKENDS: dict[Evidence, str] = {"emulated": "emulator", "simulated": "simulator"}
 
-# What came after the first runs had been stored: it is part of a run's hash where there is something of it.
-_LATER_LISTS = ("fused", "retries", "reads", "lost")
 # The factors whose None is part of a run's hash, as it was when the first runs were stored.
 _HASHED_NULLS = frozenset({"dropout_keep", "provider", "budget", "spending", "chunk"})
 
@@ -227,27 +228,51 @@ class Run(_Closed):
 
     @property
     def content_sha256(self) -> str:
-        """Hash of all that the run says: two files with the same run agree to the byte of their meaning.
+        """Hash of all that the run says: two files with the same run agree to the byte of their meaning."""
+        return content_sha256(self, {})
 
-        A field that came after the first runs had been stored is left out where it is None or empty, and a factor where
-        it is as it was before: so those keep their hash.
-        """
-        said = self.model_dump(mode="json")
-        if said["backend"] is None:
-            del said["backend"]
-        for later in _LATER_LISTS:
-            if not said[later]:
-                del said[later]
-        for row in said["counters"]:
-            for later in LOCK_TIMES:
-                if row[later] is None:
-                    del row[later]
-        said["spec"] = {
+
+# What came after the first runs had been stored: it is part of a run's hash where there is something of it.
+_LATER: dict[type[BaseModel], tuple[str, ...]] = {
+    Run: ("backend", "fused", "retries", "reads", "lost"),
+    Counters: LOCK_TIMES,
+}
+
+
+def content_sha256(run: Run, spelt: Mapping[str, str]) -> str:
+    """The hash of a run, of some of whose fields the text in it, `spelled`, is known: many runs share those."""
+    said = _said(run)
+    texts: list[str] = []
+    for known, names in groupby(sorted(said), spelt.__contains__):
+        if known:
+            texts += [f'"{name}":{spelt[name]}' for name in names]
+        else:
+            texts.append(spelled({name: said[name] for name in names})[1:-1])
+    return hashlib.sha256(f"{{{','.join(texts)}}}".encode()).hexdigest()
+
+
+def spelled(part: Any) -> str:
+    """The text of a part of a run in the run's hash."""
+    return canonical_json(part, _said)
+
+
+def _said(part: BaseModel) -> dict[str, Any]:
+    """What the hash has of a part of a run, or of it all.
+
+    A field that came after the first runs had been stored is left out where it is None or empty, and a factor where it
+    is as it was before: so those keep their hash.
+    """
+    fields = vars(part)
+    if isinstance(part, TrialSpec):
+        return {
             name: value
-            for name, value in said["spec"].items()
+            for name, value in fields.items()
             if (name in _HASHED_NULLS if value is None else AS_BEFORE.get(name) != value)
         }
-        return sha256_of(said)
+    later = _LATER.get(type(part))
+    if later is None:
+        return fields
+    return {name: value for name, value in fields.items() if name not in later or value not in (None, [])}
 
 
 def _as_backend(kind: str | None) -> str:
@@ -281,38 +306,70 @@ def write(path: Path, runs: Iterable[Run]) -> None:
 
 def read(path: Path) -> Iterator[Run]:
     """The runs of a run file, each checked. Raises BadInput naming the file and line of the first bad one."""
+    for where, line in lines(path, contents(path)):
+        yield parse_line(line, where)
+
+
+def contents(path: Path) -> bytes:
+    """The bytes of a run file. Raises BadInput if it cannot be read."""
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_bytes()
     except OSError as error:
         raise BadInput(f"run file {path} cannot be read: {error.strerror}.") from error
+
+
+def lines(path: Path, content: bytes) -> Iterator[tuple[str, str]]:
+    """Of each line of a run file: where it is, in words, and its text. Raises BadInput if the file is cut off."""
+    try:
+        text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise BadInput(f"run file {path} is not UTF-8 text: {error.reason} at byte {error.start}.") from error
-    lines = text.split("\n")
-    if lines[-1] != "":
-        raise BadInput(f"run file {path} is cut off in line {len(lines)}: its last line has no end.")
-    for number, line in enumerate(lines[:-1], start=1):
-        yield parse_line(line, f"run file {path}, line {number}")
+    found = text.split("\n")
+    if found[-1] != "":
+        raise BadInput(f"run file {path} is cut off in line {len(found)}: its last line has no end.")
+    for number, line in enumerate(found[:-1], start=1):
+        yield f"run file {path}, line {number}", line
 
 
 def parse_line(line: str, where: str) -> Run:
     """One line of a run file; `where` names it in the error."""
+    return checked(decoded(line, where), where)
 
-    def refuse(constant: str) -> None:
-        raise BadInput(f"{where}: {constant} is not JSON; a number is finite, or null.")
 
+def decoded(line: str, where: str) -> dict[str, Any]:
+    """The JSON object of a line, of a version that this tmflow reads, and not looked at otherwise."""
     try:
-        value = json.loads(line, parse_constant=refuse)
-    except json.JSONDecodeError as error:
-        raise BadInput(f"{where}: not JSON ({error.msg} at column {error.colno}).") from error
-    version = value.get("schema_version") if isinstance(value, dict) else None
+        value = from_json(line, allow_inf_nan=False)
+    except ValueError:
+        value = _decoded_slowly(line, where)
+    if not isinstance(value, dict):
+        raise BadInput(f"{where}: a line holds a JSON object, a run.")
+    version = value.get("schema_version")
     if isinstance(version, int) and version > SCHEMA_VERSION:
         raise BadInput(
             f"{where}: schema version {version} is newer than {SCHEMA_VERSION}, the newest that this tmflow reads; "
             "install a newer tmflow."
         )
+    return value
+
+
+def checked(value: dict[str, Any], where: str) -> Run:
+    """The run that a line's object is. Parts of it may be checked already, and are models then."""
     try:
         return Run.model_validate(value)
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"]) or "the run"
         raise BadInput(f"{where}: {field}: {first['msg'].removeprefix('Value error, ')}.") from error
+
+
+def _decoded_slowly(line: str, where: str) -> Any:
+    """By the parser of the standard library, which says exactly what is wrong."""
+
+    def refuse(constant: str) -> None:
+        raise BadInput(f"{where}: {constant} is not JSON; a number is finite, or null.")
+
+    try:
+        return json.loads(line, parse_constant=refuse)
+    except json.JSONDecodeError as error:
+        raise BadInput(f"{where}: not JSON ({error.msg} at column {error.colno}).") from error
