@@ -50,9 +50,7 @@ def canonical_json(value: Any, fields: Callable[[Any], dict[str, Any]] | None = 
 
 @cache
 def _encoder(fields: Callable[[Any], dict[str, Any]] | None) -> json.JSONEncoder:
-    return json.JSONEncoder(
-        sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=fields
-    )
+    return json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=fields)
 
 
 def sha256_of(value: Any) -> str:

@@ -51,7 +51,7 @@ DEFINITION = {
     "iterations": 1000,
     "learning_rate": 0.5,
 }
-# Points of the accuracy curve of a run. Everything else is the same: 4 counters, 8 aborts and their 2 sums, 4 stalenesses.
+# Points of the accuracy curve of a run. Besides, each has 4 counters, 8 aborts, their 2 sums, and 4 stalenesses.
 CURVES = (0, 20)
 
 
@@ -71,9 +71,7 @@ def write_files(folder: Path, curve_points: int) -> list[Path]:
     runs = sample_runs(strategies=VARIANTS, threads=(2,), rounds=ROUNDS, curve_points=curve_points)
     paths = [folder / f"round-{number:03}.jsonl" for number in range(1, ROUNDS + 1)]
     for number, path in enumerate(paths, start=1):
-        runfile.write(
-            path, [run.model_copy(update={"experiment": experiment}) for run in runs if run.round == number]
-        )
+        runfile.write(path, [run.model_copy(update={"experiment": experiment}) for run in runs if run.round == number])
     return paths
 
 
@@ -134,11 +132,11 @@ def report(rows: dict[int, int], times: dict[int, list[Times]], meanwhile: Machi
         f"{display_name(facts)}, {len(os.sched_getaffinity(0))} CPUs, SQLite {sqlite3.sqlite_version}, {utc_now()}; "
         f"{state(meanwhile)}.",
         "",
-        f"{ROUNDS * len(VARIANTS):,} runs of 2 threads in {ROUNDS} run files on disk, with counters, aborts and staleness,"
-        f" into a new SQLite file on disk; {REPETITIONS} repetitions of each kind in turns; [95 % interval]. A row is a row "
-        f"in any table. Wanted: {TARGET:,} rows a second.",
+        f"{ROUNDS * len(VARIANTS):,} runs of 2 threads in {ROUNDS} run files on disk, with counters, aborts and "
+        f"staleness, into a new SQLite file on disk; {REPETITIONS} repetitions of each kind in turns; [95 % interval]. "
+        f"A row is a row in any table. Wanted: {TARGET:,} rows a second.",
         "",
-        "| points of the curve of a run | rows | rows a second | us per run | JSON | checking and hashing | inserting |",
+        "| points of a run's curve | rows | rows a second | us per run | JSON | checking and hashing | inserting |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     for points, its in times.items():

@@ -77,7 +77,7 @@ def test_an_old_run_file_is_read_and_keeps_its_hash(run_file: Path) -> None:
     [
         ("tf_lock", "fc212f3262069bda9d2774ffbf3cbe919edc68caea8adbfb18c5540a1b54d3d0"),
         (EMULATED, "04a52b7e6f321f8cae1e33ba8cd7203dd7695619372924801585d951d39d4f9f"),
-        (SOFTWARE_TM, "018a7c54362147989a453f2cf5e6b44ff24b84420b5b819190b36dff5063fa1f"),
+        (SOFTWARE_TM, "7b9d50d987dc15ac2cf6693f67e0b17223f33e4c9b456b18562ce7afd463afa6"),
     ],
     ids=["tf_lock", "htm", "stm"],
 )

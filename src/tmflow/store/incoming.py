@@ -20,7 +20,7 @@ from tmflow.store.shared import Reader, Shared
 
 @dataclass(frozen=True, slots=True)
 class IncomingRun:
-    """A run, checked, with where it came from, its hash, and what it shares with others: `shared.Checked`."""
+    """A run, checked, with where it came from, its hash, and what it shares with others."""
 
     where: str
     file_sha256: str
@@ -58,11 +58,12 @@ def _read_file(path: Path, known: Container[str], reader: Reader) -> IncomingFil
 
 def _read_line(where: str, line: str, file_sha256: str, reader: Reader) -> IncomingRun:
     try:
-        read = reader.read(line, where)
+        run, origin, spec = reader.read(line, where)
+        sha256 = runfile.content_sha256(run, origin.spelt | spec.spelt)
     except UnicodeEncodeError as error:  # half of a surrogate pair, which JSON can spell but is no text
         raise BadInput(f"{where}: a text is not Unicode: {error.reason}.") from error
-    _check(read.run, where)
-    return IncomingRun(where, file_sha256, read.run, read.content_sha256, read.origin, read.spec)
+    _check(run, where)
+    return IncomingRun(where, file_sha256, run, sha256, origin, spec)
 
 
 def _check(run: runfile.Run, where: str) -> None:

@@ -84,15 +84,12 @@ def _insert_aborts(connection: Connection, runs: Iterable[tuple[int, runfile.Run
     key = ["mechanism", "raw_code", "family"]
     reason_of = itemgetter(*key)
     aborts = [(id_, vars(abort)) for id_, run in runs for abort in run.aborts]
-    reasons = list({reason_of(abort) for _, abort in aborts})
+    reasons = list(dict.fromkeys(reason_of(abort) for _, abort in aborts))
     ids = once.ids(connection, models.AbortReason, key, [dict(zip(key, reason, strict=True)) for reason in reasons])
     id_of: dict[Any, int] = dict(zip(reasons, ids, strict=True))
     once.insert_rows(
         connection,
         models.ThreadAbort,
         ["run_id", "worker", "variable", "reason_id", "n"],
-        [
-            (run_id, abort["worker"], abort["variable"], id_of[reason_of(abort)], abort["n"])
-            for run_id, abort in aborts
-        ],
+        [(run_id, abort["worker"], abort["variable"], id_of[reason_of(abort)], abort["n"]) for run_id, abort in aborts],
     )

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from operator import itemgetter
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, insert, select, tuple_
-from sqlalchemy.sql.compiler import SQLCompiler
 
 from tmflow.errors import BadInput
 from tmflow.store.models import Base
@@ -55,7 +54,7 @@ def insert_rows(connection: Connection, model: type[Base], columns: Sequence[str
     """
     if not rows:
         return
-    statement = cast(SQLCompiler, insert(model).compile(dialect=connection.dialect, column_keys=list(columns)))
+    statement = insert(model).compile(dialect=connection.dialect, column_keys=list(columns))
     if statement.positiontup is not None:  # in the order of the table
         in_order = itemgetter(*(columns.index(name) for name in statement.positiontup))
         connection.exec_driver_sql(str(statement), list(map(in_order, rows)))

@@ -84,9 +84,7 @@ def _backend_ids(connection: Connection, runs: Sequence[Run]) -> list[int | None
     return [None if run.backend is None else next(ids) for run in runs]
 
 
-def _round_ids(
-    connection: Connection, incoming: Sequence[IncomingRun], origins: Mapping[Shared, _Origin]
-) -> list[int]:
+def _round_ids(connection: Connection, incoming: Sequence[IncomingRun], origins: Mapping[Shared, _Origin]) -> list[int]:
     passes = [
         {
             "campaign_id": origins[item.origin].campaign,

@@ -24,16 +24,6 @@ class Shared:
     spelt: dict[str, str]
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Checked:
-    """A run, with its hash and what it shares: an origin (`ORIGIN`: whose and where), and a spec."""
-
-    run: runfile.Run
-    content_sha256: str
-    origin: Shared
-    spec: Shared
-
-
 class Reader:
     """Reads lines of run files and remembers what they share."""
 
@@ -41,8 +31,11 @@ class Reader:
         self._check_origin = check_origin
         self._known: dict[bytes, Shared] = {}
 
-    def read(self, line: str, where: str) -> Checked:
-        """The run of a line; `where` names it in errors. Raises BadInput for a bad one, UnicodeEncodeError for a text that is none."""
+    def read(self, line: str, where: str) -> tuple[runfile.Run, Shared, Shared]:
+        """The run of a line, which `where` names in errors, and its origin (`ORIGIN`: whose and where) and its spec.
+
+        Raises BadInput for a bad line.
+        """
         told = runfile.decoded(line, where)
         # Not compared by ==, for which true is 1 and 1.0: the bytes tell them apart.
         keys = [marshal.dumps([told.get(name) for name in names], 2) for names in (ORIGIN, SPEC)]
@@ -56,7 +49,7 @@ class Reader:
             self._known.get(key) or self._remember(key, run, names)
             for key, names in zip(keys, (ORIGIN, SPEC), strict=True)
         )
-        return Checked(run, runfile.content_sha256(run, origin.spelt | spec.spelt), origin, spec)
+        return run, origin, spec
 
     def _remember(self, key: bytes, run: runfile.Run, names: tuple[str, ...]) -> Shared:
         fields = {name: getattr(run, name) for name in names}
