@@ -248,7 +248,8 @@ def content_sha256(run: Run, spelt: Mapping[str, str]) -> str:
     A field that came after the first runs had been stored is left out where it is None or empty, and a factor where it
     is as it was before: so those keep their hash.
     """
-    said = _without_later(run) | {"counters": [_without_later(row) for row in run.counters]}
+    counters = [_without_later(row) for row in run.counters]
+    said = _without_later(run) | {"counters": counters, "machine": run.machine and _without_later(run.machine)}
     known = {**spelt, **{name: _listed(said[name]) for name in _LISTS if said.get(name)}}
     texts: list[str] = []
     for is_known, names in groupby(sorted(said), known.__contains__):
