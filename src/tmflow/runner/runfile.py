@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -239,7 +238,6 @@ class Run(_Closed):
 # What came after the first runs had been stored: it is part of a run's hash where there is something of it.
 _LATER = frozenset({"backend", "fused", "retries", "reads", "lost", *LOCK_TIMES})
 _LISTS = ("aborts", "curve", "lost", "reads", "retries", "staleness")
-_MAY_HAVE_EXPONENT = re.compile(r"0\.0000|\de")
 
 
 def content_sha256(run: Run, spelt: Mapping[str, str]) -> str:
@@ -270,8 +268,12 @@ def _listed(entries: Sequence[BaseModel]) -> str:
 
     It spells as Python does but for floats that Python gives an exponent.
     """
-    text = to_json(entries).decode()
-    return canonical_json(entries, vars) if _MAY_HAVE_EXPONENT.search(text) else text
+    for point in entries:
+        if not isinstance(point, CurvePoint):  # has no floats
+            break
+        if 0 < point.accuracy < 1e-4 or 0 < point.elapsed_s < 1e-4 or point.elapsed_s >= 1e16:
+            return canonical_json(entries, vars)
+    return to_json(entries).decode()
 
 
 def _said(field: Any) -> Any:
