@@ -1,6 +1,6 @@
-"""How fast run files go into a SQLite file: `python -m tests.store.ingest_speed` prints docs/speed/ingest.md anew.
+"""How fast run files go into a SQLite file: `python -m tests.store.ingest_speed REPORT.md` measures and writes it anew.
 
-Not a test: a number is measured on a quiet machine, and this takes a minute or two.
+No test, as it wants a quiet machine; `make speed` runs it. Files and database lie in the results folder, on disk.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from tests.sample_runs import SOFTWARE_TM, sample_runs
 from tmflow import stats
 from tmflow.bench.columns import state
 from tmflow.clock import utc_now
+from tmflow.files import write_text
+from tmflow.paths import results_dir
 from tmflow.platform.facts import display_name, platform_facts
 from tmflow.runner import machine, runfile
 from tmflow.runner.runfile import ExperimentRef, MachineState
@@ -32,7 +34,7 @@ from tmflow.spec import Design, Manager, sha256_of
 from tmflow.store import address, engine, incoming, models, schema
 from tmflow.store.ingest import ingest
 
-REPETITIONS = 2
+REPETITIONS = 10
 ROUNDS = 200
 TARGET = 150_000
 VARIANTS = [
@@ -114,14 +116,15 @@ def seconds(work: Callable[[], object]) -> float:
 def main() -> None:
     gc.disable()  # as `ingest` does, for its parts alone too
     before = machine.sample()
-    with tempfile.TemporaryDirectory(dir=sys.argv[1] if len(sys.argv) > 1 else None) as folder:
+    results_dir().mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=results_dir()) as folder:
         files = {points: write_files(Path(folder) / str(points), points) for points in CURVES}
         rows = {points: rows_of(paths) for points, paths in files.items()}
         times: dict[int, list[Times]] = {points: [] for points in CURVES}
         for _ in tqdm(range(REPETITIONS), disable=None, leave=False, file=sys.stderr):
             for points in random.sample(CURVES, len(CURVES)):
                 times[points].append(measured(files[points]))
-    print(report(rows, times, machine.between(before, machine.sample())))
+    write_text(Path(sys.argv[1]), report(rows, times, machine.between(before, machine.sample())) + "\n")
 
 
 def report(rows: dict[int, int], times: dict[int, list[Times]], meanwhile: MachineState) -> str:
