@@ -43,6 +43,7 @@ speed: setup build ## measure what updates and steps cost, into docs/speed/ (ten
 	@$(BIN)/tmflow bench apply --rounds 12 --save docs/speed/updates.json
 	@$(BIN)/tmflow bench step --targets --rounds 10 --save docs/speed/steps.json
 	@$(BIN)/tmflow bench read --rounds 12 --save docs/speed/reads.json
+	@$(BIN)/python -m tests.store.ingest_speed docs/speed/ingest.md
 	@set -e; for what in docs/speed/*.json; do $(BIN)/tmflow bench report $$what --plots docs/speed > $${what%.json}.md; done
 
 portal: setup ## open the results portal on this machine (PORT=8501)

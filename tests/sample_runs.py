@@ -88,7 +88,7 @@ SPEC: dict[str, Any] = {
 # For each strategy and family of its aborts: a raw code, and how many there are for each other worker.
 ABORTS = {
     "htm": {"conflict": ("0x00000006", 2), "capacity": ("0x00000008", 1)},
-    "stm": {"conflict": ("0x00000001", 2), "validation": ("0x00000003", 1)},
+    "stm": {"conflict": ("0x00000003", 2), "validation": ("0x00000006", 1)},
     "itm": {"unknown": ("0x00000000", 3)},
 }
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from tmflow.errors import BadInput
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -14,14 +21,33 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write to a temporary name beside `path`, fsync, rename."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Write to a temporary name beside `path`, fsync, rename. Raises BadInput where there is no room for it."""
     partial = path.with_name(path.name + ".tmp")
-    with partial.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
+    try:
+        with room_for(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with partial.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            partial.replace(path)
+    except BadInput:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def room_for(path: Path) -> Iterator[None]:
+    """Raise BadInput where the disk, or what a user may have of it, is full. Other errors pass."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        raise BadInput(
+            f"{path} cannot be written: {error.strerror}; what was written before is kept: make room, and run the same "
+            "command again."
+        ) from error
 
 
 def write_json(path: Path, value: Any) -> None:

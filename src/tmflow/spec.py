@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
+from functools import cache
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -39,9 +41,17 @@ TimeDomain = Literal["wall", "simulated", "reported"]
 Status = Literal["ok", "failed", "timeout", "invalid", "unsupported"]
 
 
-def canonical_json(value: Any) -> str:
-    """The one spelling of a JSON value: sorted keys, no spaces; what every hash of this project is taken of."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+def canonical_json(value: Any, fields: Callable[[Any], dict[str, Any]] | None = None) -> str:
+    """The one spelling of a JSON value: sorted keys, no spaces; what every hash of this project is taken of.
+
+    `fields` says what is spelt in place of an object that is not of JSON's types.
+    """
+    return _encoder(fields).encode(value)
+
+
+@cache
+def _encoder(fields: Callable[[Any], dict[str, Any]] | None) -> json.JSONEncoder:
+    return json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=fields)
 
 
 def sha256_of(value: Any) -> str:
@@ -192,7 +202,7 @@ class TrialSpec(BaseModel):
 
     def parameters(self) -> dict[str, Value]:
         """The strategy's parameters that have a value."""
-        return {name: value for name, value in self.factors().items() if name in PARAMETERS}
+        return {name: value for name, value in vars(self).items() if value is not None and name in PARAMETERS}
 
     @property
     def evidence(self) -> Evidence:

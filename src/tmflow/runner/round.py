@@ -168,7 +168,13 @@ class RoundRunner:
             if self._awaited != run.spec:
                 return
             self._awaited = None
-            self._journal.append(run)
+            try:
+                self._journal.append(run)
+            except BadInput as error:
+                if then_exit is None:
+                    raise
+                print(f"tmflow: {error}", file=sys.stderr, flush=True)
+                os._exit(2)
             if then_exit is not None:
                 os._exit(then_exit)
 

@@ -14,6 +14,7 @@ from tmflow.store.address import is_sqlite, shown
 BUSY_TIMEOUT_S = 60
 _BUSY = f"is locked: another writer held it for {BUSY_TIMEOUT_S} s; try again when it is done."
 _READ_ONLY = "is read-only; to write, this user needs the right to change it (for a SQLite file: and its folder)."
+_FULL = "cannot grow: its disk is full; nothing of this was stored: make room, and run the same command again."
 # SQLite reports a state in words only, PostgreSQL by SQLSTATE.
 _SQLITE_WORDS = {
     "file is not a database": "is not a SQLite database; name another file, or move this one away.",
@@ -21,10 +22,12 @@ _SQLITE_WORDS = {
     "database is locked": _BUSY,
     "unable to open database file": "cannot be opened: it is no file, or this user may not read it or its folder.",
 }
+_SQLITE_FULL = ("SQLITE_FULL", "SQLITE_IOERR_SHMSIZE")  # the second is an "I/O error" of its shared memory
 _POSTGRESQL_STATES = {
     "25006": _READ_ONLY,
     "42501": "does not give this user the rights that this needs.",
     "55P03": _BUSY,
+    "53100": _FULL,
 }
 
 
@@ -46,6 +49,8 @@ def explain_errors(url: URL) -> Iterator[None]:
 
 def _sqlite_state(error: DBAPIError) -> str | None:
     text = str(error.orig)
+    if getattr(error.orig, "sqlite_errorname", None) in _SQLITE_FULL:
+        return _FULL
     for words, explanation in _SQLITE_WORDS.items():
         if words in text:
             return explanation

@@ -15,16 +15,19 @@ from tmflow.runner import runfile
 from tmflow.runner.runfile import BACKENDS
 from tmflow.spec import sha256_of
 from tmflow.store.facts import EnvironmentFacts, PlatformFacts
+from tmflow.store.shared import Reader, Shared
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class IncomingRun:
-    """A run, checked, with where it came from and its hash."""
+    """A run, checked, with where it came from, its hash, and what it shares with others."""
 
     where: str
     file_sha256: str
     run: runfile.Run
     content_sha256: str
+    origin: Shared
+    spec: Shared
 
 
 @dataclass(frozen=True)
@@ -38,44 +41,34 @@ class IncomingFile:
 
 def read_files(paths: Iterable[Path], known: Container[str]) -> list[IncomingFile]:
     """Read and check the run files. Raises BadInput naming file, line and field of the first fault."""
-    return [_read_file(path, known) for path in paths]
+    reader = Reader(_check_origin)
+    return [_read_file(path, known, reader) for path in paths]
 
 
-def _read_file(path: Path, known: Container[str]) -> IncomingFile:
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise BadInput(f"run file {path} cannot be read: {error.strerror}.") from error
+def _read_file(path: Path, known: Container[str], reader: Reader) -> IncomingFile:
+    content = runfile.contents(path)
     sha256 = hashlib.sha256(content).hexdigest()
     if sha256 in known:
         return IncomingFile(path.name, sha256, ())
-    runs = list(runfile.read(path))
+    runs = [_read_line(where, line, sha256, reader) for where, line in runfile.lines(path, content)]
     if not runs:
         raise BadInput(f"run file {path} is empty; a run file holds one run or more, each on a line.")
-    incoming = []
-    for number, run in enumerate(runs, start=1):
-        where = f"run file {path}, line {number}"
-        _check(run, where)
-        incoming.append(IncomingRun(where, sha256, run, _content_sha256(run, where)))
-        # The runs of a file mostly share a definition, and it is long: look at it once.
-        if number == 1 or run.experiment != runs[number - 2].experiment:
-            _check_definition(run.experiment, where)
-    return IncomingFile(path.name, sha256, incoming)
+    return IncomingFile(path.name, sha256, runs)
 
 
-def _content_sha256(run: runfile.Run, where: str) -> str:
+def _read_line(where: str, line: str, file_sha256: str, reader: Reader) -> IncomingRun:
     try:
-        return run.content_sha256
+        run, origin, spec = reader.read(line, where)
+        sha256 = runfile.content_sha256(run, origin.spelt | spec.spelt)
     except UnicodeEncodeError as error:  # half of a surrogate pair, which JSON can spell but is no text
         raise BadInput(f"{where}: a text is not Unicode: {error.reason}.") from error
+    _check(run, where)
+    return IncomingRun(where, file_sha256, run, sha256, origin, spec)
 
 
 def _check(run: runfile.Run, where: str) -> None:
     _check_evidence(run, where)
-    _check_facts(PlatformFacts, run.platform, f"{where}: platform")
-    _check_facts(EnvironmentFacts, run.environment, f"{where}: environment")
     _check_time(run.started_at_utc, f"{where}: started_at_utc")
-    _check_time(run.campaign.created_at_utc, f"{where}: campaign.created_at_utc")
     _check_unique(where, "counters", [(c.worker, c.variable) for c in run.counters])
     _check_unique(where, "aborts", [(a.worker, a.variable, a.mechanism, a.raw_code, a.family) for a in run.aborts])
     _check_unique(where, "curve", [p.iteration for p in run.curve])
@@ -84,6 +77,13 @@ def _check(run: runfile.Run, where: str) -> None:
     _check_unique(where, "retries", [(r.worker, r.variable, r.retries) for r in run.retries])
     _check_unique(where, "reads", [(r.worker, r.variable) for r in run.reads])
     _check_unique(where, "lost", [lost.variable for lost in run.lost])
+
+
+def _check_origin(run: runfile.Run, where: str) -> None:
+    _check_facts(PlatformFacts, run.platform, f"{where}: platform")
+    _check_facts(EnvironmentFacts, run.environment, f"{where}: environment")
+    _check_time(run.campaign.created_at_utc, f"{where}: campaign.created_at_utc")
+    _check_definition(run.experiment, where)
 
 
 def _check_definition(experiment: runfile.ExperimentRef, where: str) -> None:

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from operator import itemgetter
+from typing import Any
 
+from pydantic import BaseModel
 from sqlalchemy import Connection, func, insert, select
 
 from tmflow.errors import BadInput
-from tmflow.runner.runfile import Run
+from tmflow.runner import runfile
 from tmflow.store import models, once, rows
 from tmflow.store.incoming import IncomingRun
 from tmflow.store.references import reference_rows
 from tmflow.store.rows import Row
 
-_DETAILS: Sequence[tuple[type[models.Base], Callable[[Run], Iterable[Row]]]] = (
-    (models.CurvePoint, rows.curve_rows),
-    (models.Counters, rows.counters_rows),
-    (models.Staleness, rows.staleness_rows),
-    (models.Retries, rows.retries_rows),
-    (models.VariableRead, rows.reads_rows),
-    (models.LostUpdate, rows.lost_rows),
-    (models.FusedUpdate, rows.fused_rows),
-)
+# Lists of a run whose entries have a column for each field.
+_DETAILS: dict[str, tuple[type[models.Base], type[BaseModel]]] = {
+    "curve": (models.CurvePoint, runfile.CurvePoint),
+    "counters": (models.Counters, runfile.Counters),
+    "staleness": (models.Staleness, runfile.Staleness),
+    "retries": (models.Retries, runfile.Retries),
+    "reads": (models.VariableRead, runfile.Reads),
+    "lost": (models.LostUpdate, runfile.Lost),
+}
 
 
 def insert_runs(connection: Connection, incoming: Sequence[IncomingRun], file_ids: Sequence[int]) -> None:
@@ -29,21 +32,26 @@ def insert_runs(connection: Connection, incoming: Sequence[IncomingRun], file_id
 
     Raises BadInput if a point of a round has a run already.
     """
-    runs = [item.run for item in incoming]
-    references = reference_rows(connection, runs)
+    if not incoming:
+        return
+    references = reference_rows(connection, incoming)
     _require_vacant(connection, incoming, references)
     run_rows = [
         rows.run_row(item.run, item.content_sha256) | refers | {"run_file_id": file_id}
         for item, refers, file_id in zip(incoming, references, file_ids, strict=True)
     ]
-    run_ids = once.ids(connection, models.Run, ["uid"], run_rows)
-    for model, rows_of in _DETAILS:
-        _insert(
-            connection,
-            model,
-            [{"run_id": id_} | r for id_, run in zip(run_ids, runs, strict=True) for r in rows_of(run)],
-        )
-    _insert_aborts(connection, runs, run_ids)
+    once.insert_rows(connection, models.Run, list(run_rows[0]), [tuple(row.values()) for row in run_rows])
+    stored = select(models.Run.uid, models.Run.id).where(models.Run.uid.in_({item.run.uid for item in incoming}))
+    id_of = dict(connection.execute(stored).tuples().all())
+    runs = [(id_of[item.run.uid], item.run) for item in incoming]
+    for name, (model, part) in _DETAILS.items():
+        fields = list(part.model_fields)
+        of = itemgetter(*fields)
+        its_rows = [(id_, *of(vars(entry))) for id_, run in runs for entry in getattr(run, name)]
+        once.insert_rows(connection, model, ["run_id", *fields], its_rows)
+    fused = [(id_, variable) for id_, run in runs for variable in run.fused]
+    once.insert_rows(connection, models.FusedUpdate, ["run_id", "variable"], fused)
+    _insert_aborts(connection, runs)
 
 
 def roll_up_aborts(connection: Connection, file_ids: Sequence[int]) -> None:
@@ -72,17 +80,16 @@ def _require_vacant(connection: Connection, incoming: Sequence[IncomingRun], ref
             )
 
 
-def _insert_aborts(connection: Connection, runs: Sequence[Run], run_ids: Sequence[int]) -> None:
-    aborts = [(run_id, abort) for run_id, run in zip(run_ids, runs, strict=True) for abort in run.aborts]
+def _insert_aborts(connection: Connection, runs: Iterable[tuple[int, runfile.Run]]) -> None:
     key = ["mechanism", "raw_code", "family"]
-    reasons = once.ids(connection, models.AbortReason, key, [abort.model_dump(include=set(key)) for _, abort in aborts])
-    thread_rows = [
-        {"run_id": run_id, "worker": abort.worker, "variable": abort.variable, "reason_id": reason, "n": abort.n}
-        for (run_id, abort), reason in zip(aborts, reasons, strict=True)
-    ]
-    _insert(connection, models.ThreadAbort, thread_rows)
-
-
-def _insert(connection: Connection, model: type[models.Base], new: Sequence[Row]) -> None:
-    if new:
-        connection.execute(insert(model), new)
+    reason_of = itemgetter(*key)
+    aborts = [(id_, vars(abort)) for id_, run in runs for abort in run.aborts]
+    reasons = list(dict.fromkeys(reason_of(abort) for _, abort in aborts))
+    ids = once.ids(connection, models.AbortReason, key, [dict(zip(key, reason, strict=True)) for reason in reasons])
+    id_of: dict[Any, int] = dict(zip(reasons, ids, strict=True))
+    once.insert_rows(
+        connection,
+        models.ThreadAbort,
+        ["run_id", "worker", "variable", "reason_id", "n"],
+        [(run_id, abort["worker"], abort["variable"], id_of[reason_of(abort)], abort["n"]) for run_id, abort in aborts],
+    )

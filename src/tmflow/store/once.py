@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from operator import itemgetter
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, insert, select, tuple_
@@ -44,6 +45,21 @@ def ids(
         connection.execute(insert(model), list(missing.values()))
         found |= {_key(row, key): row["id"] for row in _find(connection, model, key, missing, also=("id",))}
     return [found[_key(row, key)] for row in rows]
+
+
+def insert_rows(connection: Connection, model: type[Base], columns: Sequence[str], rows: Sequence[Key]) -> None:
+    """Insert rows with these columns, of values that the driver takes as they are.
+
+    The statement goes past SQLAlchemy, which would look at each row again and take as long as SQLite does.
+    """
+    if not rows:
+        return
+    statement = insert(model).compile(dialect=connection.dialect, column_keys=list(columns))
+    if statement.positiontup is not None:  # in the order of the table
+        in_order = itemgetter(*(columns.index(name) for name in statement.positiontup))
+        connection.exec_driver_sql(str(statement), list(map(in_order, rows)))
+    else:
+        connection.exec_driver_sql(str(statement), [dict(zip(columns, row, strict=True)) for row in rows])
 
 
 def chunks(items: Iterable[Item]) -> Iterator[list[Item]]:

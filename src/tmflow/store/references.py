@@ -2,20 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from sqlalchemy import Connection, bindparam, select, update
 
 from tmflow.runner.runfile import Run
 from tmflow.store import models, once, rows
+from tmflow.store.incoming import IncomingRun
 from tmflow.store.rows import Row
+from tmflow.store.shared import Shared
 
 
-def reference_rows(connection: Connection, runs: Sequence[Run]) -> list[Row]:
+def reference_rows(connection: Connection, incoming: Sequence[IncomingRun]) -> list[Row]:
     """For each run, the ids of its round, spec, platform, environment, software and backend, if it has one.
 
     Raises BadInput for a campaign on two platforms, a round of two orders or a backend of two kinds.
     """
+    origins = _origin_ids(connection, incoming)
+    specs = _spec_ids(connection, incoming)
+    rounds = _round_ids(connection, incoming, origins)
+    backends = _backend_ids(connection, [item.run for item in incoming])
+    return [
+        {
+            "round_id": round_id,
+            "spec_id": specs[item.spec],
+            "platform_id": origins[item.origin].platform,
+            "environment_id": origins[item.origin].environment,
+            "software_id": origins[item.origin].software,
+            "backend_id": backend_id,
+        }
+        for item, round_id, backend_id in zip(incoming, rounds, backends, strict=True)
+    ]
+
+
+class _Origin(NamedTuple):
+    """Ids of what the runs of an origin refer to."""
+
+    platform: int
+    environment: int
+    software: int
+    campaign: int
+    experiment: int
+
+
+def _origin_ids(connection: Connection, incoming: Sequence[IncomingRun]) -> dict[Shared, _Origin]:
+    """Also brings up to date when each definition was run last, whatever the order in which runs come in."""
+    last: dict[Shared, str] = {}
+    for item in incoming:
+        last[item.origin] = max(item.run.started_at_utc, last.get(item.origin, ""))
+    runs = list({item.origin: item.run for item in incoming}.values())  # one of each origin
     machines = _with_free_slugs(connection, [rows.platform_row(run.platform) for run in runs])
     platforms = once.ids(connection, models.Platform, ["facts_sha256"], machines)
     settings = [
@@ -24,21 +60,16 @@ def reference_rows(connection: Connection, runs: Sequence[Run]) -> list[Row]:
     ]
     environments = once.ids(connection, models.Environment, ["env_sha256"], settings)
     software = once.ids(connection, models.Software, ["software_sha256"], [rows.software_row(r.software) for r in runs])
-    specs = once.ids(connection, models.Spec, ["spec_sha256"], [rows.spec_row(run.spec) for run in runs])
-    rounds = _round_ids(connection, runs, platforms)
-    return [
-        {
-            "round_id": round_id,
-            "spec_id": spec_id,
-            "platform_id": platform_id,
-            "environment_id": environment_id,
-            "software_id": software_id,
-            "backend_id": backend_id,
-        }
-        for round_id, spec_id, platform_id, environment_id, software_id, backend_id in zip(
-            rounds, specs, platforms, environments, software, _backend_ids(connection, runs), strict=True
-        )
-    ]
+    campaigns = _campaign_ids(connection, runs, platforms)
+    experiments = _experiment_ids(connection, runs, list(last.values()))
+    ids = map(_Origin, platforms, environments, software, campaigns, experiments)
+    return dict(zip(last, ids, strict=True))
+
+
+def _spec_ids(connection: Connection, incoming: Sequence[IncomingRun]) -> dict[Shared, int]:
+    specs = {item.spec: item.run.spec for item in incoming}
+    ids = once.ids(connection, models.Spec, ["spec_sha256"], list(map(rows.spec_row, specs.values())))
+    return dict(zip(specs, ids, strict=True))
 
 
 def _backend_ids(connection: Connection, runs: Sequence[Run]) -> list[int | None]:
@@ -53,23 +84,25 @@ def _backend_ids(connection: Connection, runs: Sequence[Run]) -> list[int | None
     return [None if run.backend is None else next(ids) for run in runs]
 
 
-def _round_ids(connection: Connection, runs: Sequence[Run], platforms: Sequence[int]) -> list[int]:
-    experiments = _experiment_ids(connection, runs)
-    campaigns = _campaign_ids(connection, runs, platforms)
-    of = dict(zip(zip(campaigns, experiments, strict=True), runs, strict=True))
+def _round_ids(connection: Connection, incoming: Sequence[IncomingRun], origins: Mapping[Shared, _Origin]) -> list[int]:
+    passes = [
+        {
+            "campaign_id": origins[item.origin].campaign,
+            "experiment_id": origins[item.origin].experiment,
+            "number": item.run.round,
+            "order_seed": item.run.order_seed,
+        }
+        for item in incoming
+    ]
 
     def two_orders(row: Row, other: Row) -> str:
-        run = of[row["campaign_id"], row["experiment_id"]]
+        run = incoming[passes.index(row)].run
         return (
             f"round {row['number']} of experiment '{run.experiment.name}' in campaign {run.campaign.uid} has order_seed"
             f" {row['order_seed']} in one run and {other['order_seed']} in another; a round has one order: ingest the"
             " runs of one of them only."
         )
 
-    passes = [
-        {"campaign_id": campaign, "experiment_id": experiment, "number": run.round, "order_seed": run.order_seed}
-        for run, campaign, experiment in zip(runs, campaigns, experiments, strict=True)
-    ]
     key = ["campaign_id", "experiment_id", "number"]
     return once.ids(connection, models.Round, key, passes, fixed={"order_seed": two_orders})
 
@@ -97,17 +130,15 @@ def _campaign_ids(connection: Connection, runs: Sequence[Run], platforms: Sequen
     return once.ids(connection, models.Campaign, ["uid"], invocations, fixed=fixed)
 
 
-def _experiment_ids(connection: Connection, runs: Sequence[Run]) -> list[int]:
-    """Also brings up to date when each definition was run last, whatever the order in which runs come in."""
+def _experiment_ids(connection: Connection, runs: Sequence[Run], last_run_at_utc: Sequence[str]) -> list[int]:
     key = ["name", "scale", "definition_sha256"]
-    experiments = once.ids(connection, models.Experiment, key, rows.experiment_rows(runs))
-    last: dict[int, str] = {}
-    for run, experiment in zip(runs, experiments, strict=True):
-        last[experiment] = max(run.started_at_utc, last.get(experiment, ""))
+    its_rows = [rows.experiment_row(run.experiment, at) for run, at in zip(runs, last_run_at_utc, strict=True)]
+    experiments = once.ids(connection, models.Experiment, key, its_rows)
     table = models.Experiment
     later = update(table).where(table.id == bindparam("itself"), table.last_run_at_utc < bindparam("at"))
     connection.execute(
-        later.values(last_run_at_utc=bindparam("at")), [{"itself": itself, "at": at} for itself, at in last.items()]
+        later.values(last_run_at_utc=bindparam("at")),
+        [{"itself": itself, "at": at} for itself, at in zip(experiments, last_run_at_utc, strict=True)],
     )
     return experiments
 

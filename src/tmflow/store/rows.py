@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from tmflow.platform.facts import display_name
-from tmflow.runner.runfile import Backend, MachineState, Run, Software
+from tmflow.runner.runfile import Backend, ExperimentRef, MachineState, Run, Software
 from tmflow.spec import TrialSpec, canonical_json, sha256_of
 from tmflow.store.facts import EnvironmentFacts, PlatformFacts
 
@@ -76,52 +76,18 @@ def spec_row(spec: TrialSpec) -> Row:
     return spec.model_dump() | {"spec_sha256": spec.sha256}
 
 
-def experiment_rows(runs: Sequence[Run]) -> list[Row]:
-    """One row for each run. Runs mostly share a definition, which is long: its text is made once."""
-    definitions = {run.experiment.definition_sha256: run.experiment.definition for run in runs}
-    texts = {sha256: canonical_json(definition) for sha256, definition in definitions.items()}
-    return [
-        {
-            "name": run.experiment.name,
-            "scale": run.experiment.scale,
-            "definition_sha256": run.experiment.definition_sha256,
-            "definition_json": texts[run.experiment.definition_sha256],
-            "last_run_at_utc": run.started_at_utc,
-        }
-        for run in runs
-    ]
+def experiment_row(experiment: ExperimentRef, last_run_at_utc: str) -> Row:
+    return {
+        "name": experiment.name,
+        "scale": experiment.scale,
+        "definition_sha256": experiment.definition_sha256,
+        "definition_json": canonical_json(experiment.definition),
+        "last_run_at_utc": last_run_at_utc,
+    }
 
 
 def run_row(run: Run, content_sha256: str) -> Row:
     """Without the ids of what it refers to."""
-    machine = run.machine.model_dump() if run.machine else dict.fromkeys(MachineState.model_fields)
-    plain = {name: getattr(run, name) for name in PLAIN}
-    return plain | machine | {"content_sha256": content_sha256, "reference_id": None}
-
-
-def curve_rows(run: Run) -> Iterator[Row]:
-    return (dict(point) for point in run.curve)
-
-
-def counters_rows(run: Run) -> Iterator[Row]:
-    return (dict(counters) for counters in run.counters)
-
-
-def staleness_rows(run: Run) -> Iterator[Row]:
-    return (dict(staleness) for staleness in run.staleness)
-
-
-def retries_rows(run: Run) -> Iterator[Row]:
-    return (dict(retries) for retries in run.retries)
-
-
-def reads_rows(run: Run) -> Iterator[Row]:
-    return (dict(reads) for reads in run.reads)
-
-
-def fused_rows(run: Run) -> Iterator[Row]:
-    return ({"variable": variable} for variable in run.fused)
-
-
-def lost_rows(run: Run) -> Iterator[Row]:
-    return (dict(lost) for lost in run.lost)
+    said = vars(run)
+    machine = vars(run.machine) if run.machine else dict.fromkeys(MachineState.model_fields)
+    return {name: said[name] for name in PLAIN} | machine | {"content_sha256": content_sha256, "reference_id": None}

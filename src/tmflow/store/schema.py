@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from alembic import command
@@ -11,6 +11,7 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import URL, Connection
 
 from tmflow.errors import BadInput
+from tmflow.store import consistency
 from tmflow.store.address import is_sqlite, shown, sqlite_path
 from tmflow.store.engine import may_exist, open_writer, reader_engine, require_file, writer_engine
 from tmflow.store.explain import explain_errors
@@ -59,15 +60,21 @@ def require_usable(url: URL) -> None:
 
 
 def check(url: URL) -> SchemaState:
-    """Look for damage and drift, changing nothing. Raises BadInput if the database is missing or unreadable."""
+    """Look for damage, drift and what does not agree, changing nothing.
+
+    Raises BadInput if the database is missing or unreadable.
+    """
     require_file(url)
     with explain_errors(url), reader_engine(url).connect() as connection:
         found = standing(connection)
         problems = [] if found.problem is None else [f"the database {found.problem}"]
-        if is_sqlite(url):
-            problems += _damage(connection)
-        if found.kind in ("current", "incomplete"):
-            problems += _drift(connection)
+        damage = _damage(connection) if is_sqlite(url) else []
+        drift = list(_drift(connection)) if found.kind in ("current", "incomplete") else []
+        problems += damage
+        problems += [f"the tables differ from the models: {' '.join(map(str, step))}" for step in drift]
+        can_be_asked = found.kind == "current" and not any("column" in str(step[0]) for step in drift)
+        if can_be_asked and not damage:
+            problems += consistency.problems(connection)
     return SchemaState(found.revision, head(), not problems, tuple(problems))
 
 
@@ -90,17 +97,17 @@ def _make_folder(url: URL) -> None:
 def _damage(connection: Connection) -> list[str]:
     """SQLite's own checks. PostgreSQL always enforces its foreign keys and checks its pages itself."""
     said = connection.exec_driver_sql("PRAGMA integrity_check").scalars().all()
-    if said != ["ok"]:
-        return [f"the file is damaged: {message}" for message in said]
+    # Which rule was broken, SQLite does not say; `consistency` does.
+    damage = [message for message in said if message != "ok" and not message.startswith("CHECK constraint failed")]
+    if damage:
+        return [f"the file is damaged: {message}" for message in damage]
     return [
         f"table {table}, row {row}: the {parent} that it refers to does not exist"
         for table, row, parent, _ in connection.exec_driver_sql("PRAGMA foreign_key_check")
     ]
 
 
-def _drift(connection: Connection) -> Iterator[str]:
-    """Differences between the tables in the database and the models of this tmflow."""
+def _drift(connection: Connection) -> Iterator[Sequence[object]]:
+    """Differences between the tables in the database and the models of this tmflow: what to do, and to what."""
     for difference in compare_metadata(MigrationContext.configure(connection), Base.metadata):
-        steps = difference if isinstance(difference, list) else [difference]
-        for step in steps:
-            yield f"the tables differ from the models: {' '.join(str(part) for part in step)}"
+        yield from difference if isinstance(difference, list) else [difference]

@@ -1,0 +1,187 @@
+"""A disk that is full: one sentence, nothing lost that was written before, and the same command goes on with room."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import re
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import Tmflow
+from tests.sample_runs import SPEC, sample_runs
+from tmflow.errors import BadInput
+from tmflow.runner import runfile
+from tmflow.runner.job import RoundJob
+from tmflow.runner.journal import Journal
+from tmflow.runner.supervise import run_round
+from tmflow.spec import TrialSpec
+from tmflow.store import address, queries, schema
+from tmflow.store.engine import open_reader
+
+SIZE = 2 * 1024**2
+SAYS = "No space left on device; what was written before is kept: make room, and run the same command again."
+
+
+class SmallDisk:
+    """A disk of 2 MiB, and something that takes the room on it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._ballast = root / "ballast"
+
+    def fill(self, but: int = 0) -> None:
+        """Leave no more room than `but` bytes."""
+        self.make_room()
+        with contextlib.suppress(OSError), self._ballast.open("wb", buffering=0) as file:
+            while file.write(b"x" * 4096):
+                pass
+        with self._ballast.open("r+b") as file:
+            file.truncate(max(0, self._ballast.stat().st_size - but))
+
+    def make_room(self) -> None:
+        self._ballast.unlink(missing_ok=True)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    root = tmp_path / "disk"
+    root.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", str(root)]
+    if (done := subprocess.run(mount, capture_output=True, text=True, check=False)).returncode != 0:
+        pytest.skip(f"this user may not mount a small disk: {done.stderr.strip()}")
+    try:
+        yield SmallDisk(root)
+    finally:
+        subprocess.run(["umount", "--lazy", str(root)], check=True)
+
+
+def test_journal_and_run_file(disk: SmallDisk) -> None:
+    first, second = sample_runs(rounds=1)[:2]
+    journal = Journal(disk.root / "round-001.jsonl")
+    journal.append(first)
+    disk.fill()
+    for write in (lambda: journal.append(second), lambda: journal.begin(second)):
+        with pytest.raises(BadInput, match=rf"round-001\.jsonl\.(part|now) cannot be written: {SAYS}"):
+            write()
+    assert Journal(journal.run_file).runs == journal.runs == [first]
+
+    disk.make_room()
+    journal.append(second)
+    disk.fill()
+    with pytest.raises(BadInput, match=rf"round-001\.jsonl cannot be written: {SAYS}"):
+        journal.finish()
+    assert sorted(path.name for path in disk.root.iterdir()) == ["ballast", "round-001.jsonl.part"]
+    assert Journal(journal.run_file).runs == [first, second]
+
+    disk.make_room()
+    journal.finish()
+    assert list(runfile.read(journal.run_file)) == [first, second]
+
+
+def job_of(folder: Path, points: list[TrialSpec], **changes: Any) -> RoundJob:
+    fields = {"campaign": {"uid": "campaign-1", "created_at_utc": "2026-01-01T00:00:00Z"}, "trial_timeout_s": 60}
+    experiment = sample_runs()[0].experiment
+    return RoundJob.model_validate(
+        {**fields, "experiment": experiment, "number": 1, "points": points, "run_file": folder / "round-001.jsonl"}
+        | changes
+    )
+
+
+def native(**factors: Any) -> TrialSpec:
+    return TrialSpec.model_validate(
+        SPEC | {"driver": "native", "strategy": "lock", "threads": 1, "iterations": 40, "curve_points": 0} | factors
+    )
+
+
+def assert_round_has_no_room(job: RoundJob, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(BadInput, match=r"round 1 of fig_4_1 could not run; the line above says why"):
+        run_round(job)
+    said = capfd.readouterr().err
+    assert re.search(rf"^tmflow: \S+round-001\.jsonl\.(part|now) cannot be written: {SAYS}$", said, re.MULTILINE), said
+    assert "Traceback" not in said
+    assert not job.run_file.exists()
+
+
+def test_a_timed_round_goes_on_where_it_stopped(disk: SmallDisk, capfd: pytest.CaptureFixture[str]) -> None:
+    points = [native(batch=batch) for batch in range(1, 13)]
+    job = job_of(disk.root, points)
+    disk.fill(but=40 * 1024)  # some trials' worth
+    assert_round_has_no_room(job, capfd)
+    kept = Journal(job.run_file).runs
+    assert 0 < len(kept) < len(points)
+
+    disk.make_room()
+    run_round(job)
+    runs = list(runfile.read(job.run_file))
+    assert {run.spec.sha256 for run in runs} == {point.sha256 for point in points}
+    assert len(runs) == len(points)
+    assert {run.uid for run in kept} < {run.uid for run in runs}
+    assert {run.uid for run in runs if not run.resumed} == {run.uid for run in kept}
+
+
+def test_no_room_to_record_that_a_trial_took_too_long(disk: SmallDisk, capfd: pytest.CaptureFixture[str]) -> None:
+    short, endless = native(), native(iterations=10_000_000, batch=100)
+    jobs = (
+        job_of(disk.root, [short, endless], trial_timeout_s=5, campaign={"uid": f"campaign-{n}", "created_at_utc": ""})
+        for n in itertools.count()
+    )
+    job = next(job for job in jobs if job.ordered_points()[0] == short)
+    journal = Journal(job.run_file)
+
+    def is_under_way(spec: TrialSpec) -> bool:
+        with contextlib.suppress(BadInput):  # gone between the look for it and the reading
+            trial = journal.under_way()
+            return trial is not None and trial.spec == spec
+        return False
+
+    def fill_during_the_second() -> None:
+        while not (journal.path.exists() and journal.path.stat().st_size and is_under_way(endless)):
+            pass
+        disk.fill()
+
+    filling = threading.Thread(target=fill_during_the_second, daemon=True)
+    filling.start()
+    assert_round_has_no_room(job, capfd)
+    filling.join()
+    assert [run.spec for run in Journal(job.run_file).runs] == [short]
+
+
+def test_ingest(disk: SmallDisk, tmp_path: Path, tmflow: Tmflow) -> None:
+    path = disk.root / "study.db"
+    url = address.sqlite_url(path)
+    small, large = tmp_path / "small.jsonl", tmp_path / "large.jsonl"
+    runfile.write(small, sample_runs(rounds=1))
+    runfile.write(large, sample_runs(rounds=40, campaign="campaign-2"))
+
+    def ingest(file: Path) -> subprocess.CompletedProcess[str]:
+        return tmflow("ingest", file, TMFLOW_DB_URL=f"sqlite:///{path}")
+
+    disk.fill(but=16 * 1024)
+    assert_full(ingest(small), path)
+    disk.make_room()
+    assert ingest(small).returncode == 0
+    before = len(queries.runs(open_reader(url)))
+    for room in (0, 64 * 1024, 256 * 1024):
+        disk.fill(but=room)
+        assert_full(ingest(large), path)
+        assert len(queries.runs(open_reader(url))) == before
+        assert schema.check(url).problems == ()
+    disk.make_room()
+    done = ingest(large)
+    assert done.returncode == 0, done.stderr
+    assert len(queries.runs(open_reader(url))) == before + len(sample_runs(rounds=40))
+    assert schema.check(url).problems == ()
+
+
+def assert_full(done: subprocess.CompletedProcess[str], path: Path) -> None:
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert done.stderr == (
+        f"tmflow: database {path} cannot grow: its disk is full; nothing of this was stored: make room, and run the "
+        "same command again.\n"
+    )

@@ -1,0 +1,181 @@
+"""`tmflow db check` finds what was spoilt behind the constraints' backs, and says what it is."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from sqlalchemy import URL
+
+from tests.conftest import Tmflow
+from tests.sample_runs import EMULATED, SOFTWARE_TM, sample_runs
+from tmflow.runner import runfile
+from tmflow.store import address, engine, models, schema
+from tmflow.store.ingest import ingest
+
+HASH = "0" * 64
+
+
+def fill(url: URL, folder: Path) -> None:
+    for number, strategies in enumerate(((EMULATED, SOFTWARE_TM), ("tf_lock", "tle"))):
+        path = folder / f"{number}.jsonl"
+        runfile.write(path, sample_runs(strategies=strategies, threads=(1, 2), rounds=2, campaign=f"campaign-{number}"))
+        ingest(url, [path])
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database without fault."""
+    folder = tmp_path_factory.mktemp("whole")
+    url = address.sqlite_url(folder / "study.db")
+    fill(url, folder)
+    assert schema.check(url).problems == ()
+    with closing(sqlite3.connect(folder / "study.db")) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return folder / "study.db"
+
+
+def spoilt(path: Path, statement: str) -> tuple[str, ...]:
+    """What `check` says after a statement that no constraint hinders."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA ignore_check_constraints = ON")
+        assert connection.execute(statement).rowcount > 0
+        connection.commit()
+    state = schema.check(address.sqlite_url(path))
+    assert not state.ok
+    return state.problems
+
+
+# What is done to the database, and what the check must say.
+SPOILT = [
+    ("UPDATE run_file SET n_runs = 7 WHERE id = 1", r"run file 0\.jsonl had 7 runs, and 8 are stored of it"),
+    # The rollup of aborts
+    (
+        "UPDATE run_abort SET n = n + 1 WHERE (run_id, reason_id) IN (SELECT run_id, reason_id FROM run_abort LIMIT 1)",
+        r"run .{36} has 0 aborts rtm 0x0000000\d of its workers, but 1 in all",
+    ),
+    (
+        "DELETE FROM run_abort WHERE n > 0 AND reason_id = 1",
+        r"run .{36} has \d aborts rtm 0x00000006 of its workers, but 0 in all",
+    ),
+    (
+        "INSERT INTO run_abort SELECT id, 1, 5 FROM run WHERE id = 9",
+        r"run .{36} has 5 aborts rtm 0x00000006 in all, but none of any worker",
+    ),
+    (
+        "UPDATE counters SET attempts = attempts + 1 WHERE run_id = 1 AND variable = 'W'",
+        r"run .{36}: \d+ attempts of worker 0 on W, but \d+ commits and 0 aborts",
+    ),
+    # Raw codes
+    (
+        "UPDATE abort_reason SET family = 'capacity' WHERE raw_code = '0x00000006' AND mechanism = 'rtm'",
+        "abort reason rtm 0x00000006, capacity: the code says 0x00000006, conflict",
+    ),
+    (
+        "UPDATE abort_reason SET raw_code = '0x6' WHERE raw_code = '0x00000006' AND mechanism = 'rtm'",
+        "abort reason rtm 0x6, conflict: the code says 0x00000006, conflict",
+    ),
+    (
+        "UPDATE abort_reason SET raw_code = 'six' WHERE raw_code = '0x00000006' AND mechanism = 'rtm'",
+        "abort reason rtm six: the raw code is no hexadecimal number",
+    ),
+    (
+        "UPDATE abort_reason SET mechanism = 'magic' WHERE raw_code = '0x00000006' AND mechanism = 'rtm'",
+        "abort reason magic 0x00000006: the mechanism is unknown",
+    ),
+    # Evidence and time
+    (
+        "UPDATE run SET time_domain = 'simulated' WHERE id = 1",
+        r"table run: 1 of its rows are against ck_run_simulated_time_is_simulated \(\(evidence = 'simulated'\) = ",
+    ),
+    ("UPDATE run SET loop_s = NULL WHERE id = 1", r"table run: 1 of its rows are against ck_run_error_xor_result"),
+    (
+        "UPDATE curve_point SET accuracy = 2",
+        r"table curve_point: 48 of its rows are against ck_curve_point_accuracy_range",
+    ),
+    (
+        "UPDATE run SET evidence = 'measured', backend_id = NULL WHERE backend_id = 1",
+        r"run .{36} is measured, and its spec has the provider emulated",
+    ),
+    ("UPDATE backend SET kind = 'simulator'", r"run .{36} is emulated, and its backend is of kind simulator"),
+    # Where it ran
+    (
+        f"INSERT INTO platform (facts_sha256, slug, name, isa, tm_capability, facts_json) "
+        f"VALUES ('{HASH}', 's', 'n', 'x', 'none', '{{}}')",
+        "table platform, row 2: is none: .* isa Field required",
+    ),
+    # Identities
+    ("UPDATE platform SET l2_bytes = 1", r"table platform, row 1: l2_bytes is not what the rest of it says"),
+    (
+        "UPDATE platform SET facts_json = replace(facts_json, '\"kept\"', '\"lost\"')",
+        "table platform, row 1: facts_sha256 is not what",
+    ),
+    ("UPDATE environment SET governor = 'powersave'", "table environment, row 1: governor is not what"),
+    ("UPDATE software SET compiler = 'clang'", "table software, row 1: software_sha256 is not what"),
+    ("UPDATE spec SET batch = 99 WHERE id = 1", "table spec, row 1: spec_sha256 is not what"),
+    ("UPDATE spec SET iterations = 1 WHERE threads = 2", "table spec, row 2: is none: .*every worker needs at least"),
+    ("UPDATE experiment SET definition_json = '{}'", "table experiment, row 1: definition_sha256 is not what"),
+    ("UPDATE backend SET config_json = '{}'", "table backend, row 1: config_sha256 is not what"),
+    ("UPDATE backend SET config_json = 'none'", "table backend, row 1: is none: Expecting value"),
+]
+
+
+@pytest.mark.parametrize(("statement", "says"), SPOILT, ids=[statement for statement, _ in SPOILT])
+def test_whatever_is_spoilt_is_found(whole: Path, tmp_path: Path, statement: str, says: str) -> None:
+    path = Path(shutil.copy(whole, tmp_path))
+    problems = spoilt(path, statement)
+    assert any(re.match(says, problem) for problem in problems), problems
+
+
+def test_a_run_of_another_platform_than_its_campaign(whole: Path, tmp_path: Path) -> None:
+    path = Path(shutil.copy(whole, tmp_path))
+    with closing(sqlite3.connect(path)) as connection:
+        columns = ", ".join(row[1] for row in connection.execute("PRAGMA table_info(platform)") if row[1] != "id")
+        others = columns.replace("facts_sha256", "'other'").replace("slug", "'other'")
+        connection.execute(f"INSERT INTO platform ({columns}) SELECT {others} FROM platform")
+        connection.commit()
+    problems = spoilt(path, "UPDATE run SET platform_id = 2 WHERE id = 1")
+    assert any(re.match(r"run .{36} is of another platform than its campaign campaign-0", one) for one in problems)
+    assert any(re.match(r"run .{36} is of another platform than its environment", one) for one in problems)
+
+
+def test_a_run_that_is_there_twice(postgresql: URL, tmp_path: Path) -> None:
+    """On PostgreSQL, where a constraint can be dropped."""
+    fill(postgresql, tmp_path)
+    assert schema.check(postgresql).problems == ()
+    with engine.writer_engine(postgresql).begin() as connection:
+        for name in ("uq_run_uid", "uq_run_content_sha256", "uq_run_round_id_spec_id"):
+            connection.exec_driver_sql(f"ALTER TABLE run DROP CONSTRAINT {name}")
+        columns = ", ".join(set(models.Run.__table__.columns.keys()) - {"id"})
+        connection.exec_driver_sql(f"INSERT INTO run ({columns}) SELECT {columns} FROM run WHERE id = 1")
+    problems = schema.check(postgresql).problems
+    for says in (
+        "the tables differ from the models: add_constraint",
+        "run .{36} is stored 2 times",
+        "2 runs have the content [0-9a-f]{64}",
+        "the point [0-9a-f]{64} of experiment 'fig_4_1' has 2 runs in round 1 of campaign campaign-0",
+        r"run file 0\.jsonl had 8 runs, and 9 are stored of it",
+    ):
+        assert any(re.match(says, problem) for problem in problems), (says, problems)
+
+
+def test_many_of_a_kind_are_told_in_short(whole: Path, tmp_path: Path) -> None:
+    path = Path(shutil.copy(whole, tmp_path))
+    problems = spoilt(path, "DELETE FROM run_abort")
+    assert len(problems) == 6
+    assert re.fullmatch(r"and \d+ more of that kind", problems[-1])
+
+
+def test_the_command_lists_what_is_wrong_and_says_so_to_programs(whole: Path, tmp_path: Path, tmflow: Tmflow) -> None:
+    path = Path(shutil.copy(whole, tmp_path))
+    url = f"sqlite:///{path}"
+    assert tmflow("db", "check", TMFLOW_DB_URL=url).returncode == 0
+    (problem,) = spoilt(path, "UPDATE software SET compiler = 'clang'")
+    done = tmflow("db", "check", TMFLOW_DB_URL=url)
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[0].endswith("not ok.")
+    assert problem in done.stdout
