@@ -51,7 +51,7 @@ def environment(**changes: str | Path | None) -> dict[str, str]:
 
 @pytest.fixture(scope="session", autouse=True)
 def interruptible() -> None:
-    """What the tests start can be interrupted, though a suite in a shell's background ignores SIGINT and passes that on."""
+    """What the tests start can be interrupted, even where a shell in the background has SIGINT ignored."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
