@@ -32,7 +32,7 @@ LAYERS = [
         "__init__",
         "runner.__init__",
     },
-    {"aborts", "native", "data", "platform", "stats", "shares", "palette", "axes"},
+    {"aborts", "native", "data", "platform", "stats", "curves", "records", "shares", "palette", "axes"},
     {"runner.runfile", "platform.software", "runner.machine", "runner.journal", "runner.job", "runner.lock"},
     {"train", "store", "summaries", "captions", "charts", "bench"},
     {"runner.round", "runner.supervise", "figures", "tables"},

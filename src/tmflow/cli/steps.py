@@ -67,15 +67,11 @@ def draw(experiment: str, scale: Annotated[Scale, typer.Option()] = "full") -> N
     from tmflow.store import engine, queries
 
     reader = engine.open_reader(engine.url_from_env(results_dir() / "study.db"))
-    runs = queries.runs(reader, experiment=experiment, scale=scale, status=None)
     figures.draw_experiment(
-        runs,
+        queries.records(reader, experiment, scale),
         experiment,
         results_dir() / "figures" / experiment,
         queries.revision(reader),
-        curve_points=queries.curves(reader, experiment=experiment, scale=scale),
-        staleness_counts=queries.staleness(reader, experiment=experiment, scale=scale),
-        transactions=queries.transactions(reader, experiment=experiment, scale=scale),
     )
 
 
