@@ -34,8 +34,8 @@ LAYERS = [
     },
     {"aborts", "native", "data", "platform", "stats", "curves", "records", "shares", "palette", "axes"},
     {"runner.runfile", "platform.software", "runner.machine", "runner.journal", "runner.job", "runner.lock"},
-    {"train", "store", "summaries", "captions", "charts", "bench"},
-    {"runner.round", "runner.supervise", "figures", "tables"},
+    {"train", "store", "summaries", "comparisons", "captions", "charts", "bench"},
+    {"runner.round", "runner.supervise", "figures", "tables", "report", "notebooks", "look"},
     {"study", "bench.step", "bench.kinds", "diagnosis", "portal"},
     {"cli", "__main__"},
 ]

@@ -28,6 +28,7 @@ wildcard_constraints:
     experiment="|".join(PLAN.experiments),
     definition="[0-9a-f]{12}",
     number=r"\d+",
+    notebook=r"\w+",
 
 
 def definition(experiment):
@@ -50,6 +51,14 @@ def all_rounds():
 
 def all_figures():
     return [RESULTS / f"figures/{experiment}" for experiment in PLAN.experiments]
+
+
+def all_ingested():
+    return [RESULTS / f"ingested/{SCALE}/{name}-{definition(name)}.json" for name in PLAN.experiments]
+
+
+def all_notebooks():
+    return [RESULTS / path for path in sorted(Path("notebooks").glob("*.ipynb"))]
 
 
 def all_tables():

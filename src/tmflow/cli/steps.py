@@ -86,3 +86,22 @@ def table(experiment: str, scale: Annotated[Scale, typer.Option()] = "full") -> 
     runs = queries.runs(reader, experiment=experiment, scale=scale, status=None)
     question = make_plan(scale).study.experiments[experiment].question
     tables.write_table(runs, experiment, question, scale, results_dir() / "tables" / f"{experiment}.html")
+
+
+@app.command()
+def report(scale: Annotated[Scale, typer.Option()] = "full") -> None:
+    """Write the report from the figures and the tables."""
+    from tmflow.cli.study import make_plan
+    from tmflow.report import write_report
+
+    plan = make_plan(scale)
+    questions = {name: experiment.question for name, experiment in plan.study.experiments.items()}
+    write_report(plan.results, questions, scale, plan.results / "report.html")
+
+
+@app.command()
+def notebook(source: Path, output: Path) -> None:
+    """Execute a notebook against the database, and write it with what it shows."""
+    from tmflow.notebooks import execute
+
+    execute(source, output)
