@@ -215,10 +215,11 @@ def _intervals(summary: pd.DataFrame) -> str:
         return "Nothing to show."
     count = f"{rounds[0]}" if len(rounds) == 1 else f"{rounds[0]} to {rounds[-1]}"
     paired = ", paired within a round" if summary["measure"].iloc[0].startswith("speedup") else ""
-    whose = " of all causes together" if summary["measure"].iloc[0] in STACKED else ""
-    bars = "no interval (one round)" if rounds == [1] else f"bars: 95 % t intervals{whose} over rounds{paired}"
-    single = "; hollow: a single round" if rounds[0] == 1 < rounds[-1] else ""
-    cut = "; bars that leave the chart are cut" if value_range(summary).cuts else ""
+    stacked = summary["measure"].iloc[0] in STACKED
+    of = "whiskers: 95 % t intervals of all causes together" if stacked else "bars: 95 % t intervals"
+    bars = "no interval (one round)" if rounds == [1] else f"{of} over rounds{paired}"
+    single = "; hollow: a single round" if rounds[0] == 1 < rounds[-1] and not stacked else ""
+    cut = f"; {of.partition(':')[0]} that leave the chart are cut" if value_range(summary).cuts else ""
     disturbed = int(summary["disturbed_rounds"].max())
     noise = f"; of a point's rounds up to {disturbed} on a disturbed machine" if disturbed else ""
     return f"{count} round{'s' if rounds != [1] else ''}; {bars}{single}{cut}{noise}."

@@ -17,6 +17,7 @@ from tmflow.axes import Range, Ticks, value_range
 
 WIDTH, HEIGHT = 620, 340  # px; a page may stretch the width
 BAR, BARS = 0.7, 8  # width of a bar, as a share of the gap between neighbours on the axis; fewer bars are narrower
+ABOVE = 1.12  # room for the label of the shaded region above the highest bar
 ENTRY, LETTER = 30, 6  # px of an entry of the legend: its symbol and gap, and about a letter of its name
 COLUMNS = ("variant", "strategy", "threads", "estimate", "low", "high", "rounds", "disturbed_rounds")
 
@@ -89,19 +90,28 @@ def failures(summary: pd.DataFrame) -> alt.LayerChart:
     bars["bottom"] = bars["top"] - bars["estimate"]
     half = BAR / 2 * min(1, len(ticks.values) / BARS)
     bars["x"], bars["end"] = ([ticks.move(w, side) for w in bars["threads"]] for side in (-half, half))
+    bars["says"] = [
+        f"{workers} workers, {cause.replace('_', ' ')}: {share:.3%} of attempts"
+        for workers, cause, share in zip(bars["threads"], bars["cause"], bars["estimate"], strict=True)
+    ]
     colours = alt.Scale(domain=order, range=[palette.CAUSES[cause] for cause in order])
     legend = alt.Legend(
         title=None, orient="bottom", direction="horizontal", labelExpr="replace(datum.label, /_/g, ' ')"
     )
-    values = _fraction("Attempts that aborted", shown)
-    values.shorthand = "bottom:Q"
+    over = _oversubscribed(summary, ticks)
+    values = alt.Y(
+        "bottom:Q",
+        title="Attempts that aborted",
+        axis=alt.Axis(format="~%", tickCount=6),
+        scale=alt.Scale(domain=[0, shown.high * (ABOVE if over else 1)], nice=False),
+    )
     spread = whole.assign(
         x=whole["threads"], bar_low=whole["low"].clip(shown.low), bar_high=whole["high"].clip(upper=shown.high)
     )
     rule = alt.Chart(spread[["x", *columns, "bar_low", "bar_high"]]).encode(x=x)
     return _chart(
         "Share of attempts that aborted against worker threads, stacked by cause",
-        _oversubscribed(summary, ticks),
+        over,
         alt.Chart(bars)
         .mark_rect(stroke="white", strokeWidth=0.7)
         .encode(
@@ -111,6 +121,7 @@ def failures(summary: pd.DataFrame) -> alt.LayerChart:
             y2="top:Q",
             color=alt.Color("cause:N", scale=colours, legend=legend),
             tooltip=_tooltip(columns),
+            description="says:N",
         ),
         rule.mark_rule(strokeWidth=1.5, color=palette.INK).encode(y="bar_low:Q", y2="bar_high:Q"),
         [

@@ -27,20 +27,24 @@ def test_a_factor_s_ratio_holds_all_else_equal() -> None:
     optimised = time_ratios(runs, "optimisation", "O3")
     assert optimised["threads"].tolist() == [1, 2]  # eigen was not measured with O3
     assert optimised[["estimate", "low", "high"]].to_numpy().ravel() == pytest.approx(3)
-    assert (optimised["compared"].iloc[0], optimised["against"].iloc[0]) == ("optimisation O0", "optimisation O3")
+    assert optimised[["variant", "against"]].iloc[0].tolist() == [
+        "lock (kernel plain, optimisation O0)", "lock (kernel plain, optimisation O3)",
+    ]  # fmt: skip
     assert optimised["rounds"].tolist() == [6, 6]
     kernel = time_ratios(runs, "kernel", "plain")
     assert kernel["estimate"].tolist() == pytest.approx([4, 4])
 
 
-def test_strategies_may_differ_in_what_the_one_compared_with_does_not_have() -> None:
+def test_strategies_may_differ_in_what_one_of_the_two_does_not_have() -> None:
     htm = [slower(grid(("htm",), (1,), budget=budget, **HTM), 2 + budget) for budget in (0, 5)]
     eigen = slower(grid(("htm",), (1,), budget=0, **HTM | {"kernel": "eigen"}), 9)
     runs = pd.concat([grid(("tf_lock",), (1,)), grid(("lock",), (1,), **PLAIN), *htm, eigen], ignore_index=True)
     over_lock = time_ratios(runs, "strategy", "lock")
-    assert over_lock["estimate"].tolist() == pytest.approx([2, 7])  # a kernel of its own has lock, so it is held equal
+    assert dict(zip(over_lock["variant"], over_lock["estimate"], strict=True)) == pytest.approx(
+        {"tf_lock": 1 / 1, "htm (kernel plain, budget 0)": 2, "htm (kernel plain, budget 5)": 7}
+    )  # both have kernels, so those are held equal
     over_tf_lock = time_ratios(runs, "strategy", "tf_lock")
-    assert over_tf_lock["estimate"].tolist() == pytest.approx([1, 2, 7, 9])
+    assert over_tf_lock["estimate"].tolist() == pytest.approx([1, 9, 2, 7])
 
 
 def test_rounds_are_paired_and_those_without_a_time_left_out() -> None:
