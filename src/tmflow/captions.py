@@ -88,7 +88,7 @@ def figure_of_the_study(experiment: str) -> str | None:
 def caption(summary: pd.DataFrame, revision: str, label: str = "", experiment: str | None = None) -> Caption:
     """The caption of one panel; `label` is what tells it from the experiment's other panels, `revision` the database's.
 
-    `experiment` is the one that the figure belongs to, where that draws on another's runs.
+    `experiment` is the one that the figure belongs to, if it is of one alone: it may draw on the runs of another.
 
     Raises ValueError for an empty summary: nothing was measured, so there is nothing to caption.
     """
@@ -98,7 +98,7 @@ def caption(summary: pd.DataFrame, revision: str, label: str = "", experiment: s
     if first["measure"] in AT_ONE_COUNT and "threads" not in label:
         label = ", ".join(part for part in (f"threads {first['threads']}", label) if part)
     name = experiment or first["experiment"]
-    figure = figure_of_the_study(name)
+    figure = figure_of_the_study(name) if experiment else None  # else its runs may be those of several figures
     which = f"as figure {figure} of the study" if figure else name
     title = f"{TITLES[first['measure']]}, {which}" + (f" ({label})" if label else "")
     lines = [

@@ -107,7 +107,7 @@ def figures_of(
 ) -> Iterator[tuple[str, Figure]]:
     """A figure for each panel of a summary that has something to draw, with the panel's label; `kind` of `DRAWINGS`.
 
-    `experiment` is the one whose figures they are, where the runs are those of another.
+    `experiment` is the one whose figures they are, if they are of one alone: it may draw on the runs of another.
     """
     drawing = DRAWINGS[kind]
     for label, panel in summaries.panels(summary, drawing.within):
