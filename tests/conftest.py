@@ -22,7 +22,7 @@ hypothesis.settings.register_profile("default", hypothesis.settings(deadline=Non
 hypothesis.settings.register_profile("deep", hypothesis.settings(deadline=None, max_examples=1000))
 
 ROOT = project_root()
-COPIED = ("Snakefile", "workflow", "notebooks", "profiles", "envs", "native_ops", "pyproject.toml")
+COPIED = ("Snakefile", "workflow", "profiles", "envs", "native_ops", "pyproject.toml")
 
 TINY: dict[str, Any] = {
     "dataset": "digits",
