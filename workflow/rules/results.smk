@@ -59,7 +59,7 @@ rule report:
         "../../envs/conda.yaml"
     params:
         scale=SCALE,
-        questions=[experiment.question for experiment in PLAN.study.experiments.values()],
+        questions=[PLAN.study.experiments[name].question for name in PLAN.experiments],
     shell:
         "tmflow step report --scale {params.scale} > {log} 2>&1"
 

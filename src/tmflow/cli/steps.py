@@ -95,7 +95,7 @@ def report(scale: Annotated[Scale, typer.Option()] = "full") -> None:
     from tmflow.report import write_report
 
     plan = make_plan(scale)
-    questions = {name: experiment.question for name, experiment in plan.study.experiments.items()}
+    questions = {name: plan.study.experiments[name].question for name in plan.experiments}
     write_report(plan.results, questions, scale, plan.results / "report.html")
 
 
