@@ -174,8 +174,8 @@ class TrialSpec(BaseModel):
             raise ValueError(f"matrix {self.matrix} does not fit mnist_deep: its convolutions need all {PIXELS} pixels")
         if (self.provider == "emulated") != (self.profile is not None):
             raise ValueError("profile belongs to provider emulated, and provider emulated needs one")
-        for name in self.parameters():
-            if self.strategy not in owners(name):
+        for name in PARAMETERS:
+            if getattr(self, name) is not None and self.strategy not in owners(name):
                 raise ValueError(f"{name} belongs to {', '.join(owners(name))}, not to {self.strategy}")
         return self
 

@@ -7,6 +7,7 @@ nothing is built.
 from __future__ import annotations
 
 import platform
+from functools import cache
 
 Value = str | int
 
@@ -68,6 +69,7 @@ def parameters_of(strategy: str, spending: object = None) -> dict[str, Value]:
     return own
 
 
-def owners(parameter: str) -> list[str]:
+@cache
+def owners(parameter: str) -> tuple[str, ...]:
     """The strategies that have this parameter; none if it is another kind of factor."""
-    return [strategy for strategy, own in STRATEGY_PARAMETERS.items() if parameter in own]
+    return tuple(strategy for strategy, own in STRATEGY_PARAMETERS.items() if parameter in own)

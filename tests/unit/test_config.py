@@ -8,15 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tmflow.errors import BadInput
-from tmflow.paths import project_root
 from tmflow.strategy_parameters import parameters_of
-from tmflow.study.config import Study, check_study, load_study
+from tmflow.study.config import check_study, load_study
 from tmflow.yaml_file import read_yaml
 
-CONFIG = project_root() / "config.yaml"
 MINIMAL: dict[str, Any] = {
     "experiments": {
         "one": {
@@ -42,23 +39,6 @@ def changed(path: str, value: Any) -> dict[str, Any]:
         place = place.setdefault(parent, {})
     place[key] = value
     return raw
-
-
-def test_the_project_s_own_config_is_valid() -> None:
-    study = load_study(CONFIG)
-    for name in study.experiments:
-        full, quick = (study.points(name, scale, "mnist") for scale in ("full", "quick"))
-        strategies = {point.strategy for point in full}
-        assert {point.strategy for point in quick} == strategies
-        if name in ("native-softmax", "consistency"):
-            assert {point.driver for point in full} == {"native"}
-            assert {"lock", "nolock", "striped", "block_stm"} <= strategies
-        else:
-            assert strategies == {"tf_lock", "tf_nolock", "lock", "nolock"}
-        if name == "consistency":
-            assert {(point.reading, point.measures) for point in full} == {("plain", "full"), ("consistent", "full")}
-        else:
-            assert len(full) == len(quick) == 3 * len(strategies)
 
 
 def test_grid_is_the_product_of_the_factors() -> None:
@@ -103,6 +83,33 @@ def test_grid_is_the_product_of_the_factors() -> None:
         ("rounds", True, r"rounds is True, but should be a valid integer"),
         ("trial_timeout_s", "600", r"trial_timeout_s is '600', but should be a valid number"),
         ("experiments", {}, r"experiments is \{\}, but"),
+        ("threads", "some", r"threads is 'some', but should be 'all' or 'auto'"),
+        ("experiments/one/quick", {"skip": "yes"}, r"one.quick.skip is 'yes', but should be a valid boolean"),
+        ("experiments/one/also", {"batch": 2}, r"experiments.one.also is \{'batch': 2\}, but should be a valid list"),
+        ("experiments/one/also", [{"bach": 2}], r"experiments.one.also: 'bach' \(did you mean 'batch'\?\)"),
+        ("experiments/one/also", [{"batch": 10}], r"experiments.one: a factor lists the same value twice"),
+        ("experiments/one/also", [{"batch": []}], r"also: batch has no value"),
+        ("experiments/one/quick", {"also": [{"treads": 2}]}, r"quick.also: 'treads' \(did you mean 'threads'\?\)"),
+        ("experiments/one/also", [{"intra_op_threads": 0}], r"intra_op_threads has the values 1, 0, but"),
+        ("experiments/one/only", {"thread": 2}, r"experiments.one.only: 'thread' \(did you mean 'threads'\?\)"),
+        ("experiments/one/only", {"threads": []}, r"only: threads has no value"),
+        ("experiments/one/shows", ["speedp"], r"experiments.one.shows.0 is 'speedp', but should be 'speedup', 'speed"),
+        ("experiments/one/shows", [], r"experiments.one.shows is \[\], but"),
+        ("experiments/two", {"question": "?"}, r"experiments.two: it has neither factors, .* nor runs_of"),
+        (
+            "experiments/two",
+            {"question": "?", "runs_of": "oen"},
+            r"runs_of in experiment two: 'oen' \(did you mean 'one'\?\); valid: one",
+        ),
+        ("experiments/two", {"question": "?", "runs_of": "two"}, r"unknown runs_of in experiment two: 'two'"),
+        *(
+            (
+                "experiments/two",
+                {"question": "?", "runs_of": "one", **its},
+                rf"experiments.two: runs_of one leaves it no runs of its own, so it can have no {next(iter(its))}",
+            )
+            for its in ({"factors": {"batch": 2}}, {"also": []}, {"rounds": 3}, {"quick": {"factors": {}}})
+        ),
         ("experiments/a b", MINIMAL["experiments"]["one"], r"experiment name 'a b' may hold only"),
     ],
 )
@@ -187,7 +194,8 @@ def test_a_default_of_the_session_leaves_native_experiments_alone() -> None:
     defaults = {"step_call": "run", "intra_op_threads": 1, "pinning": "none", "variables": ["ref", "resource"]}
     raw = {**with_both_drivers(driver="native"), "defaults": defaults}
     study = check_study(raw)
-    assert set(study.grid("one", "full")) & set(defaults) == {"pinning"}
+    (grid,) = study.grids("one", "full")
+    assert set(grid) & set(defaults) == {"pinning"}
     (point,) = study.points("one", "full", "mnist")
     assert (point.driver, point.step_call) == ("native", None)
     with pytest.raises(BadInput, match=r"experiments\.one: step_call run belongs to driver session, not to native"):
@@ -201,15 +209,6 @@ def test_factors_of_a_model_belong_to_its_points_alone() -> None:
         (driver, "mnist_mlp", hidden, "relu") for driver in ("native", "session") for hidden in (16, 128)
     ]
     assert [(p.driver, p.hidden) for p in points if p.model == "mnist_softmax"] == [("session", None), ("native", None)]
-
-
-def test_the_study_s_definitions_are_those_of_before_the_native_driver() -> None:
-    # If one changes, the runs measured so far are of an older definition: only what is measured may change it.
-    study = load_study(CONFIG)
-    assert {name: study.definition_id(name, "full") for name in ("softmax-batch-1", "deep-batch-1")} == {
-        "softmax-batch-1": "aab0d87f0f9b",
-        "deep-batch-1": "dba947f2073b",
-    }
 
 
 def test_parameters_that_are_not_given_are_filled_in() -> None:
@@ -342,10 +341,3 @@ def test_quick_changes_only_what_it_names() -> None:
     assert {point.iterations for point in study.points("one", "full", "mnist")} == {100}
     assert study.rounds_of("one", "quick") == 3
     assert study.rounds_of("one", "full") == 6
-
-
-def test_every_knob_is_commented() -> None:
-    text = CONFIG.read_text()
-    top = [line for line in text.splitlines() if re.match(r"^[a-z_]+: \S", line)]
-    assert all("#" in line for line in top), top
-    assert set(yaml.safe_load(text)) <= set(Study.model_fields)

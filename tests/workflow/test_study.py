@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import shutil
@@ -25,6 +26,12 @@ TWO = deepcopy(TINY)
 TWO["experiments"]["other"] = {
     "question": "Does the other run?",
     "factors": {"model": "mnist_softmax", "batch": 10, "iterations": 30, "threads": [1]},
+}
+TWO["experiments"]["drawn"] = {
+    "question": "What does the other look like without locks?",
+    "runs_of": "other",
+    "only": {"strategy": "nolock"},
+    "shows": ["accuracy"],
 }
 
 
@@ -94,9 +101,27 @@ def test_status_and_plan(study: Checkout, tmflow: Tmflow) -> None:
         12, 12, 0, 0,
     )  # fmt: skip
     assert 0 < state["timed_s"] < state["wall_s"]
+    assert 0 < state["warm_up_s"] < state["wall_s"]
+    left = state["wall_s"] - state["timed_s"] - state["warm_up_s"]
+    assert state["overhead_fraction"] == pytest.approx(left / state["wall_s"], abs=0.001)
     plan = json.loads(tmflow("study", "plan", "--json", **study.variables).stdout)
-    assert [(row["id"], row["trials"]) for row in plan] == [("tiny", 8), ("other", 4)]
+    assert [(row["id"], row["trials"], row["runs_of"]) for row in plan] == [
+        ("tiny", 8, None), ("other", 4, None), ("drawn", 0, "other"),
+    ]  # fmt: skip
     assert all(row["estimated_s"] > 0 for row in plan)
+
+
+def test_an_experiment_draws_on_the_runs_of_another(study: Checkout) -> None:
+    index = json.loads((study.results / "figures" / "drawn" / "figures.json").read_text())
+    assert {figure["kind"] for figure in index["figures"]} == {"accuracy"}
+    (drawn,) = (study.results / "figures" / "drawn").glob("*.csv")
+    assert {row["strategy"] for row in csv.DictReader(drawn.open())} == {"nolock"}
+    table = (study.results / "tables" / "drawn.html").read_text()
+    assert "What does the other look like without locks?" in table
+    assert "<td>nolock</td>" in table
+    assert "<td>tf_lock</td>" not in table
+    assert not list(study.results.glob("runs/full/drawn"))
+    assert query(study, "SELECT count(*) FROM experiment WHERE name = 'drawn'") == [(0,)]
 
 
 def uids(study: Checkout, scale: str = "full") -> set[str]:
@@ -164,9 +189,21 @@ def test_a_changed_factor_reruns_only_what_depends_on_it(study: Checkout, tmflow
         text = planned(study, tmflow)
     finally:
         study.configure(TWO)
-    assert set(re.findall(r"wildcards: experiment=([\w-]+)", text)) == {"other"}
+    assert set(re.findall(r"wildcards: experiment=([\w-]+)", text)) == {"other", "drawn"}
     assert len(re.findall(r"rule round:", text)) == 2
     assert not re.search(r"rule (build|data|probe_platform):", text)
+
+
+def test_another_choice_of_what_to_show_is_drawn_anew_and_nothing_else(study: Checkout, tmflow: Tmflow) -> None:
+    changed = deepcopy(TWO)
+    changed["experiments"]["drawn"]["shows"] = ["accuracy", "step_time"]
+    study.configure(changed)
+    try:
+        text = planned(study, tmflow)
+    finally:
+        study.configure(TWO)
+    assert set(re.findall(r"^rule (\w+):", text, re.MULTILINE)) == {"all", "figures", "table"}
+    assert set(re.findall(r"wildcards: experiment=([\w-]+)", text)) == {"drawn"}
 
 
 def test_lint_finds_nothing_and_every_rule_has_a_log(tmflow: Tmflow) -> None:

@@ -1,6 +1,7 @@
 """The plan that all rules draw on: made from config.yaml by the package."""
 
 import os
+import re
 import sys
 from pathlib import Path
 from shlex import quote
@@ -25,18 +26,25 @@ except BadInput as error:
 
 
 wildcard_constraints:
-    experiment="|".join(PLAN.experiments),
+    experiment="|".join(map(re.escape, PLAN.experiments)),
     definition="[0-9a-f]{12}",
     number=r"\d+",
     notebook=r"\w+",
 
 
 def definition(experiment):
-    return PLAN.study.definition_id(experiment, SCALE)
+    return PLAN.definition_id(experiment)
 
 
 def ingested(wildcards):
-    return RESULTS / f"ingested/{SCALE}/{wildcards.experiment}-{definition(wildcards.experiment)}.json"
+    """The runs that an experiment draws on are stored: its own, or another's."""
+    source = PLAN.source(wildcards.experiment)
+    return RESULTS / f"ingested/{SCALE}/{source}-{definition(source)}.json"
+
+
+def shown(wildcards):
+    """What the figures and the table of an experiment show: another choice is drawn anew."""
+    return PLAN.study.experiments[wildcards.experiment].shown()
 
 
 def native_sources():
@@ -54,7 +62,8 @@ def all_figures():
 
 
 def all_ingested():
-    return [RESULTS / f"ingested/{SCALE}/{name}-{definition(name)}.json" for name in PLAN.experiments]
+    sources = dict.fromkeys(PLAN.source(experiment) for experiment in PLAN.experiments)
+    return [RESULTS / f"ingested/{SCALE}/{source}-{definition(source)}.json" for source in sources]
 
 
 def all_notebooks():

@@ -26,6 +26,7 @@ rule figures:
     params:
         scale=SCALE,
         definition=lambda wildcards: definition(wildcards.experiment),
+        shown=shown,
     shell:
         "tmflow step figures {wildcards.experiment} --scale {params.scale} > {log} 2>&1"
 
@@ -42,6 +43,7 @@ rule table:
     params:
         scale=SCALE,
         definition=lambda wildcards: definition(wildcards.experiment),
+        shown=shown,
     shell:
         "tmflow step table {wildcards.experiment} --scale {params.scale} > {log} 2>&1"
 

@@ -64,14 +64,20 @@ def one_round(experiment: str, definition: str, number: int, scale: Annotated[Sc
 def draw(experiment: str, scale: Annotated[Scale, typer.Option()] = "full") -> None:
     """Draw the figures of an experiment from the database."""
     from tmflow import figures
+    from tmflow.cli.study import make_plan
     from tmflow.store import engine, queries
+    from tmflow.study.shown import shown_of
 
+    plan = make_plan(scale)
+    source, shown = plan.source(experiment), plan.study.experiments[experiment].shown()
     reader = engine.open_reader(engine.url_from_env(results_dir() / "study.db"))
+    records = queries.records(reader, source, scale)
     figures.draw_experiment(
-        queries.records(reader, experiment, scale),
+        records._replace(runs=shown_of(records.runs, shown["only"])),
         experiment,
         results_dir() / "figures" / experiment,
         queries.revision(reader),
+        shown["shows"],
     )
 
 
@@ -81,11 +87,14 @@ def table(experiment: str, scale: Annotated[Scale, typer.Option()] = "full") -> 
     from tmflow import tables
     from tmflow.cli.study import make_plan
     from tmflow.store import engine, queries
+    from tmflow.study.shown import shown_of
 
+    plan = make_plan(scale)
+    its = plan.study.experiments[experiment]
     reader = engine.open_reader(engine.url_from_env(results_dir() / "study.db"))
-    runs = queries.runs(reader, experiment=experiment, scale=scale, status=None)
-    question = make_plan(scale).study.experiments[experiment].question
-    tables.write_table(runs, experiment, question, scale, results_dir() / "tables" / f"{experiment}.html")
+    runs = queries.runs(reader, experiment=plan.source(experiment), scale=scale, status=None)
+    shown = shown_of(runs, its.shown()["only"])
+    tables.write_table(shown, experiment, its.question, scale, results_dir() / "tables" / f"{experiment}.html")
 
 
 @app.command()

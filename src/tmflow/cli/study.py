@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -28,18 +28,29 @@ def make_plan(scale: Scale | None) -> Plan:
 
 @app.command()
 def plan(scale: ScaleOption = None, as_json: JsonOption = False) -> None:
-    """List the experiments, their trials, and how long they will take."""
+    """List the experiments, their trials, and how long they will take: by past runs like them, else by a guess."""
     its_plan = make_plan(scale)
-    rows = [
-        {"id": name, "trials": its_plan.trials(name), "estimated_s": round(its_plan.estimated_s(name), 1)}
+    rows: list[dict[str, Any]] = [
+        {
+            "id": name,
+            "runs_of": its_plan.source(name) if its_plan.source(name) != name else None,
+            "trials": its_plan.trials(name),
+            "estimated_s": round(its_plan.estimated_s(name), 1),
+        }
         for name in its_plan.experiments
     ]
     if as_json:
         typer.echo(json.dumps(rows, indent=1))
         return
-    typer.echo(f"{'experiment':<24}{'trials':>8}{'estimated':>12}")
+    typer.echo(f"{'experiment':<24}{'trials':>10}{'estimated':>12}")
     for row in rows:
-        typer.echo(f"{row['id']:<24}{row['trials']:>8}{row['estimated_s']:>10} s")
+        runs_of = f"  (the runs of {row['runs_of']})" if row["runs_of"] else ""
+        typer.echo(f"{row['id']:<24}{row['trials']:>10}{row['estimated_s']:>10} s{runs_of}")
+    total_s = sum(row["estimated_s"] for row in rows)
+    typer.echo(
+        f"{'in all':<24}{sum(row['trials'] for row in rows):>10}{total_s:>10.1f} s, {total_s / 60:.0f} minutes, "
+        f"on {its_plan.processors} hardware threads"
+    )
 
 
 @app.command()
@@ -54,7 +65,8 @@ def status(scale: ScaleOption = None, as_json: JsonOption = False) -> None:
     typer.echo(
         f"scale {state['scale']}: {state['trials_ok']} of {state['trials_planned']} trials ok, "
         f"{state['trials_failed']} failed, {state['trials_unsupported']} unsupported; "
-        f"{state['timed_s']:.1f} s inside timed loops, {state['wall_s']:.1f} s in all."
+        f"{state['timed_s']:.1f} s inside timed loops and {state['warm_up_s']:.1f} s warming up, "
+        f"of {state['wall_s']:.1f} s in all."
     )
 
 

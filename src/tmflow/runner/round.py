@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 import traceback
 import uuid
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ from tmflow.platform.environment import environment_facts
 from tmflow.platform.facts import platform_facts
 from tmflow.platform.profiles import load_profile
 from tmflow.platform.software import software
-from tmflow.runner import machine
+from tmflow.runner import machine, warm_ups
 from tmflow.runner.job import TIMED_OUT, RoundJob
 from tmflow.runner.journal import Journal
 from tmflow.runner.lock import machine_to_itself
@@ -52,12 +53,14 @@ class RoundRunner:
         self._dataset: Dataset | None = None
         self._trial_data: dict[tuple[int, int], TrialData] = {}
         self._variants: dict[str, Variant] = {}
+        self._warm_up_s = 0.0
         self._settling = threading.Lock()
         self._awaited: TrialSpec | None = None  # guarded by _settling: the trial that is to be written down next
 
     def run(self) -> None:
         for _, spec in self._todo:
             self._prepare(spec)
+        warm_ups.note(self._job.run_file, self._job.campaign.uid, self._warm_up_s)
         for ordinal, spec in self._todo:
             with self._settling:
                 self._awaited = spec
@@ -72,7 +75,10 @@ class RoundRunner:
         with self._watched(self._ordinal(spec), spec):
             for batch in sorted({point.batch for point in self._alike(spec)}):
                 try:
-                    self._variant(spec).warm_up(self._data(spec), batch)
+                    variant, images = self._variant(spec), self._data(spec)
+                    began = time.monotonic()
+                    variant.warm_up(images, batch)
+                    self._warm_up_s += time.monotonic() - began
                 except Unsupported:
                     continue
                 except Exception:

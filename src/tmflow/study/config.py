@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from tmflow.errors import BadInput, unknown
 from tmflow.native import registry
@@ -20,6 +20,22 @@ from tmflow.yaml_file import read_yaml
 
 Scale = Literal["full", "quick"]
 SCALES: tuple[Scale, ...] = get_args(Scale)
+
+# The kinds of figures that an experiment may show: keys of `figures.DRAWINGS`, named here lest a plan wait for charts.
+Kind = Literal[
+    "speedup",
+    "speedup_vs_tf_lock",
+    "step_time",
+    "accuracy",
+    "commits",
+    "failures",
+    "causes",
+    "time_to_accuracy",
+    "curve",
+    "staleness",
+    "lost",
+    "torn",
+]
 
 # The dataset is a setting of the whole study, and the seed of a trial follows from the study's.
 FACTORS = tuple(name for name in TrialSpec.model_fields if name not in ("dataset", "seed"))
@@ -36,6 +52,7 @@ Factor = str | int | float | bool | None
 # their values: its sentences are the clearer here too.
 Entry = Factor | dict[str, Any]
 Factors = dict[str, Entry | list[Entry]]
+Values = dict[str, Factor | list[Factor]]
 
 
 class _Closed(BaseModel):
@@ -45,24 +62,41 @@ class _Closed(BaseModel):
 class QuickExperiment(_Closed):
     """What `make quick` changes of an experiment; anything else stays as it is."""
 
+    skip: bool = Field(False, description="leave it out")
     factors: Factors = {}
+    also: list[Factors] | None = Field(None, description="in place of the experiment's")
+
+
+# What an experiment says of its runs, and one that draws on the runs of another cannot.
+_OF_RUNS = {"factors", "also", "rounds", "quick.factors", "quick.also"}
 
 
 class Experiment(_Closed):
-    """A named grid: the product of all values of all factors."""
+    """A named grid: the product of all values of all factors; further grids; or other figures of another's runs."""
 
     question: str = Field(description="what the experiment answers, in one sentence")
     rounds: int | None = Field(None, ge=1, le=1000, description="overrides the study's rounds")
-    factors: Factors
+    factors: Factors = {}
+    also: list[Factors] = Field([], description="further grids: what each changes of the factors")
+    runs_of: str | None = Field(None, description="the experiment on whose runs it draws: it has none of its own")
+    only: Values = Field({}, description="the runs that it draws, by factors; one without such a factor is drawn, too")
+    shows: list[Kind] | None = Field(None, min_length=1, description="its kinds of figures; all if not given")
     quick: QuickExperiment = QuickExperiment()
 
-    @field_validator("factors")
-    @classmethod
-    def _not_empty(cls, value: dict[str, Any]) -> dict[str, Any]:
-        for name, values in value.items():
-            if values == []:
-                raise ValueError(f"{name} has no value")
-        return value
+    @model_validator(mode="after")
+    def _runs_are_its_own_or_another_s(self) -> Self:
+        if self.runs_of is None and not self.factors:
+            raise ValueError("it has neither factors, which make runs, nor runs_of, the experiment whose runs it draws")
+        if self.runs_of is not None:
+            changed = {f"quick.{name}" for name in self.quick.model_fields_set - {"skip"}}
+            for name in sorted((self.model_fields_set | changed) & _OF_RUNS):
+                raise ValueError(f"runs_of {self.runs_of} leaves it no runs of its own, so it can have no {name}")
+        return self
+
+    def shown(self) -> dict[str, Any]:
+        """What its figures and its table show, JSON types: of which runs, and which kinds of figures."""
+        only = {name: values if isinstance(values, list) else [values] for name, values in self.only.items()}
+        return {"only": only, "shows": self.shows}
 
 
 class Quick(_Closed):
@@ -76,9 +110,13 @@ class Study(_Closed):
     seed: int = Field(0, ge=0, le=2**31 - 1001)
     rounds: int = Field(6, ge=1, le=1000, description="fresh processes per experiment")
     trial_timeout_s: float = Field(600, gt=0, description="a trial that takes longer is recorded as timeout")
+    threads: Literal["all", "auto"] = Field(
+        "all", description="auto: of each list of threads what `kept_threads` keeps"
+    )
     quick: Quick = Quick()
     defaults: Factors = {}
     experiments: dict[str, Experiment] = Field(min_length=1)
+    _points: dict[tuple[str, Scale, Dataset], list[list[TrialSpec]]] = PrivateAttr(default_factory=dict)
 
     @field_validator("experiments")
     @classmethod
@@ -88,58 +126,122 @@ class Study(_Closed):
                 raise ValueError(f"experiment name {name!r} may hold only letters, digits, '-' and '.'")
         return value
 
+    @field_validator("experiments")
+    @classmethod
+    def _runs_are_there(cls, value: dict[str, Experiment]) -> dict[str, Experiment]:
+        with_runs = [name for name, experiment in value.items() if experiment.runs_of is None]
+        for name, experiment in value.items():
+            if experiment.runs_of is not None and experiment.runs_of not in with_runs:
+                says = str(unknown(f"runs_of in experiment {name}:", experiment.runs_of, with_runs))
+                raise ValueError(says.removesuffix("."))
+        return value
+
+    def at(self, scale: Scale) -> list[str]:
+        """The experiments of a scale: quick may leave some out, and with them those that draw on their runs."""
+        if scale == "full":
+            return list(self.experiments)
+        left_out = {name for name, experiment in self.experiments.items() if experiment.quick.skip}
+        return [name for name in self.experiments if left_out.isdisjoint({name, self.source(name)})]
+
+    def source(self, name: str) -> str:
+        """The experiment whose runs the experiment draws on: itself, or another."""
+        return self.experiments[name].runs_of or name
+
     def rounds_of(self, name: str, scale: Scale) -> int:
         """How many rounds the experiment gets at this scale."""
         return self.quick.rounds if scale == "quick" else self.experiments[name].rounds or self.rounds
 
-    def grid(self, name: str, scale: Scale) -> dict[str, list[Entry]]:
-        """The factors of an experiment, each with the list of its values; the study's defaults filled in.
+    def grids(self, name: str, scale: Scale) -> list[dict[str, list[Entry]]]:
+        """The factors of each grid of an experiment, each with the list of its values; the study's defaults filled in.
 
-        A default for a parameter that none of the experiment's strategies has, or for a factor that belongs to another
-        driver or model, is left out.
+        A default for a parameter that none of the grid's strategies has, or for a factor that belongs to another driver
+        or model, is left out; and so is, in a further grid, what it does not name itself.
         """
         experiment = self.experiments[name]
-        own = {**experiment.factors, **(experiment.quick.factors if scale == "quick" else {})}
-        merged = {
-            factor: values if isinstance(values, list) else [values]
-            for factor, values in {**self.defaults, **own}.items()
-        }
-        return {factor: values for factor, values in merged.items() if factor in own or _has_use(factor, merged)}
+        if experiment.runs_of is not None:
+            return []
+        factors, also = experiment.factors, experiment.also
+        if scale == "quick":
+            factors = {**factors, **experiment.quick.factors}
+            also = also if experiment.quick.also is None else experiment.quick.also
+        return [_grid(self.defaults, factors), *(_grid({**self.defaults, **factors}, changes) for changes in also)]
 
-    def points(self, name: str, scale: Scale, dataset: Dataset) -> list[TrialSpec]:
-        """The points of an experiment: the product of its factors, in the order in which they are written.
+    def points(self, name: str, scale: Scale, dataset: Dataset, processors: int | None = None) -> list[TrialSpec]:
+        """The points of an experiment: the product of the factors of each grid, in the order in which they are written.
 
         A strategy's parameter multiplies the points of the strategies that have it, and no others; nor those of an
         entry that sets the parameter itself. So does a factor of a driver or a model: those of that driver or model.
+        `processors` is what the machine has, for `threads: auto`; None leaves out no number of threads.
         """
-        grid = self.grid(name, scale)
-        where = f"config.yaml: experiments.{name}"
-        points = []
-        for values in itertools.product(*grid.values()):
-            factors = dict(zip(grid, values, strict=True))
-            variant = _variant(factors.get("strategy"), where)
-            chosen = {**factors, **variant}
-            idle = [f for f in grid if f in variant or (not _applies(f, chosen) and _has_use(f, grid))]
-            if all(factors[f] == grid[f][0] for f in idle if f != "strategy"):  # else it is the same point again
-                own = {factor: value for factor, value in factors.items() if factor not in idle}
-                points.append(make_spec({"dataset": dataset, "seed": self.seed, **own, **variant}, where))
-        if len({point.sha256 for point in points}) < len(points):
-            raise BadInput(f"{where}: a factor lists the same value twice.")
-        return points
+        key = (name, scale, dataset)
+        if key not in self._points:
+            where = f"config.yaml: experiments.{name}"
+            fixed = {"dataset": dataset, "seed": self.seed}
+            self._points[key] = [_points(grid, fixed, where) for grid in self.grids(name, scale)]
+            every = [tuple(point.__dict__.values()) for grid in self._points[key] for point in grid]
+            if len(set(every)) < len(every):
+                raise BadInput(f"{where}: a factor lists the same value twice.")
+        if self.threads == "all" or processors is None:
+            return [point for grid in self._points[key] for point in grid]
+        kept = [kept_threads({point.threads for point in grid}, processors) for grid in self._points[key]]
+        pairs = zip(self._points[key], kept, strict=True)
+        return [point for grid, threads in pairs for point in grid if point.threads in threads]
 
     def definition(self, name: str, scale: Scale, dataset: str) -> dict[str, Any]:
-        """All that makes an experiment what it is, but for its number of rounds: JSON types."""
-        return {"dataset": dataset, "factors": self.grid(name, scale), "scale": scale, "seed": self.seed}
+        """All that makes an experiment what it is, but for its number of rounds: JSON types, the same on every machine.
+
+        Of one that draws on the runs of another, it is the other's.
+        """
+        first, *also = self.grids(self.source(name), scale)
+        further = {"also": also} if also else {}
+        return {"dataset": dataset, "factors": first, **further, "scale": scale, "seed": self.seed}
 
     def definition_id(self, name: str, scale: Scale) -> str:
         """A short name of the definition, for paths: 12 hex digits."""
         return sha256_of(self.definition(name, scale, self.dataset))[:12]
 
 
+def kept_threads(threads: Iterable[int], processors: int) -> set[int]:
+    """Of these numbers of threads, those that a machine with so many hardware threads is to run under `threads: auto`.
+
+    All up to twice its hardware threads, and the first beyond: what lies further out is oversubscribed like that one.
+    """
+    ordered = sorted(set(threads))
+    within = [number for number in ordered if number <= 2 * processors]
+    return set(ordered[: len(within) + 1])
+
+
 def make_spec(factors: dict[str, Any], where: str) -> TrialSpec:
     """A checked spec, the strategy's parameters filled in; raises BadInput naming factor, value and what is allowed."""
-    strategy = _known(factors.get("strategy"), where)
-    given = {name: value for name, value in factors.items() if not (owners(name) and value is None)}
+    _known(factors.get("strategy"), where, registry.names())
+    return _spec(factors, where)
+
+
+def _points(grid: dict[str, list[Entry]], fixed: dict[str, Any], where: str) -> list[TrialSpec]:
+    """The points of one grid; what depends on strategy, driver and model alone is found out once for each of those."""
+    known = registry.names()
+    variants = [_variant(entry, where, known) for entry in grid.get("strategy", [None])]
+    places: dict[str, Sequence[Any]] = {**grid, "strategy": range(len(variants))}
+    left_out: dict[tuple[int, str, str], list[str]] = {}
+    points = []
+    for values in itertools.product(*places.values()):
+        factors = dict(zip(places, values, strict=True))
+        variant = variants[factors["strategy"]]
+        key = (factors["strategy"], str(factors.get("driver")), str(factors.get("model")))
+        if key not in left_out:
+            chosen = {**factors, **variant}
+            left_out[key] = [f for f in grid if f in variant or (not _applies(f, chosen) and _has_use(f, grid))]
+        idle = left_out[key]
+        if all(factors[f] == grid[f][0] for f in idle if f != "strategy"):  # else it is the same point again
+            for factor in idle:
+                del factors[factor]
+            points.append(_spec({**fixed, **factors, **variant}, where))
+    return points
+
+
+def _spec(factors: dict[str, Any], where: str) -> TrialSpec:
+    strategy = str(factors["strategy"])
+    given = {name: value for name, value in factors.items() if value is not None or not owners(name)}
     _check_profile(given, where)
     try:
         spec = TrialSpec.model_validate({**parameters_of(strategy, given.get("spending")), **given})
@@ -150,9 +252,9 @@ def make_spec(factors: dict[str, Any], where: str) -> TrialSpec:
     return spec
 
 
-def _known(strategy: object, where: str) -> str:
-    if strategy not in registry.names():
-        raise unknown(f"strategy in {where}:", strategy, registry.names())
+def _known(strategy: object, where: str, known: list[str]) -> str:
+    if strategy not in known:
+        raise unknown(f"strategy in {where}:", strategy, known)
     return str(strategy)
 
 
@@ -167,17 +269,27 @@ def _check_profile(factors: dict[str, Any], where: str) -> None:
         load_profile(profile)
 
 
-def _variant(entry: Entry, where: str) -> dict[str, Any]:
+def _variant(entry: Entry, where: str, known: list[str]) -> dict[str, Any]:
     """The strategy of an entry, and the parameters that hold for it alone."""
     if not isinstance(entry, dict):
-        return {"strategy": entry}
+        return {"strategy": _known(entry, where, known)}
     if "strategy" not in entry:
         raise BadInput(f"{where}: an entry of strategy is {entry}, but needs the key 'strategy', the name of one.")
-    valid = ["strategy", *STRATEGY_PARAMETERS.get(_known(entry["strategy"], where), ())]
+    valid = ["strategy", *STRATEGY_PARAMETERS.get(_known(entry["strategy"], where, known), ())]
     for key in entry:
         if key not in valid:
             raise unknown(f"parameter of strategy '{entry['strategy']}' in {where}:", key, valid)
     return entry
+
+
+def _grid(defaults: Factors, own: Factors) -> dict[str, list[Entry]]:
+    """The own factors, and of the defaults those that mean something among them; each with the list of its values."""
+    merged = {factor: _listed(values) for factor, values in {**defaults, **own}.items()}
+    return {factor: values for factor, values in merged.items() if factor in own or _has_use(factor, merged)}
+
+
+def _listed(values: Entry | list[Entry]) -> list[Entry]:
+    return values if isinstance(values, list) else [values]
 
 
 def _applies(factor: str, chosen: Mapping[str, Entry]) -> bool:
@@ -208,28 +320,35 @@ def check_study(raw: Any, where: str = "config.yaml") -> Study:
         study = Study.model_validate(raw)
     except ValidationError as error:
         raise sentence(error, where, keys_at(Study, error)) from error
-    _check_factor_names(study, where)
+    _check_factors(study, where)
     for scale in SCALES:
-        for name in study.experiments:
-            study.points(name, scale, "mnist")
-            _check_one_value_per_process(study.grid(name, scale), f"{where}: experiments.{name}")
+        for name in study.at(scale):
+            if scale == "full" or study.grids(name, scale) != study.grids(name, "full"):
+                points = study.points(name, scale, "mnist")
+                _check_one_value_per_process(points, f"{where}: experiments.{name}")
     return study
 
 
-def _check_factor_names(study: Study, where: str) -> None:
-    places = {"defaults": study.defaults}
+def _check_factors(study: Study, where: str) -> None:
+    """Every factor that is named is one, and has a value."""
+    places: list[tuple[str, Mapping[str, Any]]] = [("defaults", study.defaults)]
     for name, experiment in study.experiments.items():
-        places[f"experiments.{name}.factors"] = experiment.factors
-        places[f"experiments.{name}.quick.factors"] = experiment.quick.factors
-    for place, factors in places.items():
-        for factor in factors:
+        place, quick = f"experiments.{name}", experiment.quick
+        places += [(f"{place}.factors", experiment.factors), (f"{place}.only", experiment.only)]
+        places += [(f"{place}.also", changes) for changes in experiment.also]
+        places += [(f"{place}.quick.factors", quick.factors)]
+        places += [(f"{place}.quick.also", changes) for changes in quick.also or []]
+    for place, factors in places:
+        for factor, values in factors.items():
             if factor not in FACTORS:
                 raise unknown(f"factor in {where}, {place}:", factor, FACTORS)
+            if values == []:
+                raise BadInput(f"{where}: {place}: {factor} has no value.")
 
 
-def _check_one_value_per_process(grid: dict[str, list[Entry]], where: str) -> None:
+def _check_one_value_per_process(points: Iterable[TrialSpec], where: str) -> None:
     for factor in PER_PROCESS:
-        values = grid.get(factor, [])
+        values = dict.fromkeys(getattr(point, factor) for point in points if point.driver == "session")
         if len(values) > 1:
             raise BadInput(
                 f"{where}: {factor} has the values {', '.join(map(str, values))}, but TensorFlow makes its pools of "

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import json
-import statistics
+import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from tmflow.errors import BadInput
+from tmflow.platform.environment import cpus_allowed
 from tmflow.runner import runfile
 from tmflow.runner.job import RoundJob
 from tmflow.runner.journal import Journal
 from tmflow.runner.runfile import CampaignRef, ExperimentRef, Run
-from tmflow.spec import Dataset, Model, TrialSpec, sha256_of
+from tmflow.spec import Dataset, TrialSpec, sha256_of
 from tmflow.study import campaign
 from tmflow.study.config import Scale, Study
+from tmflow.study.costs import OUTPUTS_S, Costs
 
-# First guesses, from 4 cores of an Intel Emerald Rapids: good for the order of magnitude until runs say better.
-GUESSED_STEP_S: dict[Model, float] = {"mnist_softmax": 0.0003, "mnist_mlp": 0.0005, "mnist_deep": 0.006}
-GUESSED_TRIAL_S: dict[Model, float] = {"mnist_softmax": 0.1, "mnist_mlp": 0.2, "mnist_deep": 3.0}
-GUESSED_ROUND_S = 12.0
+
+def processors() -> int:
+    """Hardware threads that this process may use."""
+    return cpus_allowed() or os.cpu_count() or 1
 
 
 @dataclass(frozen=True)
@@ -30,10 +33,16 @@ class Plan:
     study: Study
     scale: Scale
     results: Path
+    processors: int = field(default_factory=processors)
 
     @property
     def experiments(self) -> list[str]:
-        return list(self.study.experiments)
+        """All experiments of the scale: also those that draw on the runs of others."""
+        return self.study.at(self.scale)
+
+    def source(self, experiment: str) -> str:
+        """The experiment whose runs it draws on: itself, or another."""
+        return self.study.source(experiment)
 
     def folder(self, experiment: str) -> Path:
         """Where the rounds of an experiment lie: another definition is another folder, so nothing is overwritten."""
@@ -48,20 +57,23 @@ class Plan:
         return all(path.exists() for experiment in self.experiments for path in self.run_files(experiment))
 
     def run_files(self, experiment: str) -> list[Path]:
-        """The run file of every round of an experiment, existing or not."""
+        """The run file of every round of an experiment, existing or not; none where it draws on another's runs."""
+        if self.source(experiment) != experiment:
+            return []
         rounds = self.study.rounds_of(experiment, self.scale)
         return [self.folder(experiment) / f"round-{number:03}.jsonl" for number in range(1, rounds + 1)]
 
     def trials(self, experiment: str) -> int:
         """Points times rounds."""
-        return len(self.points(experiment, "mnist")) * self.study.rounds_of(experiment, self.scale)
+        return len(self.points(experiment, "mnist")) * len(self.run_files(experiment))
 
     def points(self, experiment: str, dataset: Dataset) -> list[TrialSpec]:
-        return self.study.points(experiment, self.scale, dataset)
+        """Those that this machine is to run."""
+        return self.study.points(experiment, self.scale, dataset, self.processors)
 
     def job(self, experiment: str, number: int, its_campaign: CampaignRef) -> RoundJob:
         """A round, with the dataset that the study found."""
-        if experiment not in self.study.experiments or not 1 <= number <= len(self.run_files(experiment)):
+        if experiment not in self.experiments or not 1 <= number <= len(self.run_files(experiment)):
             raise BadInput(f"config.yaml has no round {number} of experiment '{experiment}' at scale {self.scale}.")
         dataset = resolved_dataset(self.results)
         definition = self.study.definition(experiment, self.scale, dataset)
@@ -84,16 +96,14 @@ class Plan:
             else:
                 yield from Journal(path).runs
 
+    @cached_property
+    def _costs(self) -> Costs:
+        return Costs(self.results)
+
     def estimated_s(self, experiment: str) -> float:
-        """Seconds that the whole experiment will take: from its finished runs on this machine, else a guess."""
-        runs = [run for run in self.finished_runs(experiment) if run.total_s is not None]
-        rounds = self.study.rounds_of(experiment, self.scale)
-        if runs:
-            trial_s = statistics.mean(run.total_s for run in runs if run.total_s is not None)
-            return rounds * GUESSED_ROUND_S + self.trials(experiment) * trial_s
-        points = self.points(experiment, "mnist")
-        trials_s = sum(GUESSED_TRIAL_S[p.model] + p.iterations * GUESSED_STEP_S[p.model] for p in points)
-        return rounds * (GUESSED_ROUND_S + trials_s)
+        """Seconds that all of an experiment will take, figures and table included; from past runs, else guessed."""
+        rounds = len(self.run_files(experiment))
+        return rounds * self._costs.round_s(self.points(experiment, "mnist")) + OUTPUTS_S
 
 
 def dataset_path(results: Path) -> Path:

@@ -1,4 +1,4 @@
-"""What became of the plan: trials done, failed and unsupported, and what the measuring cost."""
+"""What became of the plan: trials done, failed and unsupported, and where the time went."""
 
 from __future__ import annotations
 
@@ -7,22 +7,27 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from tmflow.runner import warm_ups
 from tmflow.study.campaign import Campaign, folder, load
 from tmflow.study.plan import Plan
 
 
 def status(plan: Plan) -> dict[str, Any]:
-    """Counts of trials by status, seconds inside timed loops, and wall seconds of the campaign's invocations.
+    """Counts of trials by status, and where the time of the campaign's invocations went, in wall seconds.
 
-    The loops of emulated runs are not timed.
+    timed_s: inside timed loops, which those of emulated runs are not; warm_up_s: warming up. What is left of wall_s is
+    overhead: starting processes, building graphs, evaluating, storing, drawing. None before there is a campaign.
     """
     by_status: Counter[str] = Counter()
-    timed_s = 0.0
+    timed_s = warm_up_s = 0.0
+    campaign = load(plan.results, plan.scale)
+    uid = campaign.uid if campaign else ""
     for experiment in plan.experiments:
         for run in plan.finished_runs(experiment):
             by_status[run.status] += 1
-            timed_s += (run.loop_s or 0.0) if run.shows_time else 0.0
-    campaign = load(plan.results, plan.scale)
+            timed_s += (run.loop_s or 0.0) if run.shows_time and run.campaign.uid == uid else 0.0
+        warm_up_s += sum(warm_ups.noted_s(path, uid) for path in plan.run_files(experiment))
+    total_s = wall_s(campaign, folder(plan.results, plan.scale)) if campaign else 0.0
     return {
         "scale": plan.scale,
         "campaign": campaign.uid if campaign else None,
@@ -30,8 +35,10 @@ def status(plan: Plan) -> dict[str, Any]:
         "trials_ok": by_status["ok"],
         "trials_failed": by_status["failed"] + by_status["timeout"] + by_status["invalid"],
         "trials_unsupported": by_status["unsupported"],
-        "wall_s": round(wall_s(campaign, folder(plan.results, plan.scale)), 3) if campaign else 0.0,
+        "wall_s": round(total_s, 3),
         "timed_s": round(timed_s, 3),
+        "warm_up_s": round(warm_up_s, 3),
+        "overhead_fraction": round(1 - (timed_s + warm_up_s) / total_s, 4) if total_s else None,
     }
 
 

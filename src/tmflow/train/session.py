@@ -12,12 +12,13 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from tmflow.errors import Unsupported
-from tmflow.native import ops, process_state, registry
+from tmflow.native import fused, ops, process_state, registry
 from tmflow.native.minimise import apply_all
 from tmflow.runner.runfile import Abort, Counters, CurvePoint, Lost, Reads, Retries, Staleness
 from tmflow.spec import TrialSpec
@@ -28,6 +29,9 @@ from tmflow.train.possible import why_not
 
 WARM_UP_STEPS = 20
 EVALUATION_CHUNK = 500
+
+# All trials of a round begin with the same, and those of mnist_deep take a tenth of a second to draw.
+_initial_values = lru_cache(maxsize=2)(models.initial_values)
 
 # Factors that a built graph does not depend on: they may change from trial to trial in one session.
 _PER_TRIAL = {"threads", "batch", "iterations", "seed", "curve_points", "test_images", "step_call"}
@@ -83,9 +87,12 @@ class Variant:
             read = self._layout.apart(self._reads(variables))
         output = self._logits(read, spec.dropout_keep)
         loss = tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits(labels=self._labels, logits=output))
+        # Gated, as by TensorFlow's optimisers: a layer's weights are not updated before the gradient of the layer below
+        # has gone back through them. Fused updates wait for all gradients, and never compute those of weights.
+        gradients = tf.gradients(loss, read, gate_gradients=not fused.asked(spec.parameters()))
         updates = apply_all(
             variables,
-            self._layout.together(tf.gradients(loss, read)),
+            self._layout.together(gradients),
             spec.learning_rate,
             strategy=spec.strategy,
             tracker=self._tracker,
@@ -135,7 +142,7 @@ class Variant:
         """
         measured = Measurement()
         began = time.monotonic()
-        initial = self._layout.arrays_together(models.initial_values(spec.model, spec.matrix, trial_seed, spec.hidden))
+        initial = self._layout.arrays_together(_initial_values(spec.model, spec.matrix, trial_seed, spec.hidden))
         self._session.run(self._initialise, dict(zip(self._initial, initial, strict=True)))
         self._session.run(self._restart)
         self._tracker.reset(self._session)
@@ -167,8 +174,9 @@ class Variant:
     def warm_up(self, data: TrialData, batch: int) -> None:
         """A short discarded trial with all workers: the first steps build kernels, thread pools and buffers."""
         steps = max(WARM_UP_STEPS, self._max_workers)
+        images = min(self._spec.test_images, EVALUATION_CHUNK)
         changes = {"threads": self._max_workers, "batch": batch, "iterations": steps, "curve_points": 0}
-        spec = self._spec.model_copy(update=changes)
+        spec = self._spec.model_copy(update=changes | {"test_images": images})
         self.run(spec, spec.seed, data)
 
     def _step_call(self, spec: TrialSpec) -> Callable[[Any, Any, Any], object]:

@@ -1,0 +1,147 @@
+"""What trials and rounds cost in seconds: told by past runs that are like them, else guessed. For the plan alone."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tmflow.errors import BadInput
+from tmflow.process_environment import OF_A_PROCESS, process_environment
+from tmflow.spec import TrialSpec
+from tmflow.strategy_parameters import PARAMETERS
+from tmflow.train.possible import why_not
+
+# Which past runs tell what a trial costs: those that are the same in the first of these groups that any run is in.
+_ALL = ("model", "driver", "matrix", "hidden", "layout", "reading", "measures", "batch", "strategy", *PARAMETERS)
+ALIKE = (
+    (*_ALL, "threads"),
+    _ALL,
+    ("model", "driver", "batch", "strategy", "threads"),
+    ("model", "driver", "batch", "strategy"),
+)
+_KEYS: tuple[Callable[[Any], Hashable], ...] = tuple(attrgetter(*names) for names in ALIKE)
+
+# Points that share a graph and a warm-up; and those whose step costs the same and that can all run, or none of them.
+_OF_GRAPH = (*_ALL, "variables", "learning_rate", "dropout_keep", "activation")
+_GRAPH, _KIND = attrgetter(*_OF_GRAPH), attrgetter(*_OF_GRAPH, "threads")
+WARM_UP_STEPS = {"session": 20, "native": 1000}
+
+# Guesses, from 2 busy cores of an Intel Emerald Rapids: good for the order of magnitude until runs say better.
+PROCESS_S = {"session": 6.0, "native": 2.5}  # to start one, TensorFlow and the data included
+GRAPH_S = {"session": 0.2, "native": 0.0}
+OUTPUTS_S = 6.0  # to store an experiment's runs, to draw its figures and write its table
+TRIAL_S = 0.05  # beside its steps and its evaluation
+_STEP_US = {  # of a step, and more for each image of its batch
+    ("mnist_softmax", "session"): (250.0, 1.7),
+    ("mnist_mlp", "session"): (400.0, 10.0),
+    ("mnist_deep", "session"): (4000.0, 650.0),
+    ("mnist_softmax", "native"): (9.0, 1.3),
+    ("mnist_mlp", "native"): (30.0, 7.0),
+}
+_OTHER_STEP_US = (1000.0, 100.0)
+_IMAGE_US = {"mnist_deep": 200.0}  # of the evaluation; 2 for the others
+_ELEMENTS = {"mnist_deep": 3_274_634, "mnist_mlp": 101_770}  # 7,850 for the others
+_ELEMENT_NS = {"stm": 6.0, "itm": 2.0, "atomic": 10.0}  # of an update, where it takes much more than a loop does
+
+
+class Cost(NamedTuple):
+    """Seconds of a step, of evaluating one image once, and of the rest of a trial."""
+
+    step_s: float
+    image_s: float
+    rest_s: float
+
+
+class Costs:
+    """Of trials and rounds, by the runs that lie in a results folder."""
+
+    def __init__(self, results: Path) -> None:
+        self._sums: dict[tuple[int, Hashable], tuple[int, Cost]] = {}
+        for spec, cost in _past(results):
+            for level, key in enumerate(_KEYS):
+                place = (level, key(spec))
+                n, total = self._sums.get(place, (0, Cost(0, 0, 0)))
+                self._sums[place] = n + 1, Cost(*(a + b for a, b in zip(total, cost, strict=True)))
+
+    def round_s(self, points: Iterable[TrialSpec]) -> float:
+        """Of a round of these points: its processes, a warm-up for each graph, and the trials."""
+        kinds: dict[Hashable, list[TrialSpec]] = defaultdict(list)
+        for point in points:
+            kinds[_KIND(point)].append(point)
+        total, graphs, starts = 0.0, set(), dict[Hashable, float]()
+        for alike in kinds.values():
+            first = alike[0]
+            if not self._can_run(first):
+                continue
+            cost = self.of(first)
+            steps, images = sum(p.iterations for p in alike), sum(map(_evaluated, alike))
+            total += steps * cost.step_s + images * cost.image_s + len(alike) * cost.rest_s
+            process = tuple(process_environment(first.strategy, first.parameters(), base={}).items())
+            starts[process] = max(starts.get(process, 0.0), PROCESS_S[first.driver])
+            if (graph := _GRAPH(first)) not in graphs:
+                graphs.add(graph)
+                total += GRAPH_S[first.driver] + WARM_UP_STEPS[first.driver] * cost.step_s
+        return total + sum(starts.values())
+
+    def of(self, point: TrialSpec) -> Cost:
+        """Of a trial of the point: the mean of the past runs that are most like it, else a guess."""
+        for level, key in enumerate(_KEYS):
+            if found := self._sums.get((level, key(point))):
+                n, total = found
+                return Cost(*(value / n for value in total))
+        return guess(point)
+
+    def _can_run(self, point: TrialSpec) -> bool:
+        """What cannot run here is recorded in no time. A strategy that needs a process of its own is taken to run."""
+        try:
+            return point.strategy in OF_A_PROCESS or why_not(point) is None
+        except BadInput:  # nothing is built yet
+            return True
+
+
+def guess(point: TrialSpec) -> Cost:
+    """The cost of a trial that no past run is like."""
+    step_us, image_us = _STEP_US.get((point.model, point.driver), _OTHER_STEP_US)
+    step_us += image_us * point.batch + _ELEMENTS.get(point.model, 7850) * _element_ns(point) / 1000
+    if point.measures == "full":
+        step_us *= 2
+    return Cost(step_us / 1e6, _IMAGE_US.get(point.model, 2.0) / 1e6, TRIAL_S)
+
+
+def _element_ns(point: TrialSpec) -> float:
+    """What the update takes for each element beyond a loop that is compiled well."""
+    if point.provider == "emulated":
+        return 70.0
+    if point.strategy in _ELEMENT_NS:
+        times = 2.5 if point.instrumentation == "all" else 1.0
+        times *= 2.0 if point.design == "wb_ctl" else 1.0
+        return _ELEMENT_NS[point.strategy] * times * (5.0 if point.optimisation == "O0" else 1.0)
+    if point.optimisation == "O0":
+        return 9.0 if point.kernel == "eigen" else 2.0
+    return 0.0
+
+
+def _evaluated(point: TrialSpec) -> int:
+    """Images of all its evaluations."""
+    return point.test_images * max(point.curve_points, 1)
+
+
+def _past(results: Path) -> Iterator[tuple[TrialSpec, Cost]]:
+    """The finished runs of both scales, of whatever definition, that tell what they cost.
+
+    Lines that are no run, as the torn last one of a journal, tell nothing: what is wrong with a file, `ingest` says.
+    """
+    for path in sorted(results.glob("runs/*/*/*/round-*.jsonl*")):
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.suffix != ".now" else ():
+            try:
+                run = json.loads(line)
+                spec = TrialSpec.model_construct(**run["spec"])
+                if run["status"] == "ok":
+                    rest_s = max(run["total_s"] - run["loop_s"] - run["evaluation_s"], 0.0)
+                    yield spec, Cost(run["loop_s"] / spec.iterations, run["evaluation_s"] / _evaluated(spec), rest_s)
+            except (ValueError, KeyError, TypeError, AttributeError):
+                continue

@@ -1,0 +1,136 @@
+"""config.yaml itself: every figure of the study, the autopsies and what goes beyond, within its budget of time."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tmflow.paths import project_root
+from tmflow.spec import TrialSpec
+from tmflow.study.config import Study, load_study
+from tmflow.study.plan import Plan
+
+CONFIG = project_root() / "config.yaml"
+FIGURES = [f"fig-4.{number}" for number in range(1, 19)]
+AUTOPSIES = ["autopsy-htm", "autopsy-stm"]
+BEYOND = [
+    "why-deep-fails",
+    "what-truncation-costs",
+    "crossover",
+    "transaction-size",
+    "true-contention",
+    "consistency-for-free",
+    "time-to-accuracy",
+]
+# Of figure, model, batch and matrix: what DESIGN's table of the study says.
+TABLE = {
+    **dict.fromkeys(FIGURES[:3], ("mnist_softmax", 100, 784, 1000)),
+    **dict.fromkeys(FIGURES[3:6], ("mnist_softmax", 100, 100, 1000)),
+    **dict.fromkeys(FIGURES[6:9], ("mnist_softmax", 1, 784, 10000)),
+    "fig-4.10": ("mnist_deep", 1, 784, 100),
+    "fig-4.11": ("mnist_deep", 15, 784, 100),
+    "fig-4.12": ("mnist_deep", 1, 784, 600),  # the study: 5000 iterations
+    **dict.fromkeys(("fig-4.13", "fig-4.14", "fig-4.17", "fig-4.18"), ("mnist_deep", 1, 784, 100)),
+    **dict.fromkeys(("fig-4.15", "fig-4.16"), ("mnist_deep", 5, 784, 100)),
+}
+LOCKS = ["htm", "tf_lock", "tf_nolock"]
+MINUTES = {"full": 90, "quick": 3}
+
+
+@pytest.fixture(scope="module")
+def study() -> Study:
+    return load_study(CONFIG)
+
+
+def shown(study: Study, experiment: str) -> list[TrialSpec]:
+    """The measured points that an experiment shows, on a machine that runs all numbers of threads."""
+    only = study.experiments[experiment].shown()["only"]
+    points = study.points(study.source(experiment), "full", "mnist")
+    told = [p for p in points if all(getattr(p, name) in (None, *values) for name, values in only.items())]
+    return [point for point in told if point.evidence == "measured"]
+
+
+def test_it_is_the_whole_study_in_its_order(study: Study) -> None:
+    assert list(study.experiments) == [*FIGURES, *AUTOPSIES, *BEYOND]
+    assert (study.rounds, study.threads) == (6, "auto")
+    assert all(experiment.question.endswith("?") for experiment in study.experiments.values())
+
+
+@pytest.mark.parametrize("figure", TABLE)
+def test_a_figure_shows_what_the_study_did(study: Study, figure: str) -> None:
+    points = shown(study, figure)
+    assert {(p.model, p.batch, p.matrix, p.iterations) for p in points} == {TABLE[figure]}
+    assert {(p.driver, p.variables, p.reading, p.step_call) for p in points} == {("session", "ref", "plain", "run")}
+    assert {point.learning_rate for point in points} == {0.5}
+    number = int(figure.partition(".")[2])
+    more = ["stm"] if number in range(13, 17) else ["tle"] if number > 16 else []
+    assert sorted({point.strategy for point in points}) == sorted([*LOCKS, *more])
+    threads = [1, 2, 4, 8, 16, 26, 32, 48, 64] + [80] * (number in (7, 8, 9))
+    assert {
+        p.strategy: sorted({q.threads for q in points if q.strategy == p.strategy}) for p in points
+    } == dict.fromkeys(sorted([*LOCKS, *more]), threads)
+    managers = {13: "suicide", 14: "backoff", 15: "suicide", 16: "backoff"}
+    assert {p.manager for p in points if p.manager} == ({managers[number]} if number in managers else set())
+    assert {p.instrumentation for p in points if p.strategy == "stm"} <= {"all"}
+    tunables = {17: {"default"}, 18: {"custom"}}
+    assert {p.tunables for p in points if p.tunables} == tunables.get(number, set())
+    assert study.experiments[figure].shows
+
+
+def test_emulated_transactions_stand_beside_the_real_ones_of_each_processor(study: Study) -> None:
+    emulated = {
+        name: {p.profile for p in study.points(name, "full", "mnist") if p.profile} for name in ("fig-4.1", "fig-4.7")
+    }
+    assert emulated == {"fig-4.1": {"intel-tsx-study"}, "fig-4.7": {"ibm-power8-s822"}}
+    power = {p.provider for p in study.points("fig-4.7", "full", "mnist") if p.spending == "study_power"}
+    assert power == {"power", "emulated"}
+
+
+def test_the_autopsies_are_whole_products(study: Study) -> None:
+    htm = Counter(
+        (p.model, p.threads)
+        for p in study.points("autopsy-htm", "full", "mnist")
+        if p.strategy in ("lock", "spin_then_mutex", "htm")
+    )
+    assert set(htm.values()) == {4 * 2 * 2}
+    assert {model for model, _ in htm} == {"mnist_deep", "mnist_softmax"}
+    stm = [p for p in study.points("autopsy-stm", "full", "mnist") if p.strategy == "stm"]
+    assert Counter(p.model for p in stm if p.threads == 1) == {"mnist_softmax": 2 * 2 * 3, "mnist_deep": 2 * 2}
+
+
+@pytest.mark.parametrize(("processors", "most"), [(2, 8), (4, 16), (64, 80), (80, 80)])
+def test_threads_follow_the_machine_and_definitions_do_not(
+    study: Study, tmp_path: Path, processors: int, most: int
+) -> None:
+    plan = Plan(study, "full", tmp_path, processors)
+    assert max(point.threads for point in plan.points("fig-4.7", "mnist")) == most
+    assert all(plan.definition_id(name) == study.definition_id(name, "full") for name in plan.experiments)
+    assert plan.trials("fig-4.2") == 0
+
+
+@pytest.mark.parametrize("scale", ["full", "quick"])
+def test_it_fits_into_its_time_on_two_cores(study: Study, tmp_path: Path, scale: str) -> None:
+    plan = Plan(study, scale, tmp_path, 2)  # type: ignore[arg-type]
+    assert sum(map(plan.estimated_s, plan.experiments)) < 60 * MINUTES[scale]
+
+
+def test_quick_keeps_all_of_the_machinery(study: Study) -> None:
+    names = study.at("quick")
+    assert {"fig-4.1", "fig-4.2", "fig-4.3", "fig-4.10", "true-contention"} == set(names)
+    points = [point for name in names for point in study.points(name, "quick", "mnist")]
+    assert {point.driver for point in points} == {"session", "native"}
+    assert {point.model for point in points} == {"mnist_softmax", "mnist_deep"}
+    assert {point.measures for point in points} == {"usual", "full"}
+    assert {point.reading for point in points} == {"plain", "consistent"}
+    assert {point.evidence for point in points} == {"measured", "emulated"}
+
+
+def test_every_knob_is_commented() -> None:
+    text = CONFIG.read_text()
+    top = [line for line in text.splitlines() if re.match(r"^[a-z_]+: \S", line)]
+    assert all("#" in line for line in top), top
+    assert set(yaml.safe_load(text)) <= set(Study.model_fields)
