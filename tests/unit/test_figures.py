@@ -6,7 +6,7 @@ import io
 import json
 import xml.etree.ElementTree as ET
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pandas as pd
 import pytest
@@ -16,6 +16,7 @@ from PIL import Image
 from tmflow import charts, figures, summaries
 from tmflow.figures import Figure, draw_experiment, export, figures_of
 from tmflow.records import Records
+from tmflow.study.config import Kind
 
 
 @pytest.fixture(scope="module")
@@ -161,6 +162,10 @@ def test_an_experiment_without_result_has_no_figures_but_the_reasons(
     assert index["figures"] == []
     assert [entry["reasons"] for entry in index["not_drawn"]] == [[reason]] * 4
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["figures.json"]
+
+
+def test_config_knows_every_kind_and_no_other() -> None:
+    assert list(get_args(Kind)) == list(figures.DRAWINGS)
 
 
 def test_every_drawing_has_a_chart() -> None:
