@@ -14,9 +14,6 @@ include: "workflow/rules/rounds.smk"
 include: "workflow/rules/results.smk"
 
 
-report: "workflow/report/study.rst"
-
-
 localrules:
     all,
 
@@ -27,3 +24,5 @@ rule all:
         all_rounds(),
         all_figures(),
         all_tables(),
+        all_notebooks(),
+        RESULTS / "report.html",

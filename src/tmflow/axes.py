@@ -14,6 +14,8 @@ from tmflow import palette
 STEP = 0.08  # between two strategies at the same x, as a share of the gap between neighbours on the axis
 SPREAD = 0.5  # of that gap that all strategies together may take
 LOG_FROM = 20  # times and counts that span more than this, largest to smallest, get a log axis
+FAILURES = {"failures", "causes"}
+SMALL = 0.25  # failures that are less at their highest are not shown on the scale of all attempts
 
 
 class Range(NamedTuple):
@@ -28,8 +30,8 @@ class Range(NamedTuple):
 def value_range(summary: pd.DataFrame) -> Range:
     """A range with every estimate in it; an interval much longer than the estimates need is cut, so they stay legible.
 
-    Accuracy zooms in on what is there, within [0, 1]; a share of commits shows all of it; the rest starts at 0, or is
-    log where it spans a lot.
+    Accuracy zooms in on what is there, within [0, 1]; commits, and failures unless they are few, show all of it; the
+    rest starts at 0, or is log where it spans a lot.
     """
     drawn = summary[summary["estimate"].notna()]
     if drawn.empty:
@@ -42,9 +44,12 @@ def value_range(summary: pd.DataFrame) -> Range:
         log = high / low > LOG_FROM
         bottom, top = (low / 2, 1.0) if log else (0.0, min(1.0, 1.16 * high))
         lows = lows.clip(lower=0)
-    elif measure == "commits":
+    elif measure == "commits" or (measure in FAILURES and high > SMALL):
         lows, highs = lows.clip(lower=0), highs.clip(upper=1)
         bottom, top = 0.0, 1.0
+    elif measure in {"lost", "torn", *FAILURES}:
+        lows, highs = lows.clip(lower=0), highs.clip(upper=1)
+        bottom, top = 0.0, min(1.0, max(0.01, 1.16 * max([high, *highs.clip(upper=2 * high)])))
     elif unit == "fraction":
         lows, highs = lows.clip(lower=0), highs.clip(upper=1)
         margin, reach = max(0.1 * (high - low), 0.004), max(2 * (high - low), 0.05)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from functools import cache
 from typing import NamedTuple, TypeVar
@@ -14,7 +15,7 @@ from tmflow.native import registry
 from tmflow.strategy_parameters import PARAMETERS
 from tmflow.summaries import WAYS, name_of, unusual
 
-LINE = 120  # characters of a caption line at the width of an exported chart
+TITLE, LINE = 84, 120  # characters of a line of the title and the caption at the width of an exported chart
 REASON = 200  # characters of a reason in a caption; an error may be long, and the table beside the chart has it in full
 
 TITLES = {
@@ -23,16 +24,33 @@ TITLES = {
     "step_time": "Time per step",
     "accuracy": "Test accuracy",
     "commits": "Critical sections that committed as a transaction",
+    "failures": "Failed transactions by cause",
+    "causes": "Aborts by family of their cause",
+    "time_to_accuracy": "Time to a test accuracy",
+    "lost": "Lost updates",
+    "torn": "Torn reads",
     "accuracy_curve": "Test accuracy on the way",
     "staleness": "Staleness of updates",
 }
-OF_SPEED = {"speedup", "speedup_vs_tf_lock", "step_time"}
+OF_SPEED = {"speedup", "speedup_vs_tf_lock", "step_time", "time_to_accuracy"}
+TOLD = {
+    "failures": (
+        "Of the attempts, the rest of which committed; by the study's rule: on TSX capacity only where that bit stands "
+        "alone, and conflicts before all else."
+    ),
+    "causes": "Of the attempts, the rest of which committed; by what the raw status says.",
+    "time_to_accuracy": (
+        "Seconds of the workers' loop, its pauses left out; between two points of the curve the accuracy is taken to "
+        "rise straight."
+    ),
+}
 UNKNOWN = "not known here"
 PROMISES = ("none", "element", "block", "tensor", "step", UNKNOWN)
 MEASURED_IN_FULL = (
     "Measured in full: to count lost updates and torn reads and to time locks takes time itself, so no time here "
     "compares with that of usual runs."
 )
+STACKED = {"failures", "causes"}
 AT_ONE_COUNT = {"accuracy_curve", "staleness"}  # measures whose charts show a single number of threads
 SCALES = {
     "full": "full scale",
@@ -61,8 +79,16 @@ class Caption(NamedTuple):
         return "\n".join([self.title, *self.lines])
 
 
-def caption(summary: pd.DataFrame, revision: str, label: str = "") -> Caption:
+def figure_of_the_study(experiment: str) -> str | None:
+    """The number of the figure of the study that an experiment repeats, such as 4.1; None if it is not its."""
+    found = re.fullmatch(r"fig-(\d+\.\d+)", experiment)
+    return found[1] if found else None
+
+
+def caption(summary: pd.DataFrame, revision: str, label: str = "", experiment: str | None = None) -> Caption:
     """The caption of one panel; `label` is what tells it from the experiment's other panels, `revision` the database's.
+
+    `experiment` is the one that the figure belongs to, if it is of one alone: it may draw on the runs of another.
 
     Raises ValueError for an empty summary: nothing was measured, so there is nothing to caption.
     """
@@ -71,9 +97,14 @@ def caption(summary: pd.DataFrame, revision: str, label: str = "") -> Caption:
     first = summary.iloc[0]
     if first["measure"] in AT_ONE_COUNT and "threads" not in label:
         label = ", ".join(part for part in (f"threads {first['threads']}", label) if part)
-    title = f"{TITLES[first['measure']]}, {first['experiment']}" + (f" ({label})" if label else "")
+    name = experiment or first["experiment"]
+    figure = figure_of_the_study(name) if experiment else None  # else its runs may be those of several figures
+    which = f"as figure {figure} of the study" if figure else name
+    title = f"{TITLES[first['measure']]}, {which}" + (f" ({label})" if label else "")
     lines = [
         _workload(first),
+        *([f"The runs are those of {first['experiment']}."] if name != first["experiment"] else []),
+        *([TOLD[first["measure"]]] if first["measure"] in TOLD else []),
         *_parameters(summary),
         *_promises(summary),
         *_cost_of_measuring(first),
@@ -89,7 +120,7 @@ def titled(chart: Drawn, caption: Caption) -> Drawn:
     """The chart with its caption, lines wrapped to the width of an export, and a look fit for print."""
     lines = [part for line in caption.lines for part in textwrap.wrap(line, LINE)]
     title = alt.TitleParams(
-        caption.title,
+        textwrap.wrap(caption.title, TITLE),
         subtitle=lines,
         anchor="start",
         frame="group",
@@ -185,9 +216,11 @@ def _intervals(summary: pd.DataFrame) -> str:
         return "Nothing to show."
     count = f"{rounds[0]}" if len(rounds) == 1 else f"{rounds[0]} to {rounds[-1]}"
     paired = ", paired within a round" if summary["measure"].iloc[0].startswith("speedup") else ""
-    bars = "no interval (one round)" if rounds == [1] else f"bars: 95 % t intervals over rounds{paired}"
-    single = "; hollow: a single round" if rounds[0] == 1 < rounds[-1] else ""
-    cut = "; bars that leave the chart are cut" if value_range(summary).cuts else ""
+    stacked = summary["measure"].iloc[0] in STACKED
+    of = "whiskers: 95 % t intervals of all causes together" if stacked else "bars: 95 % t intervals"
+    bars = "no interval (one round)" if rounds == [1] else f"{of} over rounds{paired}"
+    single = "; hollow: a single round" if rounds[0] == 1 < rounds[-1] and not stacked else ""
+    cut = f"; {of.partition(':')[0]} that leave the chart are cut" if value_range(summary).cuts else ""
     disturbed = int(summary["disturbed_rounds"].max())
     noise = f"; of a point's rounds up to {disturbed} on a disturbed machine" if disturbed else ""
     return f"{count} round{'s' if rounds != [1] else ''}; {bars}{single}{cut}{noise}."

@@ -16,6 +16,8 @@ from tmflow import palette, summaries
 from tmflow.axes import Range, Ticks, value_range
 
 WIDTH, HEIGHT = 620, 340  # px; a page may stretch the width
+BAR, BARS = 0.7, 8  # width of a bar, as a share of the gap between neighbours on the axis; fewer bars are narrower
+ABOVE = 1.12  # room for the label of the shaded region above the highest bar
 ENTRY, LETTER = 30, 6  # px of an entry of the legend: its symbol and gap, and about a letter of its name
 COLUMNS = ("variant", "strategy", "threads", "estimate", "low", "high", "rounds", "disturbed_rounds")
 
@@ -69,6 +71,92 @@ def commits(summary: pd.DataFrame) -> alt.LayerChart:
     values = _fraction("Critical sections that committed", shown)
     return _chart(
         "Share of critical sections that committed as a transaction against worker threads",
+        _oversubscribed(summary, ticks),
+        _marks(summary, "threads", ticks, _threads(ticks), values, shown),
+    )
+
+
+def failures(summary: pd.DataFrame) -> alt.LayerChart:
+    """Share of attempts that aborted over threads, stacked by cause; the interval is that of all together."""
+    ticks, shown = Ticks(summary["threads"]), value_range(summary)
+    x = _threads(ticks)
+    known = summary[summary["estimate"].notna()]
+    parts = known[(known["cause"] != summaries.ANY) & known.groupby("cause")["estimate"].transform("max").gt(0)]
+    whole = known[(known["cause"] == summaries.ANY) & known["low"].notna()]
+    order = [cause for cause in palette.CAUSES if cause in set(parts["cause"])]
+    columns = ["variant", "threads", "cause", "estimate", "low", "high", "rounds", "disturbed_rounds"]
+    bars = parts[columns].sort_values("cause", key=lambda causes: causes.map(order.index), kind="stable")
+    bars["top"] = bars.groupby("threads")["estimate"].cumsum()
+    bars["bottom"] = bars["top"] - bars["estimate"]
+    half = BAR / 2 * min(1, len(ticks.values) / BARS)
+    bars["x"], bars["end"] = ([ticks.move(w, side) for w in bars["threads"]] for side in (-half, half))
+    bars["says"] = [
+        f"{workers} workers, {cause.replace('_', ' ')}: {share:.3%} of attempts"
+        for workers, cause, share in zip(bars["threads"], bars["cause"], bars["estimate"], strict=True)
+    ]
+    colours = alt.Scale(domain=order, range=[palette.CAUSES[cause] for cause in order])
+    legend = alt.Legend(
+        title=None, orient="bottom", direction="horizontal", labelExpr="replace(datum.label, /_/g, ' ')"
+    )
+    over = _oversubscribed(summary, ticks)
+    values = alt.Y(
+        "bottom:Q",
+        title="Attempts that aborted",
+        axis=alt.Axis(format="~%", tickCount=6),
+        scale=alt.Scale(domain=[0, shown.high * (ABOVE if over else 1)], nice=False),
+    )
+    spread = whole.assign(
+        x=whole["threads"], bar_low=whole["low"].clip(shown.low), bar_high=whole["high"].clip(upper=shown.high)
+    )
+    rule = alt.Chart(spread[["x", *columns, "bar_low", "bar_high"]]).encode(x=x)
+    return _chart(
+        "Share of attempts that aborted against worker threads, stacked by cause",
+        over,
+        alt.Chart(bars)
+        .mark_rect(stroke="white", strokeWidth=0.7)
+        .encode(
+            x=x,
+            x2="end:Q",
+            y=values,
+            y2="top:Q",
+            color=alt.Color("cause:N", scale=colours, legend=legend),
+            tooltip=_tooltip(columns),
+            description="says:N",
+        ),
+        rule.mark_rule(strokeWidth=1.5, color=palette.INK).encode(y="bar_low:Q", y2="bar_high:Q"),
+        [
+            rule.mark_tick(width=7, thickness=1.5, orient="horizontal", color=palette.INK).encode(y=f"{end}:Q")
+            for end in ("bar_low", "bar_high")
+        ],
+    )
+
+
+def time_to_accuracy(summary: pd.DataFrame) -> alt.LayerChart:
+    """Seconds until the test accuracy first reached a target, over threads."""
+    ticks, shown = Ticks(summary["threads"]), value_range(summary)
+    title = f"Seconds to {summary['target'].iloc[0]:.0%} test accuracy"
+    return _chart(
+        f"{title} against worker threads",
+        _oversubscribed(summary, ticks),
+        _marks(summary, "threads", ticks, _threads(ticks), _values(title, "~g", shown), shown),
+    )
+
+
+def lost(summary: pd.DataFrame) -> alt.LayerChart:
+    """Share of the updates of elements that were lost, over threads."""
+    return _share(summary, "Updates of elements that were lost")
+
+
+def torn(summary: pd.DataFrame) -> alt.LayerChart:
+    """Share of the reads of variables that were torn, over threads."""
+    return _share(summary, "Reads of variables that were torn")
+
+
+def _share(summary: pd.DataFrame, title: str) -> alt.LayerChart:
+    ticks, shown = Ticks(summary["threads"]), value_range(summary)
+    values = _values(title, "~%" if shown.high > 0.03 else ".1%", shown)
+    return _chart(
+        f"{title} against worker threads",
         _oversubscribed(summary, ticks),
         _marks(summary, "threads", ticks, _threads(ticks), values, shown),
     )
@@ -153,12 +241,7 @@ def _marks(summary: pd.DataFrame, along: str, ticks: Ticks, x: alt.X, y: alt.Y, 
     base = alt.Chart(data).encode(x=x, y=y, color=colour)
     bars = bounded.assign(bar_low=bounded["low"].clip(shown.low), bar_high=bounded["high"].clip(upper=shown.high))
     caps = alt.Chart().encode(x=x, color=colour).mark_tick(width=7, thickness=1.5, orient="horizontal")
-    points = base.encode(
-        shape=shape,
-        tooltip=[
-            alt.Tooltip(c, format=".4~g") if c in {"estimate", "low", "high"} else alt.Tooltip(c) for c in columns
-        ],
-    )
+    points = base.encode(shape=shape, tooltip=_tooltip(columns))
     layers = [
         base.mark_line(strokeWidth=1.5, opacity=0.8),
         alt.Chart(bars).mark_rule(strokeWidth=1.5).encode(x=x, color=colour, y="bar_low:Q", y2="bar_high:Q"),
@@ -168,6 +251,10 @@ def _marks(summary: pd.DataFrame, along: str, ticks: Ticks, x: alt.X, y: alt.Y, 
         points.properties(data=single).mark_point(filled=False, size=size, opacity=1),  # hollow: no interval
     ]
     return layers[:5] if single.empty else layers
+
+
+def _tooltip(columns: list[str]) -> list[alt.Tooltip]:
+    return [alt.Tooltip(c, format=".4~g") if c in {"estimate", "low", "high"} else alt.Tooltip(c) for c in columns]
 
 
 def _looks(variants: pd.Series) -> tuple[alt.Color, alt.Shape]:

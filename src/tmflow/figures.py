@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,11 +15,12 @@ import vl_convert
 from tmflow import captions, charts, summaries
 from tmflow.captions import Caption
 from tmflow.files import write_bytes, write_json
+from tmflow.records import Records
 
 PNG_SCALE = 2  # pixels for each px of the chart
 VEGA_LITE = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
 FORMATS = {"svg": "image/svg+xml", "png": "image/png", "csv": "text/csv", "vl.json": "application/json"}
-OVER_THREADS, AT_ONE_COUNT = summaries.SERIES, summaries.VARIANT
+OVER_THREADS, AT_ONE_COUNT, OF_ONE_VARIANT = summaries.SERIES, summaries.VARIANT, ("threads",)
 
 
 class Figure(NamedTuple):
@@ -28,6 +29,10 @@ class Figure(NamedTuple):
     chart: alt.LayerChart
     caption: Caption
     summary: pd.DataFrame
+
+    def _repr_svg_(self) -> str:
+        """How a notebook shows it."""
+        return svg(self.spec())
 
     def spec(self) -> dict[str, Any]:
         """The chart with its caption as Vega-Lite, data inside."""
@@ -55,29 +60,59 @@ def svg(spec: dict[str, Any]) -> str:
 
 
 class Drawing(NamedTuple):
-    """A way to draw: the chart, and the columns that may differ inside one panel of it."""
+    """A way to draw: the chart, what it draws of the records, and the columns that may differ inside one panel of it.
+
+    It is of the table `needs`: where that is empty there is nothing to draw, and nothing that is missing either.
+    """
 
     chart: Callable[[pd.DataFrame], alt.LayerChart]
+    summarise: Callable[[Records], pd.DataFrame]
+    needs: str = "runs"
     within: tuple[str, ...] = OVER_THREADS
 
 
 DRAWINGS = {
-    "speedup": Drawing(charts.speedup),
-    "speedup_vs_tf_lock": Drawing(charts.speedup),
-    "step_time": Drawing(charts.step_time),
-    "accuracy": Drawing(charts.accuracy),
-    "commits": Drawing(charts.commits),
-    "curve": Drawing(charts.curve, AT_ONE_COUNT),
-    "staleness": Drawing(charts.staleness, AT_ONE_COUNT),
+    "speedup": Drawing(charts.speedup, lambda of: summaries.speedup(of.runs)),
+    "speedup_vs_tf_lock": Drawing(charts.speedup, lambda of: summaries.speedup(of.runs, "tf_lock")),
+    "step_time": Drawing(charts.step_time, lambda of: summaries.step_time(of.runs)),
+    "accuracy": Drawing(charts.accuracy, lambda of: summaries.accuracy(of.runs)),
+    "commits": Drawing(charts.commits, lambda of: summaries.commits(of.runs, of.transactions), "transactions"),
+    "failures": Drawing(
+        charts.failures,
+        lambda of: summaries.failures(of.runs, of.transactions, of.aborts, "class"),
+        "aborts",
+        OF_ONE_VARIANT,
+    ),
+    "causes": Drawing(
+        charts.failures, lambda of: summaries.failures(of.runs, of.transactions, of.aborts), "aborts", OF_ONE_VARIANT
+    ),
+    "time_to_accuracy": Drawing(
+        charts.time_to_accuracy, lambda of: summaries.time_to_accuracy(of.runs, of.curves), "curves"
+    ),
+    "curve": Drawing(charts.curve, lambda of: summaries.curve(of.runs, of.curves), "curves", AT_ONE_COUNT),
+    # A lone worker has no others to be late behind.
+    "staleness": Drawing(
+        charts.staleness,
+        lambda of: summaries.staleness(of.runs[of.runs["threads"] > 1], of.staleness),
+        "staleness",
+        AT_ONE_COUNT,
+    ),
+    "lost": Drawing(charts.lost, lambda of: summaries.lost(of.runs, of.full), "full"),
+    "torn": Drawing(charts.torn, lambda of: summaries.torn(of.runs, of.full), "full"),
 }
 
 
-def figures_of(kind: str, summary: pd.DataFrame, revision: str) -> Iterator[tuple[str, Figure]]:
-    """A figure for each panel of a summary that has something to draw, with the panel's label; `kind` of `DRAWINGS`."""
+def figures_of(
+    kind: str, summary: pd.DataFrame, revision: str, experiment: str | None = None
+) -> Iterator[tuple[str, Figure]]:
+    """A figure for each panel of a summary that has something to draw, with the panel's label; `kind` of `DRAWINGS`.
+
+    `experiment` is the one whose figures they are, if they are of one alone: it may draw on the runs of another.
+    """
     drawing = DRAWINGS[kind]
     for label, panel in summaries.panels(summary, drawing.within):
         if panel["estimate"].notna().any():
-            yield label, Figure(drawing.chart(panel), captions.caption(panel, revision, label), panel)
+            yield label, Figure(drawing.chart(panel), captions.caption(panel, revision, label, experiment), panel)
 
 
 def gaps_of(kind: str, summary: pd.DataFrame) -> Iterator[tuple[str, list[str]]]:
@@ -100,42 +135,21 @@ def export(figure: Figure, stem: Path) -> list[Path]:
 
 
 def draw_experiment(
-    runs: pd.DataFrame,
-    experiment: str,
-    out_dir: Path,
-    revision: str,
-    *,
-    kinds: Collection[str] | None = None,
-    curve_points: pd.DataFrame | None = None,
-    staleness_counts: pd.DataFrame | None = None,
-    transactions: pd.DataFrame | None = None,
+    records: Records, experiment: str, out_dir: Path, revision: str, kinds: Sequence[str] | None = None
 ) -> Path:
     """Write every figure of an experiment under `out_dir`, and figures.json: what was drawn, and what was not and why.
 
-    `runs` are of any status; `kinds` are those of `DRAWINGS` to draw, None for all that there are. `curve_points`,
-    `staleness_counts` and `transactions` are as `summaries.curve`, `summaries.staleness` and `summaries.commits` take
-    them; None or empty where nothing was measured. Returns the path of figures.json.
+    `kinds` are those of `DRAWINGS` to draw; None for all of which something was recorded. The records may be those of
+    another experiment, and the captions then say so. Returns the path of figures.json.
     """
-    runs = runs[runs["experiment"] == experiment]
-    tables = {
-        "speedup": summaries.speedup(runs),
-        "speedup_vs_tf_lock": summaries.speedup(runs, "tf_lock"),
-        "step_time": summaries.step_time(runs),
-        "accuracy": summaries.accuracy(runs),
-    }
-    if transactions is not None and not transactions.empty:
-        tables["commits"] = summaries.commits(runs, transactions)
-    if curve_points is not None and not curve_points.empty:
-        tables["curve"] = summaries.curve(runs, curve_points)
-    if staleness_counts is not None and not staleness_counts.empty:
-        together = runs[runs["threads"] > 1]  # a lone worker has no others to be late behind
-        tables["staleness"] = summaries.staleness(together, staleness_counts)
+    recorded = [
+        kind for kind, drawing in DRAWINGS.items() if drawing.needs == "runs" or len(getattr(records, drawing.needs))
+    ]
     index: dict[str, Any] = {"experiment": experiment, "revision": revision, "figures": [], "not_drawn": []}
-    for kind, summary in tables.items():
-        if kinds is not None and kind not in kinds:
-            continue
-        for label, figure in figures_of(kind, summary, revision):
-            paths = export(figure, out_dir / slug(kind, label))
+    for kind in recorded if kinds is None else kinds:
+        summary = DRAWINGS[kind].summarise(records)
+        for label, figure in figures_of(kind, summary, revision, experiment):
+            paths = export(figure, out_dir / stem(experiment, kind, label))
             index["figures"].append(
                 {
                     "kind": kind,
@@ -150,6 +164,11 @@ def draw_experiment(
     path = out_dir / "figures.json"
     write_json(path, index)
     return path
+
+
+def stem(experiment: str, kind: str, label: str) -> str:
+    """The name of a figure's files; one that repeats a figure of the study begins with that."""
+    return slug(experiment if captions.figure_of_the_study(experiment) else "", kind, label)
 
 
 def slug(*parts: str) -> str:

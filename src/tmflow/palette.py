@@ -13,6 +13,7 @@ from typing import NamedTuple
 # Okabe and Ito's colours without black and yellow, which vanish on a dark or a white page, and three of Tol's.
 BLUE, VERMILLION, GREEN, SKY = "#0072B2", "#D55E00", "#009E73", "#56B4E9"
 ORANGE, PURPLE, OLIVE, GREY = "#E69F00", "#CC79A7", "#999933", "#888888"
+INK = "#222222"  # on top of bars, whatever their colour
 NEUTRAL = "#8A8A8A"  # labels and rules inside a chart: legible on light and on dark
 
 
@@ -39,6 +40,23 @@ LOOKS: dict[str, Look] = {
     "spin": Look(SKY, "triangle-up"),
     "spin_then_mutex": Look(SKY, "square"),
     "adaptive": Look(VERMILLION, "cross"),
+}
+# Causes of aborts, in the order in which bars stack them from the bottom: families, and classes of the study's figures.
+CAUSES: dict[str, str] = {
+    "capacity": BLUE,
+    "conflict": VERMILLION,
+    "self_conflict": PURPLE,
+    "trans_conflict": VERMILLION,
+    "nontrans_conflict": ORANGE,
+    "validation": PURPLE,
+    "lock_subscription": SKY,
+    "explicit": GREEN,
+    "user": GREEN,
+    "interrupt_or_fault": ORANGE,
+    "nested": OLIVE,
+    "debug": "#444444",
+    "other": GREY,
+    "unknown": GREY,
 }
 _COLOURS = (BLUE, VERMILLION, GREEN, SKY, ORANGE, PURPLE, OLIVE, GREY)
 _SPARE_SHAPES = ("triangle-left", "triangle-right")

@@ -19,12 +19,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, Literal, get_args
 
 import pandas as pd
 
 from tmflow import palette
 from tmflow.aborts import CLASSES
+from tmflow.curves import first_at
 from tmflow.errors import unknown
 from tmflow.runner.runfile import NO_TIME
 from tmflow.spec import AS_BEFORE, TrialSpec
@@ -56,7 +58,9 @@ SERIES = (*VARIANT, "threads")
 WAYS = {"driver": TrialSpec.model_fields["driver"].default, **AS_BEFORE}
 ROUND = ("campaign_uid", "round")
 
+TARGETS = (0.90, 0.97)  # test accuracies whose time is asked for
 TRANSACTIONAL = ("htm", "stm", "itm", "tle", "block_stm")  # strategies that try transactions
+ANY = "any"  # the cause under which all aborts together are told
 NUMBERED = ("iteration", "staleness")  # columns of a summary, beside those of a point, that are whole numbers
 WHOLE = [name for name, field in TrialSpec.model_fields.items() if get_args(field.annotation) == (int, type(None))]
 FEW = 2  # parameters that a name tells of each variant of a strategy; if more differ, it tells only what is unusual
@@ -146,19 +150,35 @@ def commits(runs: pd.DataFrame, transactions: pd.DataFrame) -> pd.DataFrame:
     return _per_point(rows, "commits", "fraction", _mean_of("share"))
 
 
-def failures(runs: pd.DataFrame, transactions: pd.DataFrame, aborts: pd.DataFrame) -> pd.DataFrame:
-    """Share of a run's attempts that aborted, for each `family` that occurs with its strategy; what is left committed.
+def failures(
+    runs: pd.DataFrame, transactions: pd.DataFrame, aborts: pd.DataFrame, by: Literal["family", "class"] = "family"
+) -> pd.DataFrame:
+    """Share of a run's attempts that aborted, for each `cause` that occurs with its strategy, and for `ANY` of them.
 
-    `transactions` is as for `commits`, and a run whose attempts are unknown has no row; `aborts` has the columns uid,
-    family, n. A point without a result has one row, its family NA.
+    A cause is a family (`tmflow.aborts`), or a class of the study's figures by its own rule, which hardware
+    transactions alone have. `transactions` is as for `commits`, and a run whose attempts are unknown has no row;
+    `aborts` has the columns uid, mechanism, family, raw_code, n. A point without a result has one row, its cause NA.
     """
+    tried = _of_transactions(runs)
+    if by == "class":
+        tried, aborts = tried[tried["strategy"] == "htm"], in_classes(aborts)
     attempts = transactions.set_index("uid")["attempts"].dropna().astype(float)
-    counts = aborts.groupby(["uid", "family"])["n"].sum().unstack(fill_value=0)
+    counts = aborts.groupby(["uid", by])["n"].sum().unstack(fill_value=0)
+    counts[ANY] = counts.sum(axis="columns")
     shares = counts.reindex(attempts[attempts > 0].index, fill_value=0).div(attempts[attempts > 0], axis=0)
-    rows = _of_measured(_of_transactions(runs), shares.melt(value_name="share", ignore_index=False).reset_index())
-    summary = _per_point(rows, "failures", "fraction", _mean_of("share"), along="family")
-    occurs = summary.groupby(["strategy", "family"], dropna=False)["estimate"].transform("max") != 0
-    return summary[occurs].reset_index(drop=True)
+    shares = shares.melt(var_name="cause", value_name="share", ignore_index=False).reset_index()
+    measure = "failures" if by == "class" else "causes"
+    summary = _per_point(_of_measured(tried, shares), measure, "fraction", _mean_of("share"), along="cause")
+    occurs = summary.groupby(["strategy", "cause"], dropna=False)["estimate"].transform("max") != 0
+    return summary[occurs | (summary["cause"] == ANY)].reset_index(drop=True)
+
+
+def in_classes(aborts: pd.DataFrame, rule: Literal["study", "bits"] = "study") -> pd.DataFrame:
+    """Those aborts that have a `class` of the study's figures, by its rule or by what the bits of the status say."""
+    known = aborts[aborts["mechanism"].isin(list(CLASSES))]
+    of, status = known["mechanism"], known["raw_code"].map(lambda code: int(code, 16))
+    index = ("study", "bits").index(rule)
+    return known.assign(**{"class": [CLASSES[m][index](code) for m, code in zip(of, status, strict=True)]})
 
 
 def classes(runs: pd.DataFrame, aborts: pd.DataFrame) -> pd.DataFrame:
@@ -168,13 +188,40 @@ def classes(runs: pd.DataFrame, aborts: pd.DataFrame) -> pd.DataFrame:
     `aborts` has the columns uid, mechanism, raw_code, n.
     """
     keys = ["platform", "evidence", "profile"]
-    known = aborts[aborts["mechanism"].isin(list(CLASSES))].merge(runs[["uid", *keys]], on="uid")
-    raw = list(zip(known["mechanism"], known["raw_code"].map(lambda code: int(code, 16)), strict=True))
-    counts = {}
-    for index, rule in enumerate(("study", "bits")):
-        named = known.assign(**{"class": [CLASSES[mechanism][index](status) for mechanism, status in raw]})
-        counts[rule] = named.groupby([*keys, "mechanism", "class"], dropna=False)["n"].sum()
+    known = aborts.merge(runs[["uid", *keys]], on="uid")
+    counts = {
+        rule: in_classes(known, rule).groupby([*keys, "mechanism", "class"], dropna=False)["n"].sum()
+        for rule in ("study", "bits")
+    }
     return pd.DataFrame(counts).fillna(0).astype(int).reset_index()
+
+
+def time_to_accuracy(runs: pd.DataFrame, points: pd.DataFrame, targets: Iterable[float] = TARGETS) -> pd.DataFrame:
+    """Seconds of the workers' loop until the test accuracy first reached each `target`, a fraction.
+
+    `points` has the columns uid, iteration, elapsed_s, accuracy; `first_at` says how a curve is read. Geometric mean
+    and log t interval. Where a round never reached the target there is no estimate, for the mean of the others would
+    flatter; the reason says how many did not.
+    """
+    asked = _with_dataset(runs[runs["curve_points"] > 0])
+    on_the_way = points.sort_values("iteration").groupby("uid")
+    summaries = []
+    for target in targets:
+        reached = [(uid, first_at(target, curve["elapsed_s"], curve["accuracy"])) for uid, curve in on_the_way]
+        rows = _of_measured(asked, pd.DataFrame(reached, columns=["uid", "reached_s"]))
+        estimate = _only_with_time(partial(_mean_time, target=target))
+        summaries.append(_per_point(rows, "time_to_accuracy", "s", estimate).assign(target=target))
+    return pd.concat(summaries, ignore_index=True)
+
+
+def lost(runs: pd.DataFrame, full: pd.DataFrame) -> pd.DataFrame:
+    """Share of the updates of elements that were lost; runs measured in full alone, `full` as their query gives it."""
+    return _of_full(runs, full, "lost")
+
+
+def torn(runs: pd.DataFrame, full: pd.DataFrame) -> pd.DataFrame:
+    """Share of the reads of variables that caught an update under way; as `lost`."""
+    return _of_full(runs, full, "torn")
 
 
 def headline(summary: pd.DataFrame) -> pd.DataFrame:
@@ -188,17 +235,20 @@ def panels(summary: pd.DataFrame, within: tuple[str, ...] = SERIES) -> Iterator[
     """Split a summary into parts that one chart may show: only the columns `within` differ inside a part.
 
     Yields (label, part); the label names what tells the part from the others, and is empty when there is one part. In
-    a part, variants are named by what tells them apart there.
+    a part, variants are named by what tells them apart there; where none may share a part, its label begins with the
+    variant's name.
     """
-    keys = [column for column in POINT if column not in within]
+    apart = "strategy" not in within
+    keys = [c for c in (*POINT, "target") if c in summary and c not in within and c not in VARIANT]
     varying = [c for c in keys if c != "platform_name" and summary[c].nunique(dropna=False) > 1]
     for _, part in summary.groupby(keys, dropna=False, sort=False):
         first = part.iloc[0]
-        told = first[varying].dropna().items()
-        yield (
-            ", ".join(f"{name_of(str(column))} {_short(str(column), value)}" for column, value in told),
-            part.assign(variant=variants(part)),
-        )
+        told = [
+            f"{name_of(str(column))} {_short(str(column), value)}" for column, value in first[varying].dropna().items()
+        ]
+        named = part.assign(variant=variants(part))
+        for variant, rows in named.groupby("variant", sort=False) if apart else [("", named)]:
+            yield ", ".join(filter(None, (str(variant), *told))), rows
 
 
 def variants(table: pd.DataFrame) -> pd.Series:
@@ -261,6 +311,23 @@ def _of_measured(runs: pd.DataFrame, details: pd.DataFrame) -> pd.DataFrame:
     """The details of the runs that have a result, each with its run; and the runs that have none."""
     ok = runs["status"] == "ok"
     return pd.concat([runs[ok].merge(details, on="uid", validate="one_to_many"), runs[~ok]])
+
+
+def _of_full(runs: pd.DataFrame, full: pd.DataFrame, what: str) -> pd.DataFrame:
+    rows = _of_measured(_with_dataset(runs[runs["measures"] == "full"]), full[["uid", f"{what}_fraction"]])
+
+    def estimate(rounds: pd.DataFrame) -> tuple[Interval, str | None]:
+        known = rounds[f"{what}_fraction"].dropna()
+        return (mean_interval(known), None) if len(known) else (NOTHING, "not measured under this strategy")
+
+    return _per_point(rows, what, "fraction", estimate)
+
+
+def _mean_time(rounds: pd.DataFrame, target: float) -> tuple[Interval, str | None]:
+    never = int(rounds["reached_s"].isna().sum())
+    if never:
+        return NOTHING, f"{never} of {len(rounds)} rounds never reached {target:.0%}"
+    return ratio_interval(rounds["reached_s"], [1.0] * len(rounds)), None
 
 
 def _mean_of(column: str) -> Estimate:

@@ -34,6 +34,7 @@ MEASURES = {
     "speedup_vs_tf_lock": ("speedup over tf_lock with one worker", "{:.2f}"),
     "accuracy": ("test accuracy", "{:.4f}"),
 }
+MISSING = "what is missing"
 POINT = ["platform", "evidence", "dataset", "strategy", "threads"]
 
 
@@ -57,7 +58,7 @@ def experiment_table(runs: pd.DataFrame) -> pd.DataFrame:
     for measure, (title, form) in MEASURES.items():
         table[title] = [_interval(row, form) for row in tables[measure].itertuples()]
         table.loc[table["rounds"] == 0, title] = "–"
-    return table.assign(**{"what is missing": points["reason"].fillna("")})
+    return table.assign(**{MISSING: points["reason"].fillna("")})
 
 
 def write_table(runs: pd.DataFrame, title: str, question: str, scale: str, path: Path) -> None:

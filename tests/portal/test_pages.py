@@ -236,7 +236,7 @@ def test_transactions_of_each_evidence_apart(seeded: URL, monkeypatch: pytest.Mo
     assert "the hardware transactions of intel-tsx-study emulated in software" in texts(emulated)
     *charts, failures, classes = (element.value for element in emulated.dataframe)
     assert [set(table["profile"]) for table in charts] == [{"ibm-power8-s822"}, {"intel-tsx-study"}]
-    assert set(failures["family"]) == {"conflict", "capacity"}
+    assert set(failures["cause"]) == {"any", "conflict", "capacity"}
     assert set(classes["profile"]) == {"ibm-power8-s822", "intel-tsx-study"}
     assert (classes["study"].sum(), set(classes["evidence"])) == (classes["bits"].sum(), {"emulated"})
     measured = opened("transactions", seeded, monkeypatch, experiment="transactions", evidence="measured")
@@ -245,7 +245,7 @@ def test_transactions_of_each_evidence_apart(seeded: URL, monkeypatch: pytest.Mo
         "stm", "stm (design wt, manager backoff, instrumentation all)", "tle",
     }  # fmt: skip
     assert set(failures["strategy"]) == {"stm"}  # glibc tells no attempts
-    assert set(failures["family"]) == {"conflict", "validation"}
+    assert set(failures["cause"]) == {"any", "conflict", "validation"}
     without = opened("transactions", seeded, monkeypatch, experiment="softmax-batch-1")
     assert without.info[0].value == "Nothing to draw: unsupported: htm needs hardware that this machine lacks."
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from tmflow.records import Records
 from tmflow.spec import TrialSpec
 
 SPEC = {"model": "mnist_softmax", "dataset": "mnist", "batch": 100, "iterations": 1000, "learning_rate": 0.5}
@@ -68,3 +69,17 @@ def ended(runs: pd.DataFrame, which: pd.Series, status: str, reason: str) -> Non
     """Make those runs end so, without a result and before they had read their dataset."""
     runs.loc[which, ["status", "reason", "dataset_sha256"]] = [status, reason, None]
     runs.loc[which, ["loop_s", "final_accuracy"]] = float("nan")
+
+
+DETAILS = {
+    "curves": ["uid", "iteration", "elapsed_s", "accuracy"],
+    "staleness": ["uid", "staleness", "steps"],
+    "transactions": ["uid", "commits", "fallbacks", "attempts"],
+    "aborts": ["uid", "mechanism", "family", "raw_code", "n"],
+    "full": ["uid", "lost_fraction", "torn_fraction"],
+}
+
+
+def records(runs: pd.DataFrame, **details: pd.DataFrame) -> Records:
+    """Those runs with the details given, and no others."""
+    return Records(runs, **{name: details.get(name, pd.DataFrame(columns=DETAILS[name])) for name in DETAILS})

@@ -34,7 +34,7 @@ LAYERS = [
         "__init__",
         "runner.__init__",
     },
-    {"aborts", "native", "data", "platform", "stats", "shares", "palette", "axes"},
+    {"aborts", "native", "data", "platform", "stats", "curves", "records", "shares", "palette", "axes"},
     {
         "runner.runfile",
         "platform.software",
@@ -44,8 +44,8 @@ LAYERS = [
         "runner.lock",
         "runner.warm_ups",
     },
-    {"train", "store", "summaries", "captions", "charts", "bench"},
-    {"runner.round", "runner.supervise", "figures", "tables"},
+    {"train", "store", "summaries", "comparisons", "captions", "charts", "bench"},
+    {"runner.round", "runner.supervise", "figures", "tables", "report", "notebooks", "look"},
     {"study", "bench.step", "bench.kinds", "diagnosis", "portal", "claims"},
     {"cli", "__main__"},
 ]

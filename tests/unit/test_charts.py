@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import altair as alt
 import pandas as pd
 import pytest
 from frames import grid
 
-from tmflow import captions, charts, palette, summaries
+from tmflow import aborts, captions, charts, palette, summaries
 from tmflow.axes import Ticks, value_range
+from tmflow.strategy_parameters import parameters_of
 
 FIVE = ("tf_lock", "tf_nolock", "lock", "nolock", "htm")
 
@@ -292,3 +293,87 @@ def test_captions_tell_how_runs_ran() -> None:
     assert "784 pixels, 16 hidden relu units, " in text
     assert "native driver, reading consistent, layout joined, pinned to cores." in text
     assert "no time here compares with that of usual runs" in text
+
+
+def of_causes(shares: dict[str, tuple[float, ...]], threads: tuple[int, ...] = (1, 2)) -> pd.DataFrame:
+    """A summary of failures with those shares in each of six rounds, a little more in the later ones."""
+    runs = grid(("stm",), threads, **parameters_of("stm"))
+    attempts = pd.DataFrame({"uid": runs["uid"], "commits": 100, "fallbacks": None, "attempts": 1000})
+    aborts = [
+        {
+            "uid": row.uid,
+            "mechanism": "stm",
+            "family": cause,
+            "n": round(1000 * share[threads.index(row.threads)]) + row.round,
+        }
+        for row in runs.itertuples()
+        for cause, share in shares.items()
+    ]
+    return summaries.failures(runs, attempts, pd.DataFrame(aborts))
+
+
+def test_failures_are_stacked_by_cause_and_the_interval_is_that_of_the_whole() -> None:
+    summary = of_causes({"conflict": (0.1, 0.3), "validation": (0.2, 0.4)})
+    chart = charts.failures(summary)
+    bars = pd.DataFrame(marks(chart, "rect")[-1]["rows"])
+    at = {(row.threads, row.cause): (row.bottom, row.top) for row in bars.itertuples()}
+    assert at == {
+        (1, "conflict"): (0, pytest.approx(0.1035)),
+        (1, "validation"): (pytest.approx(0.1035), pytest.approx(0.307)),
+        (2, "conflict"): (0, pytest.approx(0.3035)),
+        (2, "validation"): (pytest.approx(0.3035), pytest.approx(0.707)),
+    }
+    (whisker,) = marks(chart, "rule")
+    whole = summary[summary["cause"] == summaries.ANY]
+    assert [row["estimate"] for row in whisker["rows"]] == pytest.approx([0.307, 0.707])
+    assert [row["bar_high"] for row in whisker["rows"]] == pytest.approx(whole["high"].tolist())
+    assert value_range(summary)[:2] == (0, 1)
+    text = captions.caption(summary, "1").text
+    assert "Aborts by family of their cause, fig_4_1" in text
+    assert "t intervals of all causes together" in text
+
+
+def test_few_failures_are_not_shown_on_the_scale_of_all_attempts() -> None:
+    assert value_range(of_causes({"conflict": (0.001, 0.02)})).high < 0.05
+
+
+def test_causes_have_the_same_colour_in_every_chart_and_neighbours_differ() -> None:
+    for known in (get_args(aborts.Family), get_args(aborts.TsxClass), get_args(aborts.PowerClass)):
+        assert len({palette.CAUSES[cause] for cause in known}) == len(known)
+
+
+def test_bars_and_points_stay_apart_at_all_the_threads_of_the_study() -> None:
+    threads = (1, 2, 4, 8, 16, 26, 32, 48, 64)
+    bars = pd.DataFrame(marks(charts.failures(of_causes({"conflict": (0.3,) * 9}, threads)), "rect")[-1]["rows"])
+    assert (bars["x"].to_numpy()[1:] > bars["end"].to_numpy()[:-1]).all()
+    variants = [grid(("stm",), threads, 2, **parameters_of("stm") | {"chunk": chunk}) for chunk in range(0, 9 * 64, 64)]
+    drawn = points(charts.speedup(summaries.speedup(pd.concat(variants, ignore_index=True))))
+    assert not drawn.duplicated(["x", "variant"]).any()
+    assert drawn.groupby("threads")["x"].agg(["min", "max"]).stack().is_monotonic_increasing
+
+
+def test_lost_and_torn_show_small_shares_from_zero() -> None:
+    runs = grid(("lock", "nolock"), (1, 2), measures="full")
+    full = pd.DataFrame({"uid": runs["uid"], "lost_fraction": 0.0, "torn_fraction": 0.0})
+    full.loc[runs["strategy"] == "nolock", "lost_fraction"] = 0.002
+    for summarise, draw in ((summaries.lost, charts.lost), (summaries.torn, charts.torn)):
+        summary = summarise(runs, full)
+        assert (value_range(summary).low, value_range(summary).high) == (0, 0.01)
+        assert len(points(draw(summary))) == 4
+
+
+def test_the_time_to_a_target_names_it_and_who_never_was_there() -> None:
+    runs = grid(("lock", "nolock"), (1, 2), curve_points=2)
+    curves = [
+        {"uid": row.uid, "iteration": i, "elapsed_s": i / 100, "accuracy": a - 0.5 * (row.strategy == "nolock")}
+        for row in runs.itertuples()
+        for i, a in ((100, 0.8), (200, 0.95))
+    ]
+    parts = dict(summaries.panels(summaries.time_to_accuracy(runs, pd.DataFrame(curves))))
+    assert list(parts) == ["target 0.9", "target 0.97"]
+    chart = charts.time_to_accuracy(parts["target 0.9"])
+    assert set(points(chart)["strategy"]) == {"lock"}
+    assert marks(chart, "point")[0]["encoding"]["y"]["title"] == "Seconds to 90% test accuracy"
+    text = captions.caption(parts["target 0.9"], "1").text
+    assert "Not shown: nolock x1, nolock x2: 6 of 6 rounds never reached 90%." in text
+    assert "taken to rise straight" in text

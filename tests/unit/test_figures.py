@@ -6,15 +6,17 @@ import io
 import json
 import xml.etree.ElementTree as ET
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pandas as pd
 import pytest
-from frames import grid
+from frames import grid, records
 from PIL import Image
 
 from tmflow import charts, figures, summaries
 from tmflow.figures import Figure, draw_experiment, export, figures_of
+from tmflow.records import Records
+from tmflow.study.config import Kind
 
 
 @pytest.fixture(scope="module")
@@ -70,26 +72,64 @@ def test_figures_of_one_panel_never_mix_configurations() -> None:
         assert figure.summary["batch"].nunique() == 1
 
 
+def everything() -> Records:
+    """Two rounds of four strategies, with all that can be recorded of them."""
+    own = {"threads": (1, 2), "rounds": 2, "curve_points": 2}
+    hardware = {"provider": "rtm", "budget": 5, "spending": "study_tsx", "chunk": 0}
+    full = grid(("lock",), (2,), rounds=2, measures="full")
+    runs = pd.concat([grid(("tf_lock", "stm"), **own), grid(("htm",), **own, **hardware), full], ignore_index=True)
+    uids = runs.loc[runs["curve_points"] > 0, "uid"]
+    curves = [{"uid": u, "iteration": i, "elapsed_s": i / 100, "accuracy": a} for u in uids for i, a in CURVE]
+    aborts = [
+        {"uid": uid, "mechanism": mechanism, "family": "capacity", "raw_code": "0x00000008", "n": 3}
+        for strategy, mechanism in (("htm", "rtm"), ("stm", "stm"))
+        for uid in runs.loc[runs["strategy"] == strategy, "uid"]
+    ]
+    return records(
+        runs,
+        curves=pd.DataFrame(curves),
+        staleness=pd.DataFrame([{"uid": uid, "staleness": s, "steps": 5} for uid in uids for s in (0, 1)]),
+        transactions=pd.DataFrame({"uid": runs["uid"], "commits": 9, "fallbacks": 1, "attempts": 12}),
+        aborts=pd.DataFrame(aborts),
+        full=pd.DataFrame({"uid": full["uid"], "lost_fraction": 0.25, "torn_fraction": 0.5}),
+    )
+
+
+CURVE = ((100, 0.2), (200, 0.98))
+
+
 @pytest.mark.slow
 def test_an_experiment_is_drawn_and_indexed(tmp_path: Path) -> None:
-    strategies = ("tf_lock", "stm")
-    runs = pd.concat([grid(strategies, rounds=2, threads=(1, 2), curve_points=2), grid(experiment="other")])
-    uids = runs.loc[runs["threads"] == 2, "uid"]
-    curve = pd.DataFrame([{"uid": uid, "iteration": i, "accuracy": 0.5} for uid in uids for i in (0, 1000)])
-    counts = pd.DataFrame([{"uid": uid, "staleness": s, "steps": 5} for uid in uids for s in (0, 1)])
-    ends = pd.DataFrame({"uid": runs["uid"], "commits": 9, "fallbacks": 1, "attempts": 12})
-    measured = {"curve_points": curve, "staleness_counts": counts, "transactions": ends}
-    index = json.loads(draw_experiment(runs, "fig_4_1", tmp_path, "42", **measured).read_text())
-    assert [entry["kind"] for entry in index["figures"]] == list(figures.DRAWINGS)
-    assert index["not_drawn"] == []
+    index = json.loads(draw_experiment(everything(), "fig_4_1", tmp_path, "42").read_text())
+    assert list(dict.fromkeys(entry["kind"] for entry in index["figures"])) == list(figures.DRAWINGS)
+    reasons = {(gap["kind"], *gap["reasons"]) for gap in index["not_drawn"]}
+    assert {kind for kind, *_ in reasons} == {"speedup", "speedup_vs_tf_lock"}  # of the runs measured in full
     named = [name for entry in index["figures"] for name in entry["files"]]
     assert sorted([*named, "figures.json"]) == sorted(path.name for path in tmp_path.iterdir())
+
+
+def test_kinds_can_be_chosen_and_figures_say_whose_runs_they_draw(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(figures, "FORMATS", {"csv": "text/csv"})
+    path = draw_experiment(everything(), "fig-4.3", tmp_path, "42", ["failures", "commits"])
+    index = json.loads(path.read_text())
+    assert [entry["kind"] for entry in index["figures"]] == ["failures", "commits"]
+    (failures, _) = index["figures"]
+    assert failures["title"] == "Failed transactions by cause, as figure 4.3 of the study (htm)"
+    assert "The runs are those of fig_4_1." in failures["caption"]
+    assert failures["files"] == ["fig-4.3-failures-htm.csv"]
+    assert set(pd.read_csv(tmp_path / "fig-4.3-failures-htm.csv")["cause"]) == {"capacity", "any"}
+
+
+def test_what_was_asked_for_and_not_recorded_is_listed(tmp_path: Path) -> None:
+    refused = grid(("htm",), status="unsupported", reason="no RTM here")
+    index = json.loads(draw_experiment(records(refused), "fig-4.3", tmp_path, "42", ["failures"]).read_text())
+    assert index["not_drawn"] == [{"kind": "failures", "panel": "htm", "reasons": ["unsupported: no RTM here"]}]
 
 
 def test_what_cannot_be_drawn_is_listed_with_the_reason(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(figures, "FORMATS", {"csv": "text/csv"})
     runs = grid(("nolock",), (1, 2), rounds=2)
-    index = json.loads(draw_experiment(runs, "fig_4_1", tmp_path, "42").read_text())
+    index = json.loads(draw_experiment(records(runs), "fig_4_1", tmp_path, "42").read_text())
     assert index["not_drawn"] == [
         {"kind": "speedup_vs_tf_lock", "panel": "", "reasons": ["no round has tf_lock with one worker to compare with"]}
     ]
@@ -100,7 +140,7 @@ def test_a_panel_without_result_is_listed_beside_those_drawn(tmp_path: Path, mon
     monkeypatch.setattr(figures, "FORMATS", {"csv": "text/csv"})
     failed = {"status": "failed", "reason": "out of memory", "dataset_sha256": None}
     runs = pd.concat([grid(rounds=2), grid(rounds=2, batch=1).assign(**failed)])
-    index = json.loads(draw_experiment(runs, "fig_4_1", tmp_path, "42").read_text())
+    index = json.loads(draw_experiment(records(runs), "fig_4_1", tmp_path, "42").read_text())
     kinds = ["speedup", "speedup_vs_tf_lock", "step_time", "accuracy"]
     assert [(entry["kind"], entry["panel"]) for entry in index["figures"]] == [(kind, "batch 100") for kind in kinds]
     assert index["not_drawn"] == [
@@ -118,10 +158,14 @@ def test_a_panel_without_result_is_listed_beside_those_drawn(tmp_path: Path, mon
 def test_an_experiment_without_result_has_no_figures_but_the_reasons(
     runs: pd.DataFrame, reason: str, tmp_path: Path
 ) -> None:
-    index = json.loads(draw_experiment(runs, "fig_4_1", tmp_path / "new", "42").read_text())
+    index = json.loads(draw_experiment(records(runs), "fig_4_1", tmp_path / "new", "42").read_text())
     assert index["figures"] == []
     assert [entry["reasons"] for entry in index["not_drawn"]] == [[reason]] * 4
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["figures.json"]
+
+
+def test_config_knows_every_kind_and_no_other() -> None:
+    assert list(get_args(Kind)) == list(figures.DRAWINGS)
 
 
 def test_every_drawing_has_a_chart() -> None:

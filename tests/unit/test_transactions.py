@@ -125,7 +125,7 @@ def test_failures_are_a_share_of_attempts_by_family() -> None:
     htm, software, tle = (runs[runs["strategy"] == strategy] for strategy in ("htm", "stm", "tle"))
     counts = pd.concat([ends(htm, 30, 10, 40), ends(software, 5, 0, 20), ends(tle, 1, 3, None)])
     aborts = [
-        {"uid": uid, "mechanism": mechanism, "family": family, "n": n}
+        {"uid": uid, "mechanism": mechanism, "family": family, "raw_code": "0x0000000c", "n": n}
         for table, mechanism, families in (
             (htm[htm["round"] > 3], "rtm", {"capacity": 10}),
             (software, "stm", {"conflict": 10, "validation": 5}),
@@ -134,11 +134,27 @@ def test_failures_are_a_share_of_attempts_by_family() -> None:
         for family, n in families.items()
     ]
     summary = summaries.failures(runs, counts, pd.DataFrame(aborts))
-    told = {(row.strategy, row.family): row.estimate for row in summary.itertuples()}
+    told = {(row.strategy, row.cause): row.estimate for row in summary.itertuples()}
     assert told == pytest.approx(
-        {("htm", "capacity"): 0.125, ("stm", "conflict"): 0.5, ("stm", "validation"): 0.25}
+        {
+            ("htm", "any"): 0.125,
+            ("htm", "capacity"): 0.125,
+            ("stm", "any"): 0.75,
+            ("stm", "conflict"): 0.5,
+            ("stm", "validation"): 0.25,
+        }
     )  # rounds without an abort count as zero, runs whose attempts are unknown do not count
     assert set(summary.loc[summary["strategy"] == "htm", "rounds"]) == {6}
+    as_the_study = summaries.failures(runs, counts, pd.DataFrame(aborts), "class")
+    assert {(row.strategy, row.cause) for row in as_the_study.itertuples()} == {("htm", "any"), ("htm", "conflict")}
+    assert set(as_the_study["measure"]) == {"failures"}  # capacity with the conflict bit is a conflict there
+
+
+def test_hardware_without_an_abort_failed_in_no_attempt() -> None:
+    runs = emulated()
+    none = pd.DataFrame(columns=["uid", "mechanism", "family", "raw_code", "n"])
+    summary = summaries.failures(runs, ends(runs, 30, 0, 30), none, "class")
+    assert set(zip(summary["cause"], summary["estimate"], strict=True)) == {("any", 0.0)}
 
 
 def test_aborts_are_counted_in_the_study_s_classes_by_its_rule_and_by_the_bits() -> None:

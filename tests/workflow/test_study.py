@@ -5,10 +5,12 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shutil
 import sqlite3
 import subprocess
 import xml.etree.ElementTree as ET
 from copy import deepcopy
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from tmflow.runner import runfile
 
 pytestmark = pytest.mark.slow
 
+NOTEBOOK = "your_own_run.ipynb"  # one is enough to see that the rule works: all are executed by a test of their own
 TWO = deepcopy(TINY)
 TWO["experiments"]["tiny"] |= {"rounds": 1, "rounds_at_most": 2}  # one round has no interval: there will be another
 TWO["experiments"]["other"] = {
@@ -36,6 +39,8 @@ TWO["experiments"]["drawn"] = {
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory, tmflow: Tmflow, checkout_at: type[Checkout]) -> Checkout:
     checkout = checkout_at(tmp_path_factory.mktemp("study") / "checkout", TWO)
+    (checkout.root / "notebooks").mkdir()
+    shutil.copy(ROOT / "notebooks" / NOTEBOOK, checkout.root / "notebooks")
     done = tmflow("study", "run", **checkout.variables)
     assert done.returncode == 0, done.stderr
     assert "make portal" in done.stdout
@@ -88,10 +93,18 @@ def test_figures_open_and_say_what_they_show(study: Checkout) -> None:
 
 
 def test_report_and_table(study: Checkout) -> None:
-    assert "speedup" in (study.results / "report.html").read_text()
+    report = (study.results / "report.html").read_text()
+    index = json.loads((study.results / "figures" / "tiny" / "figures.json").read_text())
+    assert all(escape(figure["title"]) in report for figure in index["figures"])
+    assert "Does the other run?" in report
     table = (study.results / "tables" / "tiny.html").read_text()
     assert "Does it run?" in table
     assert "nolock" in table
+
+
+def test_notebooks_are_executed(study: Checkout) -> None:
+    cells = json.loads((study.results / "notebooks" / NOTEBOOK).read_text())["cells"]
+    assert all(cell["outputs"] for cell in cells if cell["cell_type"] == "code")
 
 
 def test_status_and_plan(study: Checkout, tmflow: Tmflow) -> None:

@@ -29,6 +29,7 @@ wildcard_constraints:
     experiment="|".join(map(re.escape, PLAN.experiments)),
     definition="[0-9a-f]{12}",
     number=r"\d+",
+    notebook=r"\w+",
 
 
 def definition(experiment):
@@ -58,6 +59,15 @@ def all_rounds():
 
 def all_figures():
     return [RESULTS / f"figures/{experiment}" for experiment in PLAN.experiments]
+
+
+def all_ingested():
+    sources = dict.fromkeys(PLAN.source(experiment) for experiment in PLAN.experiments)
+    return [RESULTS / f"ingested/{SCALE}/{source}-{definition(source)}.json" for source in sources]
+
+
+def all_notebooks():
+    return [RESULTS / path for path in sorted(Path("notebooks").glob("*.ipynb"))]
 
 
 def all_tables():

@@ -1,4 +1,4 @@
-"""From run files to what people look at: the database, figures and tables."""
+"""From run files to what people look at: the database, figures, tables, the report and notebooks."""
 
 
 rule ingest:
@@ -18,13 +18,7 @@ rule figures:
     input:
         ingested,
     output:
-        report(
-            directory(RESULTS / "figures/{experiment}"),
-            patterns=["{figure}.svg"],
-            category="{experiment}",
-            labels={"figure": "{figure}"},
-            caption="../report/figure.rst",
-        ),
+        directory(RESULTS / "figures/{experiment}"),
     log:
         RESULTS / f"logs/figures/{SCALE}" / "{experiment}.log",
     conda:
@@ -41,12 +35,7 @@ rule table:
     input:
         ingested,
     output:
-        report(
-            RESULTS / "tables/{experiment}.html",
-            category="{experiment}",
-            labels={"figure": "table"},
-            caption="../report/table.rst",
-        ),
+        RESULTS / "tables/{experiment}.html",
     log:
         RESULTS / f"logs/table/{SCALE}" / "{experiment}.log",
     conda:
@@ -57,3 +46,35 @@ rule table:
         shown=shown,
     shell:
         "tmflow step table {wildcards.experiment} --scale {params.scale} > {log} 2>&1"
+
+
+rule report:
+    input:
+        all_figures(),
+        all_tables(),
+        platform=ancient(rules.probe_platform.output),
+    output:
+        RESULTS / "report.html",
+    log:
+        RESULTS / f"logs/report/{SCALE}.log",
+    conda:
+        "../../envs/conda.yaml"
+    params:
+        scale=SCALE,
+        questions=[PLAN.study.experiments[name].question for name in PLAN.experiments],
+    shell:
+        "tmflow step report --scale {params.scale} > {log} 2>&1"
+
+
+rule notebook:
+    input:
+        all_ingested(),
+        notebook="notebooks/{notebook}.ipynb",
+    output:
+        RESULTS / "notebooks/{notebook}.ipynb",
+    log:
+        RESULTS / "logs/notebooks/{notebook}.log",
+    conda:
+        "../../envs/conda.yaml"
+    shell:
+        "tmflow step notebook {input.notebook} {output} > {log} 2>&1"

@@ -71,15 +71,13 @@ def draw(experiment: str, scale: Annotated[Scale, typer.Option()] = "full") -> N
     plan = make_plan(scale)
     source, shown = plan.source(experiment), plan.study.experiments[experiment].shown()
     reader = engine.open_reader(engine.url_from_env(results_dir() / "study.db"))
+    records = queries.records(reader, source, scale)
     figures.draw_experiment(
-        shown_of(queries.runs(reader, experiment=source, scale=scale, status=None), shown["only"]),
-        source,
+        records._replace(runs=shown_of(records.runs, shown["only"])),
+        experiment,
         results_dir() / "figures" / experiment,
         queries.revision(reader),
-        kinds=shown["shows"],
-        curve_points=queries.curves(reader, experiment=source, scale=scale),
-        staleness_counts=queries.staleness(reader, experiment=source, scale=scale),
-        transactions=queries.transactions(reader, experiment=source, scale=scale),
+        shown["shows"],
     )
 
 
@@ -97,3 +95,22 @@ def table(experiment: str, scale: Annotated[Scale, typer.Option()] = "full") -> 
     runs = queries.runs(reader, experiment=plan.source(experiment), scale=scale, status=None)
     shown = shown_of(runs, its.shown()["only"])
     tables.write_table(shown, experiment, its.question, scale, results_dir() / "tables" / f"{experiment}.html")
+
+
+@app.command()
+def report(scale: Annotated[Scale, typer.Option()] = "full") -> None:
+    """Write the report from the figures and the tables."""
+    from tmflow.cli.study import make_plan
+    from tmflow.report import write_report
+
+    plan = make_plan(scale)
+    questions = {name: plan.study.experiments[name].question for name in plan.experiments}
+    write_report(plan.results, questions, scale, plan.results / "report.html")
+
+
+@app.command()
+def notebook(source: Path, output: Path) -> None:
+    """Execute a notebook against the database, and write it with what it shows."""
+    from tmflow.notebooks import execute
+
+    execute(source, output)

@@ -28,7 +28,7 @@ def show_summary(kind: str, summary: pd.DataFrame, revision: str) -> None:
 def table_of(summary: pd.DataFrame) -> None:
     """The numbers of a summary, with their interval."""
     unit = str(summary["unit"].iloc[0])
-    along = [column for column in ("iteration", "staleness", "family") if column in summary]
+    along = [column for column in ("iteration", "staleness", "cause") if column in summary]
     missing = ["reason"] if summary["reason"].notna().any() else []
     numbers = st.column_config.NumberColumn
     st.dataframe(

@@ -15,6 +15,7 @@ import pandas as pd
 from sqlalchemy import BigInteger, ColumnElement, Label, ScalarSelect, Subquery, case, cast, func, select
 from sqlalchemy.orm import InstrumentedAttribute
 
+from tmflow.records import Records
 from tmflow.spec import TrialSpec, sha256_of
 from tmflow.store.frame import Source, Statement, fetch, frame
 from tmflow.store.models import (
@@ -150,6 +151,19 @@ def aborts(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
     keys = [AbortReason.mechanism, AbortReason.family, AbortReason.raw_code]
     joined = _of_runs([Run.uid, *keys, _total(RunAbort.n).label("n")], only).join(RunAbort).join(AbortReason)
     return frame(source, joined.group_by(Run.id, Run.uid, *keys).order_by(Run.id, *keys)).astype({"n": "int64"})
+
+
+def records(source: Source, experiment: str, scale: str) -> Records:
+    """All that figures and tables of an experiment are made from, its runs of any status."""
+    only: Only = {"experiment": experiment, "scale": scale}
+    return Records(
+        runs=runs(source, experiment=experiment, scale=scale, status=None),
+        curves=curves(source, **only),
+        staleness=staleness(source, **only),
+        transactions=transactions(source, **only),
+        aborts=aborts(source, **only),
+        full=full_measures(source, **only),
+    )
 
 
 def counts(source: Source) -> pd.DataFrame:

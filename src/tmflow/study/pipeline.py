@@ -34,6 +34,7 @@ The {scale} study is complete: {trials_ok} of {trials_planned} trials ok, {trial
 {trials_unsupported} unsupported, in {wall_s:.0f} s ({timed_s:.1f} s inside timed loops).
   figures   {results}/figures/
   report    {results}/report.html
+  notebooks {results}/notebooks/
   database  {database}
 Open the portal with:     make portal
 """
@@ -63,7 +64,6 @@ def run(plan: Plan, arguments: Sequence[str] = (), *, fresh: bool = False) -> No
         _measure(plan, arguments, lock)
         # The database may have been lost or changed since a file was stored: what it holds is left as it is.
         ingest(database, [path for name in plan.experiments for path in plan.run_files(name) if path.exists()])
-        _snakemake(plan, ["--quiet", "all", "--report", str(plan.results / "report.html")], lock)
     where = database.render_as_string(hide_password=True)
     print(DONE.format(**status(plan), results=plan.results, database=where))
     if plan.scale == "quick":

@@ -1,0 +1,25 @@
+"""Notebooks executed without anybody at the keyboard: what they show is what the database holds now."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+
+from tmflow.files import write_text
+
+TIMEOUT_S = 600  # of a cell
+
+
+def execute(source: Path, output: Path) -> None:
+    """Run all cells of a notebook in this interpreter's kernel, from its own folder; write it with its output.
+
+    Raises nbclient's CellExecutionError, which shows the cell, where one fails; nothing is written then.
+    """
+    notebook = nbformat.read(source, as_version=4)
+    client = NotebookClient(
+        notebook, timeout=TIMEOUT_S, kernel_name="python3", resources={"metadata": {"path": str(source.parent)}}
+    )
+    client.execute()
+    write_text(output, nbformat.writes(notebook) + "\n")

@@ -1,0 +1,21 @@
+"""All that the runs of an experiment recorded, as tables of pandas: what figures and notebooks are made from."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pandas as pd
+
+
+class Records(NamedTuple):
+    """Each table as the function of `store.queries` of its name gives it; `full` is that of `full_measures`.
+
+    `runs` are of any status; the others have no row of a run that did not record such a thing.
+    """
+
+    runs: pd.DataFrame
+    curves: pd.DataFrame
+    staleness: pd.DataFrame
+    transactions: pd.DataFrame
+    aborts: pd.DataFrame
+    full: pd.DataFrame

@@ -1,0 +1,54 @@
+"""The report as a reader sees it: in a real browser, wide, narrow and on paper."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect, sync_playwright
+from sqlalchemy import URL
+from test_browser import CHROMIUM, FLAGS, SIZES
+
+from tmflow import figures
+from tmflow.report import write_report
+from tmflow.store import engine, queries
+from tmflow.tables import write_table
+
+pytestmark = pytest.mark.slow
+KINDS = ["speedup", "failures"]
+
+
+@pytest.fixture
+def report(seeded: URL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(figures, "FORMATS", {"csv": "text/csv", "vl.json": "application/json"})
+    reader = engine.open_reader(seeded)
+    records = queries.records(reader, "transactions", "full")
+    figures.draw_experiment(records, "transactions", tmp_path / "figures" / "transactions", "42", KINDS)
+    write_table(records.runs, "transactions", "Why?", "full", tmp_path / "tables" / "transactions.html")
+    (tmp_path / "platform.json").write_text(json.dumps({"display_name": "A box", "facts": {"cores": 4}}))
+    write_report(tmp_path, {"transactions": "Why?"}, "full", tmp_path / "report.html")
+    return tmp_path / "report.html"
+
+
+def test_the_report_fits_every_page(report: Path, tmp_path: Path) -> None:
+    """No part is wider than the page, charts can be scrolled by keyboard, and the marks are there."""
+    assert CHROMIUM
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        for name, size in SIZES.items():
+            page = browser.new_page(viewport=size)
+            asked: list[str] = []
+            page.on("request", lambda request, asked=asked: asked.append(request.url))
+            page.goto(report.as_uri())
+            page.screenshot(path=tmp_path / f"report-{name}.png", full_page=True)
+            assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+            assert asked == [report.as_uri()]
+            expect(page.locator("figure svg [aria-roledescription=point]").first).to_be_visible()
+            expect(page.locator("figure svg [aria-label^='4 workers, conflict: ']").first).to_be_visible()
+            chart = page.get_by_role("group", name="Share of attempts that aborted").first
+            chart.focus()
+            expect(chart).to_be_focused()
+        page.emulate_media(media="print")
+        assert page.evaluate("getComputedStyle(document.querySelector('figure')).breakInside") == "avoid"
+        browser.close()
