@@ -33,7 +33,7 @@ TABLE = {
     **dict.fromkeys(FIGURES[6:9], ("mnist_softmax", 1, 784, 10000)),
     "fig-4.10": ("mnist_deep", 1, 784, 100),
     "fig-4.11": ("mnist_deep", 15, 784, 100),
-    "fig-4.12": ("mnist_deep", 1, 784, 600),  # the study: 5000 iterations
+    "fig-4.12": ("mnist_deep", 1, 784, 400),  # the study: 5000 iterations
     **dict.fromkeys(("fig-4.13", "fig-4.14", "fig-4.17", "fig-4.18"), ("mnist_deep", 1, 784, 100)),
     **dict.fromkeys(("fig-4.15", "fig-4.16"), ("mnist_deep", 5, 784, 100)),
 }
