@@ -236,7 +236,11 @@ class Run(_Closed):
 
 
 # What came after the first runs had been stored: it is part of a run's hash where there is something of it.
-_LATER = frozenset({"backend", "fused", "retries", "reads", "lost", *LOCK_TIMES})
+_LATER: dict[type[BaseModel], tuple[str, ...]] = {
+    Run: ("backend", "fused", "retries", "reads", "lost"),
+    Counters: LOCK_TIMES,
+    MachineState: (),
+}
 _LISTS = ("aborts", "curve", "lost", "reads", "retries", "staleness")
 
 
@@ -246,21 +250,22 @@ def content_sha256(run: Run, spelt: Mapping[str, str]) -> str:
     A field that came after the first runs had been stored is left out where it is None or empty, and a factor where it
     is as it was before: so those keep their hash.
     """
-    counters = [_without_later(row) for row in run.counters]
-    said = _without_later(run) | {"counters": counters, "machine": run.machine and _without_later(run.machine)}
+    said = _without_later(run)
+    said["counters"] = [_without_later(row) for row in run.counters]
+    said["machine"] = run.machine and _without_later(run.machine)
     known = {**spelt, **{name: _listed(said[name]) for name in _LISTS if said.get(name)}}
     texts: list[str] = []
     for is_known, names in groupby(sorted(said), known.__contains__):
         if is_known:
             texts += [f'"{name}":{known[name]}' for name in names]
         else:
-            texts.append(canonical_json({name: _said(said[name]) for name in names}, vars)[1:-1])
+            texts.append(spelled({name: said[name] for name in names})[1:-1])
     return hashlib.sha256(f"{{{','.join(texts)}}}".encode()).hexdigest()
 
 
-def spelled(field: Any) -> str:
-    """The text of a field of a run in the run's hash."""
-    return canonical_json(_said(field), vars)
+def spelled(part: Any) -> str:
+    """The text of a field of a run, or of several, in the run's hash."""
+    return canonical_json(part, _said)
 
 
 def _listed(entries: Sequence[BaseModel]) -> str:
@@ -276,18 +281,22 @@ def _listed(entries: Sequence[BaseModel]) -> str:
     return to_json(entries).decode()
 
 
-def _said(field: Any) -> Any:
-    if not isinstance(field, TrialSpec):
-        return field
+def _said(part: BaseModel) -> dict[str, Any]:
+    if not isinstance(part, TrialSpec):
+        return vars(part)
     return {
         name: value
-        for name, value in vars(field).items()
+        for name, value in vars(part).items()
         if (name in _HASHED_NULLS if value is None else AS_BEFORE.get(name) != value)
     }
 
 
 def _without_later(part: BaseModel) -> dict[str, Any]:
-    return {name: value for name, value in vars(part).items() if name not in _LATER or value not in (None, [])}
+    fields = dict(vars(part))
+    for name in _LATER[type(part)]:
+        if fields[name] is None or fields[name] == []:
+            del fields[name]
+    return fields
 
 
 def _as_backend(kind: str | None) -> str:
