@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from tests.sample_runs import EMULATED, FULL, SOFTWARE_TM, backend, sample_runs
 from tmflow.errors import BadInput
-from tmflow.runner import runfile
+from tmflow.runner import content, runfile
 from tmflow.runner.runfile import LOCK_TIMES
 from tmflow.spec import AS_BEFORE, canonical_json, sha256_of
 
@@ -121,7 +121,7 @@ def test_every_list_is_spelt_as_canonical_json_spells_it() -> None:
             entry.model_copy(update={"variable": 'é"\\\n\x1f\u2028/'}) if "variable" in vars(entry) else entry
             for entry in entries
         ]
-        assert runfile._listed(odd) == canonical_json([entry.model_dump() for entry in odd])
+        assert content.listed(odd) == canonical_json([entry.model_dump() for entry in odd])
 
 
 def test_whatever_full_measures_find_is_in_the_hash() -> None:
