@@ -99,7 +99,7 @@ class Counters(_Closed):
     each chunk of one. None is what cannot be known: what elides for us may tell how it ended, not how often it tried.
     """
 
-    LATER = LOCK_TIMES
+    LATER: ClassVar[tuple[str, ...]] = LOCK_TIMES
 
     worker: int = Field(ge=0)
     variable: str
@@ -171,7 +171,7 @@ class Lost(_Closed):
 class Run(_Closed):
     """A recorded trial. An empty list means not measured; a 0 inside one means measured zero."""
 
-    LATER = ("backend", "fused", "retries", "reads", "lost")
+    LATER: ClassVar[tuple[str, ...]] = ("backend", "fused", "retries", "reads", "lost")
 
     schema_version: Literal[1] = 1
     uid: str = Field(min_length=8, description="minted by the runner (UUID4), never reused")
