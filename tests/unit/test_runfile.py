@@ -101,9 +101,10 @@ def said_by(run: runfile.Run) -> dict[str, Any]:
     """What the hash of such a run is of."""
     said = run.model_dump(mode="json", exclude={"backend", "fused", "retries", "reads", "lost"})
     kept = {"dropout_keep", "provider", "budget", "spending", "chunk"}
-    for row in said["counters"]:
-        for name in LOCK_TIMES:
-            del row[name]
+    for rows, later in ((said["counters"], LOCK_TIMES), ([said["machine"]], runfile.MachineState.LATER)):
+        for row in rows:
+            for name in later:
+                del row[name]
     said["spec"] = {
         name: value
         for name, value in said["spec"].items()
