@@ -236,6 +236,40 @@ class TestNothingIsWritten:
         self.refused(sqlite, [path], "line 1: the run: evidence 'emulated' needs a backend of kind 'emulator', and the")
 
     @pytest.mark.parametrize(
+        ("values", "says"),
+        [
+            ({"environment__smt": 1}, r"line 2: environment\.smt: Input should be a valid boolean"),
+            ({"platform__threads_logical": 8.0}, r"line 2: platform\.threads_logical: Input should be a valid integer"),
+            ({"experiment__definition__odd": 1}, r"line 2: experiment\.definition_sha256 is .*, but the hash of the"),
+            ({"spec__seed": False}, r"line 2: spec\.seed: Input should be a valid integer"),
+        ],
+        ids=str,
+    )
+    def test_what_equals_the_line_before_in_python_only(
+        self, sqlite: URL, write: Write, values: dict[str, Any], says: str
+    ) -> None:
+        """True is 1 and 1.0 for Python, and neither for JSON."""
+        definition = {"odd": True}
+        run = changed(
+            sample_runs()[0],
+            experiment__definition=definition,
+            experiment__definition_sha256=sha256_of(definition),
+            environment__smt=True,
+        )
+        path = write([run, run])
+        first, second = path.read_text().splitlines()
+        line = json.loads(second)
+        for key, value in values.items():
+            *parts, last = key.split("__")
+            place = line
+            for part in parts:
+                place = place[part]
+            assert place[last] == value
+            place[last] = value
+        path.write_text(f"{first}\n{json.dumps(line)}\n")
+        self.refused(sqlite, [path], says)
+
+    @pytest.mark.parametrize(
         ("value", "says"),
         [
             (math.nan, "line 2: NaN is not JSON"),

@@ -36,6 +36,7 @@ LAYERS = [
     },
     {"aborts", "native", "data", "platform", "stats", "curves", "records", "shares", "palette", "axes"},
     {
+        "runner.content",
         "runner.runfile",
         "platform.software",
         "runner.machine",

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from tests.sample_runs import EMULATED, FULL, SOFTWARE_TM, backend, sample_runs
 from tmflow.errors import BadInput
-from tmflow.runner import runfile
+from tmflow.runner import content, runfile
 from tmflow.runner.runfile import LOCK_TIMES
 from tmflow.spec import AS_BEFORE, canonical_json, sha256_of
 
@@ -101,9 +101,10 @@ def said_by(run: runfile.Run) -> dict[str, Any]:
     """What the hash of such a run is of."""
     said = run.model_dump(mode="json", exclude={"backend", "fused", "retries", "reads", "lost"})
     kept = {"dropout_keep", "provider", "budget", "spending", "chunk"}
-    for row in said["counters"]:
-        for name in LOCK_TIMES:
-            del row[name]
+    for rows, later in ((said["counters"], LOCK_TIMES), ([said["machine"]], runfile.MachineState.LATER)):
+        for row in rows:
+            for name in later:
+                del row[name]
     said["spec"] = {
         name: value
         for name, value in said["spec"].items()
@@ -121,7 +122,7 @@ def test_every_list_is_spelt_as_canonical_json_spells_it() -> None:
             entry.model_copy(update={"variable": 'é"\\\n\x1f\u2028/'}) if "variable" in vars(entry) else entry
             for entry in entries
         ]
-        assert runfile._listed(odd) == canonical_json([entry.model_dump() for entry in odd])
+        assert content.listed(odd) == canonical_json([entry.model_dump() for entry in odd])
 
 
 def test_whatever_full_measures_find_is_in_the_hash() -> None:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json
 
 from tmflow.aborts import Family
 from tmflow.errors import BadInput
 from tmflow.files import write_text
-from tmflow.spec import AS_BEFORE, Evidence, Status, TimeDomain, TrialSpec, canonical_json
+from tmflow.runner import content
+from tmflow.spec import Evidence, Status, TimeDomain, TrialSpec
 
 SCHEMA_VERSION = 1
 
@@ -26,12 +25,12 @@ NO_TIME = "an emulated run shows no time"
 # The kind of backend that an evidence needs; the other kinds of evidence have none.
 BACKENDS: dict[Evidence, str] = {"emulated": "emulator", "simulated": "simulator"}
 
-# The factors whose None is part of a run's hash, as it was when the first runs were stored.
-_HASHED_NULLS = frozenset({"dropout_keep", "provider", "budget", "spending", "chunk"})
-
 
 class _Closed(BaseModel):
+    """`LATER`: fields that came after the first runs had been stored."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
+    LATER: ClassVar[tuple[str, ...]] = ()
 
 
 class ExperimentRef(_Closed):
@@ -84,7 +83,7 @@ class Backend(_Closed):
     config: dict[str, Any]
 
 
-# The fields of what a run has many of are in alphabetical order, as in its hash: see `_listed`.
+# The fields of what a run has many of are in alphabetical order, as in its hash: see `content`.
 
 
 class CurvePoint(_Closed):
@@ -99,6 +98,8 @@ class Counters(_Closed):
     Where transactions were tried, commits + fallbacks is the number of critical sections: one for each update, or for
     each chunk of one. None is what cannot be known: what elides for us may tell how it ended, not how often it tried.
     """
+
+    LATER: ClassVar[tuple[str, ...]] = LOCK_TIMES
 
     worker: int = Field(ge=0)
     variable: str
@@ -170,6 +171,8 @@ class Lost(_Closed):
 class Run(_Closed):
     """A recorded trial. An empty list means not measured; a 0 inside one means measured zero."""
 
+    LATER: ClassVar[tuple[str, ...]] = ("backend", "fused", "retries", "reads", "lost")
+
     schema_version: Literal[1] = 1
     uid: str = Field(min_length=8, description="minted by the runner (UUID4), never reused")
     campaign: CampaignRef
@@ -232,62 +235,7 @@ class Run(_Closed):
     @property
     def content_sha256(self) -> str:
         """Hash of all that the run says: two files with the same run agree to the byte of their meaning."""
-        return content_sha256(self, {})
-
-
-# What came after the first runs had been stored: it is part of a run's hash where there is something of it.
-_LATER = frozenset({"backend", "fused", "retries", "reads", "lost", *LOCK_TIMES})
-_LISTS = ("aborts", "curve", "lost", "reads", "retries", "staleness")
-
-
-def content_sha256(run: Run, spelt: Mapping[str, str]) -> str:
-    """The hash of a run, of some of whose fields the text in it, `spelled`, is known: many runs share those.
-
-    A field that came after the first runs had been stored is left out where it is None or empty, and a factor where it
-    is as it was before: so those keep their hash.
-    """
-    counters = [_without_later(row) for row in run.counters]
-    said = _without_later(run) | {"counters": counters, "machine": run.machine and _without_later(run.machine)}
-    known = {**spelt, **{name: _listed(said[name]) for name in _LISTS if said.get(name)}}
-    texts: list[str] = []
-    for is_known, names in groupby(sorted(said), known.__contains__):
-        if is_known:
-            texts += [f'"{name}":{known[name]}' for name in names]
-        else:
-            texts.append(canonical_json({name: _said(said[name]) for name in names}, vars)[1:-1])
-    return hashlib.sha256(f"{{{','.join(texts)}}}".encode()).hexdigest()
-
-
-def spelled(field: Any) -> str:
-    """The text of a field of a run in the run's hash."""
-    return canonical_json(_said(field), vars)
-
-
-def _listed(entries: Sequence[BaseModel]) -> str:
-    """The canonical JSON of a list, from pydantic, which spells it six times as fast.
-
-    It spells as Python does but for floats that Python gives an exponent.
-    """
-    for point in entries:
-        if not isinstance(point, CurvePoint):  # has no floats
-            break
-        if 0 < point.accuracy < 1e-4 or 0 < point.elapsed_s < 1e-4 or point.elapsed_s >= 1e16:
-            return canonical_json(entries, vars)
-    return to_json(entries).decode()
-
-
-def _said(field: Any) -> Any:
-    if not isinstance(field, TrialSpec):
-        return field
-    return {
-        name: value
-        for name, value in vars(field).items()
-        if (name in _HASHED_NULLS if value is None else AS_BEFORE.get(name) != value)
-    }
-
-
-def _without_later(part: BaseModel) -> dict[str, Any]:
-    return {name: value for name, value in vars(part).items() if name not in _LATER or value not in (None, [])}
+        return content.sha256(self, {})
 
 
 def _as_backend(kind: str | None) -> str:
@@ -333,10 +281,10 @@ def contents(path: Path) -> bytes:
         raise BadInput(f"run file {path} cannot be read: {error.strerror}.") from error
 
 
-def lines(path: Path, content: bytes) -> Iterator[tuple[str, str]]:
+def lines(path: Path, data: bytes) -> Iterator[tuple[str, str]]:
     """Of each line of a run file: where it is, in words, and its text. Raises BadInput if the file is cut off."""
     try:
-        text = content.decode("utf-8")
+        text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise BadInput(f"run file {path} is not UTF-8 text: {error.reason} at byte {error.start}.") from error
     found = text.split("\n")

@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import BaseModel, ValidationError
 
 from tmflow.errors import BadInput
-from tmflow.runner import runfile
+from tmflow.runner import content, runfile
 from tmflow.runner.runfile import BACKENDS
 from tmflow.spec import sha256_of
 from tmflow.store.facts import EnvironmentFacts, PlatformFacts
@@ -46,11 +46,11 @@ def read_files(paths: Iterable[Path], known: Container[str]) -> list[IncomingFil
 
 
 def _read_file(path: Path, known: Container[str], reader: Reader) -> IncomingFile:
-    content = runfile.contents(path)
-    sha256 = hashlib.sha256(content).hexdigest()
+    data = runfile.contents(path)
+    sha256 = hashlib.sha256(data).hexdigest()
     if sha256 in known:
         return IncomingFile(path.name, sha256, ())
-    runs = [_read_line(where, line, sha256, reader) for where, line in runfile.lines(path, content)]
+    runs = [_read_line(where, line, sha256, reader) for where, line in runfile.lines(path, data)]
     if not runs:
         raise BadInput(f"run file {path} is empty; a run file holds one run or more, each on a line.")
     return IncomingFile(path.name, sha256, runs)
@@ -59,7 +59,7 @@ def _read_file(path: Path, known: Container[str], reader: Reader) -> IncomingFil
 def _read_line(where: str, line: str, file_sha256: str, reader: Reader) -> IncomingRun:
     try:
         run, origin, spec = reader.read(line, where)
-        sha256 = runfile.content_sha256(run, origin.spelt | spec.spelt)
+        sha256 = content.sha256(run, origin.spelt | spec.spelt)
     except UnicodeEncodeError as error:  # half of a surrogate pair, which JSON can spell but is no text
         raise BadInput(f"{where}: a text is not Unicode: {error.reason}.") from error
     _check(run, where)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tmflow.runner import runfile
+from tmflow.runner import content, runfile
 
 ORIGIN = ("campaign", "environment", "experiment", "platform", "software")
 SPEC = ("spec",)
@@ -53,5 +53,5 @@ class Reader:
 
     def _remember(self, key: bytes, run: runfile.Run, names: tuple[str, ...]) -> Shared:
         fields = {name: getattr(run, name) for name in names}
-        spelt = {name: runfile.spelled(value) for name, value in fields.items()}
+        spelt = {name: content.spelled(value) for name, value in fields.items()}
         return self._known.setdefault(key, Shared(fields, spelt))
