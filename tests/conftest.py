@@ -51,7 +51,7 @@ def environment(**changes: str | Path | None) -> dict[str, str]:
 
 @pytest.fixture(scope="session", autouse=True)
 def interruptible() -> None:
-    """What the tests start can be interrupted, even where a shell in the background has SIGINT ignored."""
+    """What the tests start can be interrupted; a shell's background has SIGINT ignored, and children inherit that."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

@@ -54,9 +54,6 @@ BUDGETS: dict[str, int] = {"study_tsx": 5, "study_power": 100, "tuned": 10}
 # The parameters of all strategies, each once.
 PARAMETERS: tuple[str, ...] = tuple(dict.fromkeys(name for own in STRATEGY_PARAMETERS.values() for name in own))
 
-# Those that only the process knows which the strategy runs in: no part of the native library's.
-OF_THE_PROCESS = frozenset({"library"})
-
 
 def parameters_of(strategy: str, spending: object = None) -> dict[str, Value]:
     """The parameters of a strategy, with the values that they have where none is given; most have none.

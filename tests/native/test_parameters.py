@@ -13,10 +13,12 @@ from graphs import session_of, tf, tf1
 from tmflow.errors import BadInput, Unsupported
 from tmflow.native import loader, ops, registry
 from tmflow.spec import TrialSpec
-from tmflow.strategy_parameters import OF_THE_PROCESS, PARAMETERS, STRATEGY_PARAMETERS
+from tmflow.strategy_parameters import PARAMETERS, STRATEGY_PARAMETERS
 
 # A spec names a machine, the library is given its numbers.
 NATIVE_NAMES = {"profile": "machine"}
+# Only the process knows them which the strategy runs in: they are no part of the native library's.
+OF_THE_PROCESS = frozenset({"library"})
 OPERATIONS = ["tmflow_apply_gradient_descent", "tmflow_resource_apply_gradient_descent"]
 WRONG = [
     ("lock", "budget=5", "strategy 'lock' has no parameter 'budget'; it has: kernel, optimisation"),

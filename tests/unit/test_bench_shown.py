@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from bench_samples import LARGE, LOCK, LOOP, MEMCPY, NOLOCK, SMALL, benchmark, htm, measured, plan
 
-from tmflow.bench import saved
+from tmflow.bench import columns, saved
 from tmflow.bench.attempts import rests
 from tmflow.bench.compared import relative_to
 from tmflow.bench.header import LeftOut
@@ -43,6 +43,7 @@ def test_the_table_says_it_all(shown: Saved) -> None:
     lines = text.splitlines()
     assert lines[0].startswith("A Processor, 4 CPUs, ")
     assert "2 rounds in turns, seed 3" in lines[1]
+    assert [columns.rounds(number) for number in (1, 2)] == ["1 round", "2 rounds"]
     assert "not disturbed" in lines[1]
     assert lines[3] == "10 elements, 1 thread; memcpy 0.5 [0.5, 0.5] us, 0.2 GB/s; best plain mutex mutex_loop"
     assert [line.split()[0] for line in lines[5:9]] == ["nolock", "(mutex_loop)", "lock", "htm:budget=5"]

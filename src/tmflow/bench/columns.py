@@ -66,11 +66,16 @@ def machine(benchmark: Header) -> str:
     return ", ".join(parts)
 
 
+def rounds(number: int) -> str:
+    """A number of rounds in words."""
+    return f"{number} round{'s' if number != 1 else ''}"
+
+
 def protocol(benchmark: Saved) -> str:
     """How it was measured, in a line."""
     ratio_to = next((row.ratio_to for row in benchmark.rows if not isinstance(row, Copied)), None) or "nothing"
     return (
-        f"{benchmark.rounds} rounds in turns, seed {benchmark.seed}; [95 % interval]; ratio to {ratio_to}; "
+        f"{rounds(benchmark.rounds)} in turns, seed {benchmark.seed}; [95 % interval]; ratio to {ratio_to}; "
         f"{benchmark.measured_at_utc}; {state(benchmark.machine)}"
     )
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tmflow.errors import BadInput, unknown
 from tmflow.native import loader, registry
-from tmflow.strategy_parameters import OF_THE_PROCESS, STRATEGY_PARAMETERS, Value, parameters_of
+from tmflow.native.parameters import native_parameters
+from tmflow.strategy_parameters import Value
 
 MEMCPY = "memcpy"  # threads copy memory of their own: the traffic of an update without its arithmetic and its lock
 MUTEX_LOOP = "mutex_loop"  # a mutex and a loop in one function, as anybody would write it
@@ -117,10 +118,11 @@ def parse_subject(name: str) -> Subject:
     own = _pairs(given)
     if twice := [parameter for parameter, times in Counter(parameter for parameter, _ in own).items() if times > 1]:
         raise BadInput(f"'{name}' has the parameter '{twice[0]}' twice: once is enough.")
-    of_process = OF_THE_PROCESS & STRATEGY_PARAMETERS.get(strategy, {}).keys()
-    for_library = tuple(one for one in given if one.partition("=")[0] not in of_process)
+    for_library = native_parameters(strategy, dict(own))
     _checked(lambda: loader.core().check_parameters(strategy, for_library))
-    return _variant(variant, name, for_library, dict(own))
+    fallbacks = {p.name: _value(p.fallback) for p in variant.parameters if p.fallback}
+    parameters = {**fallbacks, **dict(own), **dict(_pairs(for_library))}
+    return Subject(name, strategy, tuple(for_library), parameters, variant.promise_updates)
 
 
 def _native() -> list[registry.Variant]:
@@ -133,16 +135,11 @@ def _built(variant: registry.Variant) -> registry.Variant:
     return variant
 
 
-def _variant(variant: registry.Variant, name: str, given: tuple[str, ...], own: dict[str, Value]) -> Subject:
-    fallbacks: dict[str, Value] = {p.name: _value(p.fallback) for p in variant.parameters if p.fallback}
-    if "budget" in fallbacks and "budget" not in own and "spending" in own:  # the budget follows the spending
-        own = {**own, "budget": parameters_of(variant.name, own["spending"])["budget"]}
-        given = (*given, f"budget={own['budget']}")
-    return Subject(name, variant.name, given, {**fallbacks, **own}, variant.promise_updates)
-
-
-def _pairs(given: list[str]) -> list[tuple[str, Value]]:
-    """The assignments "name=value" as pairs; whoever takes them checks them."""
+def _pairs(given: Iterable[str]) -> list[tuple[str, Value]]:
+    """The assignments "name=value" as pairs; whoever takes them checks names and values."""
+    for assignment in given:
+        if "=" not in assignment:
+            raise BadInput(f"parameter '{assignment}' is not of the form name=value.")
     return [(name, _value(value)) for name, _, value in (assignment.partition("=") for assignment in given)]
 
 

@@ -51,6 +51,6 @@ def _texts(row: Read) -> list[str]:
 
 def _protocol(benchmark: SavedReads) -> str:
     return (
-        f"{benchmark.rounds} rounds in turns, seed {benchmark.seed}; [95 % interval]; {benchmark.measured_at_utc}; "
-        f"{columns.state(benchmark.machine)}"
+        f"{columns.rounds(benchmark.rounds)} in turns, seed {benchmark.seed}; [95 % interval]; "
+        f"{benchmark.measured_at_utc}; {columns.state(benchmark.machine)}"
     )

@@ -101,6 +101,6 @@ def _protocol(steps: SavedSteps) -> str:
     disturbed = max((row.disturbed_rounds for row in steps.rows), default=0)
     state = f"up to {disturbed} rounds of a configuration on a disturbed machine" if disturbed else "no disturbed round"
     return (
-        f"{steps.rounds} rounds, a fresh process each, all configurations once in shuffled order; [95 % interval]; "
-        f"ratio to {ratio_to}; {steps.dataset}; {steps.measured_at_utc}; {state}"
+        f"{columns.rounds(steps.rounds)}, a fresh process each, all configurations once in shuffled order; "
+        f"[95 % interval]; ratio to {ratio_to}; {steps.dataset}; {steps.measured_at_utc}; {state}"
     )
