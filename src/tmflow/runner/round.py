@@ -7,6 +7,7 @@ in the environment that these need.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 import traceback
@@ -223,6 +224,8 @@ def main(job_path: str, process: int) -> None:
 
 
 if __name__ == "__main__":
+    # Python looks at a signal between two bytecodes, and a trial may be one call of native code that takes hours.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         main(sys.argv[1], int(sys.argv[2]))
     except BadInput as error:

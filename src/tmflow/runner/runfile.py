@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -17,6 +18,7 @@ from tmflow.spec import AS_BEFORE, Evidence, Status, TimeDomain, TrialSpec, sha2
 SCHEMA_VERSION = 1
 
 TIMES = ("setup_s", "loop_s", "evaluation_s", "total_s")
+CLOCKS = ("suspended_s", "clock_moved_s")  # of the machine
 LOCK_TIMES = ("lock_waited_s", "lock_held_s")  # of counters
 NO_TIME = "an emulated run shows no time"
 
@@ -70,7 +72,9 @@ class MachineState(_Closed):
     load1_after: float | None
     steal_fraction: float | None = Field(ge=0, le=1)
     others_fraction: float | None = Field(ge=0, le=1, description="CPU time used by other processes")
-    disturbed: bool | None = Field(description="steal or other processes took more than the protocol allows")
+    suspended_s: float | None = Field(None, ge=0, description="the machine slept so long")
+    clock_moved_s: float | None = Field(None, description="the time of day was set by so much; forward is above 0")
+    disturbed: bool | None = Field(description="by more than the protocol allows of any of these")
 
 
 class Backend(_Closed):
@@ -238,10 +242,10 @@ class Run(_Closed):
         for later in _LATER_LISTS:
             if not said[later]:
                 del said[later]
-        for row in said["counters"]:
-            for later in LOCK_TIMES:
-                if row[later] is None:
-                    del row[later]
+        for rows, later_fields in (([said["machine"] or {}], CLOCKS), (said["counters"], LOCK_TIMES)):
+            for row, later in itertools.product(rows, later_fields):
+                if row.get(later) is None:
+                    row.pop(later, None)
         said["spec"] = {
             name: value
             for name, value in said["spec"].items()

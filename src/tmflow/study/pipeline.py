@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import importlib.util
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 from sqlalchemy import URL
 
@@ -20,11 +19,15 @@ from tmflow.paths import project_root
 from tmflow.store import engine, schema
 from tmflow.store.ingest import ingest
 from tmflow.study import campaign
+from tmflow.study.holding import machine_for_a_study, results_to_itself
 from tmflow.study.plan import Plan, dataset_path, resolved_dataset
+from tmflow.study.progress import Progress, watch
 from tmflow.study.status import status
+from tmflow.study.stopping import Stopped, adopt_orphans, end_children
 
 DRY_RUN = {"-n", "-np", "--dry-run", "--dryrun"}
 QUIET = ["--quiet", "progress", "rules", "host", "reason"]
+SHOWN = 8000  # characters of its log, from the end
 
 DONE = """
 The {scale} study is complete: {trials_ok} of {trials_planned} trials ok, {trials_failed} failed, \
@@ -45,22 +48,31 @@ def run(plan: Plan, arguments: Sequence[str] = (), *, fresh: bool = False) -> No
     """Run what is missing of the study, then make the report; a round that is measured is never measured again.
 
     `fresh` sets the run files so far aside first. Raises BadInput for what would only fail after hours of measuring: no
-    compiler, no TensorFlow where a session is to run, an altered file of MNIST, an unusable database.
+    compiler, no TensorFlow where a session is to run, an altered file of MNIST, an unusable database, a machine that
+    another study holds. Raises Stopped, with nothing left at work, on ctrl-C and on SIGTERM.
     """
     database = engine.url_from_env(plan.results / "study.db")
     _check_before(plan, database)
-    with _results_to_itself(plan.results) as lock:
-        if DRY_RUN & set(arguments):
-            _snakemake(plan, arguments, lock)
-            return
-        _drop_stale_build(plan)
-        _drop_stand_in(plan)
-        if fresh and (archive := campaign.set_aside(plan.results, plan.scale)):
-            print(f"tmflow: the run files so far are in {archive}.")
-        _measure(plan, arguments, lock)
-        # The database may have been lost or changed since a file was stored: what it holds is left as it is.
-        ingest(database, [path for name in plan.experiments for path in plan.run_files(name) if path.exists()])
-        _snakemake(plan, ["--quiet", "all", "--report", str(plan.results / "report.html")], lock)
+    if DRY_RUN & set(arguments):
+        _snakemake(plan, arguments)
+        return
+    try:
+        with machine_for_a_study(plan.results) as machine, results_to_itself(plan.results) as lock:
+            _run(plan, arguments, database, (machine, lock), fresh=fresh)
+    except (KeyboardInterrupt, SystemExit) as stop:
+        again = "`make quick`" if plan.scale == "quick" else "`make study`"
+        raise Stopped("the study", again, stop) from None
+
+
+def _run(plan: Plan, arguments: Sequence[str], database: URL, locks: tuple[int, ...], *, fresh: bool) -> None:
+    _drop_stale_build(plan)
+    _drop_stand_in(plan)
+    if fresh and (archive := campaign.set_aside(plan.results, plan.scale)):
+        print(f"tmflow: the run files so far are in {archive}.")
+    _measure(plan, arguments, locks)
+    # The database may have been lost or changed since a file was stored: what it holds is left as it is.
+    ingest(database, [path for name in plan.experiments for path in plan.run_files(name) if path.exists()])
+    _snakemake_logged(plan, ["--report", str(plan.results / "report.html")], locks)
     where = database.render_as_string(hide_password=True)
     print(DONE.format(**status(plan), results=plan.results, database=where))
     if plan.scale == "quick":
@@ -72,14 +84,16 @@ def build(plan: Plan) -> None:
     variants = _variants(plan)
     if not is_current(variants):
         find_compiler()
-    with _results_to_itself(plan.results) as lock:
-        _drop_stale_build(plan)
-        try:
-            _snakemake(plan, [os.path.relpath(variants, project_root()), *QUIET], lock)
-        except PipelineFailed:
-            log = plan.results / "logs" / "build.log"
-            print(log.read_text(encoding="utf-8")[-4000:] if log.exists() else "", file=sys.stderr)
-            raise
+    try:
+        with results_to_itself(plan.results) as lock:
+            _drop_stale_build(plan)
+            _snakemake(plan, [os.path.relpath(variants, project_root()), *QUIET], (lock,))
+    except PipelineFailed:
+        log = plan.results / "logs" / "build.log"
+        print(log.read_text(encoding="utf-8")[-4000:] if log.exists() else "", file=sys.stderr)
+        raise
+    except (KeyboardInterrupt, SystemExit) as stop:
+        raise Stopped("the build", "`make build`", stop) from None
 
 
 def lint(plan: Plan) -> None:
@@ -87,28 +101,48 @@ def lint(plan: Plan) -> None:
     _snakemake(plan, ["--lint"])
 
 
-def _measure(plan: Plan, arguments: Sequence[str], lock: int) -> None:
+def _measure(plan: Plan, arguments: Sequence[str], locks: tuple[int, ...]) -> None:
     """Run the DAG; it belongs to a campaign if there is anything to measure."""
     if plan.is_measured():
         campaign.close(plan.results, plan.scale)
-        _snakemake(plan, arguments, lock)
+        _snakemake_logged(plan, arguments, locks)
         return
     its_campaign = campaign.begin(plan.results, plan.scale)
     try:
-        _snakemake(plan, arguments, lock)
+        _snakemake_logged(plan, arguments, locks)
     finally:
         campaign.end(plan.results, its_campaign, finished=plan.is_measured())
 
 
-def _snakemake(plan: Plan, arguments: Sequence[str], lock: int | None = None) -> None:
-    """Call Snakemake on the study. `lock` is a file descriptor that stays open for as long as it lives."""
-    command = [sys.executable, "-m", "snakemake", "--nolock", *arguments, "--config", f"scale={plan.scale}"]
-    inherited = () if lock is None else (lock,)
-    child = subprocess.Popen(command, cwd=project_root(), pass_fds=inherited)
+def _snakemake_logged(plan: Plan, arguments: Sequence[str], locks: tuple[int, ...]) -> None:
+    """Call Snakemake with a progress bar in place of its own words, which go to a log and are shown if it fails."""
+    log = plan.results / "logs" / "snakemake.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    progress = Progress(plan)
     try:
-        code = child.wait()
-    except KeyboardInterrupt:
-        child.wait()  # the terminal has interrupted it too; it ends its jobs first
+        with log.open("wb") as file:
+            _snakemake(plan, arguments, locks, output=file, progress=progress)
+    except PipelineFailed:
+        print(log.read_text(encoding="utf-8", errors="replace")[-SHOWN:], file=sys.stderr)
+        raise
+
+
+def _snakemake(
+    plan: Plan,
+    arguments: Sequence[str],
+    locks: tuple[int, ...] = (),
+    *,
+    output: BinaryIO | None = None,
+    progress: Progress | None = None,
+) -> None:
+    """Call Snakemake on the study. `locks` are file descriptors that stay open for as long as it lives."""
+    command = [sys.executable, "-m", "snakemake", "--nolock", *arguments, "--config", f"scale={plan.scale}"]
+    adopt_orphans()
+    child = subprocess.Popen(command, cwd=project_root(), pass_fds=locks, stdout=output, stderr=output)
+    try:
+        code = watch(child, progress) if progress else child.wait()
+    except BaseException:
+        end_children()
         raise
     if code != 0:
         raise PipelineFailed("the study stopped early; its messages are above, those of its steps in results/logs/.")
@@ -146,22 +180,3 @@ def _drop_stand_in(plan: Plan) -> None:
     path = dataset_path(plan.results)
     if plan.study.dataset == "auto" and path.exists() and resolved_dataset(plan.results) == "digits" and mnist.find():
         path.unlink()
-
-
-@contextmanager
-def _results_to_itself(results: Path) -> Iterator[int]:
-    """Hold the lock of the results folder. Snakemake inherits it: an orphan of a killed invocation still holds it."""
-    try:
-        results.mkdir(parents=True, exist_ok=True)
-        handle = os.open(results / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
-    except OSError as error:
-        raise BadInput(f"the results folder {results} cannot be written: {error.strerror}.") from error
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            print(f"tmflow: another study runs on {results}; waiting for it to end.", file=sys.stderr, flush=True)
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield handle
-    finally:
-        os.close(handle)

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tmflow import aborts
-from tmflow.errors import Unsupported
+from tmflow.errors import Diverged, Unsupported
 from tmflow.native import loader, process_state
 from tmflow.native.ops import LOCKS_UNTOLD
 from tmflow.native.parameters import native_parameters
 from tmflow.runner.runfile import Abort, Counters, CurvePoint, Lost, Reads, Retries, Staleness
 from tmflow.spec import TrialSpec
 from tmflow.train import batches, models
-from tmflow.train.measurement import Measurement, TrialData, pauses
+from tmflow.train.measurement import NOT_FINITE, Measurement, TrialData, pauses
 from tmflow.train.possible import why_not
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ class Variant:
     def run(self, spec: TrialSpec, trial_seed: int, data: TrialData) -> Measurement:
         """Train from fresh initial values with `spec`, which differs from the variant's only per trial.
 
-        Raises Unsupported if it cannot run here, or if this process is, after it, not as the strategy needs it.
+        Raises Unsupported if it cannot run here, or if this process is, after it, not as the strategy needs it; and
+        Diverged if a variable or a score of a test image is not finite where the accuracy is asked for.
         """
         if reason := why_not(spec):
             raise Unsupported(reason)
@@ -107,10 +108,16 @@ def make_trial(spec: TrialSpec) -> NativeTrial:
 
 
 def accuracy(spec: TrialSpec, values: list[models.Array], data: TrialData) -> float:
-    """Share of the first `test_images` test images that the model with these values classifies correctly."""
+    """Share of the first `test_images` test images that the model with these values classifies correctly.
+
+    Raises Diverged if a value, or a score that it gives, is not finite: there is no accuracy then.
+    """
     images = data.test_images[: spec.test_images]
-    predicted = _scores(spec, images, values).argmax(axis=1)
-    return float((predicted == data.test_digits[: len(images)]).mean())
+    with np.errstate(over="ignore", invalid="ignore"):
+        scores = _scores(spec, images, values)
+    if not all(np.isfinite(array).all() for array in (*values, scores)):
+        raise Diverged(NOT_FINITE)
+    return float((scores.argmax(axis=1) == data.test_digits[: len(images)]).mean())
 
 
 def _scores(spec: TrialSpec, images: models.Array, values: list[models.Array]) -> models.Array:
