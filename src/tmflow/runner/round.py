@@ -20,7 +20,7 @@ from typing import Any
 from tmflow import __version__, data
 from tmflow.clock import utc_now
 from tmflow.data import Dataset
-from tmflow.errors import BadInput, Unsupported
+from tmflow.errors import BadInput, Diverged, Unsupported
 from tmflow.native import registry
 from tmflow.platform.environment import environment_facts
 from tmflow.platform.facts import platform_facts
@@ -74,7 +74,7 @@ class RoundRunner:
             for batch in sorted({point.batch for point in self._alike(spec)}):
                 try:
                     self._variant(spec).warm_up(self._data(spec), batch)
-                except Unsupported:
+                except (Unsupported, Diverged):
                     continue
                 except Exception:
                     traceback.print_exc()
@@ -217,6 +217,7 @@ def main(job_path: str, process: int) -> None:
         if job.run_file.exists():  # a process that outlived its pipeline has finished the round meanwhile
             return
         journal = Journal(job.run_file)
+        journal.forget_under_way()
         journal.keep_only(job.points)
         RoundRunner(job, journal, process).run()
         if {run.spec.sha256 for run in journal.runs} == {point.sha256 for point in job.points}:

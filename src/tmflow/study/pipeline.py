@@ -16,7 +16,7 @@ from tmflow.data import mnist
 from tmflow.errors import BadInput
 from tmflow.native.build import find_compiler, is_current
 from tmflow.paths import project_root
-from tmflow.store import engine, schema
+from tmflow.store import engine, queries, schema
 from tmflow.store.ingest import ingest
 from tmflow.study import campaign
 from tmflow.study.holding import machine_for_a_study, results_to_itself
@@ -24,6 +24,7 @@ from tmflow.study.plan import Plan, dataset_path, resolved_dataset
 from tmflow.study.progress import Progress, watch
 from tmflow.study.status import status
 from tmflow.study.stopping import Stopped, adopt_orphans, end_children
+from tmflow.study.summary import main_results
 
 DRY_RUN = {"-n", "-np", "--dry-run", "--dryrun"}
 QUIET = ["--quiet", "progress", "rules", "host", "reason"]
@@ -75,8 +76,21 @@ def _run(plan: Plan, arguments: Sequence[str], database: URL, locks: tuple[int, 
     _snakemake_logged(plan, ["--report", str(plan.results / "report.html")], locks)
     where = database.render_as_string(hide_password=True)
     print(DONE.format(**status(plan), results=plan.results, database=where))
+    for sentence in _main_results(plan, database):
+        print(f"- {sentence}")
     if plan.scale == "quick":
         print(THEN_STUDY)
+
+
+def _main_results(plan: Plan, database: URL) -> list[str]:
+    """In sentences, from the runs of this study's experiments on the machine that its campaign is of."""
+    its_campaign = campaign.load(plan.results, plan.scale)
+    reader = engine.open_reader(database)
+    runs = queries.runs(reader, scale=plan.scale, status=None)
+    here = runs.loc[runs["campaign_uid"] == (its_campaign and its_campaign.uid), "platform"].unique()
+    runs = runs[runs["experiment"].isin(plan.experiments) & runs["platform"].isin(here)]
+    runs = runs.sort_values("experiment", key=lambda names: names.map(plan.experiments.index), kind="stable")
+    return main_results(runs, queries.full_measures(reader, scale=plan.scale), quick=plan.scale == "quick")
 
 
 def build(plan: Plan) -> None:
