@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 from tmflow.study.plan import Plan, dataset_path
 
-LOOK_EVERY_S = 2.0  # with a terminal to look at; a look takes about a millisecond of one core
+LOOK_EVERY_S = 2.0  # with a terminal to look at; a look takes about two milliseconds of one core
 LINE_EVERY_S = 60.0  # without
 FAILED = ("failed", "timeout", "invalid")
 
@@ -67,7 +67,7 @@ class Round:
 
 @dataclass(frozen=True)
 class State:
-    """How far the study is: trials in all, and of those planned that are on disk; `left_s` is an estimate."""
+    """How far the study is: trials in all, and those on disk; `left_s` is an estimate of what measuring still takes."""
 
     planned: int
     done: int
@@ -76,7 +76,8 @@ class State:
     now: str
 
     def __str__(self) -> str:
-        return f"{self.failed} failed, {_duration(self.left_s)} left, {self.now}"
+        left = f"{_duration(self.left_s)} left, " if self.left_s else ""  # what follows the rounds is not estimated
+        return f"{self.failed} failed, {left}{self.now}"
 
 
 class Progress:
@@ -90,7 +91,7 @@ class Progress:
             for number, path in enumerate(plan.run_files(name), start=1)
         ]
         trials = {name: plan.trials(name) for name in plan.experiments}
-        self._planned = sum(trials.values())
+        self.planned = sum(trials.values())
         self._estimate_s = sum(plan.estimated_s(name) for name in plan.experiments)
         self._trial_s = {name: plan.estimated_s(name) / n for name, n in trials.items() if n}
         self._measuring_since: float | None = None
@@ -112,7 +113,7 @@ class Progress:
         measured_s = done_s - self._done_before_s
         slower = (now_s - since + TRUSTED_S) / (measured_s + TRUSTED_S) if measured_s else 1.0
         return State(
-            planned=self._planned,
+            planned=self.planned,
             done=by_status.total(),
             failed=sum(by_status[status] for status in FAILED),
             left_s=max(self._estimate_s - done_s, 0.0) * slower,
@@ -149,7 +150,7 @@ class Progress:
 def watch(child: subprocess.Popen[bytes], progress: Progress) -> int:
     """Show the progress until `child` ends; its exit code. A bar on a terminal, else a line now and then."""
     ended = os.pidfd_open(child.pid)  # Popen.wait with a timeout would wake twenty times a second
-    shown = _Bar() if sys.stderr.isatty() else _Lines()
+    shown = _Bar(progress.planned) if sys.stderr.isatty() else _Lines()
     try:
         while True:
             if warning := progress.warning():
@@ -165,12 +166,12 @@ def watch(child: subprocess.Popen[bytes], progress: Progress) -> int:
 class _Bar:
     every_s = LOOK_EVERY_S
 
-    def __init__(self) -> None:
+    def __init__(self, planned: int) -> None:
         layout = "{n_fmt}/{total_fmt} trials |{bar:20}| {desc}"
-        self._bar = tqdm(bar_format=layout, leave=False, file=sys.stderr, dynamic_ncols=True)
+        self._bar = tqdm(total=planned, bar_format=layout, leave=False, file=sys.stderr, dynamic_ncols=True)
 
     def show(self, state: State) -> None:
-        self._bar.total, self._bar.n = state.planned, state.done
+        self._bar.n = state.done
         self._bar.set_description_str(str(state))
 
     def say(self, line: str) -> None:

@@ -6,6 +6,7 @@ oversubscribed. A sentence for which nothing was measured is left out.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import pandas as pd
@@ -51,7 +52,7 @@ def _lost(ok: pd.DataFrame, measures: pd.DataFrame) -> str | None:
     counted = ok.merge(measures.dropna(subset="lost_fraction"), on="uid")
     for at in _places(counted, "nolock"):
         lost = mean_interval(100 * at.loc[at["strategy"] == "nolock", "lost_fraction"])
-        return f"{_where(at)}: nolock lost {lost.estimate:.3g} % of its updates{_interval(lost)}."
+        return f"{_where(at)}: nolock lost {lost.estimate:.3g} % of its updates{_interval(lost, least=0)}."
     return None
 
 
@@ -106,7 +107,8 @@ def _as_fast(ratio: Interval, baseline: str) -> str:
     return f"{ratio.estimate:.2f} times as fast as {baseline}{_interval(ratio)}"
 
 
-def _interval(of: Interval) -> str:
+def _interval(of: Interval, least: float = -math.inf) -> str:
+    """A bound that no value can have is told as the `least` that one can."""
     if of.n == 1:
         return " (1 round, no interval)"
-    return f" (95 % interval {of.low:.3g} to {of.high:.3g}, {of.n} rounds)"
+    return f" (95 % interval {max(of.low, least):.3g} to {of.high:.3g}, {of.n} rounds)"
