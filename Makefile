@@ -32,8 +32,8 @@ test: setup-test build ## unit, store, native, workflow, portal and faults, in 2
 test-fast: setup-test build ## the unit tests, in half a minute
 	@$(BIN)/python -m pytest -m "not slow" tests/unit
 
-test-deep: setup-test build ## every strategy through millions of audited updates and many random examples (minutes)
-	@$(BIN)/python -m pytest -m "deep or random" --hypothesis-profile deep tests/native
+test-deep: setup-test build ## millions of audited updates, many random examples, a study killed 30 times (minutes)
+	@$(BIN)/python -m pytest -m "deep or random" --hypothesis-profile deep tests/native tests/faults
 
 test-endurance: setup-test build ## 16 threads on 2 processors, SECONDS_PER_STRATEGY=60 each: nothing lost, nobody hangs
 	@SECONDS_PER_STRATEGY=$(SECONDS_PER_STRATEGY) $(BIN)/python -m pytest tests/native/test_endurance.py

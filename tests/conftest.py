@@ -89,7 +89,9 @@ class Checkout:
 
     @property
     def variables(self) -> dict[str, Path | None]:
-        return {"TMFLOW_ROOT": self.root, "TMFLOW_RESULTS_DIR": None, "TMFLOW_DB_URL": None, "TMFLOW_NATIVE_DIR": None}
+        """The locks are its own too: a study of somebody else's is no reason for a test to be refused the machine."""
+        nowhere = dict.fromkeys(("TMFLOW_RESULTS_DIR", "TMFLOW_DB_URL", "TMFLOW_NATIVE_DIR"))
+        return {"TMFLOW_ROOT": self.root, "TMFLOW_LOCK_DIR": self.root, **nowhere}
 
     def configure(self, config: dict[str, Any]) -> None:
         (self.root / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False))

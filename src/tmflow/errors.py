@@ -16,6 +16,10 @@ class Unsupported(Exception):
     """What was asked is valid but cannot run on this machine; the message says why."""
 
 
+class Diverged(Exception):
+    """The training left the numbers: a trial without a result, and the message says where."""
+
+
 def unknown(what: str, value: object, valid: Iterable[str]) -> BadInput:
     """A `BadInput` for a name that is not among the valid ones; suggests the nearest of them."""
     names = sorted(valid)

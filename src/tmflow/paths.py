@@ -36,3 +36,11 @@ def results_dir() -> Path:
     """
     override = os.environ.get("TMFLOW_RESULTS_DIR")
     return Path(override).expanduser().absolute() if override else project_root() / "results"
+
+
+def lock_dir() -> Path:
+    """The folder of the locks that all of this machine shares, whichever user or checkout: $TMFLOW_LOCK_DIR, else /tmp.
+
+    Not the temporary folder of a user or process. What runs under another folder does not wait for the rest.
+    """
+    return Path(os.environ.get("TMFLOW_LOCK_DIR", "/tmp"))

@@ -1,16 +1,20 @@
-"""`kill -9` in the middle of a round, then the same command: it completes, every trial exactly once."""
+"""`kill -9` at any moment, then the same command: it completes, every trial exactly once."""
 
 from __future__ import annotations
 
 import os
+import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
 from copy import deepcopy
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.conftest import TINY, Checkout, Tmflow, environment
@@ -23,6 +27,13 @@ pytestmark = pytest.mark.slow
 SLOW = deepcopy(TINY)
 SLOW["experiments"]["tiny"]["factors"]["iterations"] = 4000
 TRIALS = 8
+
+# Trials of tenths of a second in processes that start in one: a kill may come anywhere between first step and report.
+SHORT = deepcopy(TINY)
+SHORT["defaults"] |= {"driver": "native", "strategy": ["lock", "nolock", "striped"], "threads": [1, 2]}
+SHORT["experiments"]["tiny"] |= {"rounds": 5}
+SHORT["experiments"]["tiny"]["factors"]["iterations"] = 10_000
+SHORT_TRIALS = 3 * 2 * 5
 
 
 def start(checkout: Checkout) -> subprocess.Popen[bytes]:
@@ -47,8 +58,8 @@ def finished(checkout: Checkout) -> list[Run]:
     return [run for path in checkout.results.glob("runs/full/tiny/*/round-*.jsonl") for run in runfile.read(path)]
 
 
-def assert_each_exactly_once(runs: list[Run]) -> None:
-    assert len(runs) == TRIALS
+def assert_each_exactly_once(runs: list[Run], trials: int = TRIALS) -> None:
+    assert len(runs) == trials
     assert set(Counter((run.spec.sha256, run.round) for run in runs).values()) == {1}
     assert len({run.campaign.uid for run in runs}) == 1
     assert {run.status for run in runs} == {"ok"}
@@ -85,3 +96,36 @@ def test_only_the_command_killed(tmp_path: Path, tmflow: Tmflow, checkout_at: ty
     runs = finished(checkout)
     assert_each_exactly_once(runs)
     assert not any(run.resumed for run in runs)
+
+
+def kill_at_random(checkout: Checkout, moment: random.Random) -> None:
+    """Start the study; kill one of its processes at some moment, and soon after all that is left of it."""
+    pipeline = start(checkout)
+    with suppress(subprocess.TimeoutExpired):
+        pipeline.wait(moment.uniform(0.5, 6))
+    with suppress(psutil.NoSuchProcess):
+        itself = psutil.Process(pipeline.pid)
+        moment.choice([itself, *itself.children(recursive=True)]).kill()
+    with suppress(subprocess.TimeoutExpired):
+        pipeline.wait(moment.uniform(0, 1))
+    with suppress(ProcessLookupError):
+        os.killpg(pipeline.pid, signal.SIGKILL)
+    pipeline.wait()
+
+
+@pytest.mark.parametrize("kills", [8, pytest.param(30, marks=pytest.mark.deep)])
+def test_killed_again_and_again(tmp_path: Path, tmflow: Tmflow, checkout_at: type[Checkout], kills: int) -> None:
+    checkout = checkout_at(tmp_path / "checkout", SHORT)
+    moment = random.Random(kills)
+    for _ in range(kills):
+        kill_at_random(checkout, moment)
+    done = tmflow("study", "run", **checkout.variables)
+    assert done.returncode == 0, done.stderr
+    assert f"{SHORT_TRIALS} of {SHORT_TRIALS} trials ok" in done.stdout
+    runs = finished(checkout)
+    assert_each_exactly_once(runs, SHORT_TRIALS)
+    with sqlite3.connect(checkout.results / "study.db") as connection:
+        stored = [uid for (uid,) in connection.execute("SELECT uid FROM run")]
+    assert sorted(stored) == sorted(run.uid for run in runs)
+    checked = tmflow("db", "check", **checkout.variables)
+    assert checked.returncode == 0, checked.stdout + checked.stderr

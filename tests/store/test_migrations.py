@@ -108,6 +108,7 @@ def contents(url: URL) -> dict[str, list[dict[str, Any]]]:
 # What the fourth revision brought, beside parameters: of a spec, of counters, and tables.
 BEYOND = ("hidden", "activation", "reading", "layout", "measures")
 LOCK_TIMES = ("lock_waited_s", "lock_held_s")
+CLOCKS = ("suspended_s", "clock_moved_s")  # of a run, by the fifth
 FOUND = ("retries", "variable_read", "lost_update", "fused_update")
 
 
@@ -127,6 +128,7 @@ def test_the_second_revision_keeps_what_the_first_held(url: URL, tmp_path: Path)
     assert old == told | {
         "spec": without(before["spec"], *PARAMETERS, *BEYOND),
         "counters": without(before["counters"], *LOCK_TIMES),
+        "run": without(before["run"], *CLOCKS),
     }
     with pytest.raises(BadInput, match=f"revision 0001, and this tmflow needs {head()}; run `tmflow db upgrade`"):
         engine.open_reader(url)
@@ -170,6 +172,7 @@ def test_the_fourth_revision_keeps_what_the_third_held(url: URL, tmp_path: Path)
     assert old == told | {
         "spec": without(before["spec"], *BEYOND, "block", "promise"),
         "counters": without(before["counters"], *LOCK_TIMES),
+        "run": without(before["run"], *CLOCKS),
     }
     for change, objection in {
         "kernel = 'fused'": "ck_spec_kernel_valid",
@@ -187,6 +190,31 @@ def test_the_fourth_revision_keeps_what_the_third_held(url: URL, tmp_path: Path)
     assert schema.check(url).ok
     runfile.write(file, sample_runs(strategies=(FUSED,), threads=(2,), campaign="campaign-2", **FULL))
     assert ingest(url, [file]).runs_new == 3
+
+
+def test_the_fifth_revision_keeps_what_the_fourth_held_and_what_clocks_did_is_not_given_up(
+    url: URL, tmp_path: Path
+) -> None:
+    file = tmp_path / "round-001.jsonl"
+    runs = sample_runs(strategies=("tf_lock",), threads=(1, 2), rounds=1)
+    runfile.write(file, runs)
+    schema.upgrade(url)
+    ingest(url, [file])
+    before, made = contents(url), definitions(url)
+    downgrade(url, "0004")
+    assert contents(url) == before | {"run": without(before["run"], *CLOCKS)}
+    assert schema.upgrade(url) == ("0004", head())
+    assert (contents(url), definitions(url)) == (before, made)
+    machine = runs[0].machine
+    assert machine
+    slept = machine.model_copy(update={"suspended_s": 3.5, "clock_moved_s": -1.25, "disturbed": True})
+    file = tmp_path / "round-002.jsonl"
+    runfile.write(file, [runs[0].model_copy(update={"machine": slept, "uid": "a-run-that-slept", "round": 2})])
+    ingest(url, [file])
+    assert next(row for row in contents(url)["run"] if row["uid"] == "a-run-that-slept")["clock_moved_s"] == -1.25
+    with pytest.raises(BadInput, match="revision 0004 cannot hold what the clocks did"):
+        downgrade(url, "0004")
+    assert schema.check(url).ok
 
 
 def test_no_run_is_left_without_its_spec(url: URL, tmp_path: Path) -> None:

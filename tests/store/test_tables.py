@@ -148,7 +148,10 @@ VIOLATIONS: list[tuple[type[models.Base], dict[str, Any], str]] = [
     (models.Run, {"time_domain": "simulated"}, "simulated_time_is_simulated"),
     (models.Run, {"loop_s": 0.0}, "loop_s_positive"),
     *((models.Run, {name: -1}, f"{name}_not_negative") for name in ("ordinal", "trial_seed")),
-    *((models.Run, {name: -0.1}, f"{name}_not_negative") for name in ("setup_s", "evaluation_s", "total_s")),
+    *(
+        (models.Run, {name: -0.1}, f"{name}_not_negative")
+        for name in ("setup_s", "evaluation_s", "total_s", "suspended_s")
+    ),
     *((models.Run, {n: v}, f"{n}_range") for n in ("steal_fraction", "others_fraction") for v in (-0.1, 1.1)),
     *((models.Run, {"final_accuracy": v}, "final_accuracy_range") for v in (-0.1, 1.1)),
     (models.CurvePoint, {"iteration": -1}, "iteration_not_negative"),

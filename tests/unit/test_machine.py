@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tmflow.runner import machine
-from tmflow.runner.machine import MIN_WINDOW_S, CpuTimes, Sample
+from tmflow.runner.machine import CLOCK_LIMIT_S, MIN_WINDOW_S, Clocks, CpuTimes, Sample
 
 STAT = """\
 cpu  {user} 0 100 5000 10 0 5 {steal} 0 0
@@ -25,7 +25,8 @@ ctxt 99
 
 def taken(at_s: float, own_s: float = 0.0, user: int = 0, steal: int = 0) -> Sample:
     """A sample of a machine with two CPUs, from a recorded /proc/stat; user and steal in ticks."""
-    return Sample(at_s, own_s, 0.25, CpuTimes.parse(STAT.format(user=user, steal=steal)))
+    clocks = Clocks(monotonic_s=at_s, boot_s=1000 + at_s, wall_s=1.7e9 + at_s)
+    return Sample(clocks, own_s, 0.25, CpuTimes.parse(STAT.format(user=user, steal=steal)))
 
 
 @pytest.fixture(autouse=True)
@@ -76,6 +77,31 @@ def test_what_cannot_be_told_is_none(before: Sample, after: Sample) -> None:
     assert (state.steal_fraction, state.others_fraction, state.disturbed) == (None, None, None)
 
 
+@pytest.mark.parametrize("window_s", [0.2, 10.0])
+@pytest.mark.parametrize(
+    ("slept_s", "set_by_s", "disturbed"),
+    [(3600.0, 0.0, True), (0.0, 30.0, True), (0.0, -30.0, True), (0.001, -0.001, False), (CLOCK_LIMIT_S * 2, 0, True)],
+)
+def test_a_trial_in_which_the_machine_slept_or_the_clock_was_set_is_flagged(
+    window_s: float, slept_s: float, set_by_s: float, disturbed: bool
+) -> None:
+    calm = taken(window_s, user=int(100 * window_s), own_s=window_s)
+    clocks = Clocks(window_s, 1000 + window_s + slept_s, 1.7e9 + window_s + slept_s + set_by_s)
+    state = machine.between(taken(0), dataclasses.replace(calm, clocks=clocks))
+    assert state.suspended_s == pytest.approx(slept_s, abs=1e-6)
+    assert state.clock_moved_s == pytest.approx(set_by_s, abs=1e-6)
+    assert state.disturbed is (True if disturbed else None if window_s < MIN_WINDOW_S else False)
+
+
+def test_without_a_clock_that_counts_suspension_nothing_is_said_of_it() -> None:
+    before, after = (
+        dataclasses.replace(taken(at_s, user=user), clocks=Clocks(at_s, None, 5 * at_s))
+        for at_s, user in ((0, 0), (1, 9))
+    )
+    state = machine.between(before, after)
+    assert (state.suspended_s, state.clock_moved_s, state.disturbed) == (None, None, False)
+
+
 def test_a_system_without_proc_is_unreadable(tmp_path: Path) -> None:
     assert machine.sample(tmp_path / "stat").times is None
 
@@ -89,6 +115,13 @@ def burn(seconds: float) -> None:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         pass
+
+
+def test_the_clocks_of_this_machine_agree() -> None:
+    state = machine.between(machine.sample(), machine.sample())
+    assert state.suspended_s is not None
+    assert state.suspended_s < CLOCK_LIMIT_S
+    assert abs(state.clock_moved_s or 0) < CLOCK_LIMIT_S
 
 
 def test_our_own_work_is_ours() -> None:

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from tests.sample_runs import EMULATED, FULL, SOFTWARE_TM, backend, sample_runs
 from tmflow.errors import BadInput
 from tmflow.runner import content, runfile
-from tmflow.runner.runfile import LOCK_TIMES
+from tmflow.runner.runfile import CLOCKS, LOCK_TIMES
 from tmflow.spec import AS_BEFORE, canonical_json, sha256_of
 
 
@@ -68,6 +68,7 @@ def test_an_old_run_file_is_read_and_keeps_its_hash(run_file: Path) -> None:
     assert {name: line["spec"].pop(name) for name in AS_BEFORE} == AS_BEFORE
     assert [line.pop(name) for name in ("fused", "retries", "reads", "lost")] == [[], [], [], []]
     assert {row.pop(name) for row in line["counters"] for name in LOCK_TIMES} == {None}
+    assert {line["machine"].pop(name) for name in CLOCKS} == {None}
     run_file.write_text(json.dumps(line) + "\n")
     (run,) = runfile.read(run_file)
     assert run.content_sha256 == OLD_HASH
@@ -123,6 +124,13 @@ def test_every_list_is_spelt_as_canonical_json_spells_it() -> None:
             for entry in entries
         ]
         assert content.listed(odd) == canonical_json([entry.model_dump() for entry in odd])
+
+
+def test_what_the_clocks_did_is_in_the_hash() -> None:
+    run = sample_runs(strategies=("nolock",))[0]
+    assert run.machine
+    slept = run.model_copy(update={"machine": run.machine.model_copy(update={"suspended_s": 0.0})})
+    assert slept.content_sha256 != run.content_sha256
 
 
 def test_whatever_full_measures_find_is_in_the_hash() -> None:

@@ -5,7 +5,9 @@ Commands import what they need when they are called, so that no command waits fo
 
 from __future__ import annotations
 
+import signal
 import sys
+from types import FrameType
 
 import typer
 
@@ -14,6 +16,7 @@ from tmflow.cli import bench, claims, database, doctor, portal, steps, study, tr
 from tmflow.errors import BadInput, Unsupported
 from tmflow.runner.supervise import RoundFailed
 from tmflow.study.pipeline import PipelineFailed
+from tmflow.study.stopping import Stopped
 
 app = typer.Typer(
     name="tmflow",
@@ -45,8 +48,16 @@ def _main(version: bool = typer.Option(False, "--version", callback=_version, is
     pass
 
 
+def _terminated(number: int, _: FrameType | None) -> None:
+    sys.exit(128 + number)
+
+
 def main() -> None:
-    """Run the command line; bad input is one sentence and exit code 2."""
+    """Run the command line; bad input is one sentence and exit code 2.
+
+    SIGTERM unwinds as ctrl-C does, so that a command ends the processes that it has started.
+    """
+    signal.signal(signal.SIGTERM, _terminated)
     try:
         app()
     except BadInput as error:
@@ -55,3 +66,6 @@ def main() -> None:
     except (Unsupported, RoundFailed, PipelineFailed) as error:
         print(f"tmflow: {error}", file=sys.stderr)
         sys.exit(1)
+    except Stopped as error:
+        print(f"tmflow: {error}", file=sys.stderr)
+        sys.exit(error.code)

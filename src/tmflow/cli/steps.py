@@ -14,6 +14,13 @@ from tmflow.study.config import Scale
 app = typer.Typer(help="The steps of the study, as Snakemake calls them.", rich_markup_mode=None)
 
 
+@app.callback()
+def _at_work() -> None:
+    from tmflow.study.holding import step_at_work
+
+    step_at_work(results_dir())
+
+
 @app.command()
 def probe(output: Path) -> None:
     """Write the facts of this machine."""

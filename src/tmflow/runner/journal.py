@@ -43,6 +43,10 @@ class Journal:
         """The trial that was under way when the process of the round died, if it died in one."""
         return next(runfile.read(self._now)) if self._now.exists() else None
 
+    def forget_under_way(self) -> None:
+        """No trial is under way: the note is of a process that was stopped in one."""
+        self._now.unlink(missing_ok=True)
+
     def append(self, run: Run) -> None:
         """Add a finished trial; it is on disk when this returns, and no trial is under way.
 
@@ -60,13 +64,13 @@ class Journal:
                 os.fsync(file.fileno())
         self._end += len(line)
         self.runs.append(run)
-        self._now.unlink(missing_ok=True)
+        self.forget_under_way()
 
     def finish(self) -> None:
         """Make the run file of all trials, in the order in which they were planned; the journal goes."""
         runfile.write(self.run_file, sorted(self.runs, key=lambda run: run.ordinal))
         self.path.unlink(missing_ok=True)
-        self._now.unlink(missing_ok=True)
+        self.forget_under_way()
 
 
 def set_aside(path: Path, run: Run) -> None:

@@ -7,12 +7,9 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from tmflow.errors import BadInput
-
-# Not the temporary folder of this user or process: one place for all.
-LOCK = Path("/tmp/tmflow-machine.lock")
+from tmflow.paths import lock_dir
 
 
 @contextmanager
@@ -35,12 +32,13 @@ def machine_to_itself() -> Iterator[None]:
 
 def _open() -> int:
     """Opened for reading, which is all that flock needs and all that another user's file may allow."""
+    path = lock_dir() / "tmflow-machine.lock"
     try:
         try:
-            handle = os.open(LOCK, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o644)
+            handle = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o644)
             os.fchmod(handle, 0o644)  # readable by all, whatever the umask
         except FileExistsError:
-            handle = os.open(LOCK, os.O_RDONLY)
+            handle = os.open(path, os.O_RDONLY)
     except OSError as error:
-        raise BadInput(f"the lock of timed work, {LOCK}, cannot be opened: {error.strerror}.") from error
+        raise BadInput(f"the lock of timed work, {path}, cannot be opened: {error.strerror}.") from error
     return handle

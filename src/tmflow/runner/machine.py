@@ -20,6 +20,10 @@ OTHERS_LIMIT = 0.10
 # machine, the smaller of the limits. A shorter window says nothing.
 MIN_WINDOW_S = 0.5
 
+# Readings of two clocks are some microseconds apart, or as much as the process is kept waiting between them. What is
+# flagged is more than that: clocks that were set, a machine that slept.
+CLOCK_LIMIT_S = 0.1
+
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -45,13 +49,35 @@ class CpuTimes:
 
 
 @dataclass(frozen=True)
+class Clocks:
+    """Three clocks of the kernel: `monotonic_s` stands still in suspension, `boot_s` does not, `wall_s` can be set.
+
+    The first two are adjusted alike to run at the right speed, and never jump; None where there is no such clock.
+    """
+
+    monotonic_s: float
+    boot_s: float | None
+    wall_s: float
+
+    @classmethod
+    def read(cls) -> Clocks:
+        boot = getattr(time, "CLOCK_BOOTTIME", None)
+        boot_s = None if boot is None else time.clock_gettime(boot)
+        return cls(time.monotonic(), boot_s, time.time())
+
+
+@dataclass(frozen=True)
 class Sample:
     """The counters at one moment. `own_s`: CPU time of this process and of its children that it has waited for."""
 
-    at_s: float
+    clocks: Clocks
     own_s: float
     load1: float | None
     times: CpuTimes | None
+
+    @property
+    def at_s(self) -> float:
+        return self.clocks.monotonic_s
 
 
 def sample(stat: Path = Path("/proc/stat")) -> Sample:
@@ -66,7 +92,7 @@ def sample(stat: Path = Path("/proc/stat")) -> Sample:
         load1 = os.getloadavg()[0]
     except OSError:
         load1 = None
-    return Sample(time.monotonic(), own_s, load1, times)
+    return Sample(Clocks.read(), own_s, load1, times)
 
 
 def between(before: Sample, after: Sample) -> MachineState:
@@ -74,16 +100,31 @@ def between(before: Sample, after: Sample) -> MachineState:
 
     The shares, and with them `disturbed`, are None where the counters are unreadable or stand still (a sandbox that
     shows zeros), and where the window is shorter than MIN_WINDOW_S. A child that still runs counts among the others.
+    Suspension, or a clock that was set, disturbs a window of any length.
     """
     steal, others = _shares(before, after)
+    suspended_s, clock_moved_s = _clocks(before.clocks, after.clocks)
     disturbed = None if steal is None or others is None else steal > STEAL_LIMIT or others > OTHERS_LIMIT
+    if any(moved is not None and abs(moved) > CLOCK_LIMIT_S for moved in (suspended_s, clock_moved_s)):
+        disturbed = True
     return MachineState(
         load1_before=before.load1,
         load1_after=after.load1,
         steal_fraction=steal,
         others_fraction=others,
+        suspended_s=suspended_s,
+        clock_moved_s=clock_moved_s,
         disturbed=disturbed,
     )
+
+
+def _clocks(before: Clocks, after: Clocks) -> tuple[float | None, float | None]:
+    """Seconds that the machine was suspended, and by which the time of day was set: forward if above 0."""
+    if before.boot_s is None or after.boot_s is None:
+        return None, None
+    passed_s = after.boot_s - before.boot_s
+    suspended_s = max(passed_s - (after.monotonic_s - before.monotonic_s), 0.0)
+    return suspended_s, after.wall_s - before.wall_s - passed_s
 
 
 def _shares(before: Sample, after: Sample) -> tuple[float | None, float | None]:

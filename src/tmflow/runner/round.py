@@ -7,6 +7,7 @@ in the environment that these need.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 import time
@@ -20,7 +21,7 @@ from typing import Any
 from tmflow import __version__, data
 from tmflow.clock import utc_now
 from tmflow.data import Dataset
-from tmflow.errors import BadInput, Unsupported
+from tmflow.errors import BadInput, Diverged, Unsupported
 from tmflow.native import registry
 from tmflow.platform.environment import environment_facts
 from tmflow.platform.facts import platform_facts
@@ -79,7 +80,7 @@ class RoundRunner:
                     began = time.monotonic()
                     variant.warm_up(images, batch)
                     self._warm_up_s += time.monotonic() - began
-                except Unsupported:
+                except (Unsupported, Diverged):
                     continue
                 except Exception:
                     traceback.print_exc()
@@ -228,6 +229,7 @@ def main(job_path: str, process: int) -> None:
         if job.run_file.exists():  # a process that outlived its pipeline has finished the round meanwhile
             return
         journal = Journal(job.run_file)
+        journal.forget_under_way()
         journal.keep_only(job.points)
         RoundRunner(job, journal, process).run()
         if {run.spec.sha256 for run in journal.runs} == {point.sha256 for point in job.points}:
@@ -235,6 +237,8 @@ def main(job_path: str, process: int) -> None:
 
 
 if __name__ == "__main__":
+    # Python looks at a signal between two bytecodes, and a trial may be one call of native code that takes hours.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         main(sys.argv[1], int(sys.argv[2]))
     except BadInput as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -19,6 +20,7 @@ from tmflow.spec import Evidence, Status, TimeDomain, TrialSpec
 SCHEMA_VERSION = 1
 
 TIMES = ("setup_s", "loop_s", "evaluation_s", "total_s")
+CLOCKS = ("suspended_s", "clock_moved_s")  # of the machine
 LOCK_TIMES = ("lock_waited_s", "lock_held_s")  # of counters
 NO_TIME = "an emulated run shows no time"
 
@@ -66,11 +68,15 @@ class Software(_Closed):
 class MachineState(_Closed):
     """What else the machine did during a trial; shares are of all its CPU time. None = unreadable."""
 
+    LATER: ClassVar[tuple[str, ...]] = CLOCKS
+
     load1_before: float | None
     load1_after: float | None
     steal_fraction: float | None = Field(ge=0, le=1)
     others_fraction: float | None = Field(ge=0, le=1, description="CPU time used by other processes")
-    disturbed: bool | None = Field(description="steal or other processes took more than the protocol allows")
+    suspended_s: float | None = Field(None, ge=0, description="the machine slept so long")
+    clock_moved_s: float | None = Field(None, description="the time of day was set by so much; forward is above 0")
+    disturbed: bool | None = Field(description="by more than the protocol allows of any of these")
 
 
 class Backend(_Closed):

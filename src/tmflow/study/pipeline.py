@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import importlib.util
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 from sqlalchemy import URL
 
@@ -17,17 +16,22 @@ from tmflow.data import mnist
 from tmflow.errors import BadInput
 from tmflow.native.build import find_compiler, is_current
 from tmflow.paths import project_root
-from tmflow.store import engine, schema
+from tmflow.store import engine, queries, schema
 from tmflow.store.ingest import ingest
 from tmflow.study import adaptive, campaign
 from tmflow.study.campaign import Campaign
+from tmflow.study.holding import machine_for_a_study, results_to_itself
 from tmflow.study.plan import Plan, dataset_path, resolved_dataset
+from tmflow.study.progress import Progress, watch
 from tmflow.study.status import status
+from tmflow.study.stopping import Stopped, adopt_orphans, end_children
+from tmflow.study.summary import main_results
 
 DRY_RUN = {"-n", "-np", "--dry-run", "--dryrun"}
 # The second option ends the names that the first one takes: a target that the caller adds is none of them.
 ROUNDS_ONLY = ["--until", "round", "--nolock"]
 QUIET = ["--quiet", "progress", "rules", "host", "reason"]
+SHOWN = 8000  # characters of its log, from the end
 
 DONE = """
 The {scale} study is complete: {trials_ok} of {trials_planned} trials ok, {trials_failed} failed, \
@@ -49,25 +53,47 @@ def run(plan: Plan, arguments: Sequence[str] = (), *, fresh: bool = False) -> No
     """Run what is missing of the study, then make the report; a round that is measured is never measured again.
 
     `fresh` sets the run files so far aside first. Raises BadInput for what would only fail after hours of measuring: no
-    compiler, no TensorFlow where a session is to run, an altered file of MNIST, an unusable database.
+    compiler, no TensorFlow where a session is to run, an altered file of MNIST, an unusable database, a machine that
+    another study holds. Raises Stopped, with nothing left at work, on ctrl-C and on SIGTERM.
     """
     database = engine.url_from_env(plan.results / "study.db")
     _check_before(plan, database)
-    with _results_to_itself(plan.results) as lock:
-        if DRY_RUN & set(arguments):
-            _snakemake(plan, arguments, lock)
-            return
-        _drop_stale_build(plan)
-        _drop_stand_in(plan)
-        if fresh and (archive := campaign.set_aside(plan.results, plan.scale)):
-            print(f"tmflow: the run files so far are in {archive}.")
-        _measure(plan, arguments, lock)
-        # The database may have been lost or changed since a file was stored: what it holds is left as it is.
-        ingest(database, [path for name in plan.experiments for path in plan.run_files(name) if path.exists()])
+    if DRY_RUN & set(arguments):
+        _snakemake(plan, arguments)
+        return
+    try:
+        with machine_for_a_study(plan.results) as machine, results_to_itself(plan.results) as lock:
+            _run(plan, arguments, database, (machine, lock), fresh=fresh)
+    except (KeyboardInterrupt, SystemExit) as stop:
+        again = "`make quick`" if plan.scale == "quick" else "`make study`"
+        raise Stopped("the study", again, stop) from None
+
+
+def _run(plan: Plan, arguments: Sequence[str], database: URL, locks: tuple[int, ...], *, fresh: bool) -> None:
+    _drop_stale_build(plan)
+    _drop_stand_in(plan)
+    if fresh and (archive := campaign.set_aside(plan.results, plan.scale)):
+        print(f"tmflow: the run files so far are in {archive}.")
+    _measure(plan, arguments, locks)
+    # The database may have been lost or changed since a file was stored: what it holds is left as it is.
+    ingest(database, [path for name in plan.experiments for path in plan.run_files(name) if path.exists()])
     where = database.render_as_string(hide_password=True)
     print(DONE.format(**status(plan), results=plan.results, database=where))
+    for sentence in _main_results(plan, database):
+        print(f"- {sentence}")
     if plan.scale == "quick":
         print(THEN_STUDY)
+
+
+def _main_results(plan: Plan, database: URL) -> list[str]:
+    """In sentences, from the runs of this study's experiments on the machine that its campaign is of."""
+    its_campaign = campaign.load(plan.results, plan.scale)
+    reader = engine.open_reader(database)
+    runs = queries.runs(reader, scale=plan.scale, status=None)
+    here = runs.loc[runs["campaign_uid"] == (its_campaign and its_campaign.uid), "platform"].unique()
+    runs = runs[runs["experiment"].isin(plan.experiments) & runs["platform"].isin(here)]
+    runs = runs.sort_values("experiment", key=lambda names: names.map(plan.experiments.index), kind="stable")
+    return main_results(runs, queries.full_measures(reader, scale=plan.scale), quick=plan.scale == "quick")
 
 
 def build(plan: Plan) -> None:
@@ -75,14 +101,16 @@ def build(plan: Plan) -> None:
     variants = _variants(plan)
     if not is_current(variants):
         find_compiler()
-    with _results_to_itself(plan.results) as lock:
-        _drop_stale_build(plan)
-        try:
-            _snakemake(plan, [os.path.relpath(variants, project_root()), *QUIET], lock)
-        except PipelineFailed:
-            log = plan.results / "logs" / "build.log"
-            print(log.read_text(encoding="utf-8")[-4000:] if log.exists() else "", file=sys.stderr)
-            raise
+    try:
+        with results_to_itself(plan.results) as lock:
+            _drop_stale_build(plan)
+            _snakemake(plan, [os.path.relpath(variants, project_root()), *QUIET], (lock,))
+    except PipelineFailed:
+        log = plan.results / "logs" / "build.log"
+        print(log.read_text(encoding="utf-8")[-4000:] if log.exists() else "", file=sys.stderr)
+        raise
+    except (KeyboardInterrupt, SystemExit) as stop:
+        raise Stopped("the build", "`make build`", stop) from None
 
 
 def lint(plan: Plan) -> None:
@@ -90,16 +118,16 @@ def lint(plan: Plan) -> None:
     _snakemake(plan, ["--lint"])
 
 
-def _measure(plan: Plan, arguments: Sequence[str], lock: int) -> None:
+def _measure(plan: Plan, arguments: Sequence[str], locks: tuple[int, ...]) -> None:
     """Run the DAG; it belongs to a campaign if there is anything to measure."""
     if _is_finished(plan):
         campaign.close(plan.results, plan.scale)
-        _snakemake(plan, arguments, lock)
+        _snakemake_logged(plan, arguments, locks)
         return
     its_campaign = campaign.begin(plan.results, plan.scale)
     try:
-        _measure_until_decided(plan, its_campaign, arguments, lock)
-        _snakemake(plan, arguments, lock)
+        _measure_until_decided(plan, its_campaign, arguments, locks)
+        _snakemake_logged(plan, arguments, locks)
     finally:
         campaign.end(plan.results, its_campaign, finished=_is_finished(plan))
 
@@ -108,14 +136,16 @@ def _is_finished(plan: Plan) -> bool:
     return plan.is_measured() and not adaptive.wanting(plan)
 
 
-def _measure_until_decided(plan: Plan, its_campaign: Campaign, arguments: Sequence[str], lock: int) -> None:
+def _measure_until_decided(
+    plan: Plan, its_campaign: Campaign, arguments: Sequence[str], locks: tuple[int, ...]
+) -> None:
     """Run the rounds, then one more of each experiment that wants it, until none does; nothing is drawn yet."""
     if not adaptive.may_add(plan):
         return
     wanting = adaptive.wanting(plan)
     while True:
         plan.allot(its_campaign, wanting)
-        _snakemake(plan, [*ROUNDS_ONLY, *arguments], lock)
+        _snakemake_logged(plan, [*ROUNDS_ONLY, *arguments], locks)
         wanting = adaptive.wanting(plan)
         if not wanting:
             return
@@ -123,15 +153,35 @@ def _measure_until_decided(plan: Plan, its_campaign: Campaign, arguments: Sequen
         print(f"tmflow: some intervals are still wider than 5 %; one more round of {told}.", flush=True)
 
 
-def _snakemake(plan: Plan, arguments: Sequence[str], lock: int | None = None) -> None:
-    """Call Snakemake on the study. `lock` is a file descriptor that stays open for as long as it lives."""
-    command = [sys.executable, "-m", "snakemake", "--nolock", *arguments, "--config", f"scale={plan.scale}"]
-    inherited = () if lock is None else (lock,)
-    child = subprocess.Popen(command, cwd=project_root(), pass_fds=inherited)
+def _snakemake_logged(plan: Plan, arguments: Sequence[str], locks: tuple[int, ...]) -> None:
+    """Call Snakemake with a progress bar in place of its own words, which go to a log and are shown if it fails."""
+    log = plan.results / "logs" / "snakemake.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    progress = Progress(plan)
     try:
-        code = child.wait()
-    except KeyboardInterrupt:
-        child.wait()  # the terminal has interrupted it too; it ends its jobs first
+        with log.open("wb") as file:
+            _snakemake(plan, arguments, locks, output=file, progress=progress)
+    except PipelineFailed:
+        print(log.read_text(encoding="utf-8", errors="replace")[-SHOWN:], file=sys.stderr)
+        raise
+
+
+def _snakemake(
+    plan: Plan,
+    arguments: Sequence[str],
+    locks: tuple[int, ...] = (),
+    *,
+    output: BinaryIO | None = None,
+    progress: Progress | None = None,
+) -> None:
+    """Call Snakemake on the study. `locks` are file descriptors that stay open for as long as it lives."""
+    command = [sys.executable, "-m", "snakemake", "--nolock", *arguments, "--config", f"scale={plan.scale}"]
+    adopt_orphans()
+    child = subprocess.Popen(command, cwd=project_root(), pass_fds=locks, stdout=output, stderr=output)
+    try:
+        code = watch(child, progress) if progress else child.wait()
+    except BaseException:
+        end_children()
         raise
     if code != 0:
         raise PipelineFailed("the study stopped early; its messages are above, those of its steps in results/logs/.")
@@ -169,22 +219,3 @@ def _drop_stand_in(plan: Plan) -> None:
     path = dataset_path(plan.results)
     if plan.study.dataset == "auto" and path.exists() and resolved_dataset(plan.results) == "digits" and mnist.find():
         path.unlink()
-
-
-@contextmanager
-def _results_to_itself(results: Path) -> Iterator[int]:
-    """Hold the lock of the results folder. Snakemake inherits it: an orphan of a killed invocation still holds it."""
-    try:
-        results.mkdir(parents=True, exist_ok=True)
-        handle = os.open(results / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
-    except OSError as error:
-        raise BadInput(f"the results folder {results} cannot be written: {error.strerror}.") from error
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            print(f"tmflow: another study runs on {results}; waiting for it to end.", file=sys.stderr, flush=True)
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield handle
-    finally:
-        os.close(handle)

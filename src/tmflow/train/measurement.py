@@ -17,6 +17,8 @@ from tmflow.runner.runfile import Abort, Counters, CurvePoint, Lost, Reads, Retr
 from tmflow.spec import TrialSpec
 from tmflow.train import batches
 
+NOT_FINITE = "the weights, or the scores of test images, are not finite numbers"
+
 
 @dataclass
 class Measurement:

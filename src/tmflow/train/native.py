@@ -9,15 +9,17 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tmflow import aborts
-from tmflow.errors import Unsupported
+from tmflow.errors import Diverged, Unsupported
 from tmflow.native import loader, process_state
 from tmflow.native.ops import LOCKS_UNTOLD
 from tmflow.native.parameters import native_parameters
 from tmflow.runner.runfile import Abort, Counters, Lost, Reads, Retries, Staleness
 from tmflow.spec import TrialSpec
 from tmflow.train import batches
-from tmflow.train.measurement import Measurement, TrialData, warm_up_of
+from tmflow.train.measurement import NOT_FINITE, Measurement, TrialData, warm_up_of
 from tmflow.train.model import Array
 from tmflow.train.models import MODELS
 from tmflow.train.possible import why_not
@@ -40,7 +42,8 @@ class Variant:
     def run(self, spec: TrialSpec, trial_seed: int, data: TrialData) -> Measurement:
         """Train from fresh initial values with `spec`, which differs from the variant's only per trial.
 
-        Raises Unsupported if it cannot run here, or if this process is, after it, not as the strategy needs it.
+        Raises Unsupported if it cannot run here, or if this process is, after it, not as the strategy needs it; and
+        Diverged if a variable or a score of a test image is not finite where the accuracy is asked for.
         """
         if reason := why_not(spec):
             raise Unsupported(reason)
@@ -98,13 +101,19 @@ def make_trial(spec: TrialSpec) -> NativeTrial:
 
 
 def accuracy(spec: TrialSpec, values: list[Array], data: TrialData) -> float:
-    """Share of the first `test_images` test images that the model with these values classifies correctly."""
+    """Share of the first `test_images` test images that the model with these values classifies correctly.
+
+    Raises Diverged if a value, or a score that it gives, is not finite: there is no accuracy then.
+    """
     model = MODELS[spec.model]
     assert model.scores is not None, "no spec with this driver has another model"
     images = data.test_images[: spec.test_images]
     shaped = [value.reshape(its.shape) for value, its in zip(values, model.variables(spec), strict=True)]
-    predicted = model.scores(spec, images, shaped).argmax(axis=1)
-    return float((predicted == data.test_digits[: len(images)]).mean())
+    with np.errstate(over="ignore", invalid="ignore"):
+        scores = model.scores(spec, images, shaped)
+    if not all(np.isfinite(array).all() for array in (*values, scores)):
+        raise Diverged(NOT_FINITE)
+    return float((scores.argmax(axis=1) == data.test_digits[: len(images)]).mean())
 
 
 def graph_key(spec: TrialSpec) -> str:

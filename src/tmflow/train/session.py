@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from tmflow.errors import Unsupported
+from tmflow.errors import Diverged, Unsupported
 from tmflow.native import fused, ops, process_state, registry
 from tmflow.native.minimise import apply_all
 from tmflow.runner.runfile import Abort, Counters, Lost, Reads, Retries, Staleness
 from tmflow.spec import TrialSpec
 from tmflow.train import batches
 from tmflow.train.layout import Layout
-from tmflow.train.measurement import Measurement, TrialData, warm_up_of
+from tmflow.train.measurement import NOT_FINITE, Measurement, TrialData, warm_up_of
 from tmflow.train.model import CLASSES
 from tmflow.train.models import MODELS
 from tmflow.train.possible import why_not
@@ -68,7 +68,9 @@ class Variant:
             self._restart, self._settle = (self._settled(variables, restart=restart) for restart in (True, False))
             self._step = self._build_step(variables)
             at_rest = self._layout.apart([_read(variable) for variable in variables])
-            self._predict = tf.argmax(self._logits(at_rest, training=False), 1)
+            scores = self._logits(at_rest, training=False)
+            self._predict = tf.argmax(scores, 1), _all_finite([scores])
+            self._weights_finite = _all_finite(at_rest)
         config = tf1.ConfigProto(
             intra_op_parallelism_threads=spec.intra_op_threads, inter_op_parallelism_threads=spec.inter_op_threads
         )
@@ -136,7 +138,8 @@ class Variant:
     def run(self, spec: TrialSpec, trial_seed: int, data: TrialData) -> Measurement:
         """Train from fresh initial values with `spec`, which differs from the variant's only per trial.
 
-        Raises Unsupported if it cannot run here, or if this process is, after it, not as the strategy needs it.
+        Raises Unsupported if it cannot run here, or if this process is, after it, not as the strategy needs it; and
+        Diverged if a variable or a score of a test image is not finite where the accuracy is asked for.
         """
         measured = Measurement()
         began = time.monotonic()
@@ -178,12 +181,19 @@ class Variant:
         return lambda *values: self._session.run(self._step, dict(zip(feeds, values, strict=True)))
 
     def _accuracy(self, data: TrialData, images: int) -> float:
-        """Share of the first `images` test images that the model as it stands classifies correctly."""
+        """Share of the first `images` test images that the model as it stands classifies correctly.
+
+        Raises Diverged if a weight or a score is not finite: there is no accuracy then.
+        """
         self._session.run(self._settle)
+        if not self._session.run(self._weights_finite):
+            raise Diverged(NOT_FINITE)
 
         def correct(first: int) -> int:
             chunk = slice(first, min(first + EVALUATION_CHUNK, images))
-            predicted = self._session.run(self._predict, {self._images: data.test_images[chunk]})
+            predicted, finite = self._session.run(self._predict, {self._images: data.test_images[chunk]})
+            if not finite:
+                raise Diverged(NOT_FINITE)
             return int((predicted == data.test_digits[chunk]).sum())
 
         images = min(images, len(data.test_images))
@@ -200,6 +210,12 @@ def _read(variable: Any) -> Any:
     import tensorflow as tf
 
     return variable.read_value() if hasattr(variable, "handle") else tf.identity(variable._ref())
+
+
+def _all_finite(tensors: Sequence[Any]) -> Any:
+    import tensorflow as tf
+
+    return tf.reduce_all([tf.reduce_all(tf.math.is_finite(tensor)) for tensor in tensors])
 
 
 def _timed_loop(step: Callable[[Any, Any, Any], object], starts: Any, spec: TrialSpec, data: TrialData) -> float:

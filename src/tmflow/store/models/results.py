@@ -60,6 +60,8 @@ class Run(Base):
     load1_after: Mapped[float | None]
     steal_fraction: Mapped[float | None]
     others_fraction: Mapped[float | None]
+    suspended_s: Mapped[float | None]
+    clock_moved_s: Mapped[float | None]
     disturbed: Mapped[bool | None]
     __table_args__ = (
         # A round belongs to a campaign, so (campaign, experiment, spec, round) is unique.
@@ -81,7 +83,7 @@ class Run(Base):
         CheckConstraint("(evidence = 'simulated') = (time_domain = 'simulated')", name="simulated_time_is_simulated"),
         *flags("resumed", "disturbed"),
         *positive("loop_s"),
-        *not_negative("ordinal", "trial_seed", "setup_s", "evaluation_s", "total_s"),
+        *not_negative("ordinal", "trial_seed", "setup_s", "evaluation_s", "total_s", "suspended_s"),
         *[between(column, 0, 1) for column in ("final_accuracy", "steal_fraction", "others_fraction")],
         Index(None, "spec_id"),
         Index(None, "run_file_id"),

@@ -1,0 +1,132 @@
+"""Ctrl-C and SIGTERM end a study within seconds, wherever it is, and nothing goes on; a second study is refused."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from copy import deepcopy
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.conftest import TINY, Checkout, Tmflow, environment
+from tmflow.runner.journal import Journal
+
+pytestmark = pytest.mark.slow
+
+LONG = deepcopy(TINY)
+LONG["defaults"] |= {"driver": "native", "strategy": ["lock"], "threads": [1]}
+LONG["experiments"]["tiny"]["factors"]["iterations"] = [40, 10_000_000]
+SESSION = deepcopy(TINY)
+SESSION["experiments"]["tiny"]["factors"]["iterations"] = [10_000_000]
+STOPS_WITHIN_S = 5.0
+
+
+class Running:
+    """A study at work in a session of its own, as one under a terminal is."""
+
+    def __init__(self, checkout: Checkout) -> None:
+        command = [sys.executable, "-m", "tmflow", "study", "run"]
+        self.checkout = checkout
+        self._itself = subprocess.Popen(
+            command, env=environment(**checkout.variables), stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
+        self.pid = self._itself.pid
+
+    def wait_for(self, what: Callable[[], object]) -> None:
+        deadline = time.monotonic() + 300
+        while True:
+            with suppress(psutil.NoSuchProcess, FileNotFoundError):  # gone while it was looked at
+                if what():
+                    return
+            assert self._itself.poll() is None, self._itself.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+    def trial_under_way(self) -> bool:
+        """Whether this study's process of a round is in its long trial."""
+        notes = list(self.checkout.results.glob("runs/full/tiny/*/*.now"))
+        rounds = [process for process in self.children() if "tmflow.runner.round" in process.cmdline()]
+        if not notes or not rounds or notes[0].stat().st_mtime < rounds[0].create_time():
+            return False
+        under_way = Journal(notes[0].with_suffix("")).under_way()
+        return under_way is not None and under_way.spec.iterations == 10_000_000
+
+    def children(self) -> list[psutil.Process]:
+        return psutil.Process(self.pid).children(recursive=True)
+
+    def stop(self, number: signal.Signals) -> tuple[int, str, float]:
+        """The exit code, what was said, and how long it took; nothing that it had started is left."""
+        started = self.children()
+        assert started
+        began = time.monotonic()
+        self._itself.send_signal(number)
+        _, said = self._itself.communicate(timeout=60)
+        took_s = time.monotonic() - began
+        assert not [process for process in started if process.is_running()]
+        return self._itself.returncode, said, took_s
+
+
+def test_stopped_in_a_native_loop_and_resumed(tmp_path: Path, tmflow: Tmflow, checkout_at: type[Checkout]) -> None:
+    checkout = checkout_at(tmp_path / "checkout", LONG)
+    study = Running(checkout)
+    study.wait_for(study.trial_under_way)
+
+    elsewhere = {**checkout.variables, "TMFLOW_RESULTS_DIR": tmp_path / "elsewhere"}
+    for variables in (checkout.variables, elsewhere):
+        second = tmflow("study", "run", **variables)
+        assert second.returncode == 2
+        assert f"another study holds this machine: process {study.pid}, since 20" in second.stderr
+        assert f"with the results folder {checkout.results}" in second.stderr
+    assert tmflow("study", "run", "--dry-run", **checkout.variables).returncode == 0, "which changes nothing"
+
+    code, said, took_s = study.stop(signal.SIGINT)
+    assert code == 130
+    assert said.splitlines()[-1] == (
+        "tmflow: the study was stopped; what is done is kept, and `make study` goes on from there."
+    )
+    assert "Traceback" not in said
+    assert took_s < STOPS_WITHIN_S
+    (campaign,) = json.loads((checkout.results / "runs/full/campaign.json").read_text())["invocations"]
+    assert campaign["ended_at_utc"]
+    kept = {
+        run.uid
+        for path in checkout.results.glob("runs/full/tiny/*/*.part")
+        for run in Journal(path.with_suffix("")).runs
+    }
+
+    study = Running(checkout)
+    study.wait_for(study.trial_under_way)
+    code, said, took_s = study.stop(signal.SIGTERM)
+    assert (code, took_s < STOPS_WITHIN_S) == (143, True)
+    journals = [Journal(path.with_suffix("")) for path in checkout.results.glob("runs/full/tiny/*/*.part")]
+    assert kept <= {run.uid for journal in journals for run in journal.runs}
+
+
+def test_stopped_in_a_step_of_a_session(tmp_path: Path, checkout_at: type[Checkout]) -> None:
+    study = Running(checkout_at(tmp_path / "checkout", SESSION))
+    study.wait_for(study.trial_under_way)
+    code, said, took_s = study.stop(signal.SIGINT)
+    assert (code, took_s < STOPS_WITHIN_S) == (130, True), (said, took_s)
+
+
+def test_stopped_in_the_build(tmp_path: Path, checkout_at: type[Checkout]) -> None:
+    checkout = checkout_at(tmp_path / "checkout", LONG)
+    (checkout.results / "build" / "variants.json").unlink()
+    for library in (checkout.results / "build" / "lib").iterdir():
+        library.unlink()
+    study = Running(checkout)
+
+    def compiles() -> bool:
+        return any("cc1plus" in process.name() for process in study.children())
+
+    study.wait_for(compiles)
+    code, said, took_s = study.stop(signal.SIGINT)
+    assert (code, took_s < STOPS_WITHIN_S) == (130, True), (said, took_s)
+    assert not (checkout.results / "build" / "variants.json").exists()

@@ -1,0 +1,28 @@
+"""A model that has left the numbers has no accuracy, whatever its argmax would be."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from tmflow import data
+from tmflow.errors import Diverged
+from tmflow.spec import TrialSpec
+from tmflow.train import models, native
+from tmflow.train.measurement import TrialData
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, 1e38])
+def test_values_or_scores_that_are_not_finite(value: float) -> None:
+    """The last is a finite weight: scores overflow."""
+    spec = TrialSpec(model="mnist_softmax", dataset="digits", strategy="lock", driver="native", variables=None,
+                     intra_op_threads=None, inter_op_threads=None, step_call=None, threads=1, batch=1, iterations=1,
+                     learning_rate=0.5, test_images=50)  # fmt: skip
+    digits = TrialData.make(data.load("digits"), spec.matrix, seed=0)
+    values = models.initial_values(spec.model, spec.matrix, 0, None)
+    assert 0 <= native.accuracy(spec, values, digits) <= 1
+    values[0].ravel()[np.flatnonzero(digits.test_images[0])[:40] * models.CLASSES] = value
+    with pytest.raises(Diverged, match="not finite numbers"):
+        native.accuracy(spec, values, digits)
