@@ -79,6 +79,7 @@ class Checkout:
         for name in COPIED:
             source = ROOT / name
             (shutil.copytree if source.is_dir() else shutil.copy2)(source, root / name)
+        shutil.copytree(ROOT / "data", root / "data", ignore=shutil.ignore_patterns("mnist"))
         shutil.copytree(library_dir().parent, root / "results" / "build", ignore=shutil.ignore_patterns("cmake"))
         (root / "results" / "build" / "variants.json").touch()
         self.configure(config)

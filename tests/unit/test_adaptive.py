@@ -35,7 +35,7 @@ def plan_of(
     results: Path, strategies: Sequence[Any] = ("lock", "nolock"), scale: Scale = "full", **changes: Any
 ) -> Plan:
     """A study of one experiment with these strategies; `changes` replace factors, or settings of the experiment."""
-    settings = {key: changes.pop(key) for key in ("rounds", "rounds_at_most") if key in changes}
+    settings = {key: changes.pop(key) for key in ("rounds", "rounds_at_most", "shows") if key in changes}
     factors = {**FACTORS, "strategy": list(strategies), "threads": [1, 2], **changes}
     raw = {
         "dataset": "digits",
@@ -135,6 +135,12 @@ def test_quick_adds_nothing(tmp_path: Path) -> None:
     measure(plan, WIDE)
     assert plan.is_measured()
     assert not adaptive.may_add(plan)
+    assert adaptive.wanting(plan) == {}
+
+
+def test_figures_of_no_time_want_nothing(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, shows=["accuracy"])
+    measure(plan, WIDE)
     assert adaptive.wanting(plan) == {}
 
 

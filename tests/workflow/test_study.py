@@ -46,6 +46,7 @@ def study(tmp_path_factory: pytest.TempPathFactory, tmflow: Tmflow, checkout_at:
     assert "make portal" in done.stdout
     assert done.stdout.count("one more round of") == 1
     assert "one more round of tiny (2)." in done.stdout
+    assert re.search(r"^measured: .*\d+ untested$", done.stdout, re.MULTILINE), "it ends with the claims"
     return checkout
 
 
@@ -97,6 +98,7 @@ def test_report_and_table(study: Checkout) -> None:
     index = json.loads((study.results / "figures" / "tiny" / "figures.json").read_text())
     assert all(escape(figure["title"]) in report for figure in index["figures"])
     assert "Does the other run?" in report
+    assert report.index("What it says") < report.index("What holds of the study") < report.index("Figures and tables")
     table = (study.results / "tables" / "tiny.html").read_text()
     assert "Does it run?" in table
     assert "nolock" in table

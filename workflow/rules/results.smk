@@ -52,6 +52,7 @@ rule report:
     input:
         all_figures(),
         all_tables(),
+        claims="data/claims.yaml",
         platform=ancient(rules.probe_platform.output),
     output:
         RESULTS / "report.html",

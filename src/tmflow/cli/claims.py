@@ -16,13 +16,9 @@ def claims(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
     """Tell of every claim of data/claims.yaml whether the database's runs reproduce it, or why not."""
-    from tmflow.claims.judge import experiments, judge
-    from tmflow.claims.schema import load_claims
     from tmflow.claims.shown import as_text
-    from tmflow.claims.tables import load
+    from tmflow.claims.verdicts import verdicts
     from tmflow.store import engine
 
-    its_claims = load_claims()
-    reader = engine.open_reader(engine.url_from_env(results_dir() / "study.db"))
-    judged = judge(its_claims, load(reader, experiments(its_claims)), evidence)
+    judged = verdicts(engine.open_reader(engine.url_from_env(results_dir() / "study.db")), evidence)
     typer.echo(json.dumps([verdict.as_json() for verdict in judged], indent=1) if as_json else as_text(judged))

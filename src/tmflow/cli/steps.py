@@ -106,13 +106,21 @@ def table(experiment: str, scale: Annotated[Scale, typer.Option()] = "full") -> 
 
 @app.command()
 def report(scale: Annotated[Scale, typer.Option()] = "full") -> None:
-    """Write the report from the figures and the tables."""
+    """Write the report: what the study says, then its figures and tables."""
+    from tmflow.claims.section import section as verdicts_section
+    from tmflow.claims.verdicts import verdicts
     from tmflow.cli.study import make_plan
     from tmflow.report import write_report
+    from tmflow.store import engine
+    from tmflow.study import summary
 
     plan = make_plan(scale)
+    reader = engine.open_reader(engine.url_from_env(plan.results / "study.db"))
+    first = [summary.section(summary.of_study(plan, reader))]
+    if scale == "full":  # nothing is decided from a quick one
+        first.append(verdicts_section(verdicts(reader)))
     questions = {name: plan.study.experiments[name].question for name in plan.experiments}
-    write_report(plan.results, questions, scale, plan.results / "report.html")
+    write_report(plan.results, questions, scale, plan.results / "report.html", first)
 
 
 @app.command()

@@ -1,8 +1,8 @@
 """Adaptive rounds: an experiment gets one more while an interval that decides one of its comparisons is too wide.
 
 What is compared is time: each variant with the first one that runs here, in the order of config.yaml, other factors
-being equal. Only what shows time and says something about scaling takes part: measured runs, with the usual measures,
-on no more workers than hardware threads.
+being equal. Only what shows time and says something about scaling takes part: experiments of which a figure is one of
+time, and measured runs, with the usual measures, on no more workers than hardware threads.
 
 The rule looks at how wide an interval is, never at where it lies: to go on until a difference shows would find one
 sooner or later where there is none. It asks the run files alone, so its answer survives any end of the study.
@@ -62,7 +62,7 @@ def too_wide(ratio: Interval) -> bool:
 def _wants_more(plan: Plan, experiment: str) -> bool:
     if plan.rounds(experiment) >= plan.rounds_at_most(experiment):
         return False
-    if not all(path.exists() for path in plan.run_files(experiment)):
+    if not (plan.study.shows_time(experiment) and all(path.exists() for path in plan.run_files(experiment))):
         return False
     points = plan.points(experiment, resolved_dataset(plan.results))
     return any(too_wide(ratio) for ratio in comparisons(points, plan.finished_runs(experiment)))

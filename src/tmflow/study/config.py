@@ -37,6 +37,8 @@ Kind = Literal[
     "torn",
 ]
 
+TIMES: frozenset[Kind] = frozenset({"speedup", "speedup_vs_tf_lock", "step_time", "time_to_accuracy"})
+
 # The dataset is a setting of the whole study, and the seed of a trial follows from the study's.
 FACTORS = tuple(name for name in TrialSpec.model_fields if name not in ("dataset", "seed"))
 
@@ -150,6 +152,11 @@ class Study(_Closed):
     def source(self, name: str) -> str:
         """The experiment whose runs the experiment draws on: itself, or another."""
         return self.experiments[name].runs_of or name
+
+    def shows_time(self, name: str) -> bool:
+        """Whether a figure of its runs, its own or another experiment's, is one of time."""
+        drawing = [its.shows for other, its in self.experiments.items() if self.source(other) == name]
+        return any(shows is None or not TIMES.isdisjoint(shows) for shows in drawing)
 
     def rounds_of(self, name: str, scale: Scale) -> int:
         """How many rounds the experiment gets at this scale."""

@@ -12,20 +12,21 @@ from typing import BinaryIO
 
 from sqlalchemy import URL
 
+from tmflow.claims.shown import as_text
+from tmflow.claims.verdicts import verdicts
 from tmflow.data import mnist
 from tmflow.errors import BadInput
 from tmflow.native.build import find_compiler, is_current
 from tmflow.paths import project_root
-from tmflow.store import engine, queries, schema
+from tmflow.store import engine, schema
 from tmflow.store.ingest import ingest
-from tmflow.study import adaptive, campaign
+from tmflow.study import adaptive, campaign, summary
 from tmflow.study.campaign import Campaign
 from tmflow.study.holding import machine_for_a_study, results_to_itself
 from tmflow.study.plan import Plan, dataset_path, resolved_dataset
 from tmflow.study.progress import Progress, watch
 from tmflow.study.status import status
 from tmflow.study.stopping import Stopped, adopt_orphans, end_children
-from tmflow.study.summary import main_results
 
 DRY_RUN = {"-n", "-np", "--dry-run", "--dryrun"}
 # The second option ends the names that the first one takes: a target that the caller adds is none of them.
@@ -79,21 +80,10 @@ def _run(plan: Plan, arguments: Sequence[str], database: URL, locks: tuple[int, 
     ingest(database, [path for name in plan.experiments for path in plan.run_files(name) if path.exists()])
     where = database.render_as_string(hide_password=True)
     print(DONE.format(**status(plan), results=plan.results, database=where))
-    for sentence in _main_results(plan, database):
-        print(f"- {sentence}")
-    if plan.scale == "quick":
-        print(THEN_STUDY)
-
-
-def _main_results(plan: Plan, database: URL) -> list[str]:
-    """In sentences, from the runs of this study's experiments on the machine that its campaign is of."""
-    its_campaign = campaign.load(plan.results, plan.scale)
     reader = engine.open_reader(database)
-    runs = queries.runs(reader, scale=plan.scale, status=None)
-    here = runs.loc[runs["campaign_uid"] == (its_campaign and its_campaign.uid), "platform"].unique()
-    runs = runs[runs["experiment"].isin(plan.experiments) & runs["platform"].isin(here)]
-    runs = runs.sort_values("experiment", key=lambda names: names.map(plan.experiments.index), kind="stable")
-    return main_results(runs, queries.full_measures(reader, scale=plan.scale), quick=plan.scale == "quick")
+    for sentence in summary.of_study(plan, reader):
+        print(f"- {sentence}")
+    print(THEN_STUDY if plan.scale == "quick" else f"\n{as_text(verdicts(reader))}")
 
 
 def build(plan: Plan) -> None:

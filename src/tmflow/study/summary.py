@@ -7,16 +7,38 @@ oversubscribed. A sentence for which nothing was measured is left out.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from html import escape
 
 import pandas as pd
 
 from tmflow.captions import promises_of_updates
 from tmflow.stats import Interval, mean_interval, ratio_interval
+from tmflow.store import queries
+from tmflow.store.frame import Source
+from tmflow.study import campaign
+from tmflow.study.plan import Plan
 from tmflow.summaries import POINT, ROUND, VARIANT, unusual, variants
 
 PLACE = [column for column in POINT if column not in (*VARIANT, "threads")]
 QUICK = "Quick, too small to conclude from: "
+
+
+def of_study(plan: Plan, source: Source) -> list[str]:
+    """In sentences, from the runs of the study's experiments on the machine that its campaign is of."""
+    its_campaign = campaign.load(plan.results, plan.scale)
+    runs = queries.runs(source, scale=plan.scale, status=None)
+    here = runs.loc[runs["campaign_uid"] == (its_campaign and its_campaign.uid), "platform"].unique()
+    runs = runs[runs["experiment"].isin(plan.experiments) & runs["platform"].isin(here)]
+    runs = runs.sort_values("experiment", key=lambda names: names.map(plan.experiments.index), kind="stable")
+    return main_results(runs, queries.full_measures(source, scale=plan.scale), quick=plan.scale == "quick")
+
+
+def section(sentences: Sequence[str]) -> str:
+    """The sentences as a section of the report: HTML."""
+    items = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences)
+    said = f"<ul>{items}</ul>" if sentences else "<p>Nothing that was measured here compares strategies.</p>"
+    return f"<section><h2>What it says</h2>{said}</section>"
 
 
 def main_results(runs: pd.DataFrame, measures: pd.DataFrame, *, quick: bool) -> list[str]:
