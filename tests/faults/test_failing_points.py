@@ -45,7 +45,8 @@ CONFIG: dict[str, Any] = {
         },
         "diverges": {
             "question": "What becomes of a trial that leaves the numbers?",
-            "factors": {"model": "mnist_deep", "dropout_keep": 0.5, "batch": 1, "threads": 1, "iterations": [1, 20]},
+            "factors": {"model": "mnist_deep", "dropout_keep": 0.5, "batch": 1, "threads": 1, "iterations": [1, 20],
+                        "learning_rate": 50},
         },
     },
 }  # fmt: skip

@@ -10,8 +10,10 @@ import pytest
 from tmflow import data
 from tmflow.errors import Diverged
 from tmflow.spec import TrialSpec
-from tmflow.train import models, native
+from tmflow.train import native
 from tmflow.train.measurement import TrialData
+from tmflow.train.model import CLASSES
+from tmflow.train.models import MODELS
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, 1e38])
@@ -21,8 +23,8 @@ def test_values_or_scores_that_are_not_finite(value: float) -> None:
                      intra_op_threads=None, inter_op_threads=None, step_call=None, threads=1, batch=1, iterations=1,
                      learning_rate=0.5, test_images=50)  # fmt: skip
     digits = TrialData.make(data.load("digits"), spec.matrix, seed=0)
-    values = models.initial_values(spec.model, spec.matrix, 0, None)
+    values = MODELS[spec.model].initial_values(spec, 0)
     assert 0 <= native.accuracy(spec, values, digits) <= 1
-    values[0].ravel()[np.flatnonzero(digits.test_images[0])[:40] * models.CLASSES] = value
+    values[0].ravel()[np.flatnonzero(digits.test_images[0])[:40] * CLASSES] = value
     with pytest.raises(Diverged, match="not finite numbers"):
         native.accuracy(spec, values, digits)
