@@ -26,7 +26,7 @@ quick: setup ## the whole main job, small: build, train, store, draw, report (at
 study: setup ## the whole study of config.yaml
 	@$(BIN)/tmflow study run --scale full
 
-test: setup-test build ## unit, store, native, workflow, portal and faults, in 20 minutes; all but test-deep
+test: setup-test build ## unit, store, native, workflow, portal and faults, in half an hour; all but test-deep
 	@$(BIN)/python -m pytest -m "not deep"
 
 test-fast: setup-test build ## the unit tests, in half a minute
