@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from tests.conftest import Checkout, Tmflow, environment
+from tmflow.errors import BadInput
 from tmflow.runner import runfile
 from tmflow.runner.journal import Journal
 from tmflow.spec import TrialSpec
@@ -65,8 +66,9 @@ class Faults(threading.Thread):
         while self._study.is_running() and self._study.status() != psutil.STATUS_ZOMBIE:
             for process in self._study.children(recursive=True):
                 with suppress(psutil.Error):
-                    if "tmflow.runner.round" in process.cmdline():
-                        self._meet(process, process.parent().cmdline())
+                    step = process.parent()
+                    if step and "tmflow.runner.round" in process.cmdline():
+                        self._meet(process, step.cmdline())
             time.sleep(0.02)
 
     def _meet(self, process: psutil.Process, step: list[str]) -> None:
@@ -78,7 +80,7 @@ class Faults(threading.Thread):
 
     def _under_way(self, process: psutil.Process) -> TrialSpec | None:
         for note in self._results.glob("runs/full/ends/*/*.now"):
-            with suppress(FileNotFoundError):
+            with suppress(FileNotFoundError, BadInput):  # it may go while it is being read
                 if note.stat().st_mtime > process.create_time() and (run := Journal(note.with_suffix("")).under_way()):
                     return run.spec
         return None
