@@ -34,7 +34,10 @@ def variables(extended: Checkout) -> dict[str, str | Path | None]:
 def test_help_and_errors_name_it(tmflow: Tmflow, variables: dict[str, Any]) -> None:
     said = " ".join(tmflow("train", "--help", **variables).stdout.split())
     assert "; toy: one hidden layer of tanh units." in said
-    assert "--hidden <int> mnist_mlp, toy: units of the hidden layer; if not given, 128, 32." in said
+    assert (
+        "--hidden <int> mnist_mlp, toy: units of the hidden layer; if not given, 128 with mnist_mlp, 32 with toy."
+        in said
+    )
     refused = tmflow("train", "--model", "toys", **variables)
     assert refused.returncode == 2
     assert "unknown model 'toys' (did you mean 'toy'?); valid: mnist_deep, mnist_mlp, mnist_softmax, toy." in (
