@@ -10,10 +10,10 @@ from tmflow.claims.shown import accepted, counted, machines, without_runs
 from tmflow.claims.wording import interval, span
 
 INTRODUCTION = (
-    "Each finding of the study, held against the runs of one machine, by each kind of evidence apart. Reproduced: every "
-    "part of it is shown to hold. Contradicted: some part is shown not to. Inconclusive: neither yet. Untested: a run "
-    "or a machine is missing. The intervals are 95 % ones over the rounds; no verdict is drawn from fewer than six, and "
-    "none about time from emulated runs."
+    "Each finding of the study, held against the runs of one machine, by each kind of evidence apart. Reproduced: "
+    "every part of it is shown to hold. Contradicted: some part is shown not to. Inconclusive: neither yet. "
+    "Untested: a run or a machine is missing. The intervals are 95\N{NO-BREAK SPACE}% ones over the rounds; no "
+    "verdict is drawn from fewer than six, and none about time from emulated runs."
 )
 
 
