@@ -137,3 +137,11 @@ def test_rounds_are_not_promised_where_none_would_decide() -> None:
     assert rounds_needed([open_for_ever, soon], 1) is not None  # one that fails is enough
     holds_soon = Statement("x", "fraction", noisy(0.53, 6), low=0.5)
     assert rounds_needed([open_for_ever, holds_soon], 1) is None
+
+
+def test_a_best_that_another_may_surely_exceed_is_not_known() -> None:
+    """The best by its mean is well inside, but what so few and wild rounds say of the other may be beyond."""
+    wild = np.array([5.0, 40.0, 6.0, 45.0, 5.5, 50.0])
+    curve_of = Curve("wild", (1, 2, 4), np.stack([np.ones(6), np.full(6, 25.0) * (1 + ROUNDS / 100), wild]))
+    statements = peak([curve_of], 20, 30)
+    assert decide(statements, len(statements)) == "inconclusive"

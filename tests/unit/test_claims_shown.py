@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -76,8 +77,19 @@ def test_the_section_escapes_and_has_the_numbers(tables: dict[str, Tables]) -> N
     assert "figure &lt;1&gt;" in page
     assert "<contended>" not in page
     assert "<td>Lock / NoLock, 2 workers</td><td>1 [1, 1]</td><td>0.952 to 1.05</td>" in page
-    assert "<strong>untested</strong>" in page
-    assert "measured: 1 reproduced, 1 untested. No run is simulated." in page
+    assert '<strong class="untested">untested</strong>' in page
+    assert "<li>measured: 1 reproduced, 1 untested.</li><li>No run is simulated.</li>" in page
+    assert page.count("On A box (box-1), 4 hardware threads.") == 1
+    assert "<p>Background: Nothing is &lt;contended&gt;.</p>" in page
+
+
+def test_the_section_has_no_row_of_evidence_that_never_decides(tables: dict[str, Tables]) -> None:
+    runs = tables["here"].runs
+    emulated = runs.assign(evidence="emulated", uid=runs["uid"] + "-emulated")
+    judged = judge(CLAIMS, tables | {"here": replace(tables["here"], runs=pd.concat([runs, emulated]))})
+    assert "emulated" in {verdict.evidence for verdict in judged}
+    assert "<td>emulated</td>" not in section(judged)
+    assert "emulated: " not in section(judged)
 
 
 def test_the_command_tells_all_claims_of_an_empty_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

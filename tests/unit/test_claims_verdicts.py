@@ -184,16 +184,47 @@ def test_what_could_not_run_is_told(true_world: dict[str, Tables]) -> None:
     )
 
 
-def test_a_number_of_workers_that_failed_is_left_out_and_told(true_world: dict[str, Tables]) -> None:
-    def failed(runs: pd.DataFrame) -> pd.DataFrame:
-        late = (runs["threads"] == 48) & (runs["strategy"] == "htm") & (runs["round"] > 1)
-        runs.loc[late, ["status", "reason"]] = ["timeout", "too long"]
+def test_where_runs_failed_those_left_reproduce_nothing(true_world: dict[str, Tables]) -> None:
+    """What failed may be what differed, whether enough rounds are left of that number of workers or not."""
+
+    def timed_out(first_round: int, seven_rounds: bool) -> Change:
+        def change(runs: pd.DataFrame) -> pd.DataFrame:
+            seventh = runs[runs["round"] == 6].assign(round=7, uid=lambda its: its["uid"] + "-7")
+            runs = pd.concat([runs, seventh], ignore_index=True) if seven_rounds else runs
+            late = (runs["threads"] == 48) & (runs["strategy"] == "htm") & (runs["round"] >= first_round)
+            runs.loc[late, ["status", "reason"]] = ["timeout", "too long"]
+            return runs
+
+        return change
+
+    of_five = verdict_of(SPEED, true_world, timed_out(2, False)).finding
+    assert of_five.verdict == "inconclusive"
+    assert "6 rounds at 1, 2, 16 and 26 workers" in of_five.why
+    assert "48 workers: 1 of 6 rounds" in of_five.why
+    assert "5 of its 90 runs failed (timeout: too long)" in of_five.why
+    of_one = verdict_of(SPEED, true_world, timed_out(7, True)).finding
+    assert (of_one.verdict, of_one.more_rounds) == ("inconclusive", None)
+    assert "1 of its 105 runs failed (timeout: too long)" in of_one.why
+
+
+def test_a_run_that_diverged_is_no_accurate_one(connection: Connection) -> None:
+    name = "deep-not-acceptable"
+    set_world(connection, CLAIMS, CLAIMS.claims[name], "holds")
+
+    def diverged(runs: pd.DataFrame) -> pd.DataFrame:
+        runs.loc[runs["threads"] == 48, ["status", "reason"]] = ["failed", "weights are not finite"]
         return runs
 
-    finding = verdict_of(SPEED, true_world, failed).finding
+    finding = verdict_of(name, load(connection, experiments(only(name))), diverged).finding
     assert finding.verdict == "reproduced"
-    assert "6 rounds at 1, 2, 16 and 26 workers" in finding.why
-    assert "48 workers: 1 of 6 rounds" in finding.why
+    assert "12 of its 60 runs failed (failed: weights are not finite)" in finding.why
+
+
+def test_curves_without_a_round_in_common_decide_nothing(true_world: dict[str, Tables]) -> None:
+    """Each number of workers has a round, but none has all."""
+    finding = verdict_of(SPEED, true_world, lambda runs: runs[runs["round"] == runs["threads"].map({1: 1, 2: 2})])
+    assert finding.finding.verdict == "untested"
+    assert "no round has all of 1 and 2 workers" in finding.finding.why
 
 
 def test_a_small_machine_can_contradict_a_claim_of_every_number_of_workers_but_not_reproduce_it(

@@ -69,6 +69,11 @@ class Predicate(Closed, ABC):
     def measure(self) -> Measure:
         return SPEED
 
+    @property
+    def failures_agree(self) -> bool:
+        """Whether runs without a result are as it says; else those left, which may be the better ones, show nothing."""
+        return False
+
     @abstractmethod
     def statements(self, curves: Sequence[Curve]) -> list[Statement]:
         """What must hold of the curves of `of`, which come in that order."""
@@ -138,6 +143,10 @@ class ShareAbove(_Share):
 
 
 class ShareBelow(_Share):
+    @property
+    def failures_agree(self) -> bool:
+        return self.measure == ACCURACY  # a model that diverged gives no right answers
+
     def statements(self, curves: Sequence[Curve]) -> list[Statement]:
         return share_below(curves, self.threshold, str(self.measure))
 

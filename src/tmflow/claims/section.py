@@ -6,42 +6,56 @@ from collections.abc import Sequence
 from html import escape
 
 from tmflow.claims.judge import KINDS, Judged
-from tmflow.claims.shown import counted, machines, without_runs
+from tmflow.claims.shown import accepted, counted, machines, without_runs
 from tmflow.claims.wording import interval, span
 
 INTRODUCTION = (
-    "Each finding of the study, held against the runs of one machine, by each kind of evidence apart. The intervals "
-    "are 95 % ones over the rounds; no verdict is drawn from fewer than six."
+    "Each finding of the study, held against the runs of one machine, by each kind of evidence apart. Reproduced: "
+    "every part of it is shown to hold. Contradicted: some part is shown not to. Inconclusive: neither yet. "
+    "Untested: a run or a machine is missing. The intervals are 95\N{NO-BREAK SPACE}% ones over the rounds; no "
+    "verdict is drawn from fewer than six, and none about time from emulated runs."
 )
 
 
 def section(judged: Sequence[Judged]) -> str:
-    """An HTML section: how many verdicts of each kind there are, and a table with the reasons and the numbers."""
+    """An HTML section: how many verdicts of each kind there are, and a table with the reasons and the numbers.
+
+    Where all verdicts are by one machine, it is named once.
+    """
+    judged = accepted(judged)
     without = without_runs(judged)
     told = [verdict for verdict in judged if verdict.evidence not in without]
     counts = [f"{kind}: {counted(judged, kind)}." for kind in KINDS if any(v.evidence == kind for v in told)]
     if without:
         counts.append(f"No run is {' or '.join(without)}.")
+    by = {machine for machine in map(machines, told) if machine}
+    once = next(iter(by)) if len(by) == 1 else None
     return "\n".join(
         [
-            '<section class="claims"><h2>What holds of the study</h2>',
+            '<section class="claims"><h2 id="claims">What holds of the study</h2>',
+            f"<ul>{''.join(f'<li>{escape(count)}</li>' for count in counts)}</ul>",
             f"<p>{INTRODUCTION}</p>",
-            f"<p>{escape(' '.join(counts))}</p>",
+            *([f"<p>{escape(once)}</p>"] if once else []),
+            '<div class="wide" tabindex="0" role="region" aria-label="Verdicts">',
             "<table><thead><tr><th>claim</th><th>evidence</th><th>verdict</th><th>why</th></tr></thead><tbody>",
-            *map(_row, told),
-            "</tbody></table></section>",
+            *(_row(verdict, tell_machine=once is None) for verdict in told),
+            "</tbody></table></div></section>",
         ]
     )
 
 
-def _row(verdict: Judged) -> str:
+def _row(verdict: Judged, *, tell_machine: bool) -> str:
     claim, finding = verdict.claim, verdict.finding
-    why = [finding.why, machines(verdict), claim.explanation if verdict.machine is not None else None]
+    why = [
+        finding.why,
+        machines(verdict) if tell_machine else None,
+        f"Background: {claim.explanation}" if claim.explanation and verdict.machine is not None else None,
+    ]
     cells = [
         f"{escape(claim.statement)} <small>({escape(claim.source)}; {escape(verdict.id)})</small>",
         escape(verdict.evidence),
-        f"<strong>{escape(finding.verdict)}</strong>",
-        "<br>".join(escape(text) for text in why if text) + _numbers(verdict),
+        f'<strong class="{finding.verdict}">{escape(finding.verdict)}</strong>',
+        "".join(f"<p>{escape(text)}</p>" for text in why if text) + _numbers(verdict),
     ]
     return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
 

@@ -32,6 +32,10 @@ class Selected(NamedTuple):
     runs: pd.DataFrame
     left_out: list[str]
     """Numbers of workers that are not looked at, and why."""
+    failed: pd.DataFrame
+    """The runs that would have been on the curves, had they not ended without a result."""
+    tried: int
+    """How many those are, together with all that have a result."""
 
 
 def usable(runs: pd.DataFrame, evidence: str, hardware: Hardware) -> pd.DataFrame:
@@ -50,21 +54,26 @@ def select(check: Check, configurations: Mapping[str, Factors], tables: Tables, 
     Raises Missing where a curve has no run or would be of several variants, or no number of workers is common to all.
     """
     values = tables.measured(check.predicate.measure)
-    own, pivots = [], []
+    own, pivots, failed = [], [], []
     for name in check.predicate.of:
         whose = f"{name} in {check.place}"
-        of_variant = _of_variant(runs, {**check.where, **configurations[name]}, tables.varying, whose)
-        own.append(_fitting(of_variant, check.predicate, whose))
+        wanted = runs[_having(runs, {**check.where, **configurations[name]})]
+        own.append(_fitting(_of_variant(wanted, tables.varying, whose), check.predicate, whose))
+        failed.append(wanted[~wanted["status"].isin(["ok", "unsupported"]) & _fits(wanted, check.predicate)])
         pivots.append(_by_round(own[-1], values, check.predicate.measure, whose))
     threads, left_out = _common_threads(pivots, check.predicate)
     together = _joined(pivots, threads)
+    if together.empty:
+        raise Missing(f"in {check.place} no round has all of {workers(*threads)} of {listed(check.predicate.of)}")
     curves = [
         Curve(name, tuple(threads), together[number].to_numpy(dtype=float).T)
         for number, name in enumerate(check.predicate.of)
     ]
     used = pd.concat(own).drop_duplicates("uid")
     of_rounds = pd.MultiIndex.from_frame(used[[*ROUND]]).isin(together.index)
-    return Selected(curves, len(together), used[of_rounds & used["threads"].isin(threads)], left_out)
+    seen = used[of_rounds & used["threads"].isin(threads)]
+    lost = pd.concat(failed).drop_duplicates("uid")
+    return Selected(curves, len(together), seen, left_out, lost, len(used) + len(lost))
 
 
 def _emulated_capability(runs: pd.DataFrame) -> pd.Series:
@@ -73,15 +82,25 @@ def _emulated_capability(runs: pd.DataFrame) -> pd.Series:
     return runs["profile"].map({name: CAPABILITY[load_profile(name).provider] for name in known})
 
 
-def _of_variant(runs: pd.DataFrame, wanted: Factors, varying: Sequence[str], whose: str) -> pd.DataFrame:
-    """The runs with a result of the one variant that has these factors; `varying`: those in which any differ."""
+def ends(runs: pd.DataFrame) -> str:
+    """How runs without a result ended, and why: up to two reasons."""
+    told = (runs["status"] + ": " + runs["reason"].fillna("no reason is known")).drop_duplicates()
+    return "; ".join(told[:2])
+
+
+def _having(runs: pd.DataFrame, wanted: Factors) -> pd.Series:
+    """Which of the runs have these factors."""
     own = pd.Series(True, index=runs.index)
     for factor, value in wanted.items():
         own &= (runs[factor] == value).fillna(False).astype(bool)
-    ok = runs[own & (runs["status"] == "ok")]
+    return own
+
+
+def _of_variant(runs: pd.DataFrame, varying: Sequence[str], whose: str) -> pd.DataFrame:
+    """Those of the runs that have a result, if they are of one variant; `varying`: the factors in which any differ."""
+    ok = runs[runs["status"] == "ok"]
     if ok.empty:
-        ends = (runs["status"] + ": " + runs["reason"].fillna("no reason is known"))[own].drop_duplicates()
-        raise Missing(f"{whose} has no run with a result" + (f" ({'; '.join(ends[:2])})" if len(ends) else ""))
+        raise Missing(f"{whose} has no run with a result" + (f" ({ends(runs)})" if len(runs) else ""))
     differing = [name for name in varying if ok[name].nunique(dropna=False) > 1]
     if differing:
         values = {name: listed(sorted(ok[name].dropna().unique())) for name in differing}
@@ -92,16 +111,23 @@ def _of_variant(runs: pd.DataFrame, wanted: Factors, varying: Sequence[str], who
 
 def _fitting(runs: pd.DataFrame, predicate: Predicate, whose: str) -> pd.DataFrame:
     """The runs whose number of workers the claim is about and the machine has hardware threads for."""
-    about = runs["threads"].between(predicate.least, predicate.most)
-    fitting = (runs["threads"] <= runs["hardware_threads"]).fillna(False).astype(bool)
-    if not about.any():
+    if not _about(runs, predicate).any():
         raise Missing(f"{whose} has no run with a number of workers that it is about")
-    if not (about & fitting).any():
+    fits = _fits(runs, predicate)
+    if not fits.any():
         raise Missing(
             f"{whose} has no run with as many hardware threads as workers, as far as is known, and oversubscribed "
             "ones say nothing about scaling"
         )
-    return runs[about & fitting]
+    return runs[fits]
+
+
+def _about(runs: pd.DataFrame, predicate: Predicate) -> pd.Series:
+    return runs["threads"].between(predicate.least, predicate.most)
+
+
+def _fits(runs: pd.DataFrame, predicate: Predicate) -> pd.Series:
+    return _about(runs, predicate) & (runs["threads"] <= runs["hardware_threads"]).fillna(False).astype(bool)
 
 
 def _by_round(runs: pd.DataFrame, values: pd.Series, measure: Measure, whose: str) -> pd.DataFrame:

@@ -37,6 +37,11 @@ def counted(judged: Sequence[Judged], kind: Evidence) -> str:
     return ", ".join(f"{counts[name]} {name}" for name in VERDICTS if counts[name])
 
 
+def accepted(judged: Sequence[Judged]) -> list[Judged]:
+    """The verdicts by evidence that may decide the claim; what any other kind says is always nothing, and the same."""
+    return [verdict for verdict in judged if verdict.evidence in verdict.claim.evidence]
+
+
 def without_runs(judged: Sequence[Judged]) -> list[Evidence]:
     """The kinds of evidence, but measured, by which no claim was looked at."""
     seen = {verdict.evidence for verdict in judged if verdict.machine is not None}

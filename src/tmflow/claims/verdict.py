@@ -10,7 +10,7 @@ import pandas as pd
 
 from tmflow.claims.checks import Check, Factors
 from tmflow.claims.schema import Claim
-from tmflow.claims.selection import LEAST_ROUNDS, Missing, Selected, select
+from tmflow.claims.selection import LEAST_ROUNDS, Missing, Selected, ends, select
 from tmflow.claims.statement import Statement, Unit, decide, rounds_needed
 from tmflow.claims.tables import Tables
 from tmflow.claims.wording import interval, several, span, workers
@@ -107,6 +107,8 @@ def _of_check(look: Look, studied_to: int, among: int) -> Finding:
         seen += f", {disturbed} of {several(len(selected.runs), 'run')} disturbed"
     if selected.left_out:
         seen += f", without {'; '.join(selected.left_out)}"
+    if n_failed := len(selected.failed):
+        seen += f", {n_failed} of its {several(selected.tried, 'run')} failed ({ends(selected.failed)})"
 
     def finding(verdict: Verdict, why: str, more_rounds: int | None = None) -> Finding:
         return Finding(verdict, f"{seen}: {why}.", numbers, more_rounds, [selected.runs])
@@ -125,6 +127,8 @@ def _of_check(look: Look, studied_to: int, among: int) -> Finding:
         return finding("untested", f"{why}; {_told(statements)}")
     if verdict == "contradicted":
         return finding("contradicted", _told(against))
+    if verdict == "reproduced" and n_failed and not check.predicate.failures_agree:
+        return finding("inconclusive", f"it holds of those left, but what failed may differ; {_told(statements)}")
     if verdict == "reproduced":
         return finding("reproduced", _told(statements))
     more, needed = _more(rounds_needed(statements, among), selected.rounds)
