@@ -197,7 +197,7 @@ class Study(_Closed):
             self._points[key] = [_points(grid, fixed, where) for grid in self.grids(name, scale)]
             every = [tuple(point.__dict__.values()) for grid in self._points[key] for point in grid]
             if len(set(every)) < len(every):
-                raise BadInput(f"{where}: a factor lists the same value twice.")
+                raise BadInput(f"{where}: a factor lists the same value twice, or `also` repeats a point.")
         if self.threads == "all" or processors is None:
             return [point for grid in self._points[key] for point in grid]
         kept = [kept_threads({point.threads for point in grid}, processors) for grid in self._points[key]]
