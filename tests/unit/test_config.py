@@ -93,6 +93,8 @@ def test_grid_is_the_product_of_the_factors() -> None:
         ("experiments/one/also", [{"intra_op_threads": 0}], r"intra_op_threads has the values 1, 0, but"),
         ("experiments/one/only", {"thread": 2}, r"experiments.one.only: 'thread' \(did you mean 'threads'\?\)"),
         ("experiments/one/only", {"threads": []}, r"only: threads has no value"),
+        ("experiments/one/only", {"threads": [1, 3]}, r"experiments.one.only: no run has threads 3; valid: 1, 2\."),
+        ("experiments/one/only", {"manager": "backoff"}, r"only: no run has manager backoff; valid: none\."),
         ("experiments/one/shows", ["speedp"], r"experiments.one.shows.0 is 'speedp', but should be 'speedup', 'speed"),
         ("experiments/one/shows", [], r"experiments.one.shows is \[\], but"),
         ("experiments/two", {"question": "?"}, r"experiments.two: it has neither factors, .* nor runs_of"),

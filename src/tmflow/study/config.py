@@ -344,7 +344,20 @@ def check_study(raw: Any, where: str = "config.yaml") -> Study:
             if scale == "full" or study.grids(name, scale) != study.grids(name, "full"):
                 points = study.points(name, scale, "mnist")
                 _check_one_value_per_process(points, f"{where}: experiments.{name}")
+    for name in study.experiments:
+        _check_only(study, name, f"{where}: experiments.{name}")
     return study
+
+
+def _check_only(study: Study, name: str, where: str) -> None:
+    """Each value by which an experiment chooses runs is one that they have: else, after hours, nothing is drawn."""
+    points = study.points(study.source(name), "full", "mnist")
+    for factor, values in study.experiments[name].shown()["only"].items():
+        had = dict.fromkeys(getattr(point, factor) for point in points)
+        for value in values:
+            if value not in had:
+                valid = ", ".join(str(its) for its in had if its is not None) or "none"
+                raise BadInput(f"{where}.only: no run has {factor} {value}; valid: {valid}.")
 
 
 def _check_factors(study: Study, where: str) -> None:
