@@ -63,6 +63,15 @@ def test_the_table_has_a_line_and_a_reason_for_each_verdict(tables: dict[str, Ta
     assert all(len(line) <= WIDTH for line in text.splitlines())
 
 
+def test_briefly_it_is_one_line_for_each_verdict_and_the_counts(tables: dict[str, Tables]) -> None:
+    judged = judge(CLAIMS, tables)
+    brief, whole = as_text(judged, brief=True).splitlines(), as_text(judged).splitlines()
+    assert [line.split()[0] for line in brief[2:4]] == ["same", "elsewhere"]
+    assert brief[4] == ""
+    assert brief[5:] == whole[-2:]
+    assert set(brief) < set(whole)
+
+
 def test_a_kind_that_is_asked_for_is_told_in_full(tables: dict[str, Tables]) -> None:
     text = as_text(judge(CLAIMS, tables, "simulated"))
     assert "There is no simulated run of here." in text

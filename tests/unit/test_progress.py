@@ -64,6 +64,26 @@ def test_a_journal_is_counted_as_it_grows_and_the_run_file_takes_its_place(plan:
     assert (state.done, state.left_s, state.now) == (8, 0, "storing and drawing")
 
 
+def test_a_note_that_a_killed_process_left_is_not_what_runs_now(plan: Plan, runs: list[Run]) -> None:
+    journal = Journal(plan.run_files("tiny")[0])
+    journal.begin(runs[0])
+    os.utime(journal.run_file.with_name(journal.run_file.name + ".now"), (1, 1))
+    watched = Progress(plan)
+    assert watched.look(0).now == "starting a process"
+    journal.begin(runs[0])
+    assert watched.look(1).now.startswith("now tiny, round 1")
+
+
+def test_nothing_is_left_to_measure_once_all_rounds_are_complete(plan: Plan, runs: list[Run]) -> None:
+    """Though an experiment without runs of its own has figures to come."""
+    drawn = {"question": "And that?", "runs_of": "tiny", "shows": ["accuracy"]}
+    study = check_study({**TINY, "experiments": {**TINY["experiments"], "drawn": drawn}})
+    two = Plan(study, "full", plan.results)
+    for path in two.run_files("tiny"):
+        runfile.write(path, runs)
+    assert str(Progress(two).look(0)) == "0 failed, storing and drawing"
+
+
 def test_failures_are_counted_and_a_journal_that_begins_anew_is_too(plan: Plan) -> None:
     runs = sample_runs(strategies=("tf_lock", "htm"), unsupported=("htm",), threads=(1, 2), rounds=1)
     refused = next(run for run in runs if run.status == "unsupported")

@@ -14,8 +14,8 @@ WIDTH = 118  # characters of a line
 VERDICTS: tuple[Verdict, ...] = ("reproduced", "contradicted", "inconclusive", "untested")
 
 
-def as_text(judged: Sequence[Judged]) -> str:
-    """A line for each verdict, why under it, and how many there are of each.
+def as_text(judged: Sequence[Judged], *, brief: bool = False) -> str:
+    """A line for each verdict, why under it unless `brief`, and how many there are of each.
 
     Kinds of evidence that no run is of are named only, beside others.
     """
@@ -24,7 +24,8 @@ def as_text(judged: Sequence[Judged]) -> str:
     lines = [f"{'claim':<36}{'evidence':<10}{'verdict':<14}source", "-" * WIDTH]
     for verdict in judged:
         if verdict.evidence not in without:
-            lines += [*_row(verdict), ""]
+            lines += [_line(verdict)] if brief else [_line(verdict), *_why(verdict), ""]
+    lines += [""] if brief else []
     lines += [f"{kind}: {counted(judged, kind)}" for kind in kinds if kind not in without]
     if without:
         lines.append(f"No run is {' or '.join(without)}: `tmflow claims --evidence {without[0]}` says what it takes.")
@@ -56,8 +57,12 @@ def machines(verdict: Judged) -> str | None:
     return f"On {verdict.machine}{others}."
 
 
-def _row(verdict: Judged) -> list[str]:
-    lines = [f"{verdict.id:<36}{verdict.evidence:<10}{verdict.finding.verdict:<14}{verdict.claim.source}"]
+def _line(verdict: Judged) -> str:
+    return f"{verdict.id:<36}{verdict.evidence:<10}{verdict.finding.verdict:<14}{verdict.claim.source}"
+
+
+def _why(verdict: Judged) -> list[str]:
+    lines = list[str]()
     explanation = verdict.claim.explanation if verdict.machine is not None else None
     for text in (verdict.claim.statement, verdict.finding.why, machines(verdict), explanation):
         if text:

@@ -197,7 +197,7 @@ class Study(_Closed):
             self._points[key] = [_points(grid, fixed, where) for grid in self.grids(name, scale)]
             every = [tuple(point.__dict__.values()) for grid in self._points[key] for point in grid]
             if len(set(every)) < len(every):
-                raise BadInput(f"{where}: a factor lists the same value twice.")
+                raise BadInput(f"{where}: a factor lists the same value twice, or `also` repeats a point.")
         if self.threads == "all" or processors is None:
             return [point for grid in self._points[key] for point in grid]
         kept = [kept_threads({point.threads for point in grid}, processors) for grid in self._points[key]]
@@ -344,7 +344,20 @@ def check_study(raw: Any, where: str = "config.yaml") -> Study:
             if scale == "full" or study.grids(name, scale) != study.grids(name, "full"):
                 points = study.points(name, scale, "mnist")
                 _check_one_value_per_process(points, f"{where}: experiments.{name}")
+    for name in study.experiments:
+        _check_only(study, name, f"{where}: experiments.{name}")
     return study
+
+
+def _check_only(study: Study, name: str, where: str) -> None:
+    """Each value by which an experiment chooses runs is one that they have: else, after hours, nothing is drawn."""
+    points = study.points(study.source(name), "full", "mnist")
+    for factor, values in study.experiments[name].shown()["only"].items():
+        had = dict.fromkeys(getattr(point, factor) for point in points)
+        for value in values:
+            if value not in had:
+                valid = ", ".join(str(its) for its in had if its is not None) or "none"
+                raise BadInput(f"{where}.only: no run has {factor} {value}; valid: {valid}.")
 
 
 def _check_factors(study: Study, where: str) -> None:

@@ -36,13 +36,14 @@ SHOWN = 8000  # characters of its log, from the end
 
 DONE = """
 The {scale} study is complete: {trials_ok} of {trials_planned} trials ok, {trials_failed} failed, \
-{trials_unsupported} unsupported, in {wall_s:.0f} s ({timed_s:.1f} s inside timed loops).
+{trials_unsupported} unsupported. Its last campaign took {wall_s:.0f} s, {timed_s:.1f} s of that inside timed loops.
   figures   {results}/figures/
   report    {results}/report.html
   notebooks {results}/notebooks/
   database  {database}
 Open the portal with:     make portal
 """
+WHY = "Why, and with what numbers: `tmflow claims`, and the report."
 THEN_STUDY = "Run all of it with:       make study   (quick is too small to conclude from)\n"
 
 
@@ -83,7 +84,7 @@ def _run(plan: Plan, arguments: Sequence[str], database: URL, locks: tuple[int, 
     reader = engine.open_reader(database)
     for sentence in summary.of_study(plan, reader):
         print(f"- {sentence}")
-    print(THEN_STUDY if plan.scale == "quick" else f"\n{as_text(verdicts(reader))}")
+    print(THEN_STUDY if plan.scale == "quick" else f"\n{as_text(verdicts(reader), brief=True)}\n{WHY}")
 
 
 def build(plan: Plan) -> None:

@@ -39,6 +39,11 @@ class Round:
     by_status: Counter[str] = field(default_factory=Counter)
     complete: bool = False
     _read: int = 0
+    _stale_note: float | None = None  # when the trial began that a killed process left its note of
+
+    def __post_init__(self) -> None:
+        note = self.under_way()
+        self._stale_note = note and note[0]
 
     def look(self) -> None:
         """Count what is new."""
@@ -56,10 +61,12 @@ class Round:
         self.complete = path == self.run_file
 
     def under_way(self) -> tuple[float, dict[str, Any]] | None:
-        """When the trial that runs now began, as a file's time, and its spec."""
+        """When the trial that runs now began, as a file's time, and its spec; not one that was under way before."""
         path = self.run_file.with_name(self.run_file.name + ".now")
         try:
             began = path.stat().st_mtime
+            if began == self._stale_note:
+                return None
             return began, json.loads(path.read_text(encoding="utf-8"))["spec"]
         except FileNotFoundError:
             return None
@@ -116,7 +123,7 @@ class Progress:
             planned=self.planned,
             done=by_status.total(),
             failed=sum(by_status[status] for status in FAILED),
-            left_s=max(self._estimate_s - done_s, 0.0) * slower,
+            left_s=0.0 if self._measured() else max(self._estimate_s - done_s, 0.0) * slower,
             now=now or self._between_trials(),
         )
 
@@ -137,12 +144,15 @@ class Progress:
         threads = f"{spec['threads']} thread{'s' if spec['threads'] > 1 else ''}"
         return f"now {its_round.experiment}, round {its_round.number}: {spec['strategy']} with {threads}"
 
+    def _measured(self) -> bool:
+        return all(round_.complete for round_ in self._rounds)
+
     def _between_trials(self) -> str:
         if not (self._plan.results / "build" / "variants.json").exists():
             return "building the native strategies"
         if not dataset_path(self._plan.results).exists():
             return "getting the data"
-        if all(round_.complete for round_ in self._rounds):
+        if self._measured():
             return "storing and drawing"
         return "starting a process"
 
