@@ -24,6 +24,7 @@ from tmflow.spec import TrialSpec
 pytestmark = pytest.mark.slow
 
 ENDLESS = 10_000_000
+MANY = range(20, 60)  # steps: a third of such trials diverge, the others end with units that are dead for good
 CONFIG: dict[str, Any] = {
     "dataset": "digits",
     "rounds": 1,
@@ -46,8 +47,10 @@ CONFIG: dict[str, Any] = {
         },
         "diverges": {
             "question": "What becomes of a trial that leaves the numbers?",
-            "factors": {"model": "mnist_deep", "dropout_keep": 0.5, "batch": 1, "threads": 1, "iterations": [1, 20],
-                        "learning_rate": 50},
+            "factors": {
+                "model": "mnist_deep", "dropout_keep": 0.5, "batch": 1, "threads": 1, "learning_rate": 50,
+                "iterations": [1, *MANY],
+            },
         },
     },
 }  # fmt: skip
@@ -99,6 +102,7 @@ def test_the_study_goes_on_and_says_why(tmp_path: Path, tmflow: Tmflow, checkout
 
     runs = [run for path in checkout.results.glob("runs/full/*/*/round-*.jsonl") for run in runfile.read(path)]
     ends = {(run.experiment.name, run.spec.batch, run.spec.iterations): (run.status, run.reason) for run in runs}
+    many = [ends.pop(("diverges", 1, iterations)) for iterations in MANY]
     assert ends == {
         **{("ends", batch, 40): ("ok", None) for batch in (1, 2, 3)},
         ("ends", 1, ENDLESS): ("failed", "its process was ended by SIGSEGV, 2 times"),
@@ -106,10 +110,10 @@ def test_the_study_goes_on_and_says_why(tmp_path: Path, tmflow: Tmflow, checkout
         ("ends", 3, ENDLESS): ("timeout", "took longer than 15 s"),
         ("memory", 1000, 64): ("failed", "MemoryError: std::bad_alloc"),
         ("diverges", 1, 1): ("ok", None),
-        ("diverges", 1, 20): (
-            "failed", "Diverged: the weights, or the scores of test images, are not finite numbers"
-        ),
     }  # fmt: skip
-    assert "4 of 9 trials ok, 5 failed, 0 unsupported" in said
+    diverged = ("failed", "Diverged: the weights, or the scores of test images, are not finite numbers")
+    assert {diverged} <= set(many) <= {diverged, ("ok", None)}
+    failed = 4 + many.count(diverged)
+    assert f"{len(runs) - failed} of {len(runs)} trials ok, {failed} failed, 0 unsupported" in said
     state = json.loads(tmflow("study", "status", "--json", **checkout.variables).stdout)
-    assert state["trials_failed"] == 5
+    assert state["trials_failed"] == failed
