@@ -29,7 +29,7 @@ study: setup ## the whole study of config.yaml
 test: setup-test build ## unit, store, native, workflow, portal and faults, in half an hour; all but test-deep
 	@$(BIN)/python -m pytest -m "not deep"
 
-test-fast: setup-test build ## the unit tests, in half a minute
+test-fast: setup-test build ## the unit tests, in a minute
 	@$(BIN)/python -m pytest -m "not slow" tests/unit
 
 test-deep: setup-test build ## millions of audited updates, many random examples, a study killed 30 times (minutes)

@@ -27,6 +27,7 @@ pytestmark = pytest.mark.slow
 SLOW = deepcopy(TINY)
 SLOW["experiments"]["tiny"]["factors"]["iterations"] = 4000
 TRIALS = 8
+KILLS = 30
 
 # Trials of tenths of a second in processes that start in one: a kill may come anywhere between first step and report.
 SHORT = deepcopy(TINY)
@@ -113,11 +114,11 @@ def kill_at_random(checkout: Checkout, moment: random.Random) -> None:
     pipeline.wait()
 
 
-@pytest.mark.parametrize("kills", [8, pytest.param(30, marks=pytest.mark.deep)])
-def test_killed_again_and_again(tmp_path: Path, tmflow: Tmflow, checkout_at: type[Checkout], kills: int) -> None:
+@pytest.mark.deep
+def test_killed_again_and_again(tmp_path: Path, tmflow: Tmflow, checkout_at: type[Checkout]) -> None:
     checkout = checkout_at(tmp_path / "checkout", SHORT)
-    moment = random.Random(kills)
-    for _ in range(kills):
+    moment = random.Random(KILLS)
+    for _ in range(KILLS):
         kill_at_random(checkout, moment)
     done = tmflow("study", "run", **checkout.variables)
     assert done.returncode == 0, done.stderr
