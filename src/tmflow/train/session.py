@@ -30,8 +30,6 @@ from tmflow.train.possible import why_not
 WARM_UP_STEPS = 20
 EVALUATION_CHUNK = 500
 
-# All trials of a round begin with the same, and those of mnist_deep take a tenth of a second to draw.
-
 # Factors that a built graph does not depend on: they may change from trial to trial in one session.
 _PER_TRIAL = {"threads", "batch", "iterations", "seed", "curve_points", "test_images", "step_call"}
 
