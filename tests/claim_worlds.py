@@ -159,7 +159,7 @@ def _updates(predicate: Predicate, values: list[dict[str, Any]]) -> Iterator[tup
 @singledispatch
 def settings(predicate: Predicate, world: World) -> list[Setting]:
     """What the curves of a predicate must measure for that world."""
-    raise NotImplementedError(type(predicate).__name__)
+    raise AssertionError(f"no world is made for {type(predicate).__name__} yet: add one here")
 
 
 def _of_workers(predicate: Predicate) -> list[int]:
@@ -217,23 +217,15 @@ def _shares(predicate: Predicate, world: World, threshold: float, inside: float)
     return [Setting(name, w, threshold + away, noise) for name in predicate.of for w in _of_workers(predicate)]
 
 
-@settings.register
-def _(predicate: checks.ShareAbove, world: World) -> list[Setting]:
+@settings.register(checks.ShareAbove)
+@settings.register(checks.MostlyFor)
+def _(predicate: checks.ShareAbove | checks.MostlyFor, world: World) -> list[Setting]:
     return _shares(predicate, world, predicate.threshold, 1.0)
 
 
-@settings.register
-def _(predicate: checks.MostlyFor, world: World) -> list[Setting]:
-    return _shares(predicate, world, predicate.threshold, 1.0)
-
-
-@settings.register
-def _(predicate: checks.ShareBelow, world: World) -> list[Setting]:
-    return _shares(predicate, world, predicate.threshold, 0.0)
-
-
-@settings.register
-def _(predicate: checks.SeldomFor, world: World) -> list[Setting]:
+@settings.register(checks.ShareBelow)
+@settings.register(checks.SeldomFor)
+def _(predicate: checks.ShareBelow | checks.SeldomFor, world: World) -> list[Setting]:
     return _shares(predicate, world, predicate.threshold, 0.0)
 
 

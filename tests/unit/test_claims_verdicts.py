@@ -254,7 +254,10 @@ def test_one_check_that_fails_is_enough_and_one_without_runs_is_not(connection: 
     claims = only(name)
     set_world(connection, CLAIMS, CLAIMS.claims[name], "fails")
     tables = load(connection, experiments(claims))
-    missing = lambda runs: runs[runs["batch"] != 15]  # noqa: E731
+
+    def missing(runs: pd.DataFrame) -> pd.DataFrame:
+        return runs[runs["batch"] != 15]
+
     assert verdict_of(name, tables, missing).finding.verdict == "contradicted"
     set_world(connection, CLAIMS, CLAIMS.claims[name], "holds")
     finding = verdict_of(name, load(connection, experiments(claims)), missing).finding

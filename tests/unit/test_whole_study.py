@@ -11,7 +11,7 @@ import yaml
 
 from tmflow.paths import project_root
 from tmflow.spec import TrialSpec
-from tmflow.study.config import Study, load_study
+from tmflow.study.config import Scale, Study, load_study
 from tmflow.study.plan import Plan
 
 CONFIG = project_root() / "config.yaml"
@@ -121,8 +121,8 @@ def test_threads_follow_the_machine_and_definitions_do_not(
 
 
 @pytest.mark.parametrize("scale", ["full", "quick"])
-def test_it_fits_into_its_time_on_two_cores(study: Study, tmp_path: Path, scale: str) -> None:
-    plan = Plan(study, scale, tmp_path, 2)  # type: ignore[arg-type]
+def test_it_fits_into_its_time_on_two_cores(study: Study, tmp_path: Path, scale: Scale) -> None:
+    plan = Plan(study, scale, tmp_path, 2)
     assert sum(map(plan.estimated_s, plan.experiments)) < 60 * MINUTES[scale]
 
 

@@ -29,7 +29,7 @@ class Part(Protocol):
 
 
 def sha256(run: Part, spelt: Mapping[str, str]) -> str:
-    """The hash of a run, of some of whose fields the text in it, `spelled`, is known: many runs share those."""
+    """Hex SHA-256 of a run. `spelt`: by field the text of those, as `spelled` gives it, that many runs share."""
     said = _without_later(run)
     said["counters"] = [_without_later(row) for row in said["counters"]]
     said["machine"] = said["machine"] and _without_later(said["machine"])
