@@ -16,7 +16,7 @@ from tmflow.study.plan import Plan
 
 CONFIG = project_root() / "config.yaml"
 FIGURES = [f"fig-4.{number}" for number in range(1, 19)]
-AUTOPSIES = ["autopsy-htm", "autopsy-stm"]
+AUTOPSIES = ["autopsy-htm", "autopsy-stm", "autopsy-readers"]
 BEYOND = [
     "why-deep-fails",
     "what-truncation-costs",
@@ -108,6 +108,10 @@ def test_the_autopsies_are_whole_products(study: Study) -> None:
     assert {model for model, _ in htm} == {"mnist_deep", "mnist_softmax"}
     stm = [p for p in study.points("autopsy-stm", "full", "mnist") if p.strategy == "stm"]
     assert Counter(p.model for p in stm if p.threads == 1) == {"mnist_softmax": 2 * 2 * 3, "mnist_deep": 2 * 2}
+    readers = [p for p in study.points("autopsy-readers", "full", "mnist") if p.optimisation]
+    mutexes = Counter((p.strategy, p.subscription) for p in readers if p.threads == 1)
+    assert set(mutexes.values()) == {2}
+    assert {("lock", None), ("lock_pthread", None), ("htm", "variable"), ("htm", "ours")} <= set(mutexes)
 
 
 @pytest.mark.parametrize(("processors", "most"), [(2, 8), (4, 16), (64, 80), (80, 80)])
