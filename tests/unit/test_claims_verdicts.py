@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 from sqlalchemy import URL, Connection
 
 from tests.claim_worlds import World, set_world, world_runs
+from tests.sample_runs import SOFTWARE
 from tmflow.claims.judge import Judged, experiments, judge
 from tmflow.claims.schema import Claims, check_claims, load_claims
 from tmflow.claims.tables import Tables, load
+from tmflow.errors import Diverged
 from tmflow.runner import runfile
+from tmflow.runner.runfile import CampaignRef
+from tmflow.spec import sha256_of
 from tmflow.store import address, engine
 from tmflow.store.ingest import ingest
 
@@ -162,6 +168,84 @@ def test_machines_are_not_pooled_and_the_largest_speaks(true_world: dict[str, Ta
     assert (without.finding.verdict, without.elsewhere) == ("contradicted", {})
 
 
+OLD, NEW = "tmflow 0.1.0 at 0000000000", "tmflow 0.2.0 at 1111111111"
+
+
+def again(runs: pd.DataFrame, rounds: int, htm: float = 2.0, **changes: str) -> pd.DataFrame:
+    """The runs, and later ones that differ in `changes`, of so many rounds, in which HTM takes `htm` times as long."""
+    later = runs[runs["round"] <= rounds].assign(
+        uid=lambda its: its["uid"] + "-later", campaign_uid="later", started_at_utc="2026-02-01T00:00:00.000Z", **changes
+    )
+    later.loc[later["strategy"] == "htm", "loop_s"] *= htm
+    return pd.concat([runs.assign(software=OLD), later], ignore_index=True)
+
+
+@pytest.mark.parametrize("changes", [{"software": NEW}, {"software": OLD, "definition_sha256": "e" * 64}])
+def test_the_newest_software_and_definition_with_six_rounds_speak_and_the_others_are_told(
+    true_world: dict[str, Tables], changes: dict[str, str]
+) -> None:
+    newest = verdict_of(SPEED, true_world, lambda runs: again(runs, 6, **changes))
+    assert newest.finding.verdict == "contradicted"
+    assert f"Of fig-4.1 these are 6 rounds by {changes['software']}" in newest.finding.why
+    assert f"left out, as never pooled with them: 6 rounds by {OLD}" in newest.finding.why
+    assert {number["rounds"] for number in newest.finding.numbers} == {6}
+    begun = verdict_of(SPEED, true_world, lambda runs: again(runs, 5, **changes))
+    assert begun.finding.verdict == "reproduced"
+    assert f"Of fig-4.1 these are 6 rounds by {OLD}" in begun.finding.why
+    assert f"left out, as never pooled with them: 5 rounds by {changes['software']}" in begun.finding.why
+    told = begun.as_json()
+    (left_out,) = told["left_out"]
+    assert left_out.items() >= {"experiment": "fig-4.1", "rounds": 5, "software": changes["software"]}.items()
+    assert {of["software"] for of in told["runs"]["of"]} == {OLD}
+
+
+def test_a_study_that_another_software_went_on_with_has_too_few_rounds_of_either(true_world: dict[str, Tables]) -> None:
+    def updated(runs: pd.DataFrame) -> pd.DataFrame:
+        return runs.assign(software=runs["round"].gt(3).map({False: OLD, True: NEW}))
+
+    finding = verdict_of(SPEED, true_world, updated).finding
+    assert (finding.verdict, finding.more_rounds) == ("inconclusive", 3)
+    assert f"these are 3 rounds by {NEW}; left out, as never pooled with them: 3 rounds by {OLD}." in finding.why
+
+
+def test_campaigns_of_the_same_software_and_definition_are_one_sample(true_world: dict[str, Tables]) -> None:
+    verdict = verdict_of(SPEED, true_world, lambda runs: again(runs, 6, htm=1.0, software=OLD))
+    assert (verdict.finding.verdict, verdict.left_out) == ("reproduced", [])
+    assert {number["rounds"] for number in verdict.finding.numbers} == {12}
+    assert {of["campaign"] for of in verdict.as_json()["runs"]["of"]} == {"campaign-rtm", "later"}
+
+
+def test_a_database_tells_software_and_definitions_apart(tmp_path: Path) -> None:
+    """From run files to the verdict: what another commit measured, or another definition, is left out."""
+    runs = world_runs(only(COMMITS))
+    changed = {"anything": "else"}
+    others: dict[str, dict[str, Any]] = {
+        "commit": {"software": SOFTWARE.model_copy(update={"git_commit": "1" * 40})},
+        "definition": {
+            "experiment": runs[0].experiment.model_copy(
+                update={"definition": changed, "definition_sha256": sha256_of(changed)}
+            )
+        },
+    }
+    for campaign, its in others.items():
+        ref = CampaignRef(uid=campaign, created_at_utc="2026-02-01T00:00:00.000Z")
+        path = tmp_path / f"{campaign}.jsonl"
+        runfile.write(path, [r.model_copy(update={"uid": f"{r.uid}-{campaign}", "campaign": ref} | its) for r in runs])
+    runfile.write(tmp_path / "runs.jsonl", runs)
+    url = address.sqlite_url(tmp_path / "study.db")
+    ingest(url, sorted(tmp_path.glob("*.jsonl")))
+    (verdict,) = judge(only(COMMITS), load(engine.open_reader(url), ["fig-4.1"]), "measured")
+    told = verdict.as_json()
+    (used,) = told["runs"]["of"]
+    assert len(used["rounds"]) == 6
+    assert {its["rounds"] for its in told["left_out"]} == {6}
+    assert {(its["definition"], its["software"]) for its in [used, *told["left_out"]]} == {
+        (sha256_of({}), "tmflow 0.1.0 at 0000000000"),
+        (sha256_of({}), "tmflow 0.1.0 at 1111111111"),
+        (sha256_of(changed), "tmflow 0.1.0 at 0000000000"),
+    }
+
+
 def test_variants_are_not_pooled(true_world: dict[str, Tables]) -> None:
     def two_budgets(runs: pd.DataFrame) -> pd.DataFrame:
         runs.loc[(runs["strategy"] == "htm") & (runs["round"] > 3), "budget"] = 7
@@ -189,8 +273,7 @@ def test_where_runs_failed_those_left_reproduce_nothing(true_world: dict[str, Ta
 
     def timed_out(first_round: int, seven_rounds: bool) -> Change:
         def change(runs: pd.DataFrame) -> pd.DataFrame:
-            seventh = runs[runs["round"] == 6].assign(round=7, uid=lambda its: its["uid"] + "-7")
-            runs = pd.concat([runs, seventh], ignore_index=True) if seven_rounds else runs
+            runs = with_seven_rounds(runs) if seven_rounds else runs
             late = (runs["threads"] == 48) & (runs["strategy"] == "htm") & (runs["round"] >= first_round)
             runs.loc[late, ["status", "reason"]] = ["timeout", "too long"]
             return runs
@@ -207,17 +290,89 @@ def test_where_runs_failed_those_left_reproduce_nothing(true_world: dict[str, Ta
     assert "1 of its 105 runs failed (timeout: too long)" in of_one.why
 
 
-def test_a_run_that_diverged_is_no_accurate_one(connection: Connection) -> None:
-    name = "deep-not-acceptable"
-    set_world(connection, CLAIMS, CLAIMS.claims[name], "holds")
+BELOW = "deep-not-acceptable"
+DIVERGED = f"{Diverged.__name__}: the weights are not finite numbers"
 
-    def diverged(runs: pd.DataFrame) -> pd.DataFrame:
-        runs.loc[runs["threads"] == 48, ["status", "reason"]] = ["failed", "weights are not finite"]
+
+def with_seven_rounds(runs: pd.DataFrame) -> pd.DataFrame:
+    seventh = runs[runs["round"] == 6].assign(round=7, uid=lambda its: its["uid"] + "-7")
+    return pd.concat([runs, seventh], ignore_index=True)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "status", "reason", "verdict", "more", "why"),
+    [
+        ([7], "failed", DIVERGED, "reproduced", None, "2 of its 70 runs diverged and have no accuracy and no time: "),
+        ([7], "failed", "RuntimeError: boom", "inconclusive", None, "it holds of those left, but what failed may diff"),
+        ([7], "timeout", "too long", "inconclusive", None, "2 of its 70 runs failed (timeout: too long)"),
+        ([1, 2, 3], "failed", DIVERGED, "inconclusive", 2, "too few are left at 48 workers, and at least 2 more rounds"),
+        (range(8), "failed", DIVERGED, "inconclusive", 6, "too few are left at 48 workers, and at least 6 more rounds"),
+    ],
+    ids=["diverged", "crashed", "hung", "half of them diverged", "all diverged"],
+)
+def test_a_claim_of_low_accuracy_is_judged_from_the_runs_that_have_one(
+    connection: Connection, rounds: Sequence[int], status: str, reason: str, verdict: str, more: int | None, why: str
+) -> None:
+    """What diverged is told apart, and agrees with nothing; of what crashed nobody knows what it would have been."""
+    set_world(connection, CLAIMS, CLAIMS.claims[BELOW], "holds")
+
+    def ended(runs: pd.DataFrame) -> pd.DataFrame:
+        runs = with_seven_rounds(runs)
+        runs.loc[(runs["threads"] == 48) & runs["round"].isin(rounds), ["status", "reason"]] = [status, reason]
         return runs
 
-    finding = verdict_of(name, load(connection, experiments(only(name))), diverged).finding
-    assert finding.verdict == "reproduced"
-    assert "12 of its 60 runs failed (failed: weights are not finite)" in finding.why
+    finding = verdict_of(BELOW, load(connection, experiments(only(BELOW))), ended).finding
+    assert (finding.verdict, finding.more_rounds) == (verdict, more), finding.why
+    assert why in finding.why
+
+
+def test_those_left_contradict_a_claim_of_low_accuracy(connection: Connection) -> None:
+    set_world(connection, CLAIMS, CLAIMS.claims[BELOW], "fails")
+
+    def diverged(runs: pd.DataFrame) -> pd.DataFrame:
+        runs.loc[runs["threads"] == 48, ["status", "reason"]] = ["failed", DIVERGED]
+        return runs
+
+    finding = verdict_of(BELOW, load(connection, experiments(only(BELOW))), diverged).finding
+    assert finding.verdict == "contradicted"
+    assert "12 of its 60 runs diverged" in finding.why
+    assert "without 48 workers: 0 of 6 rounds" in finding.why
+
+
+def test_a_share_is_that_of_its_own_rounds_and_no_others(connection: Connection) -> None:
+    """Lock lacks one round and NoLock another: six are left of each, though only five of both."""
+    set_world(connection, CLAIMS, CLAIMS.claims[BELOW], "holds")
+
+    def diverged(runs: pd.DataFrame) -> pd.DataFrame:
+        runs = with_seven_rounds(runs)
+        of = runs["strategy"].map({"tf_lock": 7, "tf_nolock": 1})
+        runs.loc[runs["round"] == of, ["status", "reason"]] = ["failed", DIVERGED]
+        return runs
+
+    finding = verdict_of(BELOW, load(connection, experiments(only(BELOW))), diverged).finding
+    assert finding.verdict == "reproduced", finding.why
+    assert {number["rounds"] for number in finding.numbers} == {6}
+    assert "10 of its 70 runs diverged" in finding.why
+
+
+def test_where_runs_diverged_those_left_show_no_equality(true_world: dict[str, Tables]) -> None:
+    def diverged(runs: pd.DataFrame) -> pd.DataFrame:
+        runs = with_seven_rounds(runs)
+        runs.loc[(runs["round"] == 7) & (runs["strategy"] == "htm"), ["status", "reason"]] = ["failed", DIVERGED]
+        return runs
+
+    finding = verdict_of(SPEED, true_world, diverged).finding
+    assert (finding.verdict, finding.more_rounds) == ("inconclusive", None)
+    assert "it holds of those left, but what diverged may differ" in finding.why
+
+
+def test_resumed_rounds_are_told(true_world: dict[str, Tables]) -> None:
+    verdict = verdict_of(
+        SPEED, true_world, lambda runs: runs.assign(resumed=(runs["round"] == 2) & (runs["threads"] > 2))
+    )
+    assert verdict.finding.verdict == "reproduced"
+    assert ", 1 round interrupted and resumed in another process: " in verdict.finding.why
+    assert verdict.as_json()["runs"]["resumed"] == 9
 
 
 def test_curves_without_a_round_in_common_decide_nothing(true_world: dict[str, Tables]) -> None:
@@ -275,8 +430,18 @@ def test_json_tells_the_runs_and_has_no_nan(true_world: dict[str, Tables]) -> No
     assert told["runs"] == {
         "n": 15,
         "disturbed": 15,
-        "of": [{"experiment": "fig-4.1", "campaign": "campaign-rtm", "rounds": [1]}],
+        "resumed": 0,
+        "of": [
+            {
+                "experiment": "fig-4.1",
+                "campaign": "campaign-rtm",
+                "rounds": [1],
+                "definition": sha256_of({}),
+                "software": "tmflow 0.1.0 at 0000000000",
+            }
+        ],
     }
+    assert told["left_out"] == []
     assert told["numbers"][0] | {"estimate": 1.0} == {
         "experiment": "fig-4.1, matrix 784",
         "what": "Lock / HTM, 1 worker",
