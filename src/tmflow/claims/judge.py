@@ -14,9 +14,9 @@ from tmflow.claims.schema import Claim, Claims
 from tmflow.claims.selection import usable
 from tmflow.claims.tables import Tables
 from tmflow.claims.verdict import Finding, Verdict
-from tmflow.claims.wording import listed, several
 from tmflow.runner.runfile import NO_TIME
 from tmflow.spec import Evidence
+from tmflow.wording import listed, several
 
 KINDS: tuple[Evidence, ...] = get_args(Evidence)
 # What runs of one machine have in common: the platform, the hardware threads that they could use, the emulator.

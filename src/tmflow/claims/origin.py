@@ -13,8 +13,8 @@ import pandas as pd
 
 from tmflow.claims.selection import LEAST_ROUNDS
 from tmflow.claims.software import DIGITS
-from tmflow.claims.wording import several
-from tmflow.summaries import ROUND
+from tmflow.point import ROUND
+from tmflow.wording import several
 
 
 class Origin(NamedTuple):

@@ -11,10 +11,10 @@ from tmflow.claims.checks import Check, Factors, Measure, Predicate
 from tmflow.claims.curve import Curve
 from tmflow.claims.schema import Hardware
 from tmflow.claims.tables import Tables
-from tmflow.claims.wording import listed, workers
 from tmflow.errors import Diverged
 from tmflow.platform.profiles import load_profile, profile_names
-from tmflow.summaries import ROUND
+from tmflow.point import ROUND
+from tmflow.wording import listed, workers
 
 LEAST_ROUNDS = 6  # no verdict from fewer
 # What a platform's facts say, by the claim's word for its transactions.

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from tmflow.claims.judge import KINDS, Judged
 from tmflow.claims.verdict import Verdict
-from tmflow.claims.wording import several
 from tmflow.spec import Evidence
+from tmflow.wording import several
 
 WIDTH = 100  # characters of a line
 VERDICTS: tuple[Verdict, ...] = ("reproduced", "contradicted", "inconclusive", "untested")

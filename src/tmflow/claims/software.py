@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from tmflow.claims.wording import listed
-from tmflow.summaries import name_of
+from tmflow.variants import name_of
+from tmflow.wording import listed
 
 VERSIONS = ("tmflow", "python", "tensorflow", "numpy", "compiler", "cflags", "lock_sha256")
 DIGITS = 10  # of a hash that are shown

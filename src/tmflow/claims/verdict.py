@@ -13,9 +13,9 @@ from tmflow.claims.schema import Claim
 from tmflow.claims.selection import LEAST_ROUNDS, Missing, Selected, ends, select
 from tmflow.claims.statement import Statement, Unit, decide, rounds_needed
 from tmflow.claims.tables import Tables
-from tmflow.claims.wording import interval, several, span, workers
+from tmflow.point import ROUND
 from tmflow.stats import MANY_ROUNDS, bounded
-from tmflow.summaries import ROUND
+from tmflow.wording import interval, several, span, workers
 
 Verdict = Literal["reproduced", "contradicted", "inconclusive", "untested"]
 # Of several checks the first of these that any has: one that fails is enough, and what was not looked at may yet fail.
