@@ -77,11 +77,17 @@ def select(check: Check, configurations: Mapping[str, Factors], tables: Tables, 
     of_rounds = pd.MultiIndex.from_frame(used[[*ROUND]]).isin(together.index)
     seen = used[of_rounds & used["threads"].isin(threads)]
     lost = pd.concat(failed).drop_duplicates("uid")
-    tried = len(used) + len(lost)
-    of_divergence = diverged(lost)
-    rounds = together.notna().sum()
-    spread = int(rounds.min()), int(rounds.max())
-    return Selected(curves, spread, seen, left_out, lost[~of_divergence], lost[of_divergence], tried)
+    left_out |= {int(w): 0 for w in lost["threads"].unique() if w not in threads and w not in left_out}
+    of_divergence, rounds = diverged(lost), together.notna().sum()
+    return Selected(
+        curves,
+        (int(rounds.min()), int(rounds.max())),
+        seen,
+        dict(sorted(left_out.items())),
+        lost[~of_divergence],
+        lost[of_divergence],
+        len(used) + len(lost),
+    )
 
 
 def _emulated_capability(runs: pd.DataFrame) -> pd.Series:
