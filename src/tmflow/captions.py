@@ -66,7 +66,7 @@ EVIDENCE = {
 }
 
 
-Drawn = TypeVar("Drawn", alt.LayerChart, alt.VConcatChart, alt.ConcatChart)
+Drawn = TypeVar("Drawn", alt.LayerChart, alt.VConcatChart, alt.LayerChart | alt.ConcatChart)
 
 
 class Caption(NamedTuple):

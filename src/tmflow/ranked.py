@@ -34,7 +34,7 @@ def ranked(summary: pd.DataFrame, title: str) -> alt.LayerChart:
         scale=alt.Scale(domain=[shown.low, ROOM * shown.high], nice=False),
     )
     rows = list(dict.fromkeys(data["row"]))
-    y = alt.Y("row:N", title=None, sort=rows, axis=alt.Axis(labelLimit=320, ticks=False, domain=False, grid=True))
+    y = alt.Y("row:N", title=None, sort=rows, axis=alt.Axis(labelLimit=320, labelPadding=10, ticks=False, grid=False))
     said = data.drop_duplicates("row")[["row", "bar_high", "says"]]
     bounded, single = data[data["low"].notna()], data[data["low"].isna()]
     base = alt.Chart(data).encode(x=x, y=y, color=colour)
@@ -72,7 +72,7 @@ def _rows(drawn: pd.DataFrame) -> pd.DataFrame:
             row = [f"{variant}, {workers(n)}{mark}" for n, mark in zip(its["threads"], marked, strict=True)]
             says = [f"{100 * share:.3g} %" if share else "0" for share in its["estimate"]]
         else:
-            marked_too = f"; oversubscribed: {listed(its.loc[over, 'threads'])}" if over.any() else ""
+            marked_too = f"; oversubscribed: {listed(list(its.loc[over, 'threads']))}" if over.any() else ""
             row, says = [variant] * len(its), [f"0 ({workers(*its['threads'])}{marked_too})"] * len(its)
         parts.append(its.assign(row=row, says=says))
     data = pd.concat(parts)

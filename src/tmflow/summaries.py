@@ -110,8 +110,7 @@ def staleness(runs: pd.DataFrame, counts: pd.DataFrame) -> pd.DataFrame:
     summary = per_point(rows, "staleness", "fraction", _mean_of("share"), along="staleness")
     summary = summary[summary["estimate"] != 0].reset_index(drop=True)
     last = summary["staleness"].map(lambda staleness: range_at(place_of(int(staleness)))[1], na_action="ignore")
-    summary.insert(summary.columns.get_loc("staleness") + 1, "up_to", last.astype("Int64"))
-    return summary
+    return summary.assign(up_to=last.astype("Int64"))
 
 
 def place_of(staleness: int) -> int:

@@ -96,6 +96,18 @@ def test_those_left_contradict_a_claim_of_low_accuracy(claims_db: Connection) ->
     assert "without 48 workers: 0 of 6 rounds" in finding.why
 
 
+def test_where_only_one_worker_is_left_no_larger_machine_is_asked_for(claims_db: Connection) -> None:
+    set_world(claims_db, CLAIMS, CLAIMS.claims[BELOW], "holds")
+
+    def diverged(runs: pd.DataFrame) -> pd.DataFrame:
+        runs.loc[runs["threads"] > 1, ["status", "reason"]] = ["failed", DIVERGED]
+        return runs
+
+    finding = verdict_of(BELOW, load(claims_db, experiments(only(BELOW))), diverged).finding
+    assert (finding.verdict, finding.more_rounds) == ("inconclusive", 6)
+    assert "it holds so far, but too few are left at 2, 16, 26 and 48 workers" in finding.why
+
+
 def test_a_share_is_that_of_its_own_rounds_and_no_others(claims_db: Connection) -> None:
     """Lock lacks one round and NoLock another: six are left of each, though only five of both."""
     set_world(claims_db, CLAIMS, CLAIMS.claims[BELOW], "holds")

@@ -116,6 +116,9 @@ def _of_check(look: Look, studied_to: int, among: int) -> Finding:
     against = [statement for statement in statements if statement.fails(among)]
     if max(threads) < check.predicate.reach and not (against and check.predicate.everywhere):
         sofar = {"reproduced": "it holds so far", "contradicted": "it does not hold so far"}.get(verdict, "it is open")
+        if max(_emptied(selected), default=0) >= check.predicate.reach:  # the machine has as many
+            too_few, missing = _too_few(selected)
+            return finding("inconclusive", f"{sofar}, but {too_few}; {_told(statements)}", missing)
         why = (
             f"{sofar}, but it is about more workers: a machine with {check.predicate.reach} hardware threads is needed"
         )
@@ -123,10 +126,9 @@ def _of_check(look: Look, studied_to: int, among: int) -> Finding:
     if verdict == "contradicted":
         return finding("contradicted", _told(against))
     if verdict == "reproduced":
-        doubt, missing = _doubt(check, selected)
-        if doubt:
-            return finding("inconclusive", f"it holds of those left, but {doubt}; {_told(statements)}", missing)
-        return finding("reproduced", _told(statements))
+        doubt, more = _doubt(check, selected)
+        but = f"it holds of those left, but {doubt}; " if doubt else ""
+        return finding("inconclusive" if doubt else "reproduced", f"{but}{_told(statements)}", more)
     more, needed = _more(rounds_needed(statements, among), fewest)
     undecided = [statement for statement in statements if not statement.holds()]
     return finding("inconclusive", f"{_told(undecided)}; {needed}", more)
@@ -158,11 +160,20 @@ def _doubt(check: Check, selected: Selected) -> tuple[str | None, int | None]:
         return "what failed may differ", None
     if len(selected.diverged) and not check.predicate.holds_without_diverged:
         return "what diverged may differ", None
-    emptied = [w for w in selected.left_out if (selected.diverged["threads"] == w).any()]
-    if emptied:
-        missing = LEAST_ROUNDS - min(selected.left_out[w] for w in emptied)
-        return f"too few are left at {workers(*emptied)}, and at least {missing} more rounds are needed", missing
-    return None, None
+    return _too_few(selected) if _emptied(selected) else (None, None)
+
+
+def _emptied(selected: Selected) -> list[int]:
+    """The numbers of workers that are left out and of which runs ended without a result."""
+    ended = {*selected.failed["threads"], *selected.diverged["threads"]}
+    return [w for w in selected.left_out if w in ended]
+
+
+def _too_few(selected: Selected) -> tuple[str, int]:
+    """Where too few runs are left, and at least how many more rounds it takes."""
+    emptied = _emptied(selected)
+    missing = LEAST_ROUNDS - min(selected.left_out[w] for w in emptied)
+    return f"too few are left at {workers(*emptied)}, and at least {missing} more rounds are needed", missing
 
 
 def n_disturbed(runs: pd.DataFrame) -> int:
