@@ -117,8 +117,8 @@ def _of_check(look: Look, studied_to: int, among: int) -> Finding:
     if max(threads) < check.predicate.reach and not (against and check.predicate.everywhere):
         sofar = {"reproduced": "it holds so far", "contradicted": "it does not hold so far"}.get(verdict, "it is open")
         if max(_emptied(selected), default=0) >= check.predicate.reach:  # the machine has as many
-            too_few, missing = _too_few(selected)
-            return finding("inconclusive", f"{sofar}, but {too_few}; {_told(statements)}", missing)
+            too_few, more = _too_few(selected)
+            return finding("inconclusive", f"{sofar}, but {too_few}; {_told(statements)}", more)
         why = (
             f"{sofar}, but it is about more workers: a machine with {check.predicate.reach} hardware threads is needed"
         )
@@ -169,11 +169,14 @@ def _emptied(selected: Selected) -> list[int]:
     return [w for w in selected.left_out if w in ended]
 
 
-def _too_few(selected: Selected) -> tuple[str, int]:
-    """Where too few runs are left, and at least how many more rounds it takes."""
+def _too_few(selected: Selected) -> tuple[str, int | None]:
+    """Where too few runs are left, and at least how many more rounds it takes; None where all runs ended so."""
     emptied = _emptied(selected)
+    none = [w for w in emptied if not selected.left_out[w]]
+    if none:
+        return f"none is left at {workers(*none)}, and more rounds would hardly tell", None
     missing = LEAST_ROUNDS - min(selected.left_out[w] for w in emptied)
-    return f"too few are left at {workers(*emptied)}, and at least {missing} more rounds are needed", missing
+    return f"too few are left at {workers(*emptied)}, and at least {several(missing, 'more round')} needed", missing
 
 
 def n_disturbed(runs: pd.DataFrame) -> int:
