@@ -7,21 +7,28 @@ transaction that the test rolls back, to what makes a predicate true, false, or 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import singledispatch
 from typing import Any, Literal, NamedTuple
 
+import pandas as pd
 from sqlalchemy import Connection, text
 
 from tests.sample_runs import ENVIRONMENT, PLATFORM, SOFTWARE, backend
 from tmflow.claims import checks
 from tmflow.claims.checks import Check, Predicate
-from tmflow.claims.schema import Claim, Claims
+from tmflow.claims.judge import Judged, judge
+from tmflow.claims.schema import Claim, Claims, load_claims
+from tmflow.claims.tables import Tables
 from tmflow.runner.runfile import Abort, CampaignRef, Counters, ExperimentRef, Run
 from tmflow.spec import TrialSpec, sha256_of
 from tmflow.strategy_parameters import parameters_of
 
 World = Literal["holds", "fails", "borderline"]
+Change = Callable[[pd.DataFrame], pd.DataFrame]
+CLAIMS = load_claims()
+SPEED, COMMITS = "softmax-same-speed", "softmax-few-commits"  # two claims of fig-4.1 that many tests look at
 THREADS = (1, 2, 16, 26, 48)
 ROUNDS = 6
 MACHINES: dict[str, dict[str, Any]] = {
@@ -31,6 +38,21 @@ MACHINES: dict[str, dict[str, Any]] = {
 PROFILES = {"rtm": "intel-tsx-study", "power": "ibm-power8-s822"}
 CODES = {"conflict": "0x00000006", "capacity": "0x00000008", "explicit": "0x01000001"}
 WHOLE = 1_000_000  # transactions, attempts or aborts that a share is of
+
+
+def only(name: str) -> Claims:
+    """The project's claims without all others."""
+    return CLAIMS.model_copy(update={"claims": {name: CLAIMS.claims[name]}})
+
+
+def by_name(claims: Claims, tables: Mapping[str, Tables]) -> dict[tuple[str, str], Judged]:
+    return {(verdict.id, verdict.evidence): verdict for verdict in judge(claims, tables)}
+
+
+def verdict_of(name: str, tables: Mapping[str, Tables], change: Change, evidence: str = "measured") -> Judged:
+    """The verdict on that claim if the runs were changed so."""
+    changed = {experiment: replace(its, runs=change(its.runs.copy())) for experiment, its in tables.items()}
+    return by_name(only(name), changed)[name, evidence]
 
 
 def world_runs(claims: Claims, rounds: int = ROUNDS) -> list[Run]:

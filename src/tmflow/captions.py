@@ -12,8 +12,9 @@ import pandas as pd
 
 from tmflow.axes import value_range
 from tmflow.native import registry
+from tmflow.point import WAYS
 from tmflow.strategy_parameters import PARAMETERS
-from tmflow.summaries import WAYS, name_of, unusual
+from tmflow.variants import name_of, unusual
 
 TITLE, LINE = 84, 120  # characters of a line of the title and the caption at the width of an exported chart
 REASON = 200  # characters of a reason in a caption; an error may be long, and the table beside the chart has it in full
@@ -65,7 +66,7 @@ EVIDENCE = {
 }
 
 
-Drawn = TypeVar("Drawn", alt.LayerChart, alt.VConcatChart)
+Drawn = TypeVar("Drawn", alt.LayerChart, alt.VConcatChart, alt.LayerChart | alt.ConcatChart)
 
 
 class Caption(NamedTuple):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pandas as pd
 
 from tmflow import palette
+from tmflow.point import POINT, ROUND
 from tmflow.stats import ratio_interval
 from tmflow.strategy_parameters import PARAMETERS
-from tmflow.summaries import POINT, ROUND, variants
+from tmflow.variants import variants
 
 COLUMNS = ["experiment", "variant", "against", "threads", "estimate", "low", "high", "rounds"]
 

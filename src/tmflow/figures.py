@@ -15,18 +15,21 @@ import vl_convert
 from tmflow import captions, charts, summaries
 from tmflow.captions import Caption
 from tmflow.files import write_bytes, write_json
+from tmflow.marks import Chart
+from tmflow.point import SERIES, VARIANT
 from tmflow.records import Records
+from tmflow.variants import panels
 
 PNG_SCALE = 2  # pixels for each px of the chart
 VEGA_LITE = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
 FORMATS = {"svg": "image/svg+xml", "png": "image/png", "csv": "text/csv", "vl.json": "application/json"}
-OVER_THREADS, AT_ONE_COUNT, OF_ONE_VARIANT = summaries.SERIES, summaries.VARIANT, ("threads",)
+OVER_THREADS, AT_ONE_COUNT, OF_ONE_VARIANT = SERIES, VARIANT, ("threads",)
 
 
 class Figure(NamedTuple):
     """A chart with its caption, and the summary that it draws."""
 
-    chart: alt.LayerChart
+    chart: Chart
     caption: Caption
     summary: pd.DataFrame
 
@@ -65,7 +68,7 @@ class Drawing(NamedTuple):
     It is of the table `needs`: where that is empty there is nothing to draw, and nothing that is missing either.
     """
 
-    chart: Callable[[pd.DataFrame], alt.LayerChart]
+    chart: Callable[[pd.DataFrame], Chart]
     summarise: Callable[[Records], pd.DataFrame]
     needs: str = "runs"
     within: tuple[str, ...] = OVER_THREADS
@@ -110,7 +113,7 @@ def figures_of(
     `experiment` is the one whose figures they are, if they are of one alone: it may draw on the runs of another.
     """
     drawing = DRAWINGS[kind]
-    for label, panel in summaries.panels(summary, drawing.within):
+    for label, panel in panels(summary, drawing.within):
         if panel["estimate"].notna().any():
             yield label, Figure(drawing.chart(panel), captions.caption(panel, revision, label, experiment), panel)
 
@@ -119,7 +122,7 @@ def gaps_of(kind: str, summary: pd.DataFrame) -> Iterator[tuple[str, list[str]]]
     """The label of each panel of a summary that has nothing to draw, and the reasons; `kind` of `DRAWINGS`."""
     if summary.empty:
         yield "", ["no run measured it"]
-    for label, panel in summaries.panels(summary, DRAWINGS[kind].within):
+    for label, panel in panels(summary, DRAWINGS[kind].within):
         if panel["estimate"].isna().all():
             yield label, sorted(set(panel["reason"].dropna()))
 

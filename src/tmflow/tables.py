@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from tmflow import summaries
+from tmflow import point, summaries
 from tmflow.captions import MEASURED_IN_FULL
 from tmflow.files import write_text
 from tmflow.strategy_parameters import PARAMETERS
@@ -49,8 +49,8 @@ def experiment_table(runs: pd.DataFrame) -> pd.DataFrame:
         "accuracy": summaries.accuracy(runs),
     }
     points = tables["accuracy"]
-    varying = [name for name in summaries.POINT if name not in POINT and points[name].nunique() > 1]
-    varying = [name for name in varying if name not in summaries.CONTEXT and name not in PARAMETERS]
+    varying = [name for name in point.POINT if name not in POINT and points[name].nunique() > 1]
+    varying = [name for name in varying if name not in point.CONTEXT and name not in PARAMETERS]
     parameters = [name for name in PARAMETERS if _is_told(points, name)]
     table = points[[*POINT, *varying, *parameters, "rounds", "disturbed_rounds", "oversubscribed"]].copy()
     told = [*varying, *parameters]

@@ -26,6 +26,7 @@ RUN = {
     "status": "ok",
     "reason": None,
     "disturbed": False,
+    "resumed": False,
 }
 
 

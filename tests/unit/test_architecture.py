@@ -34,7 +34,7 @@ LAYERS = [
         "__init__",
         "runner.__init__",
     },
-    {"aborts", "native", "data", "platform", "stats", "curves", "records", "shares", "palette", "axes"},
+    {"aborts", "native", "data", "platform", "stats", "curves", "records", "shares", "palette", "axes", "wording"},
     {
         "runner.content",
         "runner.runfile",
@@ -45,7 +45,11 @@ LAYERS = [
         "runner.lock",
         "runner.warm_ups",
     },
-    {"train", "store", "summaries", "comparisons", "captions", "charts", "bench"},
+    {
+        *("train", "store", "bench"),
+        *("point", "variants", "estimates", "summaries", "comparisons", "captions"),
+        *("facets", "marks", "ranked", "charts"),
+    },
     {"runner.round", "runner.supervise", "figures", "tables", "report", "notebooks", "look"},
     {"study", "bench.step", "bench.kinds", "diagnosis", "portal", "claims"},
     {"cli", "__main__"},

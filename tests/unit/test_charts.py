@@ -3,37 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, get_args
+from typing import Any
 
 import altair as alt
 import pandas as pd
 import pytest
+from drawn import marks, points, text
 from frames import grid
 
-from tmflow import aborts, captions, charts, palette, summaries
+from tmflow import captions, charts, palette, summaries
 from tmflow.axes import Ticks, value_range
-from tmflow.strategy_parameters import parameters_of
+from tmflow.variants import panels
 
 FIVE = ("tf_lock", "tf_nolock", "lock", "nolock", "htm")
-
-
-def layers(chart: alt.LayerChart) -> list[dict[str, Any]]:
-    spec = chart.to_dict()
-    for layer in spec["layer"]:
-        layer["rows"] = spec["datasets"][layer.get("data", spec.get("data"))["name"]]
-    return spec["layer"]
-
-
-def marks(chart: alt.LayerChart, kind: str) -> list[dict[str, Any]]:
-    return [layer for layer in layers(chart) if layer["mark"]["type"] == kind]
-
-
-def text(chart: alt.LayerChart) -> str:
-    return " ".join(str(layer["mark"]["text"]) for layer in marks(chart, "text"))
-
-
-def points(chart: alt.LayerChart) -> pd.DataFrame:
-    return pd.DataFrame([row for layer in marks(chart, "point") for row in layer["rows"]])
 
 
 @pytest.mark.parametrize(
@@ -238,14 +220,6 @@ def test_a_bar_is_cut_at_the_edge_of_a_log_axis_too() -> None:
         assert all(shown.low <= row[end] <= shown.high for row in caps["rows"])
 
 
-def test_staleness_with_a_long_tail_is_log() -> None:
-    runs = grid(threads=(2,), rounds=2)
-    for steps, log in ((100, True), (2, False)):
-        counts = [{"uid": uid, "staleness": s, "steps": steps if s == 0 else 1} for uid in runs["uid"] for s in (0, 9)]
-        shown = value_range(summaries.staleness(runs, pd.DataFrame(counts)))
-        assert (shown.log, shown.high <= 1) == (log, True)
-
-
 def test_variants_of_a_strategy_have_its_colour_and_shapes_of_their_own() -> None:
     names = ["tf_lock", "htm (budget 0)", "htm (budget 5)", "htm (budget 100)", "tle"]
     looks = palette.looks(names)
@@ -260,7 +234,7 @@ def test_variants_are_drawn_and_captioned() -> None:
     own = {"provider": "rtm", "spending": "study_tsx", "chunk": 64}
     runs = pd.concat([grid(("tf_lock",)), *(grid(("htm",), budget=budget, **own) for budget in (0, 5))])
     runs.loc[(runs["budget"] == 0) & (runs["threads"] == 8), ["status", "reason"]] = ["failed", "boom"]
-    ((_, panel),) = summaries.panels(summaries.accuracy(runs))
+    ((_, panel),) = panels(summaries.accuracy(runs))
     drawn = points(charts.accuracy(panel))
     assert drawn.groupby("variant").size().to_dict() == {"tf_lock": 4, "htm (budget 0)": 3, "htm (budget 5)": 4}
     lines = captions.caption(panel, "r1").lines
@@ -277,7 +251,7 @@ def test_speed_is_captioned_with_promises_where_they_differ() -> None:
         "block: adaptive (promise block); tensor: tf_lock, adaptive (promise tensor)."
     )
     for summary in (summaries.step_time(runs), summaries.speedup(runs), summaries.speedup(runs, "tf_lock")):
-        ((_, panel),) = summaries.panels(summary)
+        ((_, panel),) = panels(summary)
         assert told in captions.caption(panel, "1").lines
     assert "Promised" not in captions.caption(summaries.accuracy(runs), "1").text
     assert "Promised" not in captions.caption(summaries.step_time(grid(("tf_lock",))), "1").text
@@ -295,73 +269,6 @@ def test_captions_tell_how_runs_ran() -> None:
     assert "no time here compares with that of usual runs" in text
 
 
-def of_causes(shares: dict[str, tuple[float, ...]], threads: tuple[int, ...] = (1, 2)) -> pd.DataFrame:
-    """A summary of failures with those shares in each of six rounds, a little more in the later ones."""
-    runs = grid(("stm",), threads, **parameters_of("stm"))
-    attempts = pd.DataFrame({"uid": runs["uid"], "commits": 100, "fallbacks": None, "attempts": 1000})
-    aborts = [
-        {
-            "uid": row.uid,
-            "mechanism": "stm",
-            "family": cause,
-            "n": round(1000 * share[threads.index(row.threads)]) + row.round,
-        }
-        for row in runs.itertuples()
-        for cause, share in shares.items()
-    ]
-    return summaries.failures(runs, attempts, pd.DataFrame(aborts))
-
-
-def test_failures_are_stacked_by_cause_and_the_interval_is_that_of_the_whole() -> None:
-    summary = of_causes({"conflict": (0.1, 0.3), "validation": (0.2, 0.4)})
-    chart = charts.failures(summary)
-    bars = pd.DataFrame(marks(chart, "rect")[-1]["rows"])
-    at = {(row.threads, row.cause): (row.bottom, row.top) for row in bars.itertuples()}
-    assert at == {
-        (1, "conflict"): (0, pytest.approx(0.1035)),
-        (1, "validation"): (pytest.approx(0.1035), pytest.approx(0.307)),
-        (2, "conflict"): (0, pytest.approx(0.3035)),
-        (2, "validation"): (pytest.approx(0.3035), pytest.approx(0.707)),
-    }
-    (whisker,) = marks(chart, "rule")
-    whole = summary[summary["cause"] == summaries.ANY]
-    assert [row["estimate"] for row in whisker["rows"]] == pytest.approx([0.307, 0.707])
-    assert [row["bar_high"] for row in whisker["rows"]] == pytest.approx(whole["high"].tolist())
-    assert value_range(summary)[:2] == (0, 1)
-    text = captions.caption(summary, "1").text
-    assert "Aborts by family of their cause, fig_4_1" in text
-    assert "t intervals of all causes together" in text
-
-
-def test_few_failures_are_not_shown_on_the_scale_of_all_attempts() -> None:
-    assert value_range(of_causes({"conflict": (0.001, 0.02)})).high < 0.05
-
-
-def test_causes_have_the_same_colour_in_every_chart_and_neighbours_differ() -> None:
-    for known in (get_args(aborts.Family), get_args(aborts.TsxClass), get_args(aborts.PowerClass)):
-        assert len({palette.CAUSES[cause] for cause in known}) == len(known)
-
-
-def test_bars_and_points_stay_apart_at_all_the_threads_of_the_study() -> None:
-    threads = (1, 2, 4, 8, 16, 26, 32, 48, 64)
-    bars = pd.DataFrame(marks(charts.failures(of_causes({"conflict": (0.3,) * 9}, threads)), "rect")[-1]["rows"])
-    assert (bars["x"].to_numpy()[1:] > bars["end"].to_numpy()[:-1]).all()
-    variants = [grid(("stm",), threads, 2, **parameters_of("stm") | {"chunk": chunk}) for chunk in range(0, 9 * 64, 64)]
-    drawn = points(charts.speedup(summaries.speedup(pd.concat(variants, ignore_index=True))))
-    assert not drawn.duplicated(["x", "variant"]).any()
-    assert drawn.groupby("threads")["x"].agg(["min", "max"]).stack().is_monotonic_increasing
-
-
-def test_lost_and_torn_show_small_shares_from_zero() -> None:
-    runs = grid(("lock", "nolock"), (1, 2), measures="full")
-    full = pd.DataFrame({"uid": runs["uid"], "lost_fraction": 0.0, "torn_fraction": 0.0})
-    full.loc[runs["strategy"] == "nolock", "lost_fraction"] = 0.002
-    for summarise, draw in ((summaries.lost, charts.lost), (summaries.torn, charts.torn)):
-        summary = summarise(runs, full)
-        assert (value_range(summary).low, value_range(summary).high) == (0, 0.01)
-        assert len(points(draw(summary))) == 4
-
-
 def test_the_time_to_a_target_names_it_and_who_never_was_there() -> None:
     runs = grid(("lock", "nolock"), (1, 2), curve_points=2)
     curves = [
@@ -369,7 +276,7 @@ def test_the_time_to_a_target_names_it_and_who_never_was_there() -> None:
         for row in runs.itertuples()
         for i, a in ((100, 0.8), (200, 0.95))
     ]
-    parts = dict(summaries.panels(summaries.time_to_accuracy(runs, pd.DataFrame(curves))))
+    parts = dict(panels(summaries.time_to_accuracy(runs, pd.DataFrame(curves))))
     assert list(parts) == ["target 0.9", "target 0.97"]
     chart = charts.time_to_accuracy(parts["target 0.9"])
     assert set(points(chart)["strategy"]) == {"lock"}

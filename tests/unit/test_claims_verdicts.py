@@ -3,86 +3,31 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 
 import pandas as pd
 import pytest
-from sqlalchemy import URL, Connection
+from sqlalchemy import Connection
 
-from tests.claim_worlds import World, set_world, world_runs
-from tmflow.claims.judge import Judged, experiments, judge
-from tmflow.claims.schema import Claims, check_claims, load_claims
+from tests.claim_worlds import CLAIMS, COMMITS, SPEED, Change, World, by_name, only, set_world, verdict_of
+from tmflow.claims.judge import experiments
+from tmflow.claims.schema import Claims, check_claims
 from tmflow.claims.tables import Tables, load
-from tmflow.runner import runfile
-from tmflow.store import address, engine
-from tmflow.store.ingest import ingest
+from tmflow.spec import sha256_of
 
-CLAIMS = load_claims()
 EXPECTED: dict[World, str] = {"holds": "reproduced", "fails": "contradicted", "borderline": "inconclusive"}
-
-
-@pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> URL:
-    """A run for each round of each point that a claim looks at."""
-    folder = tmp_path_factory.mktemp("claims")
-    runfile.write(folder / "runs.jsonl", world_runs(CLAIMS))
-    url = address.sqlite_url(folder / "study.db")
-    ingest(url, [folder / "runs.jsonl"])
-    return url
-
-
-@pytest.fixture
-def connection(database: URL) -> Iterator[Connection]:
-    """A transaction whose changes are seen in it alone, and undone at the end."""
-    with engine.open_writer(database).connect() as connection:
-        yield connection
-        connection.rollback()
-
-
-def judged(connection: Connection, claims: Claims) -> dict[tuple[str, str], Judged]:
-    return by_name(claims, load(connection, experiments(claims)))
-
-
-def by_name(claims: Claims, tables: Mapping[str, Tables]) -> dict[tuple[str, str], Judged]:
-    return {(verdict.id, verdict.evidence): verdict for verdict in judge(claims, tables)}
-
-
-def only(name: str) -> Claims:
-    return CLAIMS.model_copy(update={"claims": {name: CLAIMS.claims[name]}})
 
 
 @pytest.mark.parametrize("world", EXPECTED)
 @pytest.mark.parametrize("name", CLAIMS.claims)
-def test_the_verdict_flips_with_the_world(connection: Connection, name: str, world: World) -> None:
+def test_the_verdict_flips_with_the_world(claims_db: Connection, name: str, world: World) -> None:
     claim = CLAIMS.claims[name]
-    set_world(connection, CLAIMS, claim, world)
-    verdicts = judged(connection, only(name))
+    set_world(claims_db, CLAIMS, claim, world)
+    verdicts = by_name(only(name), load(claims_db, experiments(only(name))))
     for kind in {"measured", "emulated"} & set(claim.evidence):
         finding = verdicts[name, kind].finding
         assert finding.verdict == EXPECTED[world], finding.why
         assert (finding.more_rounds is not None) <= (world == "borderline")
         assert {number["rounds"] for number in finding.numbers} == {6}
-
-
-SPEED, COMMITS = "softmax-same-speed", "softmax-few-commits"
-Change = Callable[[pd.DataFrame], pd.DataFrame]
-
-
-@pytest.fixture(scope="module")
-def true_world(database: URL) -> dict[str, Tables]:
-    """The tables of a world in which the claims of fig-4.1 hold."""
-    with engine.open_writer(database).connect() as connection:
-        for name in (SPEED, COMMITS):
-            set_world(connection, CLAIMS, CLAIMS.claims[name], "holds")
-        tables = load(connection, experiments(only(SPEED)))
-        connection.rollback()
-    return tables
-
-
-def verdict_of(name: str, tables: Mapping[str, Tables], change: Change, evidence: str = "measured") -> Judged:
-    changed = {experiment: replace(its, runs=change(its.runs.copy())) for experiment, its in tables.items()}
-    return by_name(only(name), changed)[name, evidence]
 
 
 @pytest.mark.parametrize(
@@ -172,54 +117,6 @@ def test_variants_are_not_pooled(true_world: dict[str, Tables]) -> None:
     assert "is several variants (budget 5 and 7), of which the claim must name one" in finding.why
 
 
-def test_what_could_not_run_is_told(true_world: dict[str, Tables]) -> None:
-    def unsupported(runs: pd.DataFrame) -> pd.DataFrame:
-        runs.loc[runs["strategy"] == "htm", ["status", "reason"]] = ["unsupported", "RTM is off"]
-        return runs
-
-    finding = verdict_of(SPEED, true_world, unsupported).finding
-    assert (finding.verdict, finding.why) == (
-        "untested",
-        "HTM in fig-4.1, matrix 784 has no run with a result (unsupported: RTM is off).",
-    )
-
-
-def test_where_runs_failed_those_left_reproduce_nothing(true_world: dict[str, Tables]) -> None:
-    """What failed may be what differed, whether enough rounds are left of that number of workers or not."""
-
-    def timed_out(first_round: int, seven_rounds: bool) -> Change:
-        def change(runs: pd.DataFrame) -> pd.DataFrame:
-            seventh = runs[runs["round"] == 6].assign(round=7, uid=lambda its: its["uid"] + "-7")
-            runs = pd.concat([runs, seventh], ignore_index=True) if seven_rounds else runs
-            late = (runs["threads"] == 48) & (runs["strategy"] == "htm") & (runs["round"] >= first_round)
-            runs.loc[late, ["status", "reason"]] = ["timeout", "too long"]
-            return runs
-
-        return change
-
-    of_five = verdict_of(SPEED, true_world, timed_out(2, False)).finding
-    assert of_five.verdict == "inconclusive"
-    assert "6 rounds at 1, 2, 16 and 26 workers" in of_five.why
-    assert "48 workers: 1 of 6 rounds" in of_five.why
-    assert "5 of its 90 runs failed (timeout: too long)" in of_five.why
-    of_one = verdict_of(SPEED, true_world, timed_out(7, True)).finding
-    assert (of_one.verdict, of_one.more_rounds) == ("inconclusive", None)
-    assert "1 of its 105 runs failed (timeout: too long)" in of_one.why
-
-
-def test_a_run_that_diverged_is_no_accurate_one(connection: Connection) -> None:
-    name = "deep-not-acceptable"
-    set_world(connection, CLAIMS, CLAIMS.claims[name], "holds")
-
-    def diverged(runs: pd.DataFrame) -> pd.DataFrame:
-        runs.loc[runs["threads"] == 48, ["status", "reason"]] = ["failed", "weights are not finite"]
-        return runs
-
-    finding = verdict_of(name, load(connection, experiments(only(name))), diverged).finding
-    assert finding.verdict == "reproduced"
-    assert "12 of its 60 runs failed (failed: weights are not finite)" in finding.why
-
-
 def test_curves_without_a_round_in_common_decide_nothing(true_world: dict[str, Tables]) -> None:
     """Each number of workers has a round, but none has all."""
     finding = verdict_of(SPEED, true_world, lambda runs: runs[runs["round"] == runs["threads"].map({1: 1, 2: 2})])
@@ -228,39 +125,39 @@ def test_curves_without_a_round_in_common_decide_nothing(true_world: dict[str, T
 
 
 def test_a_small_machine_can_contradict_a_claim_of_every_number_of_workers_but_not_reproduce_it(
-    connection: Connection,
+    claims_db: Connection,
 ) -> None:
     linear, doubled = only("softmax-near-linear"), only("deep-htm-double")
 
     def on_two(claims: Claims) -> tuple[str, str]:
         (name,) = claims.claims
-        tables = load(connection, experiments(claims))
+        tables = load(claims_db, experiments(claims))
         finding = verdict_of(name, tables, lambda runs: runs.assign(hardware_threads=2)).finding
         return finding.verdict, finding.why
 
     for claims in (linear, doubled):
         (claim,) = claims.claims.values()
-        set_world(connection, CLAIMS, claim, "holds")
+        set_world(claims_db, CLAIMS, claim, "holds")
         verdict, why = on_two(claims)
         assert verdict == "untested"
         assert "holds so far, but it is about more workers: a machine with" in why
-        set_world(connection, CLAIMS, claim, "fails")
+        set_world(claims_db, CLAIMS, claim, "fails")
     assert on_two(linear)[0] == "contradicted"
     assert on_two(doubled)[0] == "untested"
 
 
-def test_one_check_that_fails_is_enough_and_one_without_runs_is_not(connection: Connection) -> None:
+def test_one_check_that_fails_is_enough_and_one_without_runs_is_not(claims_db: Connection) -> None:
     name = "htm-pays-with-no-other-batches"
     claims = only(name)
-    set_world(connection, CLAIMS, CLAIMS.claims[name], "fails")
-    tables = load(connection, experiments(claims))
+    set_world(claims_db, CLAIMS, CLAIMS.claims[name], "fails")
+    tables = load(claims_db, experiments(claims))
 
     def missing(runs: pd.DataFrame) -> pd.DataFrame:
         return runs[runs["batch"] != 15]
 
     assert verdict_of(name, tables, missing).finding.verdict == "contradicted"
-    set_world(connection, CLAIMS, CLAIMS.claims[name], "holds")
-    finding = verdict_of(name, load(connection, experiments(claims)), missing).finding
+    set_world(claims_db, CLAIMS, CLAIMS.claims[name], "holds")
+    finding = verdict_of(name, load(claims_db, experiments(claims)), missing).finding
     assert finding.verdict == "untested"
     assert "fig-4.10, batch 15" in finding.why
 
@@ -275,8 +172,18 @@ def test_json_tells_the_runs_and_has_no_nan(true_world: dict[str, Tables]) -> No
     assert told["runs"] == {
         "n": 15,
         "disturbed": 15,
-        "of": [{"experiment": "fig-4.1", "campaign": "campaign-rtm", "rounds": [1]}],
+        "resumed": 0,
+        "of": [
+            {
+                "experiment": "fig-4.1",
+                "campaign": "campaign-rtm",
+                "rounds": [1],
+                "definition": sha256_of({}),
+                "software": "tmflow 0.1.0 at 0000000000",
+            }
+        ],
     }
+    assert told["left_out"] == []
     assert told["numbers"][0] | {"estimate": 1.0} == {
         "experiment": "fig-4.1, matrix 784",
         "what": "Lock / HTM, 1 worker",

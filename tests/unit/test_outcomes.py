@@ -12,6 +12,7 @@ from frames import grid
 from tmflow import summaries
 from tmflow.curves import first_at
 from tmflow.runner.runfile import NO_TIME
+from tmflow.variants import panels
 
 
 @pytest.mark.parametrize(
@@ -90,7 +91,7 @@ def test_panels_of_one_variant_each_are_named_by_it() -> None:
     own = {"provider": "rtm", "spending": "study_tsx", "chunk": 0}
     runs = pd.concat([grid(("lock",), (1, 2)), *(grid(("htm",), (1, 2), budget=budget, **own) for budget in (0, 5))])
     summary = summaries.accuracy(pd.concat([runs, runs.assign(batch=1)], ignore_index=True))
-    parts = dict(summaries.panels(summary, ("threads",)))
+    parts = dict(panels(summary, ("threads",)))
     assert list(parts) == [
         f"{variant}, batch {batch}"
         for batch in (100, 1)

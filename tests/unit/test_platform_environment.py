@@ -16,7 +16,7 @@ from recorded_machines import CPUS, POWER_CPUINFO, X86_CPUINFO, Tree, lay_out
 from tmflow.errors import BadInput
 from tmflow.paths import project_root, results_dir
 from tmflow.platform.environment import environment_facts
-from tmflow.platform.software import git_state, software
+from tmflow.platform.software import CODE, code_of, git_state, software
 from tmflow.spec import canonical_json
 
 HOST: Tree = {
@@ -132,6 +132,27 @@ def test_the_state_of_the_checkout(checkout: Path) -> None:
     ran = software()
     assert (ran.git_commit, ran.git_dirty) == (commit, True)
     assert ran.lock_sha256 == hashlib.sha256(b"numpy==2\n").hexdigest()
+
+
+def test_commits_that_differ_in_docs_alone_have_the_same_code(checkout: Path) -> None:
+    def committed(path: str) -> str:
+        (checkout / path).parent.mkdir(exist_ok=True)
+        (checkout / path).write_text(path)
+        git(checkout, "add", ".")
+        git(checkout, "commit", "-m", path)
+        return git(checkout, "rev-parse", "HEAD")
+
+    git(checkout, "init")
+    none = committed("Makefile")
+    assert code_of(checkout, none) == none  # it has no code yet
+    for part in CODE:
+        first = committed(f"{part}/first")
+    docs, code = committed("docs.md"), committed(f"{CODE[0]}/second")
+    assert code_of(checkout, first) == code_of(checkout, docs) != first
+    assert code_of(checkout, code) not in (code, code_of(checkout, docs))
+    for unknown in ("f" * 40, "HEAD", "--help"):
+        assert code_of(checkout, unknown) == unknown
+    assert code_of(checkout.parent, docs) == docs  # no checkout
 
 
 def test_a_surrounding_repository_is_not_mistaken_for_the_checkout(checkout: Path) -> None:

@@ -12,6 +12,7 @@ from frames import ended, grid, run
 from tmflow import summaries
 from tmflow.errors import BadInput
 from tmflow.stats import ratio_interval
+from tmflow.variants import panels, variants
 
 
 def point(summary: pd.DataFrame, **where: Any) -> pd.Series:
@@ -71,7 +72,7 @@ def test_nothing_is_pooled(column: str, value: Any) -> None:
     both = pd.concat([one, other])
     for summarise in (summaries.speedup, summaries.step_time, summaries.accuracy):
         assert summarise(both)["rounds"].tolist() == [6] * 4
-    assert len(list(summaries.panels(summaries.accuracy(both)))) == 2
+    assert len(list(panels(summaries.accuracy(both)))) == 2
 
 
 def test_a_baseline_of_another_kind_is_no_baseline() -> None:
@@ -142,7 +143,7 @@ def test_a_point_without_a_result_has_a_row_that_says_why(measure: str) -> None:
     ended(runs, runs["strategy"] == "htm", "unsupported", "no such hardware")
     summary = EVERY[measure](runs)
     assert len(summary) == 4
-    assert len(list(summaries.panels(summary))) == 1  # the missing hash of the dataset does not set it apart
+    assert len(list(panels(summary))) == 1  # the missing hash of the dataset does not set it apart
     row = point(summary, strategy="htm", threads=2)
     assert row[["estimate", "low", "high"]].isna().all()
     assert (row["rounds"], row["reason"]) == (0, "unsupported: no such hardware")
@@ -208,7 +209,7 @@ def test_an_empty_table_gives_an_empty_summary() -> None:
     for summary in (summaries.speedup(nothing), summaries.step_time(nothing), summaries.accuracy(nothing)):
         assert summary.empty
         assert {"estimate", "low", "high", "rounds", "oversubscribed"} <= set(summary.columns)
-        assert not list(summaries.panels(summary))
+        assert not list(panels(summary))
 
 
 def test_an_unknown_baseline_is_bad_input() -> None:
@@ -218,9 +219,9 @@ def test_an_unknown_baseline_is_bad_input() -> None:
 
 def test_panels_name_what_tells_them_apart() -> None:
     summary = summaries.accuracy(pd.concat([grid(), grid(batch=1), grid(batch=1, matrix=100)]))
-    parts = dict(summaries.panels(summary))
+    parts = dict(panels(summary))
     assert list(parts) == ["batch 100, matrix 784", "batch 1, matrix 784", "batch 1, matrix 100"]
-    assert [label for label, _ in summaries.panels(summaries.accuracy(grid()))] == [""]
+    assert [label for label, _ in panels(summaries.accuracy(grid()))] == [""]
 
 
 def test_curve_averages_each_iteration_over_rounds() -> None:
@@ -279,7 +280,7 @@ def htm(budget: int, **changes: Any) -> pd.DataFrame:
 
 def test_variants_of_a_strategy_share_a_panel_and_are_told_apart() -> None:
     summary = summaries.accuracy(pd.concat([htm(100), grid(("lock", "tf_lock"), (1, 2)), htm(5)], ignore_index=True))
-    ((label, part),) = summaries.panels(summary)
+    ((label, part),) = panels(summary)
     assert label == ""
     assert part["variant"].tolist() == [
         "tf_lock", "tf_lock", "lock", "lock",
@@ -291,7 +292,7 @@ def test_variants_of_a_strategy_share_a_panel_and_are_told_apart() -> None:
 
 def test_a_lone_variant_has_the_name_of_its_strategy() -> None:
     apart = pd.concat([htm(5, batch=1), htm(7, batch=100)])
-    assert [set(part["variant"]) for _, part in summaries.panels(summaries.accuracy(apart))] == [{"htm"}, {"htm"}]
+    assert [set(part["variant"]) for _, part in panels(summaries.accuracy(apart))] == [{"htm"}, {"htm"}]
 
 
 def test_variants_are_compared_with_themselves_or_with_tf_lock() -> None:
@@ -324,10 +325,10 @@ def test_runs_that_ran_in_other_ways_are_never_pooled_and_never_in_one_panel() -
     summary = summaries.step_time(runs)
     assert len(summary) == 2 * len(WAYS)
     assert set(summary["rounds"]) == {2}
-    panels = dict(summaries.panels(summary))
-    assert len(panels) == len(WAYS)
-    assert {tuple(set(panel["variant"])) for panel in panels.values()} == {("lock",)}
-    (of_mlp,) = (label for label in panels if "mnist_mlp" in label)
+    parts = dict(panels(summary))
+    assert len(parts) == len(WAYS)
+    assert {tuple(set(part["variant"])) for part in parts.values()} == {("lock",)}
+    (of_mlp,) = (label for label in parts if "mnist_mlp" in label)
     assert "hidden 16" in of_mlp
     assert "activation relu" in of_mlp
     speedup = summaries.speedup(runs)
@@ -337,8 +338,8 @@ def test_runs_that_ran_in_other_ways_are_never_pooled_and_never_in_one_panel() -
 def test_names_in_one_table_tell_how_runs_ran() -> None:
     table = pd.concat([grid(("lock",), threads=(1,), rounds=1, **way) for way in WAYS[:5]], ignore_index=True)
     told = ["lock", "lock (driver native)", "lock (reading consistent)", "lock (layout joined)", "lock (measures full)"]
-    assert summaries.variants(table).tolist() == told
-    assert set(summaries.variants(table[:1])) == {"lock"}
+    assert variants(table).tolist() == told
+    assert set(variants(table[:1])) == {"lock"}
 
 
 def test_names_tell_blocks_promises_and_a_fused_kernel_apart() -> None:
@@ -352,7 +353,7 @@ def test_names_tell_blocks_promises_and_a_fused_kernel_apart() -> None:
         {"strategy": "block_stm", "block": 4096, "manager": "delay", **plain, "kernel": "fused"},
     ]
     runs = [run(threads=threads, **variant) for variant in variants for threads in (1, 2)]
-    ((_, panel),) = summaries.panels(summaries.step_time(pd.DataFrame(runs)))
+    ((_, panel),) = panels(summaries.step_time(pd.DataFrame(runs)))
     assert set(panel["variant"]) == {
         "striped (block 2048)",
         "striped (block 64)",

@@ -15,6 +15,8 @@ from tmflow import captions, summaries
 from tmflow.axes import value_range
 from tmflow.runner.runfile import NO_TIME
 from tmflow.strategy_parameters import parameters_of
+from tmflow.variants import panels, unusual
+from tmflow.variants import variants as names_of
 
 
 def emulated(profile: str = "intel-tsx-study", backend: str = "0123abcd", **changes: Any) -> pd.DataFrame:
@@ -38,7 +40,7 @@ def test_emulated_and_measured_and_two_emulators_are_never_drawn_together() -> N
     runs = pd.concat([measured, emulated(), emulated(backend="4567cdef"), emulated("ibm-power8-s822")])
     summary = summaries.accuracy(runs)
     assert summary["rounds"].tolist() == [6] * 8
-    parts = dict(summaries.panels(summary))
+    parts = dict(panels(summary))
     assert list(parts) == [
         "evidence emulated, backend ibm-power8-s822 0123abcd",
         "evidence emulated, backend intel-tsx-study 0123abcd",
@@ -78,8 +80,8 @@ def test_runs_older_than_a_parameter_keep_a_name_of_their_own() -> None:
 
 def test_a_budget_that_goes_with_its_spending_is_not_unusual() -> None:
     power = run(strategy="htm", **parameters_of("htm", "study_power") | {"spending": "study_power"})
-    assert summaries.unusual(pd.Series(power)) == {"spending": "study_power"}
-    assert summaries.unusual(pd.Series({**power, "budget": 5})) == {"spending": "study_power", "budget": 5}
+    assert unusual(pd.Series(power)) == {"spending": "study_power"}
+    assert unusual(pd.Series({**power, "budget": 5})) == {"spending": "study_power", "budget": 5}
 
 
 @given(st.lists(st.builds(
@@ -89,7 +91,7 @@ def test_a_budget_that_goes_with_its_spending_is_not_unusual() -> None:
 ), min_size=1, max_size=8, unique_by=lambda p: tuple(p.values())))  # fmt: skip
 def test_different_variants_have_different_names(variants: list[dict[str, Any]]) -> None:
     rows = pd.DataFrame([run(strategy="stm", **parameters_of("stm") | parameters) for parameters in variants])
-    assert summaries.variants(rows).nunique() == len(variants)
+    assert names_of(rows).nunique() == len(variants)
 
 
 def ends(runs: pd.DataFrame, commits: int | None, fallbacks: int | None, attempts: int | None) -> pd.DataFrame:

@@ -64,14 +64,19 @@ class Predicate(Closed, ABC):
     """Whether it is said of every number of workers, so that any can contradict it; else of all together."""
     of_speedup: ClassVar[bool] = False
     """Whether it compares with one worker."""
+    paired: ClassVar[bool] = True
+    """Whether it compares values within a round; else each curve has its own rounds at each number of workers."""
 
     @property
     def measure(self) -> Measure:
         return SPEED
 
     @property
-    def failures_agree(self) -> bool:
-        """Whether runs without a result are as it says; else those left, which may be the better ones, show nothing."""
+    def holds_without_diverged(self) -> bool:
+        """Whether it can hold of the runs that are left where others diverged, and have no accuracy and no time.
+
+        That is where those left are, if anything, the ones that speak against it.
+        """
         return False
 
     @abstractmethod
@@ -131,6 +136,7 @@ class RatioWithin(Predicate):
 class _Share(Predicate):
     share_of: Literal["commits", "accuracy"]
     threshold: Share
+    paired = False
 
     @property
     def measure(self) -> Measure:
@@ -144,8 +150,8 @@ class ShareAbove(_Share):
 
 class ShareBelow(_Share):
     @property
-    def failures_agree(self) -> bool:
-        return self.measure == ACCURACY  # a model that diverged gives no right answers
+    def holds_without_diverged(self) -> bool:
+        return self.measure == ACCURACY  # what diverged would not have been among the accurate ones
 
     def statements(self, curves: Sequence[Curve]) -> list[Statement]:
         return share_below(curves, self.threshold, str(self.measure))
@@ -154,6 +160,7 @@ class ShareBelow(_Share):
 class _Causes(Predicate):
     causes: Causes
     threshold: Share
+    paired = False
 
     @property
     def measure(self) -> Measure:

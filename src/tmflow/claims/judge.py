@@ -1,22 +1,22 @@
-"""Every claim's verdict, for each kind of evidence: from one machine, never from several together."""
+"""Every claim's verdict, for each kind of evidence: from one machine and one origin, never from several together."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
 import pandas as pd
 
 from tmflow.claims import verdict
+from tmflow.claims.origin import Origin, origins, who_speaks
 from tmflow.claims.schema import Claim, Claims
 from tmflow.claims.selection import usable
 from tmflow.claims.tables import Tables
 from tmflow.claims.verdict import Finding, Verdict
-from tmflow.claims.wording import listed, several
 from tmflow.runner.runfile import NO_TIME
 from tmflow.spec import Evidence
-from tmflow.summaries import ROUND
+from tmflow.wording import listed, several
 
 KINDS: tuple[Evidence, ...] = get_args(Evidence)
 # What runs of one machine have in common: the platform, the hardware threads that they could use, the emulator.
@@ -39,6 +39,8 @@ class Judged:
     """That whose runs the finding is from."""
     elsewhere: dict[str, Verdict]
     """The verdicts of other machines, by their names."""
+    left_out: list[Origin] = field(default_factory=list)
+    """What that machine has of other definitions or measured by other software."""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -51,6 +53,7 @@ class Judged:
             "platform": self.machine,
             "elsewhere": self.elsewhere,
             "runs": _drawn_on(self.finding.runs),
+            "left_out": [origin.as_json() for origin in self.left_out],
             "source": self.claim.source,
             "statement": self.claim.statement,
             "explanation": self.claim.explanation,
@@ -87,28 +90,44 @@ def _judged(name: str, claim: Claim, kind: Evidence, claims: Claims, tables: Map
         )
     of_claim = {name: usable(tables[name].runs, kind, claim.hardware) for name in claim.experiments()}
     found = {
-        machine: verdict.of_claim(claim, claims.configurations, tables, runs) for machine, runs in _machines(of_claim)
+        machine: (_finding(claim, claims, tables, of_claim, its), its) for machine, its in _machines(of_claim).items()
     }
     if not found:
         return Judged(name, claim, kind, Finding("untested", _nothing(claim, kind, tables)), None, {})
-    (machine, finding), *others = sorted(found.items(), key=lambda item: item[1].verdict == "untested")
-    return Judged(name, claim, kind, finding, machine, {other: its.verdict for other, its in others})
+    (machine, (finding, its)), *others = sorted(found.items(), key=lambda item: item[1][0].verdict == "untested")
+    left_out = [origin for of_experiment in its.values() for origin in of_experiment[1:]]
+    elsewhere = {other: of_other.verdict for other, (of_other, _) in others}
+    return Judged(name, claim, kind, finding, machine, elsewhere, left_out)
 
 
-def _machines(runs: Mapping[str, pd.DataFrame]) -> Iterator[tuple[str, dict[str, pd.DataFrame]]]:
-    """Each machine's part of the runs: the one first that has the most hardware threads, and then the most rounds.
+def _finding(
+    claim: Claim,
+    claims: Claims,
+    tables: Mapping[str, Tables],
+    runs: Mapping[str, pd.DataFrame],
+    its: Mapping[str, list[Origin]],
+) -> Finding:
+    """What the runs of one machine say: of each experiment those of the origin that speaks."""
+    speaking = {name: found[0].runs if found else runs[name][:0] for name, found in its.items()}
+    finding = verdict.of_claim(claim, claims.configurations, tables, speaking)
+    told = [sentence for found in its.values() if (sentence := who_speaks(found))]
+    return replace(finding, why=" ".join([finding.why, *told]))
 
-    What its runs say plays no part in that, so that no machine is chosen for its verdict.
+
+def _machines(runs: Mapping[str, pd.DataFrame]) -> dict[str, dict[str, list[Origin]]]:
+    """Each machine's runs of each experiment, by their origin.
+
+    The machine first that has the most hardware threads, and then the most rounds that speak. What its runs say plays
+    no part in that, so that no machine is chosen for its verdict.
     """
-    together = pd.concat([frame[[*MACHINE, *ROUND, "experiment", "status", "uid"]] for frame in runs.values()])
+    together = pd.concat([frame[[*MACHINE, "uid"]] for frame in runs.values()])
     ranked = []
     for key, part in together.groupby(MACHINE, dropna=False, sort=False):
-        threads = part["hardware_threads"].iloc[0]
-        n_rounds = len(part.loc[part["status"] == "ok", ["experiment", *ROUND]].drop_duplicates())
-        ranked.append((0 if pd.isna(threads) else -int(threads), -n_rounds, str(key), part))
-    for *_, part in sorted(ranked, key=lambda row: row[:3]):
-        uids = set(part["uid"])
-        yield _named(part.iloc[0]), {name: frame[frame["uid"].isin(uids)] for name, frame in runs.items()}
+        threads, uids = part["hardware_threads"].iloc[0], set(part["uid"])
+        its = {name: origins(frame[frame["uid"].isin(uids)], name) for name, frame in runs.items()}
+        n_rounds = sum(found[0].rounds for found in its.values() if found)
+        ranked.append((0 if pd.isna(threads) else -int(threads), -n_rounds, str(key), _named(part.iloc[0]), its))
+    return {name: its for *_, name, its in sorted(ranked, key=lambda row: row[:3])}
 
 
 def _named(run: pd.Series) -> str:
@@ -137,13 +156,20 @@ def _nothing(claim: Claim, kind: Evidence, tables: Mapping[str, Tables]) -> str:
 
 
 def _drawn_on(runs: Iterable[pd.DataFrame]) -> dict[str, Any]:
-    """How many runs, how many of them disturbed, and of which experiments, campaigns and rounds."""
+    """How many runs, how many of them disturbed or resumed, and of which experiments, campaigns, rounds and origins."""
     frames = list(runs)
     if not frames:
-        return {"n": 0, "disturbed": 0, "of": []}
+        return {"n": 0, "disturbed": 0, "resumed": 0, "of": []}
     used = pd.concat(frames).drop_duplicates("uid")
     of = [
-        {"experiment": experiment, "campaign": campaign, "rounds": sorted({int(number) for number in part["round"]})}
+        {
+            "experiment": experiment,
+            "campaign": campaign,
+            "rounds": sorted({int(number) for number in part["round"]}),
+            "definition": part["definition_sha256"].iloc[0],
+            "software": part["software"].iloc[0],
+        }
         for (experiment, campaign), part in used.groupby(["experiment", "campaign_uid"], sort=True)
     ]
-    return {"n": len(used), "disturbed": verdict.n_disturbed(used), "of": of}
+    n_resumed = int(used["resumed"].sum())
+    return {"n": len(used), "disturbed": verdict.n_disturbed(used), "resumed": n_resumed, "of": of}

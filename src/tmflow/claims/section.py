@@ -7,7 +7,7 @@ from html import escape
 
 from tmflow.claims.judge import KINDS, Judged
 from tmflow.claims.shown import accepted, counted, machines, without_runs
-from tmflow.claims.wording import interval, span
+from tmflow.wording import interval, span
 
 INTRODUCTION = (
     "Each finding of the study, held against the runs of one machine, by each kind of evidence apart. Reproduced: "

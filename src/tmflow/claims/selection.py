@@ -11,9 +11,10 @@ from tmflow.claims.checks import Check, Factors, Measure, Predicate
 from tmflow.claims.curve import Curve
 from tmflow.claims.schema import Hardware
 from tmflow.claims.tables import Tables
-from tmflow.claims.wording import listed, workers
+from tmflow.errors import Diverged
 from tmflow.platform.profiles import load_profile, profile_names
-from tmflow.summaries import ROUND
+from tmflow.point import ROUND
+from tmflow.wording import listed, workers
 
 LEAST_ROUNDS = 6  # no verdict from fewer
 # What a platform's facts say, by the claim's word for its transactions.
@@ -25,15 +26,18 @@ class Missing(Exception):
 
 
 class Selected(NamedTuple):
-    """The curves of a check over the rounds that all of them have, and the runs that they came from."""
+    """The curves of a check, and the runs that they came from."""
 
     curves: list[Curve]
-    rounds: int
+    rounds: tuple[int, int]
+    """The fewest and the most that a point of a curve has; those that are paired have all the same."""
     runs: pd.DataFrame
-    left_out: list[str]
-    """Numbers of workers that are not looked at, and why."""
+    left_out: dict[int, int]
+    """Numbers of workers that are not looked at, as too few rounds have them, and how many do."""
     failed: pd.DataFrame
-    """The runs that would have been on the curves, had they not ended without a result."""
+    """The runs that would have been on the curves, had they not crashed, hung, or ended otherwise without a result."""
+    diverged: pd.DataFrame
+    """Those that would have been, had their model not ended in numbers that are not finite: it has no accuracy then."""
     tried: int
     """How many those are, together with all that have a result."""
 
@@ -62,7 +66,7 @@ def select(check: Check, configurations: Mapping[str, Factors], tables: Tables, 
         failed.append(wanted[~wanted["status"].isin(["ok", "unsupported"]) & _fits(wanted, check.predicate)])
         pivots.append(_by_round(own[-1], values, check.predicate.measure, whose))
     threads, left_out = _common_threads(pivots, check.predicate)
-    together = _joined(pivots, threads)
+    together = _joined(pivots, threads, check.predicate.paired)
     if together.empty:
         raise Missing(f"in {check.place} no round has all of {workers(*threads)} of {listed(check.predicate.of)}")
     curves = [
@@ -73,13 +77,28 @@ def select(check: Check, configurations: Mapping[str, Factors], tables: Tables, 
     of_rounds = pd.MultiIndex.from_frame(used[[*ROUND]]).isin(together.index)
     seen = used[of_rounds & used["threads"].isin(threads)]
     lost = pd.concat(failed).drop_duplicates("uid")
-    return Selected(curves, len(together), seen, left_out, lost, len(used) + len(lost))
+    left_out |= {int(w): 0 for w in lost["threads"].unique() if w not in threads and w not in left_out}
+    of_divergence, rounds = diverged(lost), together.notna().sum()
+    return Selected(
+        curves,
+        (int(rounds.min()), int(rounds.max())),
+        seen,
+        dict(sorted(left_out.items())),
+        lost[~of_divergence],
+        lost[of_divergence],
+        len(used) + len(lost),
+    )
 
 
 def _emulated_capability(runs: pd.DataFrame) -> pd.Series:
     """That of the machine that each run emulates; none where its profile is not known here."""
     known = [name for name in runs["profile"].dropna().unique() if name in profile_names()]
     return runs["profile"].map({name: CAPABILITY[load_profile(name).provider] for name in known})
+
+
+def diverged(runs: pd.DataFrame) -> pd.Series:
+    """Which of the runs ended in weights or scores that are not finite."""
+    return (runs["status"] == "failed") & runs["reason"].fillna("").str.startswith(f"{Diverged.__name__}:")
 
 
 def ends(runs: pd.DataFrame) -> str:
@@ -138,21 +157,30 @@ def _by_round(runs: pd.DataFrame, values: pd.Series, measure: Measure, whose: st
     return known.pivot(index=[*ROUND], columns="threads", values="value")
 
 
-def _common_threads(pivots: Sequence[pd.DataFrame], predicate: Predicate) -> tuple[list[int], list[str]]:
-    """The numbers of workers that all have enough rounds of, if any has; and what is left out."""
+def _common_threads(pivots: Sequence[pd.DataFrame], predicate: Predicate) -> tuple[list[int], dict[int, int]]:
+    """The numbers of workers that all have enough rounds of, if any has; and how many rounds have those left out."""
     every = sorted({int(w) for pivot in pivots for w in pivot.columns})
-    common = [w for w in every if all(w in pivot for pivot in pivots)]
-    rounds = {w: len(_joined(pivots, [w])) if w in common else 0 for w in every}
+    rounds = {w: _common_rounds(pivots, w, predicate.paired) for w in every}
     kept = [w for w in every if rounds[w] >= LEAST_ROUNDS] or [w for w in every if rounds[w]]
     if not kept:
         raise Missing(f"{listed(predicate.of)} have no round with the same number of workers in common")
     if predicate.of_speedup and (1 not in kept or kept == [1]):
         raise Missing(f"{listed(predicate.of)} need runs of one worker and of several for a speedup")
-    left_out = [f"{workers(w)}: {rounds[w]} of {LEAST_ROUNDS} rounds" for w in every if w not in kept]
-    return kept, left_out
+    return kept, {w: rounds[w] for w in every if w not in kept}
 
 
-def _joined(pivots: Sequence[pd.DataFrame], threads: list[int]) -> pd.DataFrame:
-    """The pivots side by side, by their number, over the rounds that all have all of these numbers of workers of."""
+def _common_rounds(pivots: Sequence[pd.DataFrame], threads: int, paired: bool) -> int:
+    """How many rounds have that number of workers: together, or of the pivot that has the fewest."""
+    if not all(threads in pivot for pivot in pivots):
+        return 0
+    return len(_joined(pivots, [threads], True)) if paired else min(int(pivot[threads].count()) for pivot in pivots)
+
+
+def _joined(pivots: Sequence[pd.DataFrame], threads: list[int], paired: bool) -> pd.DataFrame:
+    """The pivots side by side, by their number; NaN where a round does not have that number of workers.
+
+    If they are `paired`, only of the rounds that all have all of these numbers of workers of.
+    """
     sides = [pivot[threads] for pivot in pivots]
-    return pd.concat(sides, axis=1, keys=range(len(sides)), join="inner").dropna()
+    together = pd.concat(sides, axis=1, keys=range(len(sides)), join="inner" if paired else "outer")
+    return together.dropna() if paired else together

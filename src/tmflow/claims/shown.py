@@ -9,27 +9,36 @@ from collections.abc import Sequence
 from tmflow.claims.judge import KINDS, Judged
 from tmflow.claims.verdict import Verdict
 from tmflow.spec import Evidence
+from tmflow.wording import several
 
-WIDTH = 118  # characters of a line
+WIDTH = 100  # characters of a line
 VERDICTS: tuple[Verdict, ...] = ("reproduced", "contradicted", "inconclusive", "untested")
 
 
 def as_text(judged: Sequence[Judged], *, brief: bool = False) -> str:
     """A line for each verdict, why under it unless `brief`, and how many there are of each.
 
-    Kinds of evidence that no run is of are named only, beside others.
+    Kinds of evidence that a claim does not take, or that no run is of, are named only, beside others.
     """
+    taken = accepted(judged)
     kinds = [kind for kind in KINDS if any(verdict.evidence == kind for verdict in judged)]
-    without = without_runs(judged) if len(kinds) > 1 else []
-    lines = [f"{'claim':<36}{'evidence':<10}{'verdict':<14}source", "-" * WIDTH]
-    for verdict in judged:
+    without = without_runs(taken) if len(kinds) > 1 else []
+    lines = [f"{'verdict':<14}{'claim':<34}{'evidence':<11}source", "-" * WIDTH]
+    for verdict in taken:
         if verdict.evidence not in without:
             lines += [_line(verdict)] if brief else [_line(verdict), *_why(verdict), ""]
     lines += [""] if brief else []
-    lines += [f"{kind}: {counted(judged, kind)}" for kind in kinds if kind not in without]
+    lines += [_counts(judged, kind) for kind in kinds if kind not in without]
     if without:
         lines.append(f"No run is {' or '.join(without)}: `tmflow claims --evidence {without[0]}` says what it takes.")
     return "\n".join(lines)
+
+
+def _counts(judged: Sequence[Judged], kind: Evidence) -> str:
+    """How many claims have which verdict by that kind of evidence, and how many do not take it."""
+    refused = sum(verdict.evidence == kind and kind not in verdict.claim.evidence for verdict in judged)
+    told = [counted(accepted(judged), kind), f"not taken by {several(refused, 'claim')}" if refused else ""]
+    return f"{kind}: {'; '.join(filter(None, told))}"
 
 
 def counted(judged: Sequence[Judged], kind: Evidence) -> str:
@@ -58,7 +67,7 @@ def machines(verdict: Judged) -> str | None:
 
 
 def _line(verdict: Judged) -> str:
-    return f"{verdict.id:<36}{verdict.evidence:<10}{verdict.finding.verdict:<14}{verdict.claim.source}"
+    return f"{verdict.finding.verdict:<14}{verdict.id:<34}{verdict.evidence:<11}{verdict.claim.source}"
 
 
 def _why(verdict: Judged) -> list[str]:

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property, partial
 
 import numpy as np
 import pandas as pd
+from sqlalchemy import Connection
 
 from tmflow.claims.checks import Measure
+from tmflow.claims.software import measured_by
+from tmflow.paths import project_root
+from tmflow.platform.software import code_of
 from tmflow.spec import TrialSpec
 from tmflow.store import queries
 from tmflow.store.frame import Source, connected
+from tmflow.store.queries import Only
 
 
 @dataclass(frozen=True)
 class Tables:
-    """The runs of an experiment of any status and scale, and what those with a result counted."""
+    """The runs of an experiment of any status, scale and definition, and what those with a result counted.
+
+    `runs` have `software`, in words, beside what `store.queries.runs` gives.
+    """
 
     runs: pd.DataFrame
     transactions: pd.DataFrame
@@ -55,16 +63,24 @@ class Tables:
 
 
 def load(source: Source, experiments: Iterable[str]) -> dict[str, Tables]:
-    """The tables of each experiment, in one reading of the database."""
+    """The tables of each experiment, in one reading of the database.
+
+    Which commits share their code is read from this checkout, where it has them.
+    """
+    code = cache(partial(code_of, project_root()))
     with connected(source) as connection:
-        return {
-            name: Tables(
-                queries.runs(connection, experiment=name, status=None),
-                queries.transactions(connection, experiment=name),
-                queries.aborts(connection, experiment=name),
-            )
-            for name in dict.fromkeys(experiments)
-        }
+        return {name: _load(connection, name, code) for name in dict.fromkeys(experiments)}
+
+
+def _load(connection: Connection, experiment: str, code: Callable[[str], str]) -> Tables:
+    with_result: Only = {"experiment": experiment, "all_definitions": True}
+    every: Only = {**with_result, "status": None}
+    runs = queries.runs(connection, **every)
+    return Tables(
+        runs.assign(software=measured_by(runs, queries.software(connection, **every), code)),
+        queries.transactions(connection, **with_result),
+        queries.aborts(connection, **with_result),
+    )
 
 
 def _share(part: pd.Series, whole: pd.Series) -> pd.Series:

@@ -13,8 +13,9 @@ from tmflow.claims.schema import Claim
 from tmflow.claims.selection import LEAST_ROUNDS, Missing, Selected, ends, select
 from tmflow.claims.statement import Statement, Unit, decide, rounds_needed
 from tmflow.claims.tables import Tables
-from tmflow.claims.wording import interval, several, span, workers
+from tmflow.point import ROUND
 from tmflow.stats import MANY_ROUNDS, bounded
+from tmflow.wording import interval, several, span, workers
 
 Verdict = Literal["reproduced", "contradicted", "inconclusive", "untested"]
 # Of several checks the first of these that any has: one that fails is enough, and what was not looked at may yet fail.
@@ -101,44 +102,91 @@ def _of_check(look: Look, studied_to: int, among: int) -> Finding:
     check, selected, statements = look
     numbers = [number(statement, check.place) for statement in statements]
     threads = selected.curves[0].threads
-    seen = f"{check.place}, {several(selected.rounds, 'round')} at {workers(*threads)}"
-    seen += f" (its source: up to {studied_to})"
-    if disturbed := n_disturbed(selected.runs):
-        seen += f", {disturbed} of {several(len(selected.runs), 'run')} disturbed"
-    if selected.left_out:
-        seen += f", without {'; '.join(selected.left_out)}"
-    if n_failed := len(selected.failed):
-        seen += f", {n_failed} of its {several(selected.tried, 'run')} failed ({ends(selected.failed)})"
+    seen = _seen(check, selected, studied_to)
 
     def finding(verdict: Verdict, why: str, more_rounds: int | None = None) -> Finding:
         return Finding(verdict, f"{seen}: {why}.", numbers, more_rounds, [selected.runs])
 
-    if selected.rounds < LEAST_ROUNDS:
-        missing = LEAST_ROUNDS - selected.rounds
+    fewest, _ = selected.rounds
+    if fewest < LEAST_ROUNDS:
+        missing = LEAST_ROUNDS - fewest
         why = f"no verdict is drawn from fewer than {LEAST_ROUNDS} rounds, so at least {missing} more are needed"
         return finding("inconclusive", why, missing)
     verdict = decide(statements, among)
     against = [statement for statement in statements if statement.fails(among)]
     if max(threads) < check.predicate.reach and not (against and check.predicate.everywhere):
         sofar = {"reproduced": "it holds so far", "contradicted": "it does not hold so far"}.get(verdict, "it is open")
+        if max(_emptied(selected), default=0) >= check.predicate.reach:  # the machine has as many
+            too_few, more = _too_few(selected)
+            return finding("inconclusive", f"{sofar}, but {too_few}; {_told(statements)}", more)
         why = (
             f"{sofar}, but it is about more workers: a machine with {check.predicate.reach} hardware threads is needed"
         )
         return finding("untested", f"{why}; {_told(statements)}")
     if verdict == "contradicted":
         return finding("contradicted", _told(against))
-    if verdict == "reproduced" and n_failed and not check.predicate.failures_agree:
-        return finding("inconclusive", f"it holds of those left, but what failed may differ; {_told(statements)}")
     if verdict == "reproduced":
-        return finding("reproduced", _told(statements))
-    more, needed = _more(rounds_needed(statements, among), selected.rounds)
+        doubt, more = _doubt(check, selected)
+        but = f"it holds of those left, but {doubt}; " if doubt else ""
+        return finding("inconclusive" if doubt else "reproduced", f"{but}{_told(statements)}", more)
+    more, needed = _more(rounds_needed(statements, among), fewest)
     undecided = [statement for statement in statements if not statement.holds()]
     return finding("inconclusive", f"{_told(undecided)}; {needed}", more)
+
+
+def _seen(check: Check, selected: Selected, studied_to: int) -> str:
+    """Which runs were looked at, and all that was odd about them."""
+    fewest, most = selected.rounds
+    rounds = several(fewest, "round") if fewest == most else f"{fewest} to {most} rounds"
+    told = [f"{rounds} at {workers(*selected.curves[0].threads)} (its source: up to {studied_to})"]
+    if disturbed := n_disturbed(selected.runs):
+        told.append(f"{disturbed} of {several(len(selected.runs), 'run')} disturbed")
+    if resumed := n_resumed_rounds(selected.runs):
+        told.append(f"{several(resumed, 'round')} interrupted and resumed in another process")
+    if selected.left_out:
+        few = (f"{workers(w)}: {n} of {LEAST_ROUNDS} rounds" for w, n in selected.left_out.items())
+        told.append(f"without {'; '.join(few)}")
+    tried = several(selected.tried, "run")
+    if n := len(selected.diverged):
+        told.append(f"{n} of its {tried} diverged and {'has' if n == 1 else 'have'} no accuracy and no time")
+    if n := len(selected.failed):
+        told.append(f"{n} of its {tried} failed ({ends(selected.failed)})")
+    return ", ".join([check.place, *told])
+
+
+def _doubt(check: Check, selected: Selected) -> tuple[str | None, int | None]:
+    """Why what holds of the runs that are left is not shown of all, if so; and the least more rounds that it takes."""
+    if len(selected.failed):
+        return "what failed may differ", None
+    if len(selected.diverged) and not check.predicate.holds_without_diverged:
+        return "what diverged may differ", None
+    return _too_few(selected) if _emptied(selected) else (None, None)
+
+
+def _emptied(selected: Selected) -> list[int]:
+    """The numbers of workers that are left out and of which runs ended without a result."""
+    ended = {*selected.failed["threads"], *selected.diverged["threads"]}
+    return [w for w in selected.left_out if w in ended]
+
+
+def _too_few(selected: Selected) -> tuple[str, int | None]:
+    """Where too few runs are left, and at least how many more rounds it takes; None where all runs ended so."""
+    emptied = _emptied(selected)
+    none = [w for w in emptied if not selected.left_out[w]]
+    if none:
+        return f"none is left at {workers(*none)}, and more rounds would hardly tell", None
+    missing = LEAST_ROUNDS - min(selected.left_out[w] for w in emptied)
+    return f"too few are left at {workers(*emptied)}, and at least {several(missing, 'more round')} needed", missing
 
 
 def n_disturbed(runs: pd.DataFrame) -> int:
     """How many of the runs something else on their machine disturbed, as far as is known."""
     return int(runs["disturbed"].fillna(False).astype(bool).sum())
+
+
+def n_resumed_rounds(runs: pd.DataFrame) -> int:
+    """How many rounds of the runs were interrupted, so that a second process ran the rest of them."""
+    return len(runs.loc[runs["resumed"].astype(bool), [*ROUND]].drop_duplicates())
 
 
 def _more(needed: int | None, rounds: int) -> tuple[int | None, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
+import re
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -11,6 +12,8 @@ from pathlib import Path
 from tmflow.errors import BadInput
 from tmflow.paths import project_root
 from tmflow.runner.runfile import Software
+
+CODE = ("native_ops", "src", "workflow")  # what of a checkout can change a number
 
 
 def software(compiler: str | None = None, cflags: str | None = None) -> Software:
@@ -38,15 +41,32 @@ def git_state(root: Path) -> tuple[str | None, bool | None]:
 
     (None, None) where `root` is no checkout of git or git is missing or refuses.
     """
-    if not (root / ".git").exists():  # else git would answer for a repository that merely surrounds it
-        return None, None
-    command = ["git", "--no-optional-locks", "-C", str(root), "status", "--porcelain=v2", "--branch"]
-    try:
-        lines = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.splitlines()
-    except (OSError, subprocess.SubprocessError):
+    lines = _git(root, "status", "--porcelain=v2", "--branch")
+    if lines is None:
         return None, None
     oid = next((line.split()[-1] for line in lines if line.startswith("# branch.oid ")), "(initial)")
     return None if oid == "(initial)" else oid, any(not line.startswith("#") for line in lines)
+
+
+def code_of(root: Path, commit: str) -> str:
+    """What is the same for two commits that differ in nothing of `CODE`: in docs or tests, say.
+
+    The commit itself where the checkout at `root` does not have it.
+    """
+    if not re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", commit):  # it may come from anybody's run file
+        return commit
+    return " ".join(_git(root, "rev-parse", *(f"{commit}:{part}" for part in CODE)) or [commit])
+
+
+def _git(root: Path, *arguments: str) -> list[str] | None:
+    """The lines that git says of the checkout at `root`; None where that is none, or git is missing or refuses."""
+    if not (root / ".git").exists():  # else git would answer for a repository that merely surrounds it
+        return None
+    command = ["git", "--no-optional-locks", "-C", str(root), *arguments]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.splitlines()
+    except (OSError, subprocess.SubprocessError):
+        return None
 
 
 def _version(*distributions: str) -> str | None:

@@ -16,8 +16,8 @@ import streamlit as st
 
 from tmflow import strategy_parameters
 from tmflow.palette import ordered
+from tmflow.point import WAYS
 from tmflow.spec import Evidence, Status
-from tmflow.summaries import WAYS
 from tmflow.train.models import MODEL_FACTORS
 
 ALL = "all"

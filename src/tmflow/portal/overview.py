@@ -8,8 +8,10 @@ import pandas as pd
 import streamlit as st
 
 from tmflow import summaries
+from tmflow.point import POINT
 from tmflow.portal.data import Identity
 from tmflow.portal.show import width_of
+from tmflow.variants import variants
 
 NAMES = ("experiment", "strategy")
 WHERE = ["experiment", "scale", "platform_name", "evidence", "dataset"]
@@ -47,10 +49,10 @@ def headline(_runs: pd.DataFrame, identity: Identity) -> pd.DataFrame:
     """
     usual = _runs[_runs["measures"] == "usual"]
     speedup = summaries.headline(summaries.speedup(usual))
-    both = speedup.merge(summaries.accuracy(usual), on=list(summaries.POINT), suffixes=("", "_accuracy"))
+    both = speedup.merge(summaries.accuracy(usual), on=list(POINT), suffixes=("", "_accuracy"))
     table = both[["experiment", "driver", "strategy", "threads"]].copy()
     for _, rows in both.groupby("experiment"):
-        table.loc[rows.index, "strategy"] = summaries.variants(rows)
+        table.loc[rows.index, "strategy"] = variants(rows)
     table["speedup"] = _intervals(both, "", "{:.2f}")
     table["accuracy"] = _intervals(both, "_accuracy", "{:.3f}")
     table["rounds"] = both[["rounds", "rounds_accuracy"]].max(axis="columns")

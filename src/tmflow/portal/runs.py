@@ -15,6 +15,7 @@ from tmflow.portal.filters import Key
 from tmflow.portal.show import show_summary, width_of
 from tmflow.runner.runfile import NO_TIME, without_lock_times
 from tmflow.shares import shares
+from tmflow.variants import variants
 
 COLUMNS = [
     "status", "experiment", "strategy", "threads", "round", "step_time_us", "final_accuracy", "evidence",
@@ -32,7 +33,7 @@ def listing(runs: pd.DataFrame, total: int) -> None:
     runs = runs.sort_values("started_at_utc", ascending=False, kind="stable").reset_index(drop=True)
     st.caption(f"{len(runs)} of {total} runs, newest first. Choose a row to see its run in full below.")
     rows = runs.assign(step_time_us=1e6 * runs["loop_s"] / runs["iterations"])
-    rows["strategy"] = summaries.variants(rows)
+    rows["strategy"] = variants(rows)
     st.dataframe(
         rows[COLUMNS],
         hide_index=True,

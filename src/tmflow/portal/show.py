@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
+import altair as alt
 import pandas as pd
 import streamlit as st
 
@@ -28,7 +29,7 @@ def show_summary(kind: str, summary: pd.DataFrame, revision: str) -> None:
 def table_of(summary: pd.DataFrame) -> None:
     """The numbers of a summary, with their interval."""
     unit = str(summary["unit"].iloc[0])
-    along = [column for column in ("iteration", "staleness", "cause") if column in summary]
+    along = [column for column in ("iteration", "staleness", "up_to", "cause") if column in summary]
     missing = ["reason"] if summary["reason"].notna().any() else []
     numbers = st.column_config.NumberColumn
     st.dataframe(
@@ -60,7 +61,10 @@ def width_of(names: Iterable[str]) -> int:
 
 def _show(name: str, figure: Figure) -> None:
     st.subheader(figure.caption.title)
-    st.altair_chart(figure.chart, width="stretch", height=HEIGHT)
+    if isinstance(figure.chart, alt.LayerChart):
+        st.altair_chart(figure.chart, width="stretch", height=HEIGHT)
+    else:  # of several parts, which have a size of their own
+        st.altair_chart(figure.chart, width="content")
     st.caption("  \n".join(figure.caption.lines))
     with st.container(horizontal=True):
         for extension, mime in FORMATS.items():

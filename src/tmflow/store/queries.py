@@ -35,6 +35,7 @@ from tmflow.store.models import (
     Run,
     RunAbort,
     RunFile,
+    Software,
     Spec,
     Staleness,
     VariableRead,
@@ -96,6 +97,16 @@ def runs(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
         Run.dataset_sha256,
     ]
     return frame(source, _of_runs(columns, only).order_by(Run.started_at_utc, Run.id))
+
+
+def software(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
+    """uid, and the software that measured each run: versions, the commit of its checkout, and whether that was changed.
+
+    NA where it could not be known.
+    """
+    versions = [column for column in Software.__table__.columns if column.name not in ("id", "software_sha256")]
+    statement = _of_runs([Run.uid, *versions], only).join(Software, Run.software_id == Software.id)
+    return frame(source, statement.order_by(Run.id))
 
 
 def curves(source: Source, **only: Unpack[Only]) -> pd.DataFrame:

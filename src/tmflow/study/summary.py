@@ -13,12 +13,13 @@ from html import escape
 import pandas as pd
 
 from tmflow.captions import promises_of_updates
+from tmflow.point import POINT, ROUND, VARIANT
 from tmflow.stats import Interval, joint_ratio_intervals, mean_interval
 from tmflow.store import queries
 from tmflow.store.frame import Source
 from tmflow.study import campaign
 from tmflow.study.plan import Plan
-from tmflow.summaries import POINT, ROUND, VARIANT, unusual, variants
+from tmflow.variants import unusual, variants
 
 PLACE = [column for column in POINT if column not in (*VARIANT, "threads")]
 QUICK = "Quick, too small to conclude from: "

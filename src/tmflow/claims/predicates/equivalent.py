@@ -7,7 +7,7 @@ from itertools import combinations
 
 from tmflow.claims.curve import Curve
 from tmflow.claims.statement import Statement
-from tmflow.claims.wording import workers
+from tmflow.wording import workers
 
 
 def equivalent(curves: Sequence[Curve], bound: float) -> list[Statement]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tmflow.claims.curve import Curve
 from tmflow.claims.statement import Statement
-from tmflow.claims.wording import workers
+from tmflow.wording import workers
 
 
 def knee(curves: Sequence[Curve], at: int, efficiency: float, then_sublinear: bool) -> list[Statement]:

@@ -8,8 +8,8 @@ import numpy as np
 
 from tmflow.claims.curve import Curve
 from tmflow.claims.statement import Statement
-from tmflow.claims.wording import workers
 from tmflow.stats import CONFIDENCE, mean_interval
+from tmflow.wording import workers
 
 
 def peak(curves: Sequence[Curve], low: float, high: float) -> list[Statement]:

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from tmflow.claims.curve import Curve
 from tmflow.claims.statement import Statement
-from tmflow.claims.wording import workers
+from tmflow.wording import workers
 
 
 def share_above(curves: Sequence[Curve], threshold: float, of_what: str) -> list[Statement]:

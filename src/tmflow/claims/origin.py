@@ -1,0 +1,67 @@
+"""Runs of one origin: of one definition of their experiment, and measured by one software.
+
+Those of several are never pooled, for what changed in between may be all that makes a difference. Campaigns of one
+origin are: another six rounds of the same are twelve.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from tmflow.claims.selection import LEAST_ROUNDS
+from tmflow.claims.software import DIGITS
+from tmflow.point import ROUND
+from tmflow.wording import several
+
+
+class Origin(NamedTuple):
+    """The runs of an experiment that have one origin, of any status."""
+
+    experiment: str
+    definition: str
+    software: str
+    runs: pd.DataFrame
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds have a result."""
+        return len(self.runs.loc[self.runs["status"] == "ok", [*ROUND]].drop_duplicates())
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "experiment": self.experiment,
+            "definition": self.definition,
+            "software": self.software,
+            "rounds": self.rounds,
+            "runs": len(self.runs),
+        }
+
+
+def origins(runs: pd.DataFrame, experiment: str) -> list[Origin]:
+    """The runs of one machine by their origin: first the one that speaks, then those that are left out.
+
+    That is the newest with rounds enough for a verdict; where none has, the one with the most rounds, and of equals
+    the newest. What its runs say plays no part in it.
+    """
+    apart = runs.groupby(["definition_sha256", "software"], sort=False)
+    found = [Origin(experiment, str(definition), str(software), part) for (definition, software), part in apart]
+    found.sort(key=lambda origin: str(origin.runs["started_at_utc"].max()), reverse=True)
+    return sorted(found, key=lambda origin: min(origin.rounds, LEAST_ROUNDS), reverse=True)
+
+
+def who_speaks(found: Sequence[Origin]) -> str | None:
+    """Which of several origins speaks and which are left out; None where there is nothing to leave out."""
+    if len(found) < 2:
+        return None
+    several_definitions = len({origin.definition for origin in found}) > 1
+    speaks, *others = (_rounds_of(origin, several_definitions) for origin in found)
+    return f"Of {found[0].experiment} these are {speaks}; left out, as never pooled with them: {'; '.join(others)}."
+
+
+def _rounds_of(origin: Origin, tell_definition: bool) -> str:
+    definition = f", definition {origin.definition[:DIGITS]}" if tell_definition else ""
+    rounds = several(origin.rounds, "round") if origin.rounds else "no round with a result"
+    return f"{rounds} by {origin.software}{definition}"

@@ -1,0 +1,81 @@
+"""Shares in rows, the largest first: who loses how much, with how many workers, and who nothing at all."""
+
+from __future__ import annotations
+
+import altair as alt
+import pandas as pd
+
+from tmflow import palette
+from tmflow.axes import value_range
+from tmflow.marks import COLUMNS, layered, tooltip
+from tmflow.wording import listed, workers
+
+ROW = 24  # px of a row
+ROOM = 1.2  # of the axis, for what is said beside the largest
+
+
+def ranked(summary: pd.DataFrame, title: str) -> alt.LayerChart:
+    """A row for each number of workers of each variant with a share above 0, and a single row for each other variant.
+
+    Beside each row stands its share, and 0 where 0 was measured.
+    """
+    shown = value_range(summary)
+    data = _rows(summary[summary["estimate"].notna()])
+    names = palette.ordered(data["variant"])
+    looks = palette.looks(names)
+    colours = alt.Scale(domain=names, range=[look.colour for look in looks])
+    shapes = alt.Scale(domain=names, range=[look.shape for look in looks])
+    colour = alt.Color("variant:N", scale=colours, legend=None)
+    shape = alt.Shape("variant:N", scale=shapes, legend=None)
+    x = alt.X(
+        "estimate:Q",
+        title=title,
+        axis=alt.Axis(format="~%" if shown.high > 0.03 else ".1%", tickCount=6),
+        scale=alt.Scale(domain=[shown.low, ROOM * shown.high], nice=False),
+    )
+    rows = list(dict.fromkeys(data["row"]))
+    y = alt.Y("row:N", title=None, sort=rows, axis=alt.Axis(labelLimit=320, labelPadding=10, ticks=False, grid=False))
+    said = data.drop_duplicates("row")[["row", "bar_high", "says"]]
+    bounded, single = data[data["low"].notna()], data[data["low"].isna()]
+    base = alt.Chart(data).encode(x=x, y=y, color=colour)
+    points = base.encode(shape=shape, tooltip=tooltip([*COLUMNS, "oversubscribed"]))
+    bars = alt.Chart(bounded).encode(y=y, color=colour)
+    ends = (bounded[bounded["low"] >= shown.low], "low:Q"), (bounded[bounded["high"] <= shown.high], "high:Q")
+    hollow = points.properties(data=single).mark_point(filled=False, size=70, opacity=1)  # no interval
+    return layered(
+        f"{title}, by variant and number of workers",
+        bars.mark_rule(strokeWidth=1.5).encode(x=alt.X("bar_low:Q"), x2="bar_high:Q"),
+        *(
+            bars.properties(data=its).mark_tick(height=7, thickness=1.5, orient="vertical").encode(x=alt.X(end))
+            for its, end in ends
+        ),
+        points.properties(data=bounded).mark_point(filled=True, size=70, opacity=1),
+        *([] if single.empty else [hollow]),
+        alt.Chart(said)
+        .mark_text(align="left", baseline="middle", dx=9, fontSize=11, color=palette.NEUTRAL)
+        .encode(x=alt.X("bar_high:Q"), y=y, text="says:N"),
+        height=ROW * max(len(rows), 2),
+    )
+
+
+def _rows(drawn: pd.DataFrame) -> pd.DataFrame:
+    """What is drawn, in the order of its rows: `row` is the name of each, `says` what stands beside it."""
+    most = drawn.groupby("variant")["estimate"].max()
+    place = {variant: at for at, variant in enumerate(palette.ordered(drawn["variant"]))}
+    shown = value_range(drawn)
+    parts = []
+    for variant in sorted(place, key=lambda variant: (-most[variant], place[variant])):
+        its = drawn[drawn["variant"] == variant].sort_values("threads")
+        over = its["oversubscribed"].fillna(False).astype(bool)
+        if most[variant] > 0:
+            marked = over.map({True: " (oversubscribed)", False: ""})
+            row = [f"{variant}, {workers(n)}{mark}" for n, mark in zip(its["threads"], marked, strict=True)]
+            says = [f"{100 * share:.3g} %" if share else "0" for share in its["estimate"]]
+        else:
+            marked_too = f"; oversubscribed: {listed(list(its.loc[over, 'threads']))}" if over.any() else ""
+            row, says = [variant] * len(its), [f"0 ({workers(*its['threads'])}{marked_too})"] * len(its)
+        parts.append(its.assign(row=row, says=says))
+    data = pd.concat(parts)
+    high = data["high"].fillna(data["estimate"]).clip(upper=shown.high)
+    columns = [*COLUMNS, "oversubscribed", "row", "says"]
+    return data[columns].assign(bar_low=data["low"].clip(shown.low), bar_high=high)

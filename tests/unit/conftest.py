@@ -1,0 +1,44 @@
+"""What tests of claims share: a database with runs of all that claims look at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import URL, Connection
+
+from tests.claim_worlds import CLAIMS, COMMITS, SPEED, only, set_world, world_runs
+from tmflow.claims.judge import experiments
+from tmflow.claims.tables import Tables, load
+from tmflow.runner import runfile
+from tmflow.store import address, engine
+from tmflow.store.ingest import ingest
+
+
+@pytest.fixture(scope="session")
+def claims_url(tmp_path_factory: pytest.TempPathFactory) -> URL:
+    """A run for each round of each point that a claim looks at."""
+    folder = tmp_path_factory.mktemp("claims")
+    runfile.write(folder / "runs.jsonl", world_runs(CLAIMS))
+    url = address.sqlite_url(folder / "study.db")
+    ingest(url, [folder / "runs.jsonl"])
+    return url
+
+
+@pytest.fixture
+def claims_db(claims_url: URL) -> Iterator[Connection]:
+    """A transaction whose changes are seen in it alone, and undone at the end."""
+    with engine.open_writer(claims_url).connect() as connection:
+        yield connection
+        connection.rollback()
+
+
+@pytest.fixture(scope="session")
+def true_world(claims_url: URL) -> dict[str, Tables]:
+    """The tables of a world in which the claims of fig-4.1 hold."""
+    with engine.open_writer(claims_url).connect() as connection:
+        for name in (SPEED, COMMITS):
+            set_world(connection, CLAIMS, CLAIMS.claims[name], "holds")
+        tables = load(connection, experiments(only(SPEED)))
+        connection.rollback()
+    return tables

@@ -1,0 +1,151 @@
+"""Runs that failed have no value: they agree with nothing, and are told apart by how they ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+import pytest
+from sqlalchemy import Connection
+
+from tests.claim_worlds import CLAIMS, SPEED, Change, only, set_world, verdict_of
+from tmflow.claims.judge import experiments
+from tmflow.claims.tables import Tables, load
+from tmflow.errors import Diverged
+
+BELOW = "deep-not-acceptable"
+DIVERGED = f"{Diverged.__name__}: the weights are not finite numbers"
+
+
+def with_seven_rounds(runs: pd.DataFrame) -> pd.DataFrame:
+    seventh = runs[runs["round"] == 6].assign(round=7, uid=lambda its: its["uid"] + "-7")
+    return pd.concat([runs, seventh], ignore_index=True)
+
+
+def test_what_could_not_run_is_told(true_world: dict[str, Tables]) -> None:
+    def unsupported(runs: pd.DataFrame) -> pd.DataFrame:
+        runs.loc[runs["strategy"] == "htm", ["status", "reason"]] = ["unsupported", "RTM is off"]
+        return runs
+
+    finding = verdict_of(SPEED, true_world, unsupported).finding
+    assert (finding.verdict, finding.why) == (
+        "untested",
+        "HTM in fig-4.1, matrix 784 has no run with a result (unsupported: RTM is off).",
+    )
+
+
+def test_where_runs_failed_those_left_reproduce_nothing(true_world: dict[str, Tables]) -> None:
+    """What failed may be what differed, whether enough rounds are left of that number of workers or not."""
+
+    def timed_out(first_round: int, seven_rounds: bool) -> Change:
+        def change(runs: pd.DataFrame) -> pd.DataFrame:
+            runs = with_seven_rounds(runs) if seven_rounds else runs
+            late = (runs["threads"] == 48) & (runs["strategy"] == "htm") & (runs["round"] >= first_round)
+            runs.loc[late, ["status", "reason"]] = ["timeout", "too long"]
+            return runs
+
+        return change
+
+    of_five = verdict_of(SPEED, true_world, timed_out(2, False)).finding
+    assert of_five.verdict == "inconclusive"
+    assert "6 rounds at 1, 2, 16 and 26 workers" in of_five.why
+    assert "48 workers: 1 of 6 rounds" in of_five.why
+    assert "5 of its 90 runs failed (timeout: too long)" in of_five.why
+    of_one = verdict_of(SPEED, true_world, timed_out(7, True)).finding
+    assert (of_one.verdict, of_one.more_rounds) == ("inconclusive", None)
+    assert "1 of its 105 runs failed (timeout: too long)" in of_one.why
+
+
+@pytest.mark.parametrize(
+    ("rounds", "status", "reason", "verdict", "more", "why"),
+    [
+        ([7], "failed", DIVERGED, "reproduced", None, "2 of its 70 runs diverged and have no accuracy and no time"),
+        ([7], "failed", "RuntimeError: boom", "inconclusive", None, "it holds of those left, but what failed may diff"),
+        ([7], "timeout", "too long", "inconclusive", None, "2 of its 70 runs failed (timeout: too long)"),
+        ([1, 2, 3], "failed", DIVERGED, "inconclusive", 2, "too few are left at 48 workers, and at least 2 more"),
+        (
+            range(8),
+            "failed",
+            DIVERGED,
+            "inconclusive",
+            None,
+            "none is left at 48 workers, and more rounds would hardly",
+        ),
+    ],
+    ids=["diverged", "crashed", "hung", "half of them diverged", "all diverged"],
+)
+def test_a_claim_of_low_accuracy_is_judged_from_the_runs_that_have_one(
+    claims_db: Connection, rounds: Sequence[int], status: str, reason: str, verdict: str, more: int | None, why: str
+) -> None:
+    """What diverged is told apart, and agrees with nothing; of what crashed nobody knows what it would have been."""
+    set_world(claims_db, CLAIMS, CLAIMS.claims[BELOW], "holds")
+
+    def ended(runs: pd.DataFrame) -> pd.DataFrame:
+        runs = with_seven_rounds(runs)
+        runs.loc[(runs["threads"] == 48) & runs["round"].isin(rounds), ["status", "reason"]] = [status, reason]
+        return runs
+
+    finding = verdict_of(BELOW, load(claims_db, experiments(only(BELOW))), ended).finding
+    assert (finding.verdict, finding.more_rounds) == (verdict, more), finding.why
+    assert why in finding.why
+
+
+def test_those_left_contradict_a_claim_of_low_accuracy(claims_db: Connection) -> None:
+    set_world(claims_db, CLAIMS, CLAIMS.claims[BELOW], "fails")
+
+    def diverged(runs: pd.DataFrame) -> pd.DataFrame:
+        runs.loc[runs["threads"] == 48, ["status", "reason"]] = ["failed", DIVERGED]
+        return runs
+
+    finding = verdict_of(BELOW, load(claims_db, experiments(only(BELOW))), diverged).finding
+    assert finding.verdict == "contradicted"
+    assert "12 of its 60 runs diverged" in finding.why
+    assert "without 48 workers: 0 of 6 rounds" in finding.why
+
+
+def test_where_only_one_worker_is_left_no_larger_machine_is_asked_for(claims_db: Connection) -> None:
+    set_world(claims_db, CLAIMS, CLAIMS.claims[BELOW], "holds")
+
+    def diverged(runs: pd.DataFrame) -> pd.DataFrame:
+        runs.loc[runs["threads"] > 1, ["status", "reason"]] = ["failed", DIVERGED]
+        return runs
+
+    finding = verdict_of(BELOW, load(claims_db, experiments(only(BELOW))), diverged).finding
+    assert (finding.verdict, finding.more_rounds) == ("inconclusive", None)
+    assert "it holds so far, but none is left at 2, 16, 26 and 48 workers" in finding.why
+
+
+def test_a_share_is_that_of_its_own_rounds_and_no_others(claims_db: Connection) -> None:
+    """Lock lacks one round and NoLock another: six are left of each, though only five of both."""
+    set_world(claims_db, CLAIMS, CLAIMS.claims[BELOW], "holds")
+
+    def diverged(runs: pd.DataFrame) -> pd.DataFrame:
+        runs = with_seven_rounds(runs)
+        of = runs["strategy"].map({"tf_lock": 7, "tf_nolock": 1})
+        runs.loc[runs["round"] == of, ["status", "reason"]] = ["failed", DIVERGED]
+        return runs
+
+    finding = verdict_of(BELOW, load(claims_db, experiments(only(BELOW))), diverged).finding
+    assert finding.verdict == "reproduced", finding.why
+    assert {number["rounds"] for number in finding.numbers} == {6}
+    assert "10 of its 70 runs diverged" in finding.why
+
+
+def test_where_runs_diverged_those_left_show_no_equality(true_world: dict[str, Tables]) -> None:
+    def diverged(runs: pd.DataFrame) -> pd.DataFrame:
+        runs = with_seven_rounds(runs)
+        runs.loc[(runs["round"] == 7) & (runs["strategy"] == "htm"), ["status", "reason"]] = ["failed", DIVERGED]
+        return runs
+
+    finding = verdict_of(SPEED, true_world, diverged).finding
+    assert (finding.verdict, finding.more_rounds) == ("inconclusive", None)
+    assert "it holds of those left, but what diverged may differ" in finding.why
+
+
+def test_resumed_rounds_are_told(true_world: dict[str, Tables]) -> None:
+    verdict = verdict_of(
+        SPEED, true_world, lambda runs: runs.assign(resumed=(runs["round"] == 2) & (runs["threads"] > 2))
+    )
+    assert verdict.finding.verdict == "reproduced"
+    assert ", 1 round interrupted and resumed in another process: " in verdict.finding.why
+    assert verdict.as_json()["runs"]["resumed"] == 9

@@ -1,0 +1,95 @@
+"""Rounds of two definitions or of two states of the software are never one sample, and what is left out is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from tests.claim_worlds import COMMITS, SPEED, only, verdict_of, world_runs
+from tests.sample_runs import SOFTWARE
+from tmflow.claims.judge import judge
+from tmflow.claims.tables import Tables, load
+from tmflow.runner import runfile
+from tmflow.runner.runfile import CampaignRef
+from tmflow.spec import sha256_of
+from tmflow.store import address, engine
+from tmflow.store.ingest import ingest
+
+OLD, NEW = "tmflow 0.1.0 at 0000000000", "tmflow 0.2.0 at 1111111111"
+
+
+def again(runs: pd.DataFrame, rounds: int, htm: float = 2.0, **changes: str) -> pd.DataFrame:
+    """The runs, and later ones that differ in `changes`, of so many rounds, in which HTM takes `htm` times as long."""
+    february = {"campaign_uid": "later", "started_at_utc": "2026-02-01T00:00:00.000Z"}
+    later = runs[runs["round"] <= rounds].assign(uid=lambda its: its["uid"] + "-later", **february | changes)
+    later.loc[later["strategy"] == "htm", "loop_s"] *= htm
+    return pd.concat([runs.assign(software=OLD), later], ignore_index=True)
+
+
+@pytest.mark.parametrize("changes", [{"software": NEW}, {"software": OLD, "definition_sha256": "e" * 64}])
+def test_the_newest_software_and_definition_with_six_rounds_speak_and_the_others_are_told(
+    true_world: dict[str, Tables], changes: dict[str, str]
+) -> None:
+    newest = verdict_of(SPEED, true_world, lambda runs: again(runs, 6, **changes))
+    assert newest.finding.verdict == "contradicted"
+    assert f"Of fig-4.1 these are 6 rounds by {changes['software']}" in newest.finding.why
+    assert f"left out, as never pooled with them: 6 rounds by {OLD}" in newest.finding.why
+    assert {number["rounds"] for number in newest.finding.numbers} == {6}
+    begun = verdict_of(SPEED, true_world, lambda runs: again(runs, 5, **changes))
+    assert begun.finding.verdict == "reproduced"
+    assert f"Of fig-4.1 these are 6 rounds by {OLD}" in begun.finding.why
+    assert f"left out, as never pooled with them: 5 rounds by {changes['software']}" in begun.finding.why
+    told = begun.as_json()
+    (left_out,) = told["left_out"]
+    assert left_out.items() >= {"experiment": "fig-4.1", "rounds": 5, "software": changes["software"]}.items()
+    assert {of["software"] for of in told["runs"]["of"]} == {OLD}
+
+
+def test_a_study_that_another_software_went_on_with_has_too_few_rounds_of_either(true_world: dict[str, Tables]) -> None:
+    def updated(runs: pd.DataFrame) -> pd.DataFrame:
+        return runs.assign(software=runs["round"].gt(3).map({False: OLD, True: NEW}))
+
+    finding = verdict_of(SPEED, true_world, updated).finding
+    assert (finding.verdict, finding.more_rounds) == ("inconclusive", 3)
+    assert f"these are 3 rounds by {NEW}; left out, as never pooled with them: 3 rounds by {OLD}." in finding.why
+
+
+def test_campaigns_of_the_same_software_and_definition_are_one_sample(true_world: dict[str, Tables]) -> None:
+    verdict = verdict_of(SPEED, true_world, lambda runs: again(runs, 6, htm=1.0, software=OLD))
+    assert (verdict.finding.verdict, verdict.left_out) == ("reproduced", [])
+    assert {number["rounds"] for number in verdict.finding.numbers} == {12}
+    assert {of["campaign"] for of in verdict.as_json()["runs"]["of"]} == {"campaign-rtm", "later"}
+
+
+def test_a_database_tells_software_and_definitions_apart(tmp_path: Path) -> None:
+    """From run files to the verdict: what another commit measured, or another definition, is left out."""
+    runs = world_runs(only(COMMITS))
+    changed = {"anything": "else"}
+    others: dict[str, dict[str, Any]] = {
+        "commit": {"software": SOFTWARE.model_copy(update={"git_commit": "1" * 40})},
+        "definition": {
+            "experiment": runs[0].experiment.model_copy(
+                update={"definition": changed, "definition_sha256": sha256_of(changed)}
+            )
+        },
+    }
+    for campaign, its in others.items():
+        ref = CampaignRef(uid=campaign, created_at_utc="2026-02-01T00:00:00.000Z")
+        path = tmp_path / f"{campaign}.jsonl"
+        runfile.write(path, [r.model_copy(update={"uid": f"{r.uid}-{campaign}", "campaign": ref} | its) for r in runs])
+    runfile.write(tmp_path / "runs.jsonl", runs)
+    url = address.sqlite_url(tmp_path / "study.db")
+    ingest(url, sorted(tmp_path.glob("*.jsonl")))
+    (verdict,) = judge(only(COMMITS), load(engine.open_reader(url), ["fig-4.1"]), "measured")
+    told = verdict.as_json()
+    (used,) = told["runs"]["of"]
+    assert len(used["rounds"]) == 6
+    assert {its["rounds"] for its in told["left_out"]} == {6}
+    assert {(its["definition"], its["software"]) for its in [used, *told["left_out"]]} == {
+        (sha256_of({}), "tmflow 0.1.0 at 0000000000"),
+        (sha256_of({}), "tmflow 0.1.0 at 1111111111"),
+        (sha256_of(changed), "tmflow 0.1.0 at 0000000000"),
+    }

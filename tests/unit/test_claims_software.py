@@ -1,0 +1,58 @@
+"""Words for the software that measured a run: the same for the same software alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from tests.sample_runs import SOFTWARE
+from tmflow.claims.software import measured_by
+
+DOCS = {"a" * 40: "code 1", "b" * 40: "code 1", "c" * 40: "code 2"}  # b changed docs alone
+
+
+def words(*software: Mapping[str, Any], campaigns: tuple[str, ...] = ("one",)) -> list[str]:
+    """Of runs that differ in this from each other, the last one in the last campaign."""
+    uids = [f"run-{place}" for place in range(len(software))]
+    its_campaigns = [campaigns[0]] * (len(software) - 1) + [campaigns[-1]]
+    runs = pd.DataFrame({"uid": uids, "campaign_uid": its_campaigns}, index=range(10, 10 + len(software)))
+    versions = pd.DataFrame([SOFTWARE.model_dump() | its for its in software]).assign(uid=uids)
+    told = measured_by(runs, versions, lambda commit: DOCS.get(commit, commit))
+    assert told.index.equals(runs.index)
+    return list(told)
+
+
+def test_commits_with_the_same_code_are_one_software_and_named() -> None:
+    first, docs, code = words(*({"git_commit": commit} for commit in DOCS))
+    assert first == docs == "tmflow 0.1.0 at aaaaaaaaaa and bbbbbbbbbb (the same code)"
+    assert code == "tmflow 0.1.0 at cccccccccc"
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "told"),
+    [
+        ("tmflow", "0.2.0", "tmflow 0.2.0 at 0000000000"),
+        ("tensorflow", None, "tmflow 0.1.0, tensorflow unknown at 0000000000"),
+        ("numpy", "9", "tmflow 0.1.0, numpy 9 at 0000000000"),
+        ("compiler", "clang 19", "tmflow 0.1.0, compiler clang 19 at 0000000000"),
+        ("cflags", "-O0", "tmflow 0.1.0, cflags -O0 at 0000000000"),
+        ("lock_sha256", "e" * 64, "tmflow 0.1.0, lock eeeeeeeeee at 0000000000"),
+        ("git_commit", None, "tmflow 0.1.0"),
+    ],
+)
+def test_every_version_tells_software_apart(field: str, value: str | None, told: str) -> None:
+    usual, other = words({}, {field: value})
+    assert other == told
+    assert usual != other
+
+
+def test_uncommitted_changes_are_those_of_their_campaign() -> None:
+    changed = {"git_commit": "a" * 40, "git_dirty": True}
+    told = "tmflow 0.1.0 at aaaaaaaaaa with uncommitted changes, in campaign one"
+    assert words(changed, changed) == [told, told]
+    assert words(changed, changed, campaigns=("one", "two")) == [told, told.replace("one", "two")]
+    assert words(changed, changed | {"git_commit": "b" * 40})[1] == told.replace("a" * 10, "b" * 10)
+    assert words({"git_commit": "a" * 40}, changed)[0] == "tmflow 0.1.0 at aaaaaaaaaa"
