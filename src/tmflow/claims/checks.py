@@ -72,11 +72,8 @@ class Predicate(Closed, ABC):
         return SPEED
 
     @property
-    def holds_without_diverged(self) -> bool:
-        """Whether it can hold of the runs that are left where others diverged, and have no accuracy and no time.
-
-        That is where those left are, if anything, the ones that speak against it.
-        """
+    def diverged_agrees(self) -> bool:
+        """Whether a run whose model ended in numbers that are not finite is as the predicate says, without a value."""
         return False
 
     @abstractmethod
@@ -150,8 +147,8 @@ class ShareAbove(_Share):
 
 class ShareBelow(_Share):
     @property
-    def holds_without_diverged(self) -> bool:
-        return self.measure == ACCURACY  # what diverged would not have been among the accurate ones
+    def diverged_agrees(self) -> bool:
+        return self.measure == ACCURACY  # a model that diverged gives no right answers
 
     def statements(self, curves: Sequence[Curve]) -> list[Statement]:
         return share_below(curves, self.threshold, str(self.measure))

@@ -38,6 +38,8 @@ class Selected(NamedTuple):
     """The runs that would have been on the curves, had they not crashed, hung, or ended otherwise without a result."""
     diverged: pd.DataFrame
     """Those that would have been, had their model not ended in numbers that are not finite: it has no accuracy then."""
+    agreeing: list[int]
+    """Numbers of workers without a value, as too many runs diverged there, which is as the predicate says."""
     tried: int
     """How many those are, together with all that have a result."""
 
@@ -79,13 +81,15 @@ def select(check: Check, configurations: Mapping[str, Factors], tables: Tables, 
     lost = pd.concat(failed).drop_duplicates("uid")
     left_out |= {int(w): 0 for w in lost["threads"].unique() if w not in threads and w not in left_out}
     of_divergence, rounds = diverged(lost), together.notna().sum()
+    agreeing = [w for w in left_out if check.predicate.diverged_agrees and _agree(w, pivots, failed)]
     return Selected(
         curves,
         (int(rounds.min()), int(rounds.max())),
         seen,
-        dict(sorted(left_out.items())),
+        {w: left_out[w] for w in sorted(left_out) if w not in agreeing},
         lost[~of_divergence],
         lost[of_divergence],
+        sorted(agreeing),
         len(used) + len(lost),
     )
 
@@ -99,6 +103,13 @@ def _emulated_capability(runs: pd.DataFrame) -> pd.Series:
 def diverged(runs: pd.DataFrame) -> pd.Series:
     """Which of the runs ended in weights or scores that are not finite."""
     return (runs["status"] == "failed") & runs["reason"].fillna("").str.startswith(f"{Diverged.__name__}:")
+
+
+def _agree(threads: int, pivots: Sequence[pd.DataFrame], failed: Sequence[pd.DataFrame]) -> bool:
+    """Whether each curve has enough rounds with that number of workers, counting those that diverged."""
+    lost = [int((diverged(runs) & (runs["threads"] == threads)).sum()) for runs in failed]
+    valued = [int(pivot[threads].count()) if threads in pivot else 0 for pivot in pivots]
+    return all(n + m >= LEAST_ROUNDS for n, m in zip(lost, valued, strict=True))
 
 
 def ends(runs: pd.DataFrame) -> str:

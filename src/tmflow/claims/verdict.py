@@ -101,7 +101,7 @@ def _of_check(look: Look, studied_to: int, among: int) -> Finding:
     """What a check comes to, whose statements are among so many of the claim."""
     check, selected, statements = look
     numbers = [number(statement, check.place) for statement in statements]
-    threads = selected.curves[0].threads
+    threads = [*selected.curves[0].threads, *selected.agreeing]
     seen = _seen(check, selected, studied_to)
 
     def finding(verdict: Verdict, why: str, more_rounds: int | None = None) -> Finding:
@@ -143,12 +143,15 @@ def _seen(check: Check, selected: Selected, studied_to: int) -> str:
         told.append(f"{disturbed} of {several(len(selected.runs), 'run')} disturbed")
     if resumed := n_resumed_rounds(selected.runs):
         told.append(f"{several(resumed, 'round')} interrupted and resumed in another process")
+    if selected.agreeing:
+        told.append(f"too many diverged at {workers(*selected.agreeing)} for a number")
     if selected.left_out:
         few = (f"{workers(w)}: {n} of {LEAST_ROUNDS} rounds" for w, n in selected.left_out.items())
         told.append(f"without {'; '.join(few)}")
     tried = several(selected.tried, "run")
     if n := len(selected.diverged):
-        told.append(f"{n} of its {tried} diverged and {'has' if n == 1 else 'have'} no accuracy and no time")
+        so = ", which agrees" if check.predicate.diverged_agrees else ""
+        told.append(f"{n} of its {tried} diverged and {'has' if n == 1 else 'have'} no accuracy and no time{so}")
     if n := len(selected.failed):
         told.append(f"{n} of its {tried} failed ({ends(selected.failed)})")
     return ", ".join([check.place, *told])
@@ -158,7 +161,7 @@ def _doubt(check: Check, selected: Selected) -> tuple[str | None, int | None]:
     """Why what holds of the runs that are left is not shown of all, if so; and the least more rounds that it takes."""
     if len(selected.failed):
         return "what failed may differ", None
-    if len(selected.diverged) and not check.predicate.holds_without_diverged:
+    if len(selected.diverged) and not check.predicate.diverged_agrees:
         return "what diverged may differ", None
     return _too_few(selected) if _emptied(selected) else (None, None)
 
