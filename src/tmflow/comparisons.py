@@ -10,7 +10,8 @@ from tmflow.stats import ratio_interval
 from tmflow.strategy_parameters import PARAMETERS
 from tmflow.variants import variants
 
-COLUMNS = ["experiment", "variant", "against", "threads", "estimate", "low", "high", "rounds"]
+POINTS = ["experiment", "model", "variant", "against", "threads"]
+COLUMNS = [*POINTS, "estimate", "low", "high", "rounds"]
 
 
 def time_ratios(runs: pd.DataFrame, factor: str, value: object) -> pd.DataFrame:
@@ -33,9 +34,9 @@ def time_ratios(runs: pd.DataFrame, factor: str, value: object) -> pd.DataFrame:
         pairs = its.merge(against, on=[*shared, *ROUND])
         for _, point in pairs.groupby([*POINT, "against"], dropna=False, sort=False):
             ratio = ratio_interval(point["loop_s"], point["base_s"])
-            rows.append([*point.iloc[0][COLUMNS[:4]], *ratio])
+            rows.append([*point.iloc[0][POINTS], *ratio])
     table = pd.DataFrame(rows, columns=COLUMNS)
     rank = {variant: place for place, variant in enumerate(palette.ordered(timed["variant"]))}
     return table.sort_values(
-        COLUMNS[:4], ignore_index=True, key=lambda c: c.map(rank) if c.name in ("variant", "against") else c
+        POINTS, ignore_index=True, key=lambda c: c.map(rank) if c.name in ("variant", "against") else c
     )

@@ -54,3 +54,14 @@ def test_rounds_are_paired_and_those_without_a_time_left_out() -> None:
     (row,) = time_ratios(pd.concat([runs, emulated]), "strategy", "tf_lock").itertuples()
     assert (row.variant, row.rounds, row.estimate) == ("nolock", 4, pytest.approx(0.5))
     assert time_ratios(runs, "strategy", "lock").empty
+
+
+def test_two_models_are_told_apart() -> None:
+    models = [
+        pd.concat([grid(("lock",), (1,), **of), slower(grid(("nolock",), (1,), **of), times)])
+        for of, times in (({"model": "mnist_softmax"}, 2), ({"model": "mnist_deep", "dropout_keep": 0.5}, 3))
+    ]
+    ratios = time_ratios(pd.concat(models, ignore_index=True), "strategy", "lock")
+    assert dict(zip(ratios["model"], ratios["estimate"], strict=True)) == pytest.approx(
+        {"mnist_softmax": 2, "mnist_deep": 3}
+    )
