@@ -73,7 +73,7 @@ def test_hanging_and_failing_trials_do_not_stop_the_others(tmp_path: Path) -> No
 
 
 MLP: dict[str, Any] = {"driver": "native", "model": "mnist_mlp", "activation": "relu"}
-# Its warm-up of a thousand steps takes far longer than the trial does: more than ten seconds on the fastest of machines.
+# Its warm-up of a thousand steps takes far longer than a trial does: over ten seconds on the fastest of machines.
 SLOW: dict[str, Any] = {**MLP, "hidden": 800, "batch": 1000}
 SHORT: dict[str, Any] = {**MLP, "hidden": 100, "batch": 50}  # a second or so
 QUICK: dict[str, Any] = {**MLP, "hidden": 10, "batch": 5}

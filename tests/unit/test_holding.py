@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -94,9 +95,13 @@ def test_what_a_killed_study_left_is_waited_for_in_its_own_folder_alone(
 
 
 def at_work(lock: Path) -> list[int]:
-    """The processes that have the lock open."""
-    handles = [path for path in Path("/proc").glob("[0-9]*/fd/*") if os.path.realpath(path) == str(lock)]
-    return sorted({int(path.parts[2]) for path in handles})
+    """The processes, this one aside, that have the lock open."""
+    pids = set()
+    for handle in Path("/proc").glob("[0-9]*/fd/*"):
+        with suppress(OSError):  # of another user, or gone
+            if handle.readlink() == lock:
+                pids.add(int(handle.parts[2]))
+    return sorted(pids - {os.getpid()})
 
 
 @pytest.mark.parametrize(("stop", "code"), [(KeyboardInterrupt(), 130), (SystemExit(143), 143)])

@@ -49,8 +49,8 @@ def test_a_deleted_run_file_is_told_of(tmp_path: Path) -> None:
     assert already_stored(plan, database) is None
     plan.run_files("tiny")[1].unlink()
     assert already_stored(plan, database) == (
-        f"database {tmp_path / 'study.db'} holds 1 round of tiny whose run files are gone; they are measured again, and "
-        "what is drawn and judged will rest on both; to forget the old ones, stop, move the database away, and run "
+        f"database {tmp_path / 'study.db'} holds 1 round of tiny whose run files are gone; they are measured again, "
+        "and what is drawn and judged will rest on both; to forget the old ones, stop, move the database away, and run "
         "this again."
     )
     assert already_stored(plan, sqlite_url(tmp_path / "none.db")) is None

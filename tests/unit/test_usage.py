@@ -41,11 +41,11 @@ def called(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int | str | None
             "tmflow train: --threads is 'two', but should be a valid integer, unable to parse string as an integer.",
         ),
         (
-            "train --treads 2",
-            "tmflow train: no such option: --treads (Possible options: --threads); `tmflow train --help` tells what "
-            "there is.",
+            "study plan --scael full",
+            "tmflow study plan: no such option: --scael (Possible options: --scale); `tmflow study plan --help` tells "
+            "what there is.",
         ),
-        ("ingest", "tmflow ingest: missing argument 'FILES...'; `tmflow ingest --help` tells what there is."),
+        ("ingest", "tmflow ingest: missing argument 'files'; `tmflow ingest --help` tells what there is."),
         (
             "studdy",
             "tmflow: no such command 'studdy'. Did you mean 'study'?; `tmflow --help` tells what there is.",

@@ -63,7 +63,7 @@ def _is_done(job: RoundJob) -> bool:
 
 def _run_until_finished(job: RoundJob, command: list[str], needed: dict[str, str]) -> None:
     environment = {"TF_CPP_MIN_LOG_LEVEL": "2", **os.environ, **needed}
-    deaths: Counter[tuple[bool | str, ...]] = Counter()
+    deaths: Counter[tuple[bool, frozenset[str]]] = Counter()
     # What this process lets its children have goes along: a round that outlives its step is at work, too.
     while (code := subprocess.run(command, check=False, env=environment, close_fds=False).returncode) != 0:
         if code == TIMED_OUT:
@@ -76,7 +76,7 @@ def _run_until_finished(job: RoundJob, command: list[str], needed: dict[str, str
             how = f"with code {code}" if code > 0 else f"by {signal.Signals(-code).name}"
             raise RoundFailed(f"the process of round {job.number} of {job.experiment.name} ended {how}.")
         where = " in its warm-up" if under_way.warm_up else ""
-        place = under_way.warm_up, *(trial.spec.sha256 for trial in under_way.trials)
+        place = (under_way.warm_up, frozenset(trial.spec.sha256 for trial in under_way.trials))
         deaths[place] += 1
         if deaths[place] == DEATHS:
             reason = f"its process was ended by {signal.Signals(-code).name}{where}, {DEATHS} times"

@@ -172,7 +172,7 @@ def _named(pids: list[int]) -> str:
 
 def _at_work(handle: int) -> list[int]:
     """The processes, this one aside, that have a lock open, and all that they have started; of this user alone."""
-    path = os.readlink(f"/proc/self/fd/{handle}")
+    path = str(Path(f"/proc/self/fd/{handle}").readlink())
     found: set[int] = set()
     for process in psutil.process_iter():
         with suppress(psutil.Error):
