@@ -42,8 +42,8 @@ def called(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int | str | None
         ),
         (
             "study plan --scael full",
-            "tmflow study plan: no such option: --scael (Possible options: --scale); `tmflow study plan --help` tells "
-            "what there is.",
+            "tmflow study plan: no such option: --scael (Possible options: --help, --scale); "
+            "`tmflow study plan --help` tells what there is.",
         ),
         ("ingest", "tmflow ingest: missing argument 'files'; `tmflow ingest --help` tells what there is."),
         (
