@@ -6,13 +6,15 @@ import errno
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from tmflow.errors import BadInput
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+# What only the state of a disk or somebody's rights bring about, never a fault of the program.
+_REFUSED = (*_FULL, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.EIO)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -21,10 +23,10 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write to a temporary name beside `path`, fsync, rename. Raises BadInput where there is no room for it."""
+    """Write to a temporary name beside `path`, fsync, rename. Raises BadInput where that cannot be."""
     partial = path.with_name(path.name + ".tmp")
     try:
-        with room_for(path):
+        with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             with partial.open("wb") as file:
                 file.write(content)
@@ -32,22 +34,38 @@ def write_bytes(path: Path, content: bytes) -> None:
                 os.fsync(file.fileno())
             partial.replace(path)
     except BadInput:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
         raise
 
 
 @contextmanager
-def room_for(path: Path) -> Iterator[None]:
-    """Raise BadInput where the disk, or what a user may have of it, is full. Other errors pass."""
+def writing(path: Path) -> Iterator[None]:
+    """Raise BadInput where `path` cannot be written: the disk is full, or a right is missing."""
     try:
         yield
     except OSError as error:
-        if error.errno not in _FULL:
-            raise
+        advice = ": make room, and run the same command again" if error.errno in _FULL else ""
         raise BadInput(
-            f"{path} cannot be written: {error.strerror}; what was written before is kept: make room, and run the same "
-            "command again."
+            f"{path} cannot be written: {error.strerror}; what was written before is kept{advice}."
         ) from error
+
+
+def refusal(error: OSError) -> str | None:
+    """What to tell a user whose disk or rights do not allow something; None of an error that is not theirs."""
+    if error.errno not in _REFUSED or not isinstance(error.filename, str | bytes):
+        return None
+    return f"{os.fsdecode(error.filename)} cannot be used: {error.strerror}."
+
+
+def require_writable(folder: Path) -> None:
+    """Raise BadInput if something stands in the place of a folder, or it may not be written. None is as good as one."""
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise BadInput(f"{folder} is no folder, but should be one: move it away.")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise BadInput(f"the folder {folder} cannot be written: give this user the right to, or move it away.")
 
 
 def write_json(path: Path, value: Any) -> None:

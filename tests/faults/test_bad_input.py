@@ -144,6 +144,19 @@ def test_a_library_that_does_not_load(tmflow: Tmflow, checkout: Checkout, tmp_pa
     assert tmflow("study", "plan", **variables).returncode == 0
 
 
+def test_a_study_asks_first_whether_it_can_write(tmflow: Tmflow, checkout: Checkout) -> None:
+    checkout.configure(TINY)
+    figures, runs = checkout.results / "figures", checkout.results / "runs"
+    figures.touch()
+    said = sentence(tmflow("study", "run", **checkout.variables))
+    assert said == f"tmflow: {figures} is no folder, but should be one: move it away."
+    figures.unlink()
+    runs.mkdir(mode=0o555)
+    said = sentence(tmflow("study", "run", prefix=WITHOUT_ROOT_S_RIGHTS, **checkout.variables))
+    assert said.startswith(f"tmflow: the folder {runs} cannot be written: ")
+    runs.rmdir()
+
+
 class TestDatabase:
     """Every command that opens a database refuses one that it cannot use, and leaves it as it was."""
 

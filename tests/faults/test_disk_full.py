@@ -18,7 +18,7 @@ from tests.sample_runs import SPEC, sample_runs
 from tmflow.errors import BadInput
 from tmflow.runner import runfile
 from tmflow.runner.job import RoundJob
-from tmflow.runner.journal import Journal
+from tmflow.runner.journal import Journal, UnderWay
 from tmflow.runner.supervise import run_round
 from tmflow.spec import TrialSpec
 from tmflow.store import address, queries, schema
@@ -66,7 +66,8 @@ def test_journal_and_run_file(disk: SmallDisk) -> None:
     journal = Journal(disk.root / "round-001.jsonl")
     journal.append(first)
     disk.fill()
-    for write in (lambda: journal.append(second), lambda: journal.begin(second)):
+    under_way = UnderWay(pid=1, warm_up=False, trials=[second])
+    for write in (lambda: journal.append(second), lambda: journal.begin(under_way)):
         with pytest.raises(BadInput, match=rf"round-001\.jsonl\.(part|now) cannot be written: {SAYS}"):
             write()
     assert Journal(journal.run_file).runs == journal.runs == [first]
@@ -135,10 +136,8 @@ def test_no_room_to_record_that_a_trial_took_too_long(disk: SmallDisk, capfd: py
     journal = Journal(job.run_file)
 
     def is_under_way(spec: TrialSpec) -> bool:
-        with contextlib.suppress(BadInput):  # gone between the look for it and the reading
-            trial = journal.under_way()
-            return trial is not None and trial.spec == spec
-        return False
+        note = journal.under_way()
+        return note is not None and not note.warm_up and note.trials[0].spec == spec
 
     def fill_during_the_second() -> None:
         while not (journal.path.exists() and journal.path.stat().st_size and is_under_way(endless)):

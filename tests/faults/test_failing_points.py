@@ -84,8 +84,9 @@ class Faults(threading.Thread):
     def _under_way(self, process: psutil.Process) -> TrialSpec | None:
         for note in self._results.glob("runs/full/ends/*/*.now"):
             with suppress(FileNotFoundError, BadInput):  # it may go while it is being read
-                if note.stat().st_mtime > process.create_time() and (run := Journal(note.with_suffix("")).under_way()):
-                    return run.spec
+                what = Journal(note.with_suffix("")).under_way()
+                if what and what.pid == process.pid and not what.warm_up:
+                    return what.trials[0].spec
         return None
 
 

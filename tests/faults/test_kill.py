@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import sqlite3
 import subprocess
@@ -28,6 +29,11 @@ SLOW = deepcopy(TINY)
 SLOW["experiments"]["tiny"]["factors"]["iterations"] = 4000
 TRIALS = 8
 KILLS = 30
+
+# Trials of a second, in processes that start in three.
+NATIVE = deepcopy(TINY)
+NATIVE["defaults"] |= {"driver": "native", "strategy": ["lock", "nolock"]}
+NATIVE["experiments"]["tiny"]["factors"]["iterations"] = 100_000
 
 # Trials of tenths of a second in processes that start in one: a kill may come anywhere between first step and report.
 SHORT = deepcopy(TINY)
@@ -83,17 +89,26 @@ def test_everything_killed_in_a_round(tmp_path: Path, tmflow: Tmflow, checkout_a
     assert not any(run.resumed for run in runs if run.round == 2)
 
 
-def test_only_the_command_killed(tmp_path: Path, tmflow: Tmflow, checkout_at: type[Checkout]) -> None:
-    """Its orphans go on; the same command waits for them, and runs nothing twice."""
-    checkout = checkout_at(tmp_path / "checkout", SLOW)
+@pytest.mark.parametrize("survivor", ["snakemake", "tmflow.runner.round"])
+def test_what_outlives_the_command_is_waited_for(
+    tmp_path: Path, tmflow: Tmflow, checkout_at: type[Checkout], survivor: str
+) -> None:
+    """The same command says so, shows how far that is, and runs nothing twice."""
+    checkout = checkout_at(tmp_path / "checkout", NATIVE)
     pipeline = start(checkout)
     wait_for_trials(checkout, 1)
-    pipeline.kill()
+    itself = psutil.Process(pipeline.pid)
+    family = [itself, *itself.children(recursive=True)]
+    oldest = next(place for place, process in enumerate(family) if survivor in process.cmdline())
+    for process in family[:oldest]:
+        process.kill()
     pipeline.wait()
 
     done = tmflow("study", "run", **checkout.variables)
     assert done.returncode == 0, done.stderr
-    assert "waiting for it to end" in done.stderr
+    waits = r"still at work in \S+ \(process(es)? [\d, ]+\); waiting for it to end\.\n"
+    progress = rf"tmflow: [1-{TRIALS - 1}] of {TRIALS} trials done, 0 failed, "
+    assert re.search(waits + progress, done.stderr), done.stderr
     runs = finished(checkout)
     assert_each_exactly_once(runs)
     assert not any(run.resumed for run in runs)

@@ -51,12 +51,11 @@ class Running:
 
     def trial_under_way(self) -> bool:
         """Whether this study's process of a round is in its long trial."""
-        notes = list(self.checkout.results.glob("runs/full/tiny/*/*.now"))
-        rounds = [process for process in self.children() if "tmflow.runner.round" in process.cmdline()]
-        if not notes or not rounds or notes[0].stat().st_mtime < rounds[0].create_time():
-            return False
-        under_way = Journal(notes[0].with_suffix("")).under_way()
-        return under_way is not None and under_way.spec.iterations == 10_000_000
+        rounds = {process.pid for process in self.children() if "tmflow.runner.round" in process.cmdline()}
+        paths = self.checkout.results.glob("runs/full/tiny/*/*.now")
+        notes = [note for path in paths if (note := Journal(path.with_suffix("")).under_way())]
+        trials = [note.trials[0].spec for note in notes if note.pid in rounds and not note.warm_up]
+        return any(trial.iterations == 10_000_000 for trial in trials)
 
     def children(self) -> list[psutil.Process]:
         return psutil.Process(self.pid).children(recursive=True)

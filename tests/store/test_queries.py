@@ -26,6 +26,7 @@ TABLES: dict[str, Callable[[Engine], pd.DataFrame]] = {
     "retries": queries.retries,
     "aborts": queries.aborts,
     "counts": queries.counts,
+    "rounds": queries.rounds,
 }
 
 

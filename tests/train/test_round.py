@@ -72,25 +72,55 @@ def test_hanging_and_failing_trials_do_not_stop_the_others(tmp_path: Path) -> No
     assert [runs[point.sha256].status for point in good] == ["ok", "ok"]
 
 
-def worker() -> int | None:
-    """The process of the round: the child of this process that runs `tmflow.runner.round`."""
-    children = Path(f"/proc/{os.getpid()}/task").glob("*/children")
-    for pid in " ".join(path.read_text() for path in children).split():
-        with contextlib.suppress(OSError):
-            if b"tmflow.runner.round" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                return int(pid)
-    return None
+MLP: dict[str, Any] = {"driver": "native", "model": "mnist_mlp", "activation": "relu"}
+# Its warm-up of a thousand steps takes far longer than a trial does: over ten seconds on the fastest of machines.
+SLOW: dict[str, Any] = {**MLP, "hidden": 800, "batch": 1000}
+SHORT: dict[str, Any] = {**MLP, "hidden": 100, "batch": 50}  # a second or so
+QUICK: dict[str, Any] = {**MLP, "hidden": 10, "batch": 5}
 
 
-def kill_in(trial: TrialSpec, run_file: Path, times: int, seen: list[int]) -> None:
-    """Kill the process of the round as often, each time in this trial."""
+def test_a_warm_up_that_hangs_is_given_up_with_the_trials_that_have_as_many_workers(tmp_path: Path) -> None:
+    """At once, and not anew in each process; other batches, threads and models go on."""
+    hanging = [point(**SLOW, threads=2, iterations=iterations) for iterations in (2, 3)]
+    fewer = point(**SLOW, iterations=2)
+    same_graph = [point(**{**SLOW, "batch": 2}, threads=threads, iterations=2) for threads in (1, 2)]
+    other = point(**QUICK)
+    runs = run(tmp_path, [*hanging, fewer, *same_graph, other], timeout_s=8)
+    for spec in (*hanging, fewer):
+        assert (runs[spec.sha256].status, runs[spec.sha256].reason) == ("timeout", "its warm-up took longer than 8 s")
+    assert {runs[spec.sha256].status for spec in (*same_graph, other)} == {"ok"}
+    hung = {(runs[spec.sha256].started_at_utc, spec.threads) for spec in (*hanging, fewer)}
+    assert len(hung) == 2, "one warm-up with two workers, then one with one"
+
+
+@pytest.mark.parametrize(("times", "status"), [(1, "ok"), (2, "failed")])
+def test_a_warm_up_that_kills_its_process_gets_a_second_chance(tmp_path: Path, times: int, status: str) -> None:
+    deadly = [point(**SHORT, threads=2, iterations=iterations) for iterations in (20, 30)]
+    harmless = point(**QUICK)
+    first = next(spec for spec in job_of(tmp_path, [*deadly, harmless]).ordered_points() if spec in deadly)
+    killed: list[int] = []
+    arguments = (first, tmp_path / "round-002.jsonl", times, killed)
+    killer = threading.Thread(target=kill_in, args=arguments, kwargs={"warm_up": True})
+    killer.start()
+    runs = run(tmp_path, [*deadly, harmless])
+    killer.join()
+    assert len(killed) == times
+    assert runs[harmless.sha256].status == "ok"
+    assert {runs[spec.sha256].status for spec in deadly} == {status}
+    if status == "failed":
+        reason = "its process was ended by SIGKILL in its warm-up, 2 times"
+        assert {runs[spec.sha256].reason for spec in deadly} == {reason}
+
+
+def kill_in(trial: TrialSpec, run_file: Path, times: int, seen: list[int], *, warm_up: bool = False) -> None:
+    """Kill the process of the round as often, each time in this trial, or in the warm-up of this and others."""
     deadline = time.monotonic() + 120
     while len(seen) < times and time.monotonic() < deadline:
-        with contextlib.suppress(BadInput):
-            under_way, pid = Journal(run_file).under_way(), worker()
-            if under_way and under_way.spec == trial and pid and pid not in seen:
-                os.kill(pid, signal.SIGKILL)
-                seen.append(pid)
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            note = Journal(run_file).under_way()
+            if note and note.warm_up == warm_up and note.trials[0].spec == trial and note.pid not in seen:
+                os.kill(note.pid, signal.SIGKILL)
+                seen.append(note.pid)
         time.sleep(0.01)
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from tmflow.errors import BadInput
 from tmflow.study.holding import machine_for_a_study, results_to_itself
+from tmflow.study.stopping import Stopped
 
 # A study with a child that has inherited the lock, and which ends when its standard input does.
 STUDY = """
@@ -30,6 +34,16 @@ from tmflow.study.holding import step_at_work
 step_at_work(Path(sys.argv[1]))
 print("works", flush=True)
 sys.stdin.read()
+"""
+STEP_WITH_CHILD = """
+import subprocess, sys
+from pathlib import Path
+from tmflow.study.holding import step_at_work
+step_at_work(Path(sys.argv[1]))
+child = subprocess.Popen(["sleep", "600"], close_fds=False)
+print("works", flush=True)
+print(child.pid, flush=True)
+child.wait()
 """
 
 
@@ -69,11 +83,68 @@ def test_what_a_killed_study_left_is_waited_for_in_its_own_folder_alone(
         machine_for_a_study(results.with_name("others")).__enter__()
     assert study.stdin
     threading.Timer(0.2, study.stdin.close).start()
+    (child,) = at_work(results.parent / "tmflow-study.lock")
     with machine_for_a_study(results):
         assert study.stdin.closed, "it did not wait"
-    assert f"a study that was killed still works on {results}; waiting for it to end" in capsys.readouterr().err
+    assert capsys.readouterr().err == (
+        f"tmflow: what a study that was killed began is still at work in {results} (process {child}); "
+        "waiting for it to end.\n"
+    )
     with machine_for_a_study(results.with_name("others")):
         pass
+
+
+def at_work(lock: Path) -> list[int]:
+    """The processes, this one aside, that have the lock open."""
+    pids = set()
+    for handle in Path("/proc").glob("[0-9]*/fd/*"):
+        with suppress(OSError):  # of another user, or gone
+            if handle.readlink() == lock:
+                pids.add(int(handle.parts[2]))
+    return sorted(pids - {os.getpid()})
+
+
+@pytest.mark.parametrize(("stop", "code"), [(KeyboardInterrupt(), 130), (SystemExit(143), 143)])
+def test_who_stops_the_wait_is_told_that_the_other_goes_on_and_how_to_end_it(
+    study: subprocess.Popen[str], results: Path, stop: BaseException, code: int
+) -> None:
+    study.kill()
+    study.wait()
+    (child,) = at_work(results.parent / "tmflow-study.lock")
+
+    def stopped(ended: Callable[[float], bool]) -> None:
+        assert not ended(0)
+        raise stop
+
+    with pytest.raises(Stopped) as caught:
+        machine_for_a_study(results, stopped).__enter__()
+    assert caught.value.code == code
+    assert str(caught.value) == (
+        f"stopped waiting; what a study that was killed began is still at work in {results} (process {child}), and "
+        f"goes on; `kill {child}` ends that."
+    )
+    os.kill(child, signal.SIGTERM)
+
+
+def test_what_is_waited_for_is_watched(study: subprocess.Popen[str], results: Path) -> None:
+    study.kill()
+    study.wait()
+    said: list[bool] = []
+
+    def watch(ended: Callable[[float], bool]) -> None:
+        said.append(ended(0))
+        assert study.stdin
+        study.stdin.close()
+        said.append(ended(60))
+
+    with machine_for_a_study(results, watch):
+        assert said == [False, True]
+
+
+def test_a_folder_of_locks_that_is_none(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMFLOW_LOCK_DIR", str(results / "none"))
+    with pytest.raises(BadInput, match=r"lock of studies, .*/none/tmflow-study\.lock, cannot be opened: No such file"):
+        machine_for_a_study(results).__enter__()
 
 
 def test_a_step_that_outlives_its_study_is_waited_for(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -82,5 +153,22 @@ def test_a_step_that_outlives_its_study_is_waited_for(results: Path, capsys: pyt
     ending.start()
     with results_to_itself(results):
         assert all(step.stdin and step.stdin.closed for step in steps), "it did not wait"
-    assert f"still at work in {results}; waiting for it to end" in capsys.readouterr().err
+    pids = ", ".join(str(pid) for pid in sorted(step.pid for step in steps))
+    assert f"still at work in {results} (processes {pids}); waiting for it to end" in capsys.readouterr().err
     ending.join()
+
+
+def test_what_a_step_has_started_is_at_work_too_where_it_inherits_that(results: Path) -> None:
+    with started(STEP_WITH_CHILD, results) as step:
+        child = int(step.stdout.readline()) if step.stdout else 0
+        step.kill()
+        step.wait()
+        said: list[bool] = []
+
+        def watch(ended: Callable[[float], bool]) -> None:
+            said.append(ended(0))
+            os.kill(child, signal.SIGKILL)
+            said.append(ended(60))
+
+        with results_to_itself(results, watch):
+            assert said == [False, True]

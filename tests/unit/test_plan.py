@@ -158,13 +158,22 @@ def test_the_estimate_follows_past_runs_that_are_alike(tmp_path: Path) -> None:
     costs = Costs(tmp_path)
     assert costs.of(lock_1).step_s == pytest.approx(0.03)  # its own past
     assert costs.of(lock_4).step_s == pytest.approx(0.01)
-    assert costs.of(lock_64).step_s == pytest.approx((0.02 + 0.04 + 0.01) / 3)  # the same, with other threads
+    assert costs.of(lock_64).step_s == pytest.approx(0.02)  # the same, with other threads: 0.02, 0.04 and 0.01
     assert costs.of(lock_1).rest_s == pytest.approx(0.2)
     assert costs.of(lock_1).image_s == pytest.approx(0.5 / lock_1.test_images)
     assert costs.of(htm_1) == guess(htm_1)  # another strategy has none
     other = lock_4.model_copy(update={"kernel": "eigen", "iterations": 7})
     assert costs.of(other).step_s == pytest.approx(0.01)  # another kernel: by strategy, batch and threads
     assert costs.of(other.model_copy(update={"batch": 11})) == guess(other.model_copy(update={"batch": 11}))
+
+
+def test_one_trial_that_hung_does_not_make_the_estimate_of_all(tmp_path: Path) -> None:
+    plan = plan_of(study_with(), tmp_path)
+    for number, loop_s in enumerate((2.0, 300.0, 2.1), start=1):
+        recorded(plan, number, {("lock", 4): loop_s})
+    lock_4 = plan.points("one", "mnist")[1]
+    assert Costs(tmp_path).of(lock_4).step_s == pytest.approx(0.021)
+    assert plan_of(study_with(), tmp_path).estimated_trial_s(lock_4) == pytest.approx(2.1 + 0.5 + 0.2)
 
 
 def test_a_longer_past_is_a_longer_estimate_and_of_that_experiment_alone(tmp_path: Path) -> None:

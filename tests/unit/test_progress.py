@@ -10,6 +10,7 @@ import subprocess
 import sys
 import termios
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -17,12 +18,14 @@ import pytest
 from tests.conftest import TINY
 from tests.sample_runs import sample_runs
 from tmflow.runner import runfile
-from tmflow.runner.journal import Journal
+from tmflow.runner.journal import Journal, UnderWay
 from tmflow.runner.runfile import Run
-from tmflow.study import progress
+from tmflow.study import pace, progress
 from tmflow.study.config import check_study
+from tmflow.study.pace import Pace
 from tmflow.study.plan import Plan
 from tmflow.study.progress import Progress, watch
+from tmflow.study.steps import snakemake_log
 
 
 @pytest.fixture
@@ -43,35 +46,48 @@ def runs() -> list[Run]:
     return sample_runs(strategies=("tf_lock", "nolock"), threads=(1, 2), rounds=1)
 
 
+def under_way(trials: Sequence[Run], *, warm_up: bool = False, pid: int | None = None) -> UnderWay:
+    """Of this process, unless of another."""
+    return UnderWay(pid=pid or os.getpid(), warm_up=warm_up, trials=list(trials))
+
+
 def test_a_journal_is_counted_as_it_grows_and_the_run_file_takes_its_place(plan: Plan, runs: list[Run]) -> None:
     watched = Progress(plan)
-    assert (watched.look(0).planned, watched.look(0).done, watched.look(0).now) == (8, 0, "starting a process")
+    assert (watched.look().planned, watched.look().done, watched.look().now) == (8, 0, "starting a process")
     journal = Journal(plan.run_files("tiny")[0])
     for number, run in enumerate(runs, start=1):
-        journal.begin(run.model_copy(update={"uid": "under-way"}))
-        assert watched.look(number).now == (
+        journal.begin(under_way([run]))
+        assert watched.look().now == (
             f"now tiny, round 1: {run.spec.strategy} with {'1 thread' if run.spec.threads == 1 else '2 threads'}"
         )
         journal.append(run)
-        assert watched.look(number).done == number
+        assert watched.look().done == number
     with journal.path.open("a") as torn:
         torn.write('{"status": "ok"')
-    assert watched.look(9).done == 4, "a line without its end is being written"
+    assert watched.look().done == 4, "a line without its end is being written"
     journal.finish()
-    assert (watched.look(10).done, watched.look(11).done) == (4, 4)
+    assert (watched.look().done, watched.look().done) == (4, 4)
     runfile.write(plan.run_files("tiny")[1], runs)
-    state = watched.look(12)
+    state = watched.look()
     assert (state.done, state.left_s, state.now) == (8, 0, "storing and drawing")
 
 
 def test_a_note_that_a_killed_process_left_is_not_what_runs_now(plan: Plan, runs: list[Run]) -> None:
-    journal = Journal(plan.run_files("tiny")[0])
-    journal.begin(runs[0])
-    os.utime(journal.run_file.with_name(journal.run_file.name + ".now"), (1, 1))
-    watched = Progress(plan)
-    assert watched.look(0).now == "starting a process"
-    journal.begin(runs[0])
-    assert watched.look(1).now.startswith("now tiny, round 1")
+    journal, watched = Journal(plan.run_files("tiny")[0]), Progress(plan)
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as another:
+        journal.begin(under_way(runs[:1], pid=another.pid))
+        assert watched.look().now.startswith("now tiny, round 1")
+    assert watched.look().now == "starting a process"
+
+
+def test_a_warm_up_is_called_one_and_what_lasts_is_told_with_its_time(plan: Plan, runs: list[Run]) -> None:
+    journal, watched = Journal(plan.run_files("tiny")[0]), Progress(plan)
+    four = [run for run in runs if run.spec.threads == 2]
+    journal.begin(under_way(four, warm_up=True))
+    assert watched.look().now == f"now tiny, round 1: warming up {four[0].spec.strategy} with 2 threads"
+    long_ago = time.time() - 250
+    os.utime(journal.run_file.with_name(journal.run_file.name + ".now"), (long_ago, long_ago))
+    assert watched.look().now.endswith("with 2 threads for 4 min")
 
 
 def test_nothing_is_left_to_measure_once_all_rounds_are_complete(plan: Plan, runs: list[Run]) -> None:
@@ -81,7 +97,27 @@ def test_nothing_is_left_to_measure_once_all_rounds_are_complete(plan: Plan, run
     two = Plan(study, "full", plan.results)
     for path in two.run_files("tiny"):
         runfile.write(path, runs)
-    assert str(Progress(two).look(0)) == "0 failed, storing and drawing"
+    assert str(Progress(two).look()) == "0 failed, storing and drawing"
+
+
+def test_what_is_drawn_is_told_from_the_log_of_this_call(plan: Plan, runs: list[Run]) -> None:
+    for path in plan.run_files("tiny"):
+        runfile.write(path, runs)
+    log = snakemake_log(plan.results)
+    log.parent.mkdir()
+    log.write_text("localrule figures:\n    wildcards: experiment=of-an-earlier-call\n9 of 9 steps (100%) done\n")
+    watched = Progress(plan)
+    assert watched.look().now == "storing and drawing"
+    for said, told in (
+        ("localrule ingest:\n    input: a, b\n    wildcards: experiment=fig-4.1, definition=0a\n", "storing fig-4.1"),
+        ("Finished jobid: 3 (Rule: ingest)\n7 of 31 steps (23%) done\n", "storing fig-4.1 (7 of 31 steps done)"),
+        ("localrule figures:\n    wildcards: experiment=fig-4.10\n", "drawing fig-4.10 (7 of 31 steps done)"),
+        ("rule notebook:\n    wildcards: notebook=autopsy\n", "executing notebook autopsy (7 of 31 steps done)"),
+        ("localrule report:\n    input: c\n30 of 31 steps (97%) done\n", "writing the report (30 of 31 steps done)"),
+    ):
+        with log.open("a") as file:
+            file.write(said)
+        assert watched.look().now == told
 
 
 def test_failures_are_counted_and_a_journal_that_begins_anew_is_too(plan: Plan) -> None:
@@ -92,24 +128,45 @@ def test_failures_are_counted_and_a_journal_that_begins_anew_is_too(plan: Plan) 
     journal = Journal(run_file)
     for run in ends:
         journal.append(run)
-    assert (watched.look(0).done, watched.look(0).failed) == (3, 2)
+    assert (watched.look().done, watched.look().failed) == (3, 2)
     journal.path.unlink()
     Journal(run_file).append(ends[1])
-    assert (watched.look(1).done, watched.look(1).failed) == (1, 1)
+    assert (watched.look().done, watched.look().failed) == (1, 1)
 
 
-def test_time_left_follows_what_the_trials_took(plan: Plan, runs: list[Run]) -> None:
-    """Told by the estimate at first; a study that is ten times as slow is believed in the end."""
-    watched = Progress(plan)
-    first = watched.look(0).left_s
+def taking(runs: list[Run], plan: Plan, times: float) -> list[Run]:
+    """The runs, as if each had taken so many times what it was estimated at."""
+    return [run.model_copy(update={"total_s": times * plan.estimated_trial_s(run.spec)}) for run in runs]
+
+
+def test_time_left_follows_what_the_trials_took(plan: Plan, runs: list[Run], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Told by the estimate at first; a study that is ten times as slow is believed once enough of it is measured."""
+    first = Progress(plan).look().left_s
     assert first == pytest.approx(plan.estimated_s("tiny"))
-    journal = Journal(plan.run_files("tiny")[0])
-    journal.begin(runs[0])
-    watched.look(0)
-    for run in runs:
-        journal.append(run)
-    assert watched.look(first / 2).left_s == pytest.approx(first / 2)
-    assert watched.look(10 * first).left_s > 2 * first / 2
+    runfile.write(plan.run_files("tiny")[0], taking(runs, plan, 10))
+    assert Progress(plan).look().left_s == pytest.approx(first / 2)
+    monkeypatch.setattr(pace, "TRUSTED_S", 0.1 * plan.estimated_trial_s(runs[0].spec))
+    assert Progress(plan).look().left_s == pytest.approx(10 * first / 2)
+
+
+def test_trials_that_hung_for_minutes_do_not_make_hours_of_what_is_left() -> None:
+    """As 3 of 4680 did, 5 minutes each: the mean would make twelve times as much of it."""
+    measured = Pace()
+    for _ in range(3):
+        measured.add(1.0, 300.0)
+    assert measured.slower == 1
+    for number in range(80):
+        measured.add(1.0, 1.1 + number / 1000)
+    assert 1.1 < measured.slower < 1.2
+
+
+def test_a_resumed_study_does_not_take_the_runs_of_its_estimate_for_news(plan: Plan, runs: list[Run]) -> None:
+    """They are as they were estimated, for they made the estimate: what comes now may be slower."""
+    runfile.write(plan.run_files("tiny")[0], taking(runs, plan, 200))
+    resumed = Plan(plan.study, plan.scale, plan.results)
+    assert resumed.past_runs == {run.uid for run in runs}
+    assert Progress(resumed).look().left_s == pytest.approx(resumed.estimated_s("tiny") / 2)
+    assert Progress(resumed)._pace.slower == 1
 
 
 def sleeping(seconds: float) -> subprocess.Popen[bytes]:
@@ -155,10 +212,12 @@ def test_a_look_costs_no_more_than_two_thousandths_of_one_core(plan: Plan, runs:
     journal = Journal(study.run_files("e9")[0])
     journal.path.parent.mkdir(parents=True)
     journal.path.write_text("".join(map(runfile.to_line, runs * 25)))
-    journal.begin(runs[0])
+    journal.begin(under_way(runs[:1]))
     watched = Progress(study)
-    watched.look(0)
+    watched.look()
+    for _ in range(5000):
+        watched._pace.add(1.0, 1.1)
     before = time.process_time()
-    for second in range(50):
-        watched.look(second)
+    for _ in range(50):
+        watched.look()
     assert (time.process_time() - before) / 50 < 0.002 * progress.LOOK_EVERY_S

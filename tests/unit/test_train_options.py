@@ -135,6 +135,11 @@ def test_a_model_needs_no_more_than_its_name(monkeypatch: pytest.MonkeyPatch) ->
     assert (own.hidden, own.activation) == (10, "sigmoid")
 
 
+def test_the_learning_rate_has_its_name_and_a_short_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    for option in ("--learning-rate", "--lr"):
+        assert asked_for(monkeypatch, option, "0.25").learning_rate == 0.25
+
+
 def test_the_native_driver_takes_its_options_and_none_of_the_session_s(monkeypatch: pytest.MonkeyPatch) -> None:
     given = {"pinning": "cores", "reading": "consistent", "layout": "joined", "measures": "full"}
     options = [word for name, value in given.items() for word in (f"--{name}", value)]

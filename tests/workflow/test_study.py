@@ -78,6 +78,8 @@ def test_a_round_is_added_where_an_interval_is_too_wide_and_none_beyond_the_cap(
     campaign = json.loads((study.results / "runs" / "full" / "campaign.json").read_text())
     assert list(campaign["rounds"].values()) == [2]
     assert campaign["finished"]
+    log = (study.results / "logs" / "snakemake.log").read_text()
+    assert log.count("Building DAG of jobs") == 3, "the rounds, one more, and the drawing: all calls are kept"
 
 
 def test_figures_open_and_say_what_they_show(study: Checkout) -> None:

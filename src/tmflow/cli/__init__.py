@@ -13,7 +13,9 @@ import typer
 
 from tmflow import __version__
 from tmflow.cli import bench, claims, database, doctor, portal, steps, study, train
+from tmflow.cli.usage import explained
 from tmflow.errors import BadInput, Unsupported
+from tmflow.files import refusal
 from tmflow.runner.supervise import RoundFailed
 from tmflow.study.pipeline import PipelineFailed
 from tmflow.study.stopping import Stopped
@@ -59,9 +61,17 @@ def main() -> None:
     """
     signal.signal(signal.SIGTERM, _terminated)
     try:
-        app()
+        sys.exit(app(prog_name="tmflow", standalone_mode=False))
+    except typer.TyperException as error:
+        print(explained(error), file=sys.stderr)
+        sys.exit(error.exit_code)
     except BadInput as error:
         print(f"tmflow: {error}", file=sys.stderr)
+        sys.exit(2)
+    except OSError as error:
+        if (said := refusal(error)) is None:
+            raise
+        print(f"tmflow: {said}", file=sys.stderr)
         sys.exit(2)
     except (Unsupported, RoundFailed, PipelineFailed) as error:
         print(f"tmflow: {error}", file=sys.stderr)

@@ -35,7 +35,7 @@ def train(
     batch: Annotated[int, typer.Option(help="Images per step.")] = 100,
     matrix: Annotated[int, typer.Option(help="Pixels used of each image, from the first, up to 784.")] = 784,
     iterations: Annotated[int, typer.Option(help="Steps in all, split over the workers.")] = 1000,
-    lr: Annotated[float, typer.Option(help="Learning rate.")] = 0.5,
+    learning_rate: Annotated[float, typer.Option("--learning-rate", "--lr", help="Of gradient descent.")] = 0.5,
     seed: Annotated[int, typer.Option(help="Round r uses seed + r - 1.")] = 0,
     rounds: Rounds = 1,
     dataset: Annotated[str, typer.Option(help="mnist, digits, or auto: MNIST where it can be had.")] = "auto",
@@ -69,7 +69,7 @@ def train(
     """Train a model with many threads under a strategy, and tell speed and accuracy."""
     factors: dict[str, Any] = {
         "model": model, "strategy": strategy, "driver": driver, "variables": variables, "threads": threads,
-        "batch": batch, "matrix": matrix, "iterations": iterations, "learning_rate": lr, "seed": seed,
+        "batch": batch, "matrix": matrix, "iterations": iterations, "learning_rate": learning_rate, "seed": seed,
         "intra_op_threads": intra_op_threads, "inter_op_threads": inter_op_threads, "step_call": step_call,
         "pinning": pinning, "reading": reading, "layout": layout, "measures": measures, "test_images": test_images,
         "curve_points": curve_points, **parameters,

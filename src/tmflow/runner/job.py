@@ -11,7 +11,7 @@ from tmflow.process_environment import process_environment
 from tmflow.runner.runfile import CampaignRef, ExperimentRef
 from tmflow.spec import TrialSpec, sha256_of
 
-TIMED_OUT = 75  # exit code of a round: a trial exceeded its time and is in the journal, the rest is for a new process
+TIMED_OUT = 75  # exit code of a round: what exceeded its time is in the journal, the rest is for a new process
 
 
 class RoundJob(BaseModel):

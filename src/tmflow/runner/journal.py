@@ -1,8 +1,8 @@
 """The journal of a round: trials as they finish, so that an interrupted round keeps them.
 
 It stands beside the run file under the name `<run file>.part`. Each trial is appended and fsynced. A torn last line is
-a write in progress, or the trace of a kill during one: readers leave it out, and the next append overwrites it. The
-trial that is under way stands in `<run file>.now`, as the failed run that it is if the process dies in it.
+a write in progress, or the trace of a kill during one: readers leave it out, and the next append overwrites it. What
+is under way, a trial or the warm-up of some, stands in `<run file>.now`.
 """
 
 from __future__ import annotations
@@ -11,10 +11,25 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from tmflow.files import room_for
+from pydantic import BaseModel, ConfigDict
+
+from tmflow.files import write_text, writing
 from tmflow.runner import runfile
 from tmflow.runner.runfile import Run
 from tmflow.spec import TrialSpec
+
+
+class UnderWay(BaseModel):
+    """What the process of a round is doing: a trial, or the warm-up of some.
+
+    `trials` are these trials as the failed runs that they are if it dies there.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    pid: int
+    warm_up: bool
+    trials: list[Run]
 
 
 class Journal:
@@ -35,25 +50,28 @@ class Journal:
         wanted = {point.sha256 for point in points}
         self.runs = [run for run in self.runs if run.spec.sha256 in wanted]
 
-    def begin(self, run_if_killed: Run) -> None:
-        """Note which trial is under way, by the run that it will have been if the process dies in it."""
-        runfile.write(self._now, [run_if_killed])
+    def begin(self, under_way: UnderWay) -> None:
+        """Note what is under way."""
+        write_text(self._now, under_way.model_dump_json() + "\n")
 
-    def under_way(self) -> Run | None:
-        """The trial that was under way when the process of the round died, if it died in one."""
-        return next(runfile.read(self._now)) if self._now.exists() else None
+    def under_way(self) -> UnderWay | None:
+        """What is under way, or was when the process of the round died."""
+        try:
+            return UnderWay.model_validate_json(self._now.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
 
     def forget_under_way(self) -> None:
-        """No trial is under way: the note is of a process that was stopped in one."""
+        """Nothing is under way any more."""
         self._now.unlink(missing_ok=True)
 
     def append(self, run: Run) -> None:
-        """Add a finished trial; it is on disk when this returns, and no trial is under way.
+        """Add a finished trial; it is on disk when this returns, and nothing is under way.
 
-        Raises BadInput where there is no room for it; what the journal held before, it still holds.
+        Raises BadInput where it cannot be written; what the journal held before, it still holds.
         """
         line = runfile.to_line(run).encode("utf-8")
-        with room_for(self.path):
+        with writing(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.path.touch()
             with self.path.open("r+b") as file:

@@ -1,4 +1,4 @@
-"""A process of a round: one warm-up per variant, then every point once, each written down as it ends.
+"""A process of a round: one warm-up per variant and batch, then every point once, each written down as it ends.
 
 `python -m tmflow.runner.round JOB.json N` is started by `supervise` for the points of the round's process N (from 0),
 in the environment that these need.
@@ -13,7 +13,7 @@ import threading
 import time
 import traceback
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,10 +29,10 @@ from tmflow.platform.profiles import load_profile
 from tmflow.platform.software import software
 from tmflow.runner import machine, warm_ups
 from tmflow.runner.job import TIMED_OUT, RoundJob
-from tmflow.runner.journal import Journal
+from tmflow.runner.journal import Journal, UnderWay
 from tmflow.runner.lock import machine_to_itself
 from tmflow.runner.runfile import Backend, Run
-from tmflow.spec import TrialSpec
+from tmflow.spec import Status, TrialSpec
 from tmflow.train.drivers import graph_key, make_variant
 from tmflow.train.measurement import TrialData, Variant
 from tmflow.train.possible import why_not
@@ -47,48 +47,54 @@ class RoundRunner:
         done = {run.spec.sha256 for run in journal.runs}
         own = {point.sha256 for point in job.processes()[process]}
         self._resumed = job.resumed or not own.isdisjoint(done)
-        self._todo = [(i, p) for i, p in enumerate(job.ordered_points()) if p.sha256 in own - done]
-        self._why_not = {point.sha256: _why_not(point) for _, point in self._todo}
+        self._ordinals = {point.sha256: ordinal for ordinal, point in enumerate(job.ordered_points())}
+        self._todo = [point for point in job.ordered_points() if point.sha256 in own - done]
+        self._why_not = {point.sha256: _why_not(point) for point in self._todo}
         self._facts = _facts()
-        self._backends = {profile: _backend(profile) for profile in {spec.profile for _, spec in self._todo}}
+        self._backends = {profile: _backend(profile) for profile in {spec.profile for spec in self._todo}}
         self._dataset: Dataset | None = None
         self._trial_data: dict[tuple[int, int], TrialData] = {}
         self._variants: dict[str, Variant] = {}
-        self._warm_up_s = 0.0
-        self._settling = threading.Lock()
-        self._awaited: TrialSpec | None = None  # guarded by _settling: the trial that is to be written down next
 
     def run(self) -> None:
-        for _, spec in self._todo:
+        for spec in self._todo:
             self._prepare(spec)
-        warm_ups.note(self._job.run_file, self._job.campaign.uid, self._warm_up_s)
-        for ordinal, spec in self._todo:
-            with self._settling:
-                self._awaited = spec
-            self._settle(self._trial(ordinal, spec))
+        for spec in self._todo:
+            self._journal.append(self._trial(spec))
         for variant in self._variants.values():
             variant.close()
 
     def _prepare(self, spec: TrialSpec) -> None:
-        """Build the variant of a point and warm it up, once. What goes wrong here, its trials meet again and record."""
+        """Build the variant of a point and warm it up for each batch, once."""
         if graph_key(spec) in self._variants or self._why_not[spec.sha256]:
             return
-        with self._watched(self._ordinal(spec), spec):
-            for batch in sorted({point.batch for point in self._alike(spec)}):
-                try:
-                    variant, images = self._variant(spec), self._data(spec)
-                    began = time.monotonic()
-                    variant.warm_up(images, batch)
-                    self._warm_up_s += time.monotonic() - began
-                except (Unsupported, Diverged):
-                    continue
-                except Exception:
-                    traceback.print_exc()
+        alike = self._alike(spec)
+        for batch in sorted({point.batch for point in alike}):
+            self._warm_up([point for point in alike if point.batch == batch])
+
+    def _warm_up(self, points: Sequence[TrialSpec]) -> None:
+        """Warm up for points of one graph and batch, with as many workers as any of them has.
+
+        Where that hangs or kills the process, those with as many workers are recorded in its place: the others have
+        another warm-up in the next process. What else goes wrong, the trials meet again and record.
+        """
+        first, workers = points[0], max(point.threads for point in points)
+        with self._watched([point for point in points if point.threads == workers], warm_up=True):
+            try:
+                variant, images = self._variant(first), self._data(first)
+                began = time.monotonic()
+                variant.warm_up(images, first.batch, workers)
+            except (Unsupported, Diverged):
+                return
+            except Exception:
+                traceback.print_exc()
+                return
+            warm_ups.note(self._job.run_file, self._job.campaign.uid, time.monotonic() - began)
 
     def _alike(self, spec: TrialSpec) -> list[TrialSpec]:
         """The points to run in the same graph."""
         key = graph_key(spec)
-        return [point for _, point in self._todo if graph_key(point) == key and not self._why_not[point.sha256]]
+        return [point for point in self._todo if graph_key(point) == key and not self._why_not[point.sha256]]
 
     def _variant(self, spec: TrialSpec) -> Variant:
         key = graph_key(spec)
@@ -97,24 +103,23 @@ class RoundRunner:
             self._variants[key] = make_variant(spec, workers, self._seed(spec))
         return self._variants[key]
 
-    def _trial(self, ordinal: int, spec: TrialSpec) -> Run:
+    def _trial(self, spec: TrialSpec) -> Run:
         if reason := self._why_not[spec.sha256]:
-            return self._record(ordinal, spec, status="unsupported", reason=reason)
+            return self._record(spec, status="unsupported", reason=reason)
         before = machine.sample()
         started_at = utc_now()
         try:
-            with self._watched(ordinal, spec):
+            with self._watched([spec]):
                 measured = self._variant(spec).run(spec, self._seed(spec), self._data(spec))
         except Unsupported as error:
-            return self._record(ordinal, spec, started_at, status="unsupported", reason=str(error))
+            return self._record(spec, started_at, status="unsupported", reason=str(error))
         except Exception as error:  # a failed trial is a result; the round goes on
             traceback.print_exc()
             reason = f"{type(error).__name__}: {' '.join(str(error).split())[:500]}"
             state = machine.between(before, machine.sample())
-            return self._record(ordinal, spec, started_at, status="failed", reason=reason, machine=state)
+            return self._record(spec, started_at, status="failed", reason=reason, machine=state)
         after = machine.sample()
         return self._record(
-            ordinal,
             spec,
             started_at,
             status="ok",
@@ -123,14 +128,14 @@ class RoundRunner:
             **vars(measured),
         )
 
-    def _record(self, ordinal: int, spec: TrialSpec, started_at: str | None = None, **fields: Any) -> Run:
+    def _record(self, spec: TrialSpec, started_at: str | None = None, **fields: Any) -> Run:
         job = self._job
         return Run(
             uid=str(uuid.uuid4()),
             campaign=job.campaign,
             experiment=job.experiment,
             round=job.number,
-            ordinal=ordinal,
+            ordinal=self._ordinals[spec.sha256],
             order_seed=job.order_seed,
             trial_seed=self._seed(spec),
             resumed=self._resumed,
@@ -145,45 +150,39 @@ class RoundRunner:
         )
 
     @contextmanager
-    def _watched(self, ordinal: int, spec: TrialSpec) -> Iterator[None]:
-        """Inside, a trial is under way: one that hangs in native code is recorded, and the process ended."""
-        with self._settling:
-            self._awaited = spec
-        self._journal.begin(self._record(ordinal, spec, status="failed", reason="the process ended during this trial"))
-        reason = f"took longer than {self._job.trial_timeout_s:g} s"
+    def _watched(self, points: Sequence[TrialSpec], *, warm_up: bool = False) -> Iterator[None]:
+        """Inside, a trial is under way, or the warm-up of some: if it hangs in native code, they are recorded, and the
+        process is ended.
+        """
+        started_at, limit_s = utc_now(), self._job.trial_timeout_s
 
-        def give_up() -> None:
-            self._settle(self._record(ordinal, spec, status="timeout", reason=reason), then_exit=TIMED_OUT)
+        def ended(status: Status, how: str) -> list[Run]:
+            reason = f"its warm-up {how}" if warm_up else how
+            return [self._record(point, started_at, status=status, reason=reason) for point in points]
 
-        timer = threading.Timer(self._job.trial_timeout_s, give_up)
+        if_killed = ended("failed", "was under way when the process ended")
+        self._journal.begin(UnderWay(pid=os.getpid(), warm_up=warm_up, trials=if_killed))
+        timer = threading.Timer(limit_s, lambda: self._give_up(ended("timeout", f"took longer than {limit_s:g} s")))
         timer.daemon = True
         timer.start()
         try:
             yield
         finally:
             timer.cancel()
+            timer.join()  # the end and the time limit may come at once: then the process ends here
 
-    def _settle(self, run: Run, then_exit: int | None = None) -> None:
-        """Write down how a trial ended. Its end and its timeout may come at once: the second to come does nothing."""
-        with self._settling:
-            if self._awaited != run.spec:
-                return
-            self._awaited = None
-            try:
+    def _give_up(self, runs: Sequence[Run]) -> None:
+        """Write down what took too long, and end the process: native code cannot be interrupted."""
+        try:
+            for run in runs:
                 self._journal.append(run)
-            except BadInput as error:
-                if then_exit is None:
-                    raise
-                print(f"tmflow: {error}", file=sys.stderr, flush=True)
-                os._exit(2)
-            if then_exit is not None:
-                os._exit(then_exit)
+        except BadInput as error:
+            print(f"tmflow: {error}", file=sys.stderr, flush=True)
+            os._exit(2)
+        os._exit(TIMED_OUT)
 
     def _seed(self, spec: TrialSpec) -> int:
         return spec.seed + self._job.number - 1
-
-    def _ordinal(self, spec: TrialSpec) -> int:
-        return next(ordinal for ordinal, point in self._todo if point == spec)
 
     def _data(self, spec: TrialSpec) -> TrialData:
         if self._dataset is None:

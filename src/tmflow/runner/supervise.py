@@ -1,6 +1,6 @@
 """Run a round in a fresh process for each environment that its points need.
 
-What a trial left over that hung or killed its process is for another one.
+What a trial, or a warm-up, left over that hung or killed its process is for another one.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from tmflow.runner import runfile
 from tmflow.runner.job import TIMED_OUT, RoundJob
 from tmflow.runner.journal import Journal, set_aside
 
-# A kill may have come from outside, for want of memory for instance: a trial gets a second chance.
-DEATHS_OF_A_TRIAL = 2
+# A kill may have come from outside, for want of memory for instance: a trial, or a warm-up, gets a second chance.
+DEATHS = 2
 
 
 class RoundFailed(Exception):
@@ -63,18 +63,22 @@ def _is_done(job: RoundJob) -> bool:
 
 def _run_until_finished(job: RoundJob, command: list[str], needed: dict[str, str]) -> None:
     environment = {"TF_CPP_MIN_LOG_LEVEL": "2", **os.environ, **needed}
-    deaths: Counter[str] = Counter()
-    while (code := subprocess.run(command, check=False, env=environment).returncode) != 0:
+    deaths: Counter[tuple[bool, frozenset[str]]] = Counter()
+    # What this process lets its children have goes along: a round that outlives its step is at work, too.
+    while (code := subprocess.run(command, check=False, env=environment, close_fds=False).returncode) != 0:
         if code == TIMED_OUT:
             continue
         if code == 2:
             raise BadInput(f"round {job.number} of {job.experiment.name} could not run; the line above says why.")
         journal = Journal(job.run_file)
-        trial = journal.under_way()
-        if code > 0 or -code in (signal.SIGINT, signal.SIGTERM) or trial is None:
+        under_way = journal.under_way()
+        if code > 0 or -code in (signal.SIGINT, signal.SIGTERM) or under_way is None:
             how = f"with code {code}" if code > 0 else f"by {signal.Signals(-code).name}"
             raise RoundFailed(f"the process of round {job.number} of {job.experiment.name} ended {how}.")
-        deaths[trial.spec.sha256] += 1
-        if deaths[trial.spec.sha256] == DEATHS_OF_A_TRIAL:
-            reason = f"its process was ended by {signal.Signals(-code).name}, {DEATHS_OF_A_TRIAL} times"
-            journal.append(trial.model_copy(update={"reason": reason}))
+        where = " in its warm-up" if under_way.warm_up else ""
+        place = (under_way.warm_up, frozenset(trial.spec.sha256 for trial in under_way.trials))
+        deaths[place] += 1
+        if deaths[place] == DEATHS:
+            reason = f"its process was ended by {signal.Signals(-code).name}{where}, {DEATHS} times"
+            for trial in under_way.trials:
+                journal.append(trial.model_copy(update={"reason": reason}))

@@ -1,21 +1,22 @@
-"""What warming up took, for the study's account of its time: a line beside the run file for each process of a round."""
+"""What warming up took, for the study's account of its time: a line beside the run file for each warm-up of a round."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
+from tmflow.files import writing
+
 
 def note(run_file: Path, campaign_uid: str, seconds: float) -> None:
-    """A process of the round has warmed up, in so many seconds."""
+    """A warm-up of the round took so many seconds. Raises BadInput where that cannot be written."""
     path = _beside(run_file)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", encoding="utf-8") as file:
+    with writing(path), path.open("a", encoding="utf-8") as file:
         file.write(json.dumps({"campaign": campaign_uid, "warm_up_s": round(seconds, 6)}) + "\n")
 
 
 def noted_s(run_file: Path, campaign_uid: str) -> float:
-    """Seconds of all processes of the round that belonged to the campaign; a line cut off by a kill does not count."""
+    """Seconds of all warm-ups of the round that belonged to the campaign; a line cut off by a kill does not count."""
     path = _beside(run_file)
     if not path.exists():
         return 0.0

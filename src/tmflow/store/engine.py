@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -74,15 +75,18 @@ def require_file(url: URL) -> None:
 
 
 def may_exist(url: URL) -> bool:
-    """False for a SQLite file that is not there. Raises BadInput if this user may not look."""
+    """False for a SQLite file that is not there. Raises BadInput if this user may not look, or if it is a folder."""
     if not is_sqlite(url):
         return True
+    path = sqlite_path(url)
     try:
-        sqlite_path(url).stat()
+        mode = path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as error:
         raise BadInput(f"{shown(url)} cannot be opened: {error.strerror}.") from error
+    if stat.S_ISDIR(mode):
+        raise BadInput(f"{shown(url)} is a folder; name a file, such as {path / 'study.db'}.")
     return True
 
 

@@ -190,6 +190,19 @@ def counts(source: Source) -> pd.DataFrame:
     return frame(source, statement.group_by(*keys).order_by(*keys))
 
 
+def rounds(source: Source) -> pd.DataFrame:
+    """experiment, definition_sha256, round, platform_sha256: those that the database holds runs of, of any campaign."""
+    columns = [Experiment.name.label("experiment"), Experiment.definition_sha256, Round.number.label("round")]
+    statement = (
+        select(*columns, Platform.facts_sha256.label("platform_sha256"))
+        .select_from(Round)
+        .join(Experiment, Round.experiment_id == Experiment.id)
+        .join(Campaign, Round.campaign_id == Campaign.id)
+        .join(Platform, Campaign.platform_id == Platform.id)
+    )
+    return frame(source, statement.order_by(Round.id))
+
+
 def revision(source: Source) -> str:
     """Which state of the data this is, in 8 hex digits: the hash of the run files that it holds, in whatever order."""
     files = fetch(source, select(RunFile.sha256).order_by(RunFile.sha256))

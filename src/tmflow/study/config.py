@@ -115,7 +115,7 @@ class Study(_Closed):
     rounds_at_most: int | None = Field(
         None, ge=1, le=1000, description="rounds are added up to here while an interval is too wide; None: never"
     )
-    trial_timeout_s: float = Field(600, gt=0, description="a trial that takes longer is recorded as timeout")
+    trial_timeout_s: float = Field(600, gt=0, description="a trial, or its warm-up, that takes longer is a timeout")
     threads: Literal["all", "auto"] = Field(
         "all", description="auto: of each list of threads what `kept_threads` keeps"
     )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from operator import attrgetter
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 
 from tmflow.errors import BadInput
@@ -51,12 +52,13 @@ class Costs:
     """Of trials and rounds, by the runs that lie in a results folder."""
 
     def __init__(self, results: Path) -> None:
-        self._sums: dict[tuple[int, Hashable], tuple[int, Cost]] = {}
-        for spec, cost in _past(results):
+        self._past: dict[tuple[int, Hashable], list[Cost]] = defaultdict(list)
+        self.uids: set[str] = set()  # of the runs that tell
+        for uid, spec, cost in _past(results):
+            self.uids.add(uid)
             for level, key in enumerate(_KEYS):
-                place = (level, key(spec))
-                n, total = self._sums.get(place, (0, Cost(0, 0, 0)))
-                self._sums[place] = n + 1, Cost(*(a + b for a, b in zip(total, cost, strict=True)))
+                self._past[level, key(spec)].append(cost)
+        self._medians: dict[tuple[int, Hashable], Cost] = {}
 
     def round_s(self, points: Iterable[TrialSpec]) -> float:
         """Of a round of these points: its processes, a warm-up for each graph, and the trials."""
@@ -69,8 +71,7 @@ class Costs:
             if not self._can_run(first):
                 continue
             cost = self.of(first)
-            steps, images = sum(p.iterations for p in alike), sum(map(_evaluated, alike))
-            total += steps * cost.step_s + images * cost.image_s + len(alike) * cost.rest_s
+            total += _trials_s(cost, alike)
             process = tuple(process_environment(first.strategy, first.parameters(), base={}).items())
             starts[process] = max(starts.get(process, 0.0), PROCESS_S[first.driver])
             if (graph := _GRAPH(first)) not in graphs:
@@ -78,12 +79,20 @@ class Costs:
                 total += GRAPH_S[first.driver] + WARM_UP_STEPS[first.driver] * cost.step_s
         return total + sum(starts.values())
 
+    def trial_s(self, point: TrialSpec) -> float:
+        """Of a trial of the point, without its process and its warm-up."""
+        return _trials_s(self.of(point), [point])
+
     def of(self, point: TrialSpec) -> Cost:
-        """Of a trial of the point: the mean of the past runs that are most like it, else a guess."""
+        """Of a trial of the point: the median of the past runs that are most like it, else a guess.
+
+        A mean would take one that hung for minutes for what the others will take.
+        """
         for level, key in enumerate(_KEYS):
-            if found := self._sums.get((level, key(point))):
-                n, total = found
-                return Cost(*(value / n for value in total))
+            if (place := (level, key(point))) in self._past:
+                if place not in self._medians:
+                    self._medians[place] = Cost(*map(median, zip(*self._past[place], strict=True)))
+                return self._medians[place]
         return guess(point)
 
     def _can_run(self, point: TrialSpec) -> bool:
@@ -104,6 +113,12 @@ def guess(point: TrialSpec) -> Cost:
     return Cost(step_us / 1e6, model.evaluated_us / 1e6, TRIAL_S)
 
 
+def _trials_s(cost: Cost, alike: Sequence[TrialSpec]) -> float:
+    """Of trials whose steps cost the same."""
+    steps, images = sum(point.iterations for point in alike), sum(map(_evaluated, alike))
+    return steps * cost.step_s + images * cost.image_s + len(alike) * cost.rest_s
+
+
 def _element_ns(point: TrialSpec) -> float:
     """What the update takes for each element beyond a loop that is compiled well."""
     if point.provider == "emulated":
@@ -122,8 +137,8 @@ def _evaluated(point: TrialSpec) -> int:
     return point.test_images * max(point.curve_points, 1)
 
 
-def _past(results: Path) -> Iterator[tuple[TrialSpec, Cost]]:
-    """The finished runs of both scales, of whatever definition, that tell what they cost.
+def _past(results: Path) -> Iterator[tuple[str, TrialSpec, Cost]]:
+    """The finished runs of both scales, of whatever definition, that tell what they cost: uid, spec, cost.
 
     Lines that are no run, as the torn last one of a journal, tell nothing: what is wrong with a file, `ingest` says.
     """
@@ -134,6 +149,7 @@ def _past(results: Path) -> Iterator[tuple[TrialSpec, Cost]]:
                 spec = TrialSpec.model_construct(**run["spec"])
                 if run["status"] == "ok":
                     rest_s = max(run["total_s"] - run["loop_s"] - run["evaluation_s"], 0.0)
-                    yield spec, Cost(run["loop_s"] / spec.iterations, run["evaluation_s"] / _evaluated(spec), rest_s)
+                    image_s = run["evaluation_s"] / _evaluated(spec)
+                    yield run["uid"], spec, Cost(run["loop_s"] / spec.iterations, image_s, rest_s)
             except (ValueError, KeyError, TypeError, AttributeError):
                 continue

@@ -8,8 +8,9 @@ from __future__ import annotations
 import fcntl
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -18,6 +19,12 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from tmflow.clock import utc_now
 from tmflow.errors import BadInput
 from tmflow.paths import lock_dir
+from tmflow.study.stopping import Stopped
+
+ASK_EVERY_S = 0.2  # whether a lock is free, while it is waited for
+
+# Shows how it goes until what it is given says that the wait is over, which takes up to so many seconds to say.
+Watch = Callable[[Callable[[float], bool]], None]
 
 
 class Holder(BaseModel):
@@ -39,18 +46,28 @@ class Holder(BaseModel):
             return False
 
 
+def in_silence(ended: Callable[[float], bool]) -> None:
+    """A `Watch` that shows nothing."""
+    while not ended(60):
+        pass
+
+
 @contextmanager
-def machine_for_a_study(results: Path) -> Iterator[int]:
+def machine_for_a_study(results: Path, watch: Watch = in_silence) -> Iterator[int]:
     """Hold the machine for a study into `results`; the lock's file descriptor is for Snakemake to inherit.
 
     Raises BadInput, saying who, where another study holds it. Waits for what a killed study left at work in the same
-    results folder: that goes on with what this one would do.
+    results folder: that goes on with what this one would do. Raises Stopped if somebody stops the wait.
     """
-    handle = _open(lock_dir() / "tmflow-study.lock", shared=True)
+    path = lock_dir() / "tmflow-study.lock"
+    try:
+        handle = _open(path, shared=True)
+    except OSError as error:
+        raise BadInput(f"the lock of studies, {path}, cannot be opened: {error.strerror}.") from error
     try:
         if not _taken(handle):
             _refuse_if_alive(_holder(handle), results)
-            _wait(handle, f"a study that was killed still works on {results}")
+            _wait(handle, f"what a study that was killed began is still at work in {results}", watch)
         me = psutil.Process()
         holder = Holder(
             pid=me.pid, process_created_s=me.create_time(), since_utc=utc_now(), results=str(results.resolve())
@@ -63,8 +80,8 @@ def machine_for_a_study(results: Path) -> Iterator[int]:
 
 
 @contextmanager
-def results_to_itself(results: Path) -> Iterator[int]:
-    """Hold the results folder, when no step is at work in it any more; waits, and says so.
+def results_to_itself(results: Path, watch: Watch = in_silence) -> Iterator[int]:
+    """Hold the results folder, when no step is at work in it any more; waits, and says so, as `machine_for_a_study`.
 
     The lock's file descriptor is for Snakemake to inherit: one that outlives its command still holds the folder.
     """
@@ -76,9 +93,9 @@ def results_to_itself(results: Path) -> Iterator[int]:
         raise BadInput(f"the results folder {results} cannot be written: {error.strerror}.") from error
     try:
         if not _taken(handle):
-            _wait(handle, f"another study runs on {results}")
+            _wait(handle, f"another study is at work in {results}", watch)
         if not _taken(steps):
-            _wait(steps, f"a step of a study that was killed is still at work in {results}")
+            _wait(steps, f"a step of a study that was killed is still at work in {results}", watch)
         os.close(steps)  # it is for the steps to come
         yield handle
     finally:
@@ -86,9 +103,13 @@ def results_to_itself(results: Path) -> Iterator[int]:
 
 
 def step_at_work(results: Path) -> None:
-    """From here to the end of this process a step is at work in the results folder, beside others."""
+    """From here to the end of this process a step is at work in the results folder, beside others; and for longer if a
+    child has inherited that (`close_fds=False`) and lives longer.
+    """
     results.mkdir(parents=True, exist_ok=True)
-    fcntl.flock(_open(results / ".steps"), fcntl.LOCK_SH)
+    handle = _open(results / ".steps")
+    os.set_inheritable(handle, True)
+    fcntl.flock(handle, fcntl.LOCK_SH)
 
 
 def _refuse_if_alive(holder: Holder | None, results: Path) -> None:
@@ -125,9 +146,39 @@ def _taken(handle: int) -> bool:
     return True
 
 
-def _wait(handle: int, why: str) -> None:
-    print(f"tmflow: {why}; waiting for it to end.", file=sys.stderr, flush=True)
-    fcntl.flock(handle, fcntl.LOCK_EX)
+def _taken_within(handle: int, seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while not _taken(handle):
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(ASK_EVERY_S)
+    return True
+
+
+def _wait(handle: int, why: str, watch: Watch) -> None:
+    """Wait for a lock. Raises Stopped if somebody stops that: what holds the lock goes on."""
+    print(f"tmflow: {why}{_named(_at_work(handle))}; waiting for it to end.", file=sys.stderr, flush=True)
+    try:
+        watch(lambda within_s: _taken_within(handle, within_s))
+    except (KeyboardInterrupt, SystemExit) as stop:
+        pids = _at_work(handle)
+        ends = f"; `kill {' '.join(map(str, pids))}` ends that" if pids else ""
+        raise Stopped(f"stopped waiting; {why}{_named(pids)}, and goes on{ends}.", stop) from None
+
+
+def _named(pids: list[int]) -> str:
+    return f" (process{'es' if len(pids) > 1 else ''} {', '.join(map(str, pids))})" if pids else ""
+
+
+def _at_work(handle: int) -> list[int]:
+    """The processes, this one aside, that have a lock open, and all that they have started; of this user alone."""
+    path = str(Path(f"/proc/self/fd/{handle}").readlink())
+    found: set[int] = set()
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.pid != os.getpid() and any(file.path == path for file in process.open_files()):
+                found |= {process.pid, *(child.pid for child in process.children(recursive=True))}
+    return sorted(found)
 
 
 def _holder(handle: int) -> Holder | None:

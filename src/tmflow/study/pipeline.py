@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,6 +17,7 @@ from tmflow.claims.shown import as_text
 from tmflow.claims.verdicts import verdicts
 from tmflow.data import mnist
 from tmflow.errors import BadInput
+from tmflow.files import require_writable, write_bytes
 from tmflow.native.build import find_compiler, is_current
 from tmflow.paths import project_root
 from tmflow.store import engine, schema
@@ -24,16 +26,20 @@ from tmflow.study import adaptive, campaign, summary
 from tmflow.study.campaign import Campaign
 from tmflow.study.holding import machine_for_a_study, results_to_itself
 from tmflow.study.plan import Plan, dataset_path, resolved_dataset
-from tmflow.study.progress import Progress, watch
+from tmflow.study.progress import Progress, watch, watch_until
+from tmflow.study.remeasured import already_stored
 from tmflow.study.status import status
+from tmflow.study.steps import snakemake_log
 from tmflow.study.stopping import Stopped, adopt_orphans, end_children
 
 DRY_RUN = {"-n", "-np", "--dry-run", "--dryrun"}
 # The second option ends the names that the first one takes: a target that the caller adds is none of them.
 ROUNDS_ONLY = ["--until", "round", "--nolock"]
 QUIET = ["--quiet", "progress", "rules", "host", "reason"]
+FOLDERS = ("build", "data", "figures", "ingested", "logs", "notebooks", "tables")  # of the results, beside the runs
 SHOWN = 8000  # characters of its log, from the end
 
+KEPT = "what is done is kept, and {again} goes on from there."
 DONE = """
 The {scale} study is complete: {trials_ok} of {trials_planned} trials ok, {trials_failed} failed, \
 {trials_unsupported} unsupported. Its last campaign took {wall_s:.0f} s, {timed_s:.1f} s of that inside timed loops.
@@ -55,29 +61,42 @@ def run(plan: Plan, arguments: Sequence[str] = (), *, fresh: bool = False) -> No
     """Run what is missing of the study, then make the report; a round that is measured is never measured again.
 
     `fresh` sets the run files so far aside first. Raises BadInput for what would only fail after hours of measuring: no
-    compiler, no TensorFlow where a session is to run, an altered file of MNIST, an unusable database, a machine that
-    another study holds. Raises Stopped, with nothing left at work, on ctrl-C and on SIGTERM.
+    compiler, no TensorFlow where a session is to run, an altered file of MNIST, a folder that cannot be written, an
+    unusable database, a machine that another study holds. Raises Stopped on ctrl-C and on SIGTERM, with nothing left at
+    work, unless it still waited for what another one left.
     """
     database = engine.url_from_env(plan.results / "study.db")
     _check_before(plan, database)
     if DRY_RUN & set(arguments):
         _snakemake(plan, arguments)
         return
+
+    def watch_others(ended: Callable[[float], bool]) -> None:
+        watch_until(ended, Progress(plan))
+
     try:
-        with machine_for_a_study(plan.results) as machine, results_to_itself(plan.results) as lock:
+        with (
+            machine_for_a_study(plan.results, watch_others) as machine,
+            results_to_itself(plan.results, watch_others) as lock,
+        ):
             _run(plan, arguments, database, (machine, lock), fresh=fresh)
     except (KeyboardInterrupt, SystemExit) as stop:
         again = "`make quick`" if plan.scale == "quick" else "`make study`"
-        raise Stopped("the study", again, stop) from None
+        raise Stopped(f"the study was stopped; {KEPT.format(again=again)}", stop) from None
 
 
 def _run(plan: Plan, arguments: Sequence[str], database: URL, locks: tuple[int, ...], *, fresh: bool) -> None:
     _drop_stale_build(plan)
     _drop_stand_in(plan)
+    _drop_stale_marks(plan, database)
     if fresh and (archive := campaign.set_aside(plan.results, plan.scale)):
         print(f"tmflow: the run files so far are in {archive}.")
+    if told := already_stored(plan, database):
+        print(f"tmflow: {told}", flush=True)
+    write_bytes(snakemake_log(plan.results), b"")
     _measure(plan, arguments, locks)
-    # The database may have been lost or changed since a file was stored: what it holds is left as it is.
+    print("tmflow: judging what the runs say.", file=sys.stderr, flush=True)
+    # The database may have been changed since a file was stored: what it holds is left as it is.
     ingest(database, [path for name in plan.experiments for path in plan.run_files(name) if path.exists()])
     where = database.render_as_string(hide_password=True)
     print(DONE.format(**status(plan), results=plan.results, database=where))
@@ -101,7 +120,7 @@ def build(plan: Plan) -> None:
         print(log.read_text(encoding="utf-8")[-4000:] if log.exists() else "", file=sys.stderr)
         raise
     except (KeyboardInterrupt, SystemExit) as stop:
-        raise Stopped("the build", "`make build`", stop) from None
+        raise Stopped(f"the build was stopped; {KEPT.format(again='`make build`')}", stop) from None
 
 
 def lint(plan: Plan) -> None:
@@ -146,11 +165,10 @@ def _measure_until_decided(
 
 def _snakemake_logged(plan: Plan, arguments: Sequence[str], locks: tuple[int, ...]) -> None:
     """Call Snakemake with a progress bar in place of its own words, which go to a log and are shown if it fails."""
-    log = plan.results / "logs" / "snakemake.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
+    log = snakemake_log(plan.results)
     progress = Progress(plan)
     try:
-        with log.open("wb") as file:
+        with log.open("ab") as file:
             _snakemake(plan, arguments, locks, output=file, progress=progress)
     except PipelineFailed:
         print(log.read_text(encoding="utf-8", errors="replace")[-SHOWN:], file=sys.stderr)
@@ -187,6 +205,8 @@ def _check_before(plan: Plan, database: URL) -> None:
         find_compiler()
     if plan.study.dataset != "digits":
         mnist.find_verified()
+    for folder in ("", "runs", f"runs/{plan.scale}", *FOLDERS):
+        require_writable(plan.results / folder)
     schema.require_usable(database)
 
 
@@ -203,6 +223,12 @@ def _drop_stale_build(plan: Plan) -> None:
     """Snakemake looks at variants.json alone: it must not outlive the libraries that it describes."""
     if not is_current(_variants(plan)):
         _variants(plan).unlink(missing_ok=True)
+
+
+def _drop_stale_marks(plan: Plan, database: URL) -> None:
+    """Snakemake looks at what `ingest` said alone: it must not outlive the database that it is about."""
+    if (marks := plan.results / "ingested").exists() and not schema.exists(database):
+        shutil.rmtree(marks)
 
 
 def _drop_stand_in(plan: Plan) -> None:

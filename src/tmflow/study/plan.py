@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -117,6 +117,15 @@ class Plan:
     @cached_property
     def _costs(self) -> Costs:
         return Costs(self.results)
+
+    @property
+    def past_runs(self) -> Set[str]:
+        """The runs that the estimates come from, by uid."""
+        return self._costs.uids
+
+    def estimated_trial_s(self, point: TrialSpec) -> float:
+        """Seconds that a trial of the point will take; from past runs, else guessed."""
+        return self._costs.trial_s(point)
 
     def estimated_s(self, experiment: str) -> float:
         """Seconds that all of an experiment will take, figures and table included; from past runs, else guessed."""

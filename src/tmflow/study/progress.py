@@ -1,4 +1,5 @@
-"""How far a running study is, from what lies on disk: run files, journals, and the note of the trial under way.
+"""How far a running study is, from what lies on disk: run files, journals, the notes of what is under way, and in the
+end Snakemake's log.
 
 Watching must not disturb what is timed: a look asks for the size of each file that is not complete, parses only lines
 that are new since the last look, and sleeps in between. tests/unit/test_progress.py holds it to its cost.
@@ -13,20 +14,23 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
 from tqdm import tqdm
 
+from tmflow.spec import TrialSpec
+from tmflow.study.pace import Pace
 from tmflow.study.plan import Plan, dataset_path
+from tmflow.study.steps import Steps
 
 LOOK_EVERY_S = 2.0  # with a terminal to look at; a look takes about two milliseconds of one core
 LINE_EVERY_S = 60.0  # without
+LONG_S = 60.0  # what takes longer is told with its time
 FAILED = ("failed", "timeout", "invalid")
-
-# Until so many seconds of the estimate are measured, what they took in truth says little of the rest.
-TRUSTED_S = 60.0
 
 
 @dataclass
@@ -39,37 +43,37 @@ class Round:
     by_status: Counter[str] = field(default_factory=Counter)
     complete: bool = False
     _read: int = 0
-    _stale_note: float | None = None  # when the trial began that a killed process left its note of
 
-    def __post_init__(self) -> None:
-        note = self.under_way()
-        self._stale_note = note and note[0]
-
-    def look(self) -> None:
-        """Count what is new."""
+    def look(self) -> list[dict[str, Any]]:
+        """Count what is new. Returns these runs; once the round is complete, all of its runs are new once more."""
         path = self.run_file if self.run_file.exists() else self.run_file.with_name(self.run_file.name + ".part")
         if path == self.run_file or (path.exists() and path.stat().st_size < self._read):
             self.by_status, self._read = Counter(), 0
         if not path.exists():
-            return
+            return []
         with path.open("rb") as file:
             file.seek(self._read)
             new = file.read()
         whole = new[: new.rfind(b"\n") + 1]  # a line without its end is being written
-        self.by_status.update(json.loads(line)["status"] for line in whole.splitlines())
+        runs = [json.loads(line) for line in whole.splitlines()]
+        self.by_status.update(run["status"] for run in runs)
         self._read += len(whole)
         self.complete = path == self.run_file
+        return runs
 
-    def under_way(self) -> tuple[float, dict[str, Any]] | None:
-        """When the trial that runs now began, as a file's time, and its spec; not one that was under way before."""
+    def under_way(self) -> tuple[float, str] | None:
+        """When it began, as a file's time, and what it is; None where the note is of a process that was killed."""
         path = self.run_file.with_name(self.run_file.name + ".now")
         try:
             began = path.stat().st_mtime
-            if began == self._stale_note:
-                return None
-            return began, json.loads(path.read_text(encoding="utf-8"))["spec"]
+            note = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
+        if not psutil.pid_exists(note.get("pid", -1)):  # an older tmflow noted none
+            return None
+        spec = note["trials"][0]["spec"]
+        with_threads = f"{spec['strategy']} with {spec['threads']} thread{'s' if spec['threads'] > 1 else ''}"
+        return began, f"{'warming up ' if note['warm_up'] else ''}{with_threads}"
 
 
 @dataclass(frozen=True)
@@ -101,31 +105,33 @@ class Progress:
         self.planned = sum(trials.values())
         self._estimate_s = sum(plan.estimated_s(name) for name in plan.experiments)
         self._trial_s = {name: plan.estimated_s(name) / n for name, n in trials.items() if n}
-        self._measuring_since: float | None = None
-        self._done_before_s = 0.0
+        self._pace = Pace()
+        self._paced = set(plan.past_runs)  # by them nobody can tell how far off the estimate is
+        self._steps = Steps(plan.results)
         self._warned = False
 
-    def look(self, now_s: float) -> State:
-        """The state at `now_s`, of any clock that goes on evenly."""
+    def look(self) -> State:
+        """The state now."""
         for round_ in self._rounds:
             if not round_.complete:
-                round_.look()
+                self._time(round_.look())
         by_status = sum((round_.by_status for round_ in self._rounds), Counter[str]())
         done_s = sum(round_.by_status.total() * self._trial_s[round_.experiment] for round_ in self._rounds)
-        now = self._under_way()
-        if self._measuring_since is None:
-            self._done_before_s = done_s
-            self._measuring_since = now_s if now else None
-        since = now_s if self._measuring_since is None else self._measuring_since
-        measured_s = done_s - self._done_before_s
-        slower = (now_s - since + TRUSTED_S) / (measured_s + TRUSTED_S) if measured_s else 1.0
         return State(
             planned=self.planned,
             done=by_status.total(),
             failed=sum(by_status[status] for status in FAILED),
-            left_s=0.0 if self._measured() else max(self._estimate_s - done_s, 0.0) * slower,
-            now=now or self._between_trials(),
+            left_s=0.0 if self._measured() else max(self._estimate_s - done_s, 0.0) * self._pace.slower,
+            now=self._under_way() or self._between_trials(),
         )
+
+    def _time(self, runs: list[dict[str, Any]]) -> None:
+        """Compare what each of these runs took with what it was estimated at, once."""
+        for run in runs:
+            if run["total_s"] is not None and run["uid"] not in self._paced:
+                self._paced.add(run["uid"])
+                spec = TrialSpec.model_construct(**run["spec"])
+                self._pace.add(self._plan.estimated_trial_s(spec), run["total_s"])
 
     def warning(self) -> str | None:
         """What the data step warned of, once: digits in the place of MNIST are not to be found out in the charts."""
@@ -140,9 +146,10 @@ class Progress:
         notes = [(*note, r) for r in self._rounds if not r.complete and (note := r.under_way())]
         if not notes:
             return None
-        _, spec, its_round = max(notes, key=lambda note: note[0])  # others are of rounds that were killed
-        threads = f"{spec['threads']} thread{'s' if spec['threads'] > 1 else ''}"
-        return f"now {its_round.experiment}, round {its_round.number}: {spec['strategy']} with {threads}"
+        began, what, its_round = max(notes, key=lambda note: note[0])
+        lasts_s = time.time() - began
+        for_long = f" for {_minutes(lasts_s)}" if lasts_s > LONG_S else ""
+        return f"now {its_round.experiment}, round {its_round.number}: {what}{for_long}"
 
     def _measured(self) -> bool:
         return all(round_.complete for round_ in self._rounds)
@@ -153,24 +160,35 @@ class Progress:
         if not dataset_path(self._plan.results).exists():
             return "getting the data"
         if self._measured():
-            return "storing and drawing"
+            return self._steps.look()
         return "starting a process"
 
 
 def watch(child: subprocess.Popen[bytes], progress: Progress) -> int:
-    """Show the progress until `child` ends; its exit code. A bar on a terminal, else a line now and then."""
+    """Show the progress until `child` ends; its exit code."""
     ended = os.pidfd_open(child.pid)  # Popen.wait with a timeout would wake twenty times a second
+    try:
+        watch_until(lambda within_s: bool(select.select([ended], [], [], within_s)[0]), progress)
+    finally:
+        os.close(ended)
+    return child.wait()
+
+
+def watch_until(ended: Callable[[float], bool], progress: Progress) -> None:
+    """Show the progress until something has ended: `ended` waits for that, for up to so many seconds.
+
+    A bar on a terminal, else a line now and then.
+    """
     shown = _Bar(progress.planned) if sys.stderr.isatty() else _Lines()
     try:
         while True:
             if warning := progress.warning():
                 shown.say(f"tmflow: {warning}")
-            shown.show(progress.look(time.monotonic()))
-            if select.select([ended], [], [], shown.every_s)[0]:
-                return child.wait()
+            shown.show(progress.look())
+            if ended(shown.every_s):
+                return
     finally:
         shown.close()
-        os.close(ended)
 
 
 class _Bar:
@@ -207,5 +225,9 @@ class _Lines:
 def _duration(seconds: float) -> str:
     if seconds < 90:
         return f"about {max(round(seconds), 1)} s"
+    return f"about {_minutes(seconds)}"
+
+
+def _minutes(seconds: float) -> str:
     minutes = round(seconds / 60)
-    return f"about {minutes} min" if minutes < 120 else f"about {minutes // 60} h {minutes % 60} min"
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"

@@ -18,10 +18,10 @@ PR_SET_CHILD_SUBREAPER = 36  # <linux/prctl.h>
 
 
 class Stopped(Exception):
-    """Somebody stopped the study; `code` is what a process ends with that the signal ended."""
+    """Somebody stopped a command; `code` is what a process ends with that the signal ended."""
 
-    def __init__(self, what: str, again: str, cause: BaseException) -> None:
-        super().__init__(f"{what} was stopped; what is done is kept, and {again} goes on from there.")
+    def __init__(self, said: str, cause: BaseException) -> None:
+        super().__init__(said)
         self.code = int(cause.code or 0) if isinstance(cause, SystemExit) else 128 + signal.SIGINT
 
 

@@ -10,7 +10,7 @@ from tmflow.train.measurement import Variant
 def make_variant(spec: TrialSpec, max_workers: int, seed: int) -> Variant:
     """What runs `spec`, and all points with its graph key, with up to so many workers. Raises Unsupported."""
     if spec.driver == "native":
-        return native.Variant(spec, max_workers)
+        return native.Variant(spec)
     return session.Variant(spec, max_workers, seed)
 
 

@@ -84,15 +84,15 @@ class Variant(Protocol):
         """Train from fresh initial values. Raises Unsupported for a trial that cannot run here."""
         ...
 
-    def warm_up(self, data: TrialData, batch: int) -> None:
-        """A short discarded trial."""
+    def warm_up(self, data: TrialData, batch: int, workers: int) -> None:
+        """A short discarded trial with so many workers, up to those that the variant was made for."""
         ...
 
     def close(self) -> None: ...
 
 
 def warm_up_of(spec: TrialSpec, workers: int, batch: int, steps: int, images: int) -> TrialSpec:
-    """A short trial like `spec`, with all workers, that evaluates no more than `images`; to be discarded."""
+    """A short trial like `spec`, with so many workers, that evaluates no more than `images`; to be discarded."""
     changes = {
         "threads": workers,
         "batch": batch,

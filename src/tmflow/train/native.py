@@ -35,9 +35,8 @@ _PER_TRIAL = {"threads", "batch", "iterations", "seed", "curve_points", "test_im
 class Variant:
     """A model and a strategy; every trial has variables, threads and counters of its own."""
 
-    def __init__(self, spec: TrialSpec, max_workers: int) -> None:
+    def __init__(self, spec: TrialSpec) -> None:
         self._spec = spec
-        self._max_workers = max_workers
 
     def run(self, spec: TrialSpec, trial_seed: int, data: TrialData) -> Measurement:
         """Train from fresh initial values with `spec`, which differs from the variant's only per trial.
@@ -75,9 +74,9 @@ class Variant:
         measured.staleness = [Staleness(**row) for row in trial.staleness()]
         return measured
 
-    def warm_up(self, data: TrialData, batch: int) -> None:
-        """A short discarded trial with all workers: it wakes the processors and brings the data into their caches."""
-        self.run(warm_up_of(self._spec, self._max_workers, batch, WARM_UP_STEPS, WARM_UP_IMAGES), self._spec.seed, data)
+    def warm_up(self, data: TrialData, batch: int, workers: int) -> None:
+        """A short discarded trial: it wakes the processors and brings the data into their caches."""
+        self.run(warm_up_of(self._spec, workers, batch, WARM_UP_STEPS, WARM_UP_IMAGES), self._spec.seed, data)
 
     def close(self) -> None:
         """Nothing outlives a trial."""

@@ -46,7 +46,6 @@ class Variant:
 
         tf1 = tf.compat.v1
         self._spec, self._model = spec, MODELS[spec.model]
-        self._max_workers = max_workers
         graph = tf.Graph()
         with graph.as_default():
             tf1.set_random_seed(seed)
@@ -166,9 +165,9 @@ class Variant:
         measured.lost = [Lost(**row) for row in stats.lost]
         return measured
 
-    def warm_up(self, data: TrialData, batch: int) -> None:
-        """A short discarded trial with all workers: the first steps build kernels, thread pools and buffers."""
-        spec = warm_up_of(self._spec, self._max_workers, batch, WARM_UP_STEPS, EVALUATION_CHUNK)
+    def warm_up(self, data: TrialData, batch: int, workers: int) -> None:
+        """A short discarded trial: the first steps build kernels, thread pools and buffers."""
+        spec = warm_up_of(self._spec, workers, batch, WARM_UP_STEPS, EVALUATION_CHUNK)
         self.run(spec, spec.seed, data)
 
     def _step_call(self, spec: TrialSpec) -> Callable[[Any, Any, Any], object]:

@@ -1,0 +1,41 @@
+"""What cannot be written is told in a sentence, and nothing is left half-written."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from tmflow.errors import BadInput
+from tmflow.files import refusal, require_writable, write_text
+
+KEPT = "what was written before is kept."
+
+
+def test_a_place_that_is_none(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for path, why in (
+        (tmp_path / "file" / "below", "(Not a directory|File exists)"),
+        (tmp_path, "Is a directory"),
+        (tmp_path / ("x" * 300), "File name too long"),
+    ):
+        with pytest.raises(BadInput, match=f"^{path} cannot be written: {why}; {KEPT}$"):
+            write_text(path, "text")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_of_os_errors_only_those_of_disks_and_rights_are_the_user_s() -> None:
+    denied = OSError(errno.EROFS, os.strerror(errno.EROFS), "/there")
+    assert refusal(denied) == "/there cannot be used: Read-only file system."
+    assert refusal(OSError(errno.EACCES, "no")) is None, "nobody can tell what it is about"
+    assert refusal(FileNotFoundError(errno.ENOENT, "no", "/there")) is None
+
+
+def test_a_folder_is_looked_at_before_it_is_needed(tmp_path: Path) -> None:
+    require_writable(tmp_path)
+    require_writable(tmp_path / "none")
+    (tmp_path / "file").touch()
+    with pytest.raises(BadInput, match="file is no folder, but should be one: move it away"):
+        require_writable(tmp_path / "file")

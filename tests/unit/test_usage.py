@@ -1,0 +1,87 @@
+"""A command line that Typer refuses is answered in one sentence of ours; help and version are as ever."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tmflow import cli
+
+
+@pytest.fixture(autouse=True)
+def signals() -> Iterator[None]:
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+def called(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int | str | None:
+    """The exit code of the command line."""
+    monkeypatch.setattr(sys, "argv", ["tmflow", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    return ended.value.code
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("study plan --scale fulll", "tmflow study plan: --scale is 'fulll', but should be one of 'full', 'quick'."),
+        (
+            "claims --evidence guessed",
+            "tmflow claims: --evidence is 'guessed', but should be one of 'measured', 'emulated', 'simulated', "
+            "'published'.",
+        ),
+        (
+            "train --threads two",
+            "tmflow train: --threads is 'two', but should be a valid integer, unable to parse string as an integer.",
+        ),
+        (
+            "study plan --scael full",
+            "tmflow study plan: no such option: --scael (Possible options: --help, --scale); "
+            "`tmflow study plan --help` tells what there is.",
+        ),
+        ("ingest", "tmflow ingest: missing argument 'files'; `tmflow ingest --help` tells what there is."),
+        (
+            "studdy",
+            "tmflow: no such command 'studdy'. Did you mean 'study'?; `tmflow --help` tells what there is.",
+        ),
+    ],
+)
+def test_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], line: str, says: str
+) -> None:
+    assert called(monkeypatch, *line.split()) == 2
+    assert capsys.readouterr().err == f"tmflow: {says}\n"
+
+
+def test_a_folder_in_the_place_of_the_database(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TMFLOW_DB_URL", f"sqlite:///{tmp_path}")
+    for command in (("claims",), ("db", "check"), ("db", "upgrade"), ("ingest", "none.jsonl")):
+        assert called(monkeypatch, *command) == 2
+        said = capsys.readouterr().err
+        assert said == f"tmflow: database {tmp_path} is a folder; name a file, such as {tmp_path / 'study.db'}.\n"
+
+
+def test_what_is_not_an_error(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert not called(monkeypatch, "--version")
+    assert not called(monkeypatch, "train", "--help")
+    assert "--learning-rate" in capsys.readouterr().out
+    assert called(monkeypatch, "study") == 2
+    assert "Usage: tmflow study" in capsys.readouterr().err
+
+
+def test_a_right_that_is_missing_is_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "runs").touch()  # in the place of a folder
+    monkeypatch.setenv("TMFLOW_RESULTS_DIR", str(tmp_path / "runs" / "here"))
+    assert called(monkeypatch, "step", "probe", str(tmp_path / "platform.json")) == 2
+    said = capsys.readouterr().err
+    assert said == f"tmflow: {tmp_path / 'runs' / 'here'} cannot be used: Not a directory.\n"
