@@ -16,6 +16,10 @@ class Unsupported(Exception):
     """What was asked is valid but cannot run on this machine; the message says why."""
 
 
+class PipelineFailed(Exception):
+    """Snakemake ended with an error, which it has printed."""
+
+
 class Diverged(Exception):
     """The training left the numbers: a trial without a result, and the message says where."""
 

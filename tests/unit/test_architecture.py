@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -157,3 +159,11 @@ def test_conda_file_agrees_with_the_lock() -> None:
     assert {re.split(r"[\[=]", pin)[0] for pin in pip} == set(asked_for)
     # Nothing that the lock pins may also come from conda, in whatever version conda has.
     assert not set(locked()) & {re.split(r"[<>=]", entry)[0] for entry in plain if entry != "pip"} - {"python"}
+
+
+def test_a_command_begins_at_once() -> None:
+    """Every step of the study is one: what takes a second to import, only those commands import that need it."""
+    heavy = ("altair", "pandas", "scipy", "sqlalchemy", "tensorflow")
+    loaded = f"import sys, tmflow.cli; print([name for name in {heavy} if name in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
+    assert found.stdout == "[]\n"

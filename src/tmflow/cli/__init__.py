@@ -14,10 +14,9 @@ import typer
 from tmflow import __version__
 from tmflow.cli import bench, claims, database, doctor, portal, steps, study, train
 from tmflow.cli.usage import explained
-from tmflow.errors import BadInput, Unsupported
+from tmflow.errors import BadInput, PipelineFailed, Unsupported
 from tmflow.files import refusal
 from tmflow.runner.supervise import RoundFailed
-from tmflow.study.pipeline import PipelineFailed
 from tmflow.study.stopping import Stopped
 
 app = typer.Typer(

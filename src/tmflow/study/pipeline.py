@@ -16,7 +16,7 @@ from sqlalchemy import URL
 from tmflow.claims.shown import as_text
 from tmflow.claims.verdicts import verdicts
 from tmflow.data import mnist
-from tmflow.errors import BadInput
+from tmflow.errors import BadInput, PipelineFailed
 from tmflow.files import require_writable, write_bytes
 from tmflow.native.build import find_compiler, is_current
 from tmflow.paths import project_root
@@ -51,10 +51,6 @@ Open the portal with:     make portal
 """
 WHY = "Why, and with what numbers: `tmflow claims`, and the report."
 THEN_STUDY = "Run all of it with:       make study   (quick is too small to conclude from)\n"
-
-
-class PipelineFailed(Exception):
-    """Snakemake ended with an error, which it has printed."""
 
 
 def run(plan: Plan, arguments: Sequence[str] = (), *, fresh: bool = False) -> None:
