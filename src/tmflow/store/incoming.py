@@ -15,9 +15,10 @@ from tmflow.errors import BadInput
 from tmflow.runner import content, runfile
 from tmflow.runner.runfile import BACKENDS, Backend
 from tmflow.spec import sha256_of
-from tmflow.store import rows
+from tmflow.store.details import details, keys
 from tmflow.store.facts import EnvironmentFacts, PlatformFacts
-from tmflow.store.rows import Key, Row
+from tmflow.store.once import Key
+from tmflow.store.rows import Row, run_row
 from tmflow.store.shared import Reader, Shared
 
 
@@ -71,9 +72,9 @@ def _read_line(where: str, line: str, file_sha256: str, reader: Reader) -> Incom
         raise BadInput(f"{where}: a text is not Unicode: {error.reason}.") from error
     _check_evidence(run, where)
     _check_time(run.started_at_utc, f"{where}: started_at_utc")
-    details = rows.detail_rows(run)
-    for name, its_rows in details.items():
-        _check_unique(where, name, rows.keys(name, its_rows))
+    its_details = details(run)
+    for name, rows in its_details.items():
+        _check_unique(where, name, keys(name, rows))
     return IncomingRun(
         where=where,
         file_sha256=file_sha256,
@@ -84,8 +85,8 @@ def _read_line(where: str, line: str, file_sha256: str, reader: Reader) -> Incom
         backend=run.backend,
         round=run.round,
         order_seed=run.order_seed,
-        row=rows.run_row(run, sha256),
-        details=details,
+        row=run_row(run, sha256),
+        details=its_details,
     )
 
 

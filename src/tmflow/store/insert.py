@@ -10,9 +10,11 @@ from sqlalchemy import Connection, select
 
 from tmflow.errors import BadInput
 from tmflow.store import models, once
+from tmflow.store.details import REASON
 from tmflow.store.incoming import IncomingRun
+from tmflow.store.once import Key
 from tmflow.store.references import reference_rows
-from tmflow.store.rows import REASON, Key, Row, columns
+from tmflow.store.rows import Row
 
 
 def insert_runs(connection: Connection, incoming: Sequence[IncomingRun], file_ids: Sequence[int]) -> None:
@@ -24,7 +26,7 @@ def insert_runs(connection: Connection, incoming: Sequence[IncomingRun], file_id
         return
     references = reference_rows(connection, incoming)
     _require_vacant(connection, incoming, references)
-    whole = itemgetter(*columns(models.Run))
+    whole = itemgetter(*once.columns(models.Run))
     run_rows = [
         whole({**item.row, **refers, "run_file_id": file_id})
         for item, refers, file_id in zip(incoming, references, file_ids, strict=True)

@@ -10,8 +10,9 @@ from sqlalchemy import Connection, insert, select, tuple_
 
 from tmflow.errors import BadInput
 from tmflow.store.models import Base
-from tmflow.store.rows import Key, Row, columns
+from tmflow.store.rows import Row
 
+Key = tuple[Any, ...]
 Item = TypeVar("Item")
 Clash = Callable[[Row, Row], str]
 """Says to a user what is wrong with two rows."""
@@ -43,6 +44,11 @@ def ids(
         connection.execute(insert(model), list(missing.values()))
         found |= {_key(row, key): row["id"] for row in _find(connection, model, key, missing, also=("id",))}
     return [found[_key(row, key)] for row in rows]
+
+
+def columns(model: type[Base]) -> list[str]:
+    """The columns of a table in their order, but for an id that the database gives."""
+    return [column.name for column in model.__table__.columns if column.name != "id"]
 
 
 def insert_rows(connection: Connection, model: type[Base], rows: list[Key]) -> None:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from operator import itemgetter
 from typing import Any
 
 from tmflow.platform.facts import display_name
 from tmflow.runner.runfile import Backend, ExperimentRef, MachineState, Run, Software
 from tmflow.spec import TrialSpec, canonical_json, sha256_of
-from tmflow.store import models
 from tmflow.store.facts import EnvironmentFacts, PlatformFacts
 
 Row = dict[str, Any]
-Key = tuple[Any, ...]
 
 # Fields of a run that are columns of the same name.
 PLAIN = (
@@ -94,41 +91,3 @@ def run_row(run: Run, content_sha256: str) -> Row:
     said = vars(run)
     machine = vars(run.machine) if run.machine else dict.fromkeys(MachineState.model_fields)
     return {name: said[name] for name in PLAIN} | machine | {"content_sha256": content_sha256, "reference_id": None}
-
-
-def columns(model: type[models.Base]) -> list[str]:
-    """The columns of a table in their order, but for an id that the database gives."""
-    return [name for name in model.__table__.columns.keys() if name != "id"]  # noqa: SIM118
-
-
-def _of_table(model: type[models.Base]) -> tuple[list[str], list[str]]:
-    """Of a table of details: its columns, and those of its key, without the run."""
-    key = [column.name for column in model.__table__.primary_key if column.name != "run_id"]
-    return [name for name in columns(model) if name != "run_id"], key
-
-
-REASON = ("mechanism", "raw_code", "family")
-# Of each list of a run: the fields of an entry in the order of its row, and those that no two entries have the same.
-_FIELDS = {name: _of_table(model) for name, model in models.DETAILS.items()}
-_FIELDS["aborts"] = ["worker", "variable", *REASON, "n"], ["worker", "variable", *REASON]
-_ROW = {name: itemgetter(*fields) for name, (fields, _) in _FIELDS.items()}
-_KEY = {name: itemgetter(*map(fields.index, key)) for name, (fields, key) in _FIELDS.items()} | {"fused": itemgetter(0)}
-
-
-def detail_rows(run: Run) -> dict[str, list[Key]]:
-    """By name each list of a run that is not empty, its entries as rows without the run.
-
-    An abort has its reason in place of the reason's id.
-    """
-    said = vars(run)
-    found: dict[str, list[Key]] = {
-        name: list(map(row, map(vars, said[name]))) for name, row in _ROW.items() if said[name]
-    }
-    if run.fused:
-        found["fused"] = [(variable,) for variable in run.fused]
-    return found
-
-
-def keys(name: str, rows: list[Key]) -> list[Any]:
-    """Of the rows of that list of a run, what no two may have the same."""
-    return list(map(_KEY[name], rows))
