@@ -44,9 +44,7 @@ def insert_runs(connection: Connection, incoming: Sequence[IncomingRun], file_id
 def _details(name: str, run_ids: Sequence[int], incoming: Sequence[IncomingRun]) -> list[Key]:
     """The rows of that list of each run, which begin with the run."""
     return [
-        (run_id, *row)
-        for run_id, item in zip(run_ids, incoming, strict=True)
-        for row in item.details.get(name, ())
+        (run_id, *row) for run_id, item in zip(run_ids, incoming, strict=True) for row in item.details.get(name, ())
     ]
 
 
