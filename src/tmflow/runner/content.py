@@ -13,7 +13,7 @@ from functools import cache
 from types import NoneType
 from typing import Any, ClassVar, Protocol, get_args
 
-from pydantic_core import to_json
+from pydantic_core import PydanticSerializationError, to_json
 
 from tmflow.spec import AS_BEFORE, TrialSpec, canonical_json
 
@@ -58,9 +58,11 @@ def listed(entries: Sequence[Part]) -> str:
     """
     rows = [_without_later(entry) if entry.LATER else vars(entry) for entry in entries]
     floats = _floats(type(entries[0]))
-    if all(not (value := row.get(name)) or 1e-4 <= value < 1e16 for row in rows for name in floats):
-        return to_json(rows).decode()
-    return canonical_json(rows)
+    as_python = all(not (value := row.get(name)) or 1e-4 <= value < 1e16 for row in rows for name in floats)
+    try:
+        return to_json(rows).decode() if as_python else canonical_json(rows)
+    except PydanticSerializationError:  # of a text that is not Unicode: who takes the hash of it is told so
+        return canonical_json(rows)
 
 
 def _finite(value: float) -> str:

@@ -30,7 +30,7 @@ BACKENDS: dict[Evidence, str] = {"emulated": "emulator", "simulated": "simulator
 class _Closed(BaseModel):
     """`LATER`: fields that came after the first runs had been stored."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
     LATER: ClassVar[tuple[str, ...]] = ()
 
 
