@@ -287,6 +287,27 @@ class TestNothingIsWritten:
             self.refused(sqlite, [path], says)
             del place["odd"]
 
+    @pytest.mark.parametrize(
+        ("field", "value", "says"),
+        [
+            ("variable", "\ud800", "line 1: a text is not Unicode"),
+            ("lock_held_s", "inf", r"line 1: counters\.0\.lock_held_s: Input should be a finite number"),
+        ],
+    )
+    def test_what_json_cannot_say_in_a_list(self, sqlite: URL, write: Write, field: str, value: str, says: str) -> None:
+        path = write(sample_runs(rounds=1)[:1])
+        line = json.loads(path.read_text())
+        line["counters"][0][field] = value
+        path.write_text(json.dumps(line) + "\n")
+        self.refused(sqlite, [path], says)
+
+    def test_a_text_of_an_abort_that_is_not_unicode(self, sqlite: URL, write: Write) -> None:
+        path = write(sample_runs(strategies=("stm",), threads=(2,), rounds=1))
+        line = json.loads(path.read_text())
+        line["aborts"][0]["raw_code"] = "\udc00"
+        path.write_text(json.dumps(line) + "\n")
+        self.refused(sqlite, [path], "line 1: a text is not Unicode")
+
     def test_value_that_the_database_cannot_hold(self, postgresql: URL, write: Write) -> None:
         run = sample_runs()[0]
         self.refused_after_upgrade(postgresql, write([changed(run, software__compiler="gcc\0")]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -114,16 +115,29 @@ def said_by(run: runfile.Run) -> dict[str, Any]:
     return said
 
 
-def test_every_list_is_spelt_as_canonical_json_spells_it() -> None:
+@pytest.mark.parametrize("name", ["aborts", "counters", "curve", "lost", "reads", "retries", "staleness"])
+def test_every_list_is_spelt_as_canonical_json_spells_it(name: str) -> None:
     (run,) = sample_runs(strategies=(SOFTWARE_TM,), threads=(2,), rounds=1, **FULL)
-    for name in ("aborts", "curve", "lost", "reads", "retries", "staleness"):
-        entries = getattr(run, name)
-        assert entries
-        odd = [
-            entry.model_copy(update={"variable": 'é"\\\n\x1f\u2028/'}) if "variable" in vars(entry) else entry
-            for entry in entries
-        ]
-        assert content.listed(odd) == canonical_json([entry.model_dump() for entry in odd])
+    entries = getattr(run, name)
+    assert entries
+    odd = {"variable": 'é"\\\n\x1f\u2028/', "n": 2**64, "updates": 2**64, "lock_held_s": 1e-5}
+    for field, value in odd.items():
+        changed = [entry.model_copy(update={field: value} if field in vars(entry) else {}) for entry in entries]
+        assert content.listed(changed) == canonical_json([entry.model_dump() for entry in changed])
+
+
+@pytest.mark.parametrize("value", [None, True, 0, 2**64, 1e-5, 1e16, -0.0, 0.1, 'é"\\\n\x1f\u2028/'], ids=repr)
+def test_every_field_is_spelt_as_canonical_json_spells_it(value: object) -> None:
+    assert content.spelled(value) == canonical_json(value)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_what_is_no_number_has_no_hash(value: float) -> None:
+    run = sample_runs()[0]
+    point = run.curve[0].model_copy(update={"elapsed_s": value})
+    for changes in ({"loop_s": value}, {"curve": [point]}):
+        with pytest.raises(ValueError, match="JSON"):
+            assert run.model_copy(update=changes).content_sha256
 
 
 def test_what_the_clocks_did_is_in_the_hash() -> None:

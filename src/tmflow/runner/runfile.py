@@ -30,7 +30,7 @@ BACKENDS: dict[Evidence, str] = {"emulated": "emulator", "simulated": "simulator
 class _Closed(BaseModel):
     """`LATER`: fields that came after the first runs had been stored."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
     LATER: ClassVar[tuple[str, ...]] = ()
 
 
@@ -106,14 +106,14 @@ class Counters(_Closed):
 
     LATER: ClassVar[tuple[str, ...]] = LOCK_TIMES
 
-    worker: int = Field(ge=0)
-    variable: str
-    updates: int = Field(ge=0)
+    attempts: int | None = Field(None, ge=0, description="transactions begun: commits + aborts")
     commits: int | None = Field(None, ge=0, description="critical sections that committed as a transaction")
     fallbacks: int | None = Field(None, ge=0, description="critical sections that took the mutex instead")
-    attempts: int | None = Field(None, ge=0, description="transactions begun: commits + aborts")
-    lock_waited_s: float | None = Field(None, ge=0, description="waiting for locks; measures: full")
     lock_held_s: float | None = Field(None, ge=0, description="holding locks; measures: full")
+    lock_waited_s: float | None = Field(None, ge=0, description="waiting for locks; measures: full")
+    updates: int = Field(ge=0)
+    variable: str
+    worker: int = Field(ge=0)
 
 
 class Abort(_Closed):

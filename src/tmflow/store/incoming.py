@@ -7,27 +7,35 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
 from tmflow.errors import BadInput
 from tmflow.runner import content, runfile
-from tmflow.runner.runfile import BACKENDS
+from tmflow.runner.runfile import BACKENDS, Backend
 from tmflow.spec import sha256_of
+from tmflow.store.details import details, keys
 from tmflow.store.facts import EnvironmentFacts, PlatformFacts
+from tmflow.store.once import Key
+from tmflow.store.rows import Row, run_row
 from tmflow.store.shared import Reader, Shared
 
 
-@dataclass(frozen=True, slots=True)
-class IncomingRun:
-    """A run, checked, with where it came from, its hash, and what it shares with others."""
+class IncomingRun(NamedTuple):
+    """A run, checked, as rows of the tables; where it came from, and what it shares with others."""
 
     where: str
     file_sha256: str
-    run: runfile.Run
+    uid: str
     content_sha256: str
     origin: Shared
     spec: Shared
+    backend: Backend | None
+    round: int
+    order_seed: int
+    row: Row
+    details: dict[str, list[Key]]
 
 
 @dataclass(frozen=True)
@@ -62,21 +70,24 @@ def _read_line(where: str, line: str, file_sha256: str, reader: Reader) -> Incom
         sha256 = content.sha256(run, origin.spelt | spec.spelt)
     except UnicodeEncodeError as error:  # half of a surrogate pair, which JSON can spell but is no text
         raise BadInput(f"{where}: a text is not Unicode: {error.reason}.") from error
-    _check(run, where)
-    return IncomingRun(where, file_sha256, run, sha256, origin, spec)
-
-
-def _check(run: runfile.Run, where: str) -> None:
     _check_evidence(run, where)
     _check_time(run.started_at_utc, f"{where}: started_at_utc")
-    _check_unique(where, "counters", [(c.worker, c.variable) for c in run.counters])
-    _check_unique(where, "aborts", [(a.worker, a.variable, a.mechanism, a.raw_code, a.family) for a in run.aborts])
-    _check_unique(where, "curve", [p.iteration for p in run.curve])
-    _check_unique(where, "fused", run.fused)
-    _check_unique(where, "staleness", [(s.worker, s.staleness) for s in run.staleness])
-    _check_unique(where, "retries", [(r.worker, r.variable, r.retries) for r in run.retries])
-    _check_unique(where, "reads", [(r.worker, r.variable) for r in run.reads])
-    _check_unique(where, "lost", [lost.variable for lost in run.lost])
+    its_details = details(run)
+    for name, rows in its_details.items():
+        _check_unique(where, name, keys(name, rows))
+    return IncomingRun(
+        where=where,
+        file_sha256=file_sha256,
+        uid=run.uid,
+        content_sha256=sha256,
+        origin=origin,
+        spec=spec,
+        backend=run.backend,
+        round=run.round,
+        order_seed=run.order_seed,
+        row=run_row(run, sha256),
+        details=its_details,
+    )
 
 
 def _check_origin(run: runfile.Run, where: str) -> None:
@@ -115,7 +126,7 @@ def _check_evidence(run: runfile.Run, where: str) -> None:
         _check_backend(run.backend, run, f"{where}: backend")
 
 
-def _check_backend(backend: runfile.Backend, run: runfile.Run, where: str) -> None:
+def _check_backend(backend: Backend, run: runfile.Run, where: str) -> None:
     if run.evidence == "emulated" and backend.name != run.spec.profile:
         raise BadInput(f"{where}.name is '{backend.name}', but the spec asks for profile '{run.spec.profile}'.")
     actual = sha256_of(backend.config)

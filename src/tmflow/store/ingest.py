@@ -18,7 +18,7 @@ from tmflow.store.address import shown
 from tmflow.store.engine import open_reader, open_writer
 from tmflow.store.explain import explain_errors
 from tmflow.store.incoming import IncomingFile, IncomingRun, read_files
-from tmflow.store.insert import insert_runs, roll_up_aborts
+from tmflow.store.insert import insert_runs
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,6 @@ def _store(connection: Connection, incoming: Sequence[IncomingFile]) -> IngestRe
         new = _unknown(connection, chunk)
         insert_runs(connection, new, [file_ids[item.file_sha256] for item in new])
         runs_new += len(new)
-    roll_up_aborts(connection, list(file_ids.values()))
     return IngestReport(
         files=len(incoming),
         files_known=len(incoming) - len(fresh),
@@ -98,15 +97,15 @@ def _store(connection: Connection, incoming: Sequence[IncomingFile]) -> IngestRe
 def _unknown(connection: Connection, incoming: Sequence[IncomingRun]) -> list[IncomingRun]:
     """Those that are not stored yet, each once. Raises BadInput if a uid has two contents."""
     run, file = models.Run, models.RunFile
-    uids = {item.run.uid for item in incoming}
+    uids = {item.uid for item in incoming}
     stored = select(run.uid, run.content_sha256, file.name).join(file).where(run.uid.in_(uids))
     seen = {uid: (content, f"run file {name}, stored") for uid, content, name in connection.execute(stored)}
     unknown = []
     for item in incoming:
-        if item.run.uid not in seen:
-            seen[item.run.uid] = item.content_sha256, item.where
+        if item.uid not in seen:
+            seen[item.uid] = item.content_sha256, item.where
             unknown.append(item)
-        content, where = seen[item.run.uid]
+        content, where = seen[item.uid]
         if content != item.content_sha256:
-            raise BadInput(f"{item.where}: run {item.run.uid} differs from the run of the same uid in {where}.")
+            raise BadInput(f"{item.where}: run {item.uid} differs from the run of the same uid in {where}.")
     return unknown

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 from operator import itemgetter
-from typing import Any
 
-from pydantic import BaseModel
-from sqlalchemy import Connection, func, insert, select
+from sqlalchemy import Connection, select
 
 from tmflow.errors import BadInput
-from tmflow.runner import runfile
-from tmflow.store import models, once, rows
+from tmflow.store import models, once
+from tmflow.store.details import REASON
 from tmflow.store.incoming import IncomingRun
+from tmflow.store.once import Key
 from tmflow.store.references import reference_rows
 from tmflow.store.rows import Row
-
-# Lists of a run whose entries have a column for each field.
-_DETAILS: dict[str, tuple[type[models.Base], type[BaseModel]]] = {
-    "curve": (models.CurvePoint, runfile.CurvePoint),
-    "counters": (models.Counters, runfile.Counters),
-    "staleness": (models.Staleness, runfile.Staleness),
-    "retries": (models.Retries, runfile.Retries),
-    "reads": (models.VariableRead, runfile.Reads),
-    "lost": (models.LostUpdate, runfile.Lost),
-}
 
 
 def insert_runs(connection: Connection, incoming: Sequence[IncomingRun], file_ids: Sequence[int]) -> None:
@@ -36,35 +26,26 @@ def insert_runs(connection: Connection, incoming: Sequence[IncomingRun], file_id
         return
     references = reference_rows(connection, incoming)
     _require_vacant(connection, incoming, references)
+    whole = itemgetter(*once.columns(models.Run))
     run_rows = [
-        rows.run_row(item.run, item.content_sha256) | refers | {"run_file_id": file_id}
+        whole({**item.row, **refers, "run_file_id": file_id})
         for item, refers, file_id in zip(incoming, references, file_ids, strict=True)
     ]
-    once.insert_rows(connection, models.Run, list(run_rows[0]), [tuple(row.values()) for row in run_rows])
-    stored = select(models.Run.uid, models.Run.id).where(models.Run.uid.in_({item.run.uid for item in incoming}))
+    once.insert_rows(connection, models.Run, run_rows)
+    stored = select(models.Run.uid, models.Run.id).where(models.Run.uid.in_({item.uid for item in incoming}))
     id_of = dict(connection.execute(stored).tuples().all())
-    runs = [(id_of[item.run.uid], item.run) for item in incoming]
-    for name, (model, part) in _DETAILS.items():
-        fields = list(part.model_fields)
-        of = itemgetter(*fields)
-        its_rows = [(id_, *of(vars(entry))) for id_, run in runs for entry in getattr(run, name)]
-        once.insert_rows(connection, model, ["run_id", *fields], its_rows)
-    fused = [(id_, variable) for id_, run in runs for variable in run.fused]
-    once.insert_rows(connection, models.FusedUpdate, ["run_id", "variable"], fused)
-    _insert_aborts(connection, runs)
+    run_ids = [id_of[item.uid] for item in incoming]
+    for name, model in models.DETAILS.items():
+        once.insert_rows(connection, model, _details(name, run_ids, incoming))
+    once.insert_rows(connection, models.FusedUpdate, _details("fused", run_ids, incoming))
+    _insert_aborts(connection, _details("aborts", run_ids, incoming))
 
 
-def roll_up_aborts(connection: Connection, file_ids: Sequence[int]) -> None:
-    """Sum the aborts of the runs of these files over workers and variables."""
-    thread, run = models.ThreadAbort, models.Run
-    for chunk in once.chunks(file_ids):
-        sums = (
-            select(thread.run_id, thread.reason_id, func.sum(thread.n))
-            .join(run, run.id == thread.run_id)
-            .where(run.run_file_id.in_(chunk))
-            .group_by(thread.run_id, thread.reason_id)
-        )
-        connection.execute(insert(models.RunAbort).from_select(["run_id", "reason_id", "n"], sums))
+def _details(name: str, run_ids: Sequence[int], incoming: Sequence[IncomingRun]) -> list[Key]:
+    """The rows of that list of each run, which begin with the run."""
+    return [
+        (run_id, *row) for run_id, item in zip(run_ids, incoming, strict=True) for row in item.details.get(name, ())
+    ]
 
 
 def _require_vacant(connection: Connection, incoming: Sequence[IncomingRun], references: Sequence[Row]) -> None:
@@ -72,24 +53,24 @@ def _require_vacant(connection: Connection, incoming: Sequence[IncomingRun], ref
     stored = select(run.round_id, run.spec_id, run.uid).where(run.round_id.in_({row["round_id"] for row in references}))
     taken = {(round_id, spec_id): uid for round_id, spec_id, uid in connection.execute(stored)}
     for item, row in zip(incoming, references, strict=True):
-        holder = taken.setdefault((row["round_id"], row["spec_id"]), item.run.uid)
-        if holder != item.run.uid:
+        holder = taken.setdefault((row["round_id"], row["spec_id"]), item.uid)
+        if holder != item.uid:
             raise BadInput(
-                f"{item.where}: run {item.run.uid} has the campaign, experiment, round and spec of run {holder}; "
+                f"{item.where}: run {item.uid} has the campaign, experiment, round and spec of run {holder}; "
                 "a point is run once in a round."
             )
 
 
-def _insert_aborts(connection: Connection, runs: Iterable[tuple[int, runfile.Run]]) -> None:
-    key = ["mechanism", "raw_code", "family"]
-    reason_of = itemgetter(*key)
-    aborts = [(id_, vars(abort)) for id_, run in runs for abort in run.aborts]
-    reasons = list(dict.fromkeys(reason_of(abort) for _, abort in aborts))
-    ids = once.ids(connection, models.AbortReason, key, [dict(zip(key, reason, strict=True)) for reason in reasons])
-    id_of: dict[Any, int] = dict(zip(reasons, ids, strict=True))
-    once.insert_rows(
-        connection,
-        models.ThreadAbort,
-        ["run_id", "worker", "variable", "reason_id", "n"],
-        [(run_id, abort["worker"], abort["variable"], id_of[reason_of(abort)], abort["n"]) for run_id, abort in aborts],
-    )
+def _insert_aborts(connection: Connection, aborts: Sequence[Key]) -> None:
+    """Aborts by worker and variable, and their sums of each run."""
+    reasons = list(dict.fromkeys((mechanism, code, family) for _, _, _, mechanism, code, family, _ in aborts))
+    reason_rows = [dict(zip(REASON, reason, strict=True)) for reason in reasons]
+    id_of = dict(zip(reasons, once.ids(connection, models.AbortReason, REASON, reason_rows), strict=True))
+    rows: list[Key] = []
+    sums: dict[tuple[int, int], int] = defaultdict(int)
+    for run_id, worker, variable, mechanism, code, family, n in aborts:
+        reason_id = id_of[mechanism, code, family]
+        rows.append((run_id, worker, variable, reason_id, n))
+        sums[run_id, reason_id] += n
+    once.insert_rows(connection, models.ThreadAbort, rows)
+    once.insert_rows(connection, models.RunAbort, [(*key, n) for key, n in sums.items()])

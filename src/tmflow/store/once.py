@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from operator import itemgetter
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, insert, select, tuple_
@@ -47,19 +46,25 @@ def ids(
     return [found[_key(row, key)] for row in rows]
 
 
-def insert_rows(connection: Connection, model: type[Base], columns: Sequence[str], rows: Sequence[Key]) -> None:
-    """Insert rows with these columns, of values that the driver takes as they are.
+def columns(model: type[Base]) -> list[str]:
+    """The columns of a table in their order, but for an id that the database gives."""
+    return [column.name for column in model.__table__.columns if column.name != "id"]
+
+
+def insert_rows(connection: Connection, model: type[Base], rows: list[Key]) -> None:
+    """Insert rows of the `columns` of a table, of values that the driver takes as they are.
 
     The statement goes past SQLAlchemy, which would look at each row again and take as long as SQLite does.
     """
     if not rows:
         return
-    statement = insert(model).compile(dialect=connection.dialect, column_keys=list(columns))
-    if statement.positiontup is not None:  # in the order of the table
-        in_order = itemgetter(*(columns.index(name) for name in statement.positiontup))
-        connection.exec_driver_sql(str(statement), list(map(in_order, rows)))
+    names = columns(model)
+    statement = insert(model).compile(dialect=connection.dialect, column_keys=names)
+    if statement.positiontup is not None:
+        assert statement.positiontup == names
+        connection.exec_driver_sql(str(statement), rows)
     else:
-        connection.exec_driver_sql(str(statement), [dict(zip(columns, row, strict=True)) for row in rows])
+        connection.exec_driver_sql(str(statement), [dict(zip(names, row, strict=True)) for row in rows])
 
 
 def chunks(items: Iterable[Item]) -> Iterator[list[Item]]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, bindparam, select, update
 
-from tmflow.runner.runfile import Run
+from tmflow.runner.runfile import Backend, Run
 from tmflow.store import models, once, rows
 from tmflow.store.incoming import IncomingRun
 from tmflow.store.rows import Row
@@ -22,7 +22,7 @@ def reference_rows(connection: Connection, incoming: Sequence[IncomingRun]) -> l
     origins = _origin_ids(connection, incoming)
     specs = _spec_ids(connection, incoming)
     rounds = _round_ids(connection, incoming, origins)
-    backends = _backend_ids(connection, [item.run for item in incoming])
+    backends = _backend_ids(connection, [item.backend for item in incoming])
     return [
         {
             "round_id": round_id,
@@ -50,8 +50,8 @@ def _origin_ids(connection: Connection, incoming: Sequence[IncomingRun]) -> dict
     """Also brings up to date when each definition was run last, whatever the order in which runs come in."""
     last: dict[Shared, str] = {}
     for item in incoming:
-        last[item.origin] = max(item.run.started_at_utc, last.get(item.origin, ""))
-    runs = list({item.origin: item.run for item in incoming}.values())  # one of each origin
+        last[item.origin] = max(item.row["started_at_utc"], last.get(item.origin, ""))
+    runs = [origin.run for origin in last]
     machines = _with_free_slugs(connection, [rows.platform_row(run.platform) for run in runs])
     platforms = once.ids(connection, models.Platform, ["facts_sha256"], machines)
     settings = [
@@ -67,44 +67,43 @@ def _origin_ids(connection: Connection, incoming: Sequence[IncomingRun]) -> dict
 
 
 def _spec_ids(connection: Connection, incoming: Sequence[IncomingRun]) -> dict[Shared, int]:
-    specs = {item.spec: item.run.spec for item in incoming}
-    ids = once.ids(connection, models.Spec, ["spec_sha256"], list(map(rows.spec_row, specs.values())))
+    specs = list(dict.fromkeys(item.spec for item in incoming))
+    ids = once.ids(connection, models.Spec, ["spec_sha256"], [rows.spec_row(shared.run.spec) for shared in specs])
     return dict(zip(specs, ids, strict=True))
 
 
-def _backend_ids(connection: Connection, runs: Sequence[Run]) -> list[int | None]:
+def _backend_ids(connection: Connection, backends: Sequence[Backend | None]) -> list[int | None]:
     def two_kinds(row: Row, other: Row) -> str:
         return (
             f"backend {row['name']} {row['version']} is of kind {row['kind']} in one run, {other['kind']} in another."
         )
 
-    present = [run.backend for run in runs if run.backend is not None]
+    present = [rows.backend_row(backend) for backend in backends if backend is not None]
     key = ["name", "version", "config_sha256"]
-    ids = iter(once.ids(connection, models.Backend, key, list(map(rows.backend_row, present)), {"kind": two_kinds}))
-    return [None if run.backend is None else next(ids) for run in runs]
+    ids = iter(once.ids(connection, models.Backend, key, present, {"kind": two_kinds}))
+    return [None if backend is None else next(ids) for backend in backends]
 
 
 def _round_ids(connection: Connection, incoming: Sequence[IncomingRun], origins: Mapping[Shared, _Origin]) -> list[int]:
+    key = ["campaign_id", "experiment_id", "number"]
     passes = [
-        {
-            "campaign_id": origins[item.origin].campaign,
-            "experiment_id": origins[item.origin].experiment,
-            "number": item.run.round,
-            "order_seed": item.run.order_seed,
-        }
+        (origins[item.origin].campaign, origins[item.origin].experiment, item.round, item.order_seed)
         for item in incoming
     ]
 
     def two_orders(row: Row, other: Row) -> str:
-        run = incoming[passes.index(row)].run
+        run = incoming[passes.index(tuple(row.values()))].origin.run
         return (
             f"round {row['number']} of experiment '{run.experiment.name}' in campaign {run.campaign.uid} has order_seed"
             f" {row['order_seed']} in one run and {other['order_seed']} in another; a round has one order: ingest the"
             " runs of one of them only."
         )
 
-    key = ["campaign_id", "experiment_id", "number"]
-    return once.ids(connection, models.Round, key, passes, fixed={"order_seed": two_orders})
+    distinct = list(dict.fromkeys(passes))
+    its_rows = [dict(zip((*key, "order_seed"), one, strict=True)) for one in distinct]
+    ids = once.ids(connection, models.Round, key, its_rows, fixed={"order_seed": two_orders})
+    id_of = dict(zip(distinct, ids, strict=True))
+    return [id_of[one] for one in passes]
 
 
 def _campaign_ids(connection: Connection, runs: Sequence[Run], platforms: Sequence[int]) -> list[int]:

@@ -18,8 +18,12 @@ SPEC = ("spec",)
 
 @dataclass(frozen=True, eq=False)
 class Shared:
-    """Fields of runs, checked, and their texts in the hashes. Where they are the same, it is the same object."""
+    """Fields of runs, checked, and their texts in the hashes. Where they are the same, it is the same object.
 
+    `run` is the first that has them.
+    """
+
+    run: runfile.Run
     fields: dict[str, Any]
     spelt: dict[str, str]
 
@@ -54,4 +58,4 @@ class Reader:
     def _remember(self, key: bytes, run: runfile.Run, names: tuple[str, ...]) -> Shared:
         fields = {name: getattr(run, name) for name in names}
         spelt = {name: content.spelled(value) for name, value in fields.items()}
-        return self._known.setdefault(key, Shared(fields, spelt))
+        return self._known.setdefault(key, Shared(run, fields, spelt))

@@ -16,15 +16,6 @@ from tmflow.store import models
 from tmflow.store.frame import Source, connected, fetch
 from tmflow.store.rows import PLAIN, Row
 
-_LISTS: dict[str, type[models.Base]] = {
-    "curve": models.CurvePoint,
-    "counters": models.Counters,
-    "staleness": models.Staleness,
-    "retries": models.Retries,
-    "reads": models.VariableRead,
-    "lost": models.LostUpdate,
-}
-
 
 def run(source: Source, uid: str) -> dict[str, Any]:
     """The run in the layout of a run file (tmflow.runner.runfile.Run), and under "stored" what the database adds.
@@ -63,7 +54,7 @@ def _run(connection: Connection, uid: str) -> dict[str, Any]:
         "environment": _environment(connection, itself["environment_id"]),
         "software": _part(Software, _row(connection, models.Software, itself["software_id"])),
         "machine": None if set(machine.values()) == {None} else machine,
-        **{name: _list(connection, model, itself["id"]) for name, model in _LISTS.items()},
+        **{name: _list(connection, model, itself["id"]) for name, model in models.DETAILS.items()},
         "fused": [row["variable"] for row in _list(connection, models.FusedUpdate, itself["id"])],
         "aborts": _aborts(connection, itself["id"]),
         "stored": {

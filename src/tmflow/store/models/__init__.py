@@ -14,6 +14,7 @@ from tmflow.store.models.entities import (
     Spec,
 )
 from tmflow.store.models.results import (
+    DETAILS,
     AbortReason,
     Counters,
     CurvePoint,
@@ -28,6 +29,7 @@ from tmflow.store.models.results import (
 )
 
 __all__ = [
+    "DETAILS",
     "AbortReason",
     "Backend",
     "Base",

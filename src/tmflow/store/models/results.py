@@ -219,3 +219,14 @@ class LostUpdate(Base):
         CheckConstraint("lost <= expected", name="lost_were_made"),
         STRICT_WITHOUT_ROWID,
     )
+
+
+# The lists of a run whose entries have a column for each field.
+DETAILS: dict[str, type[Base]] = {
+    "curve": CurvePoint,
+    "counters": Counters,
+    "staleness": Staleness,
+    "retries": Retries,
+    "reads": VariableRead,
+    "lost": LostUpdate,
+}
