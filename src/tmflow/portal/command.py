@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from shlex import quote
 from typing import Any
 
-OPTIONS = {"learning_rate": "lr"}  # where the command line's word is not the factor's
-
 
 def train_command(spec: Mapping[str, Any], round: int) -> str:
     """`tmflow train` with every factor of a spec that applies, and the seed that it has in this round (from 1)."""
     factors = {name: value for name, value in spec.items() if value is not None}
     factors["seed"] += round - 1
-    words = [f"--{OPTIONS.get(name, name).replace('_', '-')} {quote(str(value))}" for name, value in factors.items()]
+    words = [f"--{name.replace('_', '-')} {quote(str(value))}" for name, value in factors.items()]
     return " ".join(["tmflow train", *words])
