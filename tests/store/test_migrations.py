@@ -320,7 +320,7 @@ class TestUnusable:
             opened(address.sqlite_url(path))
 
     def test_a_folder(self, tmp_path: Path, opened: type) -> None:
-        with pytest.raises(BadInput, match="cannot be used"):
+        with pytest.raises(BadInput, match="is a folder; name a file"):
             opened(address.sqlite_url(tmp_path))
 
     def test_unknown_revision(self, url: URL, opened: type) -> None:
