@@ -30,10 +30,10 @@ SLOW["experiments"]["tiny"]["factors"]["iterations"] = 4000
 TRIALS = 8
 KILLS = 30
 
-# Trials of a second, in processes that start in three.
+# Trials of a second, in processes that start in three: some are left when the next command looks.
 NATIVE = deepcopy(TINY)
 NATIVE["defaults"] |= {"driver": "native", "strategy": ["lock", "nolock"]}
-NATIVE["experiments"]["tiny"]["factors"]["iterations"] = 100_000
+NATIVE["experiments"]["tiny"]["factors"]["iterations"] = 250_000
 
 # Trials of tenths of a second in processes that start in one: a kill may come anywhere between first step and report.
 SHORT = deepcopy(TINY)
