@@ -14,7 +14,7 @@ import vl_convert
 
 from tmflow import captions, charts, summaries
 from tmflow.captions import Caption
-from tmflow.files import write_bytes, write_json
+from tmflow.files import whole_folder, write_bytes, write_json
 from tmflow.marks import Chart
 from tmflow.point import SERIES, VARIANT
 from tmflow.records import Records
@@ -148,11 +148,19 @@ def draw_experiment(
     recorded = [
         kind for kind, drawing in DRAWINGS.items() if drawing.needs == "runs" or len(getattr(records, drawing.needs))
     ]
+    with whole_folder(out_dir) as folder:
+        index = _draw(records, experiment, folder, revision, recorded if kinds is None else kinds)
+        write_json(folder / "figures.json", index)
+    return out_dir / "figures.json"
+
+
+def _draw(records: Records, experiment: str, folder: Path, revision: str, kinds: Sequence[str]) -> dict[str, Any]:
+    """Draw these kinds of figures into a folder; what was drawn, and what was not and why."""
     index: dict[str, Any] = {"experiment": experiment, "revision": revision, "figures": [], "not_drawn": []}
-    for kind in recorded if kinds is None else kinds:
+    for kind in kinds:
         summary = DRAWINGS[kind].summarise(records)
         for label, figure in figures_of(kind, summary, revision, experiment):
-            paths = export(figure, out_dir / stem(experiment, kind, label))
+            paths = export(figure, folder / stem(experiment, kind, label))
             index["figures"].append(
                 {
                     "kind": kind,
@@ -164,9 +172,7 @@ def draw_experiment(
             )
         for label, reasons in gaps_of(kind, summary):
             index["not_drawn"].append({"kind": kind, "panel": label, "reasons": reasons})
-    path = out_dir / "figures.json"
-    write_json(path, index)
-    return path
+    return index
 
 
 def stem(experiment: str, kind: str, label: str) -> str:

@@ -1,10 +1,11 @@
-"""Files that are never seen half-written."""
+"""Files and folders that are never seen half-written."""
 
 from __future__ import annotations
 
 import errno
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -37,6 +38,25 @@ def write_bytes(path: Path, content: bytes) -> None:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """A new folder to fill, which takes the place of `path` when it is filled: that is never seen half-filled."""
+    new, old = (path.with_name(f".{path.name}.{age}") for age in ("new", "old"))
+    for left_by_a_kill in (new, old):
+        shutil.rmtree(left_by_a_kill, ignore_errors=True)
+    with writing(path):
+        new.mkdir(parents=True)
+    try:
+        yield new
+        with writing(path):
+            if path.exists():
+                path.rename(old)
+            new.rename(path)
+    finally:
+        for left in (new, old):
+            shutil.rmtree(left, ignore_errors=True)
 
 
 @contextmanager

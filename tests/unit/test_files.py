@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from tmflow.errors import BadInput
-from tmflow.files import refusal, require_writable, write_text
+from tmflow.files import refusal, require_writable, whole_folder, write_text
 
 KEPT = "what was written before is kept."
 
@@ -39,3 +40,20 @@ def test_a_folder_is_looked_at_before_it_is_needed(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(BadInput, match="file is no folder, but should be one: move it away"):
         require_writable(tmp_path / "file")
+
+
+def test_a_folder_is_there_with_all_that_belongs_in_it_or_not_at_all(tmp_path: Path) -> None:
+    folder = tmp_path / "figures"
+    (tmp_path / ".figures.new").mkdir()
+    (tmp_path / ".figures.new" / "left by a kill").touch()
+    with whole_folder(folder) as new:
+        (new / "first").touch()
+        assert not folder.exists()
+    with suppress(RuntimeError), whole_folder(folder) as new:
+        (new / "second").touch()
+        raise RuntimeError
+    assert [path.name for path in folder.iterdir()] == ["first"]
+    with whole_folder(folder) as new:
+        (new / "third").touch()
+    assert [path.name for path in folder.iterdir()] == ["third"]
+    assert list(tmp_path.iterdir()) == [folder]
