@@ -31,3 +31,10 @@ def test_kill_at_any_byte_of_a_write(tmp_path: Path) -> None:
         assert journal.path.read_bytes() == first + second[:cut], "reading must not change the file"
         resumed.append(runs[2])
         assert journal.path.read_bytes() == first + third
+
+
+def test_a_note_of_another_version_tells_nothing(tmp_path: Path) -> None:
+    """Such a study goes on where it was: what was under way is run again, as it is not in the journal."""
+    journal = Journal(tmp_path / "round-001.jsonl")
+    (tmp_path / "round-001.jsonl.now").write_text(runfile.to_line(sample_runs()[0]))
+    assert journal.under_way() is None

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tmflow.files import write_text, writing
 from tmflow.runner import runfile
@@ -55,10 +55,13 @@ class Journal:
         write_text(self._now, under_way.model_dump_json() + "\n")
 
     def under_way(self) -> UnderWay | None:
-        """What is under way, or was when the process of the round died."""
+        """What is under way, or was when the process of the round died.
+
+        A note in another version's words tells nothing: the trial is run again, as any that is not in the journal.
+        """
         try:
             return UnderWay.model_validate_json(self._now.read_text(encoding="utf-8"))
-        except FileNotFoundError:
+        except (FileNotFoundError, ValidationError):
             return None
 
     def forget_under_way(self) -> None:

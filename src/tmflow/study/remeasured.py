@@ -9,6 +9,7 @@ from tmflow.spec import sha256_of
 from tmflow.store import engine, queries, schema
 from tmflow.store.address import shown
 from tmflow.study.plan import Plan, dataset_path, resolved_dataset
+from tmflow.wording import several
 
 NAMED = 3  # experiments, before they are only counted
 
@@ -23,8 +24,7 @@ def already_stored(plan: Plan, database: URL) -> str | None:
     again = _again(plan, database)
     if not again:
         return None
-    number = sum(map(len, again.values()))
-    rounds = f"{number} round{'s' if number > 1 else ''}"
+    rounds = several(sum(map(len, again.values())), "round")
     what = ", ".join(again) if len(again) <= NAMED else f"{len(again)} experiments"
     return (
         f"{shown(database)} holds {rounds} of {what} whose run files are gone; they are measured again, and what is "
