@@ -37,12 +37,13 @@ def lines(
     parts = facets(summary)
     small = len(parts) > 1
     drawn = pd.concat([part.loc[part["estimate"].notna(), "variant"] for _, part in parts])
-    looks = _looks(palette.ordered(drawn), small)
+    names = palette.ordered(drawn)
+    colour_and_shape = looks(names, _legend(names, small))
     layers = [
         [
             *(oversubscribed(part, ticks) if along == "threads" else []),
             *behind,
-            *_marks(part, along, ticks, x, y, shown, looks, told),
+            *_marks(part, along, ticks, x, y, shown, colour_and_shape, told),
         ]
         for _, part in parts
     ]
@@ -118,7 +119,7 @@ def _marks(
     x: alt.X,
     y: alt.Y,
     shown: Range,
-    looks: tuple[alt.Color, alt.Shape],
+    colour_and_shape: tuple[alt.Color, alt.Shape],
     told: Sequence[str],
 ) -> list[alt.Chart]:
     """Lines, interval bars and points of the variants, stepped aside from each other so that equals stay visible.
@@ -130,7 +131,7 @@ def _marks(
     data = drawn[columns].assign(x=ticks.aside(drawn[along], drawn["variant"]))
     size = 70 if len(ticks.values) <= 8 else 35
     bounded, single = data[data["low"].notna()], data[data["low"].isna()]
-    colour, shape = looks
+    colour, shape = colour_and_shape
     base = alt.Chart(data).encode(x=x, y=y, color=colour)
     bars = bounded.assign(bar_low=bounded["low"].clip(shown.low), bar_high=bounded["high"].clip(upper=shown.high))
     caps = alt.Chart().encode(x=x, color=colour).mark_tick(width=7, thickness=1.5, orient="horizontal")
@@ -151,12 +152,19 @@ def tooltip(columns: list[str]) -> list[alt.Tooltip]:
     return [alt.Tooltip(c, format=".4~g") if c in {"estimate", "low", "high"} else alt.Tooltip(c) for c in columns]
 
 
-def _looks(names: Sequence[str], small: bool) -> tuple[alt.Color, alt.Shape]:
-    """Colours and shapes of the variants, with one legend for both; of all parts of a chart together if `small`."""
-    looks = palette.looks(names)
+def looks(names: Sequence[str], legend: alt.Legend | None) -> tuple[alt.Color, alt.Shape]:
+    """Colours and shapes of the variants of these names, with one legend for both, or none."""
+    of_names = palette.looks(names)
+    colours = alt.Scale(domain=names, range=[look.colour for look in of_names])
+    shapes = alt.Scale(domain=names, range=[look.shape for look in of_names])
+    return alt.Color("variant:N", scale=colours, legend=legend), alt.Shape("variant:N", scale=shapes, legend=legend)
+
+
+def _legend(names: Sequence[str], small: bool) -> alt.Legend:
+    """Of the variants; of all parts of a chart together if `small`."""
     room = ENTRY + LETTER * max(map(len, names), default=0)
     whole = IN_A_ROW * SMALL_WIDTH
-    legend = alt.Legend(
+    return alt.Legend(
         title=None,
         orient="bottom",
         direction="horizontal",
@@ -166,6 +174,3 @@ def _looks(names: Sequence[str], small: bool) -> tuple[alt.Color, alt.Shape]:
         labelLimit=whole if small else alt.ExprRef("width"),
         symbolOpacity=1,
     )
-    colours = alt.Scale(domain=names, range=[look.colour for look in looks])
-    shapes = alt.Scale(domain=names, range=[look.shape for look in looks])
-    return alt.Color("variant:N", scale=colours, legend=legend), alt.Shape("variant:N", scale=shapes, legend=legend)

@@ -7,7 +7,7 @@ import pandas as pd
 
 from tmflow import palette
 from tmflow.axes import value_range
-from tmflow.marks import COLUMNS, layered, tooltip
+from tmflow.marks import COLUMNS, layered, looks, tooltip
 from tmflow.wording import listed, workers
 
 ROW = 24  # px of a row
@@ -21,12 +21,7 @@ def ranked(summary: pd.DataFrame, title: str) -> alt.LayerChart:
     """
     shown = value_range(summary)
     data = _rows(summary[summary["estimate"].notna()])
-    names = palette.ordered(data["variant"])
-    looks = palette.looks(names)
-    colours = alt.Scale(domain=names, range=[look.colour for look in looks])
-    shapes = alt.Scale(domain=names, range=[look.shape for look in looks])
-    colour = alt.Color("variant:N", scale=colours, legend=None)
-    shape = alt.Shape("variant:N", scale=shapes, legend=None)
+    colour, shape = looks(palette.ordered(data["variant"]), legend=None)
     x = alt.X(
         "estimate:Q",
         title=title,
