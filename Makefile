@@ -1,6 +1,6 @@
 # tmflow's commands. Each sets up everything that it needs; `make quick` and `make test` are the two to start with.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test build study quick test test-fast test-deep test-endurance speed portal lint format lock clean
+.PHONY: help setup setup-test build native native-python study quick test test-fast test-deep test-endurance speed speed-bundles speed-portal portal screenshots lint format lock clean
 SHELL := bash
 export PYTHON ?=
 
@@ -20,13 +20,28 @@ setup-test: ## the same, and what the tests need (Chromium, PostgreSQL, GoogleTe
 build: setup ## the native strategies: results/build/
 	@$(BIN)/tmflow study build
 
+NATIVE_DIR ?= build
+
+# For machines without Python: it neither needs the set-up nor a network.
+native: ## the static program build/tmflow-native, which runs the native driver anywhere; needs only cmake and g++
+	@for tool in cmake "$${CXX:-g++}"; do command -v "$$tool" >/dev/null \
+	  || { echo "tmflow: $$tool is not installed, and make native needs it (Debian: apt install cmake g++)." >&2; exit 2; }; done
+	@cmake -S native_ops -B "$(NATIVE_DIR)" -DTMFLOW_BUILD_RUNNER=ON -DTMFLOW_BUILD_PYTHON=OFF -DTMFLOW_BUILD_TENSORFLOW=OFF \
+	  -DCMAKE_CXX_COMPILER="$${CXX:-g++}"
+	@cmake --build "$(NATIVE_DIR)" --target tmflow-native -j "$$(nproc)"
+	@echo "Built $(NATIVE_DIR)/tmflow-native: copy it to any Linux with the same kind of processor, and run it there."
+
+native-python: ## tmflow-native in .venv: the native driver with Python and NumPy, without TensorFlow
+	@PYTHON="$(PYTHON)" envs/bootstrap.sh native
+	@$(BIN)/tmflow-native build
+
 quick: setup ## the whole main job, small: build, train, store, draw, report (at most 3 minutes)
 	@$(BIN)/tmflow study run --scale quick
 
 study: setup ## the whole study of config.yaml
 	@$(BIN)/tmflow study run --scale full
 
-test: setup-test build ## unit, store, native, workflow, portal and faults, in half an hour; all but test-deep
+test: setup-test build ## unit, store, native, workflow, portal and faults, in about an hour; all but test-deep
 	@$(BIN)/python -m pytest -m "not deep"
 
 test-fast: setup-test build ## the unit tests, in a minute
@@ -46,8 +61,23 @@ speed: setup build ## measure what updates and steps cost, into docs/speed/ (ten
 	@$(BIN)/python -m tests.store.ingest_speed docs/speed/ingest.md
 	@set -e; for what in docs/speed/*.json; do $(BIN)/tmflow bench report $$what --plots docs/speed > $${what%.json}.md; done
 
+FOLDER ?= $(RESULTS)/many-runs
+
+speed-bundles: setup ## measure how fast bundles are checked, into docs/speed/bundles.md (ten minutes, 2 processors, 1 GB)
+	@$(BIN)/python -m tests.bundle.bundle_speed docs/speed/bundles.md
+	@$(BIN)/python -m tests.store.import_speed docs/speed/import.md
+
+speed-portal: setup ## make databases of 1e5 and 1e6 runs in FOLDER (2.5 GB), and measure the portal on them, on 2 processors
+	@mkdir -p "$(FOLDER)"
+	@set -e; for n in 100000 1000000; do \
+	  test -e "$(FOLDER)/runs-$$n.db" || $(BIN)/python -m tests.portal.many_runs $$n "$(FOLDER)/runs-$$n.db"; done
+	@taskset -c 0,1 $(BIN)/python -m tests.portal.page_speed "$(FOLDER)" docs/speed/portal.md
+
 portal: setup ## open the results portal on this machine (PORT=8501)
 	@$(BIN)/tmflow portal --port $(PORT)
+
+screenshots: setup-test ## pictures of every page of the portal, wide and on a phone, light and dark: results/screenshots/
+	@mkdir -p "$(RESULTS)/screenshots" && $(BIN)/python -m tests.portal.screenshots "$(RESULTS)/screenshots"
 
 SOURCES_CC = $(shell git ls-files 'native_ops/*.hpp' 'native_ops/*.cc')
 
@@ -63,9 +93,13 @@ format: setup ## rewrite the sources as `make lint` wants them
 	@$(BIN)/ruff check --fix . && $(BIN)/ruff format . && $(BIN)/snakefmt Snakefile workflow
 	@$(BIN)/clang-format -i $(SOURCES_CC)
 
-lock: setup ## resolve envs/requirements.in anew into envs/requirements.txt, and envs/conda.yaml from it
-	@$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate \
-	  --no-header --quiet envs/requirements.in --output-file envs/requirements.txt
+LOCK = $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate \
+	  --no-header --quiet
+
+lock: setup ## resolve envs/requirements.in anew into envs/requirements.txt; conda.yaml, portal.txt and native.txt from it
+	@$(LOCK) envs/requirements.in --output-file envs/requirements.txt
+	@$(LOCK) envs/portal.in --constraint envs/requirements.txt --output-file envs/portal.txt
+	@$(LOCK) envs/native.in --constraint envs/requirements.txt --output-file envs/native.txt
 	@$(BIN)/python envs/make_conda.py
 
 RESULTS = $(or $(TMFLOW_RESULTS_DIR),results)

@@ -2,10 +2,13 @@
 # Set up tmflow: system packages, .venv, locked dependencies, the package itself. Idempotent; under 2 s the second time.
 #   envs/bootstrap.sh build   what building, running and showing the study needs
 #   envs/bootstrap.sh test    that, and what `make test` needs
+#   envs/bootstrap.sh native  what the native driver needs: NumPy and a compiler, no TensorFlow (docs/add-your-hardware.md)
+#   envs/bootstrap.sh portal  only what showing results needs: no compiler, no TensorFlow (docs/hosting.md)
 # One sentence and exit code 2 when something is missing that it may not install.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 group=${1:-build}
+case "$group" in portal | native) lock=envs/$group.txt ;; *) lock=envs/requirements.txt ;; esac
 
 fail() { printf 'tmflow set-up: %s\n' "$*" >&2; exit 2; }
 
@@ -27,8 +30,8 @@ base_of() { "$1" -c 'import sys; print("{}/bin/python{}.{}".format(sys.base_pref
 
 missing_packages() {
   while read -r its_group package check; do
-    case "$its_group" in
-      build | "$group") eval "$check" >/dev/null 2>&1 || printf '%s ' "$package" ;;
+    case "$its_group/$group" in
+      portal/* | native/build | native/test | build/test | "$group/$group") eval "$check" >/dev/null 2>&1 || printf '%s ' "$package" ;;
     esac
   done < envs/system-packages.txt
 }
@@ -51,26 +54,41 @@ install_missing() {
 # A stamp holds the hash of all that the environment is made from, and of nothing else: a changed rule of a linter in
 # pyproject.toml is no reason to install everything again.
 wanted() {
-  "$PYTHON" - << 'EOF'
+  "$PYTHON" - "$lock" << 'EOF'
 import hashlib, pathlib, sys, tomllib
 
 project = tomllib.loads(pathlib.Path("pyproject.toml").read_text(encoding="utf-8"))
 package = [project["build-system"], project["project"], project["tool"]["setuptools"]]
-lock = pathlib.Path("envs/requirements.txt").read_text(encoding="utf-8")
+lock = pathlib.Path(sys.argv[1]).read_text(encoding="utf-8")
 made_from = [sys.version, sys.base_prefix, str(pathlib.Path.cwd()), lock, package]
 print(hashlib.sha256(repr(made_from).encode()).hexdigest())
 EOF
 }
 
+install_lock() {
+  .venv/bin/python -m pip install -qq --disable-pip-version-check --no-compile --require-hashes \
+    $([ "$group" = native ] && echo --only-binary=:all:) --requirement "$lock"
+}
+
+# For processors that NumPy is not ready-made for, and machines without a network.
+use_packages_of_the_system() {
+  echo "tmflow set-up: the locked packages cannot be had here; taking those of this system"
+  rm -rf .venv
+  "$PYTHON" -m venv --system-site-packages .venv
+  .venv/bin/python -c 'import nanobind, numpy, setuptools' 2>/dev/null && command -v cmake ninja >/dev/null \
+    || fail "install with this system's package manager what Debian calls python3-numpy python3-setuptools" \
+      "python3-nanobind cmake ninja-build, or take the static program, which needs none of them (make native)."
+}
+
 make_environment() {
   local stamp=.venv/tmflow-set-up wanted
-  wanted=$(wanted) || fail "envs/requirements.txt and pyproject.toml cannot be read; see the message above."
+  wanted=$(wanted) || fail "$lock and pyproject.toml cannot be read; see the message above."
   if [ -x .venv/bin/tmflow ] && [ "$(cat $stamp 2>/dev/null)" = "$wanted" ]; then return; fi
   echo "tmflow set-up: creating .venv and installing the locked dependencies (about two minutes, once)"
   rm -rf .venv
   "$PYTHON" -m venv .venv
-  .venv/bin/python -m pip install -qq --disable-pip-version-check --no-compile --require-hashes \
-    --requirement envs/requirements.txt || fail "the dependencies could not be installed; see the message above."
+  install_lock || { [ "$group" = native ] && use_packages_of_the_system; } \
+    || fail "the dependencies could not be installed; see the message above."
   .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable . \
     || fail "the package could not be installed; see the message above."
   # Importing TensorFlow takes 10 s without compiled modules, 3 s with; every round imports it. All cores, once.

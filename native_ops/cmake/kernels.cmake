@@ -1,5 +1,9 @@
 # The kernels, once for each optimisation and vector width; src/kernels.cc picks one when the program runs.
-find_package(Eigen3 3.4 REQUIRED NO_MODULE)  # Debian: libeigen3-dev
+# Without Eigen its kernel is not among them, and says so where it is asked for.
+find_package(Eigen3 3.4 QUIET NO_MODULE)  # Debian: libeigen3-dev
+if(NOT Eigen3_FOUND)
+  message(STATUS "no Eigen: the kernel eigen is not built")
+endif()
 
 # No fused multiply-add: all machines compute the same bits (see kernel.hpp).
 set(TMFLOW_KERNEL_FLAGS -O3 -ffp-contract=off)
@@ -7,8 +11,11 @@ set(TMFLOW_KERNEL_FLAGS -O3 -ffp-contract=off)
 function(tmflow_add_kernels build)
   add_library(kernels_${build} OBJECT src/kernel_build.cc)
   target_include_directories(kernels_${build} PRIVATE include)
-  target_include_directories(kernels_${build} SYSTEM PRIVATE ${EIGEN3_INCLUDE_DIRS})
-  target_compile_definitions(kernels_${build} PRIVATE TMFLOW_KERNELS=kernels_${build} Eigen=Eigen_${build})
+  target_compile_definitions(kernels_${build} PRIVATE TMFLOW_KERNELS=kernels_${build})
+  if(Eigen3_FOUND)
+    target_include_directories(kernels_${build} SYSTEM PRIVATE ${EIGEN3_INCLUDE_DIRS})
+    target_compile_definitions(kernels_${build} PRIVATE TMFLOW_HAS_EIGEN Eigen=Eigen_${build})
+  endif()
   target_compile_options(kernels_${build} PRIVATE -Wall -Wextra -Werror ${ARGN})
   target_sources(tmflow_core PRIVATE $<TARGET_OBJECTS:kernels_${build}>)
 endfunction()

@@ -7,7 +7,8 @@ find_package(nanobind CONFIG REQUIRED)
 
 # The stable ABI needs Python 3.12; for an older one nanobind builds for exactly that version. It would compile for size
 # (-Os, after our flags), and with it the strategies, whose speed is measured here.
-nanobind_add_module(_core STABLE_ABI NB_STATIC NOMINSIZE NB_SUPPRESS_WARNINGS src/python/module.cc src/python/bench.cc src/python/train.cc)
+nanobind_add_module(_core STABLE_ABI NB_STATIC NOMINSIZE NB_SUPPRESS_WARNINGS src/python/module.cc src/python/bench.cc src/python/probe.cc
+                    src/python/train.cc)
 target_link_libraries(_core PRIVATE tmflow_core)
 
 # Only the benchmark compares with TensorFlow's own mutex.
@@ -21,8 +22,5 @@ else()
 endif()
 
 target_compile_options(_core PRIVATE -Wall -Wextra -Werror)
-string(TOUPPER "${CMAKE_BUILD_TYPE}" build_type)
-string(STRIP "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${build_type}} ${TMFLOW_KERNEL_FLAGS}" flags)
-target_compile_definitions(
-  _core PRIVATE TMFLOW_COMPILER="${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}" TMFLOW_CXX_FLAGS="${flags}")
+target_compile_definitions(_core PRIVATE ${TMFLOW_BUILT_WITH})
 set_target_properties(_core PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${TMFLOW_OUTPUT_DIR}")

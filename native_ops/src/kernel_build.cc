@@ -6,9 +6,13 @@
 #include "kernel_build.hpp"
 
 #include <mutex>
-#include <unsupported/Eigen/CXX11/Tensor>
 
 #include "dense_loops.hpp"
+#if defined(TMFLOW_HAS_EIGEN)
+#include "eigen_loop.hpp"
+#else
+#include "eigen_absent.hpp"
+#endif
 
 namespace tmflow {
 namespace {
@@ -16,17 +20,6 @@ namespace {
 template <class T>
 void plain(T* variable, const T* delta, T alpha, std::size_t n) noexcept {
   for (std::size_t i = 0; i < n; ++i) variable[i] -= alpha * delta[i];
-}
-
-// As TensorFlow's functor::ApplyGradientDescent has it (core/kernels/training_ops.cc).
-template <class T>
-void eigen(T* variable, const T* delta, T alpha, std::size_t n) noexcept {
-  using Index = Eigen::DenseIndex;
-  using Flat = Eigen::TensorMap<Eigen::Tensor<T, 1, Eigen::RowMajor, Index>>;
-  using ConstFlat = Eigen::TensorMap<Eigen::Tensor<const T, 1, Eigen::RowMajor, Index>>;
-  Flat var(variable, static_cast<Index>(n));
-  const ConstFlat grad(delta, static_cast<Index>(n));
-  var.device(Eigen::DefaultDevice()) -= grad * alpha;
 }
 
 template <class T>

@@ -36,6 +36,11 @@ const KernelBuild& build(std::string_view optimisation) noexcept {
 
 }  // namespace
 
+std::optional<std::string> kernel_why_not(std::string_view kernel) {
+  if (kernel != "eigen" || build("O0").of_float.eigen != nullptr) return std::nullopt;
+  return "kernel eigen is not in this build: Eigen was not there (Debian: libeigen3-dev)";
+}
+
 void clear_upper_halves() noexcept {
 #if defined(__x86_64__)
   if (kHasAvx) zeroupper();

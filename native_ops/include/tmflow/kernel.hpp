@@ -8,7 +8,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <type_traits>
 
@@ -84,8 +86,12 @@ inline constexpr Parameter kKernelParameters[] = {
      .choices = "O0, O3"},
 };
 
+// Why a kernel of that name cannot run here; nothing if it can.
+std::optional<std::string> kernel_why_not(std::string_view kernel);
+
 // The kernel of that name and optimisation, for the widest vectors that this processor has. Compiled apart,
-// once for each optimisation and width (src/kernel_build.cc), and chosen when the program runs.
+// once for each optimisation and width (src/kernel_build.cc), and chosen when the program runs. None that
+// cannot run here may be asked for.
 template <std::floating_point T>
 Kernel<T> find_kernel(std::string_view kernel = "plain", std::string_view optimisation = "O3") noexcept;
 

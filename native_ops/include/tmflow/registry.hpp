@@ -105,6 +105,7 @@ class Held final : public AnyStrategy<R> {
 
   static Kernel<Value> kernel_of(const Parameters& parameters) {
     if constexpr (!S::info.runs_kernel) return find_kernel<Value>();
+    if (const auto reason = kernel_why_not(parameters.text("kernel"))) throw std::invalid_argument(*reason);
     return find_kernel<Value>(parameters.text("kernel"), parameters.text("optimisation"));
   }
 
@@ -177,8 +178,9 @@ inline Parameters parameters_of(std::string_view name, std::span<const std::stri
 inline std::optional<std::string> why_not(std::string_view name, std::span<const std::string> given) {
   const Parameters parameters = parameters_of(name, given);
   std::optional<std::string> reason;
+  if (listed_strategy(name).info.runs_kernel) reason = kernel_why_not(parameters.text("kernel"));
   const auto ask = [&]<class S>(std::type_identity<S>) {
-    if (name != S::info.name) return;
+    if (name != S::info.name || reason) return;
     if constexpr (requires { S::why_not(parameters); }) {
       reason = S::why_not(parameters);
     } else {

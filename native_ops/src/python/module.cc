@@ -13,6 +13,7 @@
 
 #include "array_region.hpp"
 #include "bench.hpp"
+#include "probe.hpp"
 #include "tmflow/audit.hpp"
 #include "tmflow/registry.hpp"
 #include "tmflow/tm_probe.hpp"
@@ -314,6 +315,7 @@ NB_MODULE(_core, m) {
         "how often "
         "each raw abort status was seen.");
   bind_bench(m);
+  bind_probe(m);
   bind_train(m);
   m.def("build_info", &build_info, "compiler and cflags of this build.");
 }

@@ -4,24 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field
-
+from tmflow.bench.left_out import LeftOut
 from tmflow.bench.rows import Closed
 from tmflow.native import registry
 from tmflow.platform.environment import environment_facts
 from tmflow.platform.facts import platform_facts
 from tmflow.platform.software import software
 from tmflow.runner.runfile import MachineState, Software
-
-
-class LeftOut(Closed):
-    """What was not measured, and why; `elements` is None where that is so of every size."""
-
-    name: str
-    reason: str
-    elements: int | None = None
-    threads: int | None = None
-    failed: bool = Field(description="it was to run, and something went wrong")
 
 
 class Header(Closed):

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import math
 import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tmflow.bench.header import LeftOut
+from tmflow.bench.calibrated import calibrated
+from tmflow.bench.left_out import LeftOut
 from tmflow.bench.plan import Cell, Plan
 from tmflow.bench.subject import Subject
 from tmflow.bench.worker import TooLong, WorkerFailed, Workers
 from tmflow.errors import BadInput
 from tmflow.process_environment import process_environment
 
-TARGET_S = 0.03  # of one measurement: hundreds of times what waking the threads takes
 LIMIT_S = 10.0  # a measurement that takes longer is given up
 START_LIMIT_S = 60.0  # of a worker's first answer
 PATIENCE_S = 4.0  # a subject that has used so much of a cell gets no more rounds than FEWEST_ROUNDS
 FEWEST_ROUNDS = 3
-MAX_UPDATES = 1_000_000_000
 
 Answer = dict[str, Any]  # of the worker: `_core.MeasuredRow`, its aborts by text
 Place = tuple[str, Cell]  # a subject by its name, in a cell
@@ -138,15 +136,3 @@ def why_not(workers: Workers, subject: Subject) -> str | None:
     if reason is not None and subject.asked_for:
         raise BadInput(f"'{subject.name}' cannot run here: {reason}.")
     return reason
-
-
-def calibrated(seconds: Callable[[int], float]) -> int:
-    """How many updates of each thread take about TARGET_S; `seconds` tells what a number of updates takes.
-
-    The first are slower than the rest (cold caches, pages that are not there), so a guess is trusted only once it
-    took half of the target.
-    """
-    updates = 1
-    while (took := max(seconds(updates), 1e-9)) < TARGET_S / 2 and updates < MAX_UPDATES:
-        updates = min(updates * 32, math.ceil(updates * TARGET_S / took), MAX_UPDATES)
-    return min(max(1, round(updates * TARGET_S / took)), MAX_UPDATES)

@@ -14,6 +14,7 @@ from tmflow.bench.worker import Workers
 from tmflow.clock import utc_now
 from tmflow.runner import machine
 from tmflow.runner.lock import machine_to_itself
+from tmflow.runner.runfile import MachineState
 
 
 def run(plan: Plan) -> Saved:
@@ -22,7 +23,7 @@ def run(plan: Plan) -> Saved:
         began_at, before = utc_now(), machine.sample()
         outcome = _measured(plan)
         # The workers have ended, so their CPU time counts as our own.
-        state = machine.between(before, machine.sample())
+        state = MachineState(**machine.between(before, machine.sample()))
     return saved(plan, outcome, rows(plan, outcome), state, began_at)
 
 

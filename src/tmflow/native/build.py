@@ -61,9 +61,10 @@ def is_current(variants: Path) -> bool:
     )
 
 
-def _tool(name: str) -> Path:
-    tool = Path(sys.prefix) / "bin" / name
-    if not tool.is_file():
+def _tool(name: str) -> str:
+    """That of this Python environment, else of the system."""
+    tool = shutil.which(name, path=str(Path(sys.prefix) / "bin")) or shutil.which(name)
+    if tool is None:
         raise BadInput(f"'{name}' is missing from this Python environment: run `make setup`.")
     return tool
 

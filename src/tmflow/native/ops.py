@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -13,16 +13,15 @@ from tmflow import aborts
 from tmflow.errors import BadInput
 from tmflow.native import fused, loader, process_state
 from tmflow.native.parameters import native_parameters
-from tmflow.spec import Measures
-from tmflow.strategy_parameters import Value
+from tmflow.strategy_parameters import LOCKS_UNTOLD, Value
+
+if TYPE_CHECKING:
+    from tmflow.spec import Measures
 
 STOCK_LOCKING = {"tf_lock": True, "tf_nolock": False}  # the first on either kind of variable
 
 
 Rows = list[dict[str, Any]]
-
-# Strategies that hold locks inside of the library, or on words, and do not tell how long.
-LOCKS_UNTOLD = ("itm", "stm")
 
 
 class Stats(NamedTuple):

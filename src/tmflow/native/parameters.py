@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from tmflow.errors import BadInput
 from tmflow.native import registry
-from tmflow.platform.profiles import load_profile
 from tmflow.strategy_parameters import STRATEGY_PARAMETERS, Value, parameters_of
 
 
@@ -26,6 +25,8 @@ def native_parameters(strategy: str, parameters: Mapping[str, Value]) -> list[st
         raise BadInput("profile belongs to provider emulated, and provider emulated needs one.")
     for name, value in parameters.items():
         if name == "profile" and "machine" in known:
+            from tmflow.platform.profiles import load_profile  # needs more than NumPy, which emulation alone does
+
             native["machine"] = load_profile(str(value)).machine_text()
         elif name in known or name not in STRATEGY_PARAMETERS.get(strategy, {}):
             native[name] = value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -35,7 +35,12 @@ def why_not(strategy: str, parameters: Mapping[str, Value]) -> str | None:
     if variant.provider == "stock":
         return variant.why_not or mutexes_elided()
     values = {**parameters_of(strategy, parameters.get("spending")), **parameters}
-    return loader.core().why_not(strategy, native_parameters(strategy, values)) or _other_process(strategy, values)
+    return why_not_with(strategy, values, native_parameters(strategy, values))
+
+
+def why_not_with(strategy: str, values: Mapping[str, Value], native: Sequence[str]) -> str | None:
+    """As `why_not`, of a native strategy that is built, with all its parameters and as the library takes them."""
+    return loader.core().why_not(strategy, list(native)) or _other_process(strategy, values)
 
 
 def _other_process(strategy: str, values: Mapping[str, Value]) -> str | None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import platform
+import re
 import struct
 from pathlib import Path
 from typing import Any
 
+from tmflow.canonical import sha256_of
 from tmflow.files import write_json
 from tmflow.platform import cpuinfo
 from tmflow.platform.sysfiles import Files
-from tmflow.spec import sha256_of
 
 CPUS = "sys/devices/system/cpu"
 
@@ -69,6 +70,13 @@ def display_name(facts: dict[str, Any]) -> str:
     if memory := facts.get("memory_bytes"):
         parts.append(f"{memory >> 30} GiB")
     return ", ".join(parts)
+
+
+def slug(processor: str, threads: int | None) -> str:
+    """A short name for URLs and file names: "intel-xeon-e5-2648l-v4-56t"."""
+    plain = re.sub(r"\((r|tm)\)|\bcpu\b|@.*", " ", processor.lower())
+    words = re.findall(r"[a-z0-9]+", plain) or ["unknown"]
+    return "-".join([*words, f"{threads}t"] if threads else words)
 
 
 def write_platform(path: Path) -> None:

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from tmflow.canonical import sha256_of
 from tmflow.errors import BadInput, unknown
 from tmflow.paths import project_root
-from tmflow.spec import sha256_of
 from tmflow.validation import keys_at, sentence
 from tmflow.yaml_file import read_yaml
 

@@ -8,32 +8,37 @@ import re
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
+from tmflow import __version__
 from tmflow.errors import BadInput
 from tmflow.paths import project_root
-from tmflow.runner.runfile import Software
 
 CODE = ("native_ops", "src", "workflow")  # what of a checkout can change a number
 
 
-def software(compiler: str | None = None, cflags: str | None = None) -> Software:
-    """The software of this process. `compiler` and `cflags` are what the native strategies were built with."""
+def software(compiler: str | None = None, cflags: str | None = None, lock: str = "requirements.txt") -> dict[str, Any]:
+    """The software of this process: the fields of a `runfile.Software`.
+
+    `compiler` and `cflags` are what the native strategies were built with, `lock` the file of envs/ that says what is
+    installed.
+    """
     try:
         root = project_root()
     except BadInput:  # an installed package: it has no commit and no lock
         root = None
     commit, dirty = git_state(root) if root else (None, None)
-    return Software(
-        tmflow=version("tmflow"),
-        python=platform.python_version(),
-        tensorflow=_version("tensorflow", "tensorflow-cpu"),
-        numpy=_version("numpy"),
-        compiler=compiler,
-        cflags=cflags,
-        git_commit=commit,
-        git_dirty=dirty,
-        lock_sha256=_sha256(root / "envs" / "requirements.txt") if root else None,
-    )
+    return {
+        "tmflow": __version__,
+        "python": platform.python_version(),
+        "tensorflow": _version("tensorflow", "tensorflow-cpu"),
+        "numpy": _version("numpy"),
+        "compiler": compiler,
+        "cflags": cflags,
+        "git_commit": commit,
+        "git_dirty": dirty,
+        "lock_sha256": _sha256(root / "envs" / lock) if root else None,
+    }
 
 
 def git_state(root: Path) -> tuple[str | None, bool | None]:

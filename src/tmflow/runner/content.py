@@ -15,10 +15,11 @@ from typing import Any, ClassVar, Protocol, get_args
 
 from pydantic_core import PydanticSerializationError, to_json
 
-from tmflow.spec import AS_BEFORE, TrialSpec, canonical_json
+from tmflow.canonical import canonical_json
+from tmflow.spec import AS_BEFORE, TrialSpec
 
 # Lists that may be long. The fields of their entries are in alphabetical order.
-_LISTS = frozenset({"aborts", "counters", "curve", "lost", "reads", "retries", "staleness"})
+LISTS = frozenset({"aborts", "counters", "curve", "lost", "reads", "retries", "staleness"})
 # The factors whose None is part of a run's hash, as it was when the first runs were stored.
 _HASHED_NULLS = frozenset({"dropout_keep", "provider", "budget", "spending", "chunk"})
 
@@ -37,7 +38,7 @@ def sha256(run: Part, spelt: Mapping[str, str]) -> str:
         value = said[name]
         if name in spelt:
             text = spelt[name]
-        elif value and name in _LISTS:
+        elif value and name in LISTS:
             text = listed(value)
         else:
             text = spelled(value)

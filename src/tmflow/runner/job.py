@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
 from tmflow.process_environment import process_environment
+from tmflow.runner import order
 from tmflow.runner.runfile import CampaignRef, ExperimentRef
-from tmflow.spec import TrialSpec, sha256_of
+from tmflow.spec import TrialSpec
 
 TIMED_OUT = 75  # exit code of a round: what exceeded its time is in the journal, the rest is for a new process
 
@@ -30,23 +30,18 @@ class RoundJob(BaseModel):
     @property
     def order_seed(self) -> int:
         """Seed of the round's order: another one for every round of every campaign."""
-        return int(sha256_of([self.campaign.uid, self.experiment.definition_sha256, self.number])[:8], 16)
+        return order.order_seed(self.campaign.uid, self.experiment.definition_sha256, self.number)
 
     def processes(self) -> list[list[TrialSpec]]:
         """The points of each process of the round: one for each environment that points need, most often one in all.
 
         Processes and their points are in the round's order. Raises BadInput as `process_environment` does.
         """
-        order = random.Random(self.order_seed)
-        points = list(self.points)
-        order.shuffle(points)
-        alike: dict[frozenset[tuple[str, str]], list[TrialSpec]] = {}
-        for point in points:
-            needed = process_environment(point.strategy, point.parameters(), base={})
-            alike.setdefault(frozenset(needed.items()), []).append(point)
-        processes = list(alike.values())
-        order.shuffle(processes)
-        return processes
+
+        def needed(point: TrialSpec) -> dict[str, str]:
+            return process_environment(point.strategy, point.parameters(), base={})
+
+        return order.processes(self.points, self.order_seed, needed)
 
     def ordered_points(self) -> list[TrialSpec]:
         """The points in the round's order, one process after another."""

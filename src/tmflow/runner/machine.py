@@ -7,8 +7,7 @@ import resource
 import time
 from dataclasses import dataclass
 from pathlib import Path
-
-from tmflow.runner.runfile import MachineState
+from typing import Any
 
 # A trial is disturbed if the hypervisor took, or other processes used, more than this of the machine's CPU time.
 # Steal stops a worker wherever it is, mutex or transaction in hand, so little of it already shows; other processes
@@ -95,8 +94,8 @@ def sample(stat: Path = Path("/proc/stat")) -> Sample:
     return Sample(Clocks.read(), own_s, load1, times)
 
 
-def between(before: Sample, after: Sample) -> MachineState:
-    """What the rest of the machine did from one sample to the other.
+def between(before: Sample, after: Sample) -> dict[str, Any]:
+    """What the rest of the machine did from one sample to the other: the fields of a `runfile.MachineState`.
 
     The shares, and with them `disturbed`, are None where the counters are unreadable or stand still (a sandbox that
     shows zeros), and where the window is shorter than MIN_WINDOW_S. A child that still runs counts among the others.
@@ -107,15 +106,15 @@ def between(before: Sample, after: Sample) -> MachineState:
     disturbed = None if steal is None or others is None else steal > STEAL_LIMIT or others > OTHERS_LIMIT
     if any(moved is not None and abs(moved) > CLOCK_LIMIT_S for moved in (suspended_s, clock_moved_s)):
         disturbed = True
-    return MachineState(
-        load1_before=before.load1,
-        load1_after=after.load1,
-        steal_fraction=steal,
-        others_fraction=others,
-        suspended_s=suspended_s,
-        clock_moved_s=clock_moved_s,
-        disturbed=disturbed,
-    )
+    return {
+        "load1_before": before.load1,
+        "load1_after": after.load1,
+        "steal_fraction": steal,
+        "others_fraction": others,
+        "suspended_s": suspended_s,
+        "clock_moved_s": clock_moved_s,
+        "disturbed": disturbed,
+    }
 
 
 def _clocks(before: Clocks, after: Clocks) -> tuple[float | None, float | None]:

@@ -51,7 +51,7 @@ class RoundRunner:
         self._todo = [point for point in job.ordered_points() if point.sha256 in own - done]
         self._why_not = {point.sha256: _why_not(point) for point in self._todo}
         self._facts = _facts()
-        self._backends = {profile: _backend(profile) for profile in {spec.profile for spec in self._todo}}
+        self._backends = {profile: backend_of(profile) for profile in {spec.profile for spec in self._todo}}
         self._dataset: Dataset | None = None
         self._trial_data: dict[tuple[int, int], TrialData] = {}
         self._variants: dict[str, Variant] = {}
@@ -212,7 +212,7 @@ def _facts() -> dict[str, Any]:
     }
 
 
-def _backend(profile: str | None) -> Backend | None:
+def backend_of(profile: str | None) -> Backend | None:
     """What stands in for the hardware of a profile. Raises BadInput if there is no such profile."""
     if profile is None:
         return None

@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, FailFast, Field, ValidationError, model_validator
 from pydantic_core import from_json
 
 from tmflow.aborts import Family
 from tmflow.errors import BadInput
 from tmflow.files import write_text
-from tmflow.runner import content
+from tmflow.runner import content, run_lines
 from tmflow.spec import Evidence, Status, TimeDomain, TrialSpec
+from tmflow.validation import first_of
 
-SCHEMA_VERSION = 1
+MAX = 2**63 - 1  # of a whole number: the columns have 64 bits
 
 TIMES = ("setup_s", "loop_s", "evaluation_s", "total_s")
 CLOCKS = ("suspended_s", "clock_moved_s")  # of the machine
@@ -25,6 +26,10 @@ NO_TIME = "an emulated run shows no time"
 
 # The kind of backend that an evidence needs; the other kinds of evidence have none.
 BACKENDS: dict[Evidence, str] = {"emulated": "emulator", "simulated": "simulator"}
+
+
+Entry = TypeVar("Entry")
+Entries = Annotated[list[Entry], FailFast()]  # only the first wrong one is told
 
 
 class _Closed(BaseModel):
@@ -51,10 +56,10 @@ class CampaignRef(_Closed):
 
 
 class Software(_Closed):
-    """What ran: versions as strings; None where it could not be read."""
+    """What ran: versions as strings; None where it could not be read, or there was none."""
 
     tmflow: str
-    python: str
+    python: str | None
     tensorflow: str | None
     numpy: str | None
     compiler: str | None
@@ -94,7 +99,7 @@ class Backend(_Closed):
 class CurvePoint(_Closed):
     accuracy: float = Field(ge=0, le=1)
     elapsed_s: float = Field(ge=0, description="clock of the workers' loop when the pause began")
-    iteration: int = Field(ge=0)
+    iteration: int = Field(ge=0, le=MAX)
 
 
 class Counters(_Closed):
@@ -106,14 +111,14 @@ class Counters(_Closed):
 
     LATER: ClassVar[tuple[str, ...]] = LOCK_TIMES
 
-    attempts: int | None = Field(None, ge=0, description="transactions begun: commits + aborts")
-    commits: int | None = Field(None, ge=0, description="critical sections that committed as a transaction")
-    fallbacks: int | None = Field(None, ge=0, description="critical sections that took the mutex instead")
+    attempts: int | None = Field(None, ge=0, le=MAX, description="transactions begun: commits + aborts")
+    commits: int | None = Field(None, ge=0, le=MAX, description="critical sections that committed as a transaction")
+    fallbacks: int | None = Field(None, ge=0, le=MAX, description="critical sections that took the mutex instead")
     lock_held_s: float | None = Field(None, ge=0, description="holding locks; measures: full")
     lock_waited_s: float | None = Field(None, ge=0, description="waiting for locks; measures: full")
-    updates: int = Field(ge=0)
+    updates: int = Field(ge=0, le=MAX)
     variable: str
-    worker: int = Field(ge=0)
+    worker: int = Field(ge=0, le=MAX)
 
 
 class Abort(_Closed):
@@ -121,36 +126,36 @@ class Abort(_Closed):
 
     family: Family
     mechanism: str
-    n: int = Field(ge=0)
+    n: int = Field(ge=0, le=MAX)
     raw_code: str
     variable: str
-    worker: int = Field(ge=0)
+    worker: int = Field(ge=0, le=MAX)
 
 
 class Staleness(_Closed):
     """How many steps of a worker saw exactly `staleness` updates by others between reading and applying."""
 
-    staleness: int = Field(ge=0)
-    steps: int = Field(ge=0)
-    worker: int = Field(ge=0)
+    staleness: int = Field(ge=0, le=MAX)
+    steps: int = Field(ge=0, le=MAX)
+    worker: int = Field(ge=0, le=MAX)
 
 
 class Retries(_Closed):
     """How many critical sections or publications of a worker on a variable failed so often before they were done."""
 
     retries: int = Field(ge=0, le=63, description="63 stands for that many or more")
-    sections: int = Field(ge=0)
+    sections: int = Field(ge=0, le=MAX)
     variable: str
-    worker: int = Field(ge=0)
+    worker: int = Field(ge=0, le=MAX)
 
 
 class Reads(_Closed):
     """A worker's reads of a variable; torn ones found elements that were never in it together."""
 
-    reads: int = Field(ge=0)
-    torn: int = Field(ge=0)
+    reads: int = Field(ge=0, le=MAX)
+    torn: int = Field(ge=0, le=MAX)
     variable: str
-    worker: int = Field(ge=0)
+    worker: int = Field(ge=0, le=MAX)
 
     @model_validator(mode="after")
     def _torn_ones_are_reads(self) -> Self:
@@ -162,8 +167,8 @@ class Reads(_Closed):
 class Lost(_Closed):
     """What became of the updates of a variable: shadow counters of its blocks, updated as the blocks are."""
 
-    expected: int = Field(ge=0, description="updates of an element, all elements and workers together")
-    lost: int = Field(ge=0, description="of those, overwritten by concurrent ones")
+    expected: int = Field(ge=0, le=MAX, description="updates of an element, all elements and workers together")
+    lost: int = Field(ge=0, le=MAX, description="of those, overwritten by concurrent ones")
     variable: str
 
     @model_validator(mode="after")
@@ -182,10 +187,10 @@ class Run(_Closed):
     uid: str = Field(min_length=8, description="minted by the runner (UUID4), never reused")
     campaign: CampaignRef
     experiment: ExperimentRef
-    round: int = Field(ge=1)
-    ordinal: int = Field(ge=0, description="position in the round's shuffled order")
-    order_seed: int = Field(ge=0, description="seed of that shuffle")
-    trial_seed: int = Field(ge=0, description="spec.seed + round - 1")
+    round: int = Field(ge=1, le=MAX)
+    ordinal: int = Field(ge=0, le=MAX, description="position in the round's shuffled order")
+    order_seed: int = Field(ge=0, le=MAX, description="seed of that shuffle")
+    trial_seed: int = Field(ge=0, le=MAX, description="spec.seed + round - 1")
     resumed: bool = Field(description="run by a process that resumed an interrupted round")
     started_at_utc: str
     spec: TrialSpec
@@ -205,13 +210,13 @@ class Run(_Closed):
     total_s: float | None = Field(None, ge=0)
     final_accuracy: float | None = Field(None, ge=0, le=1)
     fused: list[str] = Field([], description="the variables whose updates were fused with their gradients")
-    curve: list[CurvePoint] = []
-    counters: list[Counters] = []
-    aborts: list[Abort] = []
-    staleness: list[Staleness] = []
-    retries: list[Retries] = []
-    reads: list[Reads] = []
-    lost: list[Lost] = []
+    curve: Entries[CurvePoint] = []
+    counters: Entries[Counters] = []
+    aborts: Entries[Abort] = []
+    staleness: Entries[Staleness] = []
+    retries: Entries[Retries] = []
+    reads: Entries[Reads] = []
+    lost: Entries[Lost] = []
 
     @model_validator(mode="after")
     def _error_xor_result(self) -> Self:
@@ -274,29 +279,8 @@ def write(path: Path, runs: Iterable[Run]) -> None:
 
 def read(path: Path) -> Iterator[Run]:
     """The runs of a run file, each checked. Raises BadInput naming the file and line of the first bad one."""
-    for where, line in lines(path, contents(path)):
+    for where, line in run_lines.lines(path, run_lines.contents(path)):
         yield parse_line(line, where)
-
-
-def contents(path: Path) -> bytes:
-    """The bytes of a run file. Raises BadInput if it cannot be read."""
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise BadInput(f"run file {path} cannot be read: {error.strerror}.") from error
-
-
-def lines(path: Path, data: bytes) -> Iterator[tuple[str, str]]:
-    """Of each line of a run file: where it is, in words, and its text. Raises BadInput if the file is cut off."""
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise BadInput(f"run file {path} is not UTF-8 text: {error.reason} at byte {error.start}.") from error
-    found = text.split("\n")
-    if found[-1] != "":
-        raise BadInput(f"run file {path} is cut off in line {len(found)}: its last line has no end.")
-    for number, line in enumerate(found[:-1], start=1):
-        yield f"run file {path}, line {number}", line
 
 
 def parse_line(line: str, where: str) -> Run:
@@ -305,20 +289,12 @@ def parse_line(line: str, where: str) -> Run:
 
 
 def decoded(line: str, where: str) -> dict[str, Any]:
-    """The JSON object of a line, of a version that this tmflow reads, and not looked at otherwise."""
+    """As `run_lines.decoded`, by a faster parser."""
     try:
         value = from_json(line, allow_inf_nan=False)
     except ValueError:
-        value = _decoded_slowly(line, where)
-    if not isinstance(value, dict):
-        raise BadInput(f"{where}: a line holds a JSON object, a run.")
-    version = value.get("schema_version")
-    if isinstance(version, int) and version > SCHEMA_VERSION:
-        raise BadInput(
-            f"{where}: schema version {version} is newer than {SCHEMA_VERSION}, the newest that this tmflow reads; "
-            "install a newer tmflow."
-        )
-    return value
+        return run_lines.decoded(line, where)
+    return run_lines.of_a_version(value, where)
 
 
 def checked(value: dict[str, Any], where: str) -> Run:
@@ -326,18 +302,6 @@ def checked(value: dict[str, Any], where: str) -> Run:
     try:
         return Run.model_validate(value)
     except ValidationError as error:
-        first = error.errors()[0]
+        first = first_of(error)
         field = ".".join(str(part) for part in first["loc"]) or "the run"
         raise BadInput(f"{where}: {field}: {first['msg'].removeprefix('Value error, ')}.") from error
-
-
-def _decoded_slowly(line: str, where: str) -> Any:
-    """By the parser of the standard library, which says exactly what is wrong."""
-
-    def refuse(constant: str) -> None:
-        raise BadInput(f"{where}: {constant} is not JSON; a number is finite, or null.")
-
-    try:
-        return json.loads(line, parse_constant=refuse)
-    except json.JSONDecodeError as error:
-        raise BadInput(f"{where}: not JSON ({error.msg} at column {error.colno}).") from error

@@ -13,7 +13,7 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from tmflow.errors import BadInput
+from tmflow.errors import BadInput, RoundFailed
 from tmflow.process_environment import process_environment
 from tmflow.runner import runfile
 from tmflow.runner.job import TIMED_OUT, RoundJob
@@ -21,10 +21,6 @@ from tmflow.runner.journal import Journal, set_aside
 
 # A kill may have come from outside, for want of memory for instance: a trial, or a warm-up, gets a second chance.
 DEATHS = 2
-
-
-class RoundFailed(Exception):
-    """The process of a round ended without finishing it."""
 
 
 def run_round(job: RoundJob) -> None:

@@ -6,36 +6,42 @@ import itertools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tmflow.data import Dataset, truncate
 from tmflow.data.dataset import Floats
-from tmflow.runner.runfile import Abort, Counters, CurvePoint, Lost, Reads, Retries, Staleness
-from tmflow.spec import TrialSpec
 from tmflow.train import batches
+
+if TYPE_CHECKING:
+    from tmflow.spec import TrialSpec
+
+Rows = list[dict[str, Any]]
 
 NOT_FINITE = "the weights, or the scores of test images, are not finite numbers"
 
 
 @dataclass
 class Measurement:
-    """What a trial measured. `loop_s` counts the workers' loops only, not the pauses for the curve."""
+    """What a trial measured. `loop_s` counts the workers' loops only, not the pauses for the curve.
+
+    Its rows are those of the fields of `runfile.Run` of their names, which checks them.
+    """
 
     loop_s: float = 0.0
     setup_s: float = 0.0
     evaluation_s: float = 0.0
     final_accuracy: float = 0.0
     fused: list[str] = field(default_factory=list)
-    curve: list[CurvePoint] = field(default_factory=list)
-    counters: list[Counters] = field(default_factory=list)
-    aborts: list[Abort] = field(default_factory=list)
-    staleness: list[Staleness] = field(default_factory=list)
-    retries: list[Retries] = field(default_factory=list)
-    reads: list[Reads] = field(default_factory=list)
-    lost: list[Lost] = field(default_factory=list)
+    curve: Rows = field(default_factory=list)
+    counters: Rows = field(default_factory=list)
+    aborts: Rows = field(default_factory=list)
+    staleness: Rows = field(default_factory=list)
+    retries: Rows = field(default_factory=list)
+    reads: Rows = field(default_factory=list)
+    lost: Rows = field(default_factory=list)
 
     def train(
         self,
@@ -51,7 +57,8 @@ class Measurement:
             self.final_accuracy = accuracy()
             self.evaluation_s += time.monotonic() - began
             if spec.curve_points:
-                self.curve.append(CurvePoint(iteration=last, elapsed_s=self.loop_s, accuracy=self.final_accuracy))
+                point = {"iteration": last, "elapsed_s": self.loop_s, "accuracy": self.final_accuracy}
+                self.curve.append(point)
 
 
 @dataclass(frozen=True)
@@ -93,14 +100,18 @@ class Variant(Protocol):
 
 def warm_up_of(spec: TrialSpec, workers: int, batch: int, steps: int, images: int) -> TrialSpec:
     """A short trial like `spec`, with so many workers, that evaluates no more than `images`; to be discarded."""
-    changes = {
+    return spec.model_copy(update=for_warm_up(spec, workers, batch, steps, images))
+
+
+def for_warm_up(spec: TrialSpec, workers: int, batch: int, steps: int, images: int) -> dict[str, Any]:
+    """The factors in which such a trial differs from `spec`."""
+    return {
         "threads": workers,
         "batch": batch,
         "iterations": max(steps, workers),
         "test_images": min(images, spec.test_images),
         "curve_points": 0,
     }
-    return spec.model_copy(update=changes)
 
 
 def _pauses(spec: TrialSpec) -> list[int]:

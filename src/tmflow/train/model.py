@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tmflow.strategy_parameters import Value
+from tmflow.train.normal import BELOW_MINUS_TWO, BELOW_TWO, quantiles
 
 if TYPE_CHECKING:
     from tmflow.spec import TrialSpec
@@ -36,10 +37,7 @@ def tenths(shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.float
 
 def truncated_normal(shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.float64]:
     """A normal distribution of standard deviation 0.1, truncated at two deviations: the study's `truncated_normal`."""
-    from scipy.special import ndtr, ndtri
-
-    drawn: NDArray[np.float64] = 0.1 * ndtri(rng.uniform(ndtr(-2), ndtr(2), shape))
-    return drawn
+    return 0.1 * quantiles(rng.uniform(BELOW_MINUS_TWO, BELOW_TWO, shape))
 
 
 @dataclass(frozen=True)

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from tmflow.native import fused, process_state, registry
 from tmflow.platform.environment import cpus_allowed
-from tmflow.spec import TrialSpec
+
+if TYPE_CHECKING:
+    from tmflow.spec import TrialSpec
 
 
 def why_not(spec: TrialSpec) -> str | None:
     """Why a trial cannot run here; None if it can, as far as that can be told without trying."""
-    return (
-        _not_native(spec)
-        or _not_so(spec)
-        or _too_many_to_emulate(spec)
-        or process_state.why_not(spec.strategy, spec.parameters())
-    )
+    return not_so(spec) or process_state.why_not(spec.strategy, spec.parameters())
+
+
+def not_so(spec: TrialSpec) -> str | None:
+    """Why a trial cannot run anywhere, or not on so few processors, whatever this process is like; None if it can."""
+    return _not_native(spec) or _not_fitting(spec) or _too_many_to_emulate(spec)
 
 
 def _not_native(spec: TrialSpec) -> str | None:
@@ -25,7 +28,7 @@ def _not_native(spec: TrialSpec) -> str | None:
     return None
 
 
-def _not_so(spec: TrialSpec) -> str | None:
+def _not_fitting(spec: TrialSpec) -> str | None:
     """Why the strategy cannot be read or fused, or the variables be laid out, as asked; None if they can."""
     strategy = registry.require(spec.strategy)
     if spec.reading == "consistent" and strategy.promise_snapshots == "none":

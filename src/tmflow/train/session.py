@@ -18,7 +18,6 @@ import numpy as np
 from tmflow.errors import Diverged, Unsupported
 from tmflow.native import fused, ops, process_state, registry
 from tmflow.native.minimise import apply_all
-from tmflow.runner.runfile import Abort, Counters, Lost, Reads, Retries, Staleness
 from tmflow.spec import TrialSpec
 from tmflow.train import batches
 from tmflow.train.layout import Layout
@@ -157,12 +156,12 @@ class Variant:
         process_state.require(spec.strategy, spec.parameters())
         measured.fused = list(self._tracker.fused)
         stats = self._tracker.stats(self._session)
-        measured.counters = [Counters(**row) for row in stats.counters if row["worker"] < spec.threads]
-        measured.aborts = [Abort(**row) for row in stats.aborts]
-        measured.staleness = [Staleness(**row) for row in stats.staleness]
-        measured.retries = [Retries(**row) for row in stats.retries]
-        measured.reads = [Reads(**row) for row in stats.reads if row["worker"] < spec.threads]
-        measured.lost = [Lost(**row) for row in stats.lost]
+        measured.counters = [row for row in stats.counters if row["worker"] < spec.threads]
+        measured.aborts = stats.aborts
+        measured.staleness = stats.staleness
+        measured.retries = stats.retries
+        measured.reads = [row for row in stats.reads if row["worker"] < spec.threads]
+        measured.lost = stats.lost
         return measured
 
     def warm_up(self, data: TrialData, batch: int, workers: int) -> None:

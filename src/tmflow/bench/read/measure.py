@@ -10,8 +10,10 @@ from typing import Any
 from tqdm import tqdm
 
 from tmflow import stats
-from tmflow.bench.header import LeftOut, facts_here
-from tmflow.bench.measure import ask, calibrated, why_not
+from tmflow.bench.calibrated import calibrated
+from tmflow.bench.header import facts_here
+from tmflow.bench.left_out import LeftOut
+from tmflow.bench.measure import ask, why_not
 from tmflow.bench.read.plan import ReadCell, ReadPlan, Way
 from tmflow.bench.read.saved import Read, SavedReads
 from tmflow.bench.subject import promised

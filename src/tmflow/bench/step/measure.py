@@ -12,7 +12,7 @@ import numpy as np
 from tqdm import tqdm
 
 from tmflow import stats
-from tmflow.bench.header import LeftOut
+from tmflow.bench.left_out import LeftOut
 from tmflow.bench.step.saved import SavedSteps, Step
 from tmflow.bench.step.subject import StepSubject
 from tmflow.bench.subject import promised

@@ -32,7 +32,9 @@ class LineSet {
     }
   }
 
+  // What one long transaction has needed is given back when a short one ends: for_each_written walks it all.
   void clear() {
+    if (slots_.size() > kFewest && 64 * size_ < slots_.size()) slots_ = std::vector<Slot>(kFewest);
     ++epoch_;
     size_ = 0;
   }
@@ -67,7 +69,9 @@ class LineSet {
     }
   }
 
-  std::vector<Slot> slots_ = std::vector<Slot>(64);
+  static constexpr std::size_t kFewest = 64;  // slots; a power of two
+
+  std::vector<Slot> slots_ = std::vector<Slot>(kFewest);
   std::size_t size_ = 0;
   std::uint64_t epoch_ = 1;
 };

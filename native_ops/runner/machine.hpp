@@ -1,0 +1,39 @@
+// What else the machine did during a trial: two samples of the kernel's counters, and what lies between them.
+// The same as src/tmflow/runner/machine.py, where the reasons for the limits are.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "runner/json.hpp"
+
+namespace tmflow::runner {
+
+inline constexpr double kStealLimit = 0.02, kOthersLimit = 0.10;
+inline constexpr double kMinWindowS = 0.5, kClockLimitS = 0.1;
+
+// /proc/stat: CPU time since boot, summed over the CPUs.
+struct CpuTimes {
+  int cpus;
+  double busy_s, idle_s, steal_s;
+
+  // Nothing if the text is not that of /proc/stat.
+  static std::optional<CpuTimes> parse(const std::string& text, double ticks_per_s);
+};
+
+// The counters at one moment. `own_s`: CPU time of this process and of its children that it has waited for.
+struct Sample {
+  double monotonic_s, boot_s, wall_s;
+  double own_s;
+  std::optional<double> load1 = {};
+  std::optional<CpuTimes> times = {};
+};
+
+// Takes a sample; call it before and after a trial.
+Sample sample(const std::filesystem::path& stat = "/proc/stat");
+
+// What the rest of the machine did from one sample to the other: the `machine` of a run.
+Json between(const Sample& before, const Sample& after);
+
+}  // namespace tmflow::runner

@@ -1,0 +1,33 @@
+// A run: one line of a run file, as src/tmflow/runner/runfile.py has it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "runner/job.hpp"
+#include "runner/json.hpp"
+
+namespace tmflow::runner {
+
+// Makes the runs of one process of a round.
+class RunLines {
+ public:
+  RunLines(const Job& job, bool resumed);
+
+  // A run of the point; `fields` are those that its trial brought, with its status.
+  Json make(const Point& point, const std::string& started_at, Json::Object fields) const;
+
+  // spec.seed + round - 1.
+  std::uint32_t seed_of(const Point& point) const;
+
+  // The data was loaded: what is recorded from here on says which.
+  void note_dataset() { of_all_["dataset_sha256"] = study().dataset_sha256; }
+
+ private:
+  Json::Object of_all_;  // what all runs of this process say
+  std::map<std::string, int> ordinals_;
+  const int round_;
+};
+
+}  // namespace tmflow::runner

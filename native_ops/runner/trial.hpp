@@ -1,0 +1,21 @@
+// One training run of a point, as src/tmflow/train/native.py makes it.
+#pragma once
+
+#include <cstdint>
+
+#include "runner/json.hpp"
+#include "runner/mnist.hpp"
+#include "runner/plan.hpp"
+
+namespace tmflow::runner {
+
+// Trains from fresh initial values; returns the fields of a run that a trial measures. Throws Unsupported
+// where it cannot run here, and Diverged where a variable or a score of a test image is not finite when the
+// accuracy is asked for.
+Json::Object run_trial(const Point& point, std::uint32_t seed, const TrialData& data);
+
+// A short discarded trial with so many workers: it wakes the processors and brings the data into their
+// caches.
+void warm_up(const Point& point, int workers, int batch, const TrialData& data);
+
+}  // namespace tmflow::runner

@@ -1,0 +1,31 @@
+// Which of the processors that this process may use share a core or a socket.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tmflow::probe {
+
+struct Cpu {
+  int number;
+  std::string core;    // the same for those of one core; empty where the system does not tell
+  std::string socket;  // likewise
+};
+
+std::vector<Cpu> allowed_cpus();
+
+bool same_core(const Cpu& one, const Cpu& other);
+// "one core", "one socket", "two sockets", or "unknown".
+std::string_view relation(const Cpu& one, const Cpu& other);
+
+struct Pair {
+  Cpu one, other;
+};
+// The first two processors of one core; nothing where no core has two that may be used.
+std::optional<Pair> sibling_pair(const std::vector<Cpu>& cpus);
+// The first processor and the first one of another core.
+std::optional<Pair> core_pair(const std::vector<Cpu>& cpus);
+
+}  // namespace tmflow::probe

@@ -1,0 +1,61 @@
+"""`tmflow-native bench`: what an update costs, measured as `tmflow bench apply` does, told in fewer words."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from tmflow.bench.measure import Bench, Outcome
+from tmflow.bench.plan import Plan
+from tmflow.bench.subject import MEMCPY
+from tmflow.bench.worker import Workers
+from tmflow.runner.lock import machine_to_itself
+
+
+def run(plan: Plan, *, as_json: bool) -> bool:
+    """Measure, and print a row for each variant in each cell; whether each kept its promise.
+
+    Raises BadInput, before anything is timed, if what was asked for cannot run here.
+    """
+    with machine_to_itself(), Workers() as workers:
+        bench = Bench(plan, workers)
+        outcome = bench.runnable()
+        bench.measure(outcome, lambda done, total: None)
+    for one in outcome.left_out:
+        print(f"tmflow-native: not measured: {one.name}: {one.reason}", file=sys.stderr)
+    rows = list(_rows(plan, outcome))
+    if not as_json:
+        print(f"{'variant':<28}{'elements':>10}{'threads':>9}{'us per update':>16}{'lost':>10}")
+    for row in rows:
+        print(json.dumps(row) if as_json else _line(row))
+    broken = [row for row in rows if row["promise"] not in (None, "none") and not row["kept"]]
+    for row in broken:
+        print(f"tmflow-native: {row['variant']} promises {row['promise']} and did not keep it.", file=sys.stderr)
+    return not broken and not any(one.failed for one in outcome.left_out)
+
+
+def _rows(plan: Plan, outcome: Outcome) -> Iterator[dict[str, Any]]:
+    for cell in plan.cells:
+        for subject in outcome.subjects:
+            measured = outcome.measured.get((subject.name, cell))
+            answers = [answer for answer in measured.by_round if answer] if measured else []
+            if not answers or subject.strategy == MEMCPY:
+                continue
+            by_round = [1e6 * answer["seconds"] / answer["updates"] for answer in answers]
+            yield {
+                "variant": subject.name,
+                **cell._asdict(),
+                "promise": subject.promise_over(cell.elements),
+                "us_per_update": math.exp(sum(map(math.log, by_round)) / len(by_round)),
+                "us_by_round": by_round,
+                "lost_fraction": sum(one["lost"] for one in answers) / sum(one["expected"] for one in answers),
+                "kept": not any(one["lost"] or one["doubled"] or one["corrupt_elements"] for one in answers),
+            }
+
+
+def _line(row: dict[str, Any]) -> str:
+    what = f"{row['variant']:<28}{row['elements']:>10}{row['threads']:>9}"
+    return f"{what}{row['us_per_update']:>16.3f}{100 * row['lost_fraction']:>8.2f} %"
