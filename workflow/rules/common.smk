@@ -66,6 +66,16 @@ def all_ingested():
     return [RESULTS / f"ingested/{SCALE}/{source}-{definition(source)}.json" for source in sources]
 
 
+def bundles():
+    """Runs of others that came with the checkout."""
+    return sorted(Path("contrib").glob("*/*.zip"))
+
+
+def contributed():
+    """Those runs are stored, if there are any."""
+    return [RESULTS / "ingested/contributions.json"] if bundles() else []
+
+
 def all_notebooks():
     return [RESULTS / path for path in sorted(Path("notebooks").glob("*.ipynb"))]
 

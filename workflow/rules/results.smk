@@ -14,9 +14,23 @@ rule ingest:
         "tmflow ingest --json {input} > {output} 2> {log}"
 
 
+rule contributions:
+    input:
+        bundles(),
+    output:
+        RESULTS / "ingested/contributions.json",
+    log:
+        RESULTS / "logs/contributions.log",
+    conda:
+        "../../envs/conda.yaml"
+    shell:
+        "tmflow bundle import --json {input} > {output} 2> {log}"
+
+
 rule figures:
     input:
         ingested,
+        contributed(),
     output:
         directory(RESULTS / "figures/{experiment}"),
     log:
@@ -34,6 +48,7 @@ rule figures:
 rule table:
     input:
         ingested,
+        contributed(),
     output:
         RESULTS / "tables/{experiment}.html",
     log:
@@ -52,6 +67,7 @@ rule report:
     input:
         all_figures(),
         all_tables(),
+        contributed(),
         claims="data/claims.yaml",
         platform=ancient(rules.probe_platform.output),
     output:
@@ -70,6 +86,7 @@ rule report:
 rule notebook:
     input:
         all_ingested(),
+        contributed(),
         notebook="notebooks/{notebook}.ipynb",
     output:
         RESULTS / "notebooks/{notebook}.ipynb",

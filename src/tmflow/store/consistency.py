@@ -10,19 +10,24 @@ from pydantic import BaseModel
 from sqlalchemy import CheckConstraint, Connection, Select, and_, func, not_, or_, select, text
 
 from tmflow import aborts
+from tmflow.canonical import sha256_of
+from tmflow.probe import document
 from tmflow.runner.runfile import BACKENDS, Software
-from tmflow.spec import TrialSpec, sha256_of
-from tmflow.store import models, rows
+from tmflow.spec import TrialSpec
+from tmflow.store import models, rows, tally
 from tmflow.store.models import (
     AbortReason,
     Backend,
     Base,
     Campaign,
+    Contribution,
     Counters,
     Environment,
     Experiment,
     Platform,
+    Probe,
     Round,
+    RoundTally,
     Run,
     RunAbort,
     RunFile,
@@ -39,7 +44,7 @@ SHOWN = 5  # breaches of a rule that are told one by one
 
 def problems(connection: Connection) -> Iterator[str]:
     """A sentence for each thing that is wrong. The tables must be as this tmflow has them."""
-    for sentence, broken in (*_constraints(), *_exactly_once(), *_belonging(), *_sums()):
+    for sentence, broken in (*_constraints(), *_exactly_once(), *_belonging(), *_sums(), *_tallies()):
         found = [sentence.format(**row) for row in connection.execute(broken).mappings()]
         yield from _some(found)
     yield from _some(list(_wrong_reasons(connection)))
@@ -84,6 +89,13 @@ def _exactly_once() -> Iterator[Rule]:
     yield (
         "run file {name} had {n_runs} runs, and {n} are stored of it",
         select(RunFile.name, RunFile.n_runs, n).join(Run).group_by(RunFile.id).having(n > RunFile.n_runs),
+    )
+    yield (
+        "contribution {name} had {n_runs} runs, and {n} are stored of it",
+        select(Contribution.name, Contribution.n_runs, n)
+        .join(Run, Run.contribution_id == Contribution.id)
+        .group_by(Contribution.id)
+        .having(n > Contribution.n_runs),
     )
 
 
@@ -156,6 +168,44 @@ def _sums() -> Iterator[Rule]:
     )
 
 
+def _tallies() -> Iterator[Rule]:
+    """The tally of the runs of each round is what counting them gives."""
+    counted = tally.COUNTED.subquery()
+    same = and_(*(getattr(RoundTally, column.key) == counted.c[column.key] for column in tally.KEY))
+    which = [Experiment.name, Campaign.uid.label("campaign"), Round.number]
+    runs = "round {number} of experiment '{name}' in campaign {campaign} has {n_runs} runs ({evidence}, {status})"
+    yield (
+        f"{runs}, the newest of {{newest}}, but by its tally {{told}}, the newest of {{told_newest}}",
+        select(
+            *which,
+            *(counted.c[name] for name in ("n_runs", "evidence", "status")),
+            counted.c.newest_run_at_utc.label("newest"),
+            func.coalesce(RoundTally.n_runs, 0).label("told"),
+            func.coalesce(RoundTally.newest_run_at_utc, "none").label("told_newest"),
+        )
+        .join_from(counted, Round, Round.id == counted.c.round_id)
+        .join(Campaign)
+        .join(Experiment)
+        .outerjoin(RoundTally, same)
+        .where(
+            or_(
+                RoundTally.n_runs.is_(None),
+                RoundTally.n_runs != counted.c.n_runs,
+                RoundTally.newest_run_at_utc != counted.c.newest_run_at_utc,
+            )
+        ),
+    )
+    yield (
+        f"{runs} by its tally, but there is none",
+        select(*which, RoundTally.n_runs, RoundTally.evidence, RoundTally.status)
+        .join_from(RoundTally, Round)
+        .join(Campaign)
+        .join(Experiment)
+        .outerjoin(counted, same)
+        .where(counted.c.n_runs.is_(None)),
+    )
+
+
 def _wrong_reasons(connection: Connection) -> Iterator[str]:
     """Raw codes are spelt in one way, and have the family that the code tells."""
     for reason in _all(connection, AbortReason):
@@ -197,8 +247,14 @@ _MADE: dict[type[Base], Callable[[Row, Mapping[int, str]], Row]] = {
     models.Software: lambda row, _: rows.software_row(Software.model_validate(_part(Software, row))),
     Spec: lambda row, _: rows.spec_row(TrialSpec.model_validate(_part(TrialSpec, row))),
     Experiment: lambda row, _: {"definition_sha256": sha256_of(json.loads(row["definition_json"]))},
+    Probe: lambda row, _: _probe_row(json.loads(row["document_json"])),
     Backend: lambda row, _: {"config_sha256": sha256_of(json.loads(row["config_json"]))},
 }
+
+
+def _probe_row(told: Row) -> Row:
+    probe = document.Probe.model_validate(told)
+    return {"sha256": sha256_of(told), "evidence": probe.evidence, "started_at_utc": probe.started_at_utc}
 
 
 def _part(model: type[BaseModel], row: Row) -> Row:

@@ -28,6 +28,8 @@ __all__ = [
 ]
 
 _WRITER_LOCK = 0x746D666C6F77  # "tmflow": the key of PostgreSQL's advisory lock, an arbitrary number
+# Room for the pages of the indexes by uid and hash, which are written in no order: SQLite has 2 MB if it is not told.
+WRITER_CACHE_KIB = 64 << 10
 
 
 def open_writer(url: URL) -> Engine:
@@ -122,6 +124,7 @@ def _postgresql_engine(url: URL, options: str) -> Engine:
 def _set_up_sqlite_writer(connection: sqlite3.Connection, _: object) -> None:
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute(f"PRAGMA cache_size = -{WRITER_CACHE_KIB}")
 
 
 def _set_up_sqlite_reader(connection: sqlite3.Connection, _: object) -> None:
@@ -150,6 +153,10 @@ def _read_only_uri(path: Path) -> str:
     It must not where it may not, nor as another user than the owner, whom its files would keep from writing. Then
     the database is read as it lies: without a log, nothing is outside it.
     """
-    may_make_files = os.access(path.parent, os.W_OK) and path.stat().st_uid == os.geteuid()
+    try:
+        owner = path.stat().st_uid
+    except OSError as error:  # it may have gone since somebody looked: what SQLite would say, in its place
+        raise sqlite3.OperationalError("unable to open database file") from error
+    may_make_files = os.access(path.parent, os.W_OK) and owner == os.geteuid()
     as_it_lies = not may_make_files and not path.with_name(path.name + "-wal").exists()
     return f"{path.resolve().as_uri()}?mode=ro{'&immutable=1' if as_it_lies else ''}"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Container, Iterable, Sequence
+from collections import Counter
+from collections.abc import Container, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,15 +12,16 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
+from tmflow.canonical import sha256_of
 from tmflow.errors import BadInput
-from tmflow.runner import content, runfile
+from tmflow.runner import content, run_lines, runfile
 from tmflow.runner.runfile import BACKENDS, Backend
-from tmflow.spec import sha256_of
 from tmflow.store.details import details, keys
 from tmflow.store.facts import EnvironmentFacts, PlatformFacts
 from tmflow.store.once import Key
 from tmflow.store.rows import Row, run_row
 from tmflow.store.shared import Reader, Shared
+from tmflow.validation import first_of
 
 
 class IncomingRun(NamedTuple):
@@ -38,6 +40,15 @@ class IncomingRun(NamedTuple):
     details: dict[str, list[Key]]
 
 
+class ReadRun(NamedTuple):
+    """A run, checked, with what it shares with others, and its lists as rows of their tables."""
+
+    run: runfile.Run
+    origin: Shared
+    spec: Shared
+    details: dict[str, list[Key]]
+
+
 @dataclass(frozen=True)
 class IncomingFile:
     """A run file by its name and hash; its runs are not read if the database knows the hash."""
@@ -49,32 +60,49 @@ class IncomingFile:
 
 def read_files(paths: Iterable[Path], known: Container[str]) -> list[IncomingFile]:
     """Read and check the run files. Raises BadInput naming file, line and field of the first fault."""
-    reader = Reader(_check_origin)
+    reader = line_reader()
     return [_read_file(path, known, reader) for path in paths]
 
 
+def line_reader() -> Reader:
+    """What reads lines, and checks what many of them share once."""
+    return Reader(_check_origin)
+
+
 def _read_file(path: Path, known: Container[str], reader: Reader) -> IncomingFile:
-    data = runfile.contents(path)
+    data = run_lines.contents(path)
     sha256 = hashlib.sha256(data).hexdigest()
     if sha256 in known:
         return IncomingFile(path.name, sha256, ())
-    runs = [_read_line(where, line, sha256, reader) for where, line in runfile.lines(path, data)]
+    runs = [read_line(where, line, sha256, reader) for where, line in run_lines.lines(path, data)]
     if not runs:
         raise BadInput(f"run file {path} is empty; a run file holds one run or more, each on a line.")
     return IncomingFile(path.name, sha256, runs)
 
 
-def _read_line(where: str, line: str, file_sha256: str, reader: Reader) -> IncomingRun:
+def read_line(where: str, line: str, file_sha256: str, reader: Reader) -> IncomingRun:
+    """Check one line of a run file; `where` names it in the errors. Raises BadInput for the first fault."""
+    return rows_of(read_run(where, line, reader), where, file_sha256)
+
+
+def read_run(where: str, line: str, reader: Reader) -> ReadRun:
+    """The first half of `read_line`, where all that can be wrong with a line is found."""
     try:
         run, origin, spec = reader.read(line, where)
-        sha256 = content.sha256(run, origin.spelt | spec.spelt)
-    except UnicodeEncodeError as error:  # half of a surrogate pair, which JSON can spell but is no text
-        raise BadInput(f"{where}: a text is not Unicode: {error.reason}.") from error
-    _check_evidence(run, where)
+        _check_evidence(run, where)
+    except ValueError as error:  # of 1e400, which is read as infinite
+        raise BadInput(f"{where}: a number in it is no JSON: {error}.") from error
     _check_time(run.started_at_utc, f"{where}: started_at_utc")
     its_details = details(run)
     for name, rows in its_details.items():
         _check_unique(where, name, keys(name, rows))
+    return ReadRun(run, origin, spec, its_details)
+
+
+def rows_of(read: ReadRun, where: str, file_sha256: str) -> IncomingRun:
+    """The second half of `read_line`."""
+    run, origin, spec, its_details = read
+    sha256 = content.sha256(run, origin.spelt | spec.spelt)
     return IncomingRun(
         where=where,
         file_sha256=file_sha256,
@@ -88,6 +116,11 @@ def _read_line(where: str, line: str, file_sha256: str, reader: Reader) -> Incom
         row=run_row(run, sha256),
         details=its_details,
     )
+
+
+def weight(run: IncomingRun) -> int:
+    """In how many ordinary runs there is as much: one of a thousand threads has thousands of entries."""
+    return 1 + sum(map(len, run.details.values())) // 200
 
 
 def _check_origin(run: runfile.Run, where: str) -> None:
@@ -138,7 +171,7 @@ def _check_facts(model: type[BaseModel], facts: dict[str, object], where: str) -
     try:
         model.model_validate(facts)
     except ValidationError as error:
-        first = error.errors()[0]
+        first = first_of(error)
         raise BadInput(f"{where}.{'.'.join(map(str, first['loc']))}: {first['msg']}.") from error
 
 
@@ -152,7 +185,7 @@ def _check_time(text: str, where: str) -> None:
         raise BadInput(f"{where} is '{text}', but should be an ISO 8601 time in UTC, as {example}.")
 
 
-def _check_unique(where: str, field: str, keys: Sequence[object]) -> None:
+def _check_unique(where: str, field: str, keys: Sequence[Hashable]) -> None:
     if len(set(keys)) != len(keys):
-        twice = next(key for key in keys if keys.count(key) > 1)
+        twice = next(key for key, n in Counter(keys).items() if n > 1)
         raise BadInput(f"{where}: {field} has two entries for {twice}; one is allowed.")

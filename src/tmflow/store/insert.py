@@ -17,18 +17,20 @@ from tmflow.store.references import reference_rows
 from tmflow.store.rows import Row
 
 
-def insert_runs(connection: Connection, incoming: Sequence[IncomingRun], file_ids: Sequence[int]) -> None:
-    """Insert runs that are not stored yet, each from the run file with that id.
+def insert_runs(
+    connection: Connection, incoming: Sequence[IncomingRun], file_ids: Sequence[int], contribution_id: int | None
+) -> set[int]:
+    """Insert runs that are not stored yet, each from the run file with that id; returns the ids of their rounds.
 
     Raises BadInput if a point of a round has a run already.
     """
     if not incoming:
-        return
+        return set()
     references = reference_rows(connection, incoming)
     _require_vacant(connection, incoming, references)
     whole = itemgetter(*once.columns(models.Run))
     run_rows = [
-        whole({**item.row, **refers, "run_file_id": file_id})
+        whole({**item.row, **refers, "run_file_id": file_id, "contribution_id": contribution_id})
         for item, refers, file_id in zip(incoming, references, file_ids, strict=True)
     ]
     once.insert_rows(connection, models.Run, run_rows)
@@ -39,6 +41,7 @@ def insert_runs(connection: Connection, incoming: Sequence[IncomingRun], file_id
         once.insert_rows(connection, model, _details(name, run_ids, incoming))
     once.insert_rows(connection, models.FusedUpdate, _details("fused", run_ids, incoming))
     _insert_aborts(connection, _details("aborts", run_ids, incoming))
+    return {row["round_id"] for row in references}
 
 
 def _details(name: str, run_ids: Sequence[int], incoming: Sequence[IncomingRun]) -> list[Key]:

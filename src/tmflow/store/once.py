@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, insert, select, tuple_
@@ -67,10 +66,17 @@ def insert_rows(connection: Connection, model: type[Base], rows: list[Key]) -> N
         connection.exec_driver_sql(str(statement), [dict(zip(names, row, strict=True)) for row in rows])
 
 
-def chunks(items: Iterable[Item]) -> Iterator[list[Item]]:
-    """The items, `CHUNK` at a time."""
-    rest = iter(items)
-    while chunk := list(islice(rest, CHUNK)):
+def chunks(items: Iterable[Item], weight: Callable[[Item], int] = lambda _: 1) -> Iterator[list[Item]]:
+    """The items, as many at a time as weigh `CHUNK` together."""
+    chunk: list[Item] = []
+    total = 0
+    for item in items:
+        chunk.append(item)
+        total += weight(item)
+        if total >= CHUNK:
+            yield chunk
+            chunk, total = [], 0
+    if chunk:
         yield chunk
 
 

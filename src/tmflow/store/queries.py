@@ -8,21 +8,37 @@ never summed, and an emulated run has no seconds: it shows no time, here or anyw
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict, Unpack
 
 import pandas as pd
-from sqlalchemy import BigInteger, ColumnElement, Label, ScalarSelect, Subquery, case, cast, func, select
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Label,
+    ScalarSelect,
+    Subquery,
+    and_,
+    case,
+    cast,
+    exists,
+    func,
+    select,
+    tuple_,
+)
 from sqlalchemy.orm import InstrumentedAttribute
 
-from tmflow.records import Records
-from tmflow.spec import TrialSpec, sha256_of
-from tmflow.store.frame import Source, Statement, fetch, frame
+from tmflow.canonical import sha256_of
+from tmflow.records import Loaded
+from tmflow.spec import TrialSpec
+from tmflow.store.frame import Source, Statement, connected, fetch, frame
 from tmflow.store.models import (
     AbortReason,
     Backend,
     Base,
     Campaign,
+    Contribution,
     Counters,
     CurvePoint,
     Environment,
@@ -32,6 +48,7 @@ from tmflow.store.models import (
     Real,
     Retries,
     Round,
+    RoundTally,
     Run,
     RunAbort,
     RunFile,
@@ -40,8 +57,18 @@ from tmflow.store.models import (
     Staleness,
     VariableRead,
 )
+from tmflow.store.visible import visible
 
 FACTORS = [Spec.__table__.columns[name] for name in TrialSpec.model_fields]
+
+# What a run belongs to.
+BELONGS_TO: tuple[Any, ...] = (
+    Experiment.name.label("experiment"),
+    Experiment.scale,
+    Experiment.definition_sha256,
+    Campaign.uid.label("campaign_uid"),
+    Round.number.label("round"),
+)
 
 BACKEND = Backend.name + " " + func.substr(Backend.config_sha256, 1, 8)
 
@@ -52,31 +79,37 @@ HARDWARE_THREADS = case(
 )
 
 
-def _seconds(column: InstrumentedAttribute[Any]) -> Label[Any]:
+def seconds(column: InstrumentedAttribute[Any]) -> Label[Any]:
     """A time of a run, NULL where the run is emulated."""
     return case((Run.evidence != "emulated", column)).label(column.key)
 
 
+Value = str | int | float
+
+
 class Only(TypedDict, total=False):
-    """Which runs: of one value each, or all where a key is absent."""
+    """Which runs: all where a key is absent."""
 
     experiment: str
     scale: str
+    uids: Sequence[str]
+    """These alone."""
+    platforms: Sequence[str]
+    """On these, by their slugs."""
+    evidences: Sequence[str]
+    factors: Mapping[str, Sequence[Value]]
+    """Of each factor named one of these values."""
     status: Sequence[str] | None
     """Of these; ("ok",) where the key is absent, all where it is None."""
     all_definitions: bool
-    """Also the runs of older definitions of an experiment; False where the key is absent."""
+    """Also the runs of definitions of an experiment older than the newest on their platform; False where absent."""
 
 
 def runs(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
     """One row for each run, oldest first: what it belongs to, all factors, times in seconds, accuracy as a fraction."""
     columns = [
         Run.uid,
-        Experiment.name.label("experiment"),
-        Experiment.scale,
-        Experiment.definition_sha256,
-        Campaign.uid.label("campaign_uid"),
-        Round.number.label("round"),
+        *BELONGS_TO,
         Platform.slug.label("platform"),
         Platform.name.label("platform_name"),
         HARDWARE_THREADS.label("hardware_threads"),
@@ -92,7 +125,7 @@ def runs(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
         Run.resumed,
         Run.disturbed,
         Run.started_at_utc,
-        *map(_seconds, (Run.setup_s, Run.loop_s, Run.evaluation_s, Run.total_s)),
+        *map(seconds, (Run.setup_s, Run.loop_s, Run.evaluation_s, Run.total_s)),
         Run.final_accuracy,
         Run.dataset_sha256,
     ]
@@ -109,9 +142,23 @@ def software(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
     return frame(source, statement.order_by(Run.id))
 
 
+def origins(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
+    """uid, env_sha256, software_sha256: under which settings each run ran, and which software measured it.
+
+    The settings of a published run are NA. `circumstances` tells what the hashes stand for.
+    """
+    return frame(source, statement_of_origins(**only))
+
+
+def statement_of_origins(**only: Unpack[Only]) -> Statement:
+    """What `origins` asks."""
+    statement = _of_runs([Run.uid, Environment.env_sha256, Software.software_sha256], only)
+    return statement.join(Software, Run.software_id == Software.id).order_by(Run.id)
+
+
 def curves(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
     """uid, iteration, elapsed_s, accuracy (a fraction): the points on the way of each run that measured them."""
-    columns = [Run.uid, CurvePoint.iteration, _seconds(CurvePoint.elapsed_s), CurvePoint.accuracy]
+    columns = [Run.uid, CurvePoint.iteration, seconds(CurvePoint.elapsed_s), CurvePoint.accuracy]
     return frame(source, _of_runs(columns, only).join(CurvePoint).order_by(Run.id, CurvePoint.iteration))
 
 
@@ -164,34 +211,62 @@ def aborts(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
     return frame(source, joined.group_by(Run.id, Run.uid, *keys).order_by(Run.id, *keys)).astype({"n": "int64"})
 
 
-def records(source: Source, experiment: str, scale: str) -> Records:
-    """All that figures and tables of an experiment are made from, its runs of any status."""
-    only: Only = {"experiment": experiment, "scale": scale}
-    return Records(
-        runs=runs(source, experiment=experiment, scale=scale, status=None),
-        curves=curves(source, **only),
-        staleness=staleness(source, **only),
-        transactions=transactions(source, **only),
-        aborts=aborts(source, **only),
-        full=full_measures(source, **only),
-    )
+def _of_any_status(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
+    every = only.copy()
+    every["status"] = None
+    return runs(source, **every)
+
+
+# What reads each table of `Records`.
+TABLES: dict[str, Callable[..., pd.DataFrame]] = {
+    "runs": _of_any_status,
+    "curves": curves,
+    "staleness": staleness,
+    "transactions": transactions,
+    "aborts": aborts,
+    "full": full_measures,
+}
+
+
+def records(source: Source, **only: Unpack[Only]) -> Loaded:
+    """All that figures and tables of the runs are made from, those without a result among them."""
+    return Loaded(**{name: read(source, **only) for name, read in TABLES.items()})
 
 
 def counts(source: Source) -> pd.DataFrame:
-    """experiment, scale, platform, evidence, status, n_runs: how much the database holds, of all definitions."""
+    """How much the database holds, of all definitions, whatever its status.
+
+    experiment, scale, definition_sha256, platform, platform_name, evidence, status, n_runs, n_rounds, newest_run_utc.
+    """
     keys = [
         Experiment.name.label("experiment"),
         Experiment.scale,
+        Experiment.definition_sha256,
         Platform.slug.label("platform"),
-        Run.evidence,
-        Run.status,
+        Platform.name.label("platform_name"),
+        RoundTally.evidence,
+        RoundTally.status,
     ]
-    statement = _of_runs([*keys, func.count().label("n_runs")], {"status": None, "all_definitions": True})
-    return frame(source, statement.group_by(*keys).order_by(*keys))
+    counted = [
+        _total(RoundTally.n_runs).label("n_runs"),
+        func.count().label("n_rounds"),
+        func.max(RoundTally.newest_run_at_utc).label("newest_run_utc"),
+    ]
+    statement = (
+        select(*keys, *counted)
+        .select_from(RoundTally)
+        .join(Platform, RoundTally.platform_id == Platform.id)
+        .join(Round, RoundTally.round_id == Round.id)
+        .join(Experiment, Round.experiment_id == Experiment.id)
+    )
+    return frame(source, statement.group_by(*keys).order_by(*keys)).astype({"n_runs": "int64"})
 
 
 def rounds(source: Source) -> pd.DataFrame:
-    """experiment, definition_sha256, round, platform_sha256: those that the database holds runs of, of any campaign."""
+    """experiment, definition_sha256, round, platform_sha256: those that the database holds runs of, of any campaign.
+
+    But for runs that are contributed: no study of this machine's own makes or misses them.
+    """
     columns = [Experiment.name.label("experiment"), Experiment.definition_sha256, Round.number.label("round")]
     statement = (
         select(*columns, Platform.facts_sha256.label("platform_sha256"))
@@ -199,45 +274,94 @@ def rounds(source: Source) -> pd.DataFrame:
         .join(Experiment, Round.experiment_id == Experiment.id)
         .join(Campaign, Round.campaign_id == Campaign.id)
         .join(Platform, Campaign.platform_id == Platform.id)
+        .where(exists().where(Run.round_id == Round.id, Run.contribution_id.is_(None)))
     )
     return frame(source, statement.order_by(Round.id))
 
 
+def definition(source: Source, experiment: str, scale: str) -> dict[str, Any] | None:
+    """The newest definition of an experiment on any platform, as its runs were made by; None where there is none."""
+    its = select(Experiment.definition_json).select_from(RoundTally).join(Round).join(Experiment)
+    newest_first = (RoundTally.newest_run_at_utc.desc(), Experiment.id.desc())
+    named = its.where(Experiment.name == experiment, Experiment.scale == scale)
+    found = fetch(source, named.order_by(*newest_first).limit(1))
+    return json.loads(found[0][0]) if found else None
+
+
 def revision(source: Source) -> str:
-    """Which state of the data this is, in 8 hex digits: the hash of the run files that it holds, in whatever order."""
-    files = fetch(source, select(RunFile.sha256).order_by(RunFile.sha256))
-    return sha256_of([sha256 for (sha256,) in files])[:8]
+    """Which state of the data this is, in 8 hex digits, in whatever order it came in.
+
+    The hash of the run files that it holds, and of the contributions that are withdrawn.
+    """
+    files = select(RunFile.sha256).order_by(RunFile.sha256)
+    withdrawn = select(Contribution.identity).where(Contribution.withdrawn_at_utc.is_not(None))
+    with connected(source) as connection:
+        held = [*connection.scalars(files), *connection.scalars(withdrawn.order_by(Contribution.identity))]
+    return sha256_of(held)[:8]
 
 
 def _of_runs(columns: Sequence[Any], only: Only) -> Statement:
-    """The columns, of the runs that `only` admits, joined with all that has one row for a run."""
+    """The columns, of the runs that `only` admits, joined with all that has one row for a run.
+
+    The tally tells which rounds have such runs, so that no others are read.
+    """
     statement = (
         select(*columns)
-        .select_from(Run)
+        .select_from(RoundTally)
+        .join(Run, and_(Run.round_id == RoundTally.round_id, visible(), *_of_its_kind()))
         .join(Spec, Run.spec_id == Spec.id)
-        .join(Platform, Run.platform_id == Platform.id)
+        .join(Platform, RoundTally.platform_id == Platform.id)
         .outerjoin(Backend, Run.backend_id == Backend.id)
         .outerjoin(Environment, Run.environment_id == Environment.id)
-        .join(Round, Run.round_id == Round.id)
+        .join(Round, RoundTally.round_id == Round.id)
         .join(Campaign, Round.campaign_id == Campaign.id)
         .join(Experiment, Round.experiment_id == Experiment.id)
     )
     equal: dict[str, InstrumentedAttribute[str]] = {"experiment": Experiment.name, "scale": Experiment.scale}
-    statement = statement.where(*(equal[name] == value for name, value in only.items() if name in equal))
+    named = [equal[name] == value for name, value in only.items() if name in equal]
+    if (platforms := only.get("platforms")) is not None:
+        named.append(Platform.slug.in_(platforms))
+    statement = statement.where(*named)
+    among = {
+        RoundTally.evidence: only.get("evidences"),
+        Run.uid: only.get("uids"),
+    }
+    statement = statement.where(*(column.in_(values) for column, values in among.items() if values is not None))
+    for factor, values in only.get("factors", {}).items():
+        statement = statement.where(Spec.__table__.columns[factor].in_(values))
     status = only.get("status", ("ok",))
     if status is not None:
-        statement = statement.where(Run.status.in_(status))
+        statement = statement.where(RoundTally.status.in_(status))
     if not only.get("all_definitions", False):
-        ranked = _ranked()
-        statement = statement.where(Experiment.id.in_(select(ranked.c.id).where(ranked.c.age == 1)))
+        ranked = _ranked(*named)
+        newest = select(ranked.c.id, ranked.c.platform_id).where(ranked.c.age == 1)
+        statement = statement.where(tuple_(Experiment.id, RoundTally.platform_id).in_(newest))
     return statement
 
 
-def _ranked() -> Subquery:
-    """Definitions by age: 1 is the one of its name and scale that was run last."""
-    newest_first = (Experiment.last_run_at_utc.desc(), Experiment.id.desc())
-    age = func.row_number().over(partition_by=(Experiment.name, Experiment.scale), order_by=newest_first)
-    return select(Experiment.id, age.label("age")).subquery()
+def _of_its_kind() -> list[ColumnElement[bool]]:
+    """That a run is of those that a row of the tally counts.
+
+    To add nothing keeps SQLite from looking for runs by platform or status, where it would find far too many.
+    """
+    return [
+        Run.platform_id + 0 == RoundTally.platform_id,
+        Run.evidence + "" == RoundTally.evidence,
+        Run.status + "" == RoundTally.status,
+    ]
+
+
+def _ranked(*named: ColumnElement[bool]) -> Subquery:
+    """Definitions of the experiments and platforms so named, by age: 1 is the one of its name and scale run last there.
+
+    Each platform by itself: what somebody else's machine ran later does not hide what was run here.
+    """
+    newest_first = (func.max(RoundTally.newest_run_at_utc).desc(), Experiment.id.desc())
+    of = (Experiment.name, Experiment.scale, RoundTally.platform_id)
+    age = func.row_number().over(partition_by=of, order_by=newest_first)
+    ran = select(Experiment.id, RoundTally.platform_id, age.label("age")).select_from(RoundTally)
+    ran = ran.join(Platform).join(Round).join(Experiment)
+    return ran.where(*named).group_by(*of, Experiment.id).subquery()
 
 
 def _of_run(value: ColumnElement[Any], details: type[Base]) -> ScalarSelect[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import Connection, bindparam, select, update
+from sqlalchemy import Connection, select
 
 from tmflow.runner.runfile import Backend, Run
 from tmflow.store import models, once, rows
@@ -47,11 +47,8 @@ class _Origin(NamedTuple):
 
 
 def _origin_ids(connection: Connection, incoming: Sequence[IncomingRun]) -> dict[Shared, _Origin]:
-    """Also brings up to date when each definition was run last, whatever the order in which runs come in."""
-    last: dict[Shared, str] = {}
-    for item in incoming:
-        last[item.origin] = max(item.row["started_at_utc"], last.get(item.origin, ""))
-    runs = [origin.run for origin in last]
+    shared = list(dict.fromkeys(item.origin for item in incoming))
+    runs = [origin.run for origin in shared]
     machines = _with_free_slugs(connection, [rows.platform_row(run.platform) for run in runs])
     platforms = once.ids(connection, models.Platform, ["facts_sha256"], machines)
     settings = [
@@ -61,9 +58,9 @@ def _origin_ids(connection: Connection, incoming: Sequence[IncomingRun]) -> dict
     environments = once.ids(connection, models.Environment, ["env_sha256"], settings)
     software = once.ids(connection, models.Software, ["software_sha256"], [rows.software_row(r.software) for r in runs])
     campaigns = _campaign_ids(connection, runs, platforms)
-    experiments = _experiment_ids(connection, runs, list(last.values()))
+    experiments = _experiment_ids(connection, runs)
     ids = map(_Origin, platforms, environments, software, campaigns, experiments)
-    return dict(zip(last, ids, strict=True))
+    return dict(zip(shared, ids, strict=True))
 
 
 def _spec_ids(connection: Connection, incoming: Sequence[IncomingRun]) -> dict[Shared, int]:
@@ -129,17 +126,9 @@ def _campaign_ids(connection: Connection, runs: Sequence[Run], platforms: Sequen
     return once.ids(connection, models.Campaign, ["uid"], invocations, fixed=fixed)
 
 
-def _experiment_ids(connection: Connection, runs: Sequence[Run], last_run_at_utc: Sequence[str]) -> list[int]:
+def _experiment_ids(connection: Connection, runs: Sequence[Run]) -> list[int]:
     key = ["name", "scale", "definition_sha256"]
-    its_rows = [rows.experiment_row(run.experiment, at) for run, at in zip(runs, last_run_at_utc, strict=True)]
-    experiments = once.ids(connection, models.Experiment, key, its_rows)
-    table = models.Experiment
-    later = update(table).where(table.id == bindparam("itself"), table.last_run_at_utc < bindparam("at"))
-    connection.execute(
-        later.values(last_run_at_utc=bindparam("at")),
-        [{"itself": itself, "at": at} for itself, at in zip(experiments, last_run_at_utc, strict=True)],
-    )
-    return experiments
+    return once.ids(connection, models.Experiment, key, [rows.experiment_row(run.experiment) for run in runs])
 
 
 def _with_free_slugs(connection: Connection, platforms: Sequence[Row]) -> list[Row]:

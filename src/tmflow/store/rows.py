@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
-from tmflow.platform.facts import display_name
+from tmflow.canonical import canonical_json, sha256_of
+from tmflow.platform.facts import display_name, slug
 from tmflow.runner.runfile import Backend, ExperimentRef, MachineState, Run, Software
-from tmflow.spec import TrialSpec, canonical_json, sha256_of
+from tmflow.spec import TrialSpec
 from tmflow.store.facts import EnvironmentFacts, PlatformFacts
 
 Row = dict[str, Any]
@@ -44,13 +44,6 @@ def platform_row(facts: Mapping[str, Any]) -> Row:
     }
 
 
-def slug(processor: str, threads: int | None) -> str:
-    """A short name for URLs and file names: "intel-xeon-e5-2648l-v4-56t"."""
-    plain = re.sub(r"\((r|tm)\)|\bcpu\b|@.*", " ", processor.lower())
-    words = re.findall(r"[a-z0-9]+", plain) or ["unknown"]
-    return "-".join([*words, f"{threads}t"] if threads else words)
-
-
 def environment_row(facts: Mapping[str, Any], platform: Mapping[str, Any]) -> Row:
     """Without platform_id. The same settings on two platforms are two environments."""
     known = EnvironmentFacts.model_validate(facts).model_dump()
@@ -76,13 +69,12 @@ def spec_row(spec: TrialSpec) -> Row:
     return spec.model_dump() | {"spec_sha256": spec.sha256}
 
 
-def experiment_row(experiment: ExperimentRef, last_run_at_utc: str) -> Row:
+def experiment_row(experiment: ExperimentRef) -> Row:
     return {
         "name": experiment.name,
         "scale": experiment.scale,
         "definition_sha256": experiment.definition_sha256,
         "definition_json": canonical_json(experiment.definition),
-        "last_run_at_utc": last_run_at_utc,
     }
 
 

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
 
 from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import URL, Connection
+from sqlalchemy import URL, Connection, text
 
 from tmflow.errors import BadInput
+from tmflow.files import whole_file, writing
 from tmflow.store import consistency
 from tmflow.store.address import is_sqlite, shown, sqlite_path
 from tmflow.store.engine import may_exist, open_writer, reader_engine, require_file, writer_engine
 from tmflow.store.explain import explain_errors
 from tmflow.store.models import Base
 from tmflow.store.revision import alembic_config, head, standing
+from tmflow.store.snapshot import copy_pages
 
 
 @dataclass(frozen=True)
@@ -29,19 +34,29 @@ class SchemaState:
     problems: tuple[str, ...]
 
 
-def upgrade(url: URL) -> tuple[str | None, str]:
-    """Make the database if it is missing and bring it to this tmflow's revision; returns (revision before, now).
+class Upgraded(NamedTuple):
+    """The revision before, None where there were no tables, and now; the copy of what was there, if one was made."""
 
-    All or nothing: one transaction. Raises BadInput for a database that is not tmflow's or newer than this tmflow.
+    before: str | None
+    now: str
+    copy: Path | None
+
+
+def upgrade(url: URL) -> Upgraded:
+    """Make the database if it is missing and bring it to this tmflow's revision.
+
+    All or nothing: one transaction. A SQLite file that holds runs is copied first, beside it. Raises BadInput for a
+    database that is not tmflow's or newer than this tmflow, and where the copy cannot be written.
     """
     if is_sqlite(url):
         _make_folder(url)
     if exists(url):
         _require_upgradable(url)
     with explain_errors(url), writer_engine(url).begin() as connection:
-        before = standing(connection).revision
+        found = standing(connection)
+        copy = _copied(url, connection) if found.kind == "behind" and is_sqlite(url) else None
         command.upgrade(alembic_config(connection), "head")
-    return before, head()
+    return Upgraded(found.revision, head(), copy)
 
 
 def exists(url: URL) -> bool:
@@ -84,6 +99,20 @@ def _require_upgradable(url: URL) -> None:
         found = standing(connection)
     if found.kind not in ("behind", "current"):
         raise BadInput(f"{shown(url)} {found.problem}")
+
+
+def _copied(url: URL, writer: Connection) -> Path | None:
+    """The file as it is, under the name of the revision that comes; None of one without runs. No other writes now."""
+    if writer.execute(text("SELECT id FROM run LIMIT 1")).first() is None:
+        return None
+    path = sqlite_path(url)
+    copy = path.with_name(f"{path.name}.before-{head()}")
+    with whole_file(copy) as new, writing(copy):
+        try:
+            copy_pages(reader_engine(url), new)
+        except sqlite3.Error as error:
+            raise BadInput(f"{copy} cannot be written: {error}; {shown(url)} is as it was.") from error
+    return copy
 
 
 def _make_folder(url: URL) -> None:

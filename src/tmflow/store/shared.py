@@ -10,17 +10,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from tmflow.errors import BadInput
 from tmflow.runner import content, runfile
+from tmflow.store.parts import Cut, Parts
 
 ORIGIN = ("campaign", "environment", "experiment", "platform", "software")
 SPEC = ("spec",)
+REMEMBERED_BYTES = 8 << 20  # a study has half a megabyte; each line of a stranger may have what no other has
+
+
+_NO_LISTS: dict[str, Any] = {name: [] for name in content.LISTS}
 
 
 @dataclass(frozen=True, eq=False)
 class Shared:
     """Fields of runs, checked, and their texts in the hashes. Where they are the same, it is the same object.
 
-    `run` is the first that has them.
+    `run` is the first that has them, without its lists, which may be long.
     """
 
     run: runfile.Run
@@ -34,12 +40,31 @@ class Reader:
     def __init__(self, check_origin: Callable[[runfile.Run, str], None]) -> None:
         self._check_origin = check_origin
         self._known: dict[bytes, Shared] = {}
+        self._parts = Parts((*ORIGIN, *SPEC))
+        self._by_text: dict[tuple[str, ...], Shared] = {}
+        self._remembered = 0
 
     def read(self, line: str, where: str) -> tuple[runfile.Run, Shared, Shared]:
         """The run of a line, which `where` names in errors, and its origin (`ORIGIN`: whose and where) and its spec.
 
         Raises BadInput for a bad line.
         """
+        cut = self._parts.cut(line)
+        if cut is not None:
+            origin, spec = (self._by_text.get(texts) for texts in _texts(cut))
+            if origin is not None and spec is not None and (told := self._rest(cut, where)) is not None:
+                return runfile.checked(told | origin.fields | spec.fields, where), origin, spec
+        return self._read_whole(line, where, cut)
+
+    def _rest(self, cut: Cut, where: str) -> dict[str, Any] | None:
+        """What a line says besides the parts that were cut out of it; None if they were not what they seemed."""
+        try:
+            told = runfile.decoded(cut.rest, where)
+        except BadInput:  # is raised again for the whole line, and says where in it
+            return None
+        return told if self._parts.are_cut_out(told) else None
+
+    def _read_whole(self, line: str, where: str, cut: Cut | None) -> tuple[runfile.Run, Shared, Shared]:
         told = runfile.decoded(line, where)
         # Not compared by ==, for which true is 1 and 1.0: the bytes tell them apart.
         keys = [marshal.dumps([told.get(name) for name in names], 2) for names in (ORIGIN, SPEC)]
@@ -53,9 +78,33 @@ class Reader:
             self._known.get(key) or self._remember(key, run, names)
             for key, names in zip(keys, (ORIGIN, SPEC), strict=True)
         )
+        if cut is not None:
+            self._remember_texts(cut, keys, (origin, spec))
         return run, origin, spec
 
     def _remember(self, key: bytes, run: runfile.Run, names: tuple[str, ...]) -> Shared:
         fields = {name: getattr(run, name) for name in names}
         spelt = {name: content.spelled(value) for name, value in fields.items()}
-        return self._known.setdefault(key, Shared(run, fields, spelt))
+        self._make_room(len(key))
+        return self._known.setdefault(key, Shared(run.model_copy(update=_NO_LISTS), fields, spelt))
+
+    def _remember_texts(self, cut: Cut, keys: list[bytes], shared: tuple[Shared, Shared]) -> None:
+        """Next time, these texts need not be decoded: they say what the line says, by themselves too."""
+        for texts, key, its in zip(_texts(cut), keys, shared, strict=True):
+            values = self._parts.values(texts)
+            if texts not in self._by_text and values is not None and marshal.dumps(values, 2) == key:
+                self._make_room(sum(map(len, texts)))
+                self._by_text[texts] = its
+
+    def _make_room(self, n_bytes: int) -> None:
+        """Before so much more is remembered."""
+        self._remembered += n_bytes
+        if self._remembered > REMEMBERED_BYTES:
+            self._remembered = n_bytes
+            self._known.clear()
+            self._by_text.clear()
+
+
+def _texts(cut: Cut) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Those of the origin and that of the spec."""
+    return cut.texts[: len(ORIGIN)], cut.texts[len(ORIGIN) :]

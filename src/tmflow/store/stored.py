@@ -10,7 +10,8 @@ from pydantic import BaseModel
 from sqlalchemy import Connection, select
 
 from tmflow.errors import BadInput
-from tmflow.runner.runfile import SCHEMA_VERSION, Backend, CampaignRef, MachineState, Software
+from tmflow.runner.run_lines import SCHEMA_VERSION
+from tmflow.runner.runfile import Backend, CampaignRef, MachineState, Software
 from tmflow.spec import TrialSpec
 from tmflow.store import models
 from tmflow.store.frame import Source, connected, fetch
@@ -20,7 +21,7 @@ from tmflow.store.rows import PLAIN, Row
 def run(source: Source, uid: str) -> dict[str, Any]:
     """The run in the layout of a run file (tmflow.runner.runfile.Run), and under "stored" what the database adds.
 
-    Lists are in the order of worker, variable and so on. Raises BadInput if there is no such run.
+    Lists are in the order of worker, variable and so on. Raises BadInput if there is no such run, or it is withdrawn.
     """
     with connected(source) as connection:
         return _run(connection, uid)
@@ -31,6 +32,7 @@ def _run(connection: Connection, uid: str) -> dict[str, Any]:
     if not found:
         raise BadInput(f"the database has no run {uid}.")
     itself = found[0]
+    _require_shown(connection, itself)
     round_ = _row(connection, models.Round, itself["round_id"])
     experiment = _row(connection, models.Experiment, round_["experiment_id"])
     platform = _row(connection, models.Platform, itself["platform_id"])
@@ -65,6 +67,17 @@ def _run(connection: Connection, uid: str) -> dict[str, Any]:
             "ingested_at_utc": file["ingested_at_utc"],
         },
     }
+
+
+def _require_shown(connection: Connection, run: Row) -> None:
+    if run["contribution_id"] is None:
+        return
+    contribution = _row(connection, models.Contribution, run["contribution_id"])
+    if contribution["withdrawn_at_utc"] is not None:
+        raise BadInput(
+            f"run {run['uid']} was withdrawn with contribution {contribution['name']}: "
+            f"{contribution['withdrawn_reason']}."
+        )
 
 
 def _environment(connection: Connection, environment_id: int | None) -> dict[str, Any] | None:

@@ -35,6 +35,7 @@ from tmflow.store.models.base import (
     Base,
     Id,
     UniqueText,
+    UtcTime,
     between,
     flags,
     not_negative,
@@ -119,7 +120,7 @@ class Software(Base):
     id: Mapped[Id]
     software_sha256: Mapped[UniqueText]
     tmflow: Mapped[str]
-    python: Mapped[str]
+    python: Mapped[str | None]
     tensorflow: Mapped[str | None]
     numpy: Mapped[str | None]
     compiler: Mapped[str | None]
@@ -177,6 +178,43 @@ class RunFile(Base):
     __table_args__ = (*not_negative("n_runs"), STRICT)
 
 
+class Contribution(Base):
+    """A bundle that was imported. Its runs are hidden while it is withdrawn; the reason says why it was."""
+
+    __tablename__ = "contribution"
+    id: Mapped[Id]
+    identity: Mapped[UniqueText]
+    name: Mapped[str]
+    version: Mapped[int]
+    imported_at_utc: Mapped[AtUtc]
+    n_runs: Mapped[int]
+    withdrawn_at_utc: Mapped[str | None] = mapped_column(UtcTime())
+    withdrawn_reason: Mapped[str | None]
+    __table_args__ = (
+        *not_negative("version", "n_runs"),
+        CheckConstraint("(withdrawn_at_utc IS NULL) = (withdrawn_reason IS NULL)", name="withdrawn_for_a_reason"),
+        STRICT,
+    )
+
+
+class Probe(Base):
+    """What a platform's transactional memory and memory were found to do, as the probe told it."""
+
+    __tablename__ = "probe"
+    id: Mapped[Id]
+    sha256: Mapped[UniqueText]
+    platform_id: Mapped[int] = mapped_column(ForeignKey("platform.id"))
+    contribution_id: Mapped[int] = mapped_column(ForeignKey("contribution.id"))
+    evidence: Mapped[str]
+    started_at_utc: Mapped[AtUtc]
+    document_json: Mapped[str]
+    __table_args__ = (
+        one_of("evidence", ("measured", "emulated")),
+        Index(None, "platform_id", "started_at_utc"),
+        STRICT,
+    )
+
+
 class Campaign(Base):
     """One invocation of the study on one machine, resumed or not."""
 
@@ -189,7 +227,10 @@ class Campaign(Base):
 
 
 class Experiment(Base):
-    """One definition of a named grid. A name has many definitions over time; the newest is the one run last."""
+    """One definition of a named grid. A name has many definitions over time; the newest is the one run last.
+
+    Which that is, the tally tells, of each platform by itself.
+    """
 
     __tablename__ = "experiment"
     id: Mapped[Id]
@@ -197,7 +238,6 @@ class Experiment(Base):
     scale: Mapped[str]
     definition_sha256: Mapped[str]
     definition_json: Mapped[str]
-    last_run_at_utc: Mapped[AtUtc]
     __table_args__ = (
         one_of("scale", SCALES),
         UniqueConstraint("name", "scale", "definition_sha256"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import get_args
 
-from sqlalchemy import CheckConstraint, ForeignKey, Index, UniqueConstraint
+from sqlalchemy import CheckConstraint, ForeignKey, Index, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from tmflow.runner.runfile import Abort
@@ -25,6 +25,8 @@ from tmflow.store.models.base import (
     one_of,
     positive,
 )
+
+CONTRIBUTED = text("contribution_id IS NOT NULL")
 
 
 class Run(Base):
@@ -63,6 +65,8 @@ class Run(Base):
     suspended_s: Mapped[float | None]
     clock_moved_s: Mapped[float | None]
     disturbed: Mapped[bool | None]
+    # What brought it here, unless `ingest` did.
+    contribution_id: Mapped[int | None] = mapped_column(ForeignKey("contribution.id"))
     __table_args__ = (
         # A round belongs to a campaign, so (campaign, experiment, spec, round) is unique.
         UniqueConstraint("round_id", "spec_id"),
@@ -85,9 +89,49 @@ class Run(Base):
         *positive("loop_s"),
         *not_negative("ordinal", "trial_seed", "setup_s", "evaluation_s", "total_s", "suspended_s"),
         *[between(column, 0, 1) for column in ("final_accuracy", "steal_fraction", "others_fraction")],
-        Index(None, "spec_id"),
+        # All that a search asks of a run, so that it walks over the matching specs here and reads no row of the table.
+        Index(
+            "ix_run_search",
+            "spec_id",
+            "status",
+            "evidence",
+            "platform_id",
+            "round_id",
+            "started_at_utc",
+            "loop_s",
+            "final_accuracy",
+            "contribution_id",
+        ),
         Index(None, "run_file_id"),
+        # Few runs are contributed, or many at once.
+        Index(None, "contribution_id", "round_id", sqlite_where=CONTRIBUTED, postgresql_where=CONTRIBUTED),
+        # For lists of runs, newest first: of all, of a status, of a platform.
+        Index(None, "started_at_utc"),
+        Index(None, "status", "started_at_utc"),
+        Index(None, "platform_id", "started_at_utc"),
         STRICT,
+    )
+
+
+class RoundTally(Base):
+    """Runs of a round by platform, evidence and status: counted at ingest, because every page asks what there is.
+
+    Those of a withdrawn contribution are not counted.
+    """
+
+    __tablename__ = "round_tally"
+    round_id: Mapped[int] = mapped_column(ForeignKey("round.id"), primary_key=True)
+    platform_id: Mapped[int] = mapped_column(ForeignKey("platform.id"), primary_key=True)
+    evidence: Mapped[KeyText]
+    status: Mapped[KeyText]
+    n_runs: Mapped[int]
+    newest_run_at_utc: Mapped[AtUtc]
+    __table_args__ = (
+        one_of("evidence", get_args(Evidence)),
+        one_of("status", get_args(Status)),
+        *positive("n_runs"),
+        Index(None, "platform_id"),
+        STRICT_WITHOUT_ROWID,
     )
 
 

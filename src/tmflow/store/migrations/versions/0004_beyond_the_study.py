@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from alembic import op
 
 from tmflow.errors import BadInput
+from tmflow.store.migrations.rebuilding import rebuild
 from tmflow.store.models.base import Count, Real
 
 revision = "0004"
@@ -141,33 +142,11 @@ def _change_spec(*, nullable: bool, kernels: tuple[str, ...]) -> None:
 
 
 def _rebuild_spec(nullable: bool, kernels: tuple[str, ...], of_session: dict[str, str]) -> None:
-    """SQLite changes no column: the table is made anew, by its own definition but for what is to change.
-
-    Runs refer to it all the while; their foreign keys are looked at when the transaction ends.
-    """
-    connection = op.get_bind()
-    master = "SELECT sql FROM sqlite_master WHERE type = '{}' AND tbl_name = 'spec' AND sql IS NOT NULL"
-    made = str(connection.exec_driver_sql(master.format("table")).scalar_one())
+    changes = []
     for name, type_ in OF_THE_SESSION.items():
         strict, loose = f"{name} {type_} NOT NULL", f"{name} {type_}"
         check = f" CONSTRAINT ck_spec_{name}_of_session CHECK ({of_session[name]})"
-        before, after = (strict, loose + check) if nullable else (loose + check, strict)
-        made = _replaced(made, before, after)
+        changes.append((strict, loose + check) if nullable else (loose + check, strict))
     fewer, more = (_one_of("kernel", values) for values in (KERNELS, (*KERNELS, "fused")))
-    made = _replaced(made, fewer, more) if "fused" in kernels else _replaced(made, more, fewer)
-    indexes = connection.exec_driver_sql(master.format("index")).scalars().all()
-    for statement in (
-        "PRAGMA defer_foreign_keys = ON",
-        "CREATE TEMPORARY TABLE kept AS SELECT * FROM spec",
-        "DROP TABLE spec",
-        made,
-        *indexes,
-        "INSERT INTO spec SELECT * FROM kept",
-        "DROP TABLE kept",
-    ):
-        connection.exec_driver_sql(statement)
-
-
-def _replaced(text: str, before: str, after: str) -> str:
-    assert text.count(before) == 1, f"the definition of spec has '{before}' {text.count(before)} times"
-    return text.replace(before, after)
+    changes.append((fewer, more) if "fused" in kernels else (more, fewer))
+    rebuild("spec", changes)

@@ -1,0 +1,117 @@
+"""What a bundle says of its machine: platform.json and probe.json, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from tmflow.bundle import layout
+from tmflow.bundle.archive import Bundle
+from tmflow.bundle.refused import Refused
+from tmflow.bundle.report import Problem
+from tmflow.bundle.rules.limits import Limits, limits_of
+from tmflow.canonical import sha256_of
+from tmflow.errors import BadInput
+from tmflow.probe.document import Probe
+from tmflow.store.facts import EnvironmentFacts, PlatformFacts
+from tmflow.validation import document, first_of
+
+Facts = dict[str, object]
+
+
+class _Platform(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    environment: Facts
+    facts: Facts
+    name: str = Field(min_length=1, max_length=500)
+    sha256: str
+
+
+class Machine(NamedTuple):
+    """The hash of its facts, None where the bundle does not say it; and how fast it can be, if that was probed."""
+
+    platform_sha256: str | None
+    limits: Limits | None
+    problems: tuple[Problem, ...]
+
+
+def machine(bundle: Bundle) -> Machine:
+    """What a bundle says of its machine, and what is wrong with that."""
+    problems: list[Problem] = []
+    platform_sha256 = limits = None
+    try:
+        platform_sha256 = _platform_sha256(bundle)
+    except (ValueError, Refused) as error:
+        problems.append(_problem(bundle, layout.PLATFORM, error))
+    try:
+        limits = _limits(bundle, platform_sha256)
+    except (ValueError, Refused) as error:
+        problems.append(_problem(bundle, layout.PROBE, error))
+    else:
+        if limits is None:
+            problems.append(_unlimited(bundle))
+    return Machine(platform_sha256, limits, (*problems, *_other_documents(bundle)))
+
+
+def _unlimited(bundle: Bundle) -> Problem:
+    if bundle.document(layout.PROBE) is None:
+        text = "it is missing, so no speeds are held against it; call `probe` before you export, if you still can."
+        return Problem(layout.PROBE, None, None, None, text, "note")
+    text = "it says no speeds that this machine can have, so those of the runs are not held against them."
+    return Problem(layout.PROBE, None, None, "limits", text, "note")
+
+
+def _platform_sha256(bundle: Bundle) -> str | None:
+    if bundle.version == layout.PLAIN:
+        return None
+    told = bundle.document(layout.PLATFORM)
+    if told is None:
+        raise ValueError("it is missing; a bundle says what machine its runs are of")
+    platform = _Platform.model_validate(told)
+    PlatformFacts.model_validate(platform.facts)
+    EnvironmentFacts.model_validate(platform.environment)
+    if platform.sha256 != sha256_of(platform.facts):
+        raise ValueError(f"sha256 is {platform.sha256}, but the hash of its facts is {sha256_of(platform.facts)}")
+    return platform.sha256
+
+
+def _limits(bundle: Bundle, platform_sha256: str | None) -> Limits | None:
+    told = bundle.document(layout.PROBE)
+    if told is None:
+        return None
+    try:
+        probe = document(Probe, told, layout.PROBE)
+    except BadInput as error:
+        raise ValueError(str(error).removeprefix(f"{layout.PROBE}: ").removesuffix(".")) from error
+    if None not in (probe.platform_sha256, platform_sha256) and probe.platform_sha256 != platform_sha256:
+        raise ValueError(
+            f"platform_sha256 is {probe.platform_sha256}, but the platform of the bundle is {platform_sha256}"
+        )
+    return limits_of(probe)
+
+
+def _other_documents(bundle: Bundle) -> Iterator[Problem]:
+    """Of the others it is only asked that they can be read."""
+    try:
+        bundle.document(layout.CAMPAIGN)
+    except Refused as error:
+        yield bundle.problem(layout.CAMPAIGN, error)
+    for name in (entry.path for entry in bundle.manifest if not layout.is_run_file(entry.path)):
+        if name not in layout.DOCUMENTS:
+            try:
+                for _ in bundle.chunks(name):
+                    pass
+            except Refused as error:
+                yield bundle.problem(name, error)
+
+
+def _problem(bundle: Bundle, member: str, error: ValueError | Refused) -> Problem:
+    if isinstance(error, Refused):
+        return bundle.problem(member, error)
+    if isinstance(error, ValidationError):
+        first = first_of(error)
+        return Problem(member, None, None, ".".join(map(str, first["loc"])), f"{first['msg']}.")
+    return Problem(member, None, None, None, f"{error}.")

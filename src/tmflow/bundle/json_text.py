@@ -1,0 +1,32 @@
+"""JSON of a stranger: decoded in bounded depth, and only to what a hash can be taken of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic_core import from_json
+
+from tmflow.bundle import layout
+from tmflow.bundle.refused import Refused
+from tmflow.canonical import canonical_json
+
+
+def require_few_parts(text: str, where: str) -> None:
+    """Raise Refused for so many lists and objects that they would fill the memory."""
+    n = text.count("[") + text.count("{")
+    if n > layout.MAX_PARTS:
+        raise Refused(f"{where} has {n} lists and objects; the most allowed is {layout.MAX_PARTS}.")
+
+
+def decoded(data: bytes, where: str) -> dict[str, Any]:
+    """The object that a JSON document is. Raises Refused if it is none."""
+    try:
+        text = data.decode()
+        require_few_parts(text, where)
+        value = from_json(text, allow_inf_nan=False)  # bounds the depth, and the digits of a number
+        canonical_json(value)  # 1e400 is read as infinite
+    except ValueError as error:
+        raise Refused(f"{where} is not JSON: {error}.") from error
+    if not isinstance(value, dict):
+        raise Refused(f"{where} is not a JSON object.")
+    return value

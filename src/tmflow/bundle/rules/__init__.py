@@ -1,0 +1,32 @@
+"""What must hold in a run that really happened: one topic a file, each rule a function of a run and what is known.
+
+A rule yields a Fault for whatever contradicts it. What a rule needs of the spec alone is worked out once a spec.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from tmflow.bundle.report import Fault
+from tmflow.bundle.rules import aborted, clocks, counts, origin, results, speeds
+from tmflow.bundle.rules.known import Known
+from tmflow.store.incoming import ReadRun
+
+Rule = Callable[[ReadRun, Known], Iterator[Fault]]
+
+OF_A_RUN: tuple[Rule, ...] = (
+    origin.strategy,
+    counts.attempts_end,
+    counts.sections_are_updates,
+    counts.updates_are_iterations,
+    counts.steps_are_iterations,
+    counts.workers_are_threads,
+    counts.losses_are_of_updates,
+    results.seed,
+    results.curve,
+    results.accuracy,
+    clocks.starts,
+    clocks.lasts,
+    aborted.codes_say_families,
+    speeds.possible,
+)

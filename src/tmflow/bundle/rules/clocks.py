@@ -1,0 +1,74 @@
+"""Times that can be true: of a trial by itself, and of those of a round, which ran one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import NamedTuple
+
+from tmflow.bundle.report import Fault
+from tmflow.bundle.rules.known import Known
+from tmflow.runner.runfile import Run
+from tmflow.store.incoming import ReadRun
+
+AHEAD = timedelta(days=1)  # clocks without a network go wrong by hours, and those of some machines tell local time
+BACK = timedelta(minutes=1)  # a clock may be set back between the beginning of a campaign and its first trial
+OVERLAP_S = 5.0  # the same within a round, where a run does not tell it
+
+
+class Times(NamedTuple):
+    """When a trial ran; all that is kept of a run until its round has been read."""
+
+    line: int
+    uid: str
+    campaign: str
+    round: int
+    started: datetime
+    total_s: float
+    moved_s: float
+
+
+def starts(read: ReadRun, known: Known) -> Iterator[Fault]:
+    """Not before its campaign, and not in the future."""
+    run = read.run
+    started, created = _time(run.started_at_utc), _time(run.campaign.created_at_utc)
+    if created - started > BACK:
+        yield Fault("started_at_utc", f"{run.started_at_utc} is before its campaign began, {created.isoformat()}.")
+    if started - datetime.now(UTC) > AHEAD:
+        yield Fault("started_at_utc", f"{run.started_at_utc} has not come yet.")
+
+
+def lasts(read: ReadRun, known: Known) -> Iterator[Fault]:
+    """A trial takes as long as its parts do, or longer."""
+    run = read.run
+    if run.total_s is None or run.time_domain != "wall":
+        return
+    parts = (run.setup_s or 0) + (run.loop_s or 0) + (run.evaluation_s or 0)
+    if parts > run.total_s * (1 + 1e-9):
+        yield Fault("total_s", f"{run.total_s} s, but setup, loop and evaluation take {parts} s together.")
+
+
+def times(line: int, run: Run) -> Times:
+    """What `overlaps` asks of a run."""
+    moved = abs((run.machine.clock_moved_s if run.machine else None) or 0)
+    total_s = run.total_s if run.total_s is not None and run.time_domain == "wall" else 0
+    return Times(line, run.uid, run.campaign.uid, run.round, _time(run.started_at_utc), total_s, moved)
+
+
+def overlaps(trials: Sequence[Times]) -> Iterator[tuple[Times, Fault]]:
+    """Trials of a round that began before the one before them had ended."""
+    rounds: dict[tuple[str, int], list[Times]] = {}
+    for trial in trials:
+        rounds.setdefault((trial.campaign, trial.round), []).append(trial)
+    for its in rounds.values():
+        its.sort(key=lambda trial: trial.started)
+        for before, after in pairwise(its):
+            early_s = before.total_s - (after.started - before.started).total_seconds()
+            if early_s > OVERLAP_S + before.moved_s + after.moved_s:
+                text = f"it began {early_s:.1f} s before run {before.uid} of the same round had ended."
+                yield after, Fault("started_at_utc", text)
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text)

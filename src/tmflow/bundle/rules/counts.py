@@ -1,0 +1,107 @@
+"""Counts that add up: every attempt ended, every section was of an update, every update was of a step.
+
+The entries of a run's lists are rows of their tables here (store.details), in the order of their columns.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from tmflow.bundle.report import Fault
+from tmflow.bundle.rules.known import Known
+from tmflow.store.incoming import ReadRun
+
+# All have the worker first in their rows, and no two rows that differ in nothing but what may be None.
+_OF_WORKERS = ("counters", "aborts", "staleness", "retries", "reads")
+
+
+def attempts_end(read: ReadRun, known: Known) -> Iterator[Fault]:
+    """Of each worker on each variable, attempts are its commits and its aborts; aborts have a counter."""
+    aborted: dict[tuple[int, str], int] = defaultdict(int)
+    for worker, variable, _, _, _, n in read.details.get("aborts", ()):
+        aborted[worker, variable] += n
+    for at, (worker, variable, _, commits, _, attempts, _, _) in enumerate(read.details.get("counters", ())):
+        n_aborts = aborted.pop((worker, variable), 0)
+        if attempts is not None and commits is not None and attempts != commits + n_aborts:
+            yield Fault(
+                f"counters.{at}.attempts",
+                f"worker {worker} made {attempts} attempts on {variable}, which ended in {commits} commits and "
+                f"{n_aborts} aborts: {commits + n_aborts} in all.",
+            )
+    for (worker, variable), n in aborted.items():
+        yield Fault("aborts", f"worker {worker} has {n} aborts on {variable}, but no counter of it.")
+
+
+def sections_are_updates(read: ReadRun, known: Known) -> Iterator[Fault]:
+    """Commits and fallbacks are the updates, or their chunks; a strategy without transactions has none of them."""
+    for at, (_, variable, updates, commits, fallbacks, attempts, _, _) in enumerate(read.details.get("counters", ())):
+        if known.mechanism is None:
+            if (attempts, commits, fallbacks) != (None, None, None):
+                yield Fault(f"counters.{at}", f"{known.spec.strategy} tries no transactions, but some are counted.")
+        elif commits is not None and fallbacks is not None:
+            yield from _sections(at, variable, commits + fallbacks, updates, known)
+    if known.mechanism is None and "aborts" in read.details:
+        yield Fault("aborts", f"{known.spec.strategy} tries no transactions, but some aborted.")
+
+
+def _sections(at: int, variable: str, sections: int, updates: int, known: Known) -> Sequence[Fault]:
+    if known.sections is None:
+        expected, is_right = f"{updates} or more", sections >= updates
+    else:
+        n = updates * known.sections.get(variable, 1)
+        expected, is_right = str(n), sections == n
+    if is_right:
+        return ()
+    text = (
+        f"{updates} updates of {variable} are {expected} critical sections, but commits and fallbacks are {sections}."
+    )
+    return [Fault(f"counters.{at}", text)]
+
+
+def updates_are_iterations(read: ReadRun, known: Known) -> Iterator[Fault]:
+    """Each step of a trial that ended well updates each variable of the model once."""
+    updates = dict.fromkeys(known.elements, 0)
+    rows = read.details.get("counters", ())
+    for at, (_, variable, n, *_) in enumerate(rows):
+        if variable not in updates:
+            valid = ", ".join(updates)
+            yield Fault(f"counters.{at}.variable", f"{known.spec.model} has no variable {variable!r}: {valid}.")
+        else:
+            updates[variable] += n
+    if read.run.status != "ok" or not rows:
+        return
+    for variable, n in updates.items():
+        if n != known.spec.iterations:
+            yield Fault("counters", f"{n} updates of {variable} in all, but {known.spec.iterations} iterations.")
+
+
+def steps_are_iterations(read: ReadRun, known: Known) -> Iterator[Fault]:
+    """Each step of a trial that ended well has a staleness."""
+    rows = read.details.get("staleness", ())
+    steps = sum([steps for _, _, steps in rows])
+    if read.run.status == "ok" and rows and steps != known.spec.iterations:
+        yield Fault("staleness", f"{steps} steps in all, but {known.spec.iterations} iterations.")
+
+
+def workers_are_threads(read: ReadRun, known: Known) -> Iterator[Fault]:
+    """Workers have the numbers from 0 to one less than threads."""
+    threads = known.spec.threads
+    for name in _OF_WORKERS:
+        rows = read.details.get(name)
+        if rows and (last := max(rows)[0]) >= threads:
+            yield Fault(name, f"there is a worker {last}, but threads is {threads}, and the first worker is 0.")
+
+
+def losses_are_of_updates(read: ReadRun, known: Known) -> Iterator[Fault]:
+    """Of a variable, each of its elements was to be updated in each step."""
+    for at, (variable, expected, _) in enumerate(read.details.get("lost", ())):
+        elements = known.elements.get(variable)
+        if elements is None:
+            yield Fault(f"lost.{at}.variable", f"{known.spec.model} has no variable {variable!r}.")
+        elif read.run.status == "ok" and expected != elements * known.spec.iterations:
+            yield Fault(
+                f"lost.{at}.expected",
+                f"{expected} updates of elements were expected, but {known.spec.iterations} iterations of the "
+                f"{elements} elements of {variable} are {elements * known.spec.iterations}.",
+            )

@@ -1,0 +1,47 @@
+"""What a trial came to: its seed, its curve, its accuracy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from tmflow.bundle.report import Fault
+from tmflow.bundle.rules.known import Known
+from tmflow.store.incoming import ReadRun
+
+_AS_WHOLE = 1e-6  # so near to a whole number is a count of images
+
+
+def seed(read: ReadRun, known: Known) -> Iterator[Fault]:
+    """Round r has the r-th seed."""
+    run = read.run
+    expected = known.spec.seed + run.round - 1
+    if run.trial_seed != expected:
+        yield Fault("trial_seed", f"{run.trial_seed} in round {run.round}, but {known.spec.seed} + {run.round} - 1.")
+
+
+def curve(read: ReadRun, known: Known) -> Iterator[Fault]:
+    """The pauses come one after another, as many as asked for, and not after the end."""
+    run = read.run
+    if not run.curve:
+        return
+    if len(run.curve) > known.spec.curve_points:
+        yield Fault("curve", f"it has {len(run.curve)} points, but curve_points is {known.spec.curve_points}.")
+    for at, (before, after) in enumerate(pairwise(run.curve), start=1):
+        if after.iteration <= before.iteration or after.elapsed_s <= before.elapsed_s:
+            yield Fault(f"curve.{at}", "its iteration or its time is not beyond that of the point before it.")
+    last = run.curve[-1]
+    if last.iteration > known.spec.iterations:
+        yield Fault("curve", f"its last point is at iteration {last.iteration} of {known.spec.iterations}.")
+    if run.loop_s is not None and last.elapsed_s > run.loop_s:
+        yield Fault("curve", f"its last point is at {last.elapsed_s} s, but loop_s is {run.loop_s}.")
+
+
+def accuracy(read: ReadRun, known: Known) -> Iterator[Fault]:
+    """An accuracy is a number of the test images."""
+    run = read.run
+    shares = [("final_accuracy", run.final_accuracy)]
+    shares += [(f"curve.{at}.accuracy", point.accuracy) for at, point in enumerate(run.curve)]
+    for field, share in shares:
+        if share is not None and abs(share * known.tested - round(share * known.tested)) > _AS_WHOLE:
+            yield Fault(field, f"{share} is not a whole number of the {known.tested} test images.")

@@ -1,0 +1,39 @@
+"""What the hashes and names in tables of runs stand for: all facts of machines, their settings, and software."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from sqlalchemy import select
+
+from tmflow.store.frame import Source, fetch
+from tmflow.store.models import Base, Environment, Platform, Software
+
+Facts = dict[str, Any]
+"""The facts of one thing by their names; None is a fact that could not be read."""
+
+
+def platforms(source: Source, slugs: Iterable[str]) -> dict[str, Facts]:
+    """The facts of the platforms of these slugs, by slug: all that were recorded, known to this version or not."""
+    return _facts_json(source, Platform, "slug", slugs)
+
+
+def environments(source: Source, hashes: Iterable[str]) -> dict[str, Facts]:
+    """The settings of these hashes, as `platforms`."""
+    return _facts_json(source, Environment, "env_sha256", hashes)
+
+
+def software(source: Source, hashes: Iterable[str]) -> dict[str, Facts]:
+    """The versions of these hashes, by hash."""
+    columns = [column for column in Software.__table__.columns if column.name != "id"]
+    found = fetch(source, select(*columns).where(Software.software_sha256.in_(sorted(hashes))))
+    rows = (dict(row._mapping) for row in found)
+    return {row.pop("software_sha256"): row for row in rows}
+
+
+def _facts_json(source: Source, model: type[Base], key: str, values: Iterable[str]) -> dict[str, Facts]:
+    name, facts = (model.__table__.columns[column] for column in (key, "facts_json"))
+    found = fetch(source, select(name, facts).where(name.in_(sorted(values))))
+    return {name: json.loads(text) for name, text in found}
