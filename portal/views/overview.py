@@ -1,4 +1,4 @@
-"""The question, what data there is to answer it, the headline numbers, and where to read on."""
+"""The question, the three main answers, how many claims hold, what data there is, and where to read on."""
 
 import streamlit as st
 
@@ -8,33 +8,34 @@ from tmflow.portal.data import study_or_stop
 st.title("tmflow")
 st.markdown(
     "**Which way of synchronising parallel SGD should you use on your hardware, and is transactional memory ever it?** "
-    "Every number here is from a recorded run; every interval is a 95 % t interval over rounds, each a fresh process."
+    "Every number is from recorded runs; brackets are 95 % intervals over rounds, each a fresh process."
 )
 study = study_or_stop()
-runs = study.all_runs
-overview.say_if_quick(runs)
+overview.say_what_it_is(study.counts)
+platform = overview.chosen_platform(study.counts)
+overview.show_answers(study, platform)
 
-with st.container(horizontal=True):
-    for label, value in overview.counts(runs).items():
-        st.metric(label, value, border=True, width=150)
-
-st.header("What the runs say")
-st.caption(
-    "Speedup over itself with one worker, for each strategy at its highest number of threads that is not "
-    "oversubscribed; accuracy at the same point. Runs measured in full are left out: measuring takes time itself."
-)
-overview.table(overview.headline(study.runs, study.identity), "Speedup and accuracy of each strategy")
+st.header("What holds of the study of 2017")
+scoreboard = st.container()
 
 st.header("What data is here")
-overview.table(overview.holdings(runs), "Runs by experiment, platform, evidence and status")
-st.caption(f"Database revision {study.revision}. Newest run {runs['started_at_utc'].max()}.")
+overview.holdings(study.counts)
+st.caption(f"Database revision {study.revision}.")
 
 st.header("Where to go next")
-for page, label, why in (
-    ("views/speedup.py", "Speedup", "Does it get faster with more workers, and against what?"),
-    ("views/accuracy.py", "Accuracy", "Does it still learn the same?"),
-    ("views/transactions.py", "Transactions", "How many commit, and why do the others abort?"),
-    ("views/runs.py", "Runs", "Every run with its provenance, and the command that repeats it."),
-):
-    st.page_link(page, label=f"**{label}**")
-    st.caption(why)
+with st.container(horizontal=True):
+    for page, label, why in (
+        ("figures", "Figures", "The study's figures, ours beside them."),
+        ("explore", "Explore", "Any measure over any factor."),
+        ("compare", "Compare", "Two selections, and why they compare or not."),
+        ("platforms", "Platforms", "The machines, and what runs on them."),
+        ("runs", "Runs", "Every run, and the command that repeats it."),
+        ("contribute", "Add your hardware", "Four steps, on your own machine."),
+        ("method", "Method", "How it was measured; what the words mean."),
+    ):
+        with st.container(width=220):
+            st.page_link(f"views/{page}.py", label=f"**{label}**")
+            st.caption(why)
+
+with scoreboard:  # last, for judging takes longer than all else
+    overview.scoreboard(study, platform)

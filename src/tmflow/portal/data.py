@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
 import streamlit as st
-from sqlalchemy import URL
+from sqlalchemy import URL, Engine
 
+from tmflow import inert
 from tmflow.errors import BadInput
 from tmflow.paths import results_dir
-from tmflow.store import address, engine, queries, schema, stored
+from tmflow.portal import filters
+from tmflow.store import address, engine, queries, schema
 
 GET_STARTED = """
 Run the study, small, in the folder of the project, then reload this page:
@@ -27,45 +33,114 @@ Identity = tuple[object, ...]
 
 
 class Study(NamedTuple):
-    """A database and all its runs, whatever their status: of the newest definition of each experiment, and of any."""
+    """A database as pages ask it: nothing reads more than a page shows, and answers are kept until the data changes."""
 
     url: URL
     identity: Identity
+    """Which database this is, and its state."""
     revision: str
-    runs: pd.DataFrame
-    all_runs: pd.DataFrame
+    counts: pd.DataFrame
+    """As `queries.counts`: how much there is of what; not to be changed."""
+    states: pd.Series
+    """A hash of each row of the counts."""
 
-    def curves(self, experiment: str, scale: str) -> pd.DataFrame:
-        """As `queries.curves`."""
-        return _curves(self.url, self.identity, experiment, scale)
+    @property
+    def database(self) -> Identity:
+        """Which one it is: its name, and of a file the file itself, whatever was added to it."""
+        return self.identity[: 2 if address.is_sqlite(self.url) else 1]
 
-    def transactions(self, experiment: str, scale: str) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """As `queries.transactions` and `queries.aborts`."""
-        return _transactions(self.url, self.identity, experiment, scale)
+    def state(self, **of: str) -> Identity:
+        """What tells the runs with these values of columns of the counts from what they were: which database, and how
+        many runs of what are shown, and since when. So an ingest of others changes nothing, nor does hiding them.
+        """
+        chosen = self.states
+        for column, value in of.items():
+            chosen = chosen[self.counts.loc[chosen.index, column] == value]
+        return *self.database, chosen.to_numpy().tobytes()
 
-    def run(self, uid: str) -> dict[str, Any]:
-        """As `stored.run`."""
-        return stored.run(engine.open_reader(self.url), uid)
+    def records(
+        self, experiment: str, scale: str, platforms: Sequence[str], evidences: Sequence[str]
+    ) -> SelectedRecords:
+        """What the runs of an experiment's newest definition recorded, each table read when it is asked for."""
+        # Of all platforms: which definition is the newest depends on them all.
+        state = self.state(experiment=experiment, scale=scale)
+        return SelectedRecords(self.url, state, experiment, scale, tuple(platforms), tuple(evidences))
+
+    @property
+    def platform_names(self) -> dict[str, str]:
+        """By their slugs; of those that share a name, the slugs, which tell them apart."""
+        table = self.counts[["platform", "platform_name"]].drop_duplicates()
+        alike = table["platform_name"].duplicated(keep=False)
+        return dict(zip(table["platform"], table["platform_name"].mask(alike, table["platform"]), strict=True))
+
+    def reader(self) -> Engine:
+        """For what is asked once."""
+        return engine.open_reader(self.url)
+
+
+class SelectedRecords(NamedTuple):
+    """`Records` of a selection."""
+
+    url: URL
+    state: Identity
+    experiment: str
+    scale: str
+    platforms: tuple[str, ...]
+    evidences: tuple[str, ...]
+
+    @property
+    def runs(self) -> pd.DataFrame:
+        return _table("runs", *self)
+
+    @property
+    def curves(self) -> pd.DataFrame:
+        return _table("curves", *self)
+
+    @property
+    def staleness(self) -> pd.DataFrame:
+        return _table("staleness", *self)
+
+    @property
+    def transactions(self) -> pd.DataFrame:
+        return _table("transactions", *self)
+
+    @property
+    def aborts(self) -> pd.DataFrame:
+        return _table("aborts", *self)
+
+    @property
+    def full(self) -> pd.DataFrame:
+        return _table("full", *self)
+
+
+@contextmanager
+def troubles_told() -> Iterator[None]:
+    """A database that cannot be used, or no longer while a page reads it, is told on the page, which ends there."""
+    try:
+        yield
+    except BadInput as error:
+        st.error(inert.markdown(error))
+        st.stop()
 
 
 def study_or_stop() -> Study:
-    """The database; where it is missing, empty or unusable, say so and what to do, and end the page."""
-    try:
-        url = engine.url_from_env(results_dir() / "study.db")
-        if not schema.exists(url):
-            _nothing_yet(f"There are no results yet: there is no {address.shown(url)}.")
-        identity = _identity(url)
-        study = Study(url, identity, *_read(url, identity))
-    except BadInput as error:
-        st.error(str(error))
-        st.stop()
-    if study.all_runs.empty:
+    """The database; where it is missing or empty, say so and what to do, and end the page.
+
+    Raises BadInput where it cannot be used.
+    """
+    filters.begin()
+    url = engine.url_from_env(results_dir() / "study.db")
+    if not schema.exists(url):
+        _nothing_yet(f"There are no results yet: there is no {address.shown(url)}.")
+    identity = _identity(url)
+    study = Study(url, identity, *_read(url, identity))
+    if study.counts.empty:
         _nothing_yet(f"There are no results yet: {address.shown(url)} holds no run.")
     return study
 
 
 def _nothing_yet(what: str) -> None:
-    st.info(what)
+    st.info(inert.markdown(what))
     st.markdown(GET_STARTED)
     st.stop()
 
@@ -76,28 +151,40 @@ def _identity(url: URL) -> Identity:
     if not address.is_sqlite(url):
         return name, queries.revision(engine.open_reader(url))
     path = address.sqlite_path(url)
-    files = [path, path.with_name(path.name + "-wal")]
-    stats = [file.stat() for file in files if file.exists()]
-    return name, *((stat.st_ino, stat.st_mtime_ns, stat.st_size) for stat in stats)
+    stats = [_stat(path), _stat(path.with_name(path.name + "-wal"))]
+    inode = stats[0] and stats[0].st_ino
+    return name, inode, *(stat and (stat.st_mtime_ns, stat.st_size) for stat in stats)
+
+
+def _stat(path: Path) -> os.stat_result | None:
+    """None where there is no such file, which may be so from one moment to the next."""
+    try:
+        return path.stat()
+    except FileNotFoundError:
+        return None
 
 
 # A URL may hold a password, so its hash is not taken: `identity` stands for it.
 
 
-@st.cache_data(show_spinner="Reading the database", max_entries=2)
-def _read(_url: URL, identity: Identity) -> tuple[str, pd.DataFrame, pd.DataFrame]:
+# Kept as it is, for all sessions: nobody changes it.
+@st.cache_resource(show_spinner="Reading the database", max_entries=2)
+def _read(_url: URL, identity: Identity) -> tuple[str, pd.DataFrame, pd.Series]:
     reader = engine.open_reader(_url)
-    newest = queries.runs(reader, status=None)
-    return queries.revision(reader), newest, queries.runs(reader, status=None, all_definitions=True)
+    counts = queries.counts(reader)
+    return queries.revision(reader), counts, pd.util.hash_pandas_object(counts, index=False)
 
 
-@st.cache_data(show_spinner=False, max_entries=16)
-def _curves(_url: URL, identity: Identity, experiment: str, scale: str) -> pd.DataFrame:
-    return queries.curves(engine.open_reader(_url), experiment=experiment, scale=scale)
-
-
-@st.cache_data(show_spinner=False, max_entries=16)
-def _transactions(_url: URL, identity: Identity, experiment: str, scale: str) -> tuple[pd.DataFrame, pd.DataFrame]:
-    reader = engine.open_reader(_url)
-    only: queries.Only = {"experiment": experiment, "scale": scale}
-    return queries.transactions(reader, **only), queries.aborts(reader, **only)
+# Kept as it is, for all sessions: nobody changes a table.
+@st.cache_resource(show_spinner="Reading the runs", max_entries=16)
+def _table(
+    name: str,
+    _url: URL,
+    state: Identity,
+    experiment: str,
+    scale: str,
+    platforms: tuple[str, ...],
+    evidences: tuple[str, ...],
+) -> pd.DataFrame:
+    read = queries.TABLES[name]
+    return read(engine.open_reader(_url), experiment=experiment, scale=scale, platforms=platforms, evidences=evidences)

@@ -1,98 +1,138 @@
-"""The tables of the overview: plain functions of the runs, and how they are shown."""
+"""What the overview shows: the three answers, how many claims hold, what data is here, and where to read on."""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections import Counter
+from collections.abc import Mapping
 
 import pandas as pd
 import streamlit as st
+from sqlalchemy import URL
 
-from tmflow import summaries
-from tmflow.point import POINT
-from tmflow.portal.data import Identity
-from tmflow.portal.show import width_of
-from tmflow.variants import variants
+from tmflow import against_chart
+from tmflow.answers import QUESTIONS, Answer, ask
+from tmflow.claims.judge import KINDS
+from tmflow.claims.shown import VERDICTS, accepted, without_runs
+from tmflow.figures import slug
+from tmflow.inert import markdown
+from tmflow.portal.data import Identity, Study
+from tmflow.portal.filters import PLATFORM, Key, choose
+from tmflow.portal.judged import badge, judged, marked
+from tmflow.portal.links import link
+from tmflow.portal.show import show_numbers
+from tmflow.portal.statuses import by_status
+from tmflow.promises import promises_of_updates
+from tmflow.store import engine
 
-NAMES = ("experiment", "strategy")
-WHERE = ["experiment", "scale", "platform_name", "evidence", "dataset"]
-
-
-def counts(runs: pd.DataFrame) -> dict[str, int]:
-    """How much there is of what."""
-    rounds = runs[["campaign_uid", "experiment", "round"]].drop_duplicates()
-    return {
-        "Experiments": runs["experiment"].nunique(),
-        "Platforms": runs["platform"].nunique(),
-        "Rounds": len(rounds),
-        "Runs": len(runs),
-        "Without result": int((runs["status"] != "ok").sum()),
-    }
+CARD = 415  # px: three beside each other on a wide screen
+NAMES = {"platform_name": "platform"}
+WHERE = ["platform_name", "evidence", "scale"]
 
 
-def say_if_quick(runs: pd.DataFrame) -> None:
-    """Call quick scale what it is."""
-    if "full" not in set(runs["scale"]):
+def say_what_it_is(counts: pd.DataFrame) -> None:
+    """Call quick scale, and a database without a single result, what they are."""
+    if "ok" not in set(counts["status"]):
+        st.warning("**No run here has a result**: all that is recorded failed or could not run. Runs says why of each.")
+    elif "full" not in set(counts["scale"]):
         st.warning(
             "**Quick scale.** All that is here comes from `make quick` or from ad hoc runs: few rounds and steps, to "
             "see that everything works. Nothing can be concluded from it; `make study` runs the study in full."
         )
-    elif "quick" in set(runs["scale"]):
+    elif "quick" in set(counts["scale"]):
         st.info("Some runs are of **quick scale**: they show that everything works, and are kept apart from the rest.")
 
 
-@st.cache_data(show_spinner=False, max_entries=2)
-def headline(_runs: pd.DataFrame, identity: Identity) -> pd.DataFrame:
-    """For each strategy of each experiment its speedup and accuracy at the highest threads not oversubscribed.
-
-    Runs measured in full are left out: they would stand beside others whose time has no such cost in it. `identity` is
-    that of the database that the runs are from.
-    """
-    usual = _runs[_runs["measures"] == "usual"]
-    speedup = summaries.headline(summaries.speedup(usual))
-    both = speedup.merge(summaries.accuracy(usual), on=list(POINT), suffixes=("", "_accuracy"))
-    table = both[["experiment", "driver", "strategy", "threads"]].copy()
-    for _, rows in both.groupby("experiment"):
-        table.loc[rows.index, "strategy"] = variants(rows)
-    table["speedup"] = _intervals(both, "", "{:.2f}")
-    table["accuracy"] = _intervals(both, "_accuracy", "{:.3f}")
-    table["rounds"] = both[["rounds", "rounds_accuracy"]].max(axis="columns")
-    table["note"] = both["reason"].fillna("")
-    table[WHERE[1:]] = both[WHERE[1:]]
-    return table if table["note"].any() else table.drop(columns="note")
+def chosen_platform(counts: pd.DataFrame) -> str:
+    """The slug of the platform whose runs answer: that of the URL, else the one with the most that could."""
+    could = counts[(counts["evidence"] == "measured") & (counts["scale"] == "full")]
+    table = counts if could.empty else could
+    names = dict(zip(table["platform"], table["platform_name"], strict=True))
+    return choose([PLATFORM], table, names).one(Key.PLATFORM)
 
 
-def holdings(runs: pd.DataFrame) -> pd.DataFrame:
-    """Runs by where they belong and how they ended."""
-    table = runs.pivot_table(index=WHERE, columns="status", values="uid", aggfunc="count", fill_value=0)
-    rounds = runs.groupby(WHERE)["round"].nunique().rename("rounds")
-    newest = runs.groupby(WHERE)["started_at_utc"].max().rename("newest run")
-    table = table.join(rounds).join(newest).reset_index()
-    return table[[*WHERE[:2], *(column for column in table if column not in WHERE), *WHERE[2:]]]
+def show_answers(study: Study, platform: str) -> None:
+    """The three answers, beside each other where there is room."""
+    with st.container(horizontal=True):
+        for number in range(len(QUESTIONS)):
+            with st.container(border=True, width=CARD):
+                answer = _answer(study.url, study.state(platform=platform), platform, study.revision, number)
+                figure = answer.figure and answer.figure.at(study.revision)
+                _show_answer(answer._replace(figure=figure), platform, study.counts)
 
 
-def table(rows: pd.DataFrame, alt: str) -> None:
-    """A table as it stands, without an index; a long one scrolls."""
-    height: Literal["content", "auto"] = "content" if len(rows) <= 24 else "auto"
+# Kept as it is, for all sessions: nobody changes an answer. It is the same at another revision, if the runs are.
+@st.cache_resource(show_spinner="Looking for the answer", max_entries=64)
+def _answer(_url: URL, state: Identity, platform: str, _revision: str, number: int) -> Answer:
+    return ask(QUESTIONS[number], engine.open_reader(_url), platform, _revision, promises_of_updates())
+
+
+def _show_answer(answer: Answer, platform: str, counts: pd.DataFrame) -> None:
+    st.markdown(f"#### {answer.question}\n**{markdown(answer.short)}**")
+    if answer.figure is not None:
+        st.vega_lite_chart(answer.figure.drawn, width="stretch", height=against_chart.height(answer.figure.summary))
+    st.markdown("\n".join(f"- {markdown(sentence)}" for sentence in answer.sentences))
+    st.caption(markdown(answer.rests_on))
+    with st.container(horizontal=True):
+        if answer.figure is not None:
+            first = answer.figure.summary.iloc[0]
+            page = "explore" if first["definition_sha256"] == newest_definition(counts, first) else "runs"
+            st.page_link(f"views/{page}.py", label="The runs", icon=":material/explore:", query_params=answer.view)
+        for claim in answer.claims:
+            query = {str(Key.CLAIM): claim, str(Key.PLATFORM): platform}
+            st.page_link("views/claims.py", label=claim, icon=":material/gavel:", query_params=query)
+    if answer.figure is not None:
+        with st.expander("Numbers and downloads"):
+            show_numbers(slug("answer", str(answer.figure.summary["experiment"].iloc[0])), answer.figure)
+
+
+def newest_definition(counts: pd.DataFrame, run: pd.Series) -> str:
+    """The definition that the page Explore shows of a run's experiment: the one that was run last, anywhere."""
+    of_experiment = counts[(counts["experiment"] == run["experiment"]) & (counts["scale"] == run["scale"])]
+    return str(of_experiment.sort_values("newest_run_utc")["definition_sha256"].iloc[-1])
+
+
+@st.fragment
+def scoreboard(study: Study, platform: str) -> None:
+    """How many claims have which verdict on a platform, by each kind of evidence that it has, with links to them."""
+    taken = accepted(judged(study, platform))
+    without = without_runs(taken)
+    for kind in KINDS:
+        of_kind = [its for its in taken if its.evidence == kind]
+        if not of_kind or kind in without:
+            continue
+        counted = Counter(its.finding.verdict for its in of_kind)
+        badges = " ".join(badge(name, f" {counted[name]}") for name in VERDICTS if counted[name])
+        st.markdown(f"**{kind.capitalize()}** {badges}")
+        with st.expander(f"Which of the {len(of_kind)} claims"):
+            for its in sorted(of_kind, key=lambda its: VERDICTS.index(its.finding.verdict)):
+                link("claims", f"{marked(its)} {its.id}", claim=its.id, evidence=its.evidence, platform=platform)
+                st.caption(its.claim.statement)
+
+
+def holdings(counts: pd.DataFrame) -> None:
+    """What data is here: by platform, evidence and scale; folded, by experiment."""
+    with st.container(horizontal=True):
+        for label, value in totals(counts).items():
+            st.metric(label, f"{value:,}", border=True, width=150)
     st.dataframe(
-        rows.rename(columns={"platform_name": "platform"}),
-        hide_index=True,
-        height=height,
-        column_config={
-            **{name: st.column_config.TextColumn(width=width_of(rows[name])) for name in NAMES if name in rows},
-            "note": st.column_config.TextColumn(width="medium"),
-        },
-        alt=alt,
+        by_status(counts, WHERE).rename(columns=NAMES), hide_index=True, alt="Runs by platform, evidence, scale, status"
     )
+    _by_experiment(counts)
 
 
-def _intervals(rows: pd.DataFrame, suffix: str, form: str) -> list[str]:
-    """Estimates with their bounds, as text; one round has no bounds, and that is said; what is missing is a dash."""
-    columns = (rows[f"{name}{suffix}"] for name in ("estimate", "low", "high"))
-    return [_interval(form, *row) for row in zip(*columns, strict=True)]
+@st.fragment
+def _by_experiment(counts: pd.DataFrame) -> None:
+    """A table that may have thousands of rows, so it is sent when it is asked for."""
+    if st.toggle("By experiment"):
+        table = by_status(counts, ["experiment", *WHERE]).rename(columns=NAMES)
+        st.dataframe(table, hide_index=True, alt="Runs by experiment, platform, evidence, scale and status")
 
 
-def _interval(form: str, estimate: float, low: float, high: float) -> str:
-    if pd.isna(estimate):
-        return "–"
-    bounds = "one round, no interval" if pd.isna(low) else f"{form.format(low)} to {form.format(high)}"
-    return f"{form.format(estimate)} ({bounds})"
+def totals(counts: pd.DataFrame) -> Mapping[str, int]:
+    """How much there is of what; `counts` as of `queries.counts`."""
+    return {
+        "Platforms": counts["platform"].nunique(),
+        "Experiments": counts["experiment"].nunique(),
+        "Runs": int(counts["n_runs"].sum()),
+        "Without result": int(counts.loc[counts["status"] != "ok", "n_runs"].sum()),
+    }

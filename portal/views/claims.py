@@ -1,0 +1,22 @@
+"""The findings of the study as claims: what the runs of a platform say of each."""
+
+import streamlit as st
+
+from tmflow.claims.schema import load_claims
+from tmflow.claims.shown import accepted
+from tmflow.inert import markdown
+from tmflow.portal import claim, claims
+from tmflow.portal.data import study_or_stop
+from tmflow.portal.filters import PLATFORM, TOLD, Key, resolve, wanted
+from tmflow.portal.judged import judged
+
+st.title("Claims")
+study = study_or_stop()
+platform = resolve([PLATFORM], study.counts, wanted()).one(Key.PLATFORM)
+wish = st.query_params.get(Key.CLAIM)
+if wish in load_claims().claims:
+    claim.detail(accepted(judged(study, platform, [wish])), study, platform)
+else:
+    if wish is not None:
+        st.warning(f"The link asks for claim '{markdown(wish[:TOLD])}', which is not here: showing all.")
+    claims.listing(accepted(judged(study, platform)), study, platform)

@@ -1,0 +1,20 @@
+"""The figures of the study, one by one: what it found, what our runs say, and what is behind that."""
+
+import streamlit as st
+
+from tmflow.inert import markdown
+from tmflow.originals import load_originals
+from tmflow.portal import figures
+from tmflow.portal.data import study_or_stop
+from tmflow.portal.filters import TOLD, Key
+
+originals, wish = load_originals(), st.query_params.get(Key.FIGURE)
+if wish in originals.figures:
+    st.title(f"Figure {wish}")
+    figures.detail(wish, originals, study_or_stop())
+else:
+    st.title("Figures of the study")
+    study = study_or_stop()
+    if wish is not None:
+        st.warning(f"The link asks for figure '{markdown(wish[:TOLD])}', which the study does not have: showing all.")
+    figures.index(originals, study)

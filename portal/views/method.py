@@ -1,0 +1,16 @@
+"""How it was measured, what the words mean, and every other page of the docs."""
+
+import streamlit as st
+
+from tmflow.portal import filters, method
+
+st.title("Method")
+filters.begin()
+docs = method.docs()
+page = method.chosen_page(docs)
+if page == method.CONTENTS:
+    method.contents(docs)
+elif page == method.GLOSSARY:
+    method.glossary(docs)
+else:
+    method.page(docs, page)

@@ -1,0 +1,15 @@
+"""The machines that the numbers are of: a list, and a page each by its permanent link."""
+
+import streamlit as st
+
+from tmflow.portal import platforms
+from tmflow.portal.data import study_or_stop
+from tmflow.portal.filters import Key
+
+st.title("Platforms")
+study = study_or_stop()
+slug = st.query_params.get(Key.PLATFORM)
+if slug is None:
+    platforms.listing(study)
+else:
+    platforms.detail(study, slug)

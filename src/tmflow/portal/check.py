@@ -1,0 +1,39 @@
+"""The report of the check of a bundle, as pages show it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import streamlit as st
+
+from tmflow import inert
+from tmflow.bundle.report import Problem
+from tmflow.wording import several
+
+SHOWN = 20  # problems on the page; the file has them all
+
+
+def show_check(report: Mapping[str, Any]) -> None:
+    """What a bundle says it is, and all that is wrong with it; `report` as `Report.as_json`."""
+    platforms = ", ".join(report["platforms"].values()) or "no platform"
+    st.markdown(f"**The check**: {several(report['runs'], 'run')} of {inert.markdown(platforms)}")
+    if report["identity"]:
+        st.caption(f"identity {report['identity']}, version {report['version']} of bundles")
+    problems = [Problem(**problem) for problem in report["problems"]]
+    if not problems:
+        st.markdown("Nothing is wrong with it.")
+        return
+    st.markdown("\n".join(f"- {problem.severity}: {inert.markdown(problem.sentence)}" for problem in problems[:SHOWN]))
+    if (more := len(problems) + report["omitted"] - SHOWN) > 0:
+        st.caption(f"and {more:,} more")
+    st.download_button(
+        "The whole report (JSON)",
+        json.dumps(report, indent=1),
+        file_name="report.json",
+        mime="application/json",
+        icon=":material/download:",
+        on_click="ignore",
+        key=f"report {report['identity']}",
+    )

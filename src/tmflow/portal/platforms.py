@@ -1,0 +1,248 @@
+"""The list of platforms, and one platform in full."""
+
+from __future__ import annotations
+
+from functools import partial
+from urllib.parse import urlencode
+
+import pandas as pd
+import streamlit as st
+from sqlalchemy import URL
+
+from tmflow.described import UNKNOWN, described, told, transactions
+from tmflow.figures import Figure, slug
+from tmflow.inert import markdown
+from tmflow.noise import caption, chart, deviations, histogram, noise
+from tmflow.portal.data import Identity, Study
+from tmflow.portal.filters import TOLD, Key
+from tmflow.portal.show import height_of, show_chart
+from tmflow.portal.statuses import by_status
+from tmflow.probe.document import Probe
+from tmflow.probe.table import quantities
+from tmflow.store import circumstances, engine, platforms
+from tmflow.wording import several
+
+SHOWN = {
+    "name": "platform", "isa": "ISA", "cores_physical": "cores", "threads_logical": "hardware threads",
+    "memory_bytes": "memory", "tm_capability": "transactions reported", "n_runs": "runs",
+    "newest_run_utc": "newest run (UTC)", "slug": "link",
+}  # fmt: skip
+SEARCHED = ["name", "slug", "isa", "cpu_vendor", "cpu_model", "tm_capability"]
+RAN = ["experiment", "scale", "evidence"]
+PAGES = ("explore", "runs", "compare")  # that show what ran
+
+
+def listing(study: Study) -> None:
+    """All platforms, those with the most runs first; words in the search box must all occur in a row."""
+    found = _platforms(study.url, study.identity).merge(_ran(study.counts), on="slug", how="left")
+    found = found.sort_values(["n_runs", "name"], ascending=[False, True], kind="stable")
+    words = st.query_params.get(Key.SEARCH, "")
+    st.session_state[Key.SEARCH] = words
+    st.text_input(
+        "Search", key=Key.SEARCH, placeholder="words of a processor, an ISA, a name …", on_change=_search, max_chars=200
+    )
+    text = found[SEARCHED].astype("str").agg(" ".join, axis="columns").str.lower()
+    for word in words.lower().split():
+        found = found[text.loc[found.index].str.contains(word, regex=False)]
+    st.caption(f"{several(len(found), 'platform')}. Choose a row to see it in full; a heading sorts.")
+    if found.empty:
+        st.info("No platform has all of these words: search for fewer.")
+        return
+    shown = found.assign(memory_bytes=[told("memory_bytes", value) for value in found["memory_bytes"].astype(object)])
+    st.dataframe(
+        shown[[*SHOWN]].rename(columns=SHOWN),
+        hide_index=True,
+        height=height_of(found),
+        column_config={"platform": st.column_config.TextColumn(width="large")},
+        on_select=partial(_open, list(found["slug"])),
+        selection_mode="single-row",
+        key="platforms",
+        alt=f"Table of {several(len(found), 'platform')}",
+    )
+
+
+def detail(study: Study, slug_: str) -> None:
+    """One platform: its facts, its noise, and what ran there."""
+    st.page_link("views/platforms.py", label="All platforms", icon=":material/arrow_back:")
+    reader = study.reader()
+    facts = circumstances.platforms(reader, [slug_]).get(slug_)
+    if facts is None:
+        st.warning(f"The link asks for platform '{markdown(slug_[:TOLD])}', which is not in this database.")
+        return
+    counts = study.counts[study.counts["platform"] == slug_]
+    name = counts["platform_name"].iloc[0] if len(counts) else slug_
+    settings = platforms.environments(reader, slug_)
+    runs = _newest(study.url, study.state(platform=slug_), slug_)
+    st.header(markdown(name))
+    st.caption("Permanent link")
+    st.code(f"{st.context.url or ''}?{urlencode({str(Key.PLATFORM): slug_})}", language=None, wrap_lines=True)
+    st.markdown(f"**Can it run hardware transactions?** {markdown(transactions(facts, settings))}")
+    _links(slug_, runs)
+    _noise(study, name, slug_, facts, runs)
+    st.subheader("What ran there")
+    _what_ran(counts, slug_)
+    st.subheader("What its transactions and memory do")
+    _probe(platforms.newest_probe(reader, slug_))
+    st.subheader("Facts")
+    st.dataframe(described(facts), hide_index=True, height="content", alt="Facts of the platform")
+    st.subheader("Settings it ran under")
+    _settings(settings, runs)
+    st.subheader("Software that ran there")
+    _software(runs, counts)
+
+
+def _probe(found: Probe | None) -> None:
+    if found is None:
+        st.info("Not probed yet: `tmflow probe` does that there, and `tmflow bundle export` takes along what it found.")
+        return
+    st.caption(f"The newest probe, {found.started_at_utc[:16].replace('T', ' ')} UTC, {found.evidence}.")
+    lines = pd.DataFrame(quantities(found), columns=["quantity", "found"])
+    st.dataframe(lines, hide_index=True, height="content", alt="What the probe found")
+
+
+def _links(slug_: str, runs: pd.DataFrame) -> None:
+    with st.container(horizontal=True):
+        st.page_link(
+            "views/claims.py", label="Verdicts of this platform", icon=":material/gavel:",
+            query_params={str(Key.PLATFORM): slug_},
+        )  # fmt: skip
+        if len(runs):
+            newest = runs.iloc[0]
+            st.page_link(
+                "views/runs.py", label=f"Newest run, {newest['started_at_utc'][:16].replace('T', ' ')} UTC",
+                icon=":material/table_rows:", query_params={str(Key.RUN): newest["uid"]},
+            )  # fmt: skip
+
+
+def _noise(study: Study, name: str, slug_: str, facts: circumstances.Facts, runs: pd.DataFrame) -> None:
+    """How far a time may be trusted here: disturbed runs, spread between rounds, steal time, load."""
+    st.subheader("Noise")
+    which = _which(runs, study.counts[study.counts["platform"] == slug_])
+    ran = runs[runs["status"] == "ok"]
+    known = ran["disturbed"].dropna()
+    found = deviations(runs, facts.get("threads_logical"))
+    measured = noise(found)
+    with st.container(horizontal=True):
+        for label, value, help_ in (
+            ("Between rounds", _per_cent(measured.between),
+             "Standard deviation of the log of the time of the same point in different rounds, over all points."),
+            ("Within a round", _per_cent(measured.within),
+             "What of it a comparison sees that is paired within rounds: the mean of each round taken out."),
+            ("Disturbed runs", _per_cent(known.mean() if len(known) else None),
+             f"{int(known.sum())} of {len(known)}: others took CPU time; {len(ran) - len(known)} more cannot tell."),
+            ("Stolen time", _per_cent(ran["steal_fraction"].mean()), "CPU time that a hypervisor gave away, mean."),
+            ("Time of others", _per_cent(ran["others_fraction"].mean()), "CPU time of other processes, mean."),
+            ("Load before", _number(ran["load1_before"].median()), "Processes that were ready, over a minute; median."),
+        ):  # fmt: skip
+            st.metric(label, value, help=help_, border=True, width=165)
+    if found.empty:
+        st.info(f"No spread to show: no point has measured times in two rounds ({which}).")
+        return
+    bins = histogram(found)
+    told_of = caption(measured, found, bins, name, which, study.revision)
+    show_chart(slug("noise", slug_), Figure(chart(bins), told_of, bins))
+
+
+def _what_ran(counts: pd.DataFrame, slug_: str) -> None:
+    if counts.empty:
+        st.info("No run of this platform is stored.")
+        return
+    table = by_status(counts, RAN)
+    for page in PAGES:
+        side = "a." if page == "compare" else ""
+        table[page] = [
+            f"{page}?{urlencode({f'{side}{key}': value for key, value in {**row, 'platform': slug_}.items()})}"
+            for row in table[RAN].to_dict("records")
+        ]
+    st.dataframe(
+        table,
+        hide_index=True,
+        height=height_of(table),
+        column_config={
+            page: st.column_config.LinkColumn(page.capitalize(), display_text="open", width="small") for page in PAGES
+        },
+        alt="Table of the runs of this platform by experiment, scale, evidence and status",
+    )
+
+
+def _settings(settings: pd.DataFrame, runs: pd.DataFrame) -> None:
+    if settings.empty:
+        st.info("No settings were recorded.")
+        return
+    n_runs = runs.groupby("env_sha256").size()
+    shown = settings.assign(of_newest=settings["env_sha256"].map(n_runs).fillna(0).astype(int))
+    columns = [name for name in platforms.SETTINGS if name not in ("env_sha256", "mitigations_json")]
+    texts = {name: [told(name, value) for value in shown[name].astype(object)] for name in columns}
+    texts["runs that were read"] = [str(n) for n in shown["of_newest"]]
+    turned = pd.DataFrame(texts).T.reset_index(names="setting")
+    turned.columns = ["setting", *(f"settings {number}" for number in range(1, len(shown) + 1))]
+    st.dataframe(turned, hide_index=True, height="content", alt="Settings under which the platform ran")
+
+
+def _software(runs: pd.DataFrame, counts: pd.DataFrame) -> None:
+    if runs.empty:
+        st.info("No run tells.")
+        return
+    table = runs.groupby(["tmflow", "git_commit", "software_sha256"], dropna=False, sort=False).agg(
+        runs=("uid", "size"), first=("started_at_utc", "min"), last=("started_at_utc", "max")
+    )
+    table = table.reset_index().fillna({"git_commit": UNKNOWN})
+    st.caption(f"Of {_which(runs, counts)}.")
+    st.dataframe(
+        table.assign(git_commit=table["git_commit"].str[:10], software_sha256=table["software_sha256"].str[:10]),
+        hide_index=True,
+        height=height_of(table),
+        alt="Software that measured runs of the platform",
+    )
+
+
+def _which(runs: pd.DataFrame, counts: pd.DataFrame) -> str:
+    """Which runs of a platform were read, in words."""
+    total = int(counts["n_runs"].sum())
+    if len(runs) == total:
+        return f"all {several(total, 'run')} of it"
+    return f"its {len(runs):,} newest runs, of {total:,} in all"
+
+
+def _per_cent(fraction: float | None) -> str:
+    return UNKNOWN if fraction is None or pd.isna(fraction) else f"{_two_digits(100 * fraction)} %"
+
+
+def _number(value: float) -> str:
+    return UNKNOWN if pd.isna(value) else _two_digits(value)
+
+
+def _two_digits(value: float) -> str:
+    """All digits of a large number: two of 100 would be 1e+02."""
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
+
+
+def _ran(counts: pd.DataFrame) -> pd.DataFrame:
+    """slug, n_runs, newest_run_utc of each platform."""
+    table = counts.groupby("platform").agg(n_runs=("n_runs", "sum"), newest_run_utc=("newest_run_utc", "max"))
+    return table.reset_index(names="slug")
+
+
+def _search() -> None:
+    words = st.session_state[Key.SEARCH]
+    if words:
+        st.query_params[Key.SEARCH] = words
+    else:
+        st.query_params.pop(Key.SEARCH, None)
+
+
+def _open(slugs: list[str]) -> None:
+    chosen = st.session_state["platforms"]["selection"]["rows"]
+    if chosen:
+        st.query_params[Key.PLATFORM] = slugs[chosen[0]]
+
+
+@st.cache_data(show_spinner=False, max_entries=4)
+def _platforms(_url: URL, identity: Identity) -> pd.DataFrame:
+    return platforms.platforms(engine.open_reader(_url))
+
+
+# Kept as it is, for all sessions: nobody changes a table.
+@st.cache_resource(show_spinner="Reading the newest runs", max_entries=8)
+def _newest(_url: URL, state: Identity, slug_: str) -> pd.DataFrame:
+    return platforms.newest_runs(engine.open_reader(_url), slug_)
