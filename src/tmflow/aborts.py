@@ -18,9 +18,9 @@ The STMs of our own report the number of a cause (native_ops/include/tmflow/stm/
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Literal
 
-from tmflow.platform.profiles import load_profile
 from tmflow.strategy_parameters import Value, parameters_of
 
 Family = Literal[
@@ -53,6 +53,22 @@ STM_CAUSES: dict[int, tuple[str, Family]] = {
     9: ("killed", "conflict"),
 }
 
+# What the bits say, by their numbers in the manuals.
+_RTM_BITS = ("explicit", "may succeed on a retry", "conflict", "capacity", "debug", "nested")
+_POWER_BITS = {
+    7: "persistent",
+    8: "disallowed",
+    9: "nested too deep",
+    10: "footprint overflow",
+    11: "self-induced conflict",
+    12: "non-transactional conflict",
+    13: "transactional conflict",
+    14: "translation invalidated",
+    15: "specific to the implementation",
+    16: "conflict with an instruction fetch",
+    31: "by an instruction",
+}
+
 _KERNEL_CODES = range(0xD0, 0xE4)  # TM_CAUSE_EMULATE to TM_CAUSE_KVM_FAC_UNAV, the persistent ones included
 
 
@@ -68,6 +84,8 @@ def mechanism(strategy: str, parameters: Mapping[str, Value]) -> str | None:
     given = {**parameters_of(strategy), **parameters}
     provider = given.get("provider")
     if provider == "emulated":
+        from tmflow.platform.profiles import load_profile  # needs more than NumPy, which emulation alone does
+
         return load_profile(str(given["profile"])).provider
     return None if provider is None else str(provider)
 
@@ -84,6 +102,20 @@ def described(mechanism: str, status: int) -> dict[str, str]:
 def raw_code(status: int) -> str:
     """The whole raw status as text: hexadecimal, at least 8 digits."""
     return f"0x{status:08x}"
+
+
+@cache
+def says(mechanism: str, status: int) -> str:
+    """What a raw status says, in words: its bits, and the code that an abort by the program gave."""
+    if mechanism == "rtm":
+        told = [name for bit, name in enumerate(_RTM_BITS) if status >> bit & 1]
+        code = [f"code {status >> 24}"] if status & EXPLICIT else []
+    elif mechanism == "power":
+        told = [name for bit, name in _POWER_BITS.items() if _bits(status, bit)]
+        code = [f"code {status >> 56}"] if _bits(status, 31) else []
+    else:
+        return STM_CAUSES[status][0].replace("_", " ") if mechanism == "stm" and status in STM_CAUSES else "not told"
+    return ", ".join([*told, *code]) or "no bit set"
 
 
 def rtm_family(status: int) -> Family:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import altair as alt
 import numpy as np
 import pandas as pd
 
-from tmflow import palette
-
 STEP = 0.08  # between two strategies at the same x, as a share of the gap between neighbours on the axis
 SPREAD = 0.5  # of that gap that all strategies together may take
 LOG_FROM = 20  # times and counts that span more than this, largest to smallest, get a log axis
-FAILURES = {"failures", "causes"}
+FAILURES = {"failures", "causes", "raw_causes"}
+COMPARED = {"speed_ratio", "accuracy_difference"}  # with a baseline
 SMALL = 0.25  # failures that are less at their highest are not shown on the scale of all attempts
 
 
@@ -27,11 +26,12 @@ class Range(NamedTuple):
     cuts: bool
 
 
-def value_range(summary: pd.DataFrame) -> Range:
+def value_range(summary: pd.DataFrame, log: bool | None = None) -> Range:
     """A range with every estimate in it; an interval much longer than the estimates need is cut, so they stay legible.
 
     Accuracy zooms in on what is there, within [0, 1]; commits, and failures unless they are few, show all of it; the
-    rest starts at 0, or is log where it spans a lot.
+    rest starts at 0, or is log where it spans a lot. log: whether it is to be log, whatever it spans; it is not where
+    an estimate is 0.
     """
     drawn = summary[summary["estimate"].notna()]
     if drawn.empty:
@@ -39,10 +39,16 @@ def value_range(summary: pd.DataFrame) -> Range:
     low, high = float(drawn["estimate"].min()), float(drawn["estimate"].max())
     lows, highs = drawn["low"].dropna(), drawn["high"].dropna()
     measure, unit = drawn["measure"].iloc[0], drawn["unit"].iloc[0]
-    log = False
-    if measure == "staleness":  # a distribution with a long tail
-        log = high / low > LOG_FROM
-        bottom, top = (low / 2, 1.0) if log else (0.0, min(1.0, 1.16 * high))
+    if measure in COMPARED:
+        return _compared(drawn, measure == "speed_ratio")
+    if log is None:  # staleness is a distribution with a long tail
+        spans = measure == "staleness" or not (unit == "fraction" or measure.startswith("speedup"))
+        log = spans and low > 0 and high / low > LOG_FROM
+    if log and low > 0:
+        bottom, top = low / 2, min(1.0, 2 * high) if unit == "fraction" else 2 * high
+        return Range(bottom, top, True, cuts=bool((lows < bottom).any() or (highs > top).any()))
+    if measure == "staleness":
+        bottom, top = 0.0, min(1.0, 1.16 * high)
         lows = lows.clip(lower=0)
     elif measure == "commits" or (measure in FAILURES and high > SMALL):
         lows, highs = lows.clip(lower=0), highs.clip(upper=1)
@@ -55,28 +61,41 @@ def value_range(summary: pd.DataFrame) -> Range:
         margin, reach = max(0.1 * (high - low), 0.004), max(2 * (high - low), 0.05)
         bottom = max(0.0, min([low, *lows.clip(lower=low - reach)]) - margin)
         top = min(1.0, max([high, *highs.clip(upper=high + reach)]) + margin)
-    elif not measure.startswith("speedup") and low > 0 and high / low > LOG_FROM:
-        log, bottom, top = True, low / 2, high * 2
     else:
         bottom, top = 0.0, 1.16 * max([high, *highs.clip(upper=2 * high)])
         lows = lows.clip(lower=0)
         if measure.startswith("speedup"):
             top = max(top, 2.0)  # room for a piece of the ideal line
-    return Range(bottom, top, log, cuts=bool((lows < bottom).any() or (highs > top).any()))
+    return Range(bottom, top, log=False, cuts=bool((lows < bottom).any() or (highs > top).any()))
+
+
+def _compared(drawn: pd.DataFrame, log: bool) -> Range:
+    """All estimates, no difference, and what is too small to matter; of a very long interval a part."""
+    values, lows, highs = (np.log(drawn[name]) if log else drawn[name] for name in ("estimate", "low", "high"))
+    room = 0.1 if log else 0.03
+    low, high = min(0.0, values.min()), max(0.0, values.max())
+    reach = max(high - low, 5 * room)
+    bottom = min([-room, low, *lows.dropna().clip(lower=low - reach)]) - room / 2
+    top = max([room, high, *highs.dropna().clip(upper=high + reach)]) + room / 2
+    cuts = bool((lows < bottom).any() or (highs > top).any())
+    return Range(float(np.exp(bottom)), float(np.exp(top)), log, cuts) if log else Range(bottom, top, log, cuts)
 
 
 class Ticks:
-    """The distinct whole numbers on an x axis: linear or log, whichever keeps the closest neighbours farther apart."""
+    """The distinct numbers on an x axis: linear or log, whichever keeps the closest neighbours farther apart.
 
-    def __init__(self, values: Iterable[int], may_be_log: bool = True) -> None:
-        self.values = sorted({int(value) for value in values}) or [1]
+    log: whether it is to be log, whatever keeps them apart; it is not where a number is 0.
+    """
+
+    def __init__(self, values: Iterable[float], log: bool | None = None) -> None:
+        self.values = sorted({int(value) if value == int(value) else float(value) for value in values}) or [1]
         self.first, self.last = self.values[0], self.values[-1]
         self.log = False
         self.gap = 1.0  # to the closest neighbour: a difference, or a difference of logs
         if len(self.values) > 1:
             plain, logs = np.array(self.values, dtype=float), np.log(np.maximum(self.values, 1e-9))
             shares = [float(np.diff(axis).min() / np.ptp(axis)) for axis in (plain, logs)]
-            self.log = may_be_log and self.first > 0 and shares[1] > shares[0]
+            self.log = self.first > 0 and (shares[1] > shares[0] if log is None else log)
             self.gap = float(np.diff(logs if self.log else plain).min())
 
     def move(self, value: float, share: float) -> float:
@@ -88,13 +107,13 @@ class Ticks:
         domain = [self.move(self.first, -0.4), self.move(self.last, 0.4)]
         return alt.Scale(domain=domain, nice=False, type="log" if self.log else "linear")
 
-    def between(self, left: int, right: int) -> float:
+    def between(self, left: float, right: float) -> float:
         """Half way, on this scale."""
         return float((left * right) ** 0.5 if self.log else (left + right) / 2)
 
-    def aside(self, values: pd.Series, variants: pd.Series) -> list[float]:
-        """Where points stand: at their value, moved by the place of their variant among all that are drawn."""
-        order = palette.ordered(variants)
+    def aside(self, values: pd.Series, names: pd.Series, order: Sequence[str]) -> list[float]:
+        """Where points stand: at their value, moved by the place of their name among all that are drawn, in order."""
+        order = [name for name in order if name in set(names)]
         step = min(STEP, SPREAD / max(len(order) - 1, 1))
-        place = {variant: step * (i - (len(order) - 1) / 2) for i, variant in enumerate(order)}
-        return [self.move(value, place[variant]) for value, variant in zip(values, variants, strict=True)]
+        place = {name: step * (i - (len(order) - 1) / 2) for i, name in enumerate(order)}
+        return [self.move(value, place[name]) for value, name in zip(values, names, strict=True)]

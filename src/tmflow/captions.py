@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 import textwrap
-from functools import cache
+from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
 import altair as alt
 import pandas as pd
 
 from tmflow.axes import value_range
-from tmflow.native import registry
-from tmflow.point import WAYS
+from tmflow.point import CONTEXT, POINT, VARIANT, WAYS
+from tmflow.promises import promises_of_updates
 from tmflow.strategy_parameters import PARAMETERS
 from tmflow.variants import name_of, unusual
+from tmflow.wording import several
 
 TITLE, LINE = 84, 120  # characters of a line of the title and the caption at the width of an exported chart
 REASON = 200  # characters of a reason in a caption; an error may be long, and the table beside the chart has it in full
@@ -27,32 +28,46 @@ TITLES = {
     "commits": "Critical sections that committed as a transaction",
     "failures": "Failed transactions by cause",
     "causes": "Aborts by family of their cause",
+    "raw_causes": "Aborts by raw status",
     "time_to_accuracy": "Time to a test accuracy",
     "lost": "Lost updates",
     "torn": "Torn reads",
     "accuracy_curve": "Test accuracy on the way",
     "staleness": "Staleness of updates",
+    "speed_ratio": "Speed over that of a lock",
+    "accuracy_difference": "Test accuracy less that under a lock",
 }
-OF_SPEED = {"speedup", "speedup_vs_tf_lock", "step_time", "time_to_accuracy"}
+OF_SPEED = {"speedup", "speedup_vs_tf_lock", "step_time", "time_to_accuracy", "speed_ratio"}
 TOLD = {
     "failures": (
         "Of the attempts, the rest of which committed; by the study's rule: on TSX capacity only where that bit stands "
         "alone, and conflicts before all else."
     ),
     "causes": "Of the attempts, the rest of which committed; by what the raw status says.",
+    "raw_causes": "Of the attempts, the rest of which committed; by the raw status, and what its bits say.",
     "time_to_accuracy": (
         "Seconds of the workers' loop, its pauses left out; between two points of the curve the accuracy is taken to "
         "rise straight."
     ),
+    "speed_ratio": "Shaded: less than 5 % of difference, which is called the same.",
+    "accuracy_difference": "Shaded: less than 2 points of difference, which is called the same.",
 }
 UNKNOWN = "not known here"
+REVISION = "database revision "
 PROMISES = ("none", "element", "block", "tensor", "step", UNKNOWN)
 MEASURED_IN_FULL = (
     "Measured in full: to count lost updates and torn reads and to time locks takes time itself, so no time here "
     "compares with that of usual runs."
 )
-STACKED = {"failures", "causes"}
-AT_ONE_COUNT = {"accuracy_curve", "staleness"}  # measures whose charts show a single number of threads
+STACKED = {"failures", "causes", "raw_causes"}
+WORKLOADS = 3  # that are told one by one
+PAIRED = {"speedup", "speedup_vs_tf_lock", "speed_ratio", "accuracy_difference"}
+AT_ONE_COUNT = {
+    "accuracy_curve",
+    "staleness",
+    "speed_ratio",
+    "accuracy_difference",
+}  # measures whose charts show a single number of threads
 SCALES = {
     "full": "full scale",
     "quick": "quick scale: few rounds and steps, to see that everything works; not a result",
@@ -79,6 +94,11 @@ class Caption(NamedTuple):
     def text(self) -> str:
         return "\n".join([self.title, *self.lines])
 
+    def at(self, revision: str) -> Caption:
+        """The same of another revision of the database, which the last line tells."""
+        *lines, dates = self.lines
+        return Caption(self.title, [*lines, f"{dates.rpartition(REVISION)[0]}{REVISION}{revision}."])
+
 
 def figure_of_the_study(experiment: str) -> str | None:
     """The number of the figure of the study that an experiment repeats, such as 4.1; None if it is not its."""
@@ -86,8 +106,12 @@ def figure_of_the_study(experiment: str) -> str | None:
     return found[1] if found else None
 
 
-def caption(summary: pd.DataFrame, revision: str, label: str = "", experiment: str | None = None) -> Caption:
-    """The caption of one panel; `label` is what tells it from the experiment's other panels, `revision` the database's.
+def caption(
+    summary: pd.DataFrame, revision: str, label: str = "", experiment: str | None = None, also: Sequence[str] = ()
+) -> Caption:
+    """The caption of what one chart shows; `label` tells it from the experiment's other panels.
+
+    `revision` is the database's; `also` are sentences about how it is drawn.
 
     `experiment` is the one that the figure belongs to, if it is of one alone: it may draw on the runs of another.
 
@@ -96,23 +120,24 @@ def caption(summary: pd.DataFrame, revision: str, label: str = "", experiment: s
     if summary.empty:
         raise ValueError("an empty summary has no caption")
     first = summary.iloc[0]
-    if first["measure"] in AT_ONE_COUNT and "threads" not in label:
+    if first["measure"] in AT_ONE_COUNT and "threads" not in label and summary["threads"].nunique() == 1:
         label = ", ".join(part for part in (f"threads {first['threads']}", label) if part)
     name = experiment or first["experiment"]
     figure = figure_of_the_study(name) if experiment else None  # else its runs may be those of several figures
     which = f"as figure {figure} of the study" if figure else name
     title = f"{TITLES[first['measure']]}, {which}" + (f" ({label})" if label else "")
     lines = [
-        _workload(first),
+        *_workloads(summary),
+        *also,
         *([f"The runs are those of {first['experiment']}."] if name != first["experiment"] else []),
         *([TOLD[first["measure"]]] if first["measure"] in TOLD else []),
         *_parameters(summary),
         *_promises(summary),
-        *_cost_of_measuring(first),
-        _provenance(summary),
+        *_cost_of_measuring(summary),
+        *_provenances(summary),
         _intervals(summary),
         *_gaps(summary),
-        _dates(summary, revision),
+        dated(summary["last_run_utc"], revision),
     ]
     return Caption(title, lines)
 
@@ -143,7 +168,15 @@ def titled(chart: Drawn, caption: Caption) -> Drawn:
     return styled
 
 
-def _workload(point: pd.Series) -> str:
+def _workloads(summary: pd.DataFrame) -> list[str]:
+    differing = [name for name in POINT if name not in (*CONTEXT, *VARIANT, "threads")]
+    told = list(dict.fromkeys(workload(point) for _, point in summary.drop_duplicates(differing).iterrows()))
+    rest = len(told) - WORKLOADS
+    return [*told[:WORKLOADS], *([f"And {several(rest, 'more workload')}."] if rest > 0 else [])]
+
+
+def workload(point: pd.Series) -> str:
+    """What was trained, and how: all factors of a point but its strategy and its number of workers."""
     kind = "" if pd.isna(point["activation"]) else f" {point['activation']}"
     layer = "" if pd.isna(point["hidden"]) else f", {point['hidden']} hidden{kind} units"
     dropout = "" if pd.isna(point["dropout_keep"]) else f", dropout keep {point['dropout_keep']:g}"
@@ -173,15 +206,8 @@ def _promises(summary: pd.DataFrame) -> list[str]:
     return [f"Promised for updates, and a speed compares only with one of the same promise: {told}."]
 
 
-@cache
-def promises_of_updates() -> dict[str, str | None]:
-    """What each strategy promises for updates; None where it is not built here."""
-    return {variant.name: variant.promise_updates for variant in registry.variants()}
-
-
-def _cost_of_measuring(point: pd.Series) -> list[str]:
-    """Runs that were measured in full are never in a panel with others; this one's are."""
-    return [MEASURED_IN_FULL] if point["measures"] == "full" else []
+def _cost_of_measuring(summary: pd.DataFrame) -> list[str]:
+    return [MEASURED_IN_FULL] if (summary["measures"] == "full").any() else []
 
 
 def _parameters(summary: pd.DataFrame) -> list[str]:
@@ -198,17 +224,24 @@ def _parameters(summary: pd.DataFrame) -> list[str]:
     return lines
 
 
-def _provenance(summary: pd.DataFrame) -> str:
+def _provenances(summary: pd.DataFrame) -> list[str]:
+    """A line for each platform and kind of evidence."""
+    return [provenance(rows) for _, rows in summary.groupby(["platform", "evidence"], sort=False)]
+
+
+def provenance(summary: pd.DataFrame) -> str:
+    """Of which machine, kind of evidence and scale rows are, which have all the same."""
     first = summary.iloc[0]
     unknown = " (number of hardware threads unknown)" if pd.isna(first["hardware_threads"]) else ""
     evidence = EVIDENCE[first["evidence"]].format(machines=" and ".join(sorted(set(summary["profile"].dropna()))))
     return f"{first['platform_name']}{unknown}; {evidence}; {SCALES[first['scale']]}."
 
 
-def _dates(summary: pd.DataFrame, revision: str) -> str:
-    newest = summary["last_run_utc"].dropna()
+def dated(started_utc: pd.Series, revision: str) -> str:
+    """How new the runs are that began then, and of which state of the database."""
+    newest = started_utc.dropna()
     when = f"Newest run {str(newest.max())[:10]}" if len(newest) else "Runs not dated"
-    return f"{when}; database revision {revision}."
+    return f"{when}; {REVISION}{revision}."
 
 
 def _intervals(summary: pd.DataFrame) -> str:
@@ -216,11 +249,11 @@ def _intervals(summary: pd.DataFrame) -> str:
     if not rounds:
         return "Nothing to show."
     count = f"{rounds[0]}" if len(rounds) == 1 else f"{rounds[0]} to {rounds[-1]}"
-    paired = ", paired within a round" if summary["measure"].iloc[0].startswith("speedup") else ""
+    paired = ", paired within a round" if summary["measure"].iloc[0] in PAIRED else ""
     stacked = summary["measure"].iloc[0] in STACKED
     of = "whiskers: 95 % t intervals of all causes together" if stacked else "bars: 95 % t intervals"
     bars = "no interval (one round)" if rounds == [1] else f"{of} over rounds{paired}"
-    single = "; hollow: a single round" if rounds[0] == 1 < rounds[-1] and not stacked else ""
+    single = "; without a bar: a single round" if rounds[0] == 1 < rounds[-1] and not stacked else ""
     cut = f"; {of.partition(':')[0]} that leave the chart are cut" if value_range(summary).cuts else ""
     disturbed = int(summary["disturbed_rounds"].max())
     noise = f"; of a point's rounds up to {disturbed} on a disturbed machine" if disturbed else ""

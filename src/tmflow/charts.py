@@ -6,164 +6,175 @@ holds exactly the numbers drawn. Rows without an estimate are not drawn; the cap
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import altair as alt
 import numpy as np
 import pandas as pd
 
 from tmflow import palette, summaries
-from tmflow.axes import Ticks, value_range
-from tmflow.marks import Chart, fraction_axis, layered, lines, oversubscribed, threads_axis, tooltip, values_axis
+from tmflow.axes import Range, Ticks, value_range
+from tmflow.facets import facets
+from tmflow.marks import (
+    Along,
+    Chart,
+    fraction_axis,
+    lines,
+    of_variants,
+    threads_axis,
+    values_axis,
+)
 from tmflow.ranked import ranked
+from tmflow.stacks import stacked
 
-BAR, BARS = 0.7, 8  # width of a bar, as a share of the gap between neighbours on the axis; fewer bars are narrower
-ABOVE = 1.12  # room for the label of the shaded region above the highest bar
+TITLES = {
+    "speedup": f"Speedup over {summaries.BASELINES['same'].replace('the same configuration', 'itself')}",
+    "speedup_vs_tf_lock": f"Speedup over {summaries.BASELINES['tf_lock']}",
+    "step_time": "Wall time per step (µs)",
+    "accuracy": "Test accuracy after the last step",
+    "accuracy_curve": "Test accuracy",
+    "commits": "Critical sections that committed",
+    "lost": "Updates of elements that were lost",
+    "torn": "Reads of variables that were torn",
+    "staleness": "Share of steps",
+}
+STEPS = "Steps of all workers together"
+BEHIND = "Updates by others between reading and applying"
+
+
+def values(summary: pd.DataFrame, shown: Range) -> alt.Y:
+    """The axis of the values of a summary."""
+    title = title_of(summary)
+    if summary["measure"].iloc[0] == "staleness":
+        return values_axis(title, "~%", shown)
+    if summary["unit"].iloc[0] == "fraction":
+        return fraction_axis(title, shown)
+    if summary["unit"].iloc[0] == "s":
+        return values_axis(title, "~g", shown)
+    return values_axis(title, "~s" if shown.high >= 50_000 else ",~f", shown)
+
+
+def title_of(summary: pd.DataFrame) -> str:
+    """What the values of a summary are, with their unit."""
+    if "target" not in summary:
+        return TITLES[summary["measure"].iloc[0]]
+    targets = summary["target"].unique()
+    return f"Seconds to {targets[0]:.0%} test accuracy" if len(targets) == 1 else "Seconds to a test accuracy"
 
 
 def speedup(summary: pd.DataFrame) -> Chart:
     """Speedup over threads, with the ideal line w and the line of no gain 1."""
     ticks, shown = Ticks(summary["threads"]), value_range(summary)
-    same = set(summary["measure"]) <= {"speedup"}
-    over = "itself with one worker" if same else summaries.BASELINES["tf_lock"]
-    ideal = pd.DataFrame({"x": np.geomspace(1, max(ticks.last, 1.001), 100)})
-    ideal["ideal"] = ideal["x"]
-    end = ideal[ideal["ideal"] <= 0.8 * shown.high].tail(1)
-    line = alt.Chart(ideal).encode(x="x:Q", y="ideal:Q")
-    return lines(
-        summary,
-        f"Speedup over {over} against worker threads",
-        "threads",
-        ticks,
-        threads_axis(ticks),
-        values_axis(f"Speedup over {over}", ",~f", shown),
-        shown,
-        behind=[
-            alt.Chart(pd.DataFrame({"y": [1]})).mark_rule(color=palette.NEUTRAL, strokeWidth=1).encode(y="y:Q"),
-            line.mark_line(color=palette.NEUTRAL, strokeDash=[5, 4], strokeWidth=1.5, clip=True),
-            line.properties(data=end).mark_text(
-                text="ideal", align="right", baseline="bottom", dx=-4, dy=-2, fontSize=11, color=palette.NEUTRAL
-            ),
-        ],
-    )
+    return _over_threads(summary, [no_gain(), *ideal(ticks, shown)])
+
+
+def no_gain() -> alt.Chart:
+    """The line of a speedup of 1."""
+    rule: alt.Chart = alt.Chart(pd.DataFrame({"y": [1]})).mark_rule(color=palette.NEUTRAL, strokeWidth=1)
+    return rule.encode(y="y:Q")
+
+
+def ideal(ticks: Ticks, shown: Range) -> list[alt.Chart]:
+    """The line of as many times as workers, by its name."""
+    points = pd.DataFrame({"x": np.geomspace(1, max(ticks.last, 1.001), 100)})
+    points["ideal"] = points["x"]
+    end = points[points["ideal"] <= 0.8 * shown.high].tail(1)
+    line = alt.Chart(points).encode(x="x:Q", y="ideal:Q")
+    return [
+        line.mark_line(color=palette.NEUTRAL, strokeDash=[5, 4], strokeWidth=1.5, clip=True),
+        line.properties(data=end).mark_text(
+            text="ideal", align="right", baseline="bottom", dx=-4, dy=-2, fontSize=11, color=palette.NEUTRAL
+        ),
+    ]
 
 
 def step_time(summary: pd.DataFrame) -> Chart:
     """Microseconds per step over threads."""
-    shown = value_range(summary)
-    values = values_axis("Wall time per step (µs)", "~s" if shown.high >= 50_000 else ",~f", shown)
-    return _over_threads(summary, "Wall time per step in microseconds", values)
+    return _over_threads(summary)
 
 
 def accuracy(summary: pd.DataFrame) -> Chart:
     """Test accuracy after the last step over threads."""
-    title = "Test accuracy after the last step"
-    return _over_threads(summary, title, fraction_axis(title, value_range(summary)))
+    return _over_threads(summary)
 
 
 def commits(summary: pd.DataFrame) -> Chart:
     """Share of critical sections that committed as a transaction over threads."""
-    values = fraction_axis("Critical sections that committed", value_range(summary))
-    return _over_threads(summary, "Share of critical sections that committed as a transaction", values)
+    return _over_threads(summary)
 
 
-def failures(summary: pd.DataFrame) -> alt.LayerChart:
+def failures(summary: pd.DataFrame) -> Chart:
     """Share of attempts that aborted over threads, stacked by cause; the interval is that of all together."""
-    ticks, shown = Ticks(summary["threads"]), value_range(summary)
-    x = threads_axis(ticks)
-    known = summary[summary["estimate"].notna()]
-    parts = known[(known["cause"] != summaries.ANY) & known.groupby("cause")["estimate"].transform("max").gt(0)]
-    whole = known[(known["cause"] == summaries.ANY) & known["low"].notna()]
-    order = [cause for cause in palette.CAUSES if cause in set(parts["cause"])]
-    columns = ["variant", "threads", "cause", "estimate", "low", "high", "rounds", "disturbed_rounds"]
-    bars = parts[columns].sort_values("cause", key=lambda causes: causes.map(order.index), kind="stable")
-    bars["top"] = bars.groupby("threads")["estimate"].cumsum()
-    bars["bottom"] = bars["top"] - bars["estimate"]
-    half = BAR / 2 * min(1, len(ticks.values) / BARS)
-    bars["x"], bars["end"] = ([ticks.move(w, side) for w in bars["threads"]] for side in (-half, half))
-    bars["says"] = [
-        f"{workers} workers, {cause.replace('_', ' ')}: {share:.3%} of attempts"
-        for workers, cause, share in zip(bars["threads"], bars["cause"], bars["estimate"], strict=True)
-    ]
-    colours = alt.Scale(domain=order, range=[palette.CAUSES[cause] for cause in order])
-    legend = alt.Legend(
-        title=None, orient="bottom", direction="horizontal", labelExpr="replace(datum.label, /_/g, ' ')"
-    )
-    over = oversubscribed(summary, ticks)
-    values = alt.Y(
-        "bottom:Q",
-        title="Attempts that aborted",
-        axis=alt.Axis(format="~%", tickCount=6),
-        scale=alt.Scale(domain=[0, shown.high * (ABOVE if over else 1)], nice=False),
-    )
-    spread = whole.assign(
-        x=whole["threads"], bar_low=whole["low"].clip(shown.low), bar_high=whole["high"].clip(upper=shown.high)
-    )
-    rule = alt.Chart(spread[["x", *columns, "bar_low", "bar_high"]]).encode(x=x)
-    return layered(
-        "Share of attempts that aborted against worker threads, stacked by cause",
-        *over,
-        alt.Chart(bars)
-        .mark_rect(stroke="white", strokeWidth=0.7)
-        .encode(
-            x=x,
-            x2="end:Q",
-            y=values,
-            y2="top:Q",
-            color=alt.Color("cause:N", scale=colours, legend=legend),
-            tooltip=tooltip(columns),
-            description="says:N",
-        ),
-        rule.mark_rule(strokeWidth=1.5, color=palette.INK).encode(y="bar_low:Q", y2="bar_high:Q"),
-        *(
-            rule.mark_tick(width=7, thickness=1.5, orient="horizontal", color=palette.INK).encode(y=f"{end}:Q")
-            for end in ("bar_low", "bar_high")
-        ),
-    )
+    ticks = Ticks(summary["threads"])
+    along = Along("threads", ticks, threads_axis(ticks))
+    describe = "Share of attempts that aborted against worker threads, stacked by cause"
+    return stacked([("", summary)], palette.CAUSES, describe, along, value_range(summary))
 
 
 def time_to_accuracy(summary: pd.DataFrame) -> Chart:
     """Seconds until the test accuracy first reached a target, over threads."""
-    title = f"Seconds to {summary['target'].iloc[0]:.0%} test accuracy"
-    return _over_threads(summary, title, values_axis(title, "~g", value_range(summary)))
+    return _over_threads(summary)
 
 
 def lost(summary: pd.DataFrame) -> alt.LayerChart:
     """Share of the updates of elements that were lost, by variant and threads."""
-    return ranked(summary, "Updates of elements that were lost")
+    return ranked(summary, TITLES["lost"])
 
 
 def torn(summary: pd.DataFrame) -> alt.LayerChart:
     """Share of the reads of variables that were torn, by variant and threads."""
-    return ranked(summary, "Reads of variables that were torn")
+    return ranked(summary, TITLES["torn"])
 
 
 def curve(summary: pd.DataFrame) -> Chart:
     """Test accuracy over the steps of all workers together; one number of threads."""
-    ticks, shown = Ticks(summary["iteration"].dropna(), may_be_log=False), value_range(summary)
+    return _lines(summary, "Test accuracy against steps", steps(summary))
+
+
+def steps(summary: pd.DataFrame, log: bool = False) -> Along:
+    """Along the steps after which the accuracy was measured."""
+    ticks = Ticks(summary["iteration"].dropna(), log)
     axis = alt.Axis(format="~s" if ticks.last >= 10_000 else ",d", tickCount=6, grid=False)
-    x = alt.X("x:Q", title="Steps of all workers together", axis=axis, scale=ticks.scale())
-    values = fraction_axis("Test accuracy", shown)
-    return lines(summary, "Test accuracy against steps", "iteration", ticks, x, values, shown)
+    title = f"{STEPS} (log scale)" if ticks.log else STEPS
+    return Along("iteration", ticks, alt.X("x:Q", title=title, axis=axis, scale=ticks.scale()))
 
 
 def staleness(summary: pd.DataFrame) -> Chart:
-    """Share of steps by how many updates of others landed between reading and applying; one number of threads.
+    """Share of steps by how many updates of others landed between reading and applying; one number of threads."""
+    placed = in_ranges(summary)
+    return _lines(placed, "Share of steps against staleness", ranges(placed), ("staleness", "up_to"))
 
-    Ranges of staleness stand side by side, each as wide as one.
-    """
-    places = summary["staleness"].map(lambda its: summaries.place_of(int(its)), na_action="ignore").astype("Int64")
-    known = places.dropna()
-    ticks = Ticks(range(known.min(), known.max() + 1) if len(known) else (), may_be_log=False)
-    names = [summaries.range_at(place) for place in ticks.values]
+
+def in_ranges(summary: pd.DataFrame) -> pd.DataFrame:
+    """Where each range of staleness stands, in the column `place`: side by side, each as wide as one."""
+    places = summary["staleness"].map(lambda its: summaries.place_of(int(its)), na_action="ignore")
+    return summary.assign(place=places.astype("Int64"))
+
+
+def ranges(placed: pd.DataFrame) -> Along:
+    """Along the ranges of staleness."""
+    known = placed["place"].dropna()
+    ticks = Ticks(range(known.min(), known.max() + 1) if len(known) else (), log=False)
+    names = [summaries.range_at(int(place)) for place in ticks.values]
     told = [str(first) if first == last else f"{first}\N{EN DASH}{last}" for first, last in names]
     axis = alt.Axis(values=ticks.values, labelExpr=f"{told}[datum.value - {ticks.first}]", grid=False)
-    x = alt.X("x:Q", title="Updates by others between reading and applying", axis=axis, scale=ticks.scale())
-    shown = value_range(summary)
-    values = values_axis("Share of steps", "~%", shown)
-    placed, told_too = summary.assign(place=places), ("staleness", "up_to")
-    return lines(placed, "Share of steps against staleness", "place", ticks, x, values, shown, told=told_too)
+    return Along("place", ticks, alt.X("x:Q", title=BEHIND, axis=axis, scale=ticks.scale()))
 
 
-def _over_threads(summary: pd.DataFrame, describe: str, values: alt.Y) -> Chart:
+def _over_threads(summary: pd.DataFrame, behind: Sequence[alt.Chart] = ()) -> Chart:
     ticks = Ticks(summary["threads"])
-    describe = f"{describe} against worker threads"
-    return lines(summary, describe, "threads", ticks, threads_axis(ticks), values, value_range(summary))
+    along = Along("threads", ticks, threads_axis(ticks))
+    return _lines(summary, f"{title_of(summary)} against worker threads", along, behind=behind)
+
+
+def _lines(
+    summary: pd.DataFrame,
+    describe: str,
+    along: Along,
+    told: Sequence[str] = (),
+    behind: Sequence[alt.Chart] = (),
+) -> Chart:
+    """A line for each variant; in parts (see `facets`) where they are many."""
+    parts, shown = facets(summary), value_range(summary)
+    drawn = pd.concat([part.loc[part["estimate"].notna(), "variant"] for _, part in parts])
+    return lines(parts, of_variants(drawn), describe, along, values(summary, shown), shown, behind, told)

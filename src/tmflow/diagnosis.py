@@ -4,69 +4,36 @@ own, so everything works without it.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from typing import Literal
 
-from tmflow.data import mnist
+from tmflow import findings
 from tmflow.errors import BadInput
-from tmflow.native import build, registry, trial
-from tmflow.paths import results_dir
-from tmflow.platform.facts import display_name, platform_facts
+from tmflow.findings import Finding
+from tmflow.native import build, registry
+from tmflow.paths import project_root, results_dir
+from tmflow.platform.facts import platform_facts
 from tmflow.platform.profiles import load_profile, profile_names
 from tmflow.store import engine, schema
 
 
-@dataclass(frozen=True)
-class Finding:
-    """One line of the diagnosis. `missing` stops something; `limited` is worth knowing.
-
-    Of a strategy: whether it is built, whether it runs here, and how that was found out.
-    """
-
-    name: str
-    state: Literal["ok", "limited", "missing"]
-    text: str
-    advice: str | None = None
-    built: bool | None = None
-    runnable: bool | None = None
-    how: str | None = None
-
-
 def diagnose() -> list[Finding]:
-    """Everything that decides what can be run here, from the machine up to the database, then each strategy."""
+    """All that decides what can be run here, from the machine up to the database, each strategy, and what to run."""
     looks: list[Callable[[], Finding]] = [
-        _machine,
-        _tm,
+        findings.machine,
+        findings.tm,
         _profiles,
-        _python,
+        findings.python,
         _compiler,
         _tensorflow,
-        _data,
+        findings.data,
         _database,
     ]
     with ThreadPoolExecutor(1) as meanwhile:
-        strategies = meanwhile.submit(_strategies)
-        return [*(look() for look in looks), *strategies.result()]
-
-
-def _machine() -> Finding:
-    return Finding("machine", "ok", display_name(platform_facts()))
-
-
-def _tm() -> Finding:
-    name = "hardware TM"
-    capability = platform_facts()["tm_capability"]
-    if capability in ("none", "unknown"):
-        return Finding(name, "limited", f"{capability}: this CPU does not report hardware transactions")
-    probe = registry.tm_probe()
-    if probe is None:
-        return Finding(name, "limited", f"{capability} reported; whether it commits is not probed", "run `make build`")
-    committed = f"{probe['committed']} of {probe['tried']} trial transactions committed"
-    return Finding(name, "ok" if probe["committed"] else "limited", f"{capability} reported; {committed}")
+        strategies = meanwhile.submit(findings.strategies)
+        found, last = [look() for look in looks], _next()
+        return [*found, *strategies.result(), last]
 
 
 def _profiles() -> Finding:
@@ -76,10 +43,6 @@ def _profiles() -> Finding:
     except BadInput as error:
         return Finding(name, "missing", str(error))
     return Finding(name, "ok", f"strategy htm with provider emulated runs here too; profiles: {', '.join(profiles)}")
-
-
-def _python() -> Finding:
-    return Finding("Python", "ok", sys.version.split()[0])
 
 
 def _compiler() -> Finding:
@@ -100,16 +63,6 @@ def _tensorflow() -> Finding:
     )
 
 
-def _data() -> Finding:
-    try:
-        found = mnist.find_verified()
-    except BadInput as error:
-        return Finding("MNIST", "missing", str(error), "delete or replace that file")
-    if found is None:
-        return Finding("MNIST", "limited", "not on this machine yet", "the study downloads it; or set TMFLOW_DATA_DIR")
-    return Finding("MNIST", "ok", f"found in {found}, every file the official one")
-
-
 def _database() -> Finding:
     url = engine.url_from_env(results_dir() / "study.db")
     try:
@@ -119,17 +72,17 @@ def _database() -> Finding:
     return Finding("database", "ok", url.render_as_string(hide_password=True))
 
 
-def _strategies() -> list[Finding]:
-    variants = registry.variants()
-    trials = trial.try_each([variant.name for variant in variants if variant.built])
-    return [_strategy(variant, trials.get(variant.name)) for variant in variants]
+def _next() -> Finding:
+    from tmflow.claims import here  # pandas takes a second, in which strategies are tried
+    from tmflow.claims.schema import load_claims
 
-
-def _strategy(variant: registry.Variant, tried: trial.Trial | None) -> Finding:
-    name = f"strategy {variant.name}"
-    if tried is None:
-        how = "not tried: there is nothing to try"
-        return Finding(name, "missing", variant.why_not or "", built=False, runnable=False, how=how)
-    state: Literal["ok", "missing"] = "ok" if tried.why_not is None else "missing"
-    text = tried.why_not or variant.summary or ""
-    return Finding(name, state, text, built=True, runnable=tried.why_not is None, how=tried.how)
+    name, facts = "run here", platform_facts()
+    probe = registry.tm_probe()
+    machine = here.machine_of(facts, probe["committed"] if probe else None)
+    try:
+        others = here.known(engine.url_from_env(results_dir() / "study.db"), project_root() / "contrib", facts)
+    except BadInput as error:
+        text = f"what other machines have measured cannot be told: {error}"
+        return Finding(name, "limited", text, here.WITH_TENSORFLOW)
+    step = here.next_step(load_claims(), machine, others, tensorflow=registry.tensorflow_version() is not None)
+    return Finding(name, "ok", step.why, step.command, adds=step.adds)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Iterable
 
+LONGEST = 100  # characters that are looked at, of a wrong name that may be as long as a file
 ALIKE = 0.65  # 'htn' is as like 'htm' as 0.67; 'mysql' is to 'sqlite' 0.55, and was not meant for it
 
 
@@ -20,6 +21,10 @@ class PipelineFailed(Exception):
     """Snakemake ended with an error, which it has printed."""
 
 
+class RoundFailed(Exception):
+    """The process of a round ended without finishing it."""
+
+
 class Diverged(Exception):
     """The training left the numbers: a trial without a result, and the message says where."""
 
@@ -32,5 +37,5 @@ def unknown(what: str, value: object, valid: Iterable[str]) -> BadInput:
 
 def hint(wrong: str, names: Collection[str]) -> str:
     """Which of the names was probably meant, in parentheses after a blank; nothing where none is alike enough."""
-    near = difflib.get_close_matches(wrong, names, n=1, cutoff=ALIKE)
+    near = difflib.get_close_matches(wrong[:LONGEST], names, n=1, cutoff=ALIKE)
     return f" (did you mean '{near[0]}'?)" if near else ""

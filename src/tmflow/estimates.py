@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
-from typing import get_args
+from collections.abc import Callable, Mapping
+from typing import Any, get_args
 
 import pandas as pd
+from numpy.typing import NDArray
 
 from tmflow import palette
 from tmflow.point import CONTEXT, POINT, SERIES, WAYS
@@ -20,7 +21,12 @@ WHOLE = [name for name, field in TrialSpec.model_fields.items() if get_args(fiel
 NOTHING = Interval(math.nan, math.nan, math.nan, 0)
 ENDED = {"timeout": "timed out"}  # where a status alone does not make a sentence
 
-Estimate = Callable[[pd.DataFrame], tuple[Interval, str | None]]
+GIVEN = ("evidence", "iterations")  # columns of a point that an estimate asks for
+
+Rounds = Mapping[str, NDArray[Any]]
+"""Of the rounds of a point that have a result: the columns that are none of the point's, and those `GIVEN`."""
+
+Estimate = Callable[[Rounds], tuple[Interval, str | None]]
 """The estimate over the rounds of a point, and what is missing of it."""
 
 
@@ -28,31 +34,32 @@ def per_point(
     rows: pd.DataFrame, measure: str, unit: str, estimate: Estimate, along: str | None = None
 ) -> pd.DataFrame:
     """One summary row for each point (and each value of the column `along`), ordered by strategy and threads."""
-    summary = []
-    for key, point in rows.groupby([*POINT], dropna=False, sort=False):
-        lost = _lost(point)
-        results = point[point["status"] == "ok"]
-        parts = results.groupby(along) if along else [(None, results)]
-        for value, rounds in parts if len(results) else [(None, results)]:
-            interval, reason = estimate(rounds) if len(rounds) else (NOTHING, None)
-            summary.append(
-                {
-                    **dict(zip(POINT, key, strict=True)),
-                    **({along: value} if along else {}),
-                    "measure": measure,
-                    "unit": unit,
-                    "estimate": interval.estimate,
-                    "low": interval.low,
-                    "high": interval.high,
-                    "rounds": interval.n,
-                    "disturbed_rounds": int(flags(rounds["disturbed"]).sum()),
-                    "reason": "; ".join(filter(None, (lost, reason))) or None,
-                    "last_run_utc": point["started_at_utc"].max(),
-                }
-            )
-    keys = [*POINT, *([along] if along else [])]
-    columns = [*keys, "measure", "unit", "estimate", "low", "high", "rounds", "disturbed_rounds", "reason"]
-    table = pd.DataFrame(summary, columns=[*columns, "last_run_utc"])
+    rows = rows.reset_index(drop=True)
+    number = rows.groupby([*POINT], dropna=False, sort=False).ngroup()
+    ok = rows["status"] == "ok"
+    of_ended = rows.loc[number.isin(number[~ok]), ["uid", "status", "reason"]].groupby(number)
+    lost = {at: without_result(point) for at, point in of_ended}
+    without = set(number) - set(number[ok])
+    summary: list[tuple[Any, Any, Interval, int, str | None]] = [(at, None, NOTHING, 0, lost[at]) for at in without]
+    # Arrays, for a table costs a hundred times more to divide, and there may be thousands of points.
+    results = rows[ok].assign(disturbed=flags(rows["disturbed"]))
+    columns = {str(name): _array(results[name]) for name in results if name not in POINT or name in GIVEN}
+    groups: Mapping[Any, Any] = results.groupby([number[ok], along] if along else number[ok]).indices
+    for key, places in groups.items():
+        at, value = key if along else (key, None)
+        rounds = {name: column[places] for name, column in columns.items()}
+        interval, reason = estimate(rounds)
+        missing = "; ".join(filter(None, (lost.get(at), reason))) or None
+        summary.append((at, value, interval, int(rounds["disturbed"].sum()), missing))
+    summary.sort(key=lambda row: row[0])
+    points, values, intervals, disturbed, reasons = zip(*summary, strict=True) if summary else ((),) * 5
+    table = rows.loc[~number.duplicated(), [*POINT]].iloc[list(points)].reset_index(drop=True)
+    if along:
+        table[along] = pd.Series(values)
+    table = table.assign(measure=measure, unit=unit)
+    table[["estimate", "low", "high", "rounds"]] = pd.DataFrame(intervals, columns=[*Interval._fields])
+    table["disturbed_rounds"], table["reason"] = pd.Series(disturbed), pd.Series(reasons)
+    table["last_run_utc"] = rows["started_at_utc"].groupby(number).max().reindex(points).to_numpy()
     if along in NUMBERED:
         table[along] = table[along].astype("Int64")
     table[WHOLE] = table[WHOLE].astype("Int64")
@@ -65,7 +72,14 @@ def per_point(
     )
 
 
-def _lost(point: pd.DataFrame) -> str | None:
+def _array(column: pd.Series) -> NDArray[Any]:
+    """A column of numbers with NaN for what is unknown; any other as it is."""
+    if pd.api.types.is_numeric_dtype(column):
+        return column.to_numpy(float, na_value=math.nan)
+    return column.to_numpy(object)
+
+
+def without_result(point: pd.DataFrame) -> str | None:
     """How the rounds of a point that have no result ended, and why; None where all have one."""
     rounds = point.drop_duplicates("uid")
     lost = rounds[rounds["status"] != "ok"]

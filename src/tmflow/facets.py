@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 
 import pandas as pd
@@ -23,7 +24,7 @@ def facets(panel: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     by: list[str] = []
     if drawn["variant"].nunique() > MOST:
         while len(by) < 2 and not all(map(_legible, _split(drawn, by).values())):
-            more = _next(drawn, by)
+            more = parameter_to_part_by(drawn, by)
             if more is None:
                 break
             by.append(more)
@@ -37,10 +38,11 @@ def _legible(part: pd.DataFrame) -> bool:
     return bool(of_strategies.sum() <= MOST and of_strategies.max() <= OF_ONE_COLOUR)
 
 
-def _next(drawn: pd.DataFrame, by: list[str]) -> str | None:
-    """The parameter to part by, too: most strategies differ in it; of equals, the one with the fewest values.
+def parameter_to_part_by(drawn: pd.DataFrame, by: Sequence[str] = ()) -> str | None:
+    """The parameter to part by, beside those in `by`.
 
-    Each part has two variants or more with it, else there were nothing to compare.
+    Most strategies differ in it; of equals, it is the one with the fewest values. Each part has two variants or more
+    with it, else there were nothing to compare.
     """
     differing = {name: int(drawn.groupby("strategy")[name].nunique().gt(1).sum()) for name in PARAMETERS}
     useful = [
@@ -56,7 +58,7 @@ def _own(part: pd.DataFrame, parameter: str) -> int:
     return int(part.loc[part[parameter].notna(), "variant"].nunique())
 
 
-def _split(rows: pd.DataFrame, by: list[str]) -> dict[str, pd.DataFrame]:
+def _split(rows: pd.DataFrame, by: Sequence[str]) -> dict[str, pd.DataFrame]:
     """The rows of each combination of values, by its name; rows without a parameter are in all."""
     parts = {}
     for values in product(*(rows[name].dropna().unique() for name in by)):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +14,7 @@ import altair as alt
 import pandas as pd
 import vl_convert
 
-from tmflow import captions, charts, summaries
+from tmflow import captions, charts, inert, summaries
 from tmflow.captions import Caption
 from tmflow.files import whole_folder, write_bytes, write_json
 from tmflow.marks import Chart
@@ -20,13 +22,16 @@ from tmflow.point import SERIES, VARIANT
 from tmflow.records import Records
 from tmflow.variants import panels
 
+alt.data_transformers.disable_max_rows()  # it is for all threads of a process; summaries are small
+
 PNG_SCALE = 2  # pixels for each px of the chart
 VEGA_LITE = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
 FORMATS = {"svg": "image/svg+xml", "png": "image/png", "csv": "text/csv", "vl.json": "application/json"}
 OVER_THREADS, AT_ONE_COUNT, OF_ONE_VARIANT = SERIES, VARIANT, ("threads",)
 
 
-class Figure(NamedTuple):
+@dataclass(frozen=True)
+class Figure:
     """A chart with its caption, and the summary that it draws."""
 
     chart: Chart
@@ -39,19 +44,42 @@ class Figure(NamedTuple):
 
     def spec(self) -> dict[str, Any]:
         """The chart with its caption as Vega-Lite, data inside."""
-        with alt.data_transformers.enable("default", max_rows=None):
-            spec: dict[str, Any] = captions.titled(self.chart, self.caption).to_dict()
+        spec: dict[str, Any] = captions.titled(self.chart, self.caption).to_dict()
         return spec
+
+    @cached_property
+    def drawn(self) -> dict[str, Any]:
+        """The chart alone as Vega-Lite, data inside, for a page that shows the caption beside it; not to be changed.
+
+        It is not held against Vega-Lite's schema, which takes as long as all the rest: `spec` is.
+        """
+        spec: dict[str, Any] = self.chart.to_dict(validate=False)
+        return spec
+
+    def at(self, revision: str) -> Figure:
+        """The same of a database of another revision that has the same runs of it; what is drawn is kept."""
+        other = replace(self, caption=self.caption.at(revision))
+        vars(other)["drawn"] = self.drawn
+        return other
 
     def file(self, extension: str) -> bytes:
         """The content of the figure's file with this extension, a key of `FORMATS`."""
         if extension == "csv":
-            return self.summary.to_csv(index=False).encode()
-        if extension == "svg":
-            return svg(self.spec()).encode()
-        if extension == "png":
-            return vl_convert.vegalite_to_png(self.spec(), vl_version=VEGA_LITE, scale=PNG_SCALE)
-        return (json.dumps(self.spec(), indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
+            return inert.csv_frame(self.summary).to_csv(index=False).encode()
+        return _drawn(self.spec(), extension)
+
+    def files(self, extensions: Iterable[str]) -> dict[str, bytes]:
+        """The content of several of its files: the chart is put together once, which takes longer than to draw it."""
+        spec = self.spec()
+        return {name: self.file(name) if name == "csv" else _drawn(spec, name) for name in extensions}
+
+
+def _drawn(spec: dict[str, Any], extension: str) -> bytes:
+    if extension == "svg":
+        return svg(spec).encode()
+    if extension == "png":
+        return vl_convert.vegalite_to_png(spec, vl_version=VEGA_LITE, scale=PNG_SCALE)
+    return (json.dumps(spec, indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
 
 
 def svg(spec: dict[str, Any]) -> str:
@@ -112,10 +140,20 @@ def figures_of(
 
     `experiment` is the one whose figures they are, if they are of one alone: it may draw on the runs of another.
     """
-    drawing = DRAWINGS[kind]
-    for label, panel in panels(summary, drawing.within):
+    for label, panel in drawable(kind, summary):
+        yield label, figure_of(kind, label, panel, revision, experiment)
+
+
+def drawable(kind: str, summary: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    """The panels of a summary that have something to draw, with their labels; `kind` of `DRAWINGS`."""
+    for label, panel in panels(summary, DRAWINGS[kind].within):
         if panel["estimate"].notna().any():
-            yield label, Figure(drawing.chart(panel), captions.caption(panel, revision, label, experiment), panel)
+            yield label, panel
+
+
+def figure_of(kind: str, label: str, panel: pd.DataFrame, revision: str, experiment: str | None = None) -> Figure:
+    """The figure of one panel that has something to draw; else as `figures_of`."""
+    return Figure(DRAWINGS[kind].chart(panel), captions.caption(panel, revision, label, experiment), panel)
 
 
 def gaps_of(kind: str, summary: pd.DataFrame) -> Iterator[tuple[str, list[str]]]:
@@ -127,13 +165,20 @@ def gaps_of(kind: str, summary: pd.DataFrame) -> Iterator[tuple[str, list[str]]]
             yield label, sorted(set(panel["reason"].dropna()))
 
 
+def recorded(records: Records) -> list[str]:
+    """The kinds of figures, of `DRAWINGS`, of which something was recorded."""
+    return [
+        kind for kind, drawing in DRAWINGS.items() if drawing.needs == "runs" or len(getattr(records, drawing.needs))
+    ]
+
+
 def export(figure: Figure, stem: Path) -> list[Path]:
     """Write stem.svg, stem.png, stem.csv and stem.vl.json; each appears whole or not at all."""
     stem.parent.mkdir(parents=True, exist_ok=True)
     paths = []
-    for extension in FORMATS:
+    for extension, content in figure.files(FORMATS).items():
         paths.append(stem.with_name(f"{stem.name}.{extension}"))
-        write_bytes(paths[-1], figure.file(extension))
+        write_bytes(paths[-1], content)
     return paths
 
 
@@ -145,11 +190,8 @@ def draw_experiment(
     `kinds` are those of `DRAWINGS` to draw; None for all of which something was recorded. The records may be those of
     another experiment, and the captions then say so. Returns the path of figures.json.
     """
-    recorded = [
-        kind for kind, drawing in DRAWINGS.items() if drawing.needs == "runs" or len(getattr(records, drawing.needs))
-    ]
     with whole_folder(out_dir) as folder:
-        index = _draw(records, experiment, folder, revision, recorded if kinds is None else kinds)
+        index = _draw(records, experiment, folder, revision, recorded(records) if kinds is None else kinds)
         write_json(folder / "figures.json", index)
     return out_dir / "figures.json"
 

@@ -24,19 +24,31 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write to a temporary name beside `path`, fsync, rename. Raises BadInput where that cannot be."""
-    partial = path.with_name(path.name + ".tmp")
+    """Write the content by `whole_file`."""
+    with whole_file(path) as new, writing(path):
+        new.write_bytes(content)
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """A new file to fill, which takes the place of `path` when it is filled and on the disk; no other process has it.
+
+    Raises BadInput where that cannot be.
+    """
+    new = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            with partial.open("wb") as file:
-                file.write(content)
-                file.flush()
+            new.unlink(missing_ok=True)
+            new.touch()
+        yield new
+        with writing(path):
+            with new.open("rb") as file:
                 os.fsync(file.fileno())
-            partial.replace(path)
-    except BadInput:
+            new.replace(path)
+    except BaseException:
         with suppress(OSError):
-            partial.unlink(missing_ok=True)
+            new.unlink(missing_ok=True)
         raise
 
 

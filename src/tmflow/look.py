@@ -34,7 +34,7 @@ def records(database: Source, experiment: str) -> Records | Note:
     scale = experiments(database).get(experiment)
     if scale is None:
         return Note(f"**There are no runs of `{experiment}` here.** `make study` makes them, if config.yaml has it.")
-    return queries.records(database, experiment, scale)
+    return queries.records(database, experiment=experiment, scale=scale)
 
 
 def drawn(database: Source, experiment: str, kinds: Sequence[str]) -> Iterator[Figure | Note]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import nbformat
 from nbclient import NotebookClient
+from traitlets.config import Config
 
 from tmflow.files import write_text
 
@@ -18,8 +20,21 @@ def execute(source: Path, output: Path) -> None:
     Raises nbclient's CellExecutionError, which shows the cell, where one fails; nothing is written then.
     """
     notebook = nbformat.read(source, as_version=4)
-    client = NotebookClient(
-        notebook, timeout=TIMEOUT_S, kernel_name="python3", resources={"metadata": {"path": str(source.parent)}}
-    )
-    client.execute()
+    with TemporaryDirectory(prefix="tmflow-") as sockets:
+        client = NotebookClient(
+            notebook,
+            timeout=TIMEOUT_S,
+            kernel_name="python3",
+            resources={"metadata": {"path": str(source.parent)}},
+            config=_without_ports(Path(sockets)),
+        )
+        client.execute()
     write_text(output, nbformat.writes(notebook) + "\n")
+
+
+def _without_ports(sockets: Path) -> Config:
+    """A kernel that is talked to through files in a folder.
+
+    Ports are chosen some time before the kernel takes them: of two that start at once, one may find its port taken.
+    """
+    return Config({"KernelManager": {"transport": "ipc", "connection_file": str(sockets / "kernel.json")}})

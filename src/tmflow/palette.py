@@ -10,7 +10,9 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-# Okabe and Ito's colours without black and yellow, which vanish on a dark or a white page, and three of Tol's.
+# Okabe and Ito's colours without black and yellow, which vanish on a dark or a white page, and three of Tol's. All have
+# 3:1 against both pages but sky and orange, which have 2.2:1 against white: darker, orange is vermillion or olive to
+# those who see no red or green. Shapes, and the table below each chart, tell what they tell.
 BLUE, VERMILLION, GREEN, SKY = "#0072B2", "#D55E00", "#009E73", "#56B4E9"
 ORANGE, PURPLE, OLIVE, GREY = "#E69F00", "#CC79A7", "#999933", "#888888"
 INK = "#222222"  # on top of bars, whatever their colour
@@ -54,11 +56,13 @@ CAUSES: dict[str, str] = {
     "user": GREEN,
     "interrupt_or_fault": ORANGE,
     "nested": OLIVE,
-    "debug": "#444444",
+    "debug": "#666666",
     "other": GREY,
     "unknown": GREY,
 }
 _COLOURS = (BLUE, VERMILLION, GREEN, SKY, ORANGE, PURPLE, OLIVE, GREY)
+# For numbers: apart without colour vision as blue and yellow are, and legible on a white and on a dark page.
+_RAMP = ("#3F74D1", "#8A63CC", "#C0589C", "#DA6A50", "#CE8A1E")
 _SPARE_SHAPES = ("triangle-left", "triangle-right")
 _SHAPES = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", *_SPARE_SHAPES)
 
@@ -79,6 +83,25 @@ def looks(variants: Iterable[str]) -> list[Look]:
         free = (Look(own.colour, shape) for shape in (own.shape, *_SHAPES))
         found.append(next((candidate for candidate in free if candidate not in found), own))
     return found
+
+
+def of_categories(n: int) -> list[Look]:
+    """The looks of n things that have no order: eight colours, each with another shape every time that it comes."""
+    return [Look(_COLOURS[i % len(_COLOURS)], _SHAPES[(i + i // len(_COLOURS)) % len(_SHAPES)]) for i in range(n)]
+
+
+def of_numbers(n: int) -> list[Look]:
+    """The looks of n numbers, lowest first: from blue to orange, as light all the way, with shapes to tell them too."""
+    places = [i * (len(_RAMP) - 1) / max(n - 1, 1) for i in range(n)]
+    return [Look(_between(place), _SHAPES[i % len(_SHAPES)]) for i, place in enumerate(places)]
+
+
+def _between(place: float) -> str:
+    """The colour at a place on the ramp, of which the whole numbers are its own."""
+    first = min(int(place), len(_RAMP) - 2)
+    ends = ([int(colour[at : at + 2], 16) for at in (1, 3, 5)] for colour in _RAMP[first : first + 2])
+    mixed = [round(left + (place - first) * (right - left)) for left, right in zip(*ends, strict=True)]
+    return "#" + "".join(f"{part:02X}" for part in mixed)
 
 
 def ordered(variants: Iterable[str]) -> list[str]:

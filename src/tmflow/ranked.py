@@ -7,7 +7,7 @@ import pandas as pd
 
 from tmflow import palette
 from tmflow.axes import value_range
-from tmflow.marks import COLUMNS, layered, looks, tooltip
+from tmflow.marks import COLUMNS, layered, looks, of_variants, points_of, tooltip
 from tmflow.wording import listed, workers
 
 ROW = 24  # px of a row
@@ -21,7 +21,7 @@ def ranked(summary: pd.DataFrame, title: str) -> alt.LayerChart:
     """
     shown = value_range(summary)
     data = _rows(summary[summary["estimate"].notna()])
-    colour, shape = looks(palette.ordered(data["variant"]), legend=None)
+    colour, shape = looks(of_variants(data["variant"]), legend=None)
     x = alt.X(
         "estimate:Q",
         title=title,
@@ -31,12 +31,11 @@ def ranked(summary: pd.DataFrame, title: str) -> alt.LayerChart:
     rows = list(dict.fromkeys(data["row"]))
     y = alt.Y("row:N", title=None, sort=rows, axis=alt.Axis(labelLimit=320, labelPadding=10, ticks=False, grid=False))
     said = data.drop_duplicates("row")[["row", "bar_high", "says"]]
-    bounded, single = data[data["low"].notna()], data[data["low"].isna()]
+    bounded = data[data["low"].notna()]
     base = alt.Chart(data).encode(x=x, y=y, color=colour)
     points = base.encode(shape=shape, tooltip=tooltip([*COLUMNS, "oversubscribed"]))
     bars = alt.Chart(bounded).encode(y=y, color=colour)
     ends = (bounded[bounded["low"] >= shown.low], "low:Q"), (bounded[bounded["high"] <= shown.high], "high:Q")
-    hollow = points.properties(data=single).mark_point(filled=False, size=70, opacity=1)  # no interval
     return layered(
         f"{title}, by variant and number of workers",
         bars.mark_rule(strokeWidth=1.5).encode(x=alt.X("bar_low:Q"), x2="bar_high:Q"),
@@ -44,8 +43,7 @@ def ranked(summary: pd.DataFrame, title: str) -> alt.LayerChart:
             bars.properties(data=its).mark_tick(height=7, thickness=1.5, orient="vertical").encode(x=alt.X(end))
             for its, end in ends
         ),
-        points.properties(data=bounded).mark_point(filled=True, size=70, opacity=1),
-        *([] if single.empty else [hollow]),
+        *points_of(points, data, data, size=70),
         alt.Chart(said)
         .mark_text(align="left", baseline="middle", dx=9, fontSize=11, color=palette.NEUTRAL)
         .encode(x=alt.X("bar_high:Q"), y=y, text="says:N"),

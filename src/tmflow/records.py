@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import pandas as pd
 
 
-class Records(NamedTuple):
+class Records(Protocol):
     """Each table as the function of `store.queries` of its name gives it; `full` is that of `full_measures`.
 
     `runs` are of any status; the others have no row of a run that did not record such a thing.
     """
+
+    @property
+    def runs(self) -> pd.DataFrame: ...
+    @property
+    def curves(self) -> pd.DataFrame: ...
+    @property
+    def staleness(self) -> pd.DataFrame: ...
+    @property
+    def transactions(self) -> pd.DataFrame: ...
+    @property
+    def aborts(self) -> pd.DataFrame: ...
+    @property
+    def full(self) -> pd.DataFrame: ...
+
+
+class Loaded(NamedTuple):
+    """Records that were all read at once."""
 
     runs: pd.DataFrame
     curves: pd.DataFrame

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Callable
-from functools import cache
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from tmflow.canonical import canonical_json, sha256_of
 from tmflow.errors import unknown
 from tmflow.strategy_parameters import PARAMETERS, Value, owners
 from tmflow.train.models import MODEL_FACTORS, MODELS, models_with
+
+__all__ = ["canonical_json", "sha256_of"]  # they were here first
 
 PIXELS = 784
 
@@ -39,24 +38,6 @@ Optimisation = Literal["O0", "O3"]
 Evidence = Literal["measured", "emulated", "simulated", "published"]
 TimeDomain = Literal["wall", "simulated", "reported"]
 Status = Literal["ok", "failed", "timeout", "invalid", "unsupported"]
-
-
-def canonical_json(value: Any, fields: Callable[[Any], dict[str, Any]] | None = None) -> str:
-    """The one spelling of a JSON value: sorted keys, no spaces; what every hash of this project is taken of.
-
-    `fields` says what is spelt in place of an object that is not of JSON's types.
-    """
-    return _encoder(fields).encode(value)
-
-
-@cache
-def _encoder(fields: Callable[[Any], dict[str, Any]] | None) -> json.JSONEncoder:
-    return json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=fields)
-
-
-def sha256_of(value: Any) -> str:
-    """Hex SHA-256 of the canonical JSON of `value`."""
-    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
 
 
 # Factors of the session driver, and their values where none is given; None for every other driver.

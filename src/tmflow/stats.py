@@ -6,7 +6,7 @@ A single round gives no interval: its bounds are NaN, never 0. docs/protocol.md 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +28,17 @@ class Interval(NamedTuple):
     n: int
 
 
+class Bounds(NamedTuple):
+    """What lies between them is too small a ratio, or difference, to matter."""
+
+    low: float
+    high: float
+
+
+SAME = Bounds(1 / (1 + BOUND), 1 + BOUND)
+"""Ratios so near 1 that the two are called the same."""
+
+
 class Equivalence(NamedTuple):
     """Whether two configurations are the same but for a difference too small to matter.
 
@@ -38,6 +49,10 @@ class Equivalence(NamedTuple):
     equivalent: bool
     interval: Interval
     bound: float
+
+
+Between = Callable[[ArrayLike, ArrayLike, float], Interval]
+"""The interval of a ratio or difference of two samples, with a confidence."""
 
 
 def bounded(interval: Interval) -> tuple[float, float | None, float | None]:
@@ -94,6 +109,36 @@ def ratio_interval(numerator: ArrayLike, denominator: ArrayLike, confidence: flo
     return Interval(math.exp(logs.estimate), math.exp(logs.low), math.exp(logs.high), logs.n)
 
 
+def independent_difference_interval(a: ArrayLike, b: ArrayLike, confidence: float = CONFIDENCE) -> Interval:
+    """mean(a) - mean(b) of two independent samples, whose spreads may differ, with Welch's t interval.
+
+    For values that share no round: nothing cancels out, so the noise of both is in it. `n` is that of the smaller
+    sample; a sample of one value gives no bounds. Source: Welch, Biometrika 34 (1947) 28, with Satterthwaite's degrees
+    of freedom. Raises ValueError as `mean_interval` does.
+    """
+    first, second = _sample(a), _sample(b)
+    difference, n = float(first.mean() - second.mean()), min(first.size, second.size)
+    if n == 1:
+        return Interval(difference, math.nan, math.nan, n)
+    shares = np.array([sample.var(ddof=1) / sample.size for sample in (first, second)])
+    if not shares.any():
+        return Interval(difference, difference, difference, n)
+    freedom = shares.sum() ** 2 / (shares**2 / (first.size - 1, second.size - 1)).sum()
+    half = float(stdtrit(freedom, (1 + confidence) / 2) * math.sqrt(shares.sum()))
+    return Interval(difference, difference - half, difference + half, n)
+
+
+def independent_ratio_interval(
+    numerator: ArrayLike, denominator: ArrayLike, confidence: float = CONFIDENCE
+) -> Interval:
+    """The ratio of the geometric means of two independent samples: `independent_difference_interval` of the logs.
+
+    Raises ValueError when a value is not finite and above 0.
+    """
+    logs = independent_difference_interval(_logs(numerator), _logs(denominator), confidence)
+    return Interval(math.exp(logs.estimate), math.exp(logs.low), math.exp(logs.high), logs.n)
+
+
 def paired_ratio(above: Sequence[float | None], below: Sequence[float | None]) -> Interval | None:
     """The ratio interval of the rounds that both have a value of, item i of both being round i; None if none has."""
     pairs = [(own, other) for own, other in zip(above, below, strict=False) if own is not None and other is not None]
@@ -113,16 +158,24 @@ def joint_ratio_intervals(
     a curve share their rounds, and often their baseline. Raises ValueError as `ratio_interval` does.
     """
     pairs = list(zip(numerators, denominators, strict=True))
-    return [ratio_interval(above, below, 1 - (1 - confidence) / len(pairs)) for above, below in pairs]
+    return [ratio_interval(above, below, joint_confidence(len(pairs), confidence)) for above, below in pairs]
 
 
-def equivalence(numerator: ArrayLike, denominator: ArrayLike, bound: float = BOUND) -> Equivalence:
+def joint_confidence(points: int, confidence: float = CONFIDENCE) -> float:
+    """The confidence of each of so many intervals, of which all together hold with `confidence` (Bonferroni)."""
+    return 1 - (1 - confidence) / points
+
+
+def equivalence(
+    numerator: ArrayLike, denominator: ArrayLike, bound: float = BOUND, between: Between = ratio_interval
+) -> Equivalence:
     """Whether the ratio is surely between 1/(1+bound) and 1+bound: two one-sided paired t tests (TOST) at 5 % each.
 
     Both reject exactly when the 90 % interval lies within the bounds. Source: Schuirmann, J. Pharmacokin. Biopharm. 15
-    (1987) 657. Raises ValueError as `ratio_interval` does, or for a bound that is not above 0.
+    (1987) 657. `between` is `independent_ratio_interval` where the values share no round. Raises ValueError as
+    `ratio_interval` does, or for a bound that is not above 0.
     """
-    interval = ratio_interval(numerator, denominator, TOST_CONFIDENCE)
+    interval = between(numerator, denominator, TOST_CONFIDENCE)
     return _equivalence(interval, 1 / (1 + bound), 1 + bound, bound)
 
 
@@ -153,9 +206,15 @@ def rounds_to_decide(
 def log_ratios(numerator: ArrayLike, denominator: ArrayLike) -> NDArray[np.float64]:
     """log(numerator[i] / denominator[i]). Raises ValueError when the lengths differ, or a value is not above 0."""
     above, below = _paired(numerator, denominator)
-    if not ((above > 0).all() and (below > 0).all()):
+    return _logs(above) - _logs(below)
+
+
+def _logs(values: ArrayLike) -> NDArray[np.float64]:
+    of: NDArray[np.float64] = np.asarray(values, dtype=np.float64)
+    if not (of > 0).all():
         raise ValueError("a ratio interval needs values above 0")
-    return np.log(above) - np.log(below)
+    logs: NDArray[np.float64] = np.log(of)
+    return logs
 
 
 def _equivalence(interval: Interval, low: float, high: float, bound: float) -> Equivalence:

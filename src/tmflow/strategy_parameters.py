@@ -48,6 +48,10 @@ STRATEGY_PARAMETERS: dict[str, dict[str, Value | None]] = {
     "leashed": _KERNEL,
     "adaptive": {"promise": "tensor", **_KERNEL},
 }
+
+# Strategies that hold locks inside of the library, or on words, and do not tell how long.
+LOCKS_UNTOLD = ("itm", "stm")
+
 # The budget that belongs to a way of spending it: those of the study, and for `tuned` a first guess, not yet measured.
 BUDGETS: dict[str, int] = {"study_tsx": 5, "study_power": 100, "tuned": 10}
 

@@ -20,12 +20,13 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Literal
 
+import numpy as np
 import pandas as pd
 
-from tmflow.aborts import CLASSES
+from tmflow.aborts import CLASSES, says
 from tmflow.curves import first_at
 from tmflow.errors import unknown
-from tmflow.estimates import NOTHING, Estimate, flags, of_measured, per_point, with_dataset
+from tmflow.estimates import NOTHING, Estimate, Rounds, flags, of_measured, per_point, with_dataset
 from tmflow.point import POINT, ROUND, VARIANT
 from tmflow.runner.runfile import NO_TIME
 from tmflow.stats import Interval, mean_interval, ratio_interval
@@ -40,6 +41,7 @@ TARGETS = (0.90, 0.97)  # test accuracies whose time is asked for
 TRANSACTIONAL = ("htm", "stm", "itm", "tle", "block_stm")  # strategies that try transactions
 ONE_BY_ONE = 4  # the highest staleness that is told by itself
 ANY = "any"  # the cause under which all aborts together are told
+BY = {"class": "failures", "family": "causes", "raw_code": "raw_causes"}  # the measure of aborts counted by it
 
 
 def speedup(runs: pd.DataFrame, baseline: Baseline = "same") -> pd.DataFrame:
@@ -56,13 +58,13 @@ def speedup(runs: pd.DataFrame, baseline: Baseline = "same") -> pd.DataFrame:
     paired = runs.merge(ones, how="left", on=shared, validate="many_to_one")
     paired["disturbed"] = flags(paired["disturbed"]) | flags(paired["baseline_disturbed"])
 
-    def estimate(rounds: pd.DataFrame) -> tuple[Interval, str | None]:
-        pairs = rounds[rounds["baseline_s"].notna()]
-        if pairs.empty:
+    def estimate(rounds: Rounds) -> tuple[Interval, str | None]:
+        paired = ~np.isnan(rounds["baseline_s"])
+        if not paired.any():
             return NOTHING, f"no round has {BASELINES[baseline]} to compare with"
-        missing = len(rounds) - len(pairs)
-        reason = f"{missing} of {len(rounds)} rounds with a result lack {BASELINES[baseline]}" if missing else None
-        return ratio_interval(pairs["baseline_s"], pairs["loop_s"]), reason
+        missing = int((~paired).sum())
+        reason = f"{missing} of {len(paired)} rounds with a result lack {BASELINES[baseline]}" if missing else None
+        return ratio_interval(rounds["baseline_s"][paired], rounds["loop_s"][paired]), reason
 
     name = "speedup" if baseline == "same" else "speedup_vs_tf_lock"
     return per_point(paired, name, "1", _only_with_time(estimate))
@@ -74,7 +76,7 @@ def step_time(runs: pd.DataFrame) -> pd.DataFrame:
     Geometric mean and log t interval, as for speedups: a time is never below 0.
     """
 
-    def estimate(rounds: pd.DataFrame) -> tuple[Interval, str | None]:
+    def estimate(rounds: Rounds) -> tuple[Interval, str | None]:
         return ratio_interval(1e6 * rounds["loop_s"], rounds["iterations"]), None
 
     return per_point(with_dataset(runs), "step_time", "us", _only_with_time(estimate))
@@ -139,24 +141,30 @@ def commits(runs: pd.DataFrame, transactions: pd.DataFrame) -> pd.DataFrame:
 
 
 def failures(
-    runs: pd.DataFrame, transactions: pd.DataFrame, aborts: pd.DataFrame, by: Literal["family", "class"] = "family"
+    runs: pd.DataFrame,
+    transactions: pd.DataFrame,
+    aborts: pd.DataFrame,
+    by: Literal["family", "class", "raw_code"] = "family",
 ) -> pd.DataFrame:
     """Share of a run's attempts that aborted, for each `cause` that occurs with its strategy, and for `ANY` of them.
 
-    A cause is a family (`tmflow.aborts`), or a class of the study's figures by its own rule, which hardware
-    transactions alone have. `transactions` is as for `commits`, and a run whose attempts are unknown has no row;
-    `aborts` has the columns uid, mechanism, family, raw_code, n. A point without a result has one row, its cause NA.
+    A cause is a family (`tmflow.aborts`), a class of the study's figures by its own rule, which hardware transactions
+    alone have, or a raw code with what its bits say. `transactions` is as for `commits`, and a run whose attempts are
+    unknown has no row; `aborts` has the columns uid, mechanism, family, raw_code, n. A point without a result has one
+    row, its cause NA.
     """
     tried = _of_transactions(runs)
     if by == "class":
         tried, aborts = tried[tried["strategy"] == "htm"], in_classes(aborts)
+    if by == "raw_code":
+        statuses = zip(aborts["mechanism"], aborts["raw_code"], strict=True)
+        aborts = aborts.assign(raw_code=[f"{code}: {says(of, int(code, 16))}" for of, code in statuses])
     attempts = transactions.set_index("uid")["attempts"].dropna().astype(float)
     counts = aborts.groupby(["uid", by])["n"].sum().unstack(fill_value=0)
     counts[ANY] = counts.sum(axis="columns")
     shares = counts.reindex(attempts[attempts > 0].index, fill_value=0).div(attempts[attempts > 0], axis=0)
     shares = shares.melt(var_name="cause", value_name="share", ignore_index=False).reset_index()
-    measure = "failures" if by == "class" else "causes"
-    summary = per_point(of_measured(tried, shares), measure, "fraction", _mean_of("share"), along="cause")
+    summary = per_point(of_measured(tried, shares), BY[by], "fraction", _mean_of("share"), along="cause")
     occurs = summary.groupby(["strategy", "cause"], dropna=False)["estimate"].transform("max") != 0
     return summary[occurs | (summary["cause"] == ANY)].reset_index(drop=True)
 
@@ -226,18 +234,20 @@ def _of_transactions(runs: pd.DataFrame) -> pd.DataFrame:
 def _of_full(runs: pd.DataFrame, full: pd.DataFrame, what: str) -> pd.DataFrame:
     rows = of_measured(with_dataset(runs[runs["measures"] == "full"]), full[["uid", f"{what}_fraction"]])
 
-    def estimate(rounds: pd.DataFrame) -> tuple[Interval, str | None]:
-        known = rounds[f"{what}_fraction"].dropna()
+    def estimate(rounds: Rounds) -> tuple[Interval, str | None]:
+        share = rounds[f"{what}_fraction"]
+        known = share[~np.isnan(share)]
         return (mean_interval(known), None) if len(known) else (NOTHING, "not measured under this strategy")
 
     return per_point(rows, what, "fraction", estimate)
 
 
-def _mean_time(rounds: pd.DataFrame, target: float) -> tuple[Interval, str | None]:
-    never = int(rounds["reached_s"].isna().sum())
+def _mean_time(rounds: Rounds, target: float) -> tuple[Interval, str | None]:
+    reached = rounds["reached_s"]
+    never = int(np.isnan(reached).sum())
     if never:
-        return NOTHING, f"{never} of {len(rounds)} rounds never reached {target:.0%}"
-    return ratio_interval(rounds["reached_s"], [1.0] * len(rounds)), None
+        return NOTHING, f"{never} of {len(reached)} rounds never reached {target:.0%}"
+    return ratio_interval(reached, np.ones_like(reached)), None
 
 
 def _mean_of(column: str) -> Estimate:
@@ -247,7 +257,7 @@ def _mean_of(column: str) -> Estimate:
 def _only_with_time(estimate: Estimate) -> Estimate:
     """Emulated runs never show time: their estimate is missing, and says why."""
 
-    def guarded(rounds: pd.DataFrame) -> tuple[Interval, str | None]:
-        return (NOTHING, NO_TIME) if rounds["evidence"].iloc[0] == "emulated" else estimate(rounds)
+    def guarded(rounds: Rounds) -> tuple[Interval, str | None]:
+        return (NOTHING, NO_TIME) if rounds["evidence"][0] == "emulated" else estimate(rounds)
 
     return guarded

@@ -4,11 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from types import UnionType
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from tmflow.errors import BadInput, hint
+
+MANY = 1000
+Document = TypeVar("Document", bound=BaseModel)
+
+
+def document(model: type[Document], raw: Any, where: str) -> Document:
+    """A file's content, parsed, as this model has it.
+
+    Raises BadInput that names what is wrong, where, and what is allowed.
+    """
+    if not isinstance(raw, dict):
+        raise BadInput(f"{where} must be a mapping, not {type(raw).__name__}.")
+    try:
+        return model.model_validate(raw)
+    except ValidationError as error:
+        raise sentence(error, where, keys_at(model, error)) from error
 
 
 def sentence(error: ValidationError, where: str, keys: Collection[str] = ()) -> BadInput:
@@ -16,7 +33,7 @@ def sentence(error: ValidationError, where: str, keys: Collection[str] = ()) -> 
 
     `where` names the document ("config.yaml", "tmflow train"); `keys` are the valid keys, for an unknown one.
     """
-    first = error.errors()[0]
+    first = first_of(error)
     path = ".".join(str(part) for part in first["loc"])
     value = first.get("input")
     match first["type"]:
@@ -36,10 +53,22 @@ def sentence(error: ValidationError, where: str, keys: Collection[str] = ()) -> 
             return BadInput(f"{where}: {path} is {value!r}, but {wish}.")
 
 
+def first_of(error: ValidationError) -> ErrorDetails:
+    """The first thing that an error found. Of a million, which only ill will makes, none: telling them takes memory."""
+    if error.error_count() > MANY:
+        return {
+            "type": "too_many",
+            "loc": (),
+            "msg": f"{error.error_count():,} things are wrong with it",
+            "input": None,
+        }
+    return error.errors()[0]
+
+
 def keys_at(model: type[BaseModel], error: ValidationError) -> list[str]:
     """The keys that are valid where the first error is, in a document of that model; none where any key is."""
     place: Any = model
-    for part in error.errors()[0]["loc"][:-1]:
+    for part in first_of(error)["loc"][:-1]:
         place = _inside(place, part)
     return list(place.model_fields) if _is_model(place) else []
 

@@ -22,8 +22,9 @@ def panels(summary: pd.DataFrame, within: tuple[str, ...] = SERIES) -> Iterator[
     """
     apart = "strategy" not in within
     keys = [c for c in (*POINT, "target") if c in summary and c not in within and c not in VARIANT]
-    varying = [c for c in keys if c != "platform_name" and summary[c].nunique(dropna=False) > 1]
-    for _, part in summary.groupby(keys, dropna=False, sort=False):
+    differing = [c for c in keys if _varies(summary[c])]
+    varying = [c for c in differing if c != "platform_name"]
+    for _, part in summary.groupby(differing or keys[:1], dropna=False, sort=False):
         first = part.iloc[0]
         told = [
             f"{name_of(str(column))} {_short(str(column), value)}" for column, value in first[varying].dropna().items()
@@ -41,9 +42,11 @@ def variants(table: pd.DataFrame) -> pd.Series:
     differ, those are told that are not the usual ones.
     """
     names = table["strategy"].astype(object)
-    for strategy, rows in table.groupby("strategy", sort=False):
-        varying = [name for name in PARAMETERS if rows[name].nunique(dropna=False) > 1]
-        ways = [name for name in WAYS if rows[name].nunique() > 1]
+    differing = [name for name in (*PARAMETERS, *WAYS) if _varies(table[name])]
+    told_of = table[[*dict.fromkeys(("strategy", "spending", *differing))]]  # few columns are quick to divide
+    for strategy, rows in told_of.groupby("strategy", sort=False):
+        varying = [name for name in PARAMETERS if name in differing and _varies(rows[name])]
+        ways = [name for name in WAYS if name in differing and rows[name].nunique() > 1]
         if varying or ways:
             groups = [alike for _, alike in rows.groupby([*varying, *ways], dropna=False, sort=False)]
             another = [{way: row[way] for way in ways if row[way] != WAYS[way]} for row in (g.iloc[0] for g in groups)]
@@ -55,6 +58,11 @@ def variants(table: pd.DataFrame) -> pd.Series:
             for alike, parameters in zip(groups, told, strict=True):
                 names[alike.index] = f"{strategy}{parameters}"
     return names.astype("str")
+
+
+def _varies(column: pd.Series) -> bool:
+    """Whether there are two values in it, unknown being one."""
+    return len(column.unique()) > 1
 
 
 def _told(parameters: dict[Any, Any]) -> str:

@@ -19,6 +19,13 @@ def several(n: int, what: str) -> str:
     return f"{n} {what}{'' if n == 1 else 's'}"
 
 
+def printable(text: str, also: str = "") -> str:
+    """The text for a terminal: what could move the cursor or change a colour is spelt out, but for `also`."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in also else ascii(c)[1:-1] for c in text)
+
+
 def interval(estimate: float, low: float | None, high: float | None) -> str:
     """An estimate with its interval, where it has one."""
     bounds = "" if low is None or high is None else f" [{low:.3g}, {high:.3g}]"

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 
 from tmflow.errors import BadInput
+
+Made = TypeVar("Made")
 
 
 def read_yaml(path: Path) -> Any:
@@ -24,6 +28,16 @@ def read_yaml(path: Path) -> Any:
         raise BadInput(f"{path.name} is not YAML: {' '.join(str(error).split())}.") from error
     except ValueError as error:  # of a date that there is not
         raise BadInput(f"{path.name} holds a value that cannot be: {error}.") from error
+
+
+def kept(read: Callable[[Path], Made]) -> Callable[[Path], Made]:
+    """What reads a file, made to read it again only when the file has changed; what it makes is not to be changed."""
+
+    @lru_cache(maxsize=1)
+    def read_once(path: Path, changed_at_ns: int) -> Made:
+        return read(path)
+
+    return lambda path: read_once(path, path.stat().st_mtime_ns if path.exists() else 0)
 
 
 class _KeyTwice(yaml.YAMLError):

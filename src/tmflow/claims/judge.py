@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, get_args
+from functools import cache, partial
+from typing import Any, NamedTuple, get_args
 
 import pandas as pd
 
 from tmflow.claims import verdict
+from tmflow.claims.candidates import Candidates
 from tmflow.claims.origin import Origin, origins, who_speaks
-from tmflow.claims.schema import Claim, Claims
+from tmflow.claims.schema import Claim, Claims, Hardware
 from tmflow.claims.selection import usable
 from tmflow.claims.tables import Tables
 from tmflow.claims.verdict import Finding, Verdict
@@ -60,13 +62,26 @@ class Judged:
         }
 
 
+class Machine(NamedTuple):
+    """A machine with runs that may decide a claim, for people, and those runs of each experiment."""
+
+    name: str
+    origins: dict[str, list[Origin]]
+    """The one first that speaks."""
+    speaking: dict[str, Candidates]
+
+
+Machines = Callable[[Evidence, Hardware, tuple[str, ...]], list[Machine]]
+
+
 def judge(claims: Claims, tables: Mapping[str, Tables], evidence: Evidence | None = None) -> list[Judged]:
     """The verdict of each claim by each kind of evidence that it accepts or that there are runs of.
 
     tables: of every experiment that a claim names. evidence: of this kind alone.
     """
+    machines = cache(partial(_machines, tables))  # most claims look at the same runs
     return [
-        _judged(name, claim, kind, claims, tables)
+        _judged(name, claim, kind, claims, tables, machines)
         for name, claim in claims.claims.items()
         for kind in KINDS
         if evidence in (None, kind) and (kind in claim.evidence or _has(claim, tables, kind))
@@ -79,55 +94,60 @@ def experiments(claims: Claims) -> list[str]:
 
 
 def _has(claim: Claim, tables: Mapping[str, Tables], kind: Evidence) -> bool:
-    return any((tables[name].runs["evidence"] == kind).any() for name in claim.experiments())
+    return any(kind in tables[name].evidences for name in claim.experiments())
 
 
-def _judged(name: str, claim: Claim, kind: Evidence, claims: Claims, tables: Mapping[str, Tables]) -> Judged:
+def _judged(
+    name: str, claim: Claim, kind: Evidence, claims: Claims, tables: Mapping[str, Tables], machines: Machines
+) -> Judged:
     if kind not in claim.evidence:
         because = NO_TIME if kind == "emulated" and claim.is_about_time() else f"it takes {listed(claim.evidence)} runs"
         return Judged(
             name, claim, kind, Finding("untested", f"Evidence {kind} decides nothing here: {because}."), None, {}
         )
-    of_claim = {name: usable(tables[name].runs, kind, claim.hardware) for name in claim.experiments()}
-    found = {
-        machine: (_finding(claim, claims, tables, of_claim, its), its) for machine, its in _machines(of_claim).items()
-    }
+    varying = {name: tables[name].varying for name in claim.experiments()}
+    found = [
+        (machine, _finding(claim, claims, varying, machine))
+        for machine in machines(kind, claim.hardware, tuple(claim.experiments()))
+    ]
     if not found:
         return Judged(name, claim, kind, Finding("untested", _nothing(claim, kind, tables)), None, {})
-    (machine, (finding, its)), *others = sorted(found.items(), key=lambda item: item[1][0].verdict == "untested")
-    left_out = [origin for of_experiment in its.values() for origin in of_experiment[1:]]
-    elsewhere = {other: of_other.verdict for other, (of_other, _) in others}
-    return Judged(name, claim, kind, finding, machine, elsewhere, left_out)
+    (machine, finding), *others = sorted(found, key=lambda item: item[1].verdict == "untested")
+    left_out = [origin for of_experiment in machine.origins.values() for origin in of_experiment[1:]]
+    elsewhere = {other.name: of_other.verdict for other, of_other in others}
+    return Judged(name, claim, kind, finding, machine.name, elsewhere, left_out)
 
 
-def _finding(
-    claim: Claim,
-    claims: Claims,
-    tables: Mapping[str, Tables],
-    runs: Mapping[str, pd.DataFrame],
-    its: Mapping[str, list[Origin]],
-) -> Finding:
+def _finding(claim: Claim, claims: Claims, varying: Mapping[str, list[str]], machine: Machine) -> Finding:
     """What the runs of one machine say: of each experiment those of the origin that speaks."""
-    speaking = {name: found[0].runs if found else runs[name][:0] for name, found in its.items()}
-    finding = verdict.of_claim(claim, claims.configurations, tables, speaking)
-    told = [sentence for found in its.values() if (sentence := who_speaks(found))]
+    finding = verdict.of_claim(claim, claims.configurations, varying, machine.speaking)
+    told = [sentence for found in machine.origins.values() if (sentence := who_speaks(found))]
     return replace(finding, why=" ".join([finding.why, *told]))
 
 
-def _machines(runs: Mapping[str, pd.DataFrame]) -> dict[str, dict[str, list[Origin]]]:
-    """Each machine's runs of each experiment, by their origin.
+def _machines(tables: Mapping[str, Tables], kind: Evidence, hardware: Hardware, of: tuple[str, ...]) -> list[Machine]:
+    """Each machine with its runs of these experiments that may decide, by their origin.
 
     The machine first that has the most hardware threads, and then the most rounds that speak. What its runs say plays
     no part in that, so that no machine is chosen for its verdict.
     """
+    runs = {name: usable(tables[name].runs, kind, hardware) for name in of}
     together = pd.concat([frame[[*MACHINE, "uid"]] for frame in runs.values()])
     ranked = []
     for key, part in together.groupby(MACHINE, dropna=False, sort=False):
         threads, uids = part["hardware_threads"].iloc[0], set(part["uid"])
         its = {name: origins(frame[frame["uid"].isin(uids)], name) for name, frame in runs.items()}
         n_rounds = sum(found[0].rounds for found in its.values() if found)
-        ranked.append((0 if pd.isna(threads) else -int(threads), -n_rounds, str(key), _named(part.iloc[0]), its))
-    return {name: its for *_, name, its in sorted(ranked, key=lambda row: row[:3])}
+        machine = Machine(
+            _named(part.iloc[0]),
+            its,
+            {
+                name: Candidates(found[0].runs if found else runs[name][:0], tables[name].measured)
+                for name, found in its.items()
+            },
+        )
+        ranked.append((0 if pd.isna(threads) else -int(threads), -n_rounds, str(key), machine))
+    return [machine for *_, machine in sorted(ranked, key=lambda row: row[:3])]
 
 
 def _named(run: pd.Series) -> str:

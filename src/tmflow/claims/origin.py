@@ -13,7 +13,7 @@ import pandas as pd
 
 from tmflow.claims.selection import LEAST_ROUNDS
 from tmflow.claims.software import DIGITS
-from tmflow.point import ROUND
+from tmflow.point import n_rounds
 from tmflow.wording import several
 
 
@@ -28,7 +28,7 @@ class Origin(NamedTuple):
     @property
     def rounds(self) -> int:
         """How many rounds have a result."""
-        return len(self.runs.loc[self.runs["status"] == "ok", [*ROUND]].drop_duplicates())
+        return n_rounds(self.runs, self.runs["status"] == "ok")
 
     def as_json(self) -> dict[str, Any]:
         return {

@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from tmflow.claims.checks import Check, Closed, Factors
 from tmflow.errors import BadInput, unknown
 from tmflow.native import registry
 from tmflow.paths import project_root
 from tmflow.spec import Evidence, TrialSpec
-from tmflow.validation import keys_at, sentence
-from tmflow.yaml_file import read_yaml
+from tmflow.validation import document
+from tmflow.yaml_file import kept, read_yaml
 
 Hardware = Literal["rtm", "power", "any"]
 
@@ -49,19 +49,18 @@ def claims_path() -> Path:
 
 
 def load_claims(path: Path | None = None) -> Claims:
-    """Read and check claims.yaml."""
-    path = path or claims_path()
+    """Read and check claims.yaml; what was read is kept until the file changes."""
+    return _loaded(path or claims_path())
+
+
+@kept
+def _loaded(path: Path) -> Claims:
     return check_claims(read_yaml(path), path.name)
 
 
 def check_claims(raw: Any, where: str = "claims.yaml") -> Claims:
     """The claims that a parsed claims.yaml makes. Raises BadInput that names what is wrong, where, what is allowed."""
-    if not isinstance(raw, dict):
-        raise BadInput(f"{where} must be a mapping, not {type(raw).__name__}.")
-    try:
-        claims = Claims.model_validate(raw)
-    except ValidationError as error:
-        raise sentence(error, where, keys_at(Claims, error)) from error
+    claims = document(Claims, raw, where)
     for name, factors in claims.configurations.items():
         _check_configuration(factors, f"{where}: configurations.{name}")
     for name, claim in claims.claims.items():

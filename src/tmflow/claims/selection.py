@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from tmflow.claims.checks import Check, Factors, Measure, Predicate
-from tmflow.claims.curve import Curve
+from tmflow.claims.candidates import Candidates, Mask
+from tmflow.claims.checks import Check, Factors, Predicate
+from tmflow.claims.curve import Curve, Values
 from tmflow.claims.schema import Hardware
-from tmflow.claims.tables import Tables
-from tmflow.errors import Diverged
 from tmflow.platform.profiles import load_profile, profile_names
-from tmflow.point import ROUND
 from tmflow.wording import listed, workers
 
 LEAST_ROUNDS = 6  # no verdict from fewer
@@ -46,51 +46,50 @@ class Selected(NamedTuple):
 
 def usable(runs: pd.DataFrame, evidence: str, hardware: Hardware) -> pd.DataFrame:
     """The runs, of any status, that may decide: of MNIST, at full scale, of this evidence and this hardware."""
-    chosen = runs[(runs["evidence"] == evidence) & (runs["scale"] == "full") & (runs["dataset"] == "mnist")]
-    if hardware == "any":
-        return chosen
-    capability = _emulated_capability(chosen) if evidence == "emulated" else chosen["tm_capability"]
-    return chosen[capability == CAPABILITY[hardware]]
+    chosen = (runs["evidence"] == evidence) & (runs["scale"] == "full") & (runs["dataset"] == "mnist")
+    if hardware != "any":
+        capability = _emulated_capability(runs) if evidence == "emulated" else runs["tm_capability"]
+        chosen &= capability == CAPABILITY[hardware]
+    return runs[chosen]
 
 
-def select(check: Check, configurations: Mapping[str, Factors], tables: Tables, runs: pd.DataFrame) -> Selected:
+def select(check: Check, configurations: Mapping[str, Factors], varying: Sequence[str], among: Candidates) -> Selected:
     """The curves of a check.
 
-    tables: of its experiment; runs: those of its runs, of one machine, that `usable` leaves.
+    varying: the factors in which any runs of its experiment differ; among: the runs of one machine that may decide.
     Raises Missing where a curve has no run or would be of several variants, or no number of workers is common to all.
     """
-    values = tables.measured(check.predicate.measure)
-    own, pivots, failed = [], [], []
-    for name in check.predicate.of:
+    predicate = check.predicate
+    about = (predicate.least <= among.threads) & (among.threads <= predicate.most)
+    values = among.values(predicate.measure)
+    own, failed, grids = [], [], []
+    for name in predicate.of:
         whose = f"{name} in {check.place}"
-        wanted = runs[_having(runs, {**check.where, **configurations[name]})]
-        own.append(_fitting(_of_variant(wanted, tables.varying, whose), check.predicate, whose))
-        failed.append(wanted[~wanted["status"].isin(["ok", "unsupported"]) & _fits(wanted, check.predicate)])
-        pivots.append(_by_round(own[-1], values, check.predicate.measure, whose))
-    threads, left_out = _common_threads(pivots, check.predicate)
-    together = _joined(pivots, threads, check.predicate.paired)
-    if together.empty:
-        raise Missing(f"in {check.place} no round has all of {workers(*threads)} of {listed(check.predicate.of)}")
+        wanted = among.having({**check.where, **configurations[name]})
+        own.append(_fitting(among, _of_variant(among, wanted, varying, whose), about, whose))
+        failed.append(wanted & among.ended & about & among.fits)
+        grids.append(_grid(among, own[-1], values, f"{whose} has no run that tells its {predicate.measure}"))
+    threads, left_out = _common_threads(grids, predicate)
+    together = _together(grids, threads, predicate.paired)
+    if not together.any():
+        raise Missing(f"in {check.place} no round has all of {workers(*threads)} of {listed(predicate.of)}")
     curves = [
-        Curve(name, tuple(threads), together[number].to_numpy(dtype=float).T)
-        for number, name in enumerate(check.predicate.of)
+        Curve(name, tuple(threads), np.stack([grid.at(w)[together] for w in threads]))
+        for name, grid in zip(predicate.of, grids, strict=True)
     ]
-    used = pd.concat(own).drop_duplicates("uid")
-    of_rounds = pd.MultiIndex.from_frame(used[[*ROUND]]).isin(together.index)
-    seen = used[of_rounds & used["threads"].isin(threads)]
-    lost = pd.concat(failed).drop_duplicates("uid")
-    left_out |= {int(w): 0 for w in lost["threads"].unique() if w not in threads and w not in left_out}
-    of_divergence, rounds = diverged(lost), together.notna().sum()
-    agreeing = [w for w in left_out if check.predicate.diverged_agrees and _agree(w, pivots, failed)]
+    used, lost = np.any(own, axis=0), np.any(failed, axis=0)
+    left_out |= {int(w): 0 for w in np.unique(among.threads[lost]) if w not in threads and w not in left_out}
+    rounds = [int((~np.isnan(values)).sum()) for curve in curves for values in curve.values]
+    agreeing = [w for w in left_out if predicate.diverged_agrees and _agree(w, grids, failed, among)]
     return Selected(
         curves,
-        (int(rounds.min()), int(rounds.max())),
-        seen,
+        (min(rounds), max(rounds)),
+        among.told[used & together[among.rounds] & np.isin(among.threads, threads)],
         {w: left_out[w] for w in sorted(left_out) if w not in agreeing},
-        lost[~of_divergence],
-        lost[of_divergence],
+        among.told.iloc[_in_order(failed, ~among.diverged)],
+        among.told.iloc[_in_order(failed, among.diverged)],
         sorted(agreeing),
-        len(used) + len(lost),
+        int(used.sum() + lost.sum()),
     )
 
 
@@ -100,16 +99,33 @@ def _emulated_capability(runs: pd.DataFrame) -> pd.Series:
     return runs["profile"].map({name: CAPABILITY[load_profile(name).provider] for name in known})
 
 
-def diverged(runs: pd.DataFrame) -> pd.Series:
-    """Which of the runs ended in weights or scores that are not finite."""
-    return (runs["status"] == "failed") & runs["reason"].fillna("").str.startswith(f"{Diverged.__name__}:")
+class _Grid(NamedTuple):
+    """The values of one curve: of shape (rounds, numbers of workers), NaN where a round has none."""
+
+    threads: list[int]
+    values: Values
+
+    def at(self, threads: int) -> Values:
+        """Of that number of workers, an item for each round."""
+        if threads in self.threads:
+            return self.values[:, self.threads.index(threads)]
+        return np.full(len(self.values), np.nan)
+
+    def has(self, threads: int) -> Mask:
+        """Which rounds have a value of that number of workers."""
+        return ~np.isnan(self.at(threads))
 
 
-def _agree(threads: int, pivots: Sequence[pd.DataFrame], failed: Sequence[pd.DataFrame]) -> bool:
+def _agree(threads: int, grids: Sequence[_Grid], failed: Sequence[Mask], among: Candidates) -> bool:
     """Whether each curve has enough rounds with that number of workers, counting those that diverged."""
-    lost = [int((diverged(runs) & (runs["threads"] == threads)).sum()) for runs in failed]
-    valued = [int(pivot[threads].count()) if threads in pivot else 0 for pivot in pivots]
-    return all(n + m >= LEAST_ROUNDS for n, m in zip(lost, valued, strict=True))
+    lost = among.diverged & (among.threads == threads)
+    pairs = zip(grids, failed, strict=True)
+    return all(int(grid.has(threads).sum()) + int((its & lost).sum()) >= LEAST_ROUNDS for grid, its in pairs)
+
+
+def _in_order(masks: Sequence[Mask], among: Mask) -> NDArray[np.int64]:
+    """The places of what any of the masks has, those of the first before those of the next."""
+    return pd.unique(np.concatenate([np.flatnonzero(mask & among) for mask in masks]))
 
 
 def ends(runs: pd.DataFrame) -> str:
@@ -118,60 +134,48 @@ def ends(runs: pd.DataFrame) -> str:
     return "; ".join(told[:2])
 
 
-def _having(runs: pd.DataFrame, wanted: Factors) -> pd.Series:
-    """Which of the runs have these factors."""
-    own = pd.Series(True, index=runs.index)
-    for factor, value in wanted.items():
-        own &= (runs[factor] == value).fillna(False).astype(bool)
-    return own
-
-
-def _of_variant(runs: pd.DataFrame, varying: Sequence[str], whose: str) -> pd.DataFrame:
-    """Those of the runs that have a result, if they are of one variant; `varying`: the factors in which any differ."""
-    ok = runs[runs["status"] == "ok"]
-    if ok.empty:
-        raise Missing(f"{whose} has no run with a result" + (f" ({ends(runs)})" if len(runs) else ""))
-    differing = [name for name in varying if ok[name].nunique(dropna=False) > 1]
-    if differing:
-        values = {name: listed(sorted(ok[name].dropna().unique())) for name in differing}
-        told = "; ".join(f"{name} {among}" for name, among in values.items())
+def _of_variant(among: Candidates, wanted: Mask, varying: Sequence[str], whose: str) -> Mask:
+    """Those of the wanted that have a result, if they are of one variant; `varying`: as for `select`."""
+    ok = wanted & among.ok
+    if not ok.any():
+        told = f" ({ends(among.told[wanted])})" if wanted.any() else ""
+        raise Missing(f"{whose} has no run with a result{told}")
+    if differing := among.of_several(ok, varying):
+        runs = among.runs[ok]
+        values = {name: listed(sorted(runs[name].dropna().unique())) for name in differing}
+        told = "; ".join(f"{name} {its}" for name, its in values.items())
         raise Missing(f"{whose} is several variants ({told}), of which the claim must name one")
     return ok
 
 
-def _fitting(runs: pd.DataFrame, predicate: Predicate, whose: str) -> pd.DataFrame:
-    """The runs whose number of workers the claim is about and the machine has hardware threads for."""
-    if not _about(runs, predicate).any():
+def _fitting(among: Candidates, runs: Mask, about: Mask, whose: str) -> Mask:
+    """Those of the runs whose number of workers the claim is about and the machine has hardware threads for."""
+    if not (runs & about).any():
         raise Missing(f"{whose} has no run with a number of workers that it is about")
-    fits = _fits(runs, predicate)
+    fits = runs & about & among.fits
     if not fits.any():
         raise Missing(
             f"{whose} has no run with as many hardware threads as workers, as far as is known, and oversubscribed "
             "ones say nothing about scaling"
         )
-    return runs[fits]
+    return fits
 
 
-def _about(runs: pd.DataFrame, predicate: Predicate) -> pd.Series:
-    return runs["threads"].between(predicate.least, predicate.most)
+def _grid(among: Candidates, runs: Mask, values: Values, missing: str) -> _Grid:
+    """The values of the runs; raises Missing where there is none."""
+    known = runs & ~np.isnan(values)
+    if not known.any():
+        raise Missing(missing)
+    threads, columns = np.unique(among.threads[known], return_inverse=True)
+    grid = np.full((int(among.rounds.max()) + 1, len(threads)), np.nan)
+    grid[among.rounds[known], columns] = values[known]
+    return _Grid(threads.tolist(), grid)
 
 
-def _fits(runs: pd.DataFrame, predicate: Predicate) -> pd.Series:
-    return _about(runs, predicate) & (runs["threads"] <= runs["hardware_threads"]).fillna(False).astype(bool)
-
-
-def _by_round(runs: pd.DataFrame, values: pd.Series, measure: Measure, whose: str) -> pd.DataFrame:
-    """The values of the runs: a row for each round, a column for each number of workers."""
-    known = runs[[*ROUND, "threads"]].assign(value=runs["uid"].map(values)).dropna(subset="value")
-    if known.empty:
-        raise Missing(f"{whose} has no run that tells its {measure}")
-    return known.pivot(index=[*ROUND], columns="threads", values="value")
-
-
-def _common_threads(pivots: Sequence[pd.DataFrame], predicate: Predicate) -> tuple[list[int], dict[int, int]]:
+def _common_threads(grids: Sequence[_Grid], predicate: Predicate) -> tuple[list[int], dict[int, int]]:
     """The numbers of workers that all have enough rounds of, if any has; and how many rounds have those left out."""
-    every = sorted({int(w) for pivot in pivots for w in pivot.columns})
-    rounds = {w: _common_rounds(pivots, w, predicate.paired) for w in every}
+    every = sorted({w for grid in grids for w in grid.threads})
+    rounds = {w: _common_rounds(grids, w, predicate.paired) for w in every}
     kept = [w for w in every if rounds[w] >= LEAST_ROUNDS] or [w for w in every if rounds[w]]
     if not kept:
         raise Missing(f"{listed(predicate.of)} have no round with the same number of workers in common")
@@ -180,18 +184,17 @@ def _common_threads(pivots: Sequence[pd.DataFrame], predicate: Predicate) -> tup
     return kept, {w: rounds[w] for w in every if w not in kept}
 
 
-def _common_rounds(pivots: Sequence[pd.DataFrame], threads: int, paired: bool) -> int:
-    """How many rounds have that number of workers: together, or of the pivot that has the fewest."""
-    if not all(threads in pivot for pivot in pivots):
-        return 0
-    return len(_joined(pivots, [threads], True)) if paired else min(int(pivot[threads].count()) for pivot in pivots)
+def _common_rounds(grids: Sequence[_Grid], threads: int, paired: bool) -> int:
+    """How many rounds have that number of workers: together, or of the curve that has the fewest."""
+    having = [grid.has(threads) for grid in grids]
+    return int(np.all(having, axis=0).sum()) if paired else min(int(its.sum()) for its in having)
 
 
-def _joined(pivots: Sequence[pd.DataFrame], threads: list[int], paired: bool) -> pd.DataFrame:
-    """The pivots side by side, by their number; NaN where a round does not have that number of workers.
-
-    If they are `paired`, only of the rounds that all have all of these numbers of workers of.
-    """
-    sides = [pivot[threads] for pivot in pivots]
-    together = pd.concat(sides, axis=1, keys=range(len(sides)), join="inner" if paired else "outer")
-    return together.dropna() if paired else together
+def _together(grids: Sequence[_Grid], threads: Sequence[int], paired: bool) -> Mask:
+    """Which rounds are looked at: if they are `paired`, those that all have all of these numbers of workers of."""
+    looked_at: Mask = (
+        np.all([grid.has(w) for grid in grids for w in threads], axis=0)
+        if paired
+        else np.any([grid.has(w) for grid in grids for w in grid.threads], axis=0)
+    )
+    return looked_at

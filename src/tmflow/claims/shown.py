@@ -13,6 +13,7 @@ from tmflow.wording import several
 
 WIDTH = 100  # characters of a line
 VERDICTS: tuple[Verdict, ...] = ("reproduced", "contradicted", "inconclusive", "untested")
+MARKS: dict[Verdict, str] = dict(zip(VERDICTS, "✓✗≈○", strict=True))
 
 
 def as_text(judged: Sequence[Judged], *, brief: bool = False) -> str:

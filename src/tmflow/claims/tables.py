@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 
@@ -37,6 +37,11 @@ class Tables:
         factors = [name for name in TrialSpec.model_fields if name != "threads"]
         return [name for name in factors if self.runs[name].nunique(dropna=False) > 1]
 
+    @cached_property
+    def evidences(self) -> frozenset[str]:
+        """The kinds of evidence that there are runs of."""
+        return frozenset(self.runs["evidence"])
+
     def measured(self, measure: Measure) -> pd.Series:
         """The value of each run, by its uid; runs without one are left out."""
         match measure.name:
@@ -62,18 +67,22 @@ class Tables:
         return chosen.groupby("uid")["n"].sum().astype(float)
 
 
-def load(source: Source, experiments: Iterable[str]) -> dict[str, Tables]:
-    """The tables of each experiment, in one reading of the database.
+def load(source: Source, experiments: Iterable[str], platforms: Sequence[str] | None = None) -> dict[str, Tables]:
+    """The tables of each experiment, in one reading of the database; platforms: of these alone, by their slugs.
 
     Which commits share their code is read from this checkout, where it has them.
     """
     code = cache(partial(code_of, project_root()))
     with connected(source) as connection:
-        return {name: _load(connection, name, code) for name in dict.fromkeys(experiments)}
+        return {name: _load(connection, name, platforms, code) for name in dict.fromkeys(experiments)}
 
 
-def _load(connection: Connection, experiment: str, code: Callable[[str], str]) -> Tables:
+def _load(
+    connection: Connection, experiment: str, platforms: Sequence[str] | None, code: Callable[[str], str]
+) -> Tables:
     with_result: Only = {"experiment": experiment, "all_definitions": True}
+    if platforms is not None:
+        with_result["platforms"] = platforms
     every: Only = {**with_result, "status": None}
     runs = queries.runs(connection, **every)
     return Tables(

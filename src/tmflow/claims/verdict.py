@@ -8,12 +8,12 @@ from typing import Literal, NamedTuple, TypedDict
 
 import pandas as pd
 
+from tmflow.claims.candidates import Candidates
 from tmflow.claims.checks import Check, Factors
 from tmflow.claims.schema import Claim
 from tmflow.claims.selection import LEAST_ROUNDS, Missing, Selected, ends, select
 from tmflow.claims.statement import Statement, Unit, decide, rounds_needed
-from tmflow.claims.tables import Tables
-from tmflow.point import ROUND
+from tmflow.point import n_rounds
 from tmflow.stats import MANY_ROUNDS, bounded
 from tmflow.wording import interval, several, span, workers
 
@@ -46,19 +46,25 @@ class Finding:
     more_rounds: int | None = None
     """How many more would decide an inconclusive one, if means and spreads stay."""
     runs: list[pd.DataFrame] = field(default_factory=list)
+    decides: Number | None = None
+    """Of the numbers the one that the verdict hangs on: the one nearest to failing, or furthest beyond."""
+    checks: list[Finding] = field(default_factory=list)
+    """Of a claim: what each of its checks comes to, in their order."""
 
 
 def of_claim(
     claim: Claim,
     configurations: Mapping[str, Factors],
-    tables: Mapping[str, Tables],
-    runs: Mapping[str, pd.DataFrame],
+    varying: Mapping[str, Sequence[str]],
+    among: Mapping[str, Candidates],
 ) -> Finding:
-    """The finding of a claim; `tables` and `runs` are as for `select`, by experiment."""
-    looked_at = [_look(check, configurations, tables, runs) for check in claim.checks]
-    among = sum(len(look.statements) for look in looked_at if isinstance(look, Look))
+    """The finding of a claim; `varying` and `among` are as for `select`, by experiment."""
+    looked_at = [
+        _look(check, configurations, varying[check.experiment], among[check.experiment]) for check in claim.checks
+    ]
+    n_statements = sum(len(look.statements) for look in looked_at if isinstance(look, Look))
     findings = [
-        _of_check(look, claim.studied_to, among) if isinstance(look, Look) else Finding("untested", f"{look}.")
+        _of_check(look, claim.studied_to, n_statements) if isinstance(look, Look) else Finding("untested", f"{look}.")
         for look in looked_at
     ]
     verdict = next(verdict for verdict in STRONGEST if any(finding.verdict == verdict for finding in findings))
@@ -70,6 +76,8 @@ def of_claim(
         [number for finding in findings for number in finding.numbers],
         None if None in open_rounds else max(rounds for rounds in open_rounds if rounds is not None),
         [run for finding in findings for run in finding.runs],
+        next((finding.decides for finding in deciding if finding.decides), None),
+        findings,
     )
 
 
@@ -82,13 +90,10 @@ class Look(NamedTuple):
 
 
 def _look(
-    check: Check,
-    configurations: Mapping[str, Factors],
-    tables: Mapping[str, Tables],
-    runs: Mapping[str, pd.DataFrame],
+    check: Check, configurations: Mapping[str, Factors], varying: Sequence[str], among: Candidates
 ) -> Look | Missing:
     try:
-        selected = select(check, configurations, tables[check.experiment], runs[check.experiment])
+        selected = select(check, configurations, varying, among)
     except Missing as missing:
         return missing
     statements = check.predicate.statements(selected.curves)
@@ -101,11 +106,12 @@ def _of_check(look: Look, studied_to: int, among: int) -> Finding:
     """What a check comes to, whose statements are among so many of the claim."""
     check, selected, statements = look
     numbers = [number(statement, check.place) for statement in statements]
+    nearest = number(min(statements, key=Statement.margin), check.place)
     threads = [*selected.curves[0].threads, *selected.agreeing]
     seen = _seen(check, selected, studied_to)
 
     def finding(verdict: Verdict, why: str, more_rounds: int | None = None) -> Finding:
-        return Finding(verdict, f"{seen}: {why}.", numbers, more_rounds, [selected.runs])
+        return Finding(verdict, f"{seen}: {why}.", numbers, more_rounds, [selected.runs], nearest)
 
     fewest, _ = selected.rounds
     if fewest < LEAST_ROUNDS:
@@ -189,7 +195,7 @@ def n_disturbed(runs: pd.DataFrame) -> int:
 
 def n_resumed_rounds(runs: pd.DataFrame) -> int:
     """How many rounds of the runs were interrupted, so that a second process ran the rest of them."""
-    return len(runs.loc[runs["resumed"].astype(bool), [*ROUND]].drop_duplicates())
+    return n_rounds(runs, runs["resumed"])
 
 
 def _more(needed: int | None, rounds: int) -> tuple[int | None, str]:
@@ -210,6 +216,12 @@ def _told(statements: Sequence[Statement], most: int = 3) -> str:
 
 def _sentence(statement: Statement) -> str:
     return f"{statement.what} {interval(*bounded(statement.interval()))}, claimed {span(*statement.range())}"
+
+
+def in_words(number: Number) -> str:
+    """A number with its interval and what is claimed of it."""
+    estimate = interval(number["estimate"], number["low"], number["high"])
+    return f"{number['what']}: {estimate}, claimed {span(number['claimed_low'], number['claimed_high'])}"
 
 
 def number(statement: Statement, experiment: str) -> Number:

@@ -2,14 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tmflow.claims.judge import Judged, experiments, judge
 from tmflow.claims.schema import load_claims
 from tmflow.claims.tables import load
+from tmflow.errors import unknown
 from tmflow.spec import Evidence
+from tmflow.store import platforms
 from tmflow.store.frame import Source
 
 
-def verdicts(source: Source, evidence: Evidence | None = None) -> list[Judged]:
-    """On every claim of data/claims.yaml, for each kind of evidence or for one alone."""
+def verdicts(
+    source: Source,
+    evidence: Evidence | None = None,
+    platform: str | None = None,
+    claims: Sequence[str] | None = None,
+) -> list[Judged]:
+    """On every claim of data/claims.yaml, or on these alone, by each kind of evidence or by one alone.
+
+    platform: by the runs of this one alone, its slug; no others are read. Raises BadInput where it has no run, and for
+    a claim that there is not.
+    """
+    if platform is not None:
+        known = list(platforms.platforms(source)["slug"])
+        if platform not in known:
+            raise unknown("platform", platform, known)
     its_claims = load_claims()
-    return judge(its_claims, load(source, experiments(its_claims)), evidence)
+    if claims is not None:
+        for name in claims:
+            if name not in its_claims.claims:
+                raise unknown("claim", name, its_claims.claims)
+        chosen = {name: claim for name, claim in its_claims.claims.items() if name in claims}
+        its_claims = its_claims.model_copy(update={"claims": chosen})
+    tables = load(source, experiments(its_claims), None if platform is None else [platform])
+    return judge(its_claims, tables, evidence)

@@ -12,12 +12,26 @@ from types import FrameType
 import typer
 
 from tmflow import __version__
-from tmflow.cli import bench, claims, database, doctor, portal, steps, study, train
+from tmflow.cli import (
+    bench,
+    bundle,
+    claims,
+    contributions,
+    database,
+    doctor,
+    portal,
+    probe,
+    publish,
+    quarantine,
+    steps,
+    study,
+    train,
+)
 from tmflow.cli.usage import explained
-from tmflow.errors import BadInput, PipelineFailed, Unsupported
+from tmflow.errors import BadInput, PipelineFailed, RoundFailed, Unsupported
 from tmflow.files import refusal
-from tmflow.runner.supervise import RoundFailed
 from tmflow.study.stopping import Stopped
+from tmflow.wording import printable
 
 app = typer.Typer(
     name="tmflow",
@@ -28,13 +42,21 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(doctor.doctor)
+app.command()(probe.probe)
 app.command()(train.train)
 app.add_typer(bench.app, name="bench")
 app.add_typer(study.app, name="study")
 app.command()(claims.claims)
 app.command()(database.ingest)
 app.add_typer(database.app, name="db")
+bundle.app.command(name="import")(contributions.import_bundles)
+bundle.app.command()(contributions.withdraw)
+bundle.app.command()(contributions.restore)
+bundle.app.command(name="list")(contributions.list_contributions)
+bundle.app.add_typer(quarantine.app)
+app.add_typer(bundle.app, name="bundle")
 app.command()(portal.portal)
+app.command()(publish.publish)
 app.add_typer(steps.app, name="step", hidden=True)
 
 
@@ -64,8 +86,8 @@ def main() -> None:
     except typer.TyperException as error:
         print(explained(error), file=sys.stderr)
         sys.exit(error.exit_code)
-    except BadInput as error:
-        print(f"tmflow: {error}", file=sys.stderr)
+    except BadInput as error:  # a sentence may have the words of a stranger's file
+        print("tmflow:", printable(str(error), also="\n"), file=sys.stderr)
         sys.exit(2)
     except OSError as error:
         if (said := refusal(error)) is None:

@@ -34,11 +34,13 @@ def ingest(
 
 @app.command()
 def upgrade() -> None:
-    """Create the database, or bring it to the newest revision."""
+    """Create the database, or bring it to the newest revision; a SQLite file with runs is copied beside it first."""
     from tmflow.store import engine, schema
 
-    before, now = schema.upgrade(engine.url_from_env(results_dir() / "study.db"))
+    before, now, copy = schema.upgrade(engine.url_from_env(results_dir() / "study.db"))
     typer.echo(f"the database is at revision {now}" + ("." if before == now else f" (before: {before or 'none'})."))
+    if copy:
+        typer.echo(f"What was there before is in {copy}; delete it when the database is as it should be.")
 
 
 @app.command()
@@ -55,3 +57,13 @@ def check(as_json: JsonOption = False) -> None:
             typer.echo(f"  {problem}")
     if not state.ok:
         raise typer.Exit(1)
+
+
+@app.command()
+def snapshot(file: Annotated[Path, typer.Argument(help="The file to write; one that is there is replaced.")]) -> None:
+    """Copy the database into one file to carry elsewhere, while others read and write it."""
+    from tmflow.store import engine
+    from tmflow.store import snapshot as copies
+
+    n_bytes = copies.snapshot(engine.url_from_env(results_dir() / "study.db"), file)
+    typer.echo(f"{file}: {n_bytes / 1e6:.1f} MB.")

@@ -8,21 +8,15 @@ from typing import Annotated
 
 import typer
 
-MARKS = {"ok": "ok  ", "limited": "note", "missing": "MISS"}
-
 
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False) -> None:
     """Look at this machine: what is installed, which strategies run here, and how to get what is missing."""
     from tmflow.diagnosis import diagnose
+    from tmflow.findings import lines
 
     findings = diagnose()
     if as_json:
         typer.echo(json.dumps([asdict(finding) for finding in findings], indent=1))
         return
-    width = max(len(finding.name) for finding in findings)
-    for finding in findings:
-        typer.echo(f"{MARKS[finding.state]}  {finding.name:<{width}}  {finding.text}")
-        if finding.how:
-            typer.echo(f"{'':<{width + 8}}{finding.how}")
-        if finding.advice:
-            typer.echo(f"{'':<{width + 8}}-> {finding.advice}")
+    for line in lines(findings):
+        typer.echo(line)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -20,9 +21,37 @@ def portal(
     """Open the results portal; it reads the database and never writes it."""
     root = project_root()
     _require_free(address, port)
-    os.chdir(root)
-    arguments = ["run", str(root / "portal" / "app.py"), "--server.address", address, "--server.port", str(port)]
+    _make_absolute()
+    os.chdir(root)  # where Streamlit finds its settings
+    listening = ["--server.address", address, "--server.port", str(port)]
+    arguments = ["run", str(root / "portal" / "app.py"), *listening, "--server.maxUploadSize", str(_upload_mib())]
     os.execv(sys.executable, [sys.executable, "-m", "streamlit", *arguments])
+
+
+def _upload_mib() -> int:
+    """The largest upload; none where there is no token for it. A token that is not used is told."""
+    from tmflow.quarantine import limits, tokens
+
+    for role in tokens.Role:
+        if trouble := tokens.trouble(role):
+            typer.echo(f"tmflow: {trouble}", err=True)
+    return limits.UPLOAD_MIB if tokens.is_on(tokens.Role.UPLOADER) else 0
+
+
+def _make_absolute() -> None:
+    """What the environment names is relative to the folder where the command was typed, not to the checkout."""
+    from tmflow import views
+    from tmflow.quarantine import place
+    from tmflow.store import address
+
+    for variable in ("TMFLOW_ROOT", "TMFLOW_RESULTS_DIR", views.VARIABLE, place.VARIABLE):
+        if path := os.environ.get(variable):
+            os.environ[variable] = str(Path(path).expanduser().absolute())
+    if os.environ.get(address.VARIABLE):
+        url = address.url_from_env(Path())
+        if address.is_sqlite(url):
+            url = address.sqlite_url(address.sqlite_path(url).absolute())
+        os.environ[address.VARIABLE] = url.render_as_string(hide_password=False)
 
 
 def _require_free(address: str, port: int) -> None:

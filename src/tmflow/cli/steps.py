@@ -78,7 +78,7 @@ def draw(experiment: str, scale: Annotated[Scale, typer.Option()] = "full") -> N
     plan = make_plan(scale)
     source, shown = plan.source(experiment), plan.study.experiments[experiment].shown()
     reader = engine.open_reader(engine.url_from_env(results_dir() / "study.db"))
-    records = queries.records(reader, source, scale)
+    records = queries.records(reader, experiment=source, scale=scale)
     figures.draw_experiment(
         records._replace(runs=shown_of(records.runs, shown["only"])),
         experiment,

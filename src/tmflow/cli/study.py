@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -27,8 +28,17 @@ def make_plan(scale: Scale | None) -> Plan:
 
 
 @app.command()
-def plan(scale: ScaleOption = None, as_json: JsonOption = False) -> None:
+def plan(
+    scale: ScaleOption = None,
+    as_json: JsonOption = False,
+    native: Annotated[Path | None, typer.Option(hidden=True, help="Write the static program's plan there.")] = None,
+) -> None:
     """List the experiments, their trials, and how long they will take: by past runs like them, else by a guess."""
+    if native:
+        from tmflow.study import for_binary
+
+        for_binary.write(load_study(project_root() / "config.yaml"), native)
+        return
     its_plan = make_plan(scale)
     rows: list[dict[str, Any]] = [
         {

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tmflow.data import digits, mnist
 from tmflow.data.dataset import Dataset, truncate
 from tmflow.data.download import NotAvailable
 from tmflow.errors import unknown
-from tmflow.spec import Dataset as Name
+
+if TYPE_CHECKING:
+    from tmflow.spec import Dataset as Name
 
 __all__ = ["Dataset", "NotAvailable", "Resolved", "load", "resolve", "truncate"]
 

@@ -1,8 +1,9 @@
-"""What the official MNIST files are, and where they can be had: checksums.yaml, typed."""
+"""What the official MNIST files are, and where they can be had: checksums.json, typed."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import os
 from collections.abc import Mapping
@@ -11,12 +12,11 @@ from functools import cache
 from importlib.resources import files
 
 import numpy as np
-import yaml
 from numpy.typing import NDArray
 
+from tmflow.canonical import sha256_of
 from tmflow.data import idx
 from tmflow.errors import BadInput
-from tmflow.spec import sha256_of
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Catalogue:
 
 @cache
 def _official() -> Catalogue:
-    table = yaml.safe_load(files("tmflow.data").joinpath("checksums.yaml").read_text(encoding="utf-8"))
+    table = json.loads(files("tmflow.data").joinpath("checksums.json").read_text(encoding="utf-8"))
     entries = {role: IdxFile(**{**entry, "shape": tuple(entry["shape"])}) for role, entry in table["files"].items()}
     return Catalogue(tuple(table["mirrors"]), entries)
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tmflow.errors import BadInput
-from tmflow.spec import Dataset as Name
+
+if TYPE_CHECKING:
+    from tmflow.spec import Dataset as Name
 
 CLASSES = 10
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from tmflow.canonical import sha256_of
 from tmflow.data.dataset import Dataset, Floats, Split, one_hot
 from tmflow.errors import BadInput
-from tmflow.spec import sha256_of
 
 FILE_SHA256 = "6ebb3d2fee246a4e99363262ddf8a00a3c41bee6014c373ed9d9216ba7f651b8"  # of the uncompressed table
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import importlib.util
 import os
+import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-
-from tqdm import tqdm
 
 from tmflow.data import idx
 from tmflow.data.catalogue import IdxFile
@@ -53,13 +53,26 @@ def _get(url: str, file: IdxFile, timeout_s: float) -> bytes:
     with urllib.request.urlopen(request, timeout=timeout_s) as answer:
         promised = int(answer.headers["Content-Length"]) if "Content-Length" in answer.headers else None
         pieces = bytearray()
-        with tqdm(total=promised, unit="B", unit_scale=True, desc=f"downloading {file.name}") as bar:
+        with _progress(promised, file.name) as told:
             while len(pieces) <= file.content_bytes and (piece := answer.read(PIECE_BYTES)):
                 pieces += piece
-                bar.update(len(piece))
+                told(len(piece))
     if promised is not None and len(pieces) < promised:
         raise OSError(f"truncated after {len(pieces):,} of {promised:,} bytes")
     return bytes(pieces)
+
+
+@contextlib.contextmanager
+def _progress(total: int | None, name: str) -> Iterator[Callable[[int], object]]:
+    """What takes the bytes that have come, and shows them; where there is no tqdm, a line stands for the bar."""
+    if importlib.util.find_spec("tqdm") is None:
+        print(f"downloading {name}", file=sys.stderr)
+        yield lambda _: None
+        return
+    from tqdm import tqdm
+
+    with tqdm(total=total, unit="B", unit_scale=True, desc=f"downloading {name}") as bar:
+        yield bar.update
 
 
 def _reason(error: Exception) -> str:

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tmflow.canonical import sha256_of
 from tmflow.clock import utc_now
 from tmflow.errors import BadInput
 from tmflow.runner import runfile
 from tmflow.runner.job import RoundJob
 from tmflow.runner.runfile import CampaignRef, ExperimentRef, Run
 from tmflow.runner.supervise import run_round
-from tmflow.spec import TrialSpec, sha256_of
+from tmflow.spec import TrialSpec
 
 TIMEOUT_S = 24 * 3600.0  # somebody is watching
 

@@ -9,13 +9,14 @@ from typing import Any, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
 
+from tmflow.canonical import sha256_of
 from tmflow.errors import BadInput, unknown
 from tmflow.native import registry
 from tmflow.platform.profiles import load_profile, profile_names
 from tmflow.process_environment import tm_library
-from tmflow.spec import BELONGS, Dataset, TrialSpec, sha256_of
+from tmflow.spec import BELONGS, Dataset, TrialSpec
 from tmflow.strategy_parameters import STRATEGY_PARAMETERS, owners, parameters_of
-from tmflow.validation import keys_at, sentence
+from tmflow.validation import document, sentence
 from tmflow.yaml_file import read_yaml
 
 Scale = Literal["full", "quick"]
@@ -331,12 +332,7 @@ def load_study(path: Path) -> Study:
 
 def check_study(raw: Any, where: str = "config.yaml") -> Study:
     """The study that a parsed config.yaml describes."""
-    if not isinstance(raw, dict):
-        raise BadInput(f"{where} must be a mapping of settings, not {type(raw).__name__}.")
-    try:
-        study = Study.model_validate(raw)
-    except ValidationError as error:
-        raise sentence(error, where, keys_at(Study, error)) from error
+    study = document(Study, raw, where)
     _check_factors(study, where)
     _check_rounds(study, where)
     for scale in SCALES:

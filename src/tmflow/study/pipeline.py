@@ -28,6 +28,7 @@ from tmflow.study.holding import machine_for_a_study, results_to_itself
 from tmflow.study.plan import Plan, dataset_path, resolved_dataset
 from tmflow.study.progress import Progress, watch, watch_until
 from tmflow.study.remeasured import already_stored
+from tmflow.study.rerun import require_known
 from tmflow.study.status import status
 from tmflow.study.steps import snakemake_log
 from tmflow.study.stopping import Stopped, adopt_orphans, end_children
@@ -56,11 +57,12 @@ THEN_STUDY = "Run all of it with:       make study   (quick is too small to conc
 def run(plan: Plan, arguments: Sequence[str] = (), *, fresh: bool = False) -> None:
     """Run what is missing of the study, then make the report; a round that is measured is never measured again.
 
-    `fresh` sets the run files so far aside first. Raises BadInput for what would only fail after hours of measuring: no
-    compiler, no TensorFlow where a session is to run, an altered file of MNIST, a folder that cannot be written, an
-    unusable database, a machine that another study holds. Raises Stopped on ctrl-C and on SIGTERM, with nothing left at
-    work, unless it still waited for what another one left.
+    `fresh` sets the run files so far aside first. Raises BadInput for an unknown experiment, and for what would only
+    fail after hours of measuring: no compiler, no TensorFlow where a session is to run, an altered file of MNIST, a
+    folder that cannot be written, an unusable database, a machine that another study holds. Raises Stopped on ctrl-C
+    and on SIGTERM, with nothing left at work, unless it still waited for what another one left.
     """
+    require_known(arguments, plan.experiments)
     database = engine.url_from_env(plan.results / "study.db")
     _check_before(plan, database)
     if DRY_RUN & set(arguments):
@@ -162,7 +164,7 @@ def _measure_until_decided(
 def _snakemake_logged(plan: Plan, arguments: Sequence[str], locks: tuple[int, ...]) -> None:
     """Call Snakemake with a progress bar in place of its own words, which go to a log and are shown if it fails."""
     log = snakemake_log(plan.results)
-    progress = Progress(plan)
+    progress = Progress(plan, arguments)
     try:
         with log.open("ab") as file:
             _snakemake(plan, arguments, locks, output=file, progress=progress)

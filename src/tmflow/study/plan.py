@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from tmflow.canonical import sha256_of
 from tmflow.errors import BadInput
 from tmflow.platform.environment import cpus_allowed
 from tmflow.runner import runfile
 from tmflow.runner.job import RoundJob
 from tmflow.runner.journal import Journal
 from tmflow.runner.runfile import CampaignRef, ExperimentRef, Run
-from tmflow.spec import Dataset, TrialSpec, sha256_of
+from tmflow.spec import Dataset, TrialSpec
 from tmflow.study import campaign
 from tmflow.study.config import Scale, Study
 from tmflow.study.costs import OUTPUTS_S, Costs
@@ -43,6 +44,13 @@ class Plan:
     def source(self, experiment: str) -> str:
         """The experiment whose runs it draws on: itself, or another."""
         return self.study.source(experiment)
+
+    def behind(self, arguments: Sequence[str]) -> list[str]:
+        """The experiments whose runs a call of the study needs: those behind the figures that it names, or all."""
+        named = [Path(argument) for argument in arguments if "/" in argument and not argument.startswith("-")]
+        if not named or any(path.parent.name != "figures" or path.name not in self.experiments for path in named):
+            return self.experiments
+        return list(dict.fromkeys(self.source(path.name) for path in named))
 
     def folder(self, experiment: str) -> Path:
         """Where the rounds of an experiment lie: another definition is another folder, so nothing is overwritten."""

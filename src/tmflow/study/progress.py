@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -92,18 +92,19 @@ class State:
 
 
 class Progress:
-    """A study's progress, look by look."""
+    """A study's progress, look by look; of what these arguments of the call ask for."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, arguments: Sequence[str] = ()) -> None:
         self._plan = plan
+        experiments = plan.behind(arguments)
         self._rounds = [
             Round(name, number, path)
-            for name in plan.experiments
+            for name in experiments
             for number, path in enumerate(plan.run_files(name), start=1)
         ]
-        trials = {name: plan.trials(name) for name in plan.experiments}
+        trials = {name: plan.trials(name) for name in experiments}
         self.planned = sum(trials.values())
-        self._estimate_s = sum(plan.estimated_s(name) for name in plan.experiments)
+        self._estimate_s = sum(plan.estimated_s(name) for name in experiments)
         self._trial_s = {name: plan.estimated_s(name) / n for name, n in trials.items() if n}
         self._pace = Pace()
         self._paced = set(plan.past_runs)  # by them nobody can tell how far off the estimate is

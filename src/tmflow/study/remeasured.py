@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlalchemy import URL
 
+from tmflow.canonical import sha256_of
 from tmflow.platform.facts import platform_facts, platform_sha256
-from tmflow.spec import sha256_of
 from tmflow.store import engine, queries, schema
 from tmflow.store.address import shown
 from tmflow.study.plan import Plan, dataset_path, resolved_dataset

@@ -11,6 +11,7 @@ _DONE = re.compile(r"^\d+ of \d+ steps", re.MULTILINE)
 
 _WORDS = {
     "ingest": "storing {}",
+    "contributions": "storing the runs of others",
     "figures": "drawing {}",
     "table": "writing the table of {}",
     "notebook": "executing notebook {}",

@@ -12,8 +12,8 @@ from html import escape
 
 import pandas as pd
 
-from tmflow.captions import promises_of_updates
 from tmflow.point import POINT, ROUND, VARIANT
+from tmflow.promises import promises_of_updates
 from tmflow.stats import Interval, joint_ratio_intervals, mean_interval
 from tmflow.store import queries
 from tmflow.store.frame import Source

@@ -1,0 +1,230 @@
+"""The three main answers of a study, in plain words made from the numbers of one platform.
+
+They rest on measured runs at full scale and follow the rules of claims: MNIST alone, one definition of an experiment
+and one software, no oversubscribed runs, and nothing told apart by fewer than six rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+from typing import NamedTuple
+
+import altair as alt
+import pandas as pd
+
+from tmflow import against, against_chart, in_words, summaries
+from tmflow.captions import caption
+from tmflow.claims.origin import origins, who_speaks
+from tmflow.claims.selection import LEAST_ROUNDS, Missing, usable
+from tmflow.claims.software import measured_by
+from tmflow.figures import Figure
+from tmflow.in_words import Promises, Words
+from tmflow.paths import project_root
+from tmflow.platform.software import code_of
+from tmflow.point import ROUND, VARIANT
+from tmflow.store import queries
+from tmflow.store.frame import Source, connected
+from tmflow.store.queries import Only, Value
+from tmflow.wording import several, workers
+
+TO_RUN = "'make study' measures it."  # shown as it stands, so without marks of Markdown
+
+
+class Comparison(NamedTuple):
+    """Runs of an experiment that differ in strategy and number of workers, and the strategy to compare with."""
+
+    experiment: str
+    where: dict[str, Value]
+    baseline: str
+    measures: str = "usual"
+
+    def only(self, platform: str) -> Only:
+        """Which runs these are of a platform, by its slug."""
+        factors = {**self.where, "measures": self.measures}
+        return {
+            "experiment": self.experiment,
+            "scale": "full",
+            "platforms": [platform],
+            "evidences": ["measured"],
+            "factors": {name: [value] for name, value in factors.items()},
+            "all_definitions": True,  # of which `find` takes one: the newest of all may not have been run there
+        }
+
+
+# The large model with batches of one: where an update weighs most.
+OF_STUDY = Comparison("fig-4.10", {"batch": 1}, "tf_lock")
+OF_ALL = Comparison("consistency-for-free", {"model": "mnist_deep", "reading": "plain"}, "lock")
+# The small model, which learns all that it can in this many steps; for the large one they are too few.
+OF_ACCURACY = Comparison("fig-4.1", {"matrix": 784}, "tf_lock")
+OF_LOSSES = Comparison("true-contention", {"reading": "plain"}, "lock", "full")
+
+
+class Found(NamedTuple):
+    """The runs that answer, all with one number of workers."""
+
+    runs: pd.DataFrame
+    left_out: str | None
+    """Which runs are not looked at because their origin is another."""
+
+
+class Answer(NamedTuple):
+    """A question, its answer in a few words, and why; without a figure where the runs are missing."""
+
+    question: str
+    short: str
+    sentences: list[str]
+    figure: Figure | None
+    rests_on: str
+    view: dict[str, str]
+    """The parameters of the page Explore at which it shows these runs."""
+    claims: tuple[str, ...]
+    """What the study says of the same."""
+
+
+class Question(NamedTuple):
+    """What is asked, of which runs, and how they are compared, drawn and shown on the page Explore."""
+
+    text: str
+    comparison: Comparison
+    compare: Callable[[pd.DataFrame, str, int], pd.DataFrame]
+    draw: Callable[[pd.DataFrame, str], alt.LayerChart]
+    metric: str
+    claims: tuple[str, ...]
+
+
+TRANSACTIONS = Question(
+    "Is transactional memory ever it?",
+    OF_STUDY,
+    against.speed,
+    against_chart.speed,
+    "speedup_vs_tf_lock",
+    ("deep-htm-double", "htm-pays-with-minimal-batches", "stm-never-pays", "other-locks-gain-nothing"),
+)
+STRATEGIES = Question(
+    "Which strategy should you use?", OF_ALL, against.speed, against_chart.speed, "step_time", ("deep-order",)
+)
+ACCURACY = Question(
+    "Does the accuracy suffer?",
+    OF_ACCURACY,
+    against.accuracy,
+    against_chart.accuracy,
+    "accuracy",
+    ("no-difference-of-accuracy", "power-same-accuracy"),
+)
+QUESTIONS = (TRANSACTIONS, STRATEGIES, ACCURACY)
+
+
+def ask(question: Question, source: Source, platform: str, revision: str, promises: Promises) -> Answer:
+    """The answer of the platform of that slug. `revision` is the database's; `promises` are those of strategies."""
+    with connected(source) as connection:
+        runs = _read(connection, question.comparison, platform)
+        if question is TRANSACTIONS:
+            return on_transactions(runs, revision)
+        if question is ACCURACY:
+            return on_accuracy(runs, revision)
+        full = queries.full_measures(connection, **OF_LOSSES.only(platform))
+        return on_strategies(runs, what_was_lost(_read(connection, OF_LOSSES, platform), full), promises, revision)
+
+
+def on_transactions(runs: pd.DataFrame, revision: str) -> Answer:
+    """`runs` as of `queries.runs`, of any status, with the `software` that measured each, in words: `_read`."""
+    baseline = OF_STUDY.baseline
+    return _answer(TRANSACTIONS, runs, revision, lambda summary, _: in_words.of_transactions(summary, baseline))
+
+
+def on_strategies(runs: pd.DataFrame, lost: str, promises: Promises, revision: str) -> Answer:
+    """`runs` as for `on_transactions`; `lost`: a sentence on lost updates."""
+
+    def words(summary: pd.DataFrame, own: pd.DataFrame) -> Words:
+        return in_words.of_strategies(summary, own, OF_ALL.baseline, promises, lost)
+
+    return _answer(STRATEGIES, runs, revision, words)
+
+
+def on_accuracy(runs: pd.DataFrame, revision: str) -> Answer:
+    """`runs` as for `on_transactions`."""
+    baseline = OF_ACCURACY.baseline
+    return _answer(ACCURACY, runs, revision, lambda summary, _: in_words.of_accuracy(summary, baseline))
+
+
+def what_was_lost(runs: pd.DataFrame, full: pd.DataFrame) -> str:
+    """A sentence on the updates that strategies were seen to lose; `full` as `queries.full_measures` gives it."""
+    try:
+        found = find(runs, OF_LOSSES)
+    except Missing as missing:
+        return f"How many updates are lost is not known: {missing}; {TO_RUN}"
+    first = found.runs.iloc[0]
+    where = f"{first['model']}, {first['driver']} driver, {workers(int(first['threads']))}"
+    return in_words.of_losses(summaries.lost(found.runs, full), f"{OF_LOSSES.experiment}: {where}")
+
+
+def find(runs: pd.DataFrame, comparison: Comparison) -> Found:
+    """Of the runs of a platform those of one origin, with the most workers that have a hardware thread each.
+
+    Where processes could use different hardware threads, those that could use the most. Raises Missing where none is,
+    where no round has both what is compared, and where a round has a strategy more than once: none of its points is it.
+    """
+    name, baseline = comparison.experiment, comparison.baseline
+    own = usable(runs, "measured", "any")
+    if own.empty:
+        raise Missing(f"there is no measured run of {name} at full scale, on MNIST, on this platform")
+    own = own[own["hardware_threads"] == own["hardware_threads"].max()]
+    if own.empty:
+        raise Missing(f"how many hardware threads the runs of {name} could use is not known")
+    of_origins = origins(own, name)
+    speaking = of_origins[0].runs
+    fits = speaking[(speaking["threads"] <= speaking["hardware_threads"]).astype(bool)]
+    with_result = fits.loc[fits["status"] == "ok", ["strategy", "threads", *ROUND]]
+    of_baseline = with_result["strategy"] == baseline
+    compared = with_result[of_baseline].merge(with_result[~of_baseline], on=["threads", *ROUND])["threads"]
+    if compared.empty:
+        raise Missing(f"{name} has no round with results of {baseline} and another strategy with as many workers")
+    found = fits[fits["threads"] == compared.max()]
+    if found.duplicated([*ROUND, *VARIANT]).any() or found[found["strategy"] == baseline].duplicated([*ROUND]).any():
+        raise Missing(f"{name} has several points of {baseline}, or of another strategy, to choose from")
+    return Found(found, who_speaks(of_origins))
+
+
+def _read(source: Source, comparison: Comparison, platform: str) -> pd.DataFrame:
+    only = comparison.only(platform)
+    only["status"] = None
+    runs = queries.runs(source, **only)
+    code = cache(partial(code_of, project_root()))
+    return runs.assign(software=measured_by(runs, queries.software(source, **only), code))
+
+
+def _answer(
+    question: Question, runs: pd.DataFrame, revision: str, words: Callable[[pd.DataFrame, pd.DataFrame], Words]
+) -> Answer:
+    baseline = question.comparison.baseline
+    try:
+        found = find(runs, question.comparison)
+    except Missing as missing:
+        why = f"It cannot be told, for {missing}. {TO_RUN}"
+        return Answer(question.text, in_words.NOTHING, [why], None, "", {}, question.claims)
+    summary = question.compare(found.runs, baseline, LEAST_ROUNDS)
+    short, sentences = words(summary, found.runs)
+    return Answer(
+        question.text,
+        short,
+        sentences,
+        Figure(question.draw(summary, baseline), caption(summary, revision, f"against {baseline}"), summary),
+        _rests_on(summary, found),
+        _view(question, found.runs),
+        question.claims,
+    )
+
+
+def _rests_on(summary: pd.DataFrame, found: Found) -> str:
+    first = summary.iloc[0]
+    rounds = sorted(set(summary.loc[summary["estimate"].notna(), "rounds"]))
+    n = several(rounds[0], "round") if len(rounds) == 1 else f"{rounds[0]} to {rounds[-1]} rounds"
+    what = f"{first['model']}, batch {first['batch']}, {workers(int(first['threads']))}, {first['driver']} driver"
+    told = f"{n} on {first['platform_name']}: {first['experiment']}, {what}."
+    return " ".join([told, *([found.left_out] if found.left_out else [])])
+
+
+def _view(question: Question, runs: pd.DataFrame) -> dict[str, str]:
+    own = {name: str(runs[name].iloc[0]) for name in ("experiment", "scale", "platform", "evidence")}
+    return {**own, "metric": question.metric, **{name: str(its) for name, its in question.comparison.where.items()}}

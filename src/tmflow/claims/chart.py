@@ -1,0 +1,106 @@
+"""The numbers of a check as a chart: each with its interval, and the range in which the claim says that it lies."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import altair as alt
+import pandas as pd
+
+from tmflow import palette
+from tmflow.captions import EVIDENCE, Caption, dated
+from tmflow.claims.judge import Judged
+from tmflow.claims.verdict import Finding, Number, n_disturbed
+from tmflow.figures import Figure
+from tmflow.marks import layered, tooltip
+from tmflow.wording import several
+
+ROW, DOWN = 40, 8  # px of a number, its words above its interval, and of the interval below the middle
+AROUND = 80  # px of a chart that are not rows: the axis and its title
+WIDE = 10  # ratios that span more than this, largest to smallest, get a log axis
+COLUMNS = ["what", "estimate", "low", "high", "rounds", "claimed_low", "claimed_high"]
+NAMES = {"ratio": "Ratio", "fraction": "Fraction"}
+
+
+def figure(judged: Judged, finding: Finding, title: str, revision: str) -> Figure:
+    """The numbers of one check of a claim, whose `finding` this is, with caption and table.
+
+    Raises ValueError where it has none.
+    """
+    summary = pd.DataFrame(finding.numbers)
+    return Figure(_chart(finding.numbers, title), _caption(judged, finding, title, revision), summary)
+
+
+def _caption(judged: Judged, finding: Finding, title: str, revision: str) -> Caption:
+    runs = pd.concat(finding.runs)
+    rounds = sorted({number["rounds"] for number in finding.numbers})
+    count = f"{rounds[0]}" if len(rounds) == 1 else f"{rounds[0]} to {rounds[-1]}"
+    disturbed = n_disturbed(runs)
+    noise = f"; {disturbed} of {several(len(runs), 'run')} on a disturbed machine" if disturbed else ""
+    machines = "by a profile of the machine"
+    return Caption(
+        title,
+        [
+            f"On {judged.machine}; {EVIDENCE[judged.evidence].format(machines=machines)}; full scale.",
+            f"{count} rounds; bars: 95 % t intervals over rounds; shaded: what the claim allows{noise}.",
+            f"Claim {judged.id}: {judged.finding.verdict}; this check: {finding.verdict}.",
+            dated(runs["started_at_utc"], revision),
+        ],
+    )
+
+
+def _chart(numbers: Sequence[Number], title: str) -> alt.LayerChart:
+    data = pd.DataFrame(numbers)[COLUMNS].astype({"low": float, "high": float})
+    low, high, log = _range(data)
+    data["row"] = [f"{place:03}" for place in range(len(data))]
+    data["from"] = data["claimed_low"].astype(float).fillna(low).clip(low, high)
+    data["to"] = data["claimed_high"].astype(float).fillna(high).clip(low, high)
+    data["start"], data["end"] = data["low"].clip(lower=low), data["high"].clip(upper=high)
+    data["left"] = low
+    unit = numbers[0]["unit"]
+    scale = alt.Scale(domain=[low, high], nice=False, zero=False, type="log" if log else "linear")
+    axis = alt.Axis(format="~g" if unit == "ratio" else "~%", tickCount=5)
+    title_of_x = f"{NAMES[unit]}{' (log scale)' if log else ''}"
+
+    def at(column: str) -> alt.X:
+        return alt.X(f"{column}:Q", title=title_of_x, scale=scale, axis=axis)
+
+    y = alt.Y("row:N", title=None, sort=None, axis=None, scale=alt.Scale(paddingInner=0.1, paddingOuter=0.05))
+    base = alt.Chart(data).encode(y=y)
+    points = alt.Chart().encode(x=at("estimate"), y=y, tooltip=tooltip(COLUMNS))
+    known = data["low"].notna()
+    layers = [
+        base.mark_rect(color=palette.NEUTRAL, opacity=0.25).encode(x=at("from"), x2="to:Q"),
+        base.mark_rule(strokeWidth=2, color=palette.BLUE, yOffset=DOWN).encode(x=at("start"), x2="end:Q"),
+        base.mark_text(align="left", dx=6, dy=DOWN - ROW / 2, fontSize=12, color=palette.NEUTRAL).encode(
+            x=at("left"), text="what:N"
+        ),
+        *(
+            points.properties(data=its).mark_point(filled=filled, size=70, opacity=1, color=palette.BLUE, yOffset=DOWN)
+            for its, filled in ((data[known], True), (data[~known], False))  # hollow: a single round
+            if len(its)
+        ),
+    ]
+    says = f"{title}: {len(data)} numbers with their 95 % intervals, and the range that is claimed of each"
+    return layered(says, *layers, height=ROW * len(data))
+
+
+def height(finding: Finding) -> int:
+    """Pixels of the whole chart, for a page that has to know."""
+    return ROW * len(finding.numbers) + AROUND
+
+
+def _range(data: pd.DataFrame) -> tuple[float, float, bool]:
+    """What the axis shows: every estimate, what is claimed of it, and most of the intervals; and whether it is log."""
+    values = pd.concat([data["estimate"], data["claimed_low"], data["claimed_high"]]).astype(float).dropna()
+    low, high = float(values.min()), float(values.max())
+    log = low > 0 and high / low > WIDE
+    if log:
+        return low / 1.5, high * 1.5, True
+    room = 0.6 * (high - low) or 0.05
+    lowest, highest = data["low"].min(), data["high"].max()
+    bottom = low if math.isnan(lowest) else max(lowest, low - room)
+    top = high if math.isnan(highest) else min(highest, high + room)
+    margin = 0.08 * (max(top, high) - min(bottom, low)) or 0.05
+    return min(bottom, low) - margin, max(top, high) + margin, False

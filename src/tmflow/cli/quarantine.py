@@ -1,0 +1,164 @@
+"""`tmflow bundle stage|waiting|accept|reject|compare|audit`: what others brought, until a maintainer decides."""
+
+from __future__ import annotations
+
+import getpass
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tmflow.cli.bundle import JsonOption
+from tmflow.errors import BadInput
+from tmflow.paths import results_dir
+from tmflow.wording import several
+
+if TYPE_CHECKING:
+    from tmflow.quarantine.place import Quarantine
+    from tmflow.quarantine.tables import Action
+
+app = typer.Typer()  # its commands are among those of `tmflow bundle`
+SHOWN = 20  # runs that `compare` shows unless it is asked for one
+Identity = Annotated[str, typer.Argument(help="The bundle's identity, or how it begins.")]
+By = Annotated[str | None, typer.Option(help="Who does it; else the user of this machine.")]
+
+
+@app.command()
+def stage(
+    file: Annotated[typer.FileBinaryRead, typer.Argument(help="A bundle; `-` reads it from the standard input.")],
+    name: Annotated[str | None, typer.Option(help="The name of the file, if it is not its own.")] = None,
+    by: By = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check a bundle and keep it in the quarantine, where it waits for `accept` or `reject`."""
+    from tmflow.quarantine import staging
+
+    staged = staging.stage(_quarantine(), file, name or Path(file.name).name, by or _user())
+    if as_json:
+        typer.echo(json.dumps({"outcome": staged.outcome, "said": staged.said, "report": staged.report.as_json()}))
+    else:
+        for problem in staged.report.problems:
+            _say(f"{problem.severity}: {problem.sentence}")
+        _say(f"{staged.report.identity or 'no bundle'}: {staged.said}")
+    if staged.outcome == "refused":
+        raise typer.Exit(2)
+
+
+@app.command()
+def waiting(as_json: JsonOption = False) -> None:
+    """List the bundles that wait for a decision, the oldest first."""
+    from tmflow.quarantine.listed import waiting as listed
+
+    uploads = listed(_quarantine())
+    if as_json:
+        typer.echo(json.dumps([asdict(upload) for upload in uploads], indent=1))
+    for upload in uploads if not as_json else ():
+        _say(f"{upload.identity}: {upload.sentence}")
+    if not uploads and not as_json:
+        typer.echo("nothing waits.")
+
+
+@app.command()
+def accept(identity: Identity, by: By = None) -> None:
+    """Store a waiting bundle in the database, all of it or nothing."""
+    from tmflow.quarantine import deciding
+    from tmflow.store import engine
+
+    url = engine.url_from_env(results_dir() / "study.db")
+    report = deciding.accept(_quarantine(), url, identity, by or _user())
+    hidden = f" It is withdrawn, so they are hidden: {report.withdrawn}." if report.withdrawn else ""
+    _say(f"{report.identity} is accepted: {several(report.runs_new, 'run')} stored, {report.runs_known} known.{hidden}")
+
+
+@app.command()
+def reject(
+    identity: Identity,
+    reason: Annotated[str, typer.Option(help="Why, for whoever asks later.")],
+    by: By = None,
+) -> None:
+    """Turn a waiting bundle away; its file is removed, and it is not taken again."""
+    from tmflow.quarantine import deciding
+
+    typer.echo(f"{deciding.reject(_quarantine(), identity, reason, by or _user())} was rejected.")
+
+
+@app.command()
+def compare(
+    identity: Identity,
+    run: Annotated[str | None, typer.Option(help="The uid of a run; else the first of them.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show runs that the database has with another content: both versions, field by field, where they differ."""
+    from tmflow.quarantine import deciding
+    from tmflow.quarantine.compare import differences
+    from tmflow.store import engine
+
+    quarantine = _quarantine()
+    whole = deciding.require_open(quarantine, identity)["identity"]
+    database = engine.open_reader(engine.url_from_env(results_dir() / "study.db"))
+    found = list(islice(differences(database, quarantine.file(whole), run), SHOWN))
+    if as_json:
+        typer.echo(json.dumps([{"uid": uid, "fields": [field._asdict() for field in fields]} for uid, fields in found]))
+        return
+    for uid, fields in found:
+        typer.echo(f"run {uid}")
+        for field in fields:
+            _say(f"{field.field}: bundle {field.bundle}, database {field.database}")
+    if not found:
+        typer.echo("the database has no run of this bundle with another content.")
+
+
+@app.command()
+def audit(
+    last: Annotated[int, typer.Option(min=1, help="So many of the newest.")] = 100, as_json: JsonOption = False
+) -> None:
+    """List what was done in the quarantine, the newest last."""
+    from tmflow.quarantine.listed import audit as listed
+
+    rows = listed(_quarantine(), last)
+    if as_json:
+        typer.echo(json.dumps(rows, indent=1))
+    for row in rows if not as_json else ():
+        _say("  ".join(str(value) for value in row.values() if value is not None))
+
+
+def kept(file: Path, conflict: BadInput) -> BadInput:
+    """Keep a bundle that the database contradicts in the quarantine, and say so."""
+    from tmflow.quarantine import staging
+
+    identity = staging.keep_conflict(_quarantine(), file, _user(), str(conflict))
+    return BadInput(
+        f"{conflict} Nothing is stored; the bundle is in the quarantine, where `tmflow bundle compare {identity[:12]}` "
+        "shows both versions."
+    )
+
+
+@contextmanager
+def noted(action: Action, identity: str, reason: str | None = None) -> Iterator[None]:
+    """Inside, it is done to a contribution; where that cannot be written down in the audit, it is not begun."""
+    quarantine = _quarantine()
+    with quarantine.begin() as connection:
+        yield
+        quarantine.note(connection, action, "done", _user(), identity, reason)
+
+
+def _quarantine() -> Quarantine:
+    from tmflow.quarantine.place import Quarantine, folder
+
+    return Quarantine(folder())
+
+
+def _user() -> str:
+    return f"user {getpass.getuser()}"
+
+
+def _say(words: str) -> None:
+    """A line that others had a part in."""
+    from tmflow import inert
+
+    typer.echo(inert.line(words))

@@ -1,0 +1,97 @@
+"""Bars of shares, stacked by cause; the interval is that of all causes together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import altair as alt
+import pandas as pd
+
+from tmflow import palette, summaries
+from tmflow.axes import Range
+from tmflow.marks import Along, Chart, in_parts, oversubscribed, tooltip
+from tmflow.wording import workers
+
+BAR, BARS = 0.7, 8  # width of a bar, as a share of the gap between neighbours on the axis; fewer bars are narrower
+ABOVE = 1.12  # room for the label of the shaded region above the highest bar
+COLUMNS = (
+    "variant", "threads", "cause", "estimate", "low", "high", "rounds", "disturbed_rounds", "evidence"
+)  # fmt: skip
+
+
+def stacked(
+    parts: Sequence[tuple[str, pd.DataFrame]],
+    colours: Mapping[str, str],
+    describe: str,
+    along: Along,
+    shown: Range,
+    told: Sequence[str] = (),
+) -> Chart:
+    """Bars of the causes in `colours`, in their order from the bottom; of several parts, a small chart each.
+
+    describe: what a screen reader says of it; told: columns of a tooltip beside the usual.
+    """
+    rows = pd.concat([part for _, part in parts])
+    occurs = set(rows.loc[rows["estimate"] > 0, "cause"])
+    causes = [cause for cause in colours if cause in occurs]
+    scale = alt.Scale(domain=causes, range=[colours[cause] for cause in causes])
+    legend = alt.Legend(
+        title=None,
+        orient="bottom",
+        direction="horizontal",
+        columns=1 if max(map(len, causes), default=0) > 20 else 0,
+        labelLimit=400,
+        symbolStrokeWidth=0,
+        labelExpr="replace(datum.label, /_/g, ' ')",
+    )
+    colour = alt.Color("cause:N", scale=scale, legend=legend)
+    columns = [*dict.fromkeys((*COLUMNS, *told))]
+    layers = [_bars(part, colour, causes, along, shown, columns) for _, part in parts]
+    return in_parts(describe, [label for label, _ in parts], layers)
+
+
+def _bars(
+    summary: pd.DataFrame, colour: alt.Color, order: list[str], along: Along, shown: Range, columns: list[str]
+) -> list[alt.Chart]:
+    known = summary[summary["estimate"].notna()]
+    bars = known.loc[known["cause"].isin(order), [*dict.fromkeys((*columns, along.column))]]
+    bars = bars.sort_values("cause", key=lambda causes: causes.map(order.index), kind="stable")
+    bars["top"] = bars.groupby(along.column)["estimate"].cumsum()
+    bars["bottom"] = bars["top"] - bars["estimate"]
+    half = BAR / 2 * min(1, len(along.ticks.values) / BARS)
+    bars["x"], bars["end"] = ([along.ticks.move(at, side) for at in bars[along.column]] for side in (-half, half))
+    bars["says"] = [
+        f"{workers(its)}, {cause.replace('_', ' ')}: {share:.3%} of attempts"
+        for its, cause, share in zip(bars["threads"], bars["cause"], bars["estimate"], strict=True)
+    ]
+    over = oversubscribed(summary, along.ticks) if along.column == "threads" else []
+    values = alt.Y(
+        "bottom:Q",
+        title="Attempts that aborted",
+        axis=alt.Axis(format="~%", tickCount=6),
+        scale=alt.Scale(domain=[0, shown.high * (ABOVE if over else 1)], nice=False),
+    )
+    whole = known[(known["cause"] == summaries.ANY) & known["low"].notna()]
+    spread = whole[columns].assign(
+        x=whole[along.column], bar_low=whole["low"].clip(shown.low), bar_high=whole["high"].clip(upper=shown.high)
+    )
+    rule = alt.Chart(spread).encode(x=along.axis)
+    return [
+        *over,
+        alt.Chart(bars)
+        .mark_rect(stroke="white", strokeWidth=0.7)
+        .encode(
+            x=along.axis,
+            x2="end:Q",
+            y=values,
+            y2="top:Q",
+            color=colour,
+            tooltip=tooltip(columns),
+            description="says:N",
+        ),
+        rule.mark_rule(strokeWidth=1.5, color=palette.INK).encode(y="bar_low:Q", y2="bar_high:Q"),
+        *(
+            rule.mark_tick(width=7, thickness=1.5, orient="horizontal", color=palette.INK).encode(y=f"{end}:Q")
+            for end in ("bar_low", "bar_high")
+        ),
+    ]
