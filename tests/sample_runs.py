@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from tmflow.canonical import sha256_of
 from tmflow.runner.runfile import (
     Abort,
     Backend,
@@ -27,7 +28,7 @@ from tmflow.runner.runfile import (
     Software,
     Staleness,
 )
-from tmflow.spec import TrialSpec, sha256_of
+from tmflow.spec import TrialSpec
 from tmflow.strategy_parameters import parameters_of
 
 PLATFORM: dict[str, Any] = {
@@ -91,6 +92,8 @@ ABORTS = {
     "stm": {"conflict": ("0x00000003", 2), "validation": ("0x00000006", 1)},
     "itm": {"unknown": ("0x00000000", 3)},
 }
+ABORTS["block_stm"] = ABORTS["stm"]
+MECHANISM = {"htm": "rtm", "block_stm": "stm"}  # of others, by their own name
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 VARIABLES = ("W", "b")
 TRANSACTIONAL = frozenset({"htm", "stm", "itm", "tle", "block_stm"})
@@ -125,7 +128,7 @@ def sample_runs(
         run
         for name in experiments
         for number in range(1, rounds + 1)
-        for run in _round(
+        for run in round_of(
             name,
             number,
             [
@@ -138,7 +141,7 @@ def sample_runs(
             start=EPOCH + timedelta(days=day, minutes=number),
             unsupported=unsupported,
             disturbed=number in disturbed_rounds,
-            platform=PLATFORM | (platform or {}),
+            platform=platform,
         )
     ]
 
@@ -153,21 +156,31 @@ def backend(name: str, **numbers: Any) -> Backend:
     return Backend(kind="emulator", name=name, version="0.1.0", config_sha256=sha256_of(config), config=config)
 
 
-def _round(
+def without_result(run: Run, status: str, reason: str) -> Run:
+    """The run, had it come to nothing."""
+    kept = run.model_dump(include={"uid", "campaign", "experiment", "round", "ordinal", "order_seed", "trial_seed",
+                                   "resumed", "started_at_utc", "spec", "dataset_sha256", "evidence", "time_domain",
+                                   "backend", "platform", "environment", "software"})  # fmt: skip
+    return Run.model_validate({**kept, "status": status, "reason": reason})
+
+
+def round_of(
     name: str,
     number: int,
     points: Sequence[TrialSpec],
     *,
-    scale: str,
-    campaign: str,
-    start: datetime,
-    unsupported: Sequence[str],
-    disturbed: bool,
-    platform: dict[str, Any],
+    scale: str = "full",
+    campaign: str = "campaign-1",
+    start: datetime = EPOCH,
+    unsupported: Sequence[str] = (),
+    disturbed: bool = False,
+    platform: Mapping[str, Any] | None = None,
 ) -> Iterator[Run]:
+    """A run of each of the points, in their order; what else is said of them as for `sample_runs`."""
     definition = {"points": [spec.identity() for spec in points]}
+    machine = PLATFORM | dict(platform or {})
     for ordinal, spec in enumerate(points):
-        identity = f"{campaign}/{scale}/{name}/{number}/{spec.sha256}/{sha256_of(platform)}"
+        identity = f"{campaign}/{scale}/{name}/{number}/{spec.sha256}/{sha256_of(machine)}"
         can_run = spec.strategy not in unsupported
         yield Run(
             uid=str(uuid.uuid5(uuid.NAMESPACE_OID, identity)),
@@ -186,7 +199,7 @@ def _round(
             evidence=spec.evidence,
             time_domain="wall",
             backend=backend(spec.profile) if spec.profile else None,
-            platform=platform,
+            platform=machine,
             environment=ENVIRONMENT,
             software=SOFTWARE,
             **(_result(spec, identity, disturbed) if can_run else _refusal(spec)),
@@ -237,7 +250,8 @@ def _full_measures(spec: TrialSpec) -> dict[str, Any]:
         ],
         "reads": [Reads(worker=worker, variable=variable, reads=steps, torn=torn) for worker, variable in of_workers],
         "lost": [
-            Lost(variable=variable, expected=1000, lost=50 * others if variable == "W" else 0) for variable in VARIABLES
+            Lost(variable=variable, expected=1000, lost=min(50 * others, 1000) if variable == "W" else 0)
+            for variable in VARIABLES
         ],
     }
 
@@ -279,7 +293,7 @@ def _aborts(spec: TrialSpec, worker: int) -> Iterator[Abort]:
                     {
                         "worker": worker,
                         "variable": variable,
-                        "mechanism": "rtm" if spec.strategy == "htm" else spec.strategy,
+                        "mechanism": MECHANISM.get(spec.strategy, spec.strategy),
                         "raw_code": code,
                         "family": family,
                         "n": each * (spec.threads - 1),

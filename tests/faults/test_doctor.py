@@ -14,7 +14,7 @@ import pytest
 from tests.conftest import Tmflow
 from tmflow.native import loader, registry, trial
 
-FIELDS = {"name", "state", "text", "advice", "built", "runnable", "how"}
+FIELDS = {"name", "state", "text", "advice", "built", "runnable", "how", "adds"}
 AUDIT = "4 threads made 50 updates each of 1,000 elements"
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import cpp
 import pytest
+import runner
 from variants import Variant, why_not
 
 from tmflow.native import registry
@@ -21,6 +23,25 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with (tmp_path_factory.mktemp("build") / "log").open("w", encoding="utf-8") as log:
         build(library_dir().parent / "cmake", library_dir(), log)
     return library_dir()
+
+
+@pytest.fixture(scope="session")
+def builds(tmp_path_factory: pytest.TempPathFactory) -> cpp.Builds:
+    """The builds of the C++ by itself, here and for other machines."""
+    return cpp.Builds(tmp_path_factory.mktemp("cpp"))
+
+
+@pytest.fixture(scope="session")
+def native_program(tmp_path_factory: pytest.TempPathFactory) -> runner.Program:
+    """tmflow-native for this machine."""
+    return runner.made(tmp_path_factory.mktemp("native"))
+
+
+@pytest.fixture(scope="session", params=["ppc64le", "aarch64"])
+def foreign_program(request: pytest.FixtureRequest, builds: cpp.Builds) -> runner.Program:
+    """tmflow-native for a machine that is emulated."""
+    folder = builds.built(request.param, "tmflow-native")
+    return runner.Program(folder / "tmflow-native", runner.EMULATORS[request.param])
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Builds the C++ tests, here or for another machine."""
+"""Builds the C++, here or for another machine, and runs its tests."""
 
 from __future__ import annotations
 
@@ -38,6 +38,31 @@ def build(folder: Path, *targets: str, **options: str | Path) -> None:
         f"-j{os.cpu_count()}",
         *(word for name in targets for word in ("--target", name)),
     )
+
+
+# The one for aarch64 is as somebody has it who has no Eigen, and is optimised a little only.
+MACHINES: dict[str, dict[str, str | Path]] = {
+    "here": {},
+    "ppc64le": {"CMAKE_TOOLCHAIN_FILE": NATIVE_OPS / "cmake" / "ppc64le.cmake"},
+    "aarch64": {
+        "CMAKE_TOOLCHAIN_FILE": NATIVE_OPS / "cmake" / "aarch64.cmake",
+        "CMAKE_CXX_FLAGS_RELEASE": "-O2 -DNDEBUG",
+        "CMAKE_DISABLE_FIND_PACKAGE_Eigen3": "ON",
+    },
+}
+
+
+class Builds:
+    """One build for each of MACHINES, of all that the tests run there: what several need is compiled once."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def built(self, machine: str, *targets: str) -> Path:
+        """The folder of the build for that machine, with the named targets, all if none is named."""
+        folder = self._folder / machine
+        build(folder, *targets, TMFLOW_BUILD_RUNNER="ON", **MACHINES[machine])
+        return folder
 
 
 def run_tests(folder: Path, *options: str, timeout: float = 900) -> str:

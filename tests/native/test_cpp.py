@@ -10,14 +10,21 @@ import pytest
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("sanitizer", ["", "thread", "address"])
-def test_cpp_tests_pass(sanitizer: str, tmp_path: Path) -> None:
+def test_cpp_tests_pass(builds: cpp.Builds) -> None:
+    cpp.run_tests(builds.built("here"))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("sanitizer", ["thread", "address"])
+def test_cpp_tests_pass_under_a_sanitizer(sanitizer: str, tmp_path: Path) -> None:
     cpp.build(tmp_path, TMFLOW_SANITIZE=sanitizer)
     cpp.run_tests(tmp_path)
 
 
 @pytest.mark.deep
 @pytest.mark.timeout(1800)
-def test_larger_programs_are_explored_too(tmp_path: Path) -> None:
-    cpp.build(tmp_path, "explore_tests")
-    cpp.run_tests(tmp_path, "--build-config", "deep", "--tests-regex", "^explore_deep$", timeout=1500)
+def test_larger_programs_are_explored_too(builds: cpp.Builds) -> None:
+    cpp.run_tests(
+        builds.built("here", "explore_tests"), "--build-config", "deep", "--tests-regex", "^explore_deep$", timeout=1500
+    )

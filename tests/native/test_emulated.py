@@ -133,11 +133,11 @@ def train(threads: int, **factors: Any) -> Measurement:
 def test_training_commits_and_aborts() -> None:
     families = Counter[str]()
     for measured in itertools.islice(trials(min(4, len(os.sched_getaffinity(0))), batch=1, iterations=1000), 20):
-        commits, fallbacks = (sum(getattr(row, name) for row in measured.counters) for name in ("commits", "fallbacks"))
-        assert commits + fallbacks == sum(row.updates for row in measured.counters) == 2 * 1000
+        commits, fallbacks = (sum(row[name] for row in measured.counters) for name in ("commits", "fallbacks"))
+        assert commits + fallbacks == sum(row["updates"] for row in measured.counters) == 2 * 1000
         assert commits > 1000
         for abort in measured.aborts:
-            families[abort.family] += abort.n
+            families[abort["family"]] += abort["n"]
         if families["conflict"]:
             break
     assert families["conflict"] > 0
@@ -146,10 +146,11 @@ def test_training_commits_and_aborts() -> None:
 
 def test_training_with_all_pixels_overflows() -> None:
     measured = train(1, matrix=784, iterations=50)
-    weights = [row for row in measured.counters if row.variable == "W"]
-    assert [(row.commits, row.fallbacks) for row in weights] == [(0, 50)]
+    weights = [row for row in measured.counters if row["variable"] == "W"]
+    assert [(row["commits"], row["fallbacks"]) for row in weights] == [(0, 50)]
     # Those of b do not count: a thread on the same core, at work on W, may throw its line out.
-    assert sum(abort.n for abort in measured.aborts if (abort.variable, abort.family) == ("W", "capacity")) == 5 * 50
+    of_weights = [abort for abort in measured.aborts if abort["variable"] == "W"]
+    assert sum(abort["n"] for abort in of_weights if abort["family"] == "capacity") == 5 * 50
 
 
 def test_one_worker_trains_as_under_a_lock() -> None:

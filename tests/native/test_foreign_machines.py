@@ -49,19 +49,15 @@ QEMU_POWER8 = Machine(("qemu-ppc64le", "-cpu", "power8"), "power", "0x14000003c0
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def program(builds: cpp.Builds) -> Path:
     """bare_elision for this machine."""
-    folder = tmp_path_factory.mktemp("here")
-    cpp.build(folder, "bare_elision")
-    return folder / "tests" / "bare_elision"
+    return builds.built("here", "bare_elision") / "tests" / "bare_elision"
 
 
 @pytest.fixture(scope="module")
-def power(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def power(builds: cpp.Builds) -> Path:
     """The folder of everything that is built for ppc64le."""
-    folder = tmp_path_factory.mktemp("ppc64le")
-    cpp.build(folder, CMAKE_TOOLCHAIN_FILE=cpp.NATIVE_OPS / "cmake" / "ppc64le.cmake")
-    return folder
+    return builds.built("ppc64le")
 
 
 def rows_of(*command: str | Path) -> list[dict[str, Any]]:

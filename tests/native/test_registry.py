@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tmflow import promises
 from tmflow.errors import BadInput
 from tmflow.native import loader, registry
 
@@ -62,6 +63,10 @@ def test_promises_of_the_stock_pair_and_ours_agree() -> None:
     promises = {v.name: (v.promise_updates, v.promise_reads) for v in registry.variants()}
     assert promises["tf_lock"] == promises["lock"] == ("tensor", "element")
     assert promises["tf_nolock"] == promises["nolock"] == ("none", "element")
+
+
+def test_results_are_shown_with_the_promises_of_the_registry() -> None:
+    assert {v.name: v.promise_updates for v in registry.variants()} == promises.UPDATES
 
 
 @pytest.mark.usefixtures("not_built")

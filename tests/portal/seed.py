@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import URL
 
-from tests.sample_runs import EMULATED, FUSED, SOFTWARE_TM, sample_runs
+from tests.sample_runs import EMULATED, FUSED, SOFTWARE_TM, sample_runs, without_result
 from tmflow.runner import runfile
 from tmflow.runner.runfile import Run
 from tmflow.store.engine import sqlite_url
@@ -67,7 +67,7 @@ def seed_database(
             curve_points=points,
         )
         files.append(folder / f"softmax-batch-{batch}-{scale}.jsonl")
-        runfile.write(files[-1], [_crashed(run) if _is_to_fail(run) else run for run in runs])
+        runfile.write(files[-1], [without_result(run, "failed", CRASH) if _is_to_fail(run) else run for run in runs])
     if transactions:
         files.append(folder / f"transactions-{scale}.jsonl")
         settings: dict[str, Any] = {"scale": scale, "campaign": f"campaign-{scale}", "platform": PLATFORM}
@@ -83,10 +83,3 @@ def seed_database(
 
 def _is_to_fail(run: Run) -> bool:
     return (run.spec.strategy, run.spec.threads, run.round) == ("nolock", 8, 1)
-
-
-def _crashed(run: Run) -> Run:
-    kept = run.model_dump(include={"uid", "campaign", "experiment", "round", "ordinal", "order_seed", "trial_seed",
-                                   "resumed", "started_at_utc", "spec", "dataset_sha256", "evidence", "time_domain",
-                                   "platform", "environment", "software"})  # fmt: skip
-    return Run.model_validate({**kept, "status": "failed", "reason": CRASH})

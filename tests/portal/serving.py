@@ -11,6 +11,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from tmflow.paths import project_root
 
@@ -19,24 +20,39 @@ START_S = 60
 
 
 @contextmanager
-def serve(database_url: str) -> Iterator[str]:
-    """The portal on a free port of this machine, reading the database; yields its address."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+def serve(database_url: str, app: Path = APP) -> Iterator[str]:
+    """The portal, or another app, on a free port of this machine, reading the database; yields its address."""
+    with serve_process(database_url, app) as (address, _):
+        yield address
+
+
+@contextmanager
+def serve_process(database_url: str, app: Path = APP) -> Iterator[tuple[str, int]]:
+    """As `serve`; yields the server's process id too."""
+    port = free_port()
     address = f"http://127.0.0.1:{port}"
     options = ["--server.address", "127.0.0.1", "--server.port", str(port), "--server.headless", "true"]
-    command = [sys.executable, "-m", "streamlit", "run", str(APP), *options]
+    command = [sys.executable, "-m", "streamlit", "run", str(app), *options]
     environment = {**os.environ, "TMFLOW_DB_URL": database_url}
     with subprocess.Popen(command, cwd=APP.parents[1], env=environment) as server:
         try:
-            _wait(f"{address}/_stcore/health", server)
-            yield address
+            wait_until_healthy(address, server)
+            yield address, server.pid
         finally:
             server.terminate()
 
 
-def _wait(url: str, server: subprocess.Popen[bytes]) -> None:
+def free_port() -> int:
+    """A port of this machine that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+def wait_until_healthy(address: str, server: subprocess.Popen[bytes]) -> None:
+    """Until the portal at that address answers."""
+    url = f"{address}/_stcore/health"
     deadline = time.monotonic() + START_S
     while time.monotonic() < deadline:
         assert server.poll() is None, f"the server ended with {server.returncode}"

@@ -1,49 +1,99 @@
-"""The portal as a visitor sees it: a real server and a real browser. Screenshots go to the test's folder."""
+"""The portal as a visitor sees it: a real server and a real browser."""
 
 from __future__ import annotations
 
 import io
+import json
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
+from typing import Any
+from urllib.parse import parse_qs, quote, urlsplit
 
 import pandas as pd
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from chromium import SIZES, chromium, settled
+from claimed import claimed_database, platform_of
+from playwright.sync_api import Browser, Locator, Page, expect
 from seed import seed_database
 from serving import serve
 from sqlalchemy import URL
 
+from tmflow import summaries
 from tmflow.store import engine, queries
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-FLAGS = [
-    "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync",
-]  # fmt: skip
-SIZES = {"desktop": {"width": 1440, "height": 1000}, "phone": {"width": 390, "height": 844}}
-PAGES = {"": "tmflow", "speedup": "Speedup", "accuracy": "Accuracy", "transactions": "Transactions", "runs": "Runs"}
-POINTS = "[data-testid=stVegaLiteChart] svg [aria-roledescription=point]"
+pytestmark = pytest.mark.slow
 
-pytestmark = [
-    pytest.mark.slow,
-]
+TIMES = "explore?experiment=softmax-batch-1&metric=step_time"
+BOTH = "explore?experiment=transactions&metric=accuracy&evidence=measured&evidence=emulated&strategy=htm&strategy=stm"
+CLAIM = "claims?claim=softmax-same-speed"
+VIEWS = {
+    "": "tmflow",
+    "figures": "Figures of the study",
+    "figures?figure=4.3": "Figure 4.3",
+    TIMES: "Explore",
+    BOTH: "Explore",
+    "compare": "Compare",
+    "claims": "Claims",
+    CLAIM: "Claims",
+    "platforms": "Platforms",
+    "runs": "Runs",
+    "contribute": "Add your hardware",
+    "method": "Method",
+    "method?page=glossary": "Method",
+}
+CHARTS = "[data-testid=stVegaLiteChart] svg"
+POINTS = f"{CHARTS} [aria-roledescription=point]"
+FITS = "charts => [...document.querySelectorAll(charts)].every(its => its.getBoundingClientRect().right <= innerWidth)"
+# Streamlit asks for itself below the page's own path first, and then where it is.
+PROBED = re.compile(r"/\w+/_stcore/(health|host-config)$")
+# The least contrast (WCAG 2) of any text that can be read, in the page and in its charts.
+CONTRAST = """() => {
+  const parts = text => (text.match(/[0-9.]+/g) || []).map(Number)
+  const light = rgb => rgb.map(v => v / 255).map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, place) => sum + v * [0.2126, 0.7152, 0.0722][place], 0)
+  const over = ([r, g, b, a = 1], [x, y, z]) => [r * a + x * (1 - a), g * a + y * (1 - a), b * a + z * (1 - a)]
+  const behind = element => {
+    if (!element) return [255, 255, 255]
+    const colour = parts(getComputedStyle(element).backgroundColor)
+    return colour.length == 3 ? colour : over(colour, behind(element.parentElement))
+  }
+  const worst = {ratio: 99}
+  for (const element of document.querySelectorAll(
+      '[data-testid=stMain] :is(h1, h2, h3, h4, p, li, label, code, span), [data-testid=stVegaLiteChart] svg text')) {
+    const own = [...element.childNodes].some(node => node.nodeType == 3 && /\\w/.test(node.textContent))
+    const seen = element.checkVisibility({opacityProperty: true}) && !element.closest('[disabled], svg [opacity]')
+    if (!own || !seen) continue
+    const style = getComputedStyle(element), ground = behind(element)
+    const colour = over(parts(element.closest('svg') ? style.fill : style.color), ground)
+    const [low, high] = [light(colour), light(ground)].sort((a, b) => a - b)
+    const ratio = (high + 0.05) / (low + 0.05)
+    if (ratio < worst.ratio) Object.assign(worst, {ratio, text: element.textContent.slice(0, 60)})
+  }
+  return worst
+}"""
 
 
 @pytest.fixture(scope="module")
-def portal(seeded: URL) -> Iterator[str]:
-    with serve(str(seeded)) as address:
-        yield address
+def database(tmp_path_factory: pytest.TempPathFactory) -> URL:
+    """One with something of everything, claims and figures of the study too."""
+    folder = tmp_path_factory.mktemp("database")
+    claimed_database(folder)
+    return seed_database(folder)
+
+
+@pytest.fixture(scope="module")
+def portal(database: URL, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMFLOW_VIEWS", str(tmp_path_factory.mktemp("views") / "views.json"))
+        with serve(str(database)) as address:
+            yield address
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    assert CHROMIUM, "no Chromium on this machine: `make setup-test` installs Debian's"
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+    with chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture
@@ -53,24 +103,15 @@ def page(browser: Browser) -> Iterator[Page]:
     context.close()
 
 
-def settled(page: Page) -> None:
-    """Wait until the page's script has run to its end."""
-    page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for()
-
-
 def opened(page: Page, address: str, heading: str) -> None:
     page.goto(address)
     expect(page.get_by_role("heading", level=1)).to_have_text(heading, timeout=30_000)  # a new server imports first
     settled(page)
-    expect(page.locator("[data-testid=stException]")).to_have_count(0)
+    expect(page.get_by_test_id("stException")).to_have_count(0)
 
 
-def query(page: Page) -> dict[str, str]:
-    return {key: values[0] for key, values in parse_qs(urlsplit(page.url).query).items()}
-
-
-def shown(page: Page, label: str) -> str:
-    return page.get_by_role("combobox", name=label).input_value()
+def query(page: Page) -> dict[str, list[str]]:
+    return parse_qs(urlsplit(page.url).query)
 
 
 def pick(page: Page, label: str, option: str) -> None:
@@ -78,143 +119,216 @@ def pick(page: Page, label: str, option: str) -> None:
     page.get_by_role("option", name=option, exact=True).click()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", list(SIZES))
-def test_every_page_is_drawn_without_error(
-    browser: Browser, portal: str, size: str, scheme: str, tmp_path: Path
-) -> None:
-    context = browser.new_context(viewport=SIZES[size], color_scheme=scheme)
+def told(mark: Locator) -> dict[str, str]:
+    """What a point tells of itself, to a screen reader or in its tooltip."""
+    return dict(part.split(": ", 1) for part in (mark.get_attribute("aria-label") or "").split("; "))
+
+
+def drawn(page: Page) -> list[str]:
+    """All points of a page's charts."""
+    expect(page.locator(POINTS).first).to_be_visible()
+    return [str(point.get_attribute("aria-label")) for point in page.locator(POINTS).all()]
+
+
+def downloaded(page: Page, label: str) -> bytes:
+    with page.expect_download() as download:
+        page.get_by_role("button", name=label, exact=True).click()
+    return Path(download.value.path()).read_bytes()
+
+
+def test_every_page_is_drawn_without_error_at_any_size_and_in_both_themes(browser: Browser, portal: str) -> None:
+    context = browser.new_context(viewport=SIZES["desktop"], color_scheme="light")
     page = context.new_page()
     problems: list[str] = []
     page.on("pageerror", lambda error: problems.append(str(error)))
-    for path, heading in PAGES.items():
-        opened(page, f"{portal}/{path}", heading)
-        if path in {"speedup", "accuracy"}:
-            expect(page.locator(POINTS).first).to_be_visible()
-            chart = page.locator("[data-testid=stVegaLiteChart] svg").first.bounding_box()
-            assert chart is not None
-            assert chart["x"] + chart["width"] <= SIZES[size]["width"]
-        else:
-            expect(page.locator("[data-testid=stDataFrame]").first).to_be_visible()
-        too_wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
-        assert too_wide <= 0, f"{path} scrolls sideways by {too_wide} px"
-        page.screenshot(path=tmp_path / f"{path or 'overview'}-{size}-{scheme}.png", full_page=True)
+    page.on("console", lambda said: said.type == "error" and not PROBED.search(said.location["url"])
+            and problems.append(f"{said.text} {said.location['url']}"))  # fmt: skip
+    page.on("request", lambda asked: asked.url.startswith((portal, "data:", "blob:")) or problems.append(asked.url))
+    for view, heading in VIEWS.items():
+        opened(page, f"{portal}/{view}", heading)
+        for size, viewport in SIZES.items():
+            page.set_viewport_size(viewport)
+            for scheme in ("light", "dark"):
+                page.emulate_media(color_scheme=scheme)
+                expect(page.get_by_role("heading", level=1)).to_be_visible()
+                settled(page)
+                page.wait_for_function(FITS, arg=CHARTS)  # a chart is drawn anew when its room has changed
+                where = f"{view or 'overview'}, {size}, {scheme}"
+                too_wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+                if too_wide > 0:
+                    problems.append(f"{where}: scrolls sideways by {too_wide} px")
+                least = page.evaluate(CONTRAST)
+                if least["ratio"] < 3:
+                    problems.append(f"{where}: hardly to be read: {least}")
     context.close()
     assert problems == []
 
 
-def test_ways_to_run_are_chosen_and_a_full_run_shows_what_it_lost(page: Page, tmp_path: Path) -> None:
-    url = seed_database(tmp_path, rounds=2, strategies=("tf_lock",), transactions=False, beyond=True)
-    runs = queries.runs(engine.open_reader(url), experiment="beyond")
-    full = runs[(runs["measures"] == "full") & (runs["threads"] == 2) & (runs["evidence"] == "measured")]
-    with serve(str(url)) as address:
-        opened(page, f"{address}/speedup?experiment=beyond&metric=step_time", "Speedup")
-        expect(page.get_by_text("no time here compares with that of usual runs").first).to_be_visible()
-        for label, option in {"Driver": "native", "Reading": "consistent", "Measures": "usual"}.items():
-            pick(page, label, option)
-            settled(page)
-        panels = page.get_by_text("native driver, reading consistent.")
-        expect(panels).to_have_count(1)  # those measured in full have gone
-        expect(page).to_have_url(re.compile("reading=consistent"))
-        opened(page, f"{address}/runs?run={full['uid'].iloc[0]}", "Runs")
-        expect(page.get_by_text("Updates lost")).to_be_visible()
-        expect(page.get_by_text("2.50%")).to_be_visible()
-        page.screenshot(path=tmp_path / "full.png", full_page=True)
-
-
-def test_a_link_opens_exactly_its_view(page: Page, portal: str) -> None:
-    opened(page, f"{portal}/speedup?experiment=softmax-batch-1&metric=step_time", "Speedup")
-    assert shown(page, "Experiment") == "softmax-batch-1"
-    assert shown(page, "Metric") == "time per step"
-    expect(page.get_by_role("heading", level=3).first).to_contain_text("Time per step, softmax-batch-1")
-
-
 def test_a_filter_changes_the_url_and_back_and_forward_follow(page: Page, portal: str) -> None:
-    opened(page, f"{portal}/speedup", "Speedup")
-    pick(page, "Metric", "time per step")
+    opened(page, f"{portal}/explore?experiment=softmax-batch-1", "Explore")
+    pick(page, "Measure", "Time per step")
     page.wait_for_url(re.compile("metric=step_time"))
     expect(page.get_by_role("heading", level=3).first).to_contain_text("Time per step")
     view = query(page)
-    assert {"experiment", "scale", "platform", "evidence", "dataset", "metric", "baseline"} <= set(view)
-    pick(page, "Baseline", "tf_lock, one worker")
-    page.wait_for_url(re.compile("baseline=tf_lock"))
+    assert {"experiment", "scale", "platform", "evidence", "metric"} <= set(view)
+    pick(page, "Log scales", "linear")
+    page.wait_for_url(re.compile("log=linear"))
     page.go_back()
-    expect(page.get_by_role("combobox", name="Baseline")).to_have_value("itself, one worker")
+    expect(page.get_by_role("combobox", name="Log scales")).to_have_value("automatic")
     assert query(page) == view
     page.go_forward()
-    expect(page.get_by_role("combobox", name="Baseline")).to_have_value("tf_lock, one worker")
+    expect(page.get_by_role("combobox", name="Log scales")).to_have_value("linear")
 
 
-def test_a_wrong_value_in_the_url_is_told(page: Page, portal: str) -> None:
-    opened(page, f"{portal}/speedup?experiment=nope", "Speedup")
-    expect(page.get_by_role("alert")).to_contain_text("experiment 'nope', which is not here")
-    expect(page.locator(POINTS).first).to_be_visible()
-
-
-def test_a_link_opens_one_run(page: Page, portal: str, seeded: URL) -> None:
-    uid = queries.runs(engine.open_reader(seeded))["uid"].iloc[0]
-    opened(page, f"{portal}/runs?run={uid}", "Runs")
-    expect(page.get_by_text("tmflow train --model")).to_be_visible()
-
-
-def test_choosing_a_row_opens_its_run_and_back_closes_it(page: Page, portal: str) -> None:
-    opened(page, f"{portal}/runs?status=ok", "Runs")
-    page.locator("[data-testid=stDataFrame]").first.click(position={"x": 20, "y": 50})  # the first row's box
-    page.wait_for_url(re.compile("run="))
-    expect(page.get_by_text(f"uid {query(page)['run']}")).to_be_visible()
-    assert query(page)["status"] == "ok"
+def test_links_from_a_page_to_another_view_of_it_change_the_url_and_back_and_forward_follow(
+    page: Page, portal: str, database: URL
+) -> None:
+    heading = page.get_by_role("heading", level=1)
+    opened(page, f"{portal}/figures", "Figures of the study")
+    for link, key, value, shown in (
+        ("Figure 4.1", "figure", "4.1", "Figure 4.1"),
+        ("4.2 →", "figure", "4.2", "Figure 4.2"),
+        ("All figures", "platform", None, "Figures of the study"),
+    ):
+        before = page.url
+        page.get_by_role("link", name=link, exact=True).first.click()
+        expect(heading).to_have_text(shown)
+        page.wait_for_url(lambda url, before=before: url != before)
+        assert value is None or query(page)[key] == [value]
+        settled(page)
     page.go_back()
-    expect(page.get_by_text("Repeat it")).to_have_count(0)
+    expect(heading).to_have_text("Figure 4.2")
+    page.go_forward()
+    expect(heading).to_have_text("Figures of the study")
+    opened(page, f"{portal}/claims", "Claims")
+    page.get_by_role("link", name="softmax-same-speed").first.click()
+    page.wait_for_url(re.compile("claim=softmax-same-speed"))
+    expect(page.get_by_text("Cite it")).to_be_visible()
+    page.go_back()
+    expect(page.get_by_text("Cite it")).to_have_count(0)
+    platform = f"platforms?platform={platform_of(database, 'softmax-batch-1')}"
+    opened(page, f"{portal}/{platform}", "Platforms")
+    page.get_by_role("link", name="All platforms").click()
+    page.wait_for_url(f"{portal}/platforms")
+    page.go_back()
+    page.wait_for_url(f"{portal}/{platform}")
+    expect(page.get_by_text("What ran there")).to_be_visible()
 
 
-def test_downloads_are_what_is_drawn(page: Page, portal: str) -> None:
-    opened(page, f"{portal}/speedup", "Speedup")
-    drawn = page.locator(POINTS)
-    expect(drawn.first).to_be_visible()
-    for label, extension in (("CSV", "csv"), ("SVG", "svg")):
-        with page.expect_download() as download:
-            page.get_by_role("button", name=label, exact=True).click()
-        assert download.value.suggested_filename.endswith(f".{extension}")
-        text = Path(download.value.path()).read_text()
-        if extension == "csv":
-            assert pd.read_csv(io.StringIO(text))["estimate"].count() == drawn.count()
-        else:
-            assert text.count('aria-roledescription="point"') == drawn.count()
+def test_a_shared_link_and_a_named_view_open_exactly_what_was_shown(browser: Browser, page: Page, portal: str) -> None:
+    opened(page, f"{portal}/{BOTH}&log=linear", "Explore")
+    shown = drawn(page)
+    page.get_by_role("button", name="Share").click()
+    link = page.get_by_test_id("stPopoverBody").locator("code").first.inner_text()
+    assert parse_qs(urlsplit(link).query)["evidence"] == ["measured", "emulated"]
+    page.get_by_label("Name for this view").fill("both kinds")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_test_id("stPopoverBody").get_by_role("link", name="Open")).to_be_visible()
+    for address in (link, f"{portal}/?view={quote('both kinds')}"):
+        context = browser.new_context(viewport=SIZES["desktop"])
+        other = context.new_page()
+        opened(other, address, "Explore")
+        assert drawn(other) == shown
+        chosen = other.get_by_test_id("stMultiSelect").filter(has_text="Evidence")
+        for value in ("measured", "emulated"):
+            expect(chosen.get_by_text(value, exact=True)).to_be_visible()
+        assert query(other)["strategy"] == ["htm", "stm"]
+        expect(other.get_by_role("combobox", name="Log scales")).to_have_value("linear")
+        context.close()
+
+
+def test_downloads_are_what_is_drawn_and_what_the_database_says(page: Page, portal: str, database: URL) -> None:
+    runs = queries.runs(engine.open_reader(database), experiment="softmax-batch-1", scale="full")
+    summary = summaries.step_time(runs).dropna(subset=["estimate"])
+    expected = {(str(row.strategy), int(row.threads)): row.estimate for row in summary.itertuples()}
+    assert len(expected) == 16
+    opened(page, f"{portal}/{TIMES}", "Explore")
+    expect(page.locator(POINTS).first).to_be_visible()
+    points = [told(point) for point in page.locator(POINTS).all()]
+    seen = {(point["strategy"], int(point["threads"])): float(point["estimate"]) for point in points}
+    assert seen == pytest.approx(expected, rel=1e-3)  # four digits are told
+
+    table = pd.read_csv(io.BytesIO(downloaded(page, "CSV"))).dropna(subset=["estimate"])
+    assert _estimates(table.to_dict("records")) == pytest.approx(expected, rel=1e-12)
+
+    spec = json.loads(downloaded(page, "Vega-Lite"))
+    rows = [row for data in spec["datasets"].values() for row in data if row.get("estimate") is not None]
+    assert _estimates(rows) == pytest.approx(expected, rel=1e-12)
+    assert spec["title"]
+
+    svg = downloaded(page, "SVG").decode()
+    labels = re.findall(r'<path aria-label="([^"]*)"[^>]*aria-roledescription="point"', svg)
+    in_file = [dict(part.split(": ", 1) for part in label.split("; ")) for label in labels]
+    assert {(its["strategy"], int(its["threads"])): float(its["estimate"]) for its in in_file} == seen
+
+    png = downloaded(page, "PNG")
+    assert png.startswith(b"\x89PNG")
+    wide = int(re.findall(r'<svg[^>]* width="(\d+)', svg)[0])
+    assert int.from_bytes(png[16:20], "big") == pytest.approx(2 * wide, abs=2)
+
+
+def _estimates(rows: list[Any]) -> dict[tuple[str, int], float]:
+    return {(row["strategy"], int(row["threads"])): row["estimate"] for row in rows if "strategy" in row}
 
 
 @pytest.mark.parametrize(
-    ("evidence", "lines"), [("emulated", ["htm"]), ("measured", ["stm", "stm (design wt, manager backoff, ", "tle"])]
+    ("view", "said"),
+    [
+        ("explore?experiment=nope", "experiment 'nope', which is not here"),
+        ("figures?figure=9.9", "figure '9.9', which the study does not have"),
+        ("claims?claim=nope", "claim 'nope', which is not here"),
+        ("platforms?platform=nope", "platform 'nope', which is not in this database"),
+        ("runs?run=nope", "run 'nope', which is not in this database"),
+    ],
 )
-def test_transactions_are_drawn_by_evidence(
-    page: Page, portal: str, tmp_path: Path, evidence: str, lines: list[str]
-) -> None:
-    opened(page, f"{portal}/transactions?experiment=transactions&evidence={evidence}", "Transactions")
-    expect(page.locator(POINTS).first).to_be_visible()
-    page.screenshot(path=tmp_path / f"transactions-{evidence}.png", full_page=True)
-    legend = page.locator("[data-testid=stVegaLiteChart] svg").first.locator(".role-legend-label")
-    for line in lines:
-        expect(legend.filter(has_text=line).first).to_be_visible()
-    told = page.get_by_text("intel-tsx-study emulated in software")
-    expect(told).to_have_count(1 if evidence == "emulated" else 0)
-
-
-def test_a_parameter_s_filter_comes_and_goes(page: Page, portal: str, tmp_path: Path) -> None:
-    opened(page, f"{portal}/speedup?experiment=transactions&evidence=measured", "Speedup")
-    page.screenshot(path=tmp_path / "speedup-measured.png", full_page=True)
-    pick(page, "Design", "wt")
-    page.wait_for_url(re.compile("design=wt"))
+def test_a_wrong_value_in_the_url_is_told(page: Page, portal: str, view: str, said: str) -> None:
+    page.goto(f"{portal}/{view}")
+    expect(page.get_by_role("alert").first).to_contain_text(said, timeout=30_000)
     settled(page)
-    expect(page.get_by_role("combobox", name="Manager")).to_have_count(0)
-    pick(page, "Experiment", "softmax-batch-1")
-    page.wait_for_url(re.compile("experiment=softmax-batch-1"))
-    expect(page.get_by_role("combobox", name="Design")).to_have_count(0)
-    assert "design" not in query(page)
+    expect(page.get_by_test_id("stException")).to_have_count(0)
+
+
+def test_choosing_a_row_opens_its_run_and_back_closes_it(page: Page, portal: str) -> None:
+    opened(page, f"{portal}/runs?status=ok&experiment=softmax-batch-1", "Runs")
+    page.get_by_test_id("stDataFrame").first.click(position={"x": 20, "y": 50})  # the first row's box
+    page.wait_for_url(re.compile("run="))
+    (uid,) = query(page)["run"]
+    expect(page.get_by_text(f"?run={uid}")).to_be_visible()
+    expect(page.get_by_text("tmflow train --model")).to_be_visible()
+    assert query(page)["status"] == ["ok"]
     page.go_back()
-    expect(page.get_by_role("combobox", name="Design")).to_have_value("wt")
+    expect(page.get_by_text("Repeat it")).to_have_count(0)
+    page.go_forward()
+    expect(page.get_by_text(f"?run={uid}")).to_be_visible()
+    page.get_by_role("button", name="All runs").click()
+    page.wait_for_url(lambda url: "run=" not in url)
+    expect(page.get_by_test_id("stDataFrame").first).to_be_visible()
+
+
+def test_the_keyboard_alone_reaches_a_filter_and_a_download(page: Page, portal: str) -> None:
+    opened(page, f"{portal}/explore?experiment=softmax-batch-1", "Explore")
+    tab_to(page, page.get_by_role("combobox", name="Measure"))
+    page.keyboard.type("Time per step")
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile("metric=step_time"))
+    settled(page)
+    tab_to(page, page.get_by_role("button", name="CSV", exact=True))
+    with page.expect_download() as download:
+        page.keyboard.press("Enter")
+    assert download.value.suggested_filename.endswith(".csv")
+
+
+def tab_to(page: Page, wanted: Locator) -> None:
+    for _ in range(60):
+        if wanted.evaluate("element => element.contains(document.activeElement)"):
+            return
+        page.keyboard.press("Tab")
+    raise AssertionError("not reached by 60 presses of Tab")
 
 
 def test_an_empty_portal_says_what_to_run(page: Page, tmp_path: Path) -> None:
     with serve(f"sqlite:///{tmp_path / 'none.db'}") as address:
-        opened(page, address, "tmflow")
-        expect(page.get_by_text("make quick").first).to_be_visible()
+        for view, heading in {"": "tmflow", "explore": "Explore", "claims": "Claims", "runs": "Runs"}.items():
+            opened(page, f"{address}/{view}", heading)
+            expect(page.get_by_text("make quick").first).to_be_visible()
     assert list(tmp_path.glob("none.db*")) == []

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import pandas as pd
 import pytest
 
-from tmflow.portal.filters import ALL, DATA, OF_FACTORS, Filter, Key, resolve
+from tmflow.portal.filters import ALL, DATA, OF_FACTORS, TOLD, Filter, Key, Selection, resolve
 
 RUNS = pd.DataFrame(
     [
@@ -17,70 +19,119 @@ RUNS = pd.DataFrame(
     columns=["experiment", "scale", "platform", "evidence", "dataset", "strategy", "status"],
 )
 METRIC = Filter(Key.METRIC, "Metric", ("speedup", "step_time"))
+STATUS = Filter(Key.STATUS, "Status", with_all=True)
+STRATEGY = Filter(Key.STRATEGY, "Strategy", with_all=True)
+STRATEGIES = STRATEGY._replace(several=True)
+GARBAGE = [
+    "nope", "", " ", "<script>alert(1)</script>", "x" * 100_000, "a\0b\x07\u202e", "%s {x}", "' OR 1=1 --", "💥", "nan",
+]  # fmt: skip
+
+
+def resolved(filters: Sequence[Filter], runs: pd.DataFrame = RUNS, **wanted: str | Sequence[str]) -> Selection:
+    lists: Mapping[str, Sequence[str]] = {
+        key: [wish] if isinstance(wish, str) else wish for key, wish in wanted.items()
+    }
+    return resolve(filters, runs, lists)
 
 
 def test_without_a_wish_planned_and_full_comes_first() -> None:
-    selection = resolve(DATA, RUNS, {})
-    assert selection.chosen["experiment"] == "b"
-    assert selection.chosen["scale"] == "full"
+    selection = resolved(DATA)
+    assert selection.one("experiment") == "b"
+    assert selection.one("scale") == "full"
     assert selection.options["experiment"] == ("b", "a")
     assert selection.options["scale"] == ("full", "quick")
-    assert len(selection.runs) == 1
+    assert len(selection.rows) == 1
 
 
 def test_a_complete_selection_opens_exactly_itself() -> None:
-    wanted = {"experiment": "b", "scale": "full", "platform": "box", "evidence": "measured", "dataset": "mnist"}
-    selection = resolve([*DATA, METRIC], RUNS, {**wanted, "metric": "step_time"})
-    assert selection.chosen == {**wanted, "metric": "step_time"}
+    wanted = {"experiment": "b", "scale": "full", "platform": "box", "evidence": "measured", "metric": "step_time"}
+    selection = resolved([*DATA, METRIC], **wanted)
+    assert selection.chosen == {key: (value,) for key, value in wanted.items()}
     assert selection.problems == []
-    assert selection.runs["strategy"].tolist() == ["tf_lock"]
+    assert selection.rows["strategy"].tolist() == ["tf_lock"]
 
 
-@pytest.mark.parametrize(
-    ("key", "value"), [("experiment", "nope"), ("scale", "adhoc"), ("metric", "<script>"), ("platform", "")]
-)
-def test_a_wish_that_cannot_be_met_is_told_and_replaced(key: str, value: str) -> None:
-    selection = resolve([*DATA, METRIC], RUNS, {"experiment": "b", key: value})
+def test_a_complete_selection_survives_new_data() -> None:
+    before = resolved([*DATA, STRATEGIES], strategy=["tf_lock"])
+    new = RUNS.iloc[[0, 1]].assign(experiment="A new first one", strategy="lock")
+    after = resolve([*DATA, STRATEGIES], pd.concat([new, RUNS, RUNS.assign(scale="quick")]), before.chosen)
+    assert after.chosen == before.chosen
+    assert after.problems == []
+
+
+@pytest.mark.parametrize("key", ["experiment", "scale", "metric", "platform"])
+@pytest.mark.parametrize("value", GARBAGE, ids=range(len(GARBAGE)))
+def test_garbage_is_told_in_one_sentence_and_replaced(key: str, value: str) -> None:
+    selection = resolved([*DATA, METRIC], **{"experiment": "b", key: value})
     (problem,) = selection.problems
-    assert f"{key} '{value}'" in problem
-    assert selection.chosen[key] == selection.options[key][0]
-    assert not selection.runs.empty
+    assert problem.startswith(f"The link asks for {key} '{value[:TOLD]}', which is not here: showing '")
+    assert len(problem) < 200
+    assert selection.one(key) == selection.options[key][0]
+    assert not selection.rows.empty
 
 
-def test_an_option_is_offered_only_if_runs_are_left_for_it() -> None:
+def test_many_wrong_values_are_one_sentence() -> None:
+    selection = resolved([STRATEGIES], strategy=["lock", *(f"x{n}" for n in range(1000)), "x1"])
+    assert selection.problems == [
+        "The link asks for strategy 'x0', 'x1', 'x2' and 997 more, which are not here: showing 'lock'."
+    ]
+    assert selection.chosen == {"strategy": ("lock",)}
+
+
+def test_of_several_values_a_filter_of_one_takes_one_and_says_so() -> None:
+    selection = resolved([STRATEGY], strategy=["nolock", "lock"])
+    assert selection.problems == ["The link asks for more than one strategy: showing 'lock'."]
+    assert selection.one("strategy") == "lock"
+    assert resolved([STRATEGY], strategy=["lock", "lock"]).problems == []
+
+
+def test_unknown_parameters_change_nothing() -> None:
+    assert resolved(DATA, nonsense="x", **{"a b": ["1", "2"]}).chosen == resolved(DATA).chosen
+
+
+def test_several_values_keep_the_rows_of_each() -> None:
+    selection = resolved([STRATEGIES], strategy=["htm", "tf_lock"])
+    assert selection.chosen == {"strategy": ("tf_lock", "htm")}  # in the order of all charts
+    assert selection.rows["strategy"].tolist() == ["tf_lock", "htm"]
+    everything = resolved([STRATEGIES])
+    assert everything.chosen == {"strategy": ()}
+    assert len(everything.rows) == 4
+    assert resolved([STRATEGIES._replace(with_all=False)]).chosen == {"strategy": ("tf_lock",)}
+
+
+def test_an_option_is_offered_only_if_rows_are_left_for_it() -> None:
     for experiment in ("a", "b"):
-        selection = resolve(DATA, RUNS, {"experiment": experiment})
+        selection = resolved(DATA, experiment=experiment)
         for key in selection.chosen:
             for option in selection.options[key]:
-                assert not resolve(DATA, RUNS, {**selection.chosen, key: option}).runs.empty
+                assert not resolve(DATA, RUNS, {**selection.chosen, key: [option]}).rows.empty
 
 
-def test_all_keeps_every_run_and_is_the_first_option() -> None:
-    filters = [Filter(Key.STATUS, "Status", with_all=True), Filter(Key.STRATEGY, "Strategy", with_all=True)]
-    everything = resolve(filters, RUNS, {})
-    assert everything.chosen == {"status": ALL, "strategy": ALL}
-    assert len(everything.runs) == 4
+def test_all_keeps_every_row_and_is_the_first_option() -> None:
+    everything = resolved([STATUS, STRATEGY])
+    assert everything.chosen == {"status": (ALL,), "strategy": (ALL,)}
+    assert len(everything.rows) == 4
     assert everything.options["strategy"] == (ALL, "tf_lock", "lock", "nolock", "htm")
-    assert resolve(filters, RUNS, {"status": "failed"}).runs["strategy"].tolist() == ["htm"]
+    assert resolved([STATUS, STRATEGY], status="failed").rows["strategy"].tolist() == ["htm"]
 
 
-def test_no_runs_leave_only_all() -> None:
-    selection = resolve([Filter(Key.STATUS, "Status", with_all=True)], RUNS[:0], {"status": "ok"})
+def test_no_rows_leave_only_all() -> None:
+    selection = resolved([STATUS], RUNS[:0], status="ok")
     assert selection.options["status"] == (ALL,)
     assert len(selection.problems) == 1
 
 
-def test_a_parameter_narrows_only_the_runs_that_have_it() -> None:
+def test_a_parameter_narrows_only_the_rows_that_have_it() -> None:
     runs = pd.DataFrame({"strategy": ["lock", "htm", "htm", "htm"], "budget": [None, 100, 5, 5]})
     runs = runs.assign(spending=["", "study_tsx", "study_tsx", "study_tsx"]).replace({"spending": {"": None}})
     runs["budget"] = runs["budget"].astype("Int64")
     filters = [entry for entry in OF_FACTORS if entry.key in runs]
-    everything = resolve(filters, runs, {})
+    everything = resolved(filters, runs)
     assert everything.options == {"budget": (ALL, "5", "100")}  # by value; and all are spent in one way
-    assert len(everything.runs) == 4
-    five = resolve(filters, runs, {"budget": "5", "spending": "study_tsx"})
-    assert five.runs["strategy"].tolist() == ["lock", "htm", "htm"]
+    assert len(everything.rows) == 4
+    five = resolved(filters, runs, budget="5", spending="study_tsx")
+    assert five.rows["strategy"].tolist() == ["lock", "htm", "htm"]
     assert five.problems == []
-    wrong = resolve(filters, runs, {"budget": "7", "spending": "tuned"})
-    assert wrong.chosen == {"budget": ALL}
+    wrong = resolved(filters, runs, budget="7", spending="tuned")
+    assert wrong.chosen == {"budget": (ALL,)}
     assert len(wrong.problems) == 2

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect, sync_playwright
+from chromium import SIZES, chromium
+from playwright.sync_api import expect
 from sqlalchemy import URL
-from test_browser import CHROMIUM, FLAGS, SIZES
 
 from tmflow import figures
 from tmflow.report import write_report
@@ -23,7 +23,7 @@ KINDS = ["speedup", "failures"]
 def report(seeded: URL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(figures, "FORMATS", {"csv": "text/csv", "vl.json": "application/json"})
     reader = engine.open_reader(seeded)
-    records = queries.records(reader, "transactions", "full")
+    records = queries.records(reader, experiment="transactions", scale="full")
     figures.draw_experiment(records, "transactions", tmp_path / "figures" / "transactions", "42", KINDS)
     write_table(records.runs, "transactions", "Why?", "full", tmp_path / "tables" / "transactions.html")
     (tmp_path / "platform.json").write_text(json.dumps({"display_name": "A box", "facts": {"cores": 4}}))
@@ -33,9 +33,7 @@ def report(seeded: URL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
 
 def test_the_report_fits_every_page(report: Path, tmp_path: Path) -> None:
     """No part is wider than the page, charts can be scrolled by keyboard, and the marks are there."""
-    assert CHROMIUM
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+    with chromium() as browser:
         for name, size in SIZES.items():
             page = browser.new_page(viewport=size)
             asked: list[str] = []
@@ -51,4 +49,3 @@ def test_the_report_fits_every_page(report: Path, tmp_path: Path) -> None:
             expect(chart).to_be_focused()
         page.emulate_media(media="print")
         assert page.evaluate("getComputedStyle(document.querySelector('figure')).breakInside") == "avoid"
-        browser.close()

@@ -24,13 +24,14 @@ from tqdm import tqdm
 from tests.sample_runs import SOFTWARE_TM, sample_runs
 from tmflow import stats
 from tmflow.bench.columns import state
+from tmflow.canonical import sha256_of
 from tmflow.clock import utc_now
 from tmflow.files import write_text
 from tmflow.paths import results_dir
 from tmflow.platform.facts import display_name, platform_facts
 from tmflow.runner import machine, runfile
 from tmflow.runner.runfile import ExperimentRef, MachineState
-from tmflow.spec import Design, Manager, sha256_of
+from tmflow.spec import Design, Manager
 from tmflow.store import address, engine, incoming, models, schema
 from tmflow.store.ingest import ingest
 
@@ -124,7 +125,8 @@ def main() -> None:
         for _ in tqdm(range(REPETITIONS), disable=None, leave=False, file=sys.stderr):
             for points in random.sample(CURVES, len(CURVES)):
                 times[points].append(measured(files[points]))
-    write_text(Path(sys.argv[1]), report(rows, times, machine.between(before, machine.sample())) + "\n")
+    meanwhile = MachineState(**machine.between(before, machine.sample()))
+    write_text(Path(sys.argv[1]), report(rows, times, meanwhile) + "\n")
 
 
 def report(rows: dict[int, int], times: dict[int, list[Times]], meanwhile: MachineState) -> str:

@@ -12,9 +12,11 @@ import pytest
 from sqlalchemy import URL
 
 from tests.conftest import Tmflow
+from tests.sample_bundles import sample_bundle
 from tests.sample_runs import EMULATED, SOFTWARE_TM, sample_runs
 from tmflow.runner import runfile
 from tmflow.store import address, engine, models, schema
+from tmflow.store.contributions import import_bundle
 from tmflow.store.ingest import ingest
 
 HASH = "0" * 64
@@ -70,6 +72,24 @@ SPOILT = [
         "UPDATE counters SET attempts = attempts + 1 WHERE run_id = 1 AND variable = 'W'",
         r"run .{36}: \d+ attempts of worker 0 on W, but \d+ commits and 0 aborts",
     ),
+    # The tally of the runs of a round
+    (
+        "UPDATE round_tally SET n_runs = n_runs + 1 WHERE round_id = 1 AND evidence = 'emulated'",
+        r"round 1 of experiment 'fig_4_1' in campaign campaign-0 has 2 runs \(emulated, ok\), the newest of (.{24}), "
+        r"but by its tally 3, the newest of \1",
+    ),
+    (
+        "UPDATE round_tally SET newest_run_at_utc = '2027-01-01T00:00:00Z' WHERE round_id = 1",
+        r"round 1 .* has 2 runs \(emulated, ok\), the newest of 2026-.*, but by its tally 2, the newest of 2027-01-01",
+    ),
+    (
+        "DELETE FROM round_tally WHERE round_id = 2",
+        r"round 2 .* has 2 runs \(measured, ok\), .* but by its tally 0, the newest of none",
+    ),
+    (
+        "UPDATE round_tally SET status = 'failed' WHERE round_id = 1",
+        r"round 1 .* has 2 runs \(measured, failed\) by its tally, but there is none",
+    ),
     # Raw codes
     (
         "UPDATE abort_reason SET family = 'capacity' WHERE raw_code = '0x00000006' AND mechanism = 'rtm'",
@@ -122,6 +142,26 @@ SPOILT = [
     ("UPDATE backend SET config_json = '{}'", "table backend, row 1: config_sha256 is not what"),
     ("UPDATE backend SET config_json = 'none'", "table backend, row 1: is none: Expecting value"),
 ]
+
+
+@pytest.mark.parametrize(
+    ("statement", "says"),
+    [
+        ("UPDATE contribution SET n_runs = 2", r"contribution bundle\.zip had 2 runs, and 9 are stored of it"),
+        (
+            "UPDATE contribution SET withdrawn_at_utc = '2026-01-01T00:00:00Z', withdrawn_reason = 'why'",
+            r"round 1 of experiment 'fig_4_1' in campaign campaign-1 has 9 runs .* by its tally, but there is none",
+        ),
+        ("UPDATE contribution SET withdrawn_reason = 'why'", "table contribution: 1 of its rows are against ck_contr"),
+        ("UPDATE probe SET evidence = 'emulated'", "table probe, row 1: evidence is not what the rest of it says"),
+        ("UPDATE probe SET document_json = '{}'", "table probe, row 1: is none: "),
+    ],
+)
+def test_a_spoilt_contribution_is_found(tmp_path: Path, statement: str, says: str) -> None:
+    url = address.sqlite_url(tmp_path / "study.db")
+    import_bundle(url, sample_bundle(tmp_path, sample_runs(rounds=1)))
+    problems = spoilt(tmp_path / "study.db", statement)
+    assert any(re.match(says, problem) for problem in problems), problems
 
 
 @pytest.mark.parametrize(("statement", "says"), SPOILT, ids=[statement for statement, _ in SPOILT])

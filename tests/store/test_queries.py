@@ -272,8 +272,32 @@ def test_hardware_threads_are_those_that_the_run_could_use(
 
 def test_counts(store: Callable[..., Engine]) -> None:
     reader = store(sample_runs(strategies=("tf_lock", "htm"), unsupported=("htm",), threads=(1, 2), rounds=3))
-    counts = queries.counts(reader).set_index("status")["n_runs"]
-    assert dict(counts) == {"ok": 6, "unsupported": 6}
+    counts = queries.counts(reader).set_index("status")
+    assert dict(counts["n_runs"]) == {"ok": 6, "unsupported": 6}
+    assert dict(counts["n_rounds"]) == {"ok": 3, "unsupported": 3}
+    newest = queries.runs(reader, status=None).groupby("status")["started_at_utc"].max()
+    assert dict(counts["newest_run_utc"]) == dict(newest)
+
+
+def test_counts_keep_definitions_platforms_and_evidence_apart(store: Callable[..., Engine]) -> None:
+    reader = store(
+        sample_runs(strategies=(EMULATED, "tf_lock"), threads=(1, 2), rounds=2),
+        sample_runs(rounds=1, campaign="campaign-2", batch=50),
+        sample_runs(rounds=1, campaign="campaign-3", platform={"sockets": 2}),
+    )
+    counts = queries.counts(reader)
+    everything = queries.runs(reader, status=None, all_definitions=True)
+    keys = list(counts.columns[:7])
+    groups = everything.groupby(keys)
+    expected = pd.DataFrame(
+        {
+            "n_runs": groups.size(),
+            "n_rounds": groups["round"].nunique(),
+            "newest_run_utc": groups["started_at_utc"].max(),
+        }
+    ).reset_index()
+    assert len(expected) == 4
+    pd.testing.assert_frame_equal(counts.sort_values(keys, ignore_index=True), expected)
 
 
 def test_a_connection_will_do_as_well(store: Callable[..., Engine]) -> None:

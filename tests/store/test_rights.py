@@ -137,3 +137,10 @@ def test_a_database_that_is_read_only(postgresql: URL, files: list[Path]) -> Non
     with pytest.raises(BadInput, match="is read-only; to write, this user needs the right"):
         ingest(postgresql, files[1:])
     assert len(queries.runs(engine.open_reader(postgresql))) == 9
+
+
+def test_a_database_that_goes_between_two_questions_is_one_sentence(sqlite: URL, folder: Path) -> None:
+    reader = engine.open_reader(sqlite)
+    address.sqlite_path(sqlite).rename(folder / "elsewhere.db")
+    with pytest.raises(BadInput, match="cannot be opened"):
+        queries.counts(reader)

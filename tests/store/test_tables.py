@@ -56,6 +56,14 @@ VALID: dict[type[models.Base], dict[str, Any]] = {
     },
     models.Reference: {"id": 1, "citation": "A paper", "locator": "Figure 1", "extraction": "digitised"},
     models.RunFile: {"id": 1, "sha256": HASH, "name": "round-001.jsonl", "ingested_at_utc": TIME, "n_runs": 1},
+    models.Contribution: {
+        **{"id": 1, "identity": HASH, "name": "bundle.zip", "version": 1, "imported_at_utc": TIME, "n_runs": 1},
+        **{"withdrawn_at_utc": TIME, "withdrawn_reason": "the clock was wrong"},
+    },
+    models.Probe: {
+        **{"id": 1, "sha256": HASH, "platform_id": 1, "contribution_id": 1, "evidence": "measured"},
+        **{"started_at_utc": TIME, "document_json": "{}"},
+    },
     models.Campaign: {"id": 1, "uid": "campaign-1", "created_at_utc": TIME, "platform_id": 1},
     models.Experiment: {
         "id": 1,
@@ -63,7 +71,6 @@ VALID: dict[type[models.Base], dict[str, Any]] = {
         "scale": "full",
         "definition_sha256": HASH,
         "definition_json": "{}",
-        "last_run_at_utc": TIME,
     },
     models.Round: {"id": 1, "campaign_id": 1, "experiment_id": 1, "number": 1, "order_seed": 0},
     models.Spec: {
@@ -96,7 +103,11 @@ VALID: dict[type[models.Base], dict[str, Any]] = {
     models.AbortReason: {"id": 1, "mechanism": "rtm", "raw_code": "0x6", "family": "conflict"},
     models.ThreadAbort: {"run_id": 1, "worker": 0, "variable": "W", "reason_id": 1, "n": 1},
     models.RunAbort: {"run_id": 1, "reason_id": 1, "n": 1},
-}
+    models.RoundTally: {
+        "round_id": 1, "platform_id": 1, "evidence": "measured", "status": "ok", "n_runs": 1,
+        "newest_run_at_utc": "2026-01-01T00:00:00Z",
+    },
+}  # fmt: skip
 
 FAILED = {"status": "failed", "reason": "it failed", "loop_s": None, "final_accuracy": None}
 PUBLISHED = {"evidence": "published", "time_domain": "reported", "reference_id": 1, "environment_id": None}
@@ -124,6 +135,11 @@ VIOLATIONS: list[tuple[type[models.Base], dict[str, Any], str]] = [
     (models.Reference, {"extraction": "guess"}, "extraction_valid"),
     (models.Reference, {"uncertainty_fraction": -0.1}, "uncertainty_fraction_not_negative"),
     (models.RunFile, {"n_runs": -1}, "n_runs_not_negative"),
+    (models.Contribution, {"version": -1}, "version_not_negative"),
+    (models.Contribution, {"n_runs": -1}, "n_runs_not_negative"),
+    (models.Contribution, {"withdrawn_reason": None}, "withdrawn_for_a_reason"),
+    (models.Contribution, {"withdrawn_at_utc": None}, "withdrawn_for_a_reason"),
+    (models.Probe, {"evidence": "published"}, "evidence_valid"),
     (models.Experiment, {"scale": "huge"}, "scale_valid"),
     (models.Round, {"number": 0}, "number_positive"),
     (models.Round, {"order_seed": -1}, "order_seed_not_negative"),
@@ -171,6 +187,9 @@ VIOLATIONS: list[tuple[type[models.Base], dict[str, Any], str]] = [
     (models.AbortReason, {"family": "bad luck"}, "family_valid"),
     *((models.ThreadAbort, {name: -1}, f"{name}_not_negative") for name in ("worker", "n")),
     (models.RunAbort, {"n": -1}, "n_not_negative"),
+    (models.RoundTally, {"evidence": "guessed"}, "evidence_valid"),
+    (models.RoundTally, {"status": "withdrawn"}, "status_valid"),
+    (models.RoundTally, {"n_runs": 0}, "n_runs_positive"),
 ]
 VIOLATIONS += [
     (models.Platform, {name: 0}, f"{name}_positive")
@@ -271,6 +290,9 @@ def test_references_types_and_nulls_are_enforced(connection: Connection) -> None
         (models.Run, {"spec_id": 99}),
         (models.Run, {"environment_id": 99}),
         (models.Campaign, {"platform_id": 99}),
+        (models.Run, {"contribution_id": 99}),
+        (models.Probe, {"platform_id": 99}),
+        (models.Probe, {"contribution_id": 99}),
         (models.ThreadAbort, {"reason_id": 99}),
         (models.Counters, {"run_id": 99}),
         (models.Run, {"final_accuracy": "very good"}),

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from tmflow import data
+from tmflow.runner import runfile
 from tmflow.spec import TrialSpec
 from tmflow.train import drivers
 from tmflow.train.measurement import Measurement, TrialData
 from tmflow.train.models import MODELS
 
 SEED = 5
-Run = Callable[[TrialSpec], Measurement]
-Train = Callable[..., Measurement]
+Run = Callable[[TrialSpec], Any]
+Train = Callable[..., Any]
 
 
 def make_spec(model: str = "mnist_softmax", **factors: Any) -> TrialSpec:
@@ -26,6 +29,23 @@ def make_spec(model: str = "mnist_softmax", **factors: Any) -> TrialSpec:
         "matrix": 784, "test_images": 2000, **MODELS[model].factors,
     }  # fmt: skip
     return TrialSpec.model_validate({**defaults, "model": model, **factors})
+
+
+ROWS: dict[str, type[BaseModel]] = {
+    "curve": runfile.CurvePoint,
+    "counters": runfile.Counters,
+    "aborts": runfile.Abort,
+    "staleness": runfile.Staleness,
+    "retries": runfile.Retries,
+    "reads": runfile.Reads,
+    "lost": runfile.Lost,
+}
+
+
+def checked(measured: Measurement) -> Any:
+    """What was measured, its rows checked as those of a run are."""
+    rows = {name: [kind(**row) for row in getattr(measured, name)] for name, kind in ROWS.items()}
+    return SimpleNamespace(**{**vars(measured), **rows})
 
 
 @pytest.fixture(scope="session")
@@ -44,10 +64,10 @@ def run(mnist: data.Dataset, trial_data: TrialData) -> Run:
     """Trains as a spec says, whichever its driver."""
     truncated = lru_cache(1)(lambda matrix: TrialData.make(mnist, matrix, SEED))
 
-    def run(spec: TrialSpec) -> Measurement:
+    def run(spec: TrialSpec) -> Any:
         variant = drivers.make_variant(spec, spec.threads, SEED)
         try:
-            return variant.run(spec, SEED, trial_data if spec.matrix == 784 else truncated(spec.matrix))
+            return checked(variant.run(spec, SEED, trial_data if spec.matrix == 784 else truncated(spec.matrix)))
         finally:
             variant.close()
 

@@ -10,7 +10,7 @@ import pytest
 from tmflow import data
 from tmflow.errors import Diverged
 from tmflow.spec import TrialSpec
-from tmflow.train import native
+from tmflow.train import native_trial
 from tmflow.train.measurement import TrialData
 from tmflow.train.model import CLASSES
 from tmflow.train.models import MODELS
@@ -24,7 +24,7 @@ def test_values_or_scores_that_are_not_finite(value: float) -> None:
                      learning_rate=0.5, test_images=50)  # fmt: skip
     digits = TrialData.make(data.load("digits"), spec.matrix, seed=0)
     values = MODELS[spec.model].initial_values(spec, 0)
-    assert 0 <= native.accuracy(spec, values, digits) <= 1
+    assert 0 <= native_trial.accuracy(spec, values, digits) <= 1
     values[0].ravel()[np.flatnonzero(digits.test_images[0])[:40] * CLASSES] = value
     with pytest.raises(Diverged, match="not finite numbers"):
-        native.accuracy(spec, values, digits)
+        native_trial.accuracy(spec, values, digits)

@@ -22,7 +22,7 @@ from tmflow.errors import Unsupported
 from tmflow.native import loader, registry
 from tmflow.spec import TrialSpec
 from tmflow.strategy_parameters import parameters_of
-from tmflow.train import batches, native, possible, session
+from tmflow.train import batches, native, native_trial, possible, session
 from tmflow.train.measurement import TrialData
 from tmflow.train.models import MODELS
 
@@ -93,7 +93,7 @@ def test_every_loss_is_that_of_numpy(trial_data: TrialData, model: dict[str, Any
     spec = make_spec(**model, batch=batch, **WAYS[way])
     expected = list(Reference(spec).losses(trial_data))
     assert len(expected) == 100
-    trial = native.make_trial(spec)
+    trial = native_trial.make_trial(spec, native.asked(spec).parameters)
     trial.set_variables(MODELS[spec.model].initial_values(spec, SEED))
     starts = batches.batch_starts(SEED, len(trial_data.train_images), batch, 100)
     losses = np.empty(100)
@@ -106,7 +106,7 @@ def test_widths_that_fill_no_vector(trial_data: TrialData, mnist: data.Dataset, 
     spec = make_spec(**RELU | {"hidden": hidden}, matrix=matrix, batch=7)
     trial_data = TrialData.make(mnist, matrix, SEED)
     expected = list(Reference(spec).losses(trial_data))
-    trial = native.make_trial(spec)
+    trial = native_trial.make_trial(spec, native.asked(spec).parameters)
     trial.set_variables(MODELS[spec.model].initial_values(spec, SEED))
     starts = batches.batch_starts(SEED, len(trial_data.train_images), 7, 100)
     losses = np.empty(100)
@@ -298,7 +298,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("wrong", "sentence"), BAD)
 def test_bad_data_is_refused_and_nothing_is_done(wrong: dict[str, Any], sentence: str) -> None:
-    trial = native.make_trial(make_spec())
+    trial = native_trial.make_trial(make_spec(), native.asked(make_spec()).parameters)
     before = trial.variables()
     good: dict[str, Any] = {
         "images": IMAGES, "labels": LABELS, "starts": STARTS, "batch": 10, "learning_rate": 1.0, "losses": None
@@ -360,7 +360,7 @@ def test_no_step_waits_for_denormal_numbers(trial_data: TrialData) -> None:
 def test_who_waits_for_a_run_stops_no_other_thread(trial_data: TrialData) -> None:
     """Asking a trial that runs must not keep the interpreter lock, and with it all other threads, until it ends."""
     spec = make_spec()
-    trial = native.make_trial(spec)
+    trial = native_trial.make_trial(spec, native.asked(spec).parameters)
     trial.set_variables([value.ravel() for value in MODELS[spec.model].initial_values(spec, SEED)])
     images, labels = trial_data.train_images[:1], trial_data.train_labels[:1]
     began = last = time.monotonic()

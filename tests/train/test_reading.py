@@ -10,7 +10,6 @@ from tests.train.conftest import Train, make_spec
 from tmflow.errors import Unsupported
 from tmflow.native import registry
 from tmflow.train import possible
-from tmflow.train.measurement import Measurement
 
 READABLE = [
     row.name
@@ -20,11 +19,11 @@ READABLE = [
 
 
 @pytest.fixture(scope="module")
-def usual(train: Train) -> Measurement:
+def usual(train: Train) -> Any:
     return train(curve_points=5)
 
 
-def accuracies(measured: Measurement) -> list[float]:
+def accuracies(measured: Any) -> list[float]:
     return [point.accuracy for point in measured.curve]
 
 
@@ -32,7 +31,7 @@ def accuracies(measured: Measurement) -> list[float]:
 @pytest.mark.parametrize("layout", ["separate", "joined"])
 @pytest.mark.parametrize("strategy", READABLE)
 def test_one_worker_learns_the_same_however_it_reads(
-    train: Train, usual: Measurement, strategy: str, layout: str, variables: str
+    train: Train, usual: Any, strategy: str, layout: str, variables: str
 ) -> None:
     """Consistent reads and full measures change nothing where there is nobody to disturb."""
     factors = {"strategy": strategy, "layout": layout, "variables": variables, "curve_points": 5}
@@ -45,14 +44,14 @@ def test_one_worker_learns_the_same_however_it_reads(
 
 
 @pytest.mark.parametrize("layout", ["separate", "joined"])
-def test_plain_reads_that_are_counted_learn_the_same(train: Train, usual: Measurement, layout: str) -> None:
+def test_plain_reads_that_are_counted_learn_the_same(train: Train, usual: Any, layout: str) -> None:
     measured = train(layout=layout, measures="full", curve_points=5)
     assert accuracies(measured) == accuracies(usual)
     assert {(row.reads, row.torn) for row in measured.reads} == {(50, 0)}
     assert all(row.lock_held_s for row in measured.counters)
 
 
-def test_usual_measures_are_as_they_were(usual: Measurement) -> None:
+def test_usual_measures_are_as_they_were(usual: Any) -> None:
     assert usual.reads == usual.lost == usual.retries == []
     assert all(row.lock_held_s is None for row in usual.counters)
 

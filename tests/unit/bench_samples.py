@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tmflow.bench.header import LeftOut
+from tmflow.bench.left_out import LeftOut
 from tmflow.bench.measure import Measured, Outcome
 from tmflow.bench.plan import Cell, Plan
 from tmflow.bench.results import rows

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from tmflow.records import Records
+from tmflow.records import Loaded
 from tmflow.spec import TrialSpec
 
 SPEC = {"model": "mnist_softmax", "dataset": "mnist", "batch": 100, "iterations": 1000, "learning_rate": 0.5}
@@ -81,6 +81,6 @@ DETAILS = {
 }
 
 
-def records(runs: pd.DataFrame, **details: pd.DataFrame) -> Records:
+def records(runs: pd.DataFrame, **details: pd.DataFrame) -> Loaded:
     """Those runs with the details given, and no others."""
-    return Records(runs, **{name: details.get(name, pd.DataFrame(columns=DETAILS[name])) for name in DETAILS})
+    return Loaded(runs, **{name: details.get(name, pd.DataFrame(columns=DETAILS[name])) for name in DETAILS})

@@ -101,6 +101,21 @@ ARM: Tree = {
     **threads((-1, "0"), (-1, "1"), (-1, "2"), (-1, "3")),
 }
 
+# The settings of a machine.
+HOST: Tree = {
+    "proc/cpuinfo": X86_CPUINFO,
+    "etc/os-release": 'NAME="Debian GNU/Linux"\nPRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\n',
+    f"{CPUS}/cpufreq/policy0/scaling_governor": "performance\n",
+    f"{CPUS}/cpufreq/policy1/scaling_governor": "performance\n",
+    f"{CPUS}/intel_pstate/no_turbo": "1\n",
+    f"{CPUS}/smt/active": "1\n",
+    f"{CPUS}/vulnerabilities/tsx_async_abort": "Mitigation: TSX disabled\n",
+    f"{CPUS}/vulnerabilities/mds": "Not affected\n",
+    "sys/kernel/mm/transparent_hugepage/enabled": "always [madvise] never\n",
+    "proc/sys/kernel/randomize_va_space": "2\n",
+    "proc/self/personality": "00000000\n",
+}
+
 
 def lay_out(root: Path, tree: Tree) -> Files:
     """Write the tree's files under `root`."""

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +24,7 @@ PACKAGE = ROOT / "src" / "tmflow"
 LAYERS = [
     {
         "errors",
+        "canonical",
         "clock",
         "files",
         "spec",
@@ -31,29 +33,64 @@ LAYERS = [
         "paths",
         "validation",
         "yaml_file",
+        "train.normal",
         "train.model",
         "train.models",
-        "__init__",
         "runner.__init__",
     },
-    {"aborts", "native", "data", "platform", "stats", "curves", "records", "shares", "palette", "axes", "wording"},
+    {
+        "aborts",
+        "native",
+        "data",
+        "platform",
+        "stats",
+        "curves",
+        "leaves",
+        "records",
+        "shares",
+        "palette",
+        "axes",
+        "promises",
+        "wording",
+        "inert",
+        "views",
+        "handbook",
+        "originals",
+        "probe",
+    },
     {
         "runner.content",
         "runner.runfile",
         "platform.software",
         "runner.machine",
         "runner.journal",
+        "runner.order",
+        "runner.run_lines",
         "runner.job",
         "runner.lock",
         "runner.warm_ups",
     },
     {
-        *("train", "store", "bench"),
+        *("train", "store", "bench", "bundle"),
         *("point", "variants", "estimates", "summaries", "comparisons", "captions"),
-        *("facets", "marks", "ranked", "charts"),
+        *("facets", "marks", "ranked", "stacks", "charts", "layout"),
+        *("against", "against_chart", "comparing", "comparability", "comparing_chart", "noise"),
+        *("described", "in_words", "originals", "findings"),
     },
-    {"runner.round", "runner.supervise", "figures", "tables", "report", "notebooks", "look"},
-    {"study", "bench.step", "bench.kinds", "diagnosis", "portal", "claims"},
+    {"runner.round", "runner.supervise", "figures", "tables", "report", "notebooks", "look", "opened", "__init__"},
+    {
+        "alone",
+        "study",
+        "bench.step",
+        "bench.kinds",
+        "diagnosis",
+        "portal",
+        "claims",
+        "answers",
+        "explore",
+        "quarantine",
+    },
+    {"publish"},
     {"cli", "__main__"},
 ]
 
@@ -122,18 +159,25 @@ def test_core_headers_do_not_know_tensorflow() -> None:
         assert not re.search(r"#include\s*[<\"](tensorflow|tsl|xla)/", path.read_text()), path
 
 
-def locked() -> dict[str, set[str]]:
+def locked(name: str = "requirements") -> dict[str, set[str]]:
     versions: dict[str, set[str]] = {}
-    for line in (ROOT / "envs" / "requirements.txt").read_text().splitlines():
+    for line in (ROOT / "envs" / f"{name}.txt").read_text().splitlines():
         if match := re.match(r"([a-z0-9._-]+)==([^ ;\\]+)", line):
             versions.setdefault(match[1], set()).add(match[2])
     return versions
 
 
-def test_lock_holds_hashes_and_no_address() -> None:
-    text = (ROOT / "envs" / "requirements.txt").read_text()
+@pytest.mark.parametrize("name", ["requirements", "portal", "native"])
+def test_a_lock_holds_hashes_and_no_address(name: str) -> None:
+    text = (ROOT / "envs" / f"{name}.txt").read_text()
     assert "--hash=sha256:" in text
     assert not re.search(r"https?://|--(extra-)?index-url|--find-links", text)
+
+
+@pytest.mark.parametrize("name", ["portal", "native"])
+def test_the_smaller_locks_have_the_versions_of_the_whole_one(name: str) -> None:
+    whole = locked()
+    assert all(versions <= whole[package] for package, versions in locked(name).items())
 
 
 def test_lock_covers_everything_that_is_asked_for() -> None:
@@ -164,6 +208,12 @@ def test_conda_file_agrees_with_the_lock() -> None:
 def test_a_command_begins_at_once() -> None:
     """Every step of the study is one: what takes a second to import, only those commands import that need it."""
     heavy = ("altair", "pandas", "scipy", "sqlalchemy", "tensorflow")
-    loaded = f"import sys, tmflow.cli; print([name for name in {heavy} if name in sys.modules])"
+    loaded = f"import sys, tmflow, tmflow.cli; print([name for name in {heavy} if name in sys.modules])"
     found = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
     assert found.stdout == "[]\n"
+
+
+def test_no_two_tests_share_a_file_name() -> None:
+    """The tests' folders are no packages: pytest collects two files of one name as one module, and stops at the second."""
+    names = Counter(path.name for path in (ROOT / "tests").rglob("*.py") if path.name != "conftest.py")
+    assert [name for name, count in names.items() if count > 1] == []

@@ -8,7 +8,8 @@ import math
 import pytest
 from bench_samples import LARGE, LOCK, LOOP, MEMCPY, NOLOCK, SMALL, SPIN_LOOP, answer, measured, plan
 
-from tmflow.bench.measure import TARGET_S, Measured, Outcome, calibrated
+from tmflow.bench.calibrated import TARGET_S, calibrated
+from tmflow.bench.measure import Measured, Outcome
 from tmflow.bench.plan import numbers
 from tmflow.bench.results import counted, geometric_mean, rows
 from tmflow.bench.rows import Copied, TimedReference, TimedVariant

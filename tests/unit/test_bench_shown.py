@@ -11,7 +11,7 @@ from bench_samples import LARGE, LOCK, LOOP, MEMCPY, NOLOCK, SMALL, benchmark, h
 from tmflow.bench import columns, saved
 from tmflow.bench.attempts import rests
 from tmflow.bench.compared import relative_to
-from tmflow.bench.header import LeftOut
+from tmflow.bench.left_out import LeftOut
 from tmflow.bench.measure import Outcome
 from tmflow.bench.plan import Cell
 from tmflow.bench.report import markdown

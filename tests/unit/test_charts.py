@@ -46,13 +46,19 @@ def test_equal_points_of_different_strategies_stay_apart() -> None:
     assert nearest == drawn["threads"].tolist()
 
 
-def test_points_without_interval_are_hollow_and_have_no_bar() -> None:
+def test_points_without_interval_have_no_bar() -> None:
     runs = grid(("tf_lock",), (1, 2))
     chart = charts.accuracy(summaries.accuracy(runs[(runs["threads"] == 1) | (runs["round"] == 1)]))
-    filled, hollow = marks(chart, "point")
-    assert (filled["mark"]["filled"], {row["threads"] for row in filled["rows"]}) == (True, {1})
-    assert (hollow["mark"]["filled"], {row["threads"] for row in hollow["rows"]}) == (False, {2})
+    (drawn,) = marks(chart, "point")
+    assert {row["threads"] for row in drawn["rows"]} == {1, 2}
     assert {row["threads"] for row in marks(chart, "rule")[0]["rows"]} == {1}
+
+
+def test_evidence_kinds_have_marks_of_their_own() -> None:
+    chart = charts.accuracy(summaries.accuracy(grid(("tf_lock",), evidence="emulated")))
+    (drawn,) = marks(chart, "point")
+    assert not drawn["mark"]["filled"]
+    assert "emulated" in drawn["encoding"]["opacity"]["legend"]["labelExpr"]
 
 
 def test_a_point_without_estimate_is_not_drawn_but_named() -> None:

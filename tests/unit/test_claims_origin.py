@@ -10,11 +10,11 @@ import pytest
 
 from tests.claim_worlds import COMMITS, SPEED, only, verdict_of, world_runs
 from tests.sample_runs import SOFTWARE
+from tmflow.canonical import sha256_of
 from tmflow.claims.judge import judge
 from tmflow.claims.tables import Tables, load
 from tmflow.runner import runfile
 from tmflow.runner.runfile import CampaignRef
-from tmflow.spec import sha256_of
 from tmflow.store import address, engine
 from tmflow.store.ingest import ingest
 

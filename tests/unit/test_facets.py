@@ -55,7 +55,9 @@ def test_many_variants_are_drawn_by_kernel_and_optimisation(figure: Figure) -> N
 
 def test_the_parts_share_axes_and_a_legend_that_tells_all_apart(figure: Figure) -> None:
     spec = figure.spec()
-    assert [part["title"]["text"] for part in spec["concat"]] == [label for label, _ in facets(figure.summary)]
+    assert [" ".join(part["title"]["text"]) for part in spec["concat"]] == [
+        label for label, _ in facets(figure.summary)
+    ]
     assert spec["title"]["text"]
     assert spec["description"]
     encodings = [layer["encoding"] for part in spec["concat"] for layer in part["layer"]]

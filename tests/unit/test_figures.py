@@ -15,7 +15,7 @@ from PIL import Image
 
 from tmflow import charts, figures, summaries
 from tmflow.figures import Figure, draw_experiment, export, figures_of
-from tmflow.records import Records
+from tmflow.records import Loaded
 from tmflow.study.config import Kind
 
 
@@ -72,7 +72,7 @@ def test_figures_of_one_panel_never_mix_configurations() -> None:
         assert figure.summary["batch"].nunique() == 1
 
 
-def everything() -> Records:
+def everything() -> Loaded:
     """Two rounds of four strategies, with all that can be recorded of them."""
     own = {"threads": (1, 2), "rounds": 2, "curve_points": 2}
     hardware = {"provider": "rtm", "budget": 5, "spending": "study_tsx", "chunk": 0}

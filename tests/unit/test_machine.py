@@ -13,6 +13,7 @@ import pytest
 
 from tmflow.runner import machine
 from tmflow.runner.machine import CLOCK_LIMIT_S, MIN_WINDOW_S, Clocks, CpuTimes, Sample
+from tmflow.runner.runfile import MachineState
 
 STAT = """\
 cpu  {user} 0 100 5000 10 0 5 {steal} 0 0
@@ -57,7 +58,7 @@ def test_other_text_is_unreadable(text: str) -> None:
     ],
 )
 def test_the_shares_of_a_recorded_window(after: Sample, steal: float, others: float, disturbed: bool) -> None:
-    state = machine.between(taken(0), after)
+    state = MachineState(**machine.between(taken(0), after))
     assert state.steal_fraction == pytest.approx(steal)
     assert state.others_fraction == pytest.approx(others)
     assert state.disturbed is disturbed
@@ -73,7 +74,7 @@ def test_the_shares_of_a_recorded_window(after: Sample, steal: float, others: fl
     ],
 )
 def test_what_cannot_be_told_is_none(before: Sample, after: Sample) -> None:
-    state = machine.between(before, after)
+    state = MachineState(**machine.between(before, after))
     assert (state.steal_fraction, state.others_fraction, state.disturbed) == (None, None, None)
 
 
@@ -87,7 +88,7 @@ def test_a_trial_in_which_the_machine_slept_or_the_clock_was_set_is_flagged(
 ) -> None:
     calm = taken(window_s, user=int(100 * window_s), own_s=window_s)
     clocks = Clocks(window_s, 1000 + window_s + slept_s, 1.7e9 + window_s + slept_s + set_by_s)
-    state = machine.between(taken(0), dataclasses.replace(calm, clocks=clocks))
+    state = MachineState(**machine.between(taken(0), dataclasses.replace(calm, clocks=clocks)))
     assert state.suspended_s == pytest.approx(slept_s, abs=1e-6)
     assert state.clock_moved_s == pytest.approx(set_by_s, abs=1e-6)
     assert state.disturbed is (True if disturbed else None if window_s < MIN_WINDOW_S else False)
@@ -98,7 +99,7 @@ def test_without_a_clock_that_counts_suspension_nothing_is_said_of_it() -> None:
         dataclasses.replace(taken(at_s, user=user), clocks=Clocks(at_s, None, 5 * at_s))
         for at_s, user in ((0, 0), (1, 9))
     )
-    state = machine.between(before, after)
+    state = MachineState(**machine.between(before, after))
     assert (state.suspended_s, state.clock_moved_s, state.disturbed) == (None, None, False)
 
 
@@ -108,20 +109,22 @@ def test_a_system_without_proc_is_unreadable(tmp_path: Path) -> None:
 
 # --- this machine ----------------------------------------------------------------------------------------------------
 
-BUSY = "import time; end = time.monotonic() + {seconds}; print(flush=True)\nwhile time.monotonic() < end: pass"
+# All of it in processor time: others may use this machine, too.
+BUSY = "import time; print(flush=True)\nwhile time.process_time() < {seconds}: pass"
 
 
 def burn(seconds: float) -> None:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
+    end = time.process_time() + seconds
+    while time.process_time() < end:
         pass
 
 
 def test_the_clocks_of_this_machine_agree() -> None:
-    state = machine.between(machine.sample(), machine.sample())
-    assert state.suspended_s is not None
-    assert state.suspended_s < CLOCK_LIMIT_S
-    assert abs(state.clock_moved_s or 0) < CLOCK_LIMIT_S
+    """But for readings between which this process had to wait, which is not always."""
+    pairs = [machine.between(machine.sample(), machine.sample()) for _ in range(50)]
+    states = [MachineState(**pair) for pair in pairs]
+    assert all(state.suspended_s is not None for state in states)
+    assert any((state.suspended_s or 0) < CLOCK_LIMIT_S > abs(state.clock_moved_s or 0) for state in states)
 
 
 def test_our_own_work_is_ours() -> None:
@@ -138,18 +141,19 @@ def test_the_work_of_another_process_is_others(monkeypatch: pytest.MonkeyPatch) 
     try:
         assert other.stdout is not None
         other.stdout.readline()  # it is up and burning
-        before, burnt_s = machine.sample(), cpu_seconds(other.pid)
-        burn(1.0)
-        after, burnt_s = machine.sample(), cpu_seconds(other.pid) - burnt_s
+        before, begun_s, deadline = machine.sample(), cpu_seconds(other.pid), time.monotonic() + 60
+        while cpu_seconds(other.pid) - begun_s < 2 * MIN_WINDOW_S and time.monotonic() < deadline:
+            burn(0.1)
+        after, burnt_s = machine.sample(), cpu_seconds(other.pid) - begun_s
     finally:
         other.kill()
         other.communicate()
-    state = machine.between(before, after)
+    state = MachineState(**machine.between(before, after))
     if after.times is None or state.others_fraction is None:
         pytest.skip("this system does not show the machine's CPU times")
     others_s = state.others_fraction * after.times.cpus * (after.at_s - before.at_s)
     # Whatever else the machine did comes on top; each CPU's count may be a tick short.
-    assert burnt_s > 0.1
+    assert burnt_s >= 2 * MIN_WINDOW_S
     assert others_s >= 0.9 * burnt_s - 0.01 * after.times.cpus
 
 

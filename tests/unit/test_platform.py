@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from recorded_machines import ARM, ARM_CPUINFO, POWER, X86, X86_CPUINFO, Tree, lay_out
 
+from tmflow.canonical import canonical_json
 from tmflow.platform import cpuinfo
 from tmflow.platform.facts import display_name, platform_facts, platform_sha256, write_platform
-from tmflow.spec import canonical_json
 
 
 def test_a_machine_with_two_sockets_and_tsx(tmp_path: Path) -> None:

@@ -11,27 +11,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from recorded_machines import CPUS, POWER_CPUINFO, X86_CPUINFO, Tree, lay_out
+from recorded_machines import CPUS, HOST, POWER_CPUINFO, X86_CPUINFO, Tree, lay_out
 
+from tmflow.canonical import canonical_json
 from tmflow.errors import BadInput
 from tmflow.paths import project_root, results_dir
 from tmflow.platform.environment import environment_facts
 from tmflow.platform.software import CODE, code_of, git_state, software
-from tmflow.spec import canonical_json
-
-HOST: Tree = {
-    "proc/cpuinfo": X86_CPUINFO,
-    "etc/os-release": 'NAME="Debian GNU/Linux"\nPRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\n',
-    f"{CPUS}/cpufreq/policy0/scaling_governor": "performance\n",
-    f"{CPUS}/cpufreq/policy1/scaling_governor": "performance\n",
-    f"{CPUS}/intel_pstate/no_turbo": "1\n",
-    f"{CPUS}/smt/active": "1\n",
-    f"{CPUS}/vulnerabilities/tsx_async_abort": "Mitigation: TSX disabled\n",
-    f"{CPUS}/vulnerabilities/mds": "Not affected\n",
-    "sys/kernel/mm/transparent_hugepage/enabled": "always [madvise] never\n",
-    "proc/sys/kernel/randomize_va_space": "2\n",
-    "proc/self/personality": "00000000\n",
-}
 
 
 def test_the_settings_of_a_host(tmp_path: Path) -> None:
@@ -97,10 +83,10 @@ def test_the_software_is_read_without_importing_it() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
     ran = software("GCC 12.2", "-O3")
-    assert ran.python == sys.version.split()[0]
-    assert ran.numpy == np.__version__
-    assert ran.tmflow == importlib.metadata.version("tmflow")
-    assert (ran.compiler, ran.cflags) == ("GCC 12.2", "-O3")
+    assert ran["python"] == sys.version.split()[0]
+    assert ran["numpy"] == np.__version__
+    assert ran["tmflow"] == importlib.metadata.version("tmflow")
+    assert (ran["compiler"], ran["cflags"]) == ("GCC 12.2", "-O3")
 
 
 @pytest.fixture
@@ -130,8 +116,8 @@ def test_the_state_of_the_checkout(checkout: Path) -> None:
     (checkout / "new.cc").touch()
     assert git_state(checkout) == (commit, True)
     ran = software()
-    assert (ran.git_commit, ran.git_dirty) == (commit, True)
-    assert ran.lock_sha256 == hashlib.sha256(b"numpy==2\n").hexdigest()
+    assert (ran["git_commit"], ran["git_dirty"]) == (commit, True)
+    assert ran["lock_sha256"] == hashlib.sha256(b"numpy==2\n").hexdigest()
 
 
 def test_commits_that_differ_in_docs_alone_have_the_same_code(checkout: Path) -> None:
@@ -163,7 +149,7 @@ def test_a_surrounding_repository_is_not_mistaken_for_the_checkout(checkout: Pat
 def test_without_a_checkout_there_is_no_commit_and_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMFLOW_ROOT", str(tmp_path))
     ran = software()
-    assert (ran.git_commit, ran.git_dirty, ran.lock_sha256) == (None, None, None)
+    assert (ran["git_commit"], ran["git_dirty"], ran["lock_sha256"]) == (None, None, None)
 
 
 # --- paths -----------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import sys
 import termios
 import time
 from collections.abc import Sequence
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,18 @@ def test_nothing_is_left_to_measure_once_all_rounds_are_complete(plan: Plan, run
     for path in two.run_files("tiny"):
         runfile.write(path, runs)
     assert str(Progress(two).look()) == "0 failed, storing and drawing"
+
+
+def test_of_one_figure_only_the_runs_behind_it_are_counted(tmp_path: Path) -> None:
+    config = deepcopy(TINY)
+    config["experiments"]["other"] = {"question": "?", "factors": config["experiments"]["tiny"]["factors"]}
+    config["experiments"]["drawn"] = {"question": "?", "runs_of": "tiny", "shows": ["accuracy"]}
+    plan = Plan(check_study(config), "full", tmp_path)
+    rounds_only = ("--until", "round", "--nolock")
+    assert Progress(plan).planned == Progress(plan, rounds_only).planned == 16
+    assert Progress(plan, ["results/figures/drawn"]).planned == 8
+    assert Progress(plan, [*rounds_only, "results/figures/drawn", "results/figures/tiny"]).planned == 8
+    assert Progress(plan, ["results/figures/drawn", "results/report.html"]).planned == 16
 
 
 def test_what_is_drawn_is_told_from_the_log_of_this_call(plan: Plan, runs: list[Run]) -> None:

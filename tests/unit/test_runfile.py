@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tests.sample_runs import EMULATED, FULL, SOFTWARE_TM, backend, sample_runs
+from tmflow.canonical import canonical_json, sha256_of
 from tmflow.errors import BadInput
 from tmflow.runner import content, runfile
 from tmflow.runner.runfile import CLOCKS, LOCK_TIMES
-from tmflow.spec import AS_BEFORE, canonical_json, sha256_of
+from tmflow.spec import AS_BEFORE
 
 
 @pytest.fixture

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from tmflow.spec import AS_BEFORE, OF_THE_SESSION, TrialSpec, sha256_of
+from tmflow.canonical import sha256_of
+from tmflow.spec import AS_BEFORE, OF_THE_SESSION, TrialSpec
 from tmflow.strategy_parameters import owners
 
 SOFTMAX = {

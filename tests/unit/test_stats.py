@@ -13,6 +13,9 @@ from tmflow.stats import (
     difference_equivalence,
     difference_interval,
     equivalence,
+    independent_difference_interval,
+    independent_ratio_interval,
+    joint_confidence,
     joint_ratio_intervals,
     log_ratios,
     mean_interval,
@@ -177,3 +180,38 @@ def test_rounds_to_decide() -> None:
 
 def test_log_ratios() -> None:
     assert log_ratios([2.0, 8.0], [1.0, 2.0]) == pytest.approx([math.log(2), math.log(4)])
+
+
+def test_an_unpaired_difference_agrees_with_welch_s_test() -> None:
+    rng = np.random.default_rng(3)
+    a, b = rng.normal(5, 2, 7), rng.normal(4, 0.5, 12)
+    for confidence in (0.9, 0.95):
+        expected = oracle.ttest_ind(a, b, equal_var=False).confidence_interval(confidence)
+        estimate, low, high, n = independent_difference_interval(a, b, confidence)
+        assert (estimate, n) == (pytest.approx(a.mean() - b.mean()), 7)
+        assert (low, high) == pytest.approx((expected.low, expected.high))
+
+
+def test_an_unpaired_ratio_is_welch_s_test_of_the_logs() -> None:
+    rng = np.random.default_rng(4)
+    a, b = rng.lognormal(1.0, 0.3, 6), rng.lognormal(0.5, 0.1, 9)
+    expected = oracle.ttest_ind(np.log(a), np.log(b), equal_var=False).confidence_interval(0.95)
+    assert independent_ratio_interval(a, b)[1:3] == pytest.approx((math.exp(expected.low), math.exp(expected.high)))
+    same = equivalence(a, b, between=independent_ratio_interval)
+    assert same.interval == independent_ratio_interval(a, b, 0.9)
+    assert not same.equivalent
+
+
+def test_an_unpaired_interval_needs_two_values_of_each() -> None:
+    estimate, low, high, n = independent_ratio_interval([2.0], [1.0, 1.0])
+    assert (estimate, n) == (2.0, 1)
+    assert math.isnan(low)
+    assert math.isnan(high)
+    assert independent_difference_interval([3.0, 3.0], [1.0, 1.0, 1.0]) == Interval(2.0, 2.0, 2.0, 2)
+    with pytest.raises(ValueError, match="above 0"):
+        independent_ratio_interval([1.0, 0.0], [1.0, 1.0])
+
+
+def test_the_confidence_of_each_of_several_points() -> None:
+    assert joint_confidence(1) == pytest.approx(0.95)
+    assert joint_confidence(5) == pytest.approx(0.99)

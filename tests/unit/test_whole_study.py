@@ -21,6 +21,7 @@ BEYOND = [
     "why-deep-fails",
     "what-truncation-costs",
     "crossover",
+    "native-softmax",
     "transaction-size",
     "true-contention",
     "consistency-for-free",
@@ -122,6 +123,14 @@ def test_threads_follow_the_machine_and_definitions_do_not(
     assert max(point.threads for point in plan.points("fig-4.7", "mnist")) == most
     assert all(plan.definition_id(name) == study.definition_id(name, "full") for name in plan.experiments)
     assert plan.trials("fig-4.2") == 0
+
+
+def test_figure_4_7_can_be_run_without_tensorflow(study: Study) -> None:
+    """With the model, batch and iterations of the figure; TensorFlow's own pair is what it does without."""
+    points = study.points("native-softmax", "full", "mnist")
+    assert {(p.model, p.batch, p.matrix, p.iterations) for p in points} == {TABLE["fig-4.7"]}
+    assert {(p.driver, p.reading, p.learning_rate) for p in points} == {("native", "plain", 0.5)}
+    assert Counter(p.strategy for p in points) == dict.fromkeys(("lock", "nolock", "htm", "striped", "block_stm"), 3)
 
 
 @pytest.mark.parametrize("scale", ["full", "quick"])

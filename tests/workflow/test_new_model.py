@@ -80,8 +80,8 @@ def test_it_trains_and_the_portal_filters_by_it(
     stored = tmflow("ingest", *runs, **{**variables, "TMFLOW_DB_URL": url})
     assert stored.returncode == 0, stored.stderr
 
-    (models,) = (box for box in portal_at(url, "runs").selectbox if box.label == "Model")
-    assert models.options == ["all", "mnist_softmax", "toy"]
+    (models,) = (box for box in portal_at(url, "runs").multiselect if box.label == "Model")
+    assert models.options == ["mnist_softmax (1)", "toy (1)"]
     (listing,) = portal_at(url, "runs", model="toy").dataframe
     assert listing.value["final_accuracy"].tolist() == [run["final_accuracy"]]
 

@@ -108,8 +108,8 @@ def test_it_trains_and_the_portal_filters_by_it(
     stored = tmflow("ingest", *runs, **{**extended.variables, "TMFLOW_DB_URL": url})
     assert stored.returncode == 0, stored.stderr
 
-    (strategies,) = (box for box in portal_at(url, "runs").selectbox if box.label == "Strategy")
-    assert strategies.options == ["all", "lock", "toy"]
+    (strategies,) = (box for box in portal_at(url, "runs").multiselect if box.label == "Strategy")
+    assert strategies.options == ["lock (1)", "toy (1)"]
     (listing,) = portal_at(url, "runs", strategy="toy").dataframe
     assert listing.value["strategy"].tolist() == ["toy"]
 

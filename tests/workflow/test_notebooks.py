@@ -66,6 +66,15 @@ def test_notebook(path: Path, much: str, tmp_path: Path, monkeypatch: pytest.Mon
     assert "image/svg+xml" in (tmp_path / path.name).read_text() or path.stem == "your_own_run"
 
 
+def test_a_kernel_takes_no_port(tmp_path: Path) -> None:
+    """Two notebooks of a study that started at once had chosen the same."""
+    asks = "from ipykernel.connect import get_connection_info as info; print(info(unpack=True)['transport'])"
+    nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(asks)]), tmp_path / "asks.ipynb")
+    execute(tmp_path / "asks.ipynb", tmp_path / "told.ipynb")
+    (cell,) = code_of(tmp_path / "told.ipynb")
+    assert [output["text"] for output in cell.outputs] == ["ipc\n"]
+
+
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
 def test_a_notebook_says_what_is_missing(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a single run by hand in the database; without a kernel, which takes longer to start than all this."""

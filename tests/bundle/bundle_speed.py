@@ -1,0 +1,198 @@
+"""How fast bundles are checked: `python -m tests.bundle.bundle_speed REPORT.md` measures and writes it anew.
+
+No test, as it wants a quiet machine; `make speed-bundles` runs it. The bundles lie in the results folder, on disk.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+import zipfile
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import chain, product
+from pathlib import Path
+from typing import Any, NamedTuple, get_args
+
+import psutil
+from tqdm import tqdm
+
+from tests.conftest import environment
+from tests.sample_bundles import PROBE, consistent
+from tests.sample_runs import ENVIRONMENT, PLATFORM, SOFTWARE_TM, round_of
+from tmflow import stats
+from tmflow.bench.columns import state
+from tmflow.bundle import layout, manifest
+from tmflow.bundle.manifest import Entry
+from tmflow.canonical import canonical_json, sha256_of
+from tmflow.clock import utc_now
+from tmflow.files import write_text
+from tmflow.paths import results_dir
+from tmflow.platform.facts import display_name, platform_facts
+from tmflow.runner import machine, runfile
+from tmflow.runner.runfile import MachineState, Run
+from tmflow.spec import Design, Manager, TrialSpec
+
+REPETITIONS = 10
+RUNS, MANY = 60_000, 1_000_000
+WANTED_A_SECOND, WANTED_MB = 20_000, 500
+POINTS = [
+    TrialSpec.model_validate(
+        SOFTWARE_TM
+        | {"model": "mnist_softmax", "dataset": "mnist", "driver": "native", "threads": 2, "batch": batch}
+        | {"iterations": 1000, "learning_rate": 0.5, "design": design, "manager": manager}
+    )
+    for design, manager, batch in product(get_args(Design), get_args(Manager), (1, 10, 50, 100))
+]
+
+
+class Checked(NamedTuple):
+    """A check of a bundle: how long the command took, with its processes on all processors together, and the most
+    memory that they had together.
+    """
+
+    seconds: float
+    cpu_s: float
+    megabytes: float
+
+
+def write_bundle(path: Path, n_runs: int, compression: int) -> None:
+    """A bundle of rounds of 2-thread runs, as a study leaves them."""
+    entries = []
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        for name, data in chain(documents(), rounds(n_runs // len(POINTS))):
+            archive.writestr(zipfile.ZipInfo(name), data, compression)
+            entries.append(Entry(name, len(data), hashlib.sha256(data).hexdigest()))
+        archive.writestr(zipfile.ZipInfo(layout.MANIFEST), manifest.text(entries), compression)
+
+
+def documents() -> Iterator[tuple[str, bytes]]:
+    platform = {
+        "environment": ENVIRONMENT,
+        "facts": PLATFORM,
+        "name": display_name(PLATFORM),
+        "sha256": sha256_of(PLATFORM),
+    }
+    yield layout.PLATFORM, canonical_json(platform).encode()
+    yield layout.PROBE, canonical_json(PROBE).encode()
+
+
+def rounds(n: int) -> Iterator[tuple[str, bytes]]:
+    """Run files: the same runs again and again, but with uids and times of their own."""
+    templates = [template(consistent(run)) for run in round_of("stm", 1, POINTS)]
+    for number in range(1, n + 1):
+        lines = [
+            line.replace('"@round"', str(number))
+            .replace('"@seed"', str(number - 1))
+            .replace("@uid", str(uuid.UUID(int=random.getrandbits(128))))
+            .replace('"@loop_s"', repr(loop_s * random.uniform(0.9, 1)))
+            for line, loop_s in templates
+        ]
+        yield f"runs/stm/{'0' * 12}/round-{number:06}.jsonl", "".join(lines).encode()
+
+
+def template(run: Run) -> tuple[str, float]:
+    """The line of a run with marks where another round has something else, and its seconds."""
+    told = json.loads(runfile.to_line(run))
+    marked = told | {"round": "@round", "trial_seed": "@seed", "uid": "@uid", "loop_s": "@loop_s"}
+    return json.dumps(marked, sort_keys=True) + "\n", told["loop_s"]
+
+
+class Called(NamedTuple):
+    """A command on two processors: seconds, the most bytes of memory that it had with its processes, what it told."""
+
+    seconds: float
+    most: int
+    told: Any
+
+
+def called(*words: str, cpus: int = 2, **variables: str) -> Called:
+    """`tmflow bundle ... --json` with these words, on so many processors, with these variables in its environment."""
+    began, most = time.perf_counter(), 0
+    command = ["taskset", "-c", f"0-{cpus - 1}", sys.executable, "-m", "tmflow", "bundle", *words, "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment(**variables)) as process:
+        while process.poll() is None:
+            most = max(most, memory(psutil.Process(process.pid)))
+            time.sleep(0.2)  # to ask takes milliseconds, for which the process stands still
+        seconds = time.perf_counter() - began
+        assert process.stdout is not None
+        return Called(seconds, most, json.load(process.stdout))
+
+
+def checked(path: Path) -> Checked:
+    """`tmflow bundle verify`, which must find nothing wrong."""
+    before = os.times()
+    done = called("verify", str(path))
+    assert done.told["problems"] == []
+    after = os.times()
+    cpu_s = after.children_user + after.children_system - before.children_user - before.children_system
+    return Checked(done.seconds, cpu_s, done.most / 1e6)
+
+
+def memory(process: psutil.Process) -> int:
+    """Bytes of a process and of those that it started; of what they share, to each its part."""
+    total = 0
+    with suppress(psutil.Error):
+        for its in (process, *process.children(recursive=True)):
+            total += its.memory_full_info().pss
+    return total
+
+
+def main() -> None:
+    before = machine.sample()
+    results_dir().mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=results_dir()) as folder:
+        path = Path(folder) / "bundle.zip"
+        write_bundle(path, RUNS, zipfile.ZIP_LZMA)
+        times = [checked(path) for _ in tqdm(range(REPETITIONS), disable=None, leave=False, file=sys.stderr)]
+        many = Path(folder) / "many.zip"
+        write_bundle(many, MANY, zipfile.ZIP_DEFLATED)
+        largest = checked(many)
+        megabytes = many.stat().st_size / 1e6
+    meanwhile = MachineState(**machine.between(before, machine.sample()))
+    write_text(Path(sys.argv[1]), report(times, largest, megabytes, meanwhile) + "\n")
+
+
+def report(times: list[Checked], largest: Checked, megabytes: float, meanwhile: MachineState) -> str:
+    speed = stats.mean_interval([RUNS / its.seconds for its in times])
+    return "\n".join(
+        [
+            "# How fast bundles are checked",
+            "",
+            f"{display_name(platform_facts())}, 2 CPUs of it, {utc_now()}; {state(meanwhile)}.",
+            "",
+            "`tmflow bundle verify`, from its call to its end, of bundles of 2-thread native runs, each with 4 "
+            f"counters, 8 aborts and 4 stalenesses; [95 % interval] of {len(times)} repetitions. Memory is the "
+            "most that the command and the processes that it starts had, all together.",
+            "",
+            "| runs | compressed by | runs a second | processor time of a run, us | memory, MB |",
+            "| --- | --- | --- | --- | --- |",
+            row(
+                *(f"{RUNS:,}", "LZMA, as `tmflow bundle export` does"),
+                f"{speed.estimate:,.0f} [{speed.low:,.0f}, {speed.high:,.0f}]",
+                f"{1e6 * sum(its.cpu_s for its in times) / len(times) / RUNS:.0f}",
+                f"{max(its.megabytes for its in times):,.0f}",
+            ),
+            row(
+                *(f"{MANY:,} ({megabytes:,.0f} MB)", "deflating", f"{MANY / largest.seconds:,.0f} (once)"),
+                *(f"{1e6 * largest.cpu_s / MANY:.0f}", f"{largest.megabytes:,.0f}"),
+            ),
+            "",
+            f"Wanted: {WANTED_A_SECOND:,} runs a second, and at most {WANTED_MB} MB.",
+        ]
+    )
+
+
+def row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    main()

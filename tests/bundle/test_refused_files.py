@@ -1,0 +1,297 @@
+"""Files that are no bundles, or would do harm: each is refused in one sentence, and nothing is raised."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import struct
+import zipfile
+import zlib
+from pathlib import Path
+
+import pytest
+
+from tests.bundle.zips import Members, bundled, members_of, zipped
+from tests.sample_bundles import sample_bundle
+from tests.sample_runs import sample_runs
+from tmflow.bundle import layout
+from tmflow.bundle.verify import verify
+from tmflow.spec import canonical_json
+
+RUNS = "runs/fig_4_1/"
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> Members:
+    """The members of a good bundle."""
+    return members_of(sample_bundle(tmp_path_factory.mktemp("good"), sample_runs(threads=(1, 2), rounds=2)))
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    """Where a test writes its bundle."""
+    return tmp_path / "bundle.zip"
+
+
+def refusal(path: Path, data: bytes) -> str:
+    """What is said of the bytes as a bundle; it is an error, and nothing else is."""
+    path.write_bytes(data)
+    (problem,) = verify(path).problems
+    assert problem.severity == "error"
+    return problem.sentence
+
+
+def run_file(members: Members) -> str:
+    return next(name for name in members if name.startswith("runs/"))
+
+
+def test_the_good_one_is_good(good: Members, bundle: Path) -> None:
+    for compression in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA):
+        bundle.write_bytes(bundled(good, compression))
+        assert verify(bundle).problems == []
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA])
+@pytest.mark.parametrize("size", [0, 1, (1 << 16) - 1, 1 << 16, (1 << 16) + 1, (1 << 16) + 100, (1 << 17) + 1])
+def test_members_of_every_size(good: Members, bundle: Path, size: int, compression: int) -> None:
+    bundle.write_bytes(bundled(good | {"logs/x": bytes(size)}, compression))  # they are unpacked 64 KiB at a time
+    assert verify(bundle).problems == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["/etc/passwd", "../up.jsonl", "runs/../../up.jsonl", "runs\\up.jsonl", "C:up.jsonl", ".hidden", "logs//x",
+     "logs/..", "runs/fig/0123456789ab/round-1.jsonl", "nested.zip", "manifest.json.bak", "logs/\u00e9"],
+)  # fmt: skip
+def test_names(good: Members, bundle: Path, name: str) -> None:
+    assert "allowed are manifest.json, platform.json," in refusal(bundle, bundled({**good, name: b"{}"}))
+    assert "allowed are manifest.json" in refusal(bundle, with_manifest_of(good, {**good, name: b"{}"}))
+
+
+def with_manifest_of(listed: Members, inside: Members) -> bytes:
+    """A bundle whose manifest lists other members than are inside."""
+    with zipfile.ZipFile(io.BytesIO(bundled(listed))) as archive:
+        return zipped({**inside, layout.MANIFEST: archive.read(layout.MANIFEST)})
+
+
+def test_members_that_the_manifest_lacks_or_that_lack(good: Members, bundle: Path) -> None:
+    without = {name: data for name, data in good.items() if name != run_file(good)}
+    assert "which its manifest does not list" in refusal(bundle, with_manifest_of(without, good))
+    assert "which its manifest lists" in refusal(bundle, with_manifest_of(good, without))
+
+
+def test_other_content_than_the_manifest_says(good: Members, bundle: Path) -> None:
+    name = run_file(good)
+    other = good[name].replace(b'"round": 1', b'"round": 2')
+    said = refusals(bundle, with_manifest_of(good, {**good, name: other}))
+    assert any("is not the file that the manifest lists" in text for text in said)
+    assert any("is not the file" in t for t in refusals(bundle, with_manifest_of(good, {**good, name: good[name] * 2})))
+
+
+def refusals(path: Path, data: bytes) -> list[str]:
+    path.write_bytes(data)
+    found = verify(path)
+    assert not found.ok
+    return [problem.sentence for problem in found.problems]
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_duplicate_names(good: Members, bundle: Path) -> None:
+    data = io.BytesIO(bundled(good))
+    with zipfile.ZipFile(data, "a") as archive:
+        archive.writestr(layout.PLATFORM, b"{}")
+    assert "two members named 'platform.json'" in refusal(bundle, data.getvalue())
+
+
+@pytest.mark.parametrize("mode", [0o120777, 0o060644, 0o010644, 0o020644, 0o140644])
+def test_links_and_devices(good: Members, bundle: Path, mode: int) -> None:
+    data = io.BytesIO(bundled(good))
+    link = zipfile.ZipInfo("logs/link")
+    link.create_system, link.external_attr = 3, mode << 16
+    with zipfile.ZipFile(data, "a") as archive:
+        archive.writestr(link, b"/etc/passwd")
+    assert "is a link or another special file" in refusal(bundle, data.getvalue())
+
+
+def patched(data: bytes, name: str, at: dict[int, bytes], at_local: dict[int, bytes] | None = None) -> bytes:
+    """The zip file with bytes replaced in a member's entry of the directory, and in its own header."""
+    changed = bytearray(data)
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        header = archive.getinfo(name).header_offset
+    entry = data.rindex(name.encode()) - 46
+    for base, replaced in ((entry, at), (header, at_local or {})):
+        for offset, new in replaced.items():
+            changed[base + offset : base + offset + len(new)] = new
+    return bytes(changed)
+
+
+FLAGS, METHOD, CRC, PACKED, SIZE = 8, 10, 16, 20, 24  # in the directory; two bytes less far in a header of its own
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        (FLAGS, struct.pack("<H", 1), "is encrypted"),
+        (FLAGS, struct.pack("<H", 64), "is encrypted"),
+        (METHOD, struct.pack("<H", 12), "is compressed by method 12; allowed: stored"),
+        (METHOD, struct.pack("<H", 99), "is compressed by method 99"),
+        (SIZE, struct.pack("<L", 2**32 - 1), "says it has 4294967295 bytes; allowed are"),
+        (SIZE, struct.pack("<L", 10), "is larger than the 10 bytes that its zip file says"),
+        (SIZE, struct.pack("<L", 2000), "bytes, and its zip file says 2000"),
+    ],
+)
+def test_headers(good: Members, bundle: Path, field: int, value: bytes, said: str) -> None:
+    data = bundled(good)
+    told = refusals(bundle, patched(data, layout.PLATFORM, {field: value}, {field - 2: value}))
+    assert said in told[0]
+    assert "the directory and the header of member 'platform.json' disagree" in refusal(
+        bundle, patched(data, layout.PLATFORM, {field: value})
+    )
+
+
+def test_names_that_disagree_or_are_no_text(good: Members, bundle: Path) -> None:
+    data = bundled(good)
+    other = patched(data, layout.PLATFORM, {46: b"Platform.json"})
+    assert "disagree" in refusal(bundle, other)
+    wrong = patched(data, layout.PLATFORM, {46: b"\xff\xfe"}, {30: b"\xff\xfe"})
+    assert "of a member is not UTF-8" in refusal(bundle, wrong)
+
+
+@pytest.mark.parametrize("left", [0, 1, 21, 22, 1000, -1, -22, -30])
+def test_cut_off(good: Members, bundle: Path, left: int) -> None:
+    refusal(bundle, bundled(good)[:left])
+
+
+def test_hidden_bytes(good: Members, bundle: Path) -> None:
+    data = bundled(good)
+    commented = io.BytesIO(data)
+    with zipfile.ZipFile(commented, "a") as archive:
+        archive.comment = b"hello"
+    assert "ends in a comment" in refusal(bundle, commented.getvalue())
+    assert "does not end where its end begins" in refusal(bundle, b"#!/bin/sh\n" + data)
+    gap = data.index(b"PK\1\2")
+    assert "is not a plain zip file" in refusal(bundle, data[:gap] + b"hidden" + data[gap:])
+
+
+def test_members_that_share_their_bytes(good: Members, bundle: Path) -> None:
+    """As in a bomb of overlapping members: all entries of the directory show the first one."""
+    data = bundled(good)
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        names = archive.namelist()
+    assert "starts at byte 0, where byte" in refusal(bundle, patched(data, names[-1], {42: struct.pack("<L", 0)}))
+
+
+def test_bombs(good: Members, bundle: Path) -> None:
+    name, other = run_file(good), "logs/zeros"
+    bomb = bundled({**good, name: bytes(64 * layout.MIB)}, zipfile.ZIP_DEFLATED)
+    assert "says it grows more than 500 times" in refusal(bundle, bomb)
+    bomb = bundled({**good, other: bytes(2 * layout.MIB)})
+    assert "says it has 2097152 bytes; allowed are 1048576" in refusal(bundle, bomb)
+    # One that is larger than it says is not unpacked any further than that.
+    small = patched(bomb := bundled({**good, other: bytes(layout.MIB)}, zipfile.ZIP_DEFLATED), other,
+                    {SIZE: struct.pack("<L", 1000)}, {SIZE - 2: struct.pack("<L", 1000)})  # fmt: skip
+    assert len(small) == len(bomb)
+    assert any("is larger than the 1000 bytes" in text for text in refusals(bundle, small))
+
+
+def test_window_of_lzma_that_takes_all_memory(good: Members, bundle: Path) -> None:
+    data = bytearray(bundled({layout.PLATFORM: good[layout.PLATFORM]}, zipfile.ZIP_LZMA))
+    window = data.index(layout.PLATFORM.encode()) + len(layout.PLATFORM) + 5
+    data[window : window + 4] = b"\xff\xff\xff\xff"
+    assert any("needs a window of 4294967295 bytes" in text for text in refusals(bundle, bytes(data)))
+
+
+def test_bytes_behind_the_end_of_what_was_packed(good: Members, bundle: Path) -> None:
+    packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    text = good[layout.PLATFORM]
+    packed = packer.compress(text) + packer.flush() + b"hidden"
+    data = bundled({**good, layout.PLATFORM: text, "logs/a": packed})
+    method = struct.pack("<H", 8)
+    told = refusals(bundle, patched(data, "logs/a", {METHOD: method}, {METHOD - 2: method}))
+    assert any("something follows its end" in sentence or "its zip file says" in sentence for sentence in told)
+
+
+@pytest.mark.parametrize("data", [b"", b"hello", bytes(100), b"PK\5\6" + bytes(18)])
+def test_no_bundle_at_all(bundle: Path, data: bytes) -> None:
+    refusal(bundle, data)
+
+
+def test_file_that_is_not_there_and_folder(tmp_path: Path) -> None:
+    for path in (tmp_path / "none.zip", tmp_path):
+        (problem,) = verify(path).problems
+        assert "cannot be read" in problem.text
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"[]", "is not a JSON object"),
+        (b"{", "is not JSON"),
+        (b"\xff", "is not JSON"),
+        (b'{"a":' * 5000, "is not JSON: recursion limit exceeded"),
+        (b'{"files":[],"format":"tmflow-bundle","version":1e400}', "is not JSON"),
+        (b'{"files":[],"format":"tmflow-bundle","version":NaN}', "is not JSON"),
+        (b'{"files":[],"format":"other","version":1}', "format: Input should be 'tmflow-bundle'"),
+        (b'{"files":[],"format":"tmflow-bundle","version":0}', "version: Input should be greater"),
+        (b'{"files":[],"format":"tmflow-bundle","version":true}', "version: Input should be a valid integer"),
+        (b'{"files":[],"format":"tmflow-bundle","version":1,"more":1}', "more: Extra inputs"),
+        (b'{"format":"tmflow-bundle","version":1,"files":[]}', "is not spelt as canonical JSON"),
+        (b'{"files": [],"format":"tmflow-bundle","version":1}', "is not spelt as canonical JSON"),
+        (
+            b'{"files":[{"bytes":18446744073709551616,"path":"a","sha256":""}],"format":"tmflow-bundle","version":1}',
+            "files.0.bytes: Input should be less than",
+        ),
+        (b'{"files":[],"format":"tmflow-bundle","version":2}', "version 2 of bundles is newer than 1, the newest that"),
+    ],
+)
+def test_manifests(good: Members, bundle: Path, text: bytes, said: str) -> None:
+    assert said in refusal(bundle, zipped({**good, layout.MANIFEST: text}))
+
+
+def test_manifest_with_a_name_twice(good: Members, bundle: Path) -> None:
+    with zipfile.ZipFile(io.BytesIO(bundled(good))) as archive:
+        listed = json.loads(archive.read(layout.MANIFEST))
+    listed["files"].append(listed["files"][-1])
+    data = zipped({**good, layout.MANIFEST: canonical_json(listed).encode()})
+    assert "each once" in refusal(bundle, data)
+
+
+def test_zip_of_run_files_alone_is_read_as_the_oldest_version(good: Members, bundle: Path) -> None:
+    bundle.write_bytes(zipped({name.removeprefix("runs/"): data for name, data in good.items() if "runs/" in name}))
+    found = verify(bundle)
+    assert found.version == 0
+    assert found.ok
+    assert found.runs == len(sample_runs(threads=(1, 2), rounds=2))
+    assert "should be a zip of run files (*.jsonl) alone" in refusal(bundle, zipped(good))
+    assert "and it has nothing in it" in refusal(bundle, zipped({}))
+
+
+def test_damaged_zip_of_run_files(good: Members, bundle: Path) -> None:
+    name = run_file(good)
+    data = bytearray(zipped({name: good[name]}))
+    data[1000] ^= 1
+    assert "is damaged: its CRC-32 is" in refusal(bundle, bytes(data))
+
+
+def test_any_damage_is_told(good: Members, bundle: Path) -> None:
+    """Bits flipped, parts cut out, doubled or swapped anywhere: never a traceback, never mistaken for the good one."""
+    rng = random.Random(7)
+    originals = [bundled(good, compression) for compression in (zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA)]
+    bundle.write_bytes(originals[0])
+    identity = verify(bundle).identity
+    for number in range(300):
+        data = bytearray(originals[number % 2])
+        at, n = rng.randrange(len(data)), rng.randrange(1, 200)
+        match rng.randrange(4):
+            case 0:
+                data[at] ^= 1 << rng.randrange(8)
+            case 1:
+                del data[at : at + n]
+            case 2:
+                data[at:at] = data[at : at + n] or b"x"
+            case 3:
+                data[at : at + n] = rng.randbytes(len(data[at : at + n]))
+        bundle.write_bytes(data)
+        found = verify(bundle)
+        assert not found.ok or found.identity == identity, number  # where nothing but a date was hit

@@ -1,0 +1,301 @@
+"""What must hold in a run that really happened: a run that breaks one rule is found, with its field, by that rule."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.bundle.zips import bundled
+from tests.sample_bundles import PROBE, consistent
+from tests.sample_runs import EMULATED, ENVIRONMENT, FULL, PLATFORM, sample_runs
+from tmflow.bundle import layout
+from tmflow.bundle.report import MAX_PROBLEMS, Problem, Report
+from tmflow.bundle.rules.known import DIGITS_TO_TEST
+from tmflow.bundle.rules.limits import Limits
+from tmflow.bundle.verify import verify
+from tmflow.runner import runfile
+from tmflow.spec import canonical_json, sha256_of
+
+Told = dict[str, Any]
+Change = Callable[[Told], object]
+MACHINE = {
+    "environment": ENVIRONMENT, "facts": PLATFORM, "name": "synthetic", "sha256": sha256_of(PLATFORM)
+}  # fmt: skip
+
+
+def told(strategy: str | Mapping[str, Any] = "stm", **factors: Any) -> Told:
+    """A good run, as it is told."""
+    (run,) = sample_runs(strategies=[strategy], threads=(2,), rounds=1, **FULL | {"dataset": "mnist"} | factors)
+    line: Told = json.loads(runfile.to_line(consistent(run)))
+    return line
+
+
+def checked(path: Path, *runs: Told, documents: Mapping[str, Any] | None = None) -> Report:
+    """The check of a bundle of these runs, a round of one experiment."""
+    members = {layout.PLATFORM: MACHINE, layout.PROBE: PROBE} | dict(documents or {})
+    data = {name: canonical_json(document).encode() for name, document in members.items() if document is not None}
+    lines = "".join(json.dumps(run, sort_keys=True) + "\n" for run in runs)
+    path.write_bytes(bundled({**data, "runs/fig_4_1/0123456789ab/round-001.jsonl": lines.encode()}))
+    return verify(path)
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        "stm",
+        "itm",
+        "tle",
+        "block_stm",
+        "striped",
+        "tf_lock",
+        "nolock",
+        {"strategy": "htm", "provider": "rtm"},
+        EMULATED,
+    ],
+)
+def test_good_runs(tmp_path: Path, strategy: str | Mapping[str, Any]) -> None:
+    driver = {"driver": "session", "measures": "usual"} if strategy in ("tf_lock", "tle") else {}
+    assert checked(tmp_path / "b.zip", told(strategy, **driver)).problems == []
+
+
+# What is changed in a good run of software transactions, the field of the problem, and what is said of it.
+BAD: list[tuple[Change, str, str]] = [
+    (lambda r: r["counters"][0].update(attempts=479), "counters.0.attempts", "479 attempts on W, which ended in 475"),
+    (lambda r: r["aborts"][1].update(n=2), "counters.0.attempts", "475 commits and 4 aborts: 479 in all"),
+    (lambda r: r["aborts"].append(r["aborts"][0] | {"variable": "x"}), "aborts", "2 aborts on x, but no counter"),
+    (lambda r: r["counters"][3].update(fallbacks=24), "counters.3", "500 updates of b are 500 critical sections, but"),
+    (lambda r: r["counters"][0].update(variable="V"), "counters.0.variable", "mnist_softmax has no variable 'V'"),
+    (lambda r: [c.update(updates=499, fallbacks=24) for c in r["counters"][::2]], "counters", "998 updates of W in"),
+    (lambda r: r["staleness"][0].update(steps=1), "staleness", "steps in all, but 1000 iterations"),
+    (lambda r: r["staleness"][0].update(worker=2), "staleness", "there is a worker 2, but threads is 2"),
+    (lambda r: r["retries"][0].update(worker=1000), "retries", "there is a worker 1000"),
+    (lambda r: r["lost"][0].update(expected=100), "lost.0.expected", "1000 iterations of the 7840 elements of W are"),
+    (lambda r: r["lost"][0].update(variable="V"), "lost.0.variable", "mnist_softmax has no variable 'V'"),
+    (lambda r: r.update(trial_seed=1), "trial_seed", "1 in round 1, but 0 + 1 - 1"),
+    (lambda r: r["curve"].append(r["curve"][0] | {"iteration": 1000}), "curve", "4 points, but curve_points is 3"),
+    (lambda r: r["curve"][1].update(elapsed_s=0.0), "curve.1", "is not beyond that of the point before it"),
+    (lambda r: r["curve"][2].update(iteration=1001), "curve", "its last point is at iteration 1001 of 1000"),
+    (lambda r: r["curve"][2].update(elapsed_s=9.0), "curve", "its last point is at 9.0 s, but loop_s is"),
+    (lambda r: r.update(final_accuracy=0.12345), "final_accuracy", "is not a whole number of the 10000 test images"),
+    (lambda r: r["curve"][0].update(accuracy=0.12345), "curve.0.accuracy", "is not a whole number"),
+    (lambda r: r.update(started_at_utc="2025-12-31T00:00:00Z"), "started_at_utc", "is before its campaign began"),
+    (lambda r: r.update(started_at_utc="2999-01-01T00:00:00Z"), "started_at_utc", "has not come yet"),
+    (lambda r: r.update(started_at_utc="0001-01-01T00:00:00Z"), "started_at_utc", "is before its campaign began"),
+    (lambda r: r.update(total_s=r["loop_s"] / 2), "total_s", "but setup, loop and evaluation take"),
+    (lambda r: r.update(loop_s=1e-7, curve=[]), "loop_s", "this machine cannot make the updates of one worker in less"),
+    (lambda r: r["aborts"][0].update(mechanism="rtm"), "aborts.0.mechanism", "the transactions of this run are those"),
+    (lambda r: r["aborts"][0].update(family="capacity"), "aborts.0", "the code says 0x00000003, conflict"),
+    (lambda r: r["aborts"][0].update(raw_code="0x3"), "aborts.0", "the code says 0x00000003, conflict"),
+    (lambda r: r["aborts"][0].update(raw_code="nothing"), "aborts.0", "is no hexadecimal number"),
+    (lambda r: r["aborts"][0].update(raw_code="0x" + "1" * 5000), "aborts.0.raw_code", "has more than 64 bits"),
+    (lambda r: r["experiment"].update(name="other"), "experiment.name", "'other' in a file of 'fig_4_1'"),
+    (lambda r: r.update(round=2, trial_seed=1), "round", "2 in the file of round 1"),
+    (lambda r: r["platform"].update(l1d_ways=4), "platform", "and those of platform.json"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "field", "said"), BAD, ids=[said for _, _, said in BAD])
+def test_bad_run(tmp_path: Path, change: Change, field: str, said: str) -> None:
+    run = told()
+    change(run)
+    found = checked(tmp_path / "b.zip", run)
+    (problem,) = [problem for problem in found.problems if problem.field == field]
+    assert said in problem.text
+    assert (problem.line, problem.uid, problem.severity) == (1, run["uid"], "error")
+    assert not found.ok
+
+
+def only(found: Report) -> Problem:
+    (problem,) = found.problems
+    return problem
+
+
+@pytest.mark.parametrize(
+    ("facts", "field", "said"),
+    [
+        ({"isa": "ppc64le", "cpu_vendor": "GenuineIntel"}, "platform.isa", "GenuineIntel makes x86_64: an emulator"),
+        ({"isa": "aarch64", "cpu_vendor": "AuthenticAMD"}, "platform.isa", "AuthenticAMD makes x86_64: an emulator"),
+        ({"isa": "x86_64", "cpu_vendor": "IBM"}, "platform.isa", "IBM makes ppc64le: an emulator"),
+        ({"isa": "aarch64", "tm_capability": "htm"}, "platform.tm_capability", "which no processor of aarch64 has"),
+        ({"isa": "ppc64le", "tm_capability": "rtm"}, "platform.tm_capability", "which no processor of ppc64le has"),
+    ],
+)
+def test_machine_that_cannot_be(tmp_path: Path, facts: Told, field: str, said: str) -> None:
+    run = told()
+    run["platform"] |= facts
+    machine = MACHINE | {"facts": run["platform"], "sha256": sha256_of(run["platform"])}
+    problem = only(checked(tmp_path / "b.zip", run, documents={layout.PLATFORM: machine}))
+    assert problem.field == field
+    assert said in problem.text
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"isa": "x86_64", "cpu_vendor": "AuthenticAMD"},
+        {"isa": "x86_64", "cpu_vendor": "GenuineIntel", "tm_capability": "rtm"},
+        {"isa": "ppc64le", "cpu_vendor": "IBM", "tm_capability": "htm"},
+        {"isa": "ppc64le", "cpu_vendor": None, "tm_capability": "unknown"},
+        {"isa": "ppc64", "cpu_vendor": "IBM", "tm_capability": "unknown"},
+        {"isa": "aarch64", "cpu_vendor": "ARM"},
+    ],
+)
+def test_machine_that_can_be(tmp_path: Path, facts: Told) -> None:
+    run = told()
+    run["platform"] |= facts
+    machine = MACHINE | {"facts": run["platform"], "sha256": sha256_of(run["platform"])}
+    assert checked(tmp_path / "b.zip", run, documents={layout.PLATFORM: machine}).problems == []
+
+
+def test_strategy_without_transactions_counts_none(tmp_path: Path) -> None:
+    run = told("striped")
+    run["counters"][1].update(attempts=1, commits=1)
+    assert "striped tries no transactions" in only(checked(tmp_path / "b.zip", run)).text
+    run = told("striped")
+    run["aborts"] = told()["aborts"][:1]
+    assert only(checked(tmp_path / "b.zip", run)).text == "striped tries no transactions, but some aborted."
+
+
+def test_chunks_of_an_update_are_critical_sections(tmp_path: Path) -> None:
+    run = told({"strategy": "stm", "chunk": 1000})
+    for row in run["counters"]:  # 7,840 elements are 8 chunks, 10 are one
+        n = 500 * (8 if row["variable"] == "W" else 1)
+        row.update(commits=n, fallbacks=0, attempts=n + 3)
+    assert checked(tmp_path / "b.zip", run).problems == []
+    run["counters"][0].update(commits=3999, fallbacks=0, attempts=4002)
+    assert "500 updates of W are 4000 critical sections, but" in only(checked(tmp_path / "b.zip", run)).text
+
+
+def test_emulated_aborts_are_those_of_the_emulated_machine(tmp_path: Path) -> None:
+    run = told(EMULATED)
+    config = run["backend"]["config"] | {"provider": "power"}
+    run["backend"].update(config=config, config_sha256=sha256_of(config))
+    (first, *_) = checked(tmp_path / "b.zip", run).problems
+    assert first.text == "'rtm', but the transactions of this run are those of 'power'."
+
+
+def test_emulated_runs_show_no_time(tmp_path: Path) -> None:
+    run = told(EMULATED)
+    run.update(loop_s=1e-9, curve=[])
+    assert checked(tmp_path / "b.zip", run).problems == []
+
+
+def test_fused_updates_may_be_faster(tmp_path: Path) -> None:
+    limit_s = Limits({7840: 1000.0, 10: 10.0})
+    assert limit_s.update_s(7840, "plain") == pytest.approx(500e-9)
+    assert limit_s.update_s(7840, "fused") == pytest.approx(250e-9)
+    assert limit_s.update_s(280, None) == pytest.approx(50e-9)  # half-way on logarithmic scales
+    assert limit_s.update_s(78400, None) == pytest.approx(5000e-9)
+    assert limit_s.update_s(1, None) == pytest.approx(0.5e-9)
+
+
+def test_strategy_without_counters_has_limits_too(tmp_path: Path) -> None:
+    run = told("tf_lock", driver="session", measures="usual")
+    run.update(counters=[], loop_s=1e-9, curve=[])
+    assert only(checked(tmp_path / "b.zip", run)).field == "loop_s"
+
+
+def test_digits_have_fewer_test_images(tmp_path: Path) -> None:
+    run = told(dataset="digits")
+    run.update(final_accuracy=1 / DIGITS_TO_TEST)
+    assert checked(tmp_path / "b.zip", run).problems == []
+    run.update(final_accuracy=0.0001)
+    assert "of the 300 test images" in only(checked(tmp_path / "b.zip", run)).text
+
+
+def test_unknown_strategy(tmp_path: Path) -> None:
+    run = told("striped")
+    run["spec"].update(strategy="stripes", block=None, kernel=None, optimisation=None)
+    problem = only(checked(tmp_path / "b.zip", run))
+    assert problem.field == "spec.strategy"
+    assert "unknown strategy 'stripes' (did you mean 'striped'?); known: tf_lock," in problem.text
+
+
+def test_trials_of_a_round_one_after_another(tmp_path: Path) -> None:
+    first, second = told(), told(batch=1)
+    second.update(ordinal=1, started_at_utc="2026-01-01T00:01:30.000Z")
+    first.update(total_s=30.0)
+    assert checked(tmp_path / "b.zip", first, second).problems == []
+    first.update(total_s=40.0)
+    problem = only(checked(tmp_path / "b.zip", first, second))
+    assert problem.text == f"it began 10.0 s before run {first['uid']} of the same round had ended."
+    assert (problem.line, problem.uid) == (2, second["uid"])
+    first["machine"].update(clock_moved_s=-6.0)  # the clock was set back meanwhile, and the run says so
+    assert checked(tmp_path / "b.zip", first, second).problems == []
+
+
+def test_runs_that_are_there_twice(tmp_path: Path) -> None:
+    run, other = told(), told(batch=1)
+    first, second = checked(tmp_path / "b.zip", run, other, run).problems
+    assert first.text == "it has the uid of the run in runs/fig_4_1/0123456789ab/round-001.jsonl, line 1."
+    assert (first.line, first.uid) == (3, run["uid"])
+    assert "it has the campaign, the round and the point of the run in" in second.text
+    other["uid"] = run["uid"]
+    assert "it has the uid of the run" in only(checked(tmp_path / "b.zip", run, other)).text
+
+
+@pytest.mark.parametrize(
+    ("documents", "said"),
+    [
+        ({layout.PLATFORM: None}, "platform.json: it is missing"),
+        ({layout.PLATFORM: MACHINE | {"sha256": "0"}}, "platform.json: sha256 is 0, but the hash of its facts is"),
+        ({layout.PLATFORM: MACHINE | {"facts": {}}}, "platform.json, isa: Field required"),
+        ({layout.PLATFORM: MACHINE | {"more": 1}}, "platform.json, more: Extra inputs"),
+        (
+            {layout.PROBE: PROBE | {"evidence": "guessed"}},
+            "probe.json: evidence is 'guessed', but should be",
+        ),
+        ({layout.PROBE: PROBE | {"platform_sha256": "0" * 64}}, "0000, but the platform of the bundle is"),
+    ],
+)
+def test_documents(tmp_path: Path, documents: Mapping[str, Any], said: str) -> None:
+    found = checked(tmp_path / "b.zip", told(), documents=documents)
+    assert said in only(found).sentence
+    assert not found.ok
+
+
+@pytest.mark.parametrize("probe", [None, PROBE | {"limits": {"update_ns": None, "why": {"update_ns": "no time"}}}])
+def test_without_limits_there_is_a_note(tmp_path: Path, probe: Mapping[str, Any] | None) -> None:
+    found = checked(tmp_path / "b.zip", told(), documents={layout.PROBE: probe})
+    assert only(found).severity == "note"
+    assert found.ok
+
+
+def test_lines_that_are_no_runs(tmp_path: Path) -> None:
+    bad = [told(), told(), told(), told()]
+    bad[0]["loop_s"] = -1
+    bad[1]["evidence"] = "published"
+    bad[2]["reason"] = "gone\0"
+    bad[3]["schema_version"] = 2
+    found = checked(tmp_path / "b.zip", *bad)
+    assert found.runs == 0
+    assert [(problem.line, problem.uid, problem.field) for problem in found.problems] == [
+        (1, bad[0]["uid"], "loop_s"),
+        (2, bad[1]["uid"], None),
+        (3, bad[2]["uid"], None),
+        (4, None, None),
+    ]
+    assert "install a newer tmflow" in found.problems[3].text
+
+
+def test_what_a_stranger_wrote_is_shown_without_harm(tmp_path: Path) -> None:
+    run = told()
+    run["\x1b[2J" + "x" * 5000] = 1
+    problem = only(checked(tmp_path / "b.zip", run))
+    assert problem.field is not None
+    assert problem.field.startswith("\\x1b[2Jxxx")
+    assert len(problem.sentence) < 1000
+
+
+def test_the_first_problems_are_listed_and_the_others_counted(tmp_path: Path) -> None:
+    run = told()
+    run["counters"] = [
+        {"worker": worker, "variable": "W", "updates": 1, "commits": 0, "fallbacks": 0} for worker in range(1200)
+    ]
+    found = checked(tmp_path / "b.zip", run)
+    assert len(found.problems) == MAX_PROBLEMS
+    assert found.omitted > 0

@@ -1,0 +1,35 @@
+"""Zip files as nobody's tools write them."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from tmflow.bundle import layout, manifest
+from tmflow.bundle.manifest import Entry
+
+Members = dict[str, bytes]
+
+
+def members_of(path: Path) -> Members:
+    """What is in a zip file, without its manifest."""
+    with zipfile.ZipFile(path) as archive:
+        return {name: archive.read(name) for name in archive.namelist() if name != layout.MANIFEST}
+
+
+def zipped(members: Mapping[str, bytes], compression: int = zipfile.ZIP_STORED) -> bytes:
+    """A zip file of these members alone."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", compression) as archive:
+        for name, data in members.items():
+            archive.writestr(zipfile.ZipInfo(name), data, compression)
+    return file.getvalue()
+
+
+def bundled(members: Mapping[str, bytes], compression: int = zipfile.ZIP_STORED) -> bytes:
+    """A bundle of these members, with a manifest that is right."""
+    entries = [Entry(name, len(data), hashlib.sha256(data).hexdigest()) for name, data in members.items()]
+    return zipped({**members, layout.MANIFEST: manifest.text(entries)}, compression)

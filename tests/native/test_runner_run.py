@@ -1,0 +1,271 @@
+"""The static program runs the study: its run files are Python's, and what one worker finds is what Python finds."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from runner import Program
+
+from tmflow import data
+from tmflow.bundle.verify import verify
+from tmflow.data import catalogue
+from tmflow.paths import project_root
+from tmflow.platform.facts import platform_facts, platform_sha256
+from tmflow.probe import document
+from tmflow.runner import runfile
+from tmflow.runner.job import RoundJob
+from tmflow.runner.journal import Journal
+from tmflow.runner.runfile import Run
+from tmflow.runner.supervise import run_round
+from tmflow.store.address import sqlite_url
+from tmflow.store.ingest import ingest
+from tmflow.study.campaign import load
+from tmflow.study.config import load_study
+from tmflow.study.plan import Plan
+from tmflow.train.measurement import TrialData
+from tmflow.train.native import Variant
+
+pytestmark = pytest.mark.slow
+
+STUDY = load_study(project_root() / "config.yaml")
+SIX_LONG_TRIALS = ("run", "--experiment", "true-contention", "--rounds", "1", "--points", "6")
+QUICK = ("run", "--scale", "quick", "--experiment", "true-contention")
+
+
+def run_files(results: Path) -> list[Path]:
+    return sorted((results / "runs").rglob("round-*.jsonl"))
+
+
+def runs_of(results: Path) -> list[Run]:
+    return [run for path in run_files(results) for run in runfile.read(path)]
+
+
+def measured(program: Program, results: Path, *arguments: str) -> list[Run]:
+    done = program.run(*arguments, "--results", results)
+    assert done.returncode == 0, done.stderr
+    return runs_of(results)
+
+
+@pytest.fixture(scope="module")
+def quick(native_program: Program, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The results of an experiment at the quick scale, whole."""
+    results = tmp_path_factory.mktemp("quick")
+    measured(native_program, results, *QUICK)
+    return results
+
+
+def test_a_round_is_the_one_that_python_would_run(quick: Path) -> None:
+    plan = Plan(STUDY, "quick", quick)
+    campaign = load(quick, "quick")
+    assert campaign is not None
+    assert campaign.invocations[0].ended_at_utc is not None
+    assert campaign.finished  # the quick study has no other of the native driver
+    assert run_files(quick) == plan.run_files("true-contention")
+    for number, path in enumerate(run_files(quick), start=1):
+        runs = list(runfile.read(path))
+        job = RoundJob(
+            campaign=campaign.ref,
+            experiment=runs[0].experiment,
+            number=number,
+            points=plan.points("true-contention", "mnist"),
+            trial_timeout_s=1,
+            run_file=path,
+        )
+        assert job.experiment.definition == STUDY.definition("true-contention", "quick", "mnist")
+        assert [run.spec for run in runs] == job.ordered_points()
+        assert [run.ordinal for run in runs] == list(range(len(runs)))
+        for run in runs:
+            assert (run.campaign, run.round, run.order_seed) == (campaign.ref, number, job.order_seed)
+            assert (run.trial_seed, run.status, run.resumed) == (run.spec.seed + number - 1, "ok", False)
+            assert run.dataset_sha256 == catalogue.mnist().sha256
+            steps = sum(row.updates for row in run.counters if row.variable == "W")
+            assert steps == run.spec.iterations == sum(row.steps for row in run.staleness)
+
+
+def test_its_bundle_is_a_good_one(native_program: Program, quick: Path, tmp_path: Path) -> None:
+    done = native_program.run("export", "--results", quick, "--out", tmp_path / "bundle.zip")
+    assert done.returncode == 0, done.stderr
+    report = verify(tmp_path / "bundle.zip")
+    assert report.runs == len(runs_of(quick))
+    assert [problem for problem in report.problems if problem.severity == "error"] == []
+
+
+def test_its_probe_is_pythons_and_goes_along(native_program: Program, quick: Path, tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    shutil.copytree(quick, results)
+    done = native_program.run("probe", "--seconds", "5", "--json", "--results", results)
+    assert done.returncode == 0, done.stderr
+    found = document.read(results / "probe.json")
+    assert found.as_dict() == json.loads(done.stdout)
+    assert found.platform_sha256 == platform_sha256(platform_facts())
+    assert native_program.run("export", "--results", results, "--out", tmp_path / "bundle.zip").returncode == 0
+    with zipfile.ZipFile(tmp_path / "bundle.zip") as bundle:
+        assert bundle.read("probe.json") == (results / "probe.json").read_bytes()
+
+
+def test_python_stores_them(quick: Path, tmp_path: Path) -> None:
+    report = ingest(sqlite_url(tmp_path / "study.db"), run_files(quick))
+    assert report.runs_new == len(runs_of(quick))
+
+
+def test_what_is_measured_is_not_measured_again(native_program: Program, quick: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in run_files(quick)}
+    done = native_program.run(*QUICK, "--results", quick)
+    assert (done.returncode, done.stdout) == (0, "Everything is measured already.\n")
+    assert {path: path.stat().st_mtime_ns for path in run_files(quick)} == before
+
+
+def told(run: Any) -> Any:
+    """What one worker finds whenever it is given the same seed: all but its times."""
+    fields = {
+        name: [row.model_dump() for row in getattr(run, name)] for name in ("counters", "staleness", "lost", "reads")
+    }
+    for row in fields["counters"]:
+        del row["lock_waited_s"], row["lock_held_s"]
+    return run.final_accuracy, run.fused, [(point.iteration, point.accuracy) for point in run.curve], fields
+
+
+def test_one_worker_finds_what_it_finds_in_python(native_program: Program, quick: Path, tmp_path: Path) -> None:
+    alone = [run for run in runs_of(quick) if run.spec.threads == 1 and run.round == 2]
+    alone += measured(
+        native_program, tmp_path, "run", "--experiment", "time-to-accuracy", "--points", "1", "--rounds", "1"
+    )
+    assert {run.spec.model for run in alone} == {"mnist_softmax", "mnist_mlp"}
+    dataset = data.load("mnist")
+    images_of = {seed: TrialData.make(dataset, 784, seed) for seed in {run.trial_seed for run in alone}}
+    for run in alone:
+        images = images_of[run.trial_seed]
+        python = Run.model_validate(run.model_dump() | vars(Variant(run.spec).run(run.spec, run.trial_seed, images)))
+        assert told(run) == told(python), (run.spec.strategy, run.trial_seed)
+
+
+def test_transactions_are_counted_or_refused_with_the_reason(native_program: Program, tmp_path: Path) -> None:
+    """Hardware transactions where there are none, and emulated ones; the numbers of the emulated machine go along."""
+    arguments = ("run", "--experiment", "transaction-size", "--rounds", "1", "--points", "18")
+    runs = measured(native_program, tmp_path, *arguments)
+    for run in runs:
+        if run.status == "unsupported":
+            assert run.spec.provider == "rtm"
+            assert run.reason
+            continue
+        assert run.status == "ok"
+        for row in run.counters:
+            assert row.commits is not None
+            assert row.attempts == row.commits + sum(
+                abort.n for abort in run.aborts if (abort.worker, abort.variable) == (row.worker, row.variable)
+            )
+    emulated = [run for run in runs if run.evidence == "emulated"]
+    assert {run.backend.name for run in emulated if run.backend} == {"intel-tsx-study", "ibm-power8-s822"}
+    assert {abort.mechanism for run in emulated for abort in run.aborts} == {"rtm", "power"}
+
+
+@pytest.fixture
+def begun(native_program: Program, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """The program at work on some long trials; ended at the end of the test."""
+    command = [native_program.path, *SIX_LONG_TRIALS, "--results", tmp_path]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE)
+    yield process
+    process.kill()
+    process.wait()
+
+
+def wait_for(tmp_path: Path, suffix: str) -> Path:
+    """The journal of the round, once it is there."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if found := next(tmp_path.rglob(f"round-001.jsonl{suffix}"), None):
+            return found
+    raise AssertionError(f"no {suffix} within a minute")
+
+
+@pytest.mark.parametrize("finisher", ["itself", "Python"])
+def test_what_an_interrupted_round_has_finished_is_kept(
+    native_program: Program, begun: subprocess.Popen[bytes], tmp_path: Path, finisher: str
+) -> None:
+    run_file = wait_for(tmp_path, ".part").with_suffix("")
+    children = psutil.Process(begun.pid).children()
+    begun.send_signal(signal.SIGINT)
+    assert begun.wait(30) == 128 + signal.SIGINT
+    assert b"what is done is kept" in (begun.stderr.read() if begun.stderr else b"")
+    psutil.wait_procs(children, timeout=30)
+    journal = Journal(run_file)
+    if finisher == "itself":
+        measured(native_program, tmp_path, *SIX_LONG_TRIALS)
+    else:
+        points = Plan(STUDY, "full", tmp_path).points("true-contention", "mnist")
+        job = RoundJob(
+            campaign=journal.runs[0].campaign,
+            experiment=journal.runs[0].experiment,
+            number=1,
+            points=[points[i * len(points) // 6] for i in range(6)],
+            trial_timeout_s=120,
+            run_file=run_file,
+        )
+        run_round(job)
+    runs = runs_of(tmp_path)
+    assert {run.uid for run in runs if not run.resumed} == {run.uid for run in journal.runs} != set()
+    assert [run.status for run in runs] == ["ok"] * 6
+    assert len({run.campaign.uid for run in runs}) == 1
+
+
+def test_a_trial_that_kills_its_process_twice_has_failed(begun: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    note, killed = wait_for(tmp_path, ".now"), 0
+    while killed < 2:
+        for child in psutil.Process(begun.pid).children():
+            child.suspend()
+            if note.exists() and json.loads(note.read_text())["pid"] == child.pid:
+                child.kill()
+                psutil.wait_procs([child], timeout=30)
+                killed += 1
+            else:
+                child.resume()
+    assert begun.wait(60) == 0
+    (failed,) = [run for run in runs_of(tmp_path) if run.status == "failed"]
+    assert failed.reason == "its process was ended by SIGKILL in its warm-up, 2 times"
+
+
+def test_what_takes_too_long_is_recorded(native_program: Program, tmp_path: Path) -> None:
+    runs = measured(native_program, tmp_path, *QUICK, "--rounds", "1", "--points", "2", "--trial-timeout", "0.0001")
+    assert [(run.status, run.reason) for run in runs] == [("timeout", "its warm-up took longer than 0.0001 s")] * 2
+
+
+def test_mnist_that_was_altered_is_refused(native_program: Program, tmp_path: Path) -> None:
+    folder = tmp_path / "mnist"
+    folder.mkdir()
+    for name in (
+        "train-images-idx3-ubyte",
+        "train-labels-idx1-ubyte",
+        "t10k-images-idx3-ubyte",
+        "t10k-labels-idx1-ubyte",
+    ):
+        (folder / name).write_bytes(b"\0" * 100)
+    done = native_program.run(*QUICK, "--data", tmp_path, "--results", tmp_path / "results")
+    assert done.returncode == 2
+    assert "train-images-idx3-ubyte is not the official train-images-idx3-ubyte" in done.stderr
+    assert run_files(tmp_path / "results") == []
+
+
+def test_a_machine_that_is_emulated_runs_it_too(foreign_program: Program, quick: Path, tmp_path: Path) -> None:
+    launcher = {**os.environ, "TMFLOW_NATIVE_LAUNCHER": " ".join(foreign_program.emulator)}
+    done = foreign_program.run(*QUICK, "--rounds", "1", "--points", "2", "--results", tmp_path, env=launcher)
+    assert done.returncode == 0, done.stderr
+    here = {run.spec: run for run in runs_of(quick) if run.round == 1}
+    runs = runs_of(tmp_path)
+    assert [run.spec.threads for run in runs] == [1, 1]
+    for run in runs:
+        assert (run.status, run.trial_seed) == ("ok", here[run.spec].trial_seed)
+        assert run.final_accuracy == pytest.approx(
+            here[run.spec].final_accuracy, abs=0.005
+        )  # sums are rounded otherwise
+        assert run.platform["isa"] in str(foreign_program.path)

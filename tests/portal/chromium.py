@@ -1,0 +1,34 @@
+"""Debian's Chromium, and when a page of the portal is there."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
+
+SIZES: dict[str, ViewportSize] = {
+    "desktop": {"width": 1440, "height": 1000},
+    "phone": {"width": 390, "height": 844},
+}
+FLAGS = [
+    "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+
+
+@contextmanager
+def chromium(*flags: str) -> Iterator[Browser]:
+    """A browser, for as long as it is needed; with these flags, too."""
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    assert path, "no Chromium on this machine: `make setup-test` installs Debian's"
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=[*FLAGS, *flags])
+        yield browser
+        browser.close()
+
+
+def settled(page: Page) -> None:
+    """Wait until the page's script has run to its end, and all that it shows has come."""
+    page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for()
+    expect(page.get_by_test_id("stSkeleton")).to_have_count(0, timeout=20_000)

@@ -1,0 +1,51 @@
+"""A published site of a small database whose every free text tries to be HTML, a script, or the end of one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from sqlalchemy import URL
+
+from tests.sample_runs import EMULATED, sample_runs
+from tmflow.paths import project_root
+from tmflow.publish.site import Written, publish
+from tmflow.runner import runfile
+from tmflow.store import engine
+from tmflow.store.ingest import ingest
+from tmflow.study.config import load_study
+
+HOSTILE = "</script><img src=x onerror=alert(1)> & 'x' \"y\" {{ 7*7 }}"
+OWN = "<b>own & only</b>"  # an experiment that config.yaml does not have
+
+
+class Published(NamedTuple):
+    url: URL
+    site: Path
+    written: Written
+
+
+def hostile_database(folder: Path) -> URL:
+    """fig-4.10 (which fig-4.11 draws on) and an experiment that is not planned, on a machine of a hostile name."""
+    url = engine.sqlite_url(folder / "study.db")
+    platform = {"cpu_model": HOSTILE, "threads_logical": 4}
+    runs = sample_runs(
+        ("fig-4.10", OWN),
+        ("tf_lock", "tf_nolock", "nolock", EMULATED),
+        (1, 2),
+        2,
+        unsupported=("nolock",),
+        platform=platform,
+        batch=15,
+        curve_points=0,
+    )
+    told = [run.model_copy(update={"reason": HOSTILE}) if run.status == "unsupported" else run for run in runs]
+    runfile.write(folder / "runs.jsonl", told)
+    ingest(url, [folder / "runs.jsonl"])
+    return url
+
+
+def published(folder: Path) -> Published:
+    url = hostile_database(folder)
+    study = load_study(project_root() / "config.yaml")
+    return Published(url, folder / "site", publish(engine.open_reader(url), study, "full", folder / "site"))

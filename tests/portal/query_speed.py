@@ -1,0 +1,122 @@
+"""How fast the database answers a page: `python -m tests.portal.query_speed FOLDER` times it, into docs/speed/.
+
+FOLDER has databases made by `tests.portal.many_runs`, called runs-<n>.db. No test, as it wants a quiet machine.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Engine, func, select
+
+from tmflow.bench.columns import state
+from tmflow.clock import utc_now
+from tmflow.files import write_text
+from tmflow.paths import project_root
+from tmflow.platform.facts import display_name, platform_facts
+from tmflow.runner import machine
+from tmflow.store import address, engine, queries, search, stored
+from tmflow.store.models import Platform
+from tmflow.store.search import Asked
+
+REPORT = project_root() / "docs" / "speed" / "portal-queries.md"
+REPETITIONS = 9
+SIDE_BY_SIDE = 4  # platforms
+
+Questions = dict[str, Callable[[], Any]]
+
+
+def largest(reader: Engine) -> tuple[str, list[str], int]:
+    """The experiment with most runs on one platform, the platforms with most of them, and how many the first has."""
+    counts = queries.counts(reader)
+    runs = counts[counts["scale"] == "full"].groupby(["experiment", "platform"])["n_runs"].sum()
+    experiment, _ = runs.idxmax()
+    its = runs[experiment].nlargest(SIDE_BY_SIDE)
+    return experiment, list(its.index), int(its.iloc[0])
+
+
+def questions(reader: Engine, experiment: str, platforms: list[str]) -> Questions:
+    """What pages ask, of the first platform and of all of them."""
+    only: queries.Only = {"experiment": experiment, "scale": "full", "platforms": platforms[:1]}
+    uid = queries.runs(reader, **only)["uid"].iloc[0]
+    return {
+        "open the database": lambda: engine.open_reader(reader.url),
+        "what there is": lambda: queries.counts(reader),
+        "its revision": lambda: queries.revision(reader),
+        **{
+            f"{name.replace('_', ' ')} of the experiment there": lambda read=read: read(reader, **only)
+            for name, read in queries.TABLES.items()
+        },
+        f"runs of it on {SIDE_BY_SIDE} platforms": lambda: queries.runs(
+            reader, experiment=experiment, scale="full", platforms=platforms
+        ),
+        "one run in full": lambda: stored.run(reader, uid),
+        "the newest 50 runs of all": lambda: search.page(reader, Asked()),
+        "the newest 50 that failed": lambda: search.page(reader, Asked(statuses=("failed",))),
+        "the newest 50 of the platform": lambda: search.page(reader, Asked(platforms=(platforms[0],))),
+        "the fastest 50 of the experiment": lambda: search.page(
+            reader, Asked(experiments=(experiment,)), "step_time", down=False
+        ),
+        "how many runs there are of each factor": lambda: search.tally(reader, Asked()),
+        "the same, of the experiment there": lambda: search.tally(
+            reader, Asked(experiments=(experiment,), platforms=(platforms[0],))
+        ),
+    }
+
+
+def milliseconds(ask: Callable[[], Any]) -> float:
+    """The median of CPU time, after a first time that does not count."""
+    ask()
+    times = []
+    for _ in range(REPETITIONS):
+        began = time.process_time()
+        ask()
+        times.append(1e3 * (time.process_time() - began))
+    return statistics.median(times)
+
+
+def main(folder: Path) -> None:
+    sizes = {int(match[1]): path for path in folder.iterdir() if (match := re.fullmatch(r"runs-(\d+)\.db", path.name))}
+    before = machine.sample()
+    found: dict[str, list[str]] = {}
+    for _, path in sorted(sizes.items()):
+        reader = engine.open_reader(address.sqlite_url(path))
+        with reader.connect() as connection:
+            platforms = connection.scalar(select(func.count()).select_from(Platform))
+        found.setdefault("platforms", []).append(f"{platforms:,}")
+        found.setdefault("size of the file", []).append(f"{path.stat().st_size / 1e6:,.0f} MB")
+        experiment, slugs, n_runs = largest(reader)
+        found.setdefault("the experiment", []).append(experiment)
+        found.setdefault("its runs on the platform", []).append(f"{n_runs:,}")
+        for name, ask in questions(reader, experiment, slugs).items():
+            found.setdefault(name, []).append(f"{milliseconds(ask):.1f}")
+    meanwhile = machine.between(before, machine.sample())
+    lines = [
+        "# How fast the database answers a page",
+        "",
+        f"{display_name(platform_facts())}, {len(os.sched_getaffinity(0))} CPUs, SQLite {sqlite3.sqlite_version}, "
+        f"{utc_now()}; {state(meanwhile)}.",
+        "",
+        f"In ms of CPU time, which other work on the machine changes little: the median of {REPETITIONS} times after a "
+        "first that does not count, so that all comes from memory. Each time has a connection of its own, and ends "
+        "with the answer as a table of pandas. The experiment is the one with most runs on one platform, and that is "
+        "the platform. `python -m tests.portal.many_runs` makes the databases, `python -m tests.portal.query_speed` "
+        "times them.",
+        "",
+        f"| runs | {' | '.join(f'{n:,}' for n in sorted(sizes))} |",
+        f"| --- |{' ---: |' * len(sizes)}",
+        *(f"| {name} | {' | '.join(cells)} |" for name, cells in found.items()),
+    ]
+    write_text(REPORT, "\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,113 @@
+"""The claims, one by one: verdicts that can be told without colour, their numbers, and links that open just that."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from claimed import ACCURACY, FEW, SAME, claimed_database, platform_of
+from pages import links, opened, texts
+from seed import CRASH
+from sqlalchemy import URL
+
+from tests.claim_worlds import CLAIMS
+from tmflow.claims.verdicts import verdicts
+from tmflow.store import engine, queries
+
+
+def test_all_claims_are_listed_with_mark_word_number_evidence_and_source(
+    claimed: URL, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = opened("claims", claimed, monkeypatch, platform=platform_of(claimed, "fig-4.1"))
+    (table,) = (element.value for element in app.dataframe)
+    assert set(table["claim"]) == set(CLAIMS.claims)
+    shown = table.set_index(["claim", "evidence"])
+    assert shown.loc[(SAME, "measured"), "shown"] == "✓ reproduced"
+    assert shown.loc[(FEW, "emulated"), "shown"] == "✗ contradicted"
+    assert shown.loc[(ACCURACY, "measured"), "shown"] == "○ untested"
+    assert "1 [1, 1], claimed under 0.5" in shown.loc[(FEW, "measured"), "decides"]
+    assert shown.loc[(FEW, "measured"), "source"] == "figure 4.2"
+    labels = [label for label, _ in links(app, "claims")]
+    assert f":red-badge[✗ contradicted, emulated] {FEW}" in labels
+    assert len(labels) == len(table)
+    assert "No run here is simulated." in texts(app)
+
+
+def test_filters_keep_verdicts_and_evidence(claimed: URL, monkeypatch: pytest.MonkeyPatch) -> None:
+    query = {"platform": platform_of(claimed, "fig-4.1"), "verdict": "contradicted", "evidence": "emulated"}
+    app = opened("claims", claimed, monkeypatch, **query)
+    (table,) = (element.value for element in app.dataframe)
+    assert table[["claim", "verdict", "evidence"]].values.tolist() == [[FEW, "contradicted", "emulated"]]
+    assert app.multiselect(key="verdict").value == ["contradicted"]
+
+
+def test_the_platform_decides_whose_runs_speak(claimed: URL, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = opened("claims", claimed, monkeypatch, platform=platform_of(claimed, "fig-4.7"))
+    (table,) = (element.value for element in app.dataframe)
+    verdict = table.set_index(["claim", "evidence"])["verdict"]
+    assert verdict[ACCURACY, "measured"] == "reproduced"
+    assert verdict[SAME, "measured"] == "untested"
+
+
+def test_one_claim_has_its_checks_chart_runs_and_citation(claimed: URL, monkeypatch: pytest.MonkeyPatch) -> None:
+    platform = platform_of(claimed, "fig-4.1")
+    app = opened("claims", claimed, monkeypatch, claim=FEW, platform=platform, evidence="measured")
+    (judged,) = (its for its in verdicts(engine.open_reader(claimed), "measured", platform) if its.id == FEW)
+    text = texts(app)
+    assert judged.claim.statement in text
+    assert judged.finding.checks[0].why in text
+    assert str(judged.claim.explanation) in text
+    (numbers,) = (element.value for element in app.dataframe)
+    assert numbers["estimate"].tolist() == [number["estimate"] for number in judged.finding.numbers]
+    (chart,) = app.get("vega_lite_chart")
+    assert "the range that is claimed" in json.loads(chart.proto.spec)["description"]
+    revision = queries.revision(engine.open_reader(claimed))
+    assert f"tmflow, claim {FEW} (figure 4.2), by measured runs on platform {platform}: contradicted." in text
+    assert f"Database revision {revision}, newest run 2026-01-01." in text
+    (runs,) = (query for _, query in links(app, "runs"))
+    assert {"experiment=fig-4.1", "matrix=784", "evidence=measured", f"platform={platform}"} <= set(runs.split("&"))
+    assert any("✗ contradicted, emulated" in label for label, _ in links(app, "claims"))
+    assert any(label == "Figure 4.2" for label, _ in links(app, "figures"))
+
+
+def test_a_claim_tells_of_other_platforms(claimed: URL, monkeypatch: pytest.MonkeyPatch) -> None:
+    platform = platform_of(claimed, "fig-4.1")
+    app = opened("claims", claimed, monkeypatch, claim=ACCURACY, platform=platform, evidence="measured")
+    assert "There is no measured run of fig-4.7." in texts(app)
+    other = platform_of(claimed, "fig-4.7")
+    (link,) = ((label, query) for label, query in links(app, "claims") if f"platform={other}" in query)
+    assert ":green-badge[✓ reproduced] on a POWER8" in link[0]
+    assert "tmflow study run results/figures/fig-4.7" in texts(app)
+
+
+def test_of_failed_runs_alone_nothing_is_decided_and_why_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = claimed_database(tmp_path, failed=True)
+    platform = platform_of(url, "fig-4.1")
+    app = opened("claims", url, monkeypatch, platform=platform)
+    assert set(app.dataframe[0].value["verdict"]) == {"untested"}
+    app = opened("claims", url, monkeypatch, claim=SAME, platform=platform)
+    assert CRASH in texts(app)
+    assert not app.get("vega_lite_chart")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"claim": "nope"},
+        {"claim": "**<script>"},
+        {"claim": SAME, "evidence": "rumour"},
+        {"platform": "nowhere"},
+        {"verdict": "maybe"},
+    ],
+)
+def test_garbage_in_the_url_is_one_sentence(
+    query: dict[str, str], claimed: URL, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = opened("claims", claimed, monkeypatch, **query)
+    (warning,) = app.warning
+    assert warning.value.startswith("The link asks for")
+    assert "which is not here" in warning.value
+    assert "<script>" not in warning.value

@@ -1,0 +1,77 @@
+"""How to add a machine: every command exists and works, and what is missed comes from the claims."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+import typer
+from pages import commands, opened, texts
+from sqlalchemy import URL
+
+from tmflow import cli, handbook
+from tmflow.claims.machines import Machine, missing
+from tmflow.claims.schema import load_claims
+from tmflow.paths import project_root
+from tmflow.portal.contribute import DOCS, STEPS
+
+COMMANDS = [command for step in STEPS for command in step.commands]
+
+
+def test_the_page_shows_every_command(seeded: URL, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = opened("contribute", seeded, monkeypatch)
+    assert "\n".join(commands(app)) == "\n".join(COMMANDS)
+    assert re.findall(r"#### (\d)\.", texts(app)) == ["1", "2", "3", "4"]
+    assert not app.error
+
+
+def test_the_steps_are_there_without_a_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = opened("contribute", f"sqlite:///{tmp_path}/missing.db", monkeypatch)
+    assert "\n".join(COMMANDS) in "\n".join(commands(app))
+    assert "There are no results yet" in app.info[0].value
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_exists(command: str) -> None:
+    program, name, *words = shlex.split(command)
+    if program == "make":
+        done = subprocess.run(
+            ["make", "--dry-run", name], cwd=project_root(), capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return
+    assert program == ".venv/bin/tmflow"
+    asked = typer.main.get_command(cli.app)
+    while name in getattr(asked, "commands", {}):
+        asked = asked.commands[name]
+        name = words.pop(0) if words else ""
+    asked.make_context("tmflow", [*([name] if name else []), *words])
+
+
+SMALL, POWER = Machine("rtm", 4), Machine("htm", 80)
+
+
+def test_a_machine_is_missing_if_none_has_the_transactions_and_the_threads() -> None:
+    claims = load_claims()
+    found = missing(claims, [SMALL, Machine("none", 64), Machine("rtm", None)])
+    assert {name for machine in found for name in machine.claims} >= {"power-capacity", "deep-htm-double"}
+    assert {machine.hardware for machine in found} == {"power", "rtm"}  # 64 threads of any kind are there
+    assert all(machine.threads > 4 for machine in found if machine.hardware == "rtm")
+    assert [len(machine.claims) for machine in found] == sorted((len(it.claims) for it in found), reverse=True)
+    assert missing(claims, [POWER, Machine("rtm", 64)]) == []
+    every = [name for machine in missing(claims, []) for name in machine.claims]
+    assert sorted(every) == sorted(claims.claims)
+
+
+def test_the_page_names_the_machines_that_are_missing(seeded: URL, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = texts(opened("contribute", seeded, monkeypatch))
+    for machine in missing(load_claims(), [Machine("none", 4)]):  # that of the seeded runs
+        assert f"**{machine}**" in said
+    assert "A machine with POWER's transactions, with at least 2 hardware threads" in said
+
+
+def test_what_the_page_links_to_is_in_the_docs() -> None:
+    assert DOCS in handbook.pages()

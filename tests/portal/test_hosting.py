@@ -1,0 +1,222 @@
+"""What docs/hosting.md promises, on loopback: the small environment, nginx with TLS, and an update underneath."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import ssl
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from chromium import chromium
+from playwright.sync_api import expect
+from seed import seed_database
+from serving import free_port, wait_until_healthy
+
+from tmflow.paths import project_root
+from tmflow.store import engine, queries
+from tmflow.store.snapshot import snapshot
+
+HOSTING = project_root() / "portal" / "hosting"
+NAME = "portal.example.org"
+NGINX = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
+
+pytestmark = pytest.mark.slow
+
+
+class Server(NamedTuple):
+    https: int
+    http: int
+    database: Path
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the project in an empty folder, with the portal's environment alone."""
+    copy = tmp_path_factory.mktemp("opt") / "tmflow"
+    files = subprocess.run(["git", "ls-files", "-z"], cwd=project_root(), capture_output=True, text=True, check=True)
+    for name in filter(None, files.stdout.split("\0")):
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(project_root() / name, copy / name)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("TMFLOW_", "PYTHON", "VIRTUAL"))}
+    subprocess.run(["envs/bootstrap.sh", "portal"], cwd=copy, env=kept, check=True)
+    return copy
+
+
+@pytest.fixture(scope="module")
+def server(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("srv")
+    study = folder / "study"
+    study.mkdir()
+    published = folder / "study.db"
+    snapshot(seed_database(study, rounds=2, transactions=False), published)
+    (folder / "site").mkdir()
+    (folder / "site" / "index.html").write_text("<!doctype html><title>a published site</title>")
+    portal, https, http = free_port(), free_port(), free_port()
+    environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "TMFLOW_DB_URL": f"sqlite:///{published}"}
+    command = [installed / ".venv" / "bin" / "tmflow", "portal", "--port", str(portal)]
+    with ending(subprocess.Popen(command, cwd="/", env=environment)) as process:
+        wait_until_healthy(f"http://127.0.0.1:{portal}", process)
+        with ending(subprocess.Popen([str(NGINX), "-c", nginx_conf(folder, portal, https, http)])) as proxy:
+            wait_for_port(https, proxy)
+            yield Server(https, http, published)
+
+
+@contextmanager
+def ending(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+    with process:
+        try:
+            yield process
+        finally:
+            process.terminate()
+
+
+def wait_for_port(port: int, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        assert process.poll() is None, f"the server ended with {process.returncode}"
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+    raise AssertionError(f"nothing listens on {port}")
+
+
+def nginx_conf(folder: Path, portal: int, https: int, http: int) -> str:
+    """Our configuration with nothing changed but ports, paths and the certificate, in the least that nginx needs."""
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", f"/CN={NAME}",
+         "-keyout", folder / "privkey.pem", "-out", folder / "fullchain.pem"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    ours = (HOSTING / "nginx.conf").read_text()
+    for here, there in {
+        f"/etc/letsencrypt/live/{NAME}": str(folder),
+        "listen [::]:80;": "",
+        "listen [::]:443 ssl http2;": "",
+        "listen 80;": f"listen 127.0.0.1:{http};",
+        "listen 443 ssl http2;": f"listen 127.0.0.1:{https} ssl http2;",
+        "127.0.0.1:8501": f"127.0.0.1:{portal}",
+        "/srv/tmflow/site/": f"{folder}/site/",
+    }.items():
+        assert here in ours, f"the configuration has no '{here}' any more"
+        ours = ours.replace(here, there)
+    (folder / "tmflow.conf").write_text(ours)
+    user = "user root;\n" if os.geteuid() == 0 else ""  # else its workers may not read the test's folder
+    temporary = "".join(
+        f"{what}_temp_path {folder}/{what}; " for what in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    (folder / "nginx.conf").write_text(
+        f"{user}daemon off; pid {folder}/nginx.pid; error_log {folder}/error.log;\nevents {{}}\n"
+        f"http {{ include /etc/nginx/mime.types; access_log off; {temporary} include {folder}/tmflow.conf; }}\n"
+    )
+    return str(folder / "nginx.conf")
+
+
+def test_a_visitor_reads_through_tls_and_sees_a_new_database_at_the_next_click(server: Server) -> None:
+    address = f"https://{NAME}:{server.https}"
+    with chromium(f"--host-resolver-rules=MAP {NAME} 127.0.0.1") as browser:
+        page = browser.new_context(ignore_https_errors=True).new_page()
+        elsewhere: list[str] = []
+        page.on("request", lambda request: elsewhere.append(request.url) if NAME not in request.url else None)
+        page.goto(f"{address}/runs")
+        expect(page.get_by_role("heading", level=1)).to_have_text("Runs", timeout=30_000)
+        before = queries.revision(engine.open_reader(engine.sqlite_url(server.database)))
+        page.goto(f"{address}/explore")
+        expect(page.get_by_text(f"database revision {before}").first).to_be_visible(timeout=30_000)
+        other = server.database.parent / "other"
+        other.mkdir()
+        snapshot(seed_database(other, rounds=3, transactions=False), server.database)
+        after = queries.revision(engine.open_reader(engine.sqlite_url(server.database)))
+        assert after != before
+        page.reload()
+        expect(page.get_by_text(f"database revision {after}").first).to_be_visible(timeout=30_000)
+        assert [url for url in elsewhere if not url.startswith(("data:", "blob:"))] == []
+
+
+def answer(url: str, body: bytes | None = None, **headers: str) -> tuple[int, dict[str, str], str]:
+    """Status, headers (names in lower case) and body, redirects not followed."""
+
+    class Stay(urllib.request.HTTPRedirectHandler):
+        def redirect_request(self, *_: object) -> None:
+            return None
+
+    trusting = ssl._create_unverified_context()  # the certificate is the test's own
+    opener = urllib.request.build_opener(Stay, urllib.request.HTTPSHandler(context=trusting))
+    try:
+        reply = opener.open(
+            urllib.request.Request(url, body, {"Host": NAME, **headers}, method="PUT" if body else "GET"), timeout=10
+        )
+    except urllib.error.HTTPError as error:
+        reply = error
+    with reply:
+        return reply.status, {name.lower(): value for name, value in reply.headers.items()}, reply.read().decode()
+
+
+def test_plain_http_leads_to_tls(server: Server) -> None:
+    status, headers, _ = answer(f"http://127.0.0.1:{server.http}/claims?claim=x")
+    assert (status, headers["location"]) == (301, f"https://{NAME}/claims?claim=x")
+
+
+def test_answers_have_the_headers_that_keep_browsers_strict(server: Server) -> None:
+    for path in ("/", "/_stcore/health", "/site/"):
+        status, headers, _ = answer(f"https://127.0.0.1:{server.https}{path}")
+        assert status == 200
+        assert headers["strict-transport-security"] == "max-age=31536000"
+        assert headers["x-content-type-options"] == "nosniff"
+        assert not re.search("[0-9]", headers["server"])
+
+
+def test_a_published_site_stands_beside_the_portal(server: Server) -> None:
+    status, headers, body = answer(f"https://127.0.0.1:{server.https}/site/")
+    assert (status, headers["cache-control"]) == (200, "no-cache")
+    assert "a published site" in body
+
+
+def test_only_uploads_may_be_large_and_the_portal_refuses_them_while_they_are_off(server: Server) -> None:
+    large = bytes(100 << 10)
+    status, headers, _ = answer(f"https://127.0.0.1:{server.https}/", large)
+    assert (status, headers["server"]) == (413, "nginx")
+    status, _, said = answer(f"https://127.0.0.1:{server.https}/_stcore/upload_file/x/y", large)
+    assert (status, "XSRF" in said) == (403, True)  # of the portal, which nginx asked
+
+
+def test_a_websocket_from_another_origin_is_refused(server: Server) -> None:
+    asked = {
+        "Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13",
+        "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==", "Origin": "https://elsewhere.example",
+    }  # fmt: skip
+    status, _, _ = answer(f"https://127.0.0.1:{server.https}/_stcore/stream", **asked)
+    assert status == 403
+
+
+def test_an_image_takes_nothing_that_git_ignores() -> None:
+    def names(file: str) -> set[str]:
+        lines = (project_root() / file).read_text().splitlines()
+        return {line.removeprefix("**/").strip("/") for line in lines if not line.startswith("#")}
+
+    assert names(".gitignore") | {".git"} == names(".dockerignore")
+
+
+def test_systemd_finds_nothing_wrong_with_the_service_and_little_that_it_may_do(
+    installed: Path, tmp_path: Path
+) -> None:
+    unit = tmp_path / "tmflow-portal.service"
+    text = (HOSTING / unit.name).read_text()
+    assert "/opt/tmflow" in text
+    unit.write_text(text.replace("/opt/tmflow", str(installed)))
+    checked = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", unit], capture_output=True, text=True, check=False
+    )
+    assert (checked.returncode, checked.stderr) == (0, "")
+    # On systemd's scale from 0 to 10, 10 being a service that may do all.
+    judged = ["systemd-analyze", "security", "--offline=true", "--threshold=20", unit]
+    assert subprocess.run(judged, capture_output=True, text=True, check=False).returncode == 0

@@ -1,0 +1,30 @@
+"""The databases that the portal's speed is measured on are as whole as one that a study filled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.portal.many_runs import make
+from tmflow.store import engine, queries, schema
+from tmflow.store.engine import sqlite_url
+
+N = 1000
+
+
+@pytest.mark.slow
+def test_a_database_of_many_runs_is_whole_and_no_two_platforms_are_alike(tmp_path: Path) -> None:
+    make(N, tmp_path / "many.db")
+    url = sqlite_url(tmp_path / "many.db")
+    assert schema.check(url).problems == ()
+    reader = engine.open_reader(url)
+    counts = queries.counts(reader)
+    runs = queries.runs(reader, status=None)
+    assert len(runs) == counts["n_runs"].sum() == N
+    assert {"measured", "emulated"} <= set(runs["evidence"])
+    assert {"ok", "unsupported", "failed"} <= set(runs["status"])
+    assert {"full", "quick"} <= set(runs["scale"])
+    timed = runs["loop_s"].dropna()
+    assert timed.nunique() == len(timed)
+    assert runs["platform"].nunique() > 4

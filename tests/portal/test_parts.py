@@ -1,0 +1,35 @@
+"""A chart that comes apart is shown part by part: each whole by itself, the last with the legend of all."""
+
+from __future__ import annotations
+
+import copy
+
+import altair as alt
+import pandas as pd
+
+from tests.unit.frames import grid
+from tmflow import summaries
+from tmflow.figures import figures_of
+from tmflow.portal import parts
+from tmflow.strategy_parameters import parameters_of
+
+RUNS = pd.concat(
+    [grid(("htm",), (1, 2), 2, **parameters_of("htm") | {"kernel": kernel, "optimisation": level, "budget": budget})
+     for kernel in ("eigen", "plain") for level in ("O0", "O3") for budget in (0, 5, 100)],
+    ignore_index=True,
+)  # fmt: skip
+
+
+def test_parts_are_charts_of_their_own_and_the_last_has_the_legend() -> None:
+    ((_, figure),) = figures_of("speedup", summaries.speedup(RUNS), "1")
+    before = copy.deepcopy(figure.drawn)
+    alone = parts.parts(figure.drawn)
+    assert figure.drawn == before  # which others are shown, too
+    assert len(alone) == len(before["concat"]) > 1
+    for part in alone:
+        alt.LayerChart.from_dict(part, validate=True)
+        legends = [layer["encoding"][name].get("legend") for layer in part["layer"] for name in ("color", "shape")
+                   if name in layer["encoding"]]  # fmt: skip
+        assert any(legends) == (part is alone[-1])
+    drawn = [rows for part in alone for rows in part["datasets"].values()]
+    assert all(rows in drawn for rows in before["datasets"].values())

@@ -1,0 +1,186 @@
+"""A published site: whole, escaped, its links lead somewhere, its files are what is drawn."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pandas as pd
+import pytest
+from published import HOSTILE, OWN, Published
+
+from tmflow.described import described
+from tmflow.errors import BadInput
+from tmflow.paths import project_root
+from tmflow.publish import listed
+from tmflow.publish.site import publish
+from tmflow.store import engine, queries, schema
+from tmflow.study.config import load_study
+
+
+class Tags(HTMLParser):
+    """The links, anchors, tags and text of a page."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.ids: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        its = dict(attrs)
+        self.tags.append((tag, its))
+        self.links += [value for name in ("href", "src") if (value := its.get(name)) is not None]
+        self.ids += [value for value in [its.get("id")] if value is not None]
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def files_of(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
+
+
+def pages_of(folder: Path) -> dict[Path, Tags]:
+    return {path: Tags(path.read_text()) for path in folder.rglob("*.html")}
+
+
+def test_every_link_is_relative_and_leads_somewhere(site: Published) -> None:
+    pages = pages_of(site.site)
+    for path, page in pages.items():
+        for link in page.links:
+            if link.startswith(("https://", "http://", "data:")):
+                continue
+            assert not link.startswith("/"), f"{path}: {link}"
+            to = (path.parent / unquote(urlsplit(link).path)).resolve() if urlsplit(link).path else path.resolve()
+            assert to.is_file(), f"{path}: {link}"
+            anchor = unquote(urlsplit(link).fragment)
+            if anchor and "=" not in anchor:
+                assert anchor in pages[to].ids, f"{path}: {link}"
+
+
+def test_no_id_is_there_twice(site: Published) -> None:
+    for path, page in pages_of(site.site).items():
+        assert len(page.ids) == len(set(page.ids)), path
+
+
+def test_text_of_the_database_stays_text(site: Published) -> None:
+    pages = pages_of(site.site)
+    for path, page in pages.items():
+        assert not [tag for tag, its in page.tags if tag == "b" or "onerror" in its], path
+        assert [its["src"] for tag, its in page.tags if tag == "script"], path
+    assert HOSTILE in "".join(pages[site.site / "platforms.html"].text)
+    assert OWN in "".join(pages[site.site / "figures.html"].text)
+
+
+def test_scripts_are_files_of_the_site_alone(site: Published) -> None:
+    for path, page in pages_of(site.site).items():
+        policy = next(its["content"] for tag, its in page.tags if its.get("http-equiv") == "Content-Security-Policy")
+        assert policy is not None
+        assert "unsafe" not in policy
+        inline = [its for tag, its in page.tags if tag == "script" and "src" not in its]
+        assert inline == [], path
+        assert [its for _, its in page.tags if "style" in its or "onclick" in its] == [], path
+
+
+def test_figures_are_those_of_the_study_and_of_experiments_that_are_not_planned(site: Published) -> None:
+    index = json.loads((site.site / "figures.json").read_text())
+    assert {entry["experiment"] for entry in index} == {"fig-4.11", OWN}
+    # Figure 4.10 is of batches of 1, of which there is no run: its page says so.
+    assert "Not drawn: Speedup over itself with one worker: no run measured it." in "".join(
+        Tags((site.site / "figures" / "fig-4.10.html").read_text()).text
+    )
+    assert {entry["evidence"] for entry in index} == {"measured", "emulated"}
+    assert not [e for e in index if e["evidence"] == "emulated" and e["measure"] in ("speedup", "step_time")]
+    assert site.written.figures == len(index)
+
+
+def test_the_files_of_a_figure_have_the_same_numbers(site: Published) -> None:
+    index = json.loads((site.site / "figures.json").read_text())
+    speedup = next(entry for entry in index if entry["experiment"] == OWN and entry["measure"] == "speedup")
+    numbers = pd.read_csv(site.site / f"{speedup['path']}.csv")["estimate"].dropna()
+    spec = json.loads((site.site / f"{speedup['path']}.vl.json").read_text())
+    drawn = {row["estimate"] for rows in spec["datasets"].values() for row in rows if "estimate" in row}
+    assert drawn == set(numbers)
+    svg = (site.site / f"{speedup['path']}.svg").read_text()
+    assert svg.count('aria-roledescription="point"') == len(numbers)
+
+
+def test_all_runs_are_listed_with_their_command(site: Published) -> None:
+    index = json.loads((site.site / "runs" / "index.json").read_text())
+    rows = [row for name in index["files"] for row in json.loads((site.site / "runs" / name).read_text())]
+    stored = queries.runs(engine.open_reader(site.url), status=None)
+    assert index["total"] == index["listed"] == len(rows) == len(stored)
+    table = pd.DataFrame(rows, columns=index["columns"]).set_index("uid")
+    assert set(table.index) == set(stored["uid"])
+    assert table["started_at_utc"].is_monotonic_decreasing
+    assert table["command"].str.startswith("tmflow train --model ").all()
+    emulated = table[table["evidence"] == "emulated"]
+    assert len(emulated)
+    assert emulated["loop_s"].isna().all()  # an emulated run shows no time
+    assert set(table.loc[table["status"] == "unsupported", "reason"]) == {HOSTILE}
+
+
+def test_facts_of_a_machine_read_as_in_the_portal(site: Published) -> None:
+    words = "".join(Tags((site.site / "platforms.html").read_text()).text)
+    (platform,) = json.loads((site.site / "platforms.json").read_text())
+    for fact, value in described(platform["facts"]).itertuples(index=False):
+        assert fact in words
+        assert value in words
+
+
+def test_of_too_many_runs_the_newest_are_listed_and_that_is_said(site: Published, tmp_path: Path) -> None:
+    reader = engine.open_reader(site.url)
+    every = listed.newest(reader, "full")
+    few = listed.newest(reader, "full", at_most=5)
+    assert list(few["uid"]) == list(every["uid"][:5])
+    index = listed.write(few, len(every), tmp_path)
+    assert (index["listed"], index["total"]) == (5, len(every))
+
+
+def test_a_second_site_takes_the_place_of_the_first(site: Published, tmp_path: Path) -> None:
+    shutil.copytree(site.site, tmp_path / "site")
+    (tmp_path / "site" / "old.html").write_text("old")
+    publish(engine.open_reader(site.url), load_study(project_root() / "config.yaml"), "full", tmp_path / "site")
+    assert [path.name for path in tmp_path.iterdir()] == ["site"]
+    assert not (tmp_path / "site" / "old.html").exists()
+    assert files_of(tmp_path / "site") == files_of(site.site)  # the same data make the same files
+
+
+@pytest.mark.parametrize("content", [None, "not json", "{}", "5", '["tmflow_site"]'])
+def test_a_folder_of_something_else_is_left_alone(content: str | None, site: Published, tmp_path: Path) -> None:
+    study = load_study(project_root() / "config.yaml")
+    (tmp_path / "thesis.txt").write_text("mine")
+    if content is not None:
+        (tmp_path / "site.json").write_text(content)
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(BadInput, match="holds something that tmflow has not published: nothing was written"):
+        publish(engine.open_reader(site.url), study, "full", tmp_path)
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_what_cannot_be_published_is_a_sentence(site: Published, tmp_path: Path) -> None:
+    study = load_study(project_root() / "config.yaml")
+    with pytest.raises(BadInput, match=r"no run of --scale quick to publish; scales that it has runs of: full\.$"):
+        publish(engine.open_reader(site.url), study, "quick", tmp_path / "site")
+    (tmp_path / "file").touch()
+    with pytest.raises(BadInput, match="is no folder"):
+        publish(engine.open_reader(site.url), study, "full", tmp_path / "file")
+    empty = engine.sqlite_url(tmp_path / "empty.db")
+    schema.upgrade(empty)
+    with pytest.raises(BadInput, match=r"scales that it has runs of: none\.$"):
+        publish(engine.open_reader(empty), study, "full", tmp_path / "site")
+    assert not (tmp_path / "site").exists()
+
+
+def test_the_csv_is_read_back(site: Published) -> None:
+    index = json.loads((site.site / "figures.json").read_text())
+    for entry in index:
+        text = (site.site / f"{entry['path']}.csv").read_text()
+        assert set(pd.read_csv(io.StringIO(text))["evidence"]) == {entry["evidence"]}

@@ -1,0 +1,126 @@
+"""The page of a maintainer: behind its token, the report before any button, and what came of a decision."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pages import opened, plain, texts
+from sqlalchemy import URL
+from streamlit.testing.v1 import AppTest
+from uploading import MAINTAINER_TOKEN, UPLOAD_TOKEN, actions, asked, click, give, quarantine_in
+
+from tests.sample_bundles import sample_bundle
+from tests.sample_runs import sample_runs
+from tmflow.quarantine import listed, staging
+from tmflow.quarantine.place import Quarantine
+from tmflow.quarantine.tokens import Role
+from tmflow.runner.runfile import Run
+from tmflow.store import engine, queries, schema
+from tmflow.store.contributions import import_bundle
+
+NAME = "mine **b** :smile:.zip"
+
+
+@pytest.fixture
+def quarantine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Quarantine:
+    return quarantine_in(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> URL:
+    """An empty database, to accept into."""
+    url = engine.sqlite_url(tmp_path / "study.db")
+    schema.upgrade(url)
+    return url
+
+
+def bundle(folder: Path, runs: list[Run] | None = None) -> Path:
+    return sample_bundle(folder, runs, probe=None)
+
+
+def page(quarantine: Quarantine, study: URL, folder: Path, monkeypatch: pytest.MonkeyPatch) -> AppTest:
+    """The page with a bundle that waits, to which the token was given."""
+    with bundle(folder / "made").open("rb") as source:
+        assert staging.stage(quarantine, source, NAME, "192.0.2.1").outcome == "staged"
+    return give(opened("quarantine", study, monkeypatch), MAINTAINER_TOKEN)
+
+
+def uids(study: URL) -> set[str]:
+    return set(queries.runs(engine.open_reader(study))["uid"])
+
+
+def test_without_a_token_of_its_own_the_page_names_the_commands(
+    quarantine: Quarantine, study: URL, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(Role.MAINTAINER)
+    app = opened("quarantine", study, monkeypatch)
+    assert "tmflow bundle waiting" in app.info[0].value
+    monkeypatch.setenv(Role.MAINTAINER, UPLOAD_TOKEN)
+    assert "is the same as" in plain(opened("quarantine", study, monkeypatch).warning[0].value)
+    assert not asked(app)
+
+
+def test_the_token_of_uploads_opens_nothing(
+    quarantine: Quarantine, study: URL, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = give(opened("quarantine", study, monkeypatch), UPLOAD_TOKEN)
+    assert "this is not the token" in app.error[0].value
+    assert not [button for button in app.button if button.label in ("Accept", "Reject")]
+    assert actions(quarantine) == [("token", "wrong")]
+
+
+def test_the_report_is_there_and_the_bundle_is_accepted(
+    quarantine: Quarantine, study: URL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = page(quarantine, study, tmp_path, monkeypatch)
+    assert f"as {NAME} from 192.0.2.1" in texts(app)
+    assert "**b**" not in "".join(element.value for element in app.markdown)
+    assert "The check" in texts(app)
+    assert uids(study) == set()
+    click(app, "Accept")
+    assert "27 runs stored, 0 known" in plain(app.success[0].value)
+    assert uids(study) == {run.uid for run in sample_runs()}
+    assert listed.waiting(quarantine) == []
+    assert not [button for button in app.button if button.label == "Accept"]
+    assert actions(quarantine) == [
+        ("upload", "staged"), ("token", "right"), ("report", "shown"), ("accept", "accepted"),
+    ]  # fmt: skip
+
+
+def test_a_bundle_is_rejected_for_a_reason(
+    quarantine: Quarantine, study: URL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = page(quarantine, study, tmp_path, monkeypatch)
+    click(app, "Reject")
+    assert "rejected for a reason" in app.error[0].value
+    next(field for field in app.text_input if field.label == "Why not").set_value("no such machine")
+    click(app, "Reject")
+    assert "was rejected" in app.success[0].value
+    assert listed.waiting(quarantine) == []
+    assert uids(study) == set()
+
+
+def test_of_a_conflict_both_versions_are_shown(
+    quarantine: Quarantine, study: URL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = sample_runs()[0].model_copy(update={"setup_s": 0.2})
+    import_bundle(study, bundle(tmp_path / "stored", [run]))
+    app = page(quarantine, study, tmp_path, monkeypatch)
+    click(app, "Accept")
+    assert "differs from the run of the same uid" in plain(app.error[0].value)
+    assert uids(study) == {run.uid}
+    click(app, "Compare with the database")
+    table = next(table.value for table in app.dataframe if "bundle" in table.value)
+    assert table.to_dict("records") == [{"field": "setup_s", "bundle": "0.25", "database": "0.2"}]
+
+
+def test_a_database_that_cannot_be_used_is_told_and_the_bundle_waits_on(
+    quarantine: Quarantine, study: URL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = page(quarantine, study, tmp_path, monkeypatch)
+    (tmp_path / "study.db").write_text("not a database " * 100)
+    click(app, "Accept")
+    assert "is not a SQLite database" in plain(app.error[0].value)
+    assert len(listed.waiting(quarantine)) == 1
+    assert actions(quarantine)[-1] == ("accept", "refused")

@@ -1,0 +1,56 @@
+"""The portal as `tmflow portal` starts it, from any folder."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+from seed import seed_database
+from serving import free_port, wait_until_healthy
+from session import Session, View
+
+from tmflow import cli
+from tmflow.quarantine.tokens import Role
+from tmflow.store import address
+
+
+def test_paths_of_the_environment_are_those_of_where_it_is_typed(tmp_path: Path) -> None:
+    file = address.sqlite_path(seed_database(tmp_path, rounds=2, transactions=False))
+    port = free_port()
+    command = [sys.executable, "-m", "tmflow", "portal", "--port", str(port)]
+    environment = {**os.environ, address.VARIABLE: f"sqlite:///{file.name}"}
+    with subprocess.Popen(command, cwd=file.parent, env=environment) as server:
+        try:
+            wait_until_healthy(f"http://127.0.0.1:{port}", server)
+            seen = asyncio.run(_view(f"http://127.0.0.1:{port}", "explore"))
+        finally:
+            server.terminate()
+    assert seen.failure is None
+    assert seen.n_charts > 0  # it found the database
+
+
+async def _view(at: str, page: str) -> View:
+    async with Session(at) as visitor:
+        return await visitor.view(page)
+
+
+@pytest.mark.parametrize(
+    ("token", "mib", "said"),
+    [("", 0, ""), ("short", 0, "at least 16 are needed: uploads are off."), ("a-token-for-uploads", 64, "")],
+)
+def test_the_server_takes_files_only_with_a_good_token(
+    token: str, mib: int, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    started: list[list[str]] = []
+    monkeypatch.setattr(os, "execv", lambda _, command: started.append(command))
+    monkeypatch.setenv(Role.UPLOADER, token)
+    monkeypatch.chdir(Path.cwd())  # the command goes elsewhere
+    typer.main.get_command(cli.app)(["portal", "--port", str(free_port())], standalone_mode=False)
+    (command,) = started
+    assert command[command.index("--server.maxUploadSize") + 1] == str(mib)
+    assert said in capsys.readouterr().err

@@ -1,0 +1,44 @@
+"""What tests of uploads share: tokens, and how they are given and buttons pressed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+from streamlit.testing.v1.element_tree import TextInput
+
+from tmflow.quarantine import listed, place
+from tmflow.quarantine.place import Quarantine
+from tmflow.quarantine.tokens import Role
+
+UPLOAD_TOKEN, MAINTAINER_TOKEN = "a-token-for-uploads", "a-token-for-maintainers"
+
+
+def quarantine_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Quarantine:
+    """That of a portal which has both tokens."""
+    monkeypatch.setenv(place.VARIABLE, str(folder / "quarantine"))
+    monkeypatch.setenv(Role.UPLOADER, UPLOAD_TOKEN)
+    monkeypatch.setenv(Role.MAINTAINER, MAINTAINER_TOKEN)
+    return Quarantine(folder / "quarantine")
+
+
+def asked(app: AppTest) -> list[TextInput]:
+    """Where a token is to be typed."""
+    return [field for field in app.text_input if "token" in field.label]
+
+
+def give(app: AppTest, token: str) -> AppTest:
+    asked(app)[0].set_value(token)
+    return click(app, "Go on")
+
+
+def click(app: AppTest, label: str) -> AppTest:
+    next(button for button in app.button if button.label == label).click().run(timeout=60)
+    assert not app.exception, app.exception
+    return app
+
+
+def actions(quarantine: Quarantine) -> list[tuple[str, str]]:
+    """Action and outcome of all that is written down."""
+    return [(row["action"], row["outcome"]) for row in listed.audit(quarantine, 1000)]

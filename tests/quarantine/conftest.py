@@ -1,0 +1,26 @@
+"""A quarantine in a folder of its own, and a bundle to bring there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from staged import Clock
+
+from tests.sample_bundles import sample_bundle
+from tmflow.quarantine.place import Quarantine
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def quarantine(tmp_path: Path, clock: Clock) -> Quarantine:
+    return Quarantine(tmp_path / "quarantine", now=clock, patience_s=0.2)
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    return sample_bundle(tmp_path / "made", probe=None)

@@ -1,0 +1,81 @@
+"""What tests of the quarantine share: a clock that they move, a bundle that is brought, and a kill at every step."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from tmflow.quarantine import listed, staging
+from tmflow.quarantine.place import Quarantine
+from tmflow.quarantine.staging import Staged
+
+ADDRESS = "192.0.2.1"
+
+
+@dataclass
+class Clock:
+    """Tells what it was set to."""
+
+    time: datetime = datetime(2026, 1, 31, 12, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.time
+
+    def forward(self, **much: float) -> None:
+        self.time += timedelta(**much)
+
+
+def staged(quarantine: Quarantine, bundle: Path, by: str = ADDRESS) -> Staged:
+    with bundle.open("rb") as source:
+        return staging.stage(quarantine, source, bundle.name, by)
+
+
+def done(quarantine: Quarantine) -> list[tuple[str, str, str]]:
+    """Action, outcome and who, of all that is written down."""
+    return [(row["action"], row["outcome"], row["by"]) for row in listed.audit(quarantine, 1000)]
+
+
+def files(quarantine: Quarantine) -> set[str]:
+    """What lies in the quarantine but for its lock and its database."""
+    names = {path.name for path in quarantine.folder.iterdir()}
+    return {name for name in names if name != ".lock" and not name.startswith("quarantine.db")}
+
+
+def killed_at_every_step(folder: Path, act: Callable[[], object]) -> Iterator[int]:
+    """Call `act` in processes that are killed before the first, the second, ... time that they touch the folder's
+    files; yields the number after each, until one comes to its end."""
+    for step in range(1, 1000):
+        child = os.fork()
+        if child == 0:
+            _act_until(step, str(folder), act)
+        _, status = os.waitpid(child, 0)
+        if os.WIFEXITED(status):
+            assert os.WEXITSTATUS(status) == 0
+            return
+        assert os.WTERMSIG(status) == signal.SIGKILL
+        yield step
+
+
+def _act_until(step: int, folder: str, act: Callable[[], object]) -> None:
+    touched = 0
+
+    def touch(event: str, arguments: tuple[Any, ...]) -> None:
+        nonlocal touched
+        if event in ("open", "os.rename", "os.remove", "os.mkdir", "sqlite3.connect") and folder in str(arguments):
+            touched += 1
+            if touched == step:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(touch)
+    code = 1
+    try:
+        act()
+        code = 0
+    finally:
+        os._exit(code)

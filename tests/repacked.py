@@ -1,0 +1,42 @@
+"""The members of a good bundle, to change and to pack again with a manifest that fits them."""
+
+from __future__ import annotations
+
+import hashlib
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.raw_zips import STORED, Entry, zip_file
+from tmflow.canonical import canonical_json
+
+Members = dict[str, bytes]
+MANIFEST = "manifest.json"
+
+
+def good_members(path: Path) -> Members:
+    """What is in a good bundle, but for its manifest."""
+    with zipfile.ZipFile(path) as archive:
+        return {name: archive.read(name) for name in archive.namelist() if name != MANIFEST}
+
+
+def manifest_of(members: Mapping[str, bytes], **changes: Any) -> bytes:
+    """The manifest that these members have."""
+    files = [
+        {"path": name, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        for name, data in sorted(members.items())
+        if name != MANIFEST
+    ]
+    return canonical_json({"format": "tmflow-bundle", "version": 1, "files": files} | changes).encode()
+
+
+def entries(members: Members, method: int = STORED) -> list[Entry]:
+    """The members as those of a zip file; with a manifest that is right, unless they have one."""
+    whole = {MANIFEST: manifest_of(members)} | members
+    return [Entry(name.encode(), data, method) for name, data in sorted(whole.items())]
+
+
+def zipped(members: Members, method: int = STORED) -> bytes:
+    """A bundle of these members."""
+    return zip_file(entries(members, method))

@@ -1,0 +1,65 @@
+"""How fast a bundle goes into a SQLite file: `python -m tests.store.import_speed REPORT.md [RUNS]` measures it once.
+
+No test, as it wants a quiet machine and, for a million runs, 10 GB of disk. All lies in the results folder, on disk.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+from tests.bundle.bundle_speed import WANTED_MB, called, write_bundle
+from tmflow.bench.columns import state
+from tmflow.clock import utc_now
+from tmflow.files import write_text
+from tmflow.paths import results_dir
+from tmflow.platform.environment import cpus_allowed
+from tmflow.platform.facts import display_name, platform_facts
+from tmflow.runner import machine
+from tmflow.runner.runfile import MachineState
+
+RUNS, WANTED_S = 100_000, 30
+
+
+def main() -> None:
+    n_runs = int(sys.argv[2]) if len(sys.argv) > 2 else RUNS
+    results_dir().mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=results_dir()) as folder:
+        bundle = Path(folder) / "bundle.zip"
+        write_bundle(bundle, n_runs, zipfile.ZIP_DEFLATED)
+        before = machine.sample()
+        rows = [row(bundle, cpus) for cpus in sorted({2, max(cpus_allowed() or 2, 2)})]
+        meanwhile = MachineState(**machine.between(before, machine.sample()))
+        size = bundle.stat().st_size / 1e6
+    lines = [
+        "# How fast bundles are imported",
+        "",
+        f"{display_name(platform_facts())}, {utc_now()}; {state(meanwhile)}.",
+        "",
+        f"`tmflow bundle import`, from its call to its end, once on each number of CPUs, of 2-thread native runs "
+        f"({size:,.0f} MB) into a new SQLite file on disk. Memory is that of the processes that check, too.",
+        "",
+        "| CPUs | runs | seconds | runs a second | memory, MB | database, MB |",
+        "| --- | --- | --- | --- | --- | --- |",
+        *rows,
+        "",
+        f"Wanted: {RUNS:,} runs in at most {WANTED_S} s, and at most {WANTED_MB} MB.",
+    ]
+    write_text(Path(sys.argv[1]), "\n".join(lines) + "\n")
+
+
+def row(bundle: Path, cpus: int) -> str:
+    """An import into a new database, on so many processors, as a row of the report."""
+    database = bundle.with_name(f"{cpus}.db")
+    folder = str(bundle.parent)
+    done = called("import", str(bundle), cpus=cpus, TMFLOW_DB_URL=f"sqlite:///{database}", TMPDIR=folder)
+    (told,) = done.told
+    n, megabytes = told["runs_new"], database.stat().st_size / 1e6
+    speed = f"{done.seconds:,.1f} | {n / done.seconds:,.0f}"
+    return f"| {cpus} | {n:,} | {speed} | {done.most / 1e6:,.0f} | {megabytes:,.0f} |"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""What databases say of their tables, and hold; and the way back to an older revision."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from alembic import command
+from sqlalchemy import URL, MetaData, Table, create_engine, inspect, select
+
+from tmflow.store import address, engine
+from tmflow.store.revision import alembic_config
+
+CONSTRAINTS = """
+SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint
+WHERE connamespace = 'public'::regnamespace AND conrelid <> 'alembic_version'::regclass
+UNION ALL
+SELECT tablename, indexname, indexdef FROM pg_indexes WHERE schemaname = 'public' AND tablename <> 'alembic_version'
+UNION ALL
+SELECT table_name, column_name, concat_ws(' ', data_type, is_nullable, column_default) FROM information_schema.columns
+WHERE table_schema = 'public' AND table_name <> 'alembic_version'
+"""
+# Where one definition ends and the next begins: at a new line, or where a migration added a column to a line.
+BETWEEN = re.compile(r"\n|,\s+(?=\w+ (?:INTEGER|REAL|TEXT)\b)|\s+(?=CONSTRAINT )")
+OF_TABLE = re.compile(r"FOREIGN KEY\(\w+\) (?=REFERENCES)")  # which a column's own constraint, by the same name, lacks
+DEFINITIONS = "SELECT name, sql FROM sqlite_master WHERE tbl_name <> 'alembic_version' AND sql IS NOT NULL"
+
+
+def definitions(url: URL) -> set[tuple[str, ...]]:
+    """Everything that the database says of its tables, a line each, in no order."""
+    made = create_engine(url)
+    with made.connect() as connection:
+        if not address.is_sqlite(url):
+            return {tuple(row) for row in connection.exec_driver_sql(CONSTRAINTS)}
+        tables = connection.exec_driver_sql(DEFINITIONS).all()
+    lines = ((name, line.strip().rstrip(",")) for name, sql in tables for line in BETWEEN.split(sql))
+    return {(name, OF_TABLE.sub("", line)) for name, line in lines}
+
+
+def contents(url: URL) -> dict[str, list[dict[str, Any]]]:
+    """All rows of all tables, in the order of their keys."""
+    tables = inspect(create_engine(url)).get_table_names()
+    with engine.reader_engine(url).connect() as connection:
+        found = {}
+        for name in sorted(set(tables) - {"alembic_version"}):
+            table = Table(name, MetaData(), autoload_with=connection)
+            statement = select(table).order_by(*table.primary_key)
+            found[name] = [dict(row._mapping) for row in connection.execute(statement)]
+        return found
+
+
+def downgrade(url: URL, to: str) -> None:
+    with engine.writer_engine(url).begin() as connection:
+        command.downgrade(alembic_config(connection), to)

@@ -1,0 +1,276 @@
+"""Bundles in the database: all of one or nothing, once however often, and hidden from everybody while withdrawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from sqlalchemy import URL, Engine
+
+from tests.sample_bundles import PROBE, consistent, sample_bundle
+from tests.sample_runs import EMULATED, PLATFORM, sample_runs
+from tests.store.schemas import contents
+from tmflow.bundle import processes
+from tmflow.errors import BadInput
+from tmflow.runner import runfile
+from tmflow.runner.runfile import Run
+from tmflow.store import engine, platforms, queries, schema, search, stored
+from tmflow.store.contributions import NotSound, contributions, import_bundle, restore, withdraw
+from tmflow.store.ingest import ingest
+from tmflow.store.search import Asked
+from tmflow.store.storing import Conflict
+
+ELSEWHERE = PLATFORM | {"cpu_model": "another test machine"}
+ASKED: dict[str, Callable[[Engine], Any]] = {
+    **{name: lambda reader, read=read: read(reader, all_definitions=True) for name, read in queries.TABLES.items()},
+    "counts": queries.counts,
+    "origins": queries.origins,
+    "retries": queries.retries,
+    "revision": queries.revision,
+    "newest definitions": queries.runs,
+    "definition": lambda reader: queries.definition(reader, "fig_4_1", "full"),
+    "search": lambda reader: search.tally(reader, Asked()),
+    "search by text": lambda reader: search.tally(reader, Asked(text="not")),
+    "page": lambda reader: search.page(reader, Asked()),
+    "page by time": lambda reader: search.page(reader, Asked(), "step_time"),
+    "platforms": platforms.platforms,
+    "settings": lambda reader: platforms.environments(reader, "synthetic-test-machine-8t"),
+    "newest runs": lambda reader: platforms.newest_runs(reader, "synthetic-test-machine-8t"),
+}
+
+
+def ingested(url: URL, folder: Path, runs: list[Run]) -> Engine:
+    path = folder / f"{runs[0].campaign.uid}.jsonl"
+    runfile.write(path, [consistent(run) for run in runs])
+    ingest(url, [path])
+    return engine.open_reader(url)
+
+
+def answers(reader: Engine) -> dict[str, str]:
+    """As text, so that whatever differs is seen."""
+    found = {name: ask(reader) for name, ask in ASKED.items()}
+    return {name: told.to_csv() if isinstance(told, pd.DataFrame) else str(told) for name, told in found.items()}
+
+
+def test_a_bundle_is_stored_once_with_the_ids_of_its_runs(url: URL, tmp_path: Path) -> None:
+    runs = sample_runs(strategies=("tf_lock", EMULATED))
+    bundle = sample_bundle(tmp_path, runs)
+    first = import_bundle(url, bundle)
+    assert (first.runs_new, first.runs_known, first.withdrawn) == (len(runs), 0, None)
+    before = contents(url)
+    again = import_bundle(url, bundle)
+    assert (again.identity, again.runs_new, again.runs_known) == (first.identity, 0, len(runs))
+    assert contents(url) == before
+    reader = engine.open_reader(url)
+    assert set(queries.runs(reader)["uid"]) == {run.uid for run in runs}
+    (told,) = contributions(reader).to_dict("records")
+    assert (told["identity"], told["name"], told["version"]) == (first.identity, "bundle.zip", 1)
+    assert (told["n_runs"], told["n_stored"], told["platforms"]) == (len(runs), len(runs), "synthetic-test-machine-8t")
+    assert schema.check(url).ok
+
+
+def test_a_bundle_gives_what_its_run_files_give(url: URL, tmp_path: Path) -> None:
+    """By one path: not a row is different, but for where it came from."""
+    bundle = sample_bundle(tmp_path, sample_runs(strategies=("tf_lock", "stm", EMULATED), unsupported=("htm",)))
+    import_bundle(url, bundle)
+    other = engine.sqlite_url(tmp_path / "other.db")
+    ingest(other, sorted((tmp_path / "results").rglob("*.jsonl")))
+    by_import, by_ingest = contents(url), contents(other)
+    assert len(by_import.pop("contribution")) == 1
+    assert {row.pop("contribution_id") for row in by_import["run"]} == {1}
+    assert by_ingest.pop("contribution") == []
+    assert len(by_import.pop("probe")) == 1
+    assert by_ingest.pop("probe") == []
+    for tables in (by_import, by_ingest):
+        for row in tables["run"]:
+            row.pop("contribution_id", None)
+        for row in tables["run_file"]:
+            row.pop("ingested_at_utc")
+    assert by_import == by_ingest
+
+
+def test_many_processes_bring_what_one_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And objects that runs share are numbered anew when they are many."""
+    bundle = sample_bundle(tmp_path, sample_runs(strategies=("tf_lock", "stm", EMULATED), rounds=7))
+    urls = [engine.sqlite_url(tmp_path / f"{number}.db") for number in range(2)]
+    import_bundle(urls[0], bundle)
+    monkeypatch.setattr(processes, "WORTH_IT", 0)
+    monkeypatch.setattr(processes, "cpus_allowed", lambda: 3)
+    monkeypatch.setattr("tmflow.store.aside._REMEMBERED_BYTES", 2)
+    import_bundle(urls[1], bundle)
+    one, three = map(contents, urls)
+    for tables in (one, three):
+        for name, time in (("run_file", "ingested_at_utc"), ("contribution", "imported_at_utc")):
+            for row in tables[name]:
+                row.pop(time)
+    assert one == three
+    assert schema.check(urls[1]).ok
+
+
+def test_runs_that_were_ingested_before_are_known_and_stay_when_it_is_withdrawn(url: URL, tmp_path: Path) -> None:
+    own, more = sample_runs(rounds=2), sample_runs(rounds=3)
+    reader = ingested(url, tmp_path, own)
+    report = import_bundle(url, sample_bundle(tmp_path, more))
+    assert (report.runs_new, report.runs_known) == (len(more) - len(own), len(own))
+    assert withdraw(url, report.identity, "by mistake") == report.runs_new
+    assert set(queries.runs(reader)["uid"]) == {run.uid for run in own}
+    assert schema.check(url).ok
+
+
+def test_a_withdrawn_contribution_is_as_if_it_had_never_been(url: URL, tmp_path: Path) -> None:
+    """Whatever is asked: runs of a platform and definition of its own, and runs among others in a round."""
+    own = sample_runs(rounds=1, unsupported=("htm",))
+    theirs = [
+        *sample_runs(rounds=1, strategies=("nolock",), disturbed_rounds=(1,)),  # in the round of our own
+        *sample_runs(rounds=1, campaign="campaign-2", day=9, batch=50),  # a later definition on our platform
+        *sample_runs(("fig_4_4",), campaign="campaign-3", day=3),
+    ]
+    reader = ingested(url, tmp_path, own)
+    before, revision = answers(reader), queries.revision(reader)
+    report = import_bundle(url, sample_bundle(tmp_path, theirs))
+    elsewhere = import_bundle(
+        url, sample_bundle(tmp_path / "b", sample_runs(campaign="campaign-4", day=20, platform=ELSEWHERE, batch=10))
+    )
+    imported = answers(reader)
+    assert {name for name in ASKED if imported[name] == before[name]} <= {
+        "settings",
+        "retries",
+        "full",
+        "search by text",
+    }
+    for identity in (report.identity, elsewhere.identity[:8]):
+        withdraw(url, identity, "the clock was wrong")
+    hidden = answers(reader)
+    assert hidden.pop("revision") != imported["revision"] != revision
+    assert hidden == {name: told for name, told in before.items() if name != "revision"}
+    assert search.neighbours(reader, theirs[0].uid) == (None, None)
+    with pytest.raises(BadInput, match=r"was withdrawn with contribution bundle\.zip: the clock was wrong\."):
+        stored.run(reader, theirs[0].uid)
+    assert stored.run(reader, own[0].uid)["uid"] == own[0].uid
+    assert schema.check(url).ok
+    assert import_bundle(url, tmp_path / "bundle.zip").withdrawn == "the clock was wrong"
+    for identity in (report.identity, elsewhere.identity):
+        assert restore(url, identity) > 0
+    assert answers(reader) == imported
+    assert schema.check(url).ok
+
+
+def test_what_ran_later_on_another_machine_hides_nothing_here(url: URL, tmp_path: Path) -> None:
+    """Each platform shows the newest definition that was run there."""
+    own = sample_runs(rounds=1)
+    reader = ingested(url, tmp_path, own)
+    theirs = sample_runs(rounds=1, campaign="campaign-2", day=9, batch=50, platform=ELSEWHERE)
+    import_bundle(url, sample_bundle(tmp_path, theirs))
+    shown = queries.runs(reader, experiment="fig_4_1", scale="full")
+    assert set(shown["uid"]) == {run.uid for run in [*own, *theirs]}
+    assert queries.definition(reader, "fig_4_1", "full") == theirs[0].experiment.definition
+
+
+def test_contributed_rounds_are_none_of_a_study_here(url: URL, tmp_path: Path) -> None:
+    import_bundle(url, sample_bundle(tmp_path, sample_runs()))
+    reader = engine.open_reader(url)
+    assert queries.rounds(reader).empty
+    own = sample_runs(campaign="campaign-2", rounds=2)
+    assert list(queries.rounds(ingested(url, tmp_path, own))["round"]) == [1, 2]
+
+
+def test_runs_of_the_same_uid_and_other_content_are_named_and_nothing_is_stored(url: URL, tmp_path: Path) -> None:
+    own = sample_runs()
+    ingested(url, tmp_path, own)
+    before = contents(url)
+    changed = [run.model_copy(update={"setup_s": 0.125}) for run in (own[0], own[5])]
+    new = sample_runs(campaign="campaign-2")
+    with pytest.raises(Conflict, match=f"run {own[0].uid} differs from the run of the same uid in run file") as found:
+        import_bundle(url, sample_bundle(tmp_path, [*new, *changed]))
+    assert f"run {own[5].uid} differs" in str(found.value)
+    assert str(found.value).count("differs") == len(changed)
+    assert contents(url) == before
+
+
+def test_a_point_that_another_run_has_is_refused(url: URL, tmp_path: Path) -> None:
+    own = sample_runs(rounds=1)
+    ingested(url, tmp_path, own)
+    before = contents(url)
+    twin = own[0].model_copy(update={"uid": "another-run-of-it", "setup_s": 0.125})
+    with pytest.raises(BadInput, match="a point is run once in a round"):
+        import_bundle(url, sample_bundle(tmp_path, [twin]))
+    assert contents(url) == before
+
+
+def test_a_bundle_that_is_not_sound_makes_no_database_and_its_report_has_all(sqlite: URL, tmp_path: Path) -> None:
+    wrong = [run.model_copy(update={"started_at_utc": "yesterday"}) for run in sample_runs(rounds=1)]
+    with pytest.raises(NotSound, match="is not sound:\n") as found:
+        import_bundle(sqlite, sample_bundle(tmp_path, wrong))
+    assert len(found.value.report.problems) >= len(wrong)
+    assert not schema.exists(sqlite)
+    assert not (tmp_path / "results" / "study.db").exists()
+
+
+def test_machines_join_by_all_their_facts_alone(url: URL, tmp_path: Path) -> None:
+    ingested(url, tmp_path, sample_runs(rounds=1))
+    nearly = PLATFORM | {"some_new_fact": "another"}
+    import_bundle(url, sample_bundle(tmp_path / "a", sample_runs(rounds=1, campaign="campaign-2")))
+    import_bundle(url, sample_bundle(tmp_path / "b", sample_runs(rounds=1, campaign="campaign-3", platform=nearly)))
+    found = queries.runs(engine.open_reader(url)).groupby("platform")["campaign_uid"].unique()
+    assert {frozenset(campaigns) for campaigns in found} == {
+        frozenset({"campaign-1", "campaign-2"}),
+        frozenset({"campaign-3"}),
+    }
+
+
+def probe(day: int) -> dict[str, Any]:
+    return PROBE | {"started_at_utc": f"2026-02-{day:02}T00:00:00.000Z"}
+
+
+def _newest(reader: Engine, slug: str) -> dict[str, Any] | None:
+    found = platforms.newest_probe(reader, slug)
+    return found and found.as_dict()
+
+
+def test_the_newest_probe_of_a_platform_that_is_shown(url: URL, tmp_path: Path) -> None:
+    slug = "synthetic-test-machine-8t"
+    for day, campaign in ((5, "campaign-1"), (9, "campaign-2"), (7, "campaign-3")):
+        runs = sample_runs(rounds=1, campaign=campaign)
+        report = import_bundle(url, sample_bundle(tmp_path / campaign, runs, probe=probe(day)))
+        if day == 9:
+            newest = report.identity
+    reader = engine.open_reader(url)
+    assert _newest(reader, slug) == probe(9)
+    withdraw(url, newest, "its clock was wrong")
+    assert _newest(reader, slug) == probe(7)
+    assert _newest(reader, "elsewhere") is None
+    assert schema.check(url).ok
+
+
+def test_a_probe_that_is_none_is_refused(url: URL, tmp_path: Path) -> None:
+    schema.upgrade(url)
+    before = contents(url)
+    wrong = probe(5) | {"evidence": "guessed"}
+    with pytest.raises(NotSound, match=r"probe\.json: evidence is 'guessed'"):
+        import_bundle(url, sample_bundle(tmp_path, sample_runs(rounds=1), probe=wrong))
+    assert contents(url) == before
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda url, identity: withdraw(url, identity, "  "), "the reason of a withdrawal is empty"),
+        (lambda url, identity: withdraw(url, "0" * 64, "why"), "no contribution has an identity that begins with '000"),
+        (lambda url, identity: withdraw(url, identity[:7], "why"), "its first 8 hex digits or more"),
+        (lambda url, identity: withdraw(url, "%" * 64, "why"), "its first 8 hex digits or more"),
+        (restore, "is not withdrawn: its runs are shown"),
+        (
+            lambda url, identity: [withdraw(url, identity, "why") for _ in range(2)],
+            r"contribution bundle\.zip is withdrawn already: why\.",
+        ),
+    ],
+)
+def test_what_cannot_be_withdrawn_or_restored(
+    url: URL, tmp_path: Path, change: Callable[[URL, str], object], says: str
+) -> None:
+    identity = import_bundle(url, sample_bundle(tmp_path, sample_runs(rounds=1))).identity
+    with pytest.raises(BadInput, match=says):
+        change(url, identity)

@@ -1,0 +1,124 @@
+"""Bundles that are made to take memory or time: of either, the check has bounds."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.changed_json import compact, lines_of, put, run_files
+from tests.hostile_checks import in_bounds, world
+from tests.raw_zips import Entry, zip_file
+from tests.repacked import MANIFEST, Members, zipped
+
+pytestmark = pytest.mark.slow
+
+
+def twice_at_the_end(members: Members) -> None:
+    """Who looks for the second of each from the first on compares a thousand million pairs."""
+    entry = {"updates": 1, "variable": "W", "worker": 0}
+    _one_run(members, {"counters": [entry | {"worker": min(worker, 59_998)} for worker in range(60_000)]})
+
+
+def runs_twice_at_the_end(members: Members) -> None:
+    """Who reads a file from its beginning for each of them reads it a thousand times."""
+    name = run_files(members)[0]
+    run = json.loads(lines_of(members, name)[0])
+    few = json.loads(lines_of(members, run_files(members)[1])[0])
+    small = compact(run | {"counters": [], "aborts": [], "staleness": [], "curve": []})
+    lines = [small.replace(run["uid"], f"{number:08}") for number in range(4000)]
+    put(members, name, [*lines, *([small] * 1000)])
+    assert few["uid"] != run["uid"]
+
+
+def many_small_parts_of_a_run(members: Members) -> None:
+    """Three bytes in JSON are seventy in memory."""
+    _one_run(members, {"environment": {"x": [[] for _ in range(1_380_000)]}})
+
+
+def many_small_parts_of_a_document(members: Members) -> None:
+    members["campaign.json"] = b'{"a":[' + b"[]," * 5_500_000 + b"[]]}"
+
+
+def many_small_parts_of_the_manifest(members: Members) -> None:
+    members[MANIFEST] = b'{"files":[' + b"[]," * 5_500_000 + b'[]],"format":"tmflow-bundle","version":1}'
+
+
+def origins_that_differ(members: Members) -> None:
+    """What runs share is remembered; these share nothing."""
+    name = run_files(members)[0]
+    run = json.loads(lines_of(members, name)[0])
+    parts = [[0]] * 150_000
+    put(members, name, [compact(run | {"environment": {"x": parts, "y": number}}) for number in range(60)])
+
+
+def machines_that_differ(members: Members) -> None:
+    name = run_files(members)[0]
+    run = json.loads(lines_of(members, name)[0])
+    letters = "a" * 1_000_000
+    put(
+        members,
+        name,
+        [compact(run | {"platform": run["platform"] | {"cpu_model": f"{letters}{n}"}}) for n in range(100)],
+    )
+
+
+def names_that_are_long(members: Members) -> None:
+    """What is kept of a run until its file was read must not be what a stranger made long."""
+    letters = "a" * 2_000_000
+    name = run_files(members)[0]
+    run = json.loads(lines_of(members, name)[0])
+    put(members, name, [compact(run | {"uid": f"{letters}{number}"}) for number in range(100)])
+
+
+GREEDY: list[Callable[[Members], None]] = [
+    twice_at_the_end,
+    runs_twice_at_the_end,
+    many_small_parts_of_a_run,
+    many_small_parts_of_a_document,
+    many_small_parts_of_the_manifest,
+    origins_that_differ,
+    machines_that_differ,
+    names_that_are_long,
+]
+
+
+def _one_run(members: Members, changes: dict[str, Any]) -> None:
+    name = run_files(members)[0]
+    first, *others = lines_of(members, name)
+    put(members, name, [compact(json.loads(first) | changes), *others])
+
+
+@pytest.fixture(scope="module")
+def bounded() -> Iterator[Executor]:
+    """A process of its own, whose memory is that of little but the check."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        yield pool
+
+
+@pytest.mark.parametrize("change", GREEDY, ids=lambda change: change.__name__)
+def test_a_greedy_bundle_is_refused_in_bounds(
+    change: Callable[[Members], None], bounded: Executor, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.getbasetemp() / "greedy"
+    members = dict(world(str(folder)).good)
+    change(members)
+    path = folder / "greedy.zip"
+    path.write_bytes(zipped(members))
+    wrong, sound = bounded.submit(in_bounds, str(path), str(folder)).result()
+    assert not wrong
+    assert not sound
+
+
+def test_sixty_thousand_members_of_one_name_are_refused_in_bounds(bounded: Executor, tmp_path: Path) -> None:
+    names = [b"logs/%d" % number for number in range(59_000)]
+    path = tmp_path / "greedy.zip"
+    path.write_bytes(zip_file([Entry(name, b"") for name in [*names, names[-1]]]))
+    wrong, sound = bounded.submit(in_bounds, str(path), str(tmp_path)).result()
+    assert not wrong
+    assert not sound

@@ -1,0 +1,139 @@
+"""What SQLite does for the questions of the portal: it goes by indexes to what is shown, and scans no big table.
+
+It has no statistics, so its plans are the same however many runs there are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, Select, event, select
+
+from tests.sample_runs import EMULATED, FULL, sample_runs
+from tmflow.runner import runfile
+from tmflow.store import engine, queries, stored
+from tmflow.store.frame import fetch
+from tmflow.store.ingest import ingest
+from tmflow.store.models import Run
+
+OF_RUNS: dict[str, Callable[..., Any]] = {
+    **queries.TABLES,
+    "runs of status ok": queries.runs,
+    "software": queries.software,
+    "retries": queries.retries,
+}
+# Few, however many runs there are.
+SMALL = {"abort_reason", "backend", "contribution", "experiment", "platform", "environment", "software"}
+PLATFORM = "synthetic-test-machine-8t"
+ONLY: dict[str, queries.Only] = {
+    "a page": {"experiment": "fig_4_1", "scale": "full", "platforms": [PLATFORM], "evidences": ["measured"]},
+    "platforms side by side": {"experiment": "fig_4_1", "scale": "full", "platforms": [PLATFORM, "other"]},
+    "an experiment": {"experiment": "fig_4_1", "scale": "full"},
+    "a platform": {"platforms": [PLATFORM]},
+    "a setting": {
+        "experiment": "fig_4_1",
+        "platforms": [PLATFORM],
+        "factors": {"model": ["mnist_softmax"], "strategy": ["tf_lock"], "threads": [2]},
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> Engine:
+    folder = tmp_path_factory.mktemp("plans")
+    runs = [*sample_runs(strategies=("tf_lock", EMULATED)), *sample_runs(("beyond",), ("lock",), campaign="2", **FULL)]
+    runfile.write(folder / "runs.jsonl", runs)
+    url = engine.sqlite_url(folder / "study.db")
+    ingest(url, [folder / "runs.jsonl"])
+    return engine.open_reader(url)
+
+
+@contextmanager
+def asked(reader: Engine) -> Iterator[list[str]]:
+    """The steps of the plans of all that is asked meanwhile."""
+    statements: list[tuple[str, Any]] = []
+
+    def listen(_connection: object, _cursor: object, statement: str, parameters: Any, *_: object) -> None:
+        statements.append((statement, parameters))
+
+    steps: list[str] = []
+    event.listen(reader, "before_cursor_execute", listen)
+    try:
+        yield steps
+    finally:
+        event.remove(reader, "before_cursor_execute", listen)
+    assert statements
+    with reader.connect() as connection:
+        for statement, parameters in statements:
+            plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
+            steps += [step for _, _, _, step in plan]
+
+
+def scanned(steps: list[str]) -> set[str]:
+    """Tables that are read from one end to the other."""
+    found = (re.match(r"SCAN (\w+)", step) for step in steps)
+    return {match[1] for match in found if match and not match[1].startswith("anon_")}
+
+
+@pytest.mark.parametrize("narrow", ONLY)
+@pytest.mark.parametrize("name", OF_RUNS)
+def test_only_the_rounds_that_have_such_runs_are_read(reader: Engine, name: str, narrow: str) -> None:
+    with asked(reader) as steps:
+        OF_RUNS[name](reader, **ONLY[narrow])
+    assert scanned(steps) <= SMALL, steps
+    (of_run,) = [step for step in steps if re.match(r"SEARCH run\b", step)]
+    assert re.fullmatch(r"SEARCH run USING INDEX \w+ \(round_id=\?( AND spec_id=\?)?\)", of_run)
+
+
+def test_what_there_is_and_its_revision_are_told_without_a_look_at_the_runs(reader: Engine) -> None:
+    with asked(reader) as steps:
+        queries.counts(reader)
+    assert not any(re.search(r"\brun\b", step) for step in steps), steps
+    with asked(reader) as steps:
+        queries.revision(reader)
+    files, *withdrawn = steps
+    assert files == "SCAN run_file USING COVERING INDEX sqlite_autoindex_run_file_1"
+    assert scanned(withdrawn) <= SMALL
+
+
+def test_which_rounds_there_are_is_told_by_a_run_of_each(reader: Engine) -> None:
+    with asked(reader) as steps:
+        queries.rounds(reader)
+    (of_run,) = [step for step in steps if re.search(r"\brun\b", step)]
+    assert re.fullmatch(r"SEARCH run USING INDEX \w+ \(round_id=\?\)", of_run)
+
+
+def test_runs_are_found_by_their_uids(reader: Engine) -> None:
+    (uid, *_) = queries.runs(reader)["uid"]
+    with asked(reader) as steps:
+        queries.runs(reader, uids=[uid], status=None, all_definitions=True)
+    assert scanned(steps) <= {"contribution"}, steps
+    assert "SEARCH run USING INDEX sqlite_autoindex_run_3 (uid=?)" in steps
+
+
+def test_one_run_is_found_with_all_its_details(reader: Engine) -> None:
+    (uid, *_) = queries.runs(reader)["uid"]
+    with asked(reader) as steps:
+        stored.run(reader, uid)
+    assert scanned(steps) == set(), steps
+
+
+@pytest.mark.parametrize(
+    ("which", "index"),
+    [
+        (select(Run.uid), "ix_run_started_at_utc"),
+        (select(Run.uid).where(Run.status == "failed"), r"ix_run_status_started_at_utc \(status=\?\)"),
+        (select(Run.uid).where(Run.platform_id == 1), r"ix_run_platform_id_started_at_utc \(platform_id=\?\)"),
+    ],
+    ids=["of all", "of a status", "of a platform"],
+)
+def test_the_newest_runs_are_read_in_their_order(reader: Engine, which: Select[tuple[str]], index: str) -> None:
+    newest = which.order_by(Run.started_at_utc.desc(), Run.id.desc()).limit(50)
+    with asked(reader) as steps:
+        fetch(reader, newest)
+    (step,) = steps
+    assert re.fullmatch(rf"(SCAN|SEARCH) run USING INDEX {index}", step)

@@ -1,0 +1,206 @@
+"""A search finds what matches, in every order, page by page; and each kind of question is one walk over its index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from sqlalchemy import URL, Connection, Engine, create_engine, event
+
+from tests.sample_runs import EMULATED, sample_runs
+from tmflow.runner import runfile
+from tmflow.runner.runfile import Run
+from tmflow.store import engine, schema, search
+from tmflow.store.ingest import ingest
+from tmflow.store.search import Asked, Order
+
+HTM = {"strategy": "htm", "budget": 5}
+RUNS = [
+    *sample_runs(("a", "b"), ("lock", "nolock", HTM), (1, 2, 4), 3, unsupported=("htm",)),
+    *sample_runs(("a",), (EMULATED,), (1, 2), 3, campaign="campaign-2", day=1, scale="quick"),
+    *sample_runs(("a",), ("lock",), (1,), 2, campaign="campaign-3", day=2, platform={"sockets": 2}, batch=7),
+]
+BY_UID = {run.uid: run for run in RUNS}
+
+
+def stored(url: URL, folder: Path) -> Engine:
+    """A reader of a database with `RUNS`."""
+    runfile.write(folder / "runs.jsonl", RUNS)
+    ingest(url, [folder / "runs.jsonl"])
+    return engine.open_reader(url)
+
+
+@pytest.fixture(scope="module")
+def on_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Engine:
+    folder = tmp_path_factory.mktemp("search")
+    return stored(engine.sqlite_url(folder / "study.db"), folder)
+
+
+@pytest.fixture(scope="module")
+def on_postgresql(postgresql_server: URL, tmp_path_factory: pytest.TempPathFactory) -> Engine:
+    admin = create_engine(postgresql_server, isolation_level="AUTOCOMMIT")
+    with admin.connect() as connection:
+        connection.exec_driver_sql("CREATE DATABASE search TEMPLATE template0")
+    admin.dispose()
+    return stored(postgresql_server.set(database="search"), tmp_path_factory.mktemp("search"))
+
+
+@pytest.fixture(params=["on_sqlite", "on_postgresql"])
+def store(request: pytest.FixtureRequest) -> Engine:
+    """A database with `RUNS`, for reading only."""
+    return request.getfixturevalue(request.param)
+
+
+def expected(holds: Callable[[Run], bool]) -> set[str]:
+    found = {run.uid for run in RUNS if holds(run)}
+    assert 0 < len(found) < len(RUNS)
+    return found
+
+
+A_RUN = RUNS[4]
+NEW_DEFINITION = RUNS[-1].experiment.definition_sha256[:8]
+
+
+@pytest.mark.parametrize(
+    ("asked", "holds"),
+    [
+        (Asked(experiments=("b",)), lambda run: run.experiment.name == "b"),
+        (Asked(experiments=("b", "nope")), lambda run: run.experiment.name == "b"),
+        (Asked(scales=("quick",)), lambda run: run.experiment.scale == "quick"),
+        (Asked(definitions=(NEW_DEFINITION,)), lambda run: run.spec.batch == 7),
+        (Asked(evidences=("emulated",)), lambda run: run.evidence == "emulated"),
+        (Asked(statuses=("unsupported", "failed")), lambda run: run.status == "unsupported"),
+        (Asked(factors=(("strategy", ("lock", "htm")),)), lambda run: run.spec.strategy in ("lock", "htm")),
+        (Asked(factors=(("threads", (2, 4)), ("batch", (100,)))), lambda r: r.spec.threads > 1),
+        (Asked(factors=(("budget", (5,)),)), lambda run: run.spec.budget == 5),
+        (Asked(text="HARDWARE that"), lambda run: run.status == "unsupported"),
+        (Asked(text=A_RUN.uid), lambda run: run.uid == A_RUN.uid),
+        (Asked(text=A_RUN.uid[:11].upper()), lambda run: run.uid.startswith(A_RUN.uid[:11])),
+        (
+            Asked(("a",), ("full",), evidences=("measured",), statuses=("ok",), factors=(("threads", (1,)),)),
+            lambda r: r.experiment.name == "a" and r.status == "ok" and r.spec.threads == 1 and r.evidence == "measured"
+            and r.experiment.scale == "full",
+        ),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_is_found_is_what_matches(store: Engine, asked: Asked, holds: Callable[[Run], bool]) -> None:
+    uids = expected(holds)
+    table = search.page(store, asked, rows=1000)
+    assert set(table["uid"]) == uids
+    tally = search.tally(store, asked)
+    assert tally["n_runs"].sum() == len(uids)
+    by_status = tally.groupby("status")["n_runs"].sum()
+    assert by_status.to_dict() == table["status"].value_counts().to_dict()
+    assert tally.groupby("threads")["n_runs"].sum().to_dict() == table["threads"].value_counts().to_dict()
+
+
+@pytest.mark.parametrize("text", ["%", "_", "/", "1%", "' OR 1=1 --", "no such words", A_RUN.uid[:3], "deadbeefg"])
+def test_a_text_means_nothing_but_itself(store: Engine, text: str) -> None:
+    assert search.page(store, Asked(text=text)).empty
+    assert search.tally(store, Asked(text=text)).empty
+
+
+def test_on_a_platform(store: Engine) -> None:
+    slugs = set(search.page(store, Asked(factors=(("batch", (7,)),)))["platform"])
+    assert len(slugs) == 1
+    assert set(search.page(store, Asked(platforms=tuple(slugs)))["batch"]) == {7}
+
+
+def key(run: Run, order: Order) -> float | str | None:
+    """What runs are ordered by, as a run file tells it."""
+    if order == "step_time":
+        return run.loop_s / run.spec.iterations if run.loop_s and run.evidence != "emulated" else None
+    return {"started": run.started_at_utc, "accuracy": run.final_accuracy, "threads": run.spec.threads}[order]
+
+
+@pytest.mark.parametrize("asked", [Asked(), Asked(scales=("full",))], ids=["all", "some"])
+@pytest.mark.parametrize("down", [True, False])
+@pytest.mark.parametrize("order", ["started", "step_time", "accuracy", "threads"])
+def test_pages_follow_the_order_without_gap_or_overlap(store: Engine, order: Order, down: bool, asked: Asked) -> None:
+    whole = search.page(store, asked, order, down=down, rows=1000)
+    keys = [key(BY_UID[uid], order) for uid in whole["uid"]]
+    known = [value for value in keys if value is not None]
+    assert keys == sorted(known, reverse=down) + [None] * (len(keys) - len(known))
+    assert (None in keys) == (order in ("step_time", "accuracy"))
+    pages = [search.page(store, asked, order, down=down, rows=20, offset=start) for start in range(0, len(whole), 20)]
+    assert [uid for page in pages for uid in page["uid"]] == whole["uid"].tolist()
+    assert search.page(store, asked, order, down=down, offset=1000).empty
+
+
+def test_a_page_tells_of_each_run_what_the_table_of_runs_does(store: Engine) -> None:
+    row = search.page(store, Asked(text=A_RUN.uid)).iloc[0]
+    told = (row["uid"], row["round"], row["strategy"], row["loop_s"])
+    assert told == (A_RUN.uid, A_RUN.round, A_RUN.spec.strategy, A_RUN.loop_s)
+
+
+def test_nothing_is_found_in_an_empty_database(url: URL) -> None:
+    schema.upgrade(url)
+    reader = engine.open_reader(url)
+    assert search.tally(reader, Asked()).empty
+    assert search.page(reader, Asked()).empty
+
+
+def test_the_rounds_before_and_after_are_of_the_same_point(store: Engine) -> None:
+    same = [run for run in RUNS if (run.experiment, run.spec) == (A_RUN.experiment, A_RUN.spec)]
+    first, second, third = (run.uid for run in sorted(same, key=lambda run: run.round))
+    assert search.neighbours(store, first) == (None, second)
+    assert search.neighbours(store, second) == (first, third)
+    assert search.neighbours(store, third) == (second, None)
+    assert search.neighbours(store, "nowhere") == (None, None)
+
+
+WALK = "SEARCH run USING COVERING INDEX ix_run_search (spec_id=?)"
+TEXT = {
+    "SEARCH run USING INTEGER PRIMARY KEY (rowid=?)",
+    "SEARCH run USING INDEX ix_run_status_started_at_utc (status=?)",
+    "SEARCH run USING COVERING INDEX sqlite_autoindex_run_3 (uid>? AND uid<?)",
+}
+SOME = Asked(("a",), ("full",), ("01234567",), ("box",), ("measured",), ("ok",), (("strategy", ("lock",)),))
+
+
+@contextmanager
+def plans(reader: Engine) -> Iterator[list[list[str]]]:
+    """Of each statement that is executed meanwhile, the steps of SQLite's plan."""
+    found: list[list[str]] = []
+
+    def explain(connection: Connection, _: object, statement: str, parameters: tuple[object, ...], *__: object) -> None:
+        if statement.startswith("SELECT"):
+            rows = connection.connection.cursor().execute(f"EXPLAIN QUERY PLAN {statement}", parameters)
+            found.append([row[3] for row in rows])
+
+    event.listen(reader, "before_cursor_execute", explain)
+    try:
+        yield found
+    finally:
+        event.remove(reader, "before_cursor_execute", explain)
+
+
+@pytest.mark.parametrize(
+    ("ask", "by"),
+    [
+        (lambda reader: search.tally(reader, Asked()), {WALK}),
+        (lambda reader: search.tally(reader, SOME), {WALK}),
+        (lambda reader: search.tally(reader, Asked(text="abcd")), TEXT),
+        (lambda reader: search.page(reader, Asked()), {"SCAN run USING INDEX ix_run_started_at_utc"}),
+        *(
+            (lambda reader, asked=asked, order=order: search.page(reader, asked, order), {WALK})
+            for asked in (Asked(statuses=("failed",)), SOME)
+            for order in ("started", "step_time", "accuracy", "threads")
+        ),
+        (lambda reader: search.page(reader, Asked(), "step_time"), {WALK}),
+        (lambda reader: search.page(reader, SOME._replace(text="abcd")), TEXT),
+    ],
+)
+def test_each_question_walks_over_its_index(on_sqlite: Engine, ask: Callable[[Engine], object], by: set[str]) -> None:
+    with plans(on_sqlite) as found:
+        ask(on_sqlite)
+    of_runs = {step for step in found[0] if step.split()[1] == "run"}
+    assert by <= of_runs
+    # Beside them, the runs of the page alone are looked up, by their keys.
+    assert of_runs - by <= {
+        "SEARCH run USING INTEGER PRIMARY KEY (rowid=?)",
+        "SEARCH run USING COVERING INDEX sqlite_autoindex_run_3 (uid=?)",
+    }

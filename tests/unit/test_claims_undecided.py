@@ -1,0 +1,85 @@
+"""What would decide an open claim, the number that the verdict hangs on, and the chart of a check."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+from sqlalchemy import Connection
+
+from tests.claim_worlds import CLAIMS, COMMITS, SPEED, World, by_name, only, set_world, verdict_of
+from tmflow.claims import chart
+from tmflow.claims.judge import Judged, experiments
+from tmflow.claims.tables import Tables, load
+from tmflow.claims.undecided import would_decide
+from tmflow.claims.verdict import in_words
+
+
+def judged(connection: Connection, name: str, world: World, evidence: str = "measured") -> Judged:
+    set_world(connection, CLAIMS, CLAIMS.claims[name], world)
+    return by_name(only(name), load(connection, experiments(only(name))))[name, evidence]
+
+
+def test_what_is_decided_needs_nothing_and_what_is_open_so_many_rounds(
+    claims_db: Connection, true_world: dict[str, Tables]
+) -> None:
+    assert would_decide(judged(claims_db, SPEED, "holds")).startswith("It is decided on this machine")
+    assert would_decide(judged(claims_db, SPEED, "fails")).startswith("It is decided on this machine")
+    begun = verdict_of(SPEED, true_world, lambda runs: runs[runs["round"] <= 4])
+    assert would_decide(begun) == "About 2 more rounds on this machine, if means and spreads stay as they are."
+
+
+def test_a_small_machine_needs_hardware_threads_and_a_missing_one_its_transactions(
+    claims_db: Connection, true_world: dict[str, Tables]
+) -> None:
+    set_world(claims_db, CLAIMS, CLAIMS.claims["softmax-near-linear"], "holds")
+    tables = load(claims_db, ["fig-4.1"])
+    small = verdict_of("softmax-near-linear", tables, lambda runs: runs.assign(hardware_threads=4))
+    assert "at least 17 hardware threads" in would_decide(small)
+    without = verdict_of(SPEED, true_world, lambda runs: runs.assign(tm_capability="none"))
+    assert (
+        would_decide(without) == "Measured runs of fig-4.1 at full scale, on a machine with Intel's transactions (RTM)."
+    )
+    refused = by_name(only(SPEED), true_world)[SPEED, "emulated"]
+    assert would_decide(refused) == "No emulated run can: the claim takes measured and simulated ones."
+
+
+def test_what_failed_is_not_decided_by_more_rounds(true_world: dict[str, Tables]) -> None:
+    def ended(runs: pd.DataFrame) -> pd.DataFrame:
+        lost = (runs["threads"] == 48) & (runs["strategy"] == "htm")
+        return runs.assign(
+            status=runs["status"].mask(lost, "failed"), loop_s=runs["loop_s"].mask(lost), reason="it crashed"
+        )
+
+    its = verdict_of(SPEED, true_world, ended)
+    assert its.finding.verdict == "inconclusive"
+    assert would_decide(its).startswith("More rounds on this machine would hardly")
+
+
+def test_the_deciding_number_is_the_one_furthest_out(claims_db: Connection) -> None:
+    finding = judged(claims_db, SPEED, "fails").finding
+    assert finding.decides in finding.numbers
+    assert finding.decides is not None
+    assert finding.decides["what"].endswith(("1 worker", "workers"))
+    assert max(finding.decides["estimate"], 1 / finding.decides["estimate"]) > 1.05
+    assert in_words(finding.decides).endswith("claimed 0.952 to 1.05")
+    assert [its.verdict for its in finding.checks] == ["contradicted"]
+
+
+@pytest.mark.parametrize(("name", "unit"), [(SPEED, "Ratio"), (COMMITS, "Fraction")])
+def test_a_chart_of_a_check_has_its_numbers_and_what_is_claimed(claims_db: Connection, name: str, unit: str) -> None:
+    its = judged(claims_db, name, "fails")
+    (check,) = its.finding.checks
+    figure = chart.figure(its, check, "A title", "abcd1234")
+    spec = figure.spec()
+    rows = [row for data in spec["datasets"].values() for row in data]
+    assert {row["estimate"] for row in rows} == {number["estimate"] for number in check.numbers}
+    assert figure.summary["claimed_high"].tolist() == [number["claimed_high"] for number in check.numbers]
+    domains = [layer["encoding"]["x"]["scale"]["domain"] for layer in spec["layer"]]
+    low, high = domains[0]
+    assert domains == [[low, high]] * len(domains)
+    assert all(low < row["estimate"] < high for row in rows)
+    assert all(low <= row["from"] < row["to"] <= high for row in rows)
+    assert spec["layer"][0]["encoding"]["x"]["title"] == unit
+    assert "contradicted" in figure.caption.text
+    assert "6 rounds" in figure.caption.text
+    assert "database revision abcd1234" in figure.caption.text

@@ -1,0 +1,99 @@
+"""The docs as a handbook: every link leads somewhere, every term has its words, nothing is said twice differently."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tmflow import handbook
+from tmflow.handbook import LINK, VOCABULARY
+from tmflow.native import registry
+from tmflow.strategy_parameters import PARAMETERS
+
+DOCS = handbook.pages()
+
+
+class Here:
+    """Places that show in the text what was asked for."""
+
+    def page(self, name: str, anchor: str) -> str:
+        return f"<{name}|{anchor}>"
+
+    def file(self, path: str) -> str | None:
+        return f"<{path}>" if path.endswith(".svg") else None
+
+
+def markdown(name: str) -> str:
+    return (handbook.docs_dir() / f"{name}.md").read_text()
+
+
+@pytest.mark.parametrize("name", DOCS)
+def test_every_link_of_the_docs_leads_somewhere(name: str) -> None:
+    for link in LINK.finditer(markdown(name)):
+        if re.match(r"[a-z]+:", link[3]):
+            continue
+        page, anchor = handbook.target(link[3], name)
+        if page in DOCS:
+            assert anchor in {"", *(section.anchor for section in DOCS[page].sections)}, link[0]
+        else:
+            assert (handbook.docs_dir() / page).is_file(), link[0]
+            assert not anchor, link[0]
+
+
+@pytest.mark.parametrize("name", DOCS)
+def test_links_are_found_as_markdown_has_them(name: str) -> None:
+    """None is inside code, and none is of a form that is overlooked."""
+    tokens = (child for block in handbook.parser().parse(markdown(name)) for child in block.children or ())
+    of_markdown = [token for token in tokens if token.type in ("link_open", "image")]
+    assert len(LINK.findall(markdown(name))) == len(of_markdown)
+
+
+@pytest.mark.parametrize("name", DOCS)
+def test_nothing_of_a_page_is_left_out(name: str) -> None:
+    """A page begins with its title, and its sections are all of it."""
+    sections = DOCS[name].sections
+    assert sections[0].level == 1
+    again = "\n".join(f"{'#' * s.level} {s.title}\n{s.text}" for s in sections)
+    assert [line for line in again.splitlines() if line] == [line for line in markdown(name).splitlines() if line]
+
+
+def test_the_glossary_has_every_strategy_and_parameter_and_the_words_of_results() -> None:
+    terms = {term.name: term for term in handbook.glossary(DOCS[VOCABULARY])}
+    assert {*registry.names(), *PARAMETERS} <= set(terms)
+    words = {"staleness", "lost update", "torn read", "commit", "abort", "evidence", "round", "platform", "speedup"}
+    assert words <= set(terms)
+    assert terms["staleness"].definitions[0].startswith("**staleness**: how many steps of other workers landed")
+    assert terms["lost update"].anchor == "lost-update"
+    assert len({term.anchor for term in terms.values()}) == len(terms)
+
+
+def test_a_term_has_its_own_row_of_a_table_in_words() -> None:
+    page = handbook.Page("x", [handbook.Section(1, "X", "x", "| a | of |\n|---|---|\n| **b**: c | `d` |\n")])
+    assert handbook.glossary(page) == [handbook.Term("b", ["**b**: c; of: `d`."])]
+
+
+def test_links_go_to_the_places_that_are_given() -> None:
+    text = (
+        "[a](protocol.md#the-statistics) [x](#here) ![p](img/p.svg) [q](q.json) [r.py](../src/r.py) [w](https://w.org)"
+    )
+    assert handbook.linked(text, "concepts", Here(), DOCS) == (
+        "[a](<protocol|the-statistics>) [x](<concepts|here>) ![p](<img/p.svg>) q (`docs/q.json`) `src/r.py` "
+        "[w](https://w.org)"
+    )
+    assert handbook.linked("[a](../speed.md)", "strategies/stm", Here(), DOCS) == "[a](<speed|>)"
+
+
+def test_anchors_are_those_of_a_repository_s_pages(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("# Reads, `plain` or not?\n\n## Same\n\n    # code\n\n## Same\n")
+    assert [s.anchor for s in handbook.pages(tmp_path)["a"].sections] == ["reads-plain-or-not", "same", "same-1"]
+
+
+def test_html_in_the_docs_is_text() -> None:
+    assert handbook.html("a <b>c</b>") == "<p>a &lt;b&gt;c&lt;/b&gt;</p>\n"
+
+
+@pytest.mark.parametrize(("words", "found"), [("", True), ("LOCK stale", True), ("lock other", False)])
+def test_a_search_wants_every_word(words: str, found: bool) -> None:
+    assert handbook.matches(words, "Staleness", "of a lock") is found

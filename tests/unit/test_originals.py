@@ -1,0 +1,92 @@
+"""data/figures.yaml has every figure of the study and every source of a claim, and refuses what it does not know."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from tmflow.claims.schema import load_claims
+from tmflow.errors import BadInput
+from tmflow.originals import CONCLUSIONS, check_originals, experiment_of, load_originals
+from tmflow.paths import project_root
+from tmflow.study.config import load_study
+from tmflow.yaml_file import read_yaml
+
+ORIGINALS = load_originals()
+FILE = project_root() / "data" / "figures.yaml"
+
+
+def test_every_figure_of_the_study_is_there_in_its_order() -> None:
+    assert list(ORIGINALS.figures) == [f"4.{number}" for number in range(1, 19)]
+
+
+def test_every_source_of_a_claim_is_there_and_every_figure_has_a_claim() -> None:
+    sources = {claim.source for claim in load_claims().claims.values()}
+    assert {figure for source in sources for figure in ORIGINALS.named(source)} == set(ORIGINALS.figures)
+    assert CONCLUSIONS in sources
+
+
+def test_an_experiment_repeats_every_figure_with_its_model_batch_and_pixels() -> None:
+    study = load_study(project_root() / "config.yaml")
+    for number, original in ORIGINALS.figures.items():
+        name = experiment_of(number)
+        only = study.experiments[name].shown()["only"]
+        points = study.points(study.source(name), "full", "mnist")
+        shown = [p for p in points if all(getattr(p, f) in (None, *values) for f, values in only.items())]
+        assert {point.model for point in shown} == {original.model}, name
+        assert {point.batch for point in shown} == {original.batch}, name
+        assert {point.matrix for point in shown} == {original.matrix or 784}, name
+
+
+@pytest.mark.parametrize(
+    ("source", "figures"),
+    [
+        ("figure 4.2", ["4.2"]),
+        ("figures 4.17 and 4.18", ["4.17", "4.18"]),
+        ("figures 4.9 to 4.11", ["4.9", "4.10", "4.11"]),
+        ("conclusions", []),
+    ],
+)
+def test_a_source_names_its_figures(source: str, figures: list[str]) -> None:
+    assert ORIGINALS.named(source) == figures
+
+
+@pytest.mark.parametrize("source", ["figure 4.19", "figures 4.1, 4.2", "page 3", "figure 4.1 to 4.3 and more", ""])
+def test_a_source_that_names_neither_figures_nor_the_conclusions_is_refused(source: str) -> None:
+    with pytest.raises(BadInput, match=r"^the source '"):
+        ORIGINALS.named(source)
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "says"),
+    [
+        (("figures", "4.1", "colour"), "red", "unknown key 'figures.4.1.colour'"),
+        (("figures", "4.1", "platform"), "RISC", "figures.4.1.platform is 'RISC'"),
+        (("figures", "4.1", "batch"), 0, "figures.4.1.batch is 0"),
+        (("figures", "4.1", "matrix"), "784", "figures.4.1.matrix is '784'"),
+        (("figures", "4.1", "finding"), None, "figures.4.1.finding is None"),
+        (("figures", "four"), "x", "figures.four is 'x'"),
+        (("conclusions",), "no", "conclusions is 'no'"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(place: tuple[str, ...], value: Any, says: str) -> None:
+    raw = copy.deepcopy(read_yaml(FILE))
+    inside = raw
+    for key in place[:-1]:
+        inside = inside[key]
+    inside[place[-1]] = value
+    with pytest.raises(BadInput) as error:
+        check_originals(raw)
+    assert says in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_figure_without_a_number_is_refused() -> None:
+    raw = read_yaml(FILE)
+    raw["figures"]["first"] = raw["figures"]["4.1"]
+    with pytest.raises(BadInput, match="figure 'first' should be a number"):
+        check_originals(raw)
+    with pytest.raises(BadInput, match="must be a mapping"):
+        check_originals([])

@@ -1,0 +1,68 @@
+"""What lies in contrib/ is sound, comes into the database with a study, and counts for none of its rounds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from sqlalchemy import URL
+
+from tests.conftest import ROOT, TINY, Checkout, Tmflow
+from tests.sample_bundles import sample_bundle
+from tests.sample_runs import sample_runs
+from tmflow.bundle import layout
+from tmflow.bundle.archive import open_bundle
+from tmflow.bundle.verify import verify
+from tmflow.runner.runfile import ExperimentRef
+from tmflow.spec import sha256_of
+from tmflow.store import engine, queries, rows
+from tmflow.store.contributions import contributions
+from tmflow.study.config import load_study
+
+BUNDLES = sorted((ROOT / "contrib").glob("*/*.zip"))
+
+
+@pytest.mark.parametrize("path", BUNDLES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_contribution_is_sound_and_in_the_folder_of_its_platform(path: Path) -> None:
+    found = verify(path)
+    assert found.ok, [problem.sentence for problem in found.problems]
+    with open_bundle(path) as bundle:
+        platform = bundle.document(layout.PLATFORM)
+    assert platform
+    assert path.parent.name == rows.platform_row(platform["facts"])["slug"]
+
+
+@pytest.mark.slow
+def test_a_study_stores_them_and_goes_on_as_without_them(
+    tmp_path: Path, tmflow: Tmflow, checkout_at: type[Checkout]
+) -> None:
+    checkout = checkout_at(tmp_path / "checkout", TINY)
+    definition = load_study(checkout.root / "config.yaml").definition("tiny", "full", "digits")
+    its = ExperimentRef(name="tiny", scale="full", definition_sha256=sha256_of(definition), definition=definition)
+    runs = [run.model_copy(update={"experiment": its}) for run in sample_runs(("tiny",), rounds=2)]
+    folder = checkout.root / "contrib" / "synthetic-test-machine-8t"
+    folder.mkdir(parents=True)
+    sample_bundle(tmp_path / "theirs", runs).rename(folder / "bundle.zip")
+
+    planned = tmflow("study", "run", "--dry-run", **checkout.variables)
+    assert planned.returncode == 0, planned.stderr
+    assert "contributions         1\n" in planned.stdout + planned.stderr
+    mark = checkout.results / "ingested" / "contributions.json"
+    done = tmflow("study", "run", str(mark.relative_to(checkout.root)), "--nolock", **checkout.variables)
+    assert mark.exists(), done.stderr
+    assert [told["runs_new"] for told in json.loads(mark.read_text())] == [len(runs)]
+    reader = engine.open_reader(_database(checkout))
+    assert len(contributions(reader)) == 1
+    assert len(queries.runs(reader, experiment="tiny", scale="full")) == len(runs)
+    assert queries.rounds(reader).empty
+    status = json.loads(tmflow("study", "status", "--json", **checkout.variables).stdout)
+    assert status["trials_ok"] == 0
+    again = tmflow("study", "run", "--dry-run", **checkout.variables)
+    assert again.returncode == 0
+    assert "contributions  " not in again.stdout + again.stderr
+    assert not (checkout.results / "runs" / "full" / "tiny").exists()
+
+
+def _database(checkout: Checkout) -> URL:
+    return engine.sqlite_url(checkout.results / "study.db")
