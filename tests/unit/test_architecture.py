@@ -214,6 +214,6 @@ def test_a_command_begins_at_once() -> None:
 
 
 def test_no_two_tests_share_a_file_name() -> None:
-    """The tests' folders are no packages: pytest collects two files of one name as one module, and stops at the second."""
+    """The folders of tests are no packages: pytest takes two files of one name for one module, and stops."""
     names = Counter(path.name for path in (ROOT / "tests").rglob("*.py") if path.name != "conftest.py")
     assert [name for name, count in names.items() if count > 1] == []
