@@ -41,14 +41,17 @@ quick: setup ## the whole main job, small: build, train, store, draw, report (at
 study: setup ## the whole study of config.yaml
 	@$(BIN)/tmflow study run --scale full
 
+# As many processes as there are processors; one that is done takes tests of the others.
+AT_ONCE := --numprocesses auto --dist worksteal
+
 test: setup-test build ## unit, store, native, workflow, portal and faults, in about an hour; all but test-deep
-	@$(BIN)/python -m pytest -m "not deep"
+	@$(BIN)/python -m pytest $(AT_ONCE) -m "not deep"
 
 test-fast: setup-test build ## the unit tests, in a minute
 	@$(BIN)/python -m pytest -m "not slow" tests/unit
 
 test-deep: setup-test build ## millions of audited updates, many random examples, a study killed 30 times (minutes)
-	@$(BIN)/python -m pytest -m "deep or random" --hypothesis-profile deep tests/native tests/faults
+	@$(BIN)/python -m pytest $(AT_ONCE) -m "deep or random" --hypothesis-profile deep tests/native tests/faults
 
 test-endurance: setup-test build ## 16 threads on 2 processors, SECONDS_PER_STRATEGY=60 each: nothing lost, nobody hangs
 	@SECONDS_PER_STRATEGY=$(SECONDS_PER_STRATEGY) $(BIN)/python -m pytest tests/native/test_endurance.py

@@ -18,23 +18,24 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 
 @pytest.fixture(scope="session", autouse=True)
-def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def libraries(common: Path) -> Path:
     """The folder of the libraries, built from the sources as they are now."""
-    with (tmp_path_factory.mktemp("build") / "log").open("w", encoding="utf-8") as log:
+    with cpp.alone_in(common / "libraries") as folder, (folder / "log").open("w", encoding="utf-8") as log:
         build(library_dir().parent / "cmake", library_dir(), log)
     return library_dir()
 
 
 @pytest.fixture(scope="session")
-def builds(tmp_path_factory: pytest.TempPathFactory) -> cpp.Builds:
+def builds(common: Path) -> cpp.Builds:
     """The builds of the C++ by itself, here and for other machines."""
-    return cpp.Builds(tmp_path_factory.mktemp("cpp"))
+    return cpp.Builds(common / "cpp")
 
 
 @pytest.fixture(scope="session")
-def native_program(tmp_path_factory: pytest.TempPathFactory) -> runner.Program:
+def native_program(common: Path) -> runner.Program:
     """tmflow-native for this machine."""
-    return runner.made(tmp_path_factory.mktemp("native"))
+    with cpp.alone_in(common / "native") as folder:
+        return runner.made(folder)
 
 
 @pytest.fixture(scope="session", params=["ppc64le", "aarch64"])

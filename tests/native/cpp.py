@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tmflow.paths import project_root
@@ -40,6 +43,15 @@ def build(folder: Path, *targets: str, **options: str | Path) -> None:
     )
 
 
+@contextmanager
+def alone_in(folder: Path) -> Iterator[Path]:
+    """The folder, made if need be, while no other process of the tests builds in it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield folder
+
+
 # The one for aarch64 is as somebody has it who has no Eigen, and is optimised a little only.
 MACHINES: dict[str, dict[str, str | Path]] = {
     "here": {},
@@ -60,8 +72,8 @@ class Builds:
 
     def built(self, machine: str, *targets: str) -> Path:
         """The folder of the build for that machine, with the named targets, all if none is named."""
-        folder = self._folder / machine
-        build(folder, *targets, TMFLOW_BUILD_RUNNER="ON", **MACHINES[machine])
+        with alone_in(self._folder / machine) as folder:
+            build(folder, *targets, TMFLOW_BUILD_RUNNER="ON", **MACHINES[machine])
         return folder
 
 

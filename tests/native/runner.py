@@ -63,11 +63,12 @@ def make_native(tools: Path, build: Path) -> subprocess.CompletedProcess[str]:
 def made(folder: Path) -> Program:
     """The program that `make native` makes on a machine without Python, network or git."""
     tools = folder / "tools"
-    tools.mkdir(parents=True)
-    for tool in TOOLS:
-        if found := shutil.which(tool):
-            (tools / tool).symlink_to(found)
-    (tools / "cmake").symlink_to(Path(cmake.CMAKE_BIN_DIR) / "cmake")
+    if not tools.exists():
+        tools.mkdir(parents=True)
+        for tool in TOOLS:
+            if found := shutil.which(tool):
+                (tools / tool).symlink_to(found)
+        (tools / "cmake").symlink_to(Path(cmake.CMAKE_BIN_DIR) / "cmake")
     done = make_native(tools, folder / "build")
     assert done.returncode == 0, done.stdout + done.stderr
     assert str(folder / "build" / "tmflow-native") in done.stdout
