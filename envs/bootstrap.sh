@@ -4,11 +4,24 @@
 #   envs/bootstrap.sh test    that, and what `make test` needs
 #   envs/bootstrap.sh native  what the native driver needs: NumPy and a compiler, no TensorFlow (docs/add-your-hardware.md)
 #   envs/bootstrap.sh portal  only what showing results needs: no compiler, no TensorFlow (docs/hosting.md)
+# A .venv that has everything is kept and used for `native` and `portal` too: it has all that they need.
 # One sentence and exit code 2 when something is missing that it may not install.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 group=${1:-build}
-case "$group" in portal | native) lock=envs/$group.txt ;; *) lock=envs/requirements.txt ;; esac
+
+is_whole() { [ -e .venv/tmflow-set-up ] && ls -d .venv/lib/python*/site-packages/tensorflow >/dev/null 2>&1; }
+
+case "$group" in portal | native)
+  if is_whole; then
+    echo "tmflow set-up: .venv has TensorFlow and all that $group needs, so it stays whole; remove it for a small one"
+    group=build
+  fi ;;
+esac
+case "$group" in
+  portal | native) lock=envs/$group.txt contents="what $group needs, without TensorFlow" ;;
+  *) lock=envs/requirements.txt contents="all locked dependencies" ;;
+esac
 
 fail() { printf 'tmflow set-up: %s\n' "$*" >&2; exit 2; }
 
@@ -80,11 +93,17 @@ use_packages_of_the_system() {
       "python3-nanobind cmake ninja-build, or take the static program, which needs none of them (make native)."
 }
 
+announce() {
+  local doing="creating .venv"
+  if [ -e .venv ]; then is_whole && doing="renewing .venv" || doing="replacing .venv, which lacks TensorFlow or is not whole,"; fi
+  echo "tmflow set-up: $doing with $contents (about two minutes, once)"
+}
+
 make_environment() {
   local stamp=.venv/tmflow-set-up wanted
   wanted=$(wanted) || fail "$lock and pyproject.toml cannot be read; see the message above."
   if [ -x .venv/bin/tmflow ] && [ "$(cat $stamp 2>/dev/null)" = "$wanted" ]; then return; fi
-  echo "tmflow set-up: creating .venv and installing the locked dependencies (about two minutes, once)"
+  announce
   rm -rf .venv
   "$PYTHON" -m venv .venv
   install_lock || { [ "$group" = native ] && use_packages_of_the_system; } \

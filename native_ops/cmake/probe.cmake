@@ -4,10 +4,9 @@ set(probe_sources
     src/probe/emulated_transactor.cc src/probe/handoff.cc src/probe/machine.cc src/probe/probe.cc
     src/probe/real_transactor.cc src/probe/siblings.cc src/probe/smt_yield.cc src/probe/topology.cc
     src/probe/transactions.cc src/probe/transfers.cc src/probe/trials.cc src/probe/update_times.cc)
-target_sources(tmflow_core PRIVATE ${probe_sources} runner/clock.cc runner/json.cc runner/utf8.cc)
+target_sources(tmflow_core PRIVATE ${probe_sources})
 # GCC 12's is false of the std::variant in a JSON value.
-set_source_files_properties(${probe_sources} PROPERTIES COMPILE_OPTIONS -Wno-maybe-uninitialized)
-target_include_directories(tmflow_core PUBLIC "${PROJECT_SOURCE_DIR}")
+set_source_files_properties(${probe_sources} src/json_parse.cc PROPERTIES COMPILE_OPTIONS -Wno-maybe-uninitialized)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   target_sources(tmflow_core PRIVATE src/probe/instructions_rtm.cc)
   set_source_files_properties(src/probe/instructions_rtm.cc PROPERTIES COMPILE_FLAGS -mrtm)

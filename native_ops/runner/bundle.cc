@@ -8,10 +8,10 @@
 
 #include "runner/bundle_names.hpp"
 #include "runner/facts.hpp"
-#include "runner/json.hpp"
 #include "runner/sha256.hpp"
 #include "runner/sysfiles.hpp"
 #include "runner/zip.hpp"
+#include "tmflow/json.hpp"
 
 namespace tmflow::runner {
 namespace {

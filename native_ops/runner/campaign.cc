@@ -1,9 +1,9 @@
 #include "runner/campaign.hpp"
 
-#include "runner/clock.hpp"
 #include "runner/facts.hpp"
 #include "runner/files.hpp"
 #include "runner/whole_file.hpp"
+#include "tmflow/clock.hpp"
 
 namespace tmflow::runner {
 

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <string>
 
-#include "runner/json.hpp"
+#include "tmflow/json.hpp"
 
 namespace tmflow::runner {
 

@@ -11,11 +11,11 @@
 #include "runner/commands.hpp"
 #include "runner/errors.hpp"
 #include "runner/families.hpp"
-#include "runner/json.hpp"
 #include "runner/machine_lock.hpp"
 #include "runner/options.hpp"
 #include "runner/possible.hpp"
 #include "tmflow/audit.hpp"
+#include "tmflow/json.hpp"
 #include "tmflow/registry.hpp"
 
 namespace tmflow::runner {

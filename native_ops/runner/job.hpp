@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "runner/json.hpp"
 #include "runner/plan.hpp"
+#include "tmflow/json.hpp"
 
 namespace tmflow::runner {
 

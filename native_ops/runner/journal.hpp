@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
-#include "runner/json.hpp"
 #include "runner/plan.hpp"
+#include "tmflow/json.hpp"
 
 namespace tmflow::runner {
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "runner/json.hpp"
+#include "tmflow/json.hpp"
 
 namespace tmflow::runner {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "runner/json.hpp"
+#include "tmflow/json.hpp"
 
 namespace tmflow::runner {
 

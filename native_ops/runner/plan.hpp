@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runner/json.hpp"
+#include "tmflow/json.hpp"
 
 namespace tmflow::runner {
 

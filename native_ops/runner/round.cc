@@ -11,7 +11,6 @@
 #include <memory>
 #include <set>
 
-#include "runner/clock.hpp"
 #include "runner/errors.hpp"
 #include "runner/files.hpp"
 #include "runner/journal.hpp"
@@ -21,6 +20,7 @@
 #include "runner/run_line.hpp"
 #include "runner/trial.hpp"
 #include "runner/watch.hpp"
+#include "tmflow/clock.hpp"
 
 namespace tmflow::runner {
 namespace {

@@ -1,7 +1,7 @@
 #include "runner/run_line.hpp"
 
-#include "runner/clock.hpp"
 #include "runner/facts.hpp"
+#include "tmflow/clock.hpp"
 #include "tmflow/tm_probe.hpp"
 
 namespace tmflow::runner {

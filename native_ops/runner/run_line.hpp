@@ -6,7 +6,7 @@
 #include <string>
 
 #include "runner/job.hpp"
-#include "runner/json.hpp"
+#include "tmflow/json.hpp"
 
 namespace tmflow::runner {
 

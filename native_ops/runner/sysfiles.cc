@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "runner/utf8.hpp"
+#include "tmflow/utf8.hpp"
 
 namespace tmflow::runner {
 namespace {

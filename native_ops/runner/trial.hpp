@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
-#include "runner/json.hpp"
 #include "runner/mnist.hpp"
 #include "runner/plan.hpp"
+#include "tmflow/json.hpp"
 
 namespace tmflow::runner {
 

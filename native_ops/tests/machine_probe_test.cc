@@ -138,7 +138,7 @@ TEST(ProbedConflicts, AreThoseOfLinesThatOneOfTwoWrites) {
   for (const Json& pair : found.at("pairs").array()) {
     const bool conflict = pair.at("mine").text() == "write" || pair.at("other").text() == "write";
     EXPECT_EQ(pair.at("alone_share").number(), 1);
-    EXPECT_NEAR(pair.at("share").number(), conflict ? 0 : 1, 0.1) << runner::canonical(pair);
+    EXPECT_NEAR(pair.at("share").number(), conflict ? 0 : 1, 0.1) << canonical(pair);
   }
 }
 

@@ -45,6 +45,11 @@ def lines(found: Sequence[Finding]) -> Iterator[str]:
             yield f"{'':<{width + 8}}-> {finding.advice}"
 
 
+def exit_code(found: Sequence[Finding]) -> int:
+    """1 if something is missing that stops a study; a strategy that cannot run here stops none."""
+    return int(any(finding.state == "missing" and finding.runnable is None for finding in found))
+
+
 def machine() -> Finding:
     return Finding("machine", "ok", display_name(platform_facts()))
 

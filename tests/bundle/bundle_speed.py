@@ -24,6 +24,7 @@ from typing import Any, NamedTuple, get_args
 import psutil
 from tqdm import tqdm
 
+from tests import command_line
 from tests.conftest import environment
 from tests.sample_bundles import PROBE, consistent
 from tests.sample_runs import ENVIRONMENT, PLATFORM, SOFTWARE_TM, round_of
@@ -145,7 +146,7 @@ def memory(process: psutil.Process) -> int:
     return total
 
 
-def main() -> None:
+def main(path_of_report: Path) -> None:
     before = machine.sample()
     results_dir().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=results_dir()) as folder:
@@ -157,7 +158,7 @@ def main() -> None:
         largest = checked(many)
         megabytes = many.stat().st_size / 1e6
     meanwhile = MachineState(**machine.between(before, machine.sample()))
-    write_text(Path(sys.argv[1]), report(times, largest, megabytes, meanwhile) + "\n")
+    write_text(path_of_report, report(times, largest, megabytes, meanwhile) + "\n")
 
 
 def report(times: list[Checked], largest: Checked, megabytes: float, meanwhile: MachineState) -> str:
@@ -195,4 +196,6 @@ def row(*cells: str) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    parser = command_line.parser()
+    parser.add_argument("report", type=command_line.report, help="the Markdown file to write")
+    main(parser.parse_args().report)

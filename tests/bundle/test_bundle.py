@@ -64,6 +64,15 @@ def test_only_the_chosen_runs_are_exported(tmp_path: Path) -> None:
     assert names == {"two"}
 
 
+def test_an_experiment_without_runs_is_told_which_have_some(tmp_path: Path) -> None:
+    """Beside one that has runs too: who asks for two is not given one of them."""
+    write_results(tmp_path / "results", sample_runs(experiments=("fig_4_1", "fig_4_2")))
+    for names in (["fig_4_9"], ["fig_4_1", "fig_4_9"]):
+        with pytest.raises(BadInput, match=r"^unknown experiment .* 'fig_4_9' .*; valid: fig_4_1, fig_4_2\.$"):
+            export(tmp_path / "results", tmp_path / "bundle.zip", Chosen(experiments=names), None)
+    assert not (tmp_path / "bundle.zip").exists()
+
+
 def test_emulated_runs_can_be_left_out(tmp_path: Path) -> None:
     write_results(tmp_path / "results", sample_runs(strategies=("tf_lock", EMULATED), rounds=2))
     done = export(tmp_path / "results", tmp_path, Chosen(evidence="measured"), None)
@@ -100,7 +109,7 @@ def test_nothing_is_exported_of_two_machines_or_of_none(tmp_path: Path) -> None:
         export(results, output, Chosen(), None)
     write_results(results, sample_runs())
     with pytest.raises(BadInput, match="nothing to export"):
-        export(results, output, Chosen(experiments=["fig_9"]), None)
+        export(results, output, Chosen(experiments=["fig_4_1"], scale="quick"), None)
     write_results(results, sample_runs(experiments=("other",), platform={"l1d_ways": 4}))
     with pytest.raises(BadInput, match="line 1 is of another platform than the runs before it"):
         export(results, output, Chosen(), None)

@@ -19,7 +19,7 @@ AUDIT = "4 threads made 50 updates each of 1,000 elements"
 
 
 def strategies(done: subprocess.CompletedProcess[str]) -> dict[str, dict[str, Any]]:
-    """What the JSON of doctor says of each strategy."""
+    """What the JSON of doctor says of each strategy; that one cannot run here is no failure."""
     assert done.returncode == 0, done.stderr
     findings = json.loads(done.stdout)
     assert all(set(finding) == FIELDS for finding in findings)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import random
 import sqlite3
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -25,6 +24,7 @@ from typing import Any, NamedTuple, get_args
 
 from sqlalchemy import select
 
+from tests import command_line
 from tests.portal.copies import SECONDS, Copy, add, copy_rounds, opened
 from tests.sample_runs import ENVIRONMENT, EPOCH, PLATFORM, SOFTWARE, round_of, without_result
 from tmflow.canonical import sha256_of
@@ -200,4 +200,8 @@ def make(n: int, path: Path) -> None:
 
 
 if __name__ == "__main__":
-    make(int(sys.argv[1]), Path(sys.argv[2]))
+    parser = command_line.parser()
+    parser.add_argument("n", type=command_line.count, help="runs")
+    parser.add_argument("file", type=Path, help="the database to make")
+    asked = parser.parse_args()
+    make(asked.n, asked.file)

@@ -12,7 +12,6 @@ import math
 import random
 import shutil
 import statistics
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
@@ -24,6 +23,7 @@ from typing import NamedTuple
 
 import psutil
 
+from tests import command_line
 from tests.portal.serving import serve_process
 from tests.portal.session import Session, View
 from tests.portal.visits import Visit, visits
@@ -255,10 +255,12 @@ def of_load(views: Sequence[View], alone: Sequence[float], beside: Sequence[floa
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3:
-        raise SystemExit("usage: python -m tests.portal.page_speed FOLDER REPORT.md")
+    parser = command_line.parser()
+    parser.add_argument("folder", type=command_line.folder, help="with databases runs-<n>.db")
+    parser.add_argument("report", type=command_line.report, help="the Markdown file to write")
+    asked = parser.parse_args()
     lines = []
-    for line in report(Path(sys.argv[1])):
+    for line in report(asked.folder):
         print(line, flush=True)
         lines.append(line)
-    write_text(Path(sys.argv[2]), "\n".join(lines).rstrip() + "\n")
+    write_text(asked.report, "\n".join(lines).rstrip() + "\n")

@@ -9,7 +9,6 @@ import os
 import re
 import sqlite3
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 
 from sqlalchemy import Engine, func, select
 
+from tests import command_line
 from tmflow.bench.columns import state
 from tmflow.clock import utc_now
 from tmflow.files import write_text
@@ -119,4 +119,6 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    parser = command_line.parser()
+    parser.add_argument("folder", type=command_line.folder, help="with databases runs-<n>.db")
+    main(parser.parse_args().folder)

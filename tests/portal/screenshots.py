@@ -5,7 +5,6 @@ Of the database in TMFLOW_DB_URL, or else of results/study.db. To be looked at: 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
@@ -14,6 +13,7 @@ from urllib.parse import urlencode
 import pandas as pd
 from playwright.sync_api import Browser
 
+from tests import command_line
 from tests.portal.chromium import SIZES, chromium, settled
 from tests.portal.serving import serve
 from tmflow.paths import results_dir
@@ -78,11 +78,13 @@ def take(browser: Browser, address: str, shown: Mapping[str, str], folder: Path)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2:
-        raise SystemExit("usage: python -m tests.portal.screenshots FOLDER [VIEW...]")
+    parser = command_line.parser()
+    parser.add_argument("folder", type=command_line.folder, help="where the pictures are written")
+    parser.add_argument("views", nargs="*", metavar="VIEW", help="only these")
+    asked = parser.parse_args()
     url = url_from_env(results_dir() / "study.db")
     reader = open_reader(url)
     its_views = views(queries.counts(reader), search.page(reader, Asked(statuses=("ok",)), rows=1)["uid"].iloc[0])
-    its_views = {name: view for name, view in its_views.items() if name in sys.argv[2:] or not sys.argv[2:]}
+    its_views = {name: view for name, view in its_views.items() if name in asked.views or not asked.views}
     with serve(url.render_as_string(hide_password=False)) as portal, chromium() as browser:
-        take(browser, portal, its_views, Path(sys.argv[1]))
+        take(browser, portal, its_views, asked.folder)

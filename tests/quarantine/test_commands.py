@@ -64,9 +64,29 @@ def test_an_import_that_conflicts_leaves_the_bundle_to_be_compared(call: Call, b
         call("import", bundle)
     assert call("compare", identity) == f"run {run.uid}\nsetup_s: bundle 0.25, database 0.2\n"
     ((told),) = json.loads(call("compare", identity, "--run", run.uid, "--json"))
-    assert told == {"uid": run.uid, "fields": [{"field": "setup_s", "bundle": "0.25", "database": "0.2"}]}
+    assert told == {
+        "uid": run.uid,
+        "withdrawn": None,
+        "fields": [{"field": "setup_s", "bundle": "0.25", "database": "0.2"}],
+    }
     call("reject", identity, "--reason", "the other is right")
     assert audit(call) == [("import", "conflict"), ("reject", "rejected")]
+
+
+def test_a_withdrawn_run_is_compared_and_said_to_be_withdrawn(call: Call, bundle: Path, tmp_path: Path) -> None:
+    """It is stored still, so that a bundle with another version of it conflicts."""
+    run = sample_runs()[0]
+    wrong = sample_bundle(tmp_path / "first", [run.model_copy(update={"setup_s": 0.2})], probe=None)
+    call("import", wrong)
+    call("withdraw", verify(wrong).identity or "", "--reason", "the clock was wrong")
+    with pytest.raises(BadInput, match="`tmflow bundle compare"):
+        call("import", bundle)
+    said = f"contribution {wrong.name}: the clock was wrong"
+    assert call("compare", verify(bundle).identity or "") == (
+        f"run {run.uid}, withdrawn from the database with {said}\nsetup_s: bundle 0.25, database 0.2\n"
+    )
+    ((told),) = json.loads(call("compare", verify(bundle).identity or "", "--json"))
+    assert told["withdrawn"] == said
 
 
 def test_what_cannot_be_written_down_is_not_done(call: Call, bundle: Path, tmp_path: Path) -> None:

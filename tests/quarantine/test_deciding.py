@@ -112,15 +112,15 @@ def test_a_conflict_stays_and_both_versions_are_told_where_they_differ(
     assert str(quarantine.folder) not in upload.sentence  # which pages show
     assert done(quarantine)[-1] == ("accept", "conflict", MAINTAINER)
     reader, file = engine.open_reader(study), quarantine.file(waiting)
-    ((found, fields),) = differences(reader, file)
-    assert found == uid
+    ((found, withdrawn, fields),) = differences(reader, file)
+    assert (found, withdrawn) == (uid, None)
     assert [field.field for field in fields] == [
         *(f"curve.{point}.{what}" for point in (1, 2) for what in ("accuracy", "elapsed_s", "iteration")),
         "setup_s",
     ]
     assert fields[-1] == ("setup_s", "0.25", "0.2")
     assert {field.database for field in fields[:-1]} == {MISSING}
-    assert list(differences(reader, file, uid)) == [(uid, fields)]
+    assert list(differences(reader, file, uid)) == [(uid, None, fields)]
     assert list(differences(reader, file, runs[0].uid)) == []  # stored, and the same
     with pytest.raises(BadInput, match="the bundle has no run nope"):
         list(differences(reader, file, "nope"))

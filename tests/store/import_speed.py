@@ -5,11 +5,11 @@ No test, as it wants a quiet machine and, for a million runs, 10 GB of disk. All
 
 from __future__ import annotations
 
-import sys
 import tempfile
 import zipfile
 from pathlib import Path
 
+from tests import command_line
 from tests.bundle.bundle_speed import WANTED_MB, called, write_bundle
 from tmflow.bench.columns import state
 from tmflow.clock import utc_now
@@ -23,8 +23,7 @@ from tmflow.runner.runfile import MachineState
 RUNS, WANTED_S = 100_000, 30
 
 
-def main() -> None:
-    n_runs = int(sys.argv[2]) if len(sys.argv) > 2 else RUNS
+def main(report: Path, n_runs: int) -> None:
     results_dir().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=results_dir()) as folder:
         bundle = Path(folder) / "bundle.zip"
@@ -47,7 +46,7 @@ def main() -> None:
         "",
         f"Wanted: {RUNS:,} runs in at most {WANTED_S} s, and at most {WANTED_MB} MB.",
     ]
-    write_text(Path(sys.argv[1]), "\n".join(lines) + "\n")
+    write_text(report, "\n".join(lines) + "\n")
 
 
 def row(bundle: Path, cpus: int) -> str:
@@ -62,4 +61,8 @@ def row(bundle: Path, cpus: int) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    parser = command_line.parser()
+    parser.add_argument("report", type=command_line.report, help="the Markdown file to write")
+    parser.add_argument("runs", type=command_line.count, nargs="?", default=RUNS, help=f"else {RUNS:,}")
+    asked = parser.parse_args()
+    main(asked.report, asked.runs)

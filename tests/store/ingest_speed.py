@@ -21,6 +21,7 @@ from typing import NamedTuple, get_args
 from sqlalchemy import URL, func, select
 from tqdm import tqdm
 
+from tests import command_line
 from tests.sample_runs import SOFTWARE_TM, sample_runs
 from tmflow import stats
 from tmflow.bench.columns import state
@@ -114,7 +115,7 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def main() -> None:
+def main(path_of_report: Path) -> None:
     gc.disable()  # as `ingest` does, for its parts alone too
     before = machine.sample()
     results_dir().mkdir(parents=True, exist_ok=True)
@@ -126,7 +127,7 @@ def main() -> None:
             for points in random.sample(CURVES, len(CURVES)):
                 times[points].append(measured(files[points]))
     meanwhile = MachineState(**machine.between(before, machine.sample()))
-    write_text(Path(sys.argv[1]), report(rows, times, meanwhile) + "\n")
+    write_text(path_of_report, report(rows, times, meanwhile) + "\n")
 
 
 def report(rows: dict[int, int], times: dict[int, list[Times]], meanwhile: MachineState) -> str:
@@ -160,4 +161,6 @@ def report(rows: dict[int, int], times: dict[int, list[Times]], meanwhile: Machi
 
 
 if __name__ == "__main__":
-    main()
+    parser = command_line.parser()
+    parser.add_argument("report", type=command_line.report, help="the Markdown file to write")
+    main(parser.parse_args().report)

@@ -163,6 +163,15 @@ def test_it_says_what_there_is_and_what_an_update_costs(call: Command) -> None:
     assert lock["lost_fraction"] == 0
 
 
+def test_a_doctor_that_finds_mnist_damaged_ends_with_1(call: Command, tmp_path: Path) -> None:
+    for file in mnist_files.obtain().glob("*-ubyte*"):
+        (tmp_path / file.name).write_bytes(file.read_bytes()[:5000])
+    for asked in ([], ["--json"]):
+        done = call("doctor", "--data", str(tmp_path), *asked)
+        assert done.returncode == 1, done.stderr
+        assert "MNIST" in done.stdout
+
+
 def test_an_empty_list_is_no_experiment_rather_than_all(call: Command) -> None:
     done = call("run", "--experiment", "")
     assert done.returncode == 2

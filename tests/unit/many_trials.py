@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
+
+from tests import command_line
 
 
 def study_of(points: int) -> dict[str, Any]:
@@ -40,4 +41,6 @@ def main(points: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    parser = command_line.parser()
+    parser.add_argument("points", type=command_line.count, help="a multiple of 60")
+    main(parser.parse_args().points)

@@ -159,6 +159,26 @@ def test_core_headers_do_not_know_tensorflow() -> None:
         assert not re.search(r"#include\s*[<\"](tensorflow|tsl|xla)/", path.read_text()), path
 
 
+def includes(path: Path) -> Iterator[str]:
+    """What a C++ file includes by a name in quotes."""
+    return (match[1] for match in re.finditer(r'^\s*#\s*include\s*"([^"]+)"', path.read_text(), re.MULTILINE))
+
+
+def test_the_core_knows_neither_the_static_program_nor_its_own_bindings() -> None:
+    native = ROOT / "native_ops"
+    headers, core = native / "include", native / "src"
+    for path in headers.rglob("*.hpp"):
+        assert all(name.startswith("tmflow/") for name in includes(path)), path
+        assert all((headers / name).is_file() for name in includes(path)), path
+    for path in core.rglob("*.?*"):
+        its = path.relative_to(core).parts[0]
+        around = [native / "runner", *(core / name for name in ("python", "tensorflow") if name != its)]
+        for name in includes(path):
+            file = next(((of / name).resolve() for of in (headers, path.parent, native) if (of / name).is_file()), None)
+            assert file or (its == "tensorflow" and name.startswith("tensorflow/")), f"{path} includes {name}"
+            assert not any(file and file.is_relative_to(folder) for folder in around), f"{path} includes {name}"
+
+
 def locked(name: str = "requirements") -> dict[str, set[str]]:
     versions: dict[str, set[str]] = {}
     for line in (ROOT / "envs" / f"{name}.txt").read_text().splitlines():

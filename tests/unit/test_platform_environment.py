@@ -108,13 +108,26 @@ def git(root: Path, *arguments: str) -> str:
 def test_the_state_of_the_checkout(checkout: Path) -> None:
     assert git_state(checkout) == (None, None)  # not a repository yet
     git(checkout, "init")
+    for path in (*(f"{part}/first" for part in CODE), "README.md"):
+        (checkout / path).parent.mkdir(exist_ok=True)
+        (checkout / path).touch()
     assert git_state(checkout) == (None, True)  # no commit yet, and new files
     git(checkout, "add", ".")
     git(checkout, "commit", "-m", "first")
     commit = git(checkout, "rev-parse", "HEAD")
     assert git_state(checkout) == (commit, False)
-    (checkout / "new.cc").touch()
-    assert git_state(checkout) == (commit, True)
+    (checkout / "a bundle.zip").touch()
+    (checkout / "README.md").write_text("changed")
+    assert git_state(checkout) == (commit, False)  # neither can change a number
+    for part in CODE:
+        (checkout / part / "first").write_text("changed")
+        assert git_state(checkout) == (commit, True)
+        git(checkout, "restore", part)
+        (checkout / part / "new").touch()
+        assert git_state(checkout) == (commit, True)
+        git(checkout, "clean", "-q", "--force", part)
+        assert git_state(checkout) == (commit, False)
+    (checkout / CODE[0] / "new").touch()
     ran = software()
     assert (ran["git_commit"], ran["git_dirty"]) == (commit, True)
     assert ran["lock_sha256"] == hashlib.sha256(b"numpy==2\n").hexdigest()

@@ -7,7 +7,7 @@
 #include <map>
 #include <string>
 
-#include "runner/json.hpp"
+#include "tmflow/json.hpp"
 
 namespace tmflow::runner {
 

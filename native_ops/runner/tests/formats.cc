@@ -2,10 +2,10 @@
 #include "answers.hpp"
 #include "runner/bundle.hpp"
 #include "runner/facts.hpp"
-#include "runner/json.hpp"
 #include "runner/machine.hpp"
 #include "runner/sha256.hpp"
 #include "runner/zip.hpp"
+#include "tmflow/json.hpp"
 #include "tmflow/registry.hpp"
 
 namespace tmflow::runner {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "runner/clock.hpp"
+#include "tmflow/clock.hpp"
 #include "tmflow/probe/parts.hpp"
 
 namespace tmflow::probe {
@@ -41,9 +41,9 @@ Json emulated(const std::string& machine, double seconds) {
 
 std::string probe_json(const ProbeOptions& options) {
   if (!(options.seconds >= 5 && options.seconds <= 600)) {
-    throw std::invalid_argument("seconds is " + runner::repr(options.seconds) + "; allowed: 5 to 600");
+    throw std::invalid_argument("seconds is " + repr(options.seconds) + "; allowed: 5 to 600");
   }
-  const std::string started = runner::utc_now();
+  const std::string started = utc_now();
   const auto began = Clock::now();
   Json document = options.emulate ? emulated(*options.emulate, options.seconds) : measured(options.seconds);
   document["schema_version"] = 1;
@@ -52,7 +52,7 @@ std::string probe_json(const ProbeOptions& options) {
   document["platform_sha256"] = Json();
   document["started_at_utc"] = started;
   document["seconds"] = rounded(seconds_since(began));
-  return runner::canonical(document);
+  return canonical(document);
 }
 
 }  // namespace tmflow::probe

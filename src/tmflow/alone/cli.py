@@ -34,7 +34,7 @@ def doctor(given: Arguments) -> int:
         findings.Finding("run here", "ok", why, "tmflow-native probe && tmflow-native run && tmflow-native export")
     )
     print(json.dumps([asdict(one) for one in found], indent=1) if given.json else "\n".join(findings.lines(found)))
-    return 0
+    return findings.exit_code(found)
 
 
 def build(given: Arguments) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 from tmflow.bundle import layout, manifest
 from tmflow.bundle.manifest import Entry
 from tmflow.canonical import canonical_json, sha256_of
-from tmflow.errors import BadInput
+from tmflow.errors import BadInput, unknown
 from tmflow.files import whole_file, writing
 from tmflow.platform.facts import display_name, slug
 from tmflow.runner import run_lines
@@ -83,10 +83,14 @@ def _file_name(facts: dict[str, Any], identity: str) -> str:
 
 
 def _found(results: Path, chosen: Chosen) -> _Found:
-    found = _Found()
-    for path in sorted((results / "runs").glob("*/*/*/*.jsonl")):
-        scale, experiment, definition, name = path.relative_to(results / "runs").parts
-        if chosen.scale not in (None, scale) or (chosen.experiments and experiment not in chosen.experiments):
+    found, folder = _Found(), results / "runs"
+    paths = sorted(folder.glob(f"{chosen.scale or '*'}/*/*/*.jsonl"))
+    there = {path.relative_to(folder).parts[1] for path in paths}
+    if there and (without := next((name for name in chosen.experiments if name not in there), None)):
+        raise unknown(f"experiment of the runs in {folder}", without, there)
+    for path in paths:
+        scale, experiment, definition, name = path.relative_to(folder).parts
+        if chosen.experiments and experiment not in chosen.experiments:
             continue
         member = f"runs/{experiment}/{definition}/{name}"
         if not layout.RUNS.fullmatch(member):

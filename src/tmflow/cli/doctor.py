@@ -10,13 +10,16 @@ import typer
 
 
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False) -> None:
-    """Look at this machine: what is installed, which strategies run here, and how to get what is missing."""
+    """Look at this machine: what is installed, which strategies run here, and how to get what is missing.
+
+    Exit code 1 if something is missing that stops a study; a strategy that cannot run here stops none.
+    """
     from tmflow.diagnosis import diagnose
-    from tmflow.findings import lines
+    from tmflow.findings import exit_code, lines
 
     findings = diagnose()
     if as_json:
         typer.echo(json.dumps([asdict(finding) for finding in findings], indent=1))
-        return
-    for line in lines(findings):
+    for line in lines(findings) if not as_json else ():
         typer.echo(line)
+    raise typer.Exit(exit_code(findings))

@@ -103,11 +103,12 @@ def compare(
     database = engine.open_reader(engine.url_from_env(results_dir() / "study.db"))
     found = list(islice(differences(database, quarantine.file(whole), run), SHOWN))
     if as_json:
-        typer.echo(json.dumps([{"uid": uid, "fields": [field._asdict() for field in fields]} for uid, fields in found]))
+        told = [{**one._asdict(), "fields": [field._asdict() for field in one.fields]} for one in found]
+        typer.echo(json.dumps(told))
         return
-    for uid, fields in found:
-        typer.echo(f"run {uid}")
-        for field in fields:
+    for one in found:
+        _say(f"run {one.uid}" + (f", withdrawn from the database with {one.withdrawn}" if one.withdrawn else ""))
+        for field in one.fields:
             _say(f"{field.field}: bundle {field.bundle}, database {field.database}")
     if not found:
         typer.echo("the database has no run of this bundle with another content.")

@@ -42,11 +42,13 @@ def software(compiler: str | None = None, cflags: str | None = None, lock: str =
 
 
 def git_state(root: Path) -> tuple[str | None, bool | None]:
-    """The commit of the checkout at `root` (None before the first), and whether it has changes or new files.
+    """The commit of the checkout at `root` (None before the first), and whether `CODE` has changes or new files.
+
+    A bundle, a note or a change of the docs beside it makes no other software, as with two commits (`code_of`).
 
     (None, None) where `root` is no checkout of git or git is missing or refuses.
     """
-    lines = _git(root, "status", "--porcelain=v2", "--branch")
+    lines = _git(root, "status", "--porcelain=v2", "--branch", "--", *CODE)
     if lines is None:
         return None, None
     oid = next((line.split()[-1] for line in lines if line.startswith("# branch.oid ")), "(initial)")

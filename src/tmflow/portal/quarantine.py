@@ -73,7 +73,8 @@ def _compare(upload: Waiting) -> None:
     if not st.button("Compare with the database", icon=":material/compare_arrows:"):
         return
     for run in json.loads(own_process.told("bundle", "compare", upload.identity, "--json", within_s=DECIDE_S)):
-        st.markdown(f"**Run {inert.markdown(run['uid'])}**")
+        withdrawn = f", withdrawn with {run['withdrawn']}" if run["withdrawn"] else ""
+        st.markdown(f"**Run {inert.markdown(run['uid'])}**{inert.markdown(withdrawn)}")
         _table(run["fields"])
 
 

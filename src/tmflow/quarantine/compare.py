@@ -29,8 +29,16 @@ class Difference(NamedTuple):
     database: str
 
 
-def differences(database: Engine, file: Path, uid: str | None = None) -> Iterator[tuple[str, list[Difference]]]:
-    """The uid of each run that is stored with another content, or of that one alone, and the fields that differ.
+class Compared(NamedTuple):
+    """A run that is stored with another content: where the two differ, and with what the stored one was withdrawn."""
+
+    uid: str
+    withdrawn: str | None
+    fields: list[Difference]
+
+
+def differences(database: Engine, file: Path, uid: str | None = None) -> Iterator[Compared]:
+    """Each run of the bundle that is stored with another content, or that one alone.
 
     Raises BadInput where the bundle lacks the run that is asked for.
     """
@@ -42,7 +50,8 @@ def differences(database: Engine, file: Path, uid: str | None = None) -> Iterato
         known = select(run.uid, run.content_sha256).where(run.uid.in_(said))
         for run_uid, sha256 in fetch(database, known) if said else ():
             if said[run_uid][0] != sha256:
-                yield run_uid, _between(said[run_uid][1], stored.run(database, run_uid))
+                fields = _between(said[run_uid][1], stored.withdrawn_or_not(database, run_uid))
+                yield Compared(run_uid, stored.withdrawn(database, run_uid), fields)
     if uid is not None and not found:
         raise BadInput(f"the bundle has no run {uid}.")
 

@@ -24,6 +24,25 @@ def run(source: Source, uid: str) -> dict[str, Any]:
     Lists are in the order of worker, variable and so on. Raises BadInput if there is no such run, or it is withdrawn.
     """
     with connected(source) as connection:
+        if said := withdrawn(connection, uid):
+            raise BadInput(f"run {uid} was withdrawn with {said}.")
+        return withdrawn_or_not(connection, uid)
+
+
+def withdrawn(source: Source, uid: str) -> str | None:
+    """The contribution with which this run was withdrawn, and why; None of any other run."""
+    contribution = models.Contribution
+    statement = (
+        select(contribution.name, contribution.withdrawn_reason)
+        .join(models.Run, models.Run.contribution_id == contribution.id)
+        .where(models.Run.uid == uid, contribution.withdrawn_at_utc.is_not(None))
+    )
+    return next((f"contribution {name}: {reason}" for name, reason in fetch(source, statement)), None)
+
+
+def withdrawn_or_not(source: Source, uid: str) -> dict[str, Any]:
+    """As `run`, for a maintainer, from whom nothing is hidden."""
+    with connected(source) as connection:
         return _run(connection, uid)
 
 
@@ -32,7 +51,6 @@ def _run(connection: Connection, uid: str) -> dict[str, Any]:
     if not found:
         raise BadInput(f"the database has no run {uid}.")
     itself = found[0]
-    _require_shown(connection, itself)
     round_ = _row(connection, models.Round, itself["round_id"])
     experiment = _row(connection, models.Experiment, round_["experiment_id"])
     platform = _row(connection, models.Platform, itself["platform_id"])
@@ -67,17 +85,6 @@ def _run(connection: Connection, uid: str) -> dict[str, Any]:
             "ingested_at_utc": file["ingested_at_utc"],
         },
     }
-
-
-def _require_shown(connection: Connection, run: Row) -> None:
-    if run["contribution_id"] is None:
-        return
-    contribution = _row(connection, models.Contribution, run["contribution_id"])
-    if contribution["withdrawn_at_utc"] is not None:
-        raise BadInput(
-            f"run {run['uid']} was withdrawn with contribution {contribution['name']}: "
-            f"{contribution['withdrawn_reason']}."
-        )
 
 
 def _environment(connection: Connection, environment_id: int | None) -> dict[str, Any] | None:

@@ -9,11 +9,9 @@
 #include <type_traits>
 #include <utility>
 
-#include "runner/json.hpp"
+#include "tmflow/json.hpp"
 
 namespace tmflow::probe {
-
-using runner::Json;
 
 // Why a quantity has no value: one sentence.
 class NotMeasured : public std::runtime_error {

@@ -2,10 +2,10 @@
 #include <charconv>
 #include <cmath>
 
-#include "runner/json.hpp"
-#include "runner/utf8.hpp"
+#include "tmflow/json.hpp"
+#include "tmflow/utf8.hpp"
 
-namespace tmflow::runner {
+namespace tmflow {
 namespace {
 
 constexpr int kDeepest = 100;
@@ -196,4 +196,4 @@ class Parser {
 
 Json parse(std::string_view text) { return Parser(text).whole(); }
 
-}  // namespace tmflow::runner
+}  // namespace tmflow

@@ -1,11 +1,11 @@
-#include "runner/json.hpp"
+#include "tmflow/json.hpp"
 
 #include <charconv>
 #include <cmath>
 
-#include "runner/utf8.hpp"
+#include "tmflow/utf8.hpp"
 
-namespace tmflow::runner {
+namespace tmflow {
 namespace {
 
 void write_text(const std::string& text, std::string& out) {
@@ -141,4 +141,4 @@ std::string repr(double value) {
   return out.append(digits, 0, whole).append(".").append(digits, whole);
 }
 
-}  // namespace tmflow::runner
+}  // namespace tmflow

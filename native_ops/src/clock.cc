@@ -1,11 +1,11 @@
-#include "runner/clock.hpp"
+#include "tmflow/clock.hpp"
 
 #include <chrono>
 #include <cstdio>
 #include <ctime>
 #include <random>
 
-namespace tmflow::runner {
+namespace tmflow {
 
 std::string utc_now() {
   using namespace std::chrono;
@@ -28,4 +28,4 @@ std::string new_uid() {
   return text;
 }
 
-}  // namespace tmflow::runner
+}  // namespace tmflow

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace tmflow::runner {
+namespace tmflow {
 
 // At the beginning of a text that is not empty: how many bytes its first character has. `valid` is false
 // where they are none, but the longest beginning of one, or a byte that begins none.
@@ -23,4 +23,4 @@ std::string utf8_replaced(std::string_view bytes);
 // The character of that code point, which is no surrogate.
 void append_utf8(std::string& text, char32_t code_point);
 
-}  // namespace tmflow::runner
+}  // namespace tmflow

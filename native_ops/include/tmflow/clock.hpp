@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace tmflow::runner {
+namespace tmflow {
 
 // ISO 8601 in UTC to the millisecond.
 std::string utc_now();
@@ -11,4 +11,4 @@ std::string utc_now();
 // A random UUID (version 4).
 std::string new_uid();
 
-}  // namespace tmflow::runner
+}  // namespace tmflow

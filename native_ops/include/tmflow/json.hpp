@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-namespace tmflow::runner {
+namespace tmflow {
 
 // A text that is no JSON, or a value that is not of the type, or has not the field, that it was asked for.
 class JsonError : public std::runtime_error {
@@ -111,4 +111,4 @@ std::string repr(double value);
 // 100 levels.
 Json parse(std::string_view text);
 
-}  // namespace tmflow::runner
+}  // namespace tmflow

@@ -1,6 +1,6 @@
-#include "runner/utf8.hpp"
+#include "tmflow/utf8.hpp"
 
-namespace tmflow::runner {
+namespace tmflow {
 
 Utf8Step utf8_step(std::string_view text) noexcept {
   const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(text[at]); };
@@ -57,4 +57,4 @@ void append_utf8(std::string& text, char32_t code_point) {
   }
 }
 
-}  // namespace tmflow::runner
+}  // namespace tmflow
