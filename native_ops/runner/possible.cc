@@ -21,15 +21,19 @@ std::optional<std::string> other_process(const Point& point) {
   return mutexes_elided();
 }
 
+std::optional<std::string> untold(std::string_view strategy) {
+  if (strategy != "tle") return std::nullopt;
+  return "this program is linked statically, and so cannot list its C library's tunables: it cannot be told "
+         "whether it took them";
+}
+
 }  // namespace
 
 int cpus_allowed() { return processors_allowed().value_or(1); }
 
 std::optional<std::string> never(std::string_view strategy) {
   if (const auto reason = listed_strategy(strategy).why_not) return reason;
-  if (strategy != "tle") return std::nullopt;
-  return "this program is linked statically, and so cannot list its C library's tunables: it cannot be told "
-         "whether it took them";
+  return untold(strategy);
 }
 
 std::optional<std::string> why_not(const Point& point) try {
@@ -39,7 +43,7 @@ std::optional<std::string> why_not(const Point& point) try {
            " processors that this process may use: emulated transactions would not overlap as those of the "
            "machine do";
   }
-  if (const auto reason = never(point.text("strategy"))) return reason;
+  if (const auto reason = untold(point.text("strategy"))) return reason;
   if (const auto reason = tmflow::why_not(point.text("strategy"), point.parameters)) return reason;
   return other_process(point);
 } catch (const std::invalid_argument&) {

@@ -12,7 +12,7 @@ namespace tmflow::runner {
 // Hardware threads that this process may use; one where the system does not tell.
 int cpus_allowed();
 
-// Why no process of this program can run the strategy; nullopt if one can.
+// Why no process of this program can run the strategy as it is by default; nullopt if one can.
 std::optional<std::string> never(std::string_view strategy);
 
 // Why a trial of the point cannot run here; nullopt if it can, or if asking goes wrong, which the trial will

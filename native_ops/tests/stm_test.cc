@@ -193,16 +193,18 @@ TEST(Snapshot, AReaderMeetsALockAndWaitsForItsOwner) {
   ThreadStats stats;
   long seen = 0;
   for (const int readings : {kReadings, 0}) {
+    const Cause met = readings > 0 ? Cause::read_locked : Cause::write_locked;
     Other meets;
     run<EncounterTime>(domain, stats, [&](auto& transaction) {
       if (!add(transaction, cells.x.value, 1L)) return false;
       meets.start(
-          [&](ThreadStats& own) { snapshot<Delay, Sound>(domain, own, &cells.x.value, &seen, 1, readings); });
+          [&](ThreadStats& own) { snapshot<Delay, Sound>(domain, own, &cells.x.value, &seen, 1, readings); },
+          met);
       return true;
     });
     meets.join();
     EXPECT_EQ(seen, cells.x.value);
-    EXPECT_EQ(aborts(meets.stats, readings > 0 ? Cause::read_locked : Cause::write_locked), 1);
+    EXPECT_EQ(aborts(meets.stats, met), 1);
   }
 }
 

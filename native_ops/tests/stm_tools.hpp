@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <functional>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -65,18 +66,25 @@ struct Cells {
   Cell x, y, z;
 };
 
+inline std::int64_t aborts(const ThreadStats& stats, Cause cause) {
+  const auto counted = stats.aborts();
+  const auto found = counted.find(static_cast<std::uint64_t>(cause));
+  return found == counted.end() ? 0 : found->second;
+}
+
 // Another thread, whose transactions count in `stats`.
 class Other {
  public:
   // Run `what(stats)`, and return when it has come to its end, or cannot before this thread goes on: an
-  // attempt of it was refused.
+  // attempt of it was refused, for `cause` where one is given.
   template <class What>
-  void start(What what) {
+  void start(What what, std::optional<Cause> cause = std::nullopt) {
     thread_ = std::thread([this, what] {
       what(stats);
       done_ = true;
     });
-    while (!done_ && stats.aborts().empty()) give_way();
+    const auto refused = [&] { return cause ? aborts(stats, *cause) > 0 : !stats.aborts().empty(); };
+    while (!done_ && !refused()) give_way();
   }
   void join() {
     if (thread_.joinable()) thread_.join();
@@ -89,12 +97,6 @@ class Other {
   std::atomic<bool> done_{false};
   std::thread thread_;
 };
-
-inline std::int64_t aborts(const ThreadStats& stats, Cause cause) {
-  const auto counted = stats.aborts();
-  const auto found = counted.find(static_cast<std::uint64_t>(cause));
-  return found == counted.end() ? 0 : found->second;
-}
 
 template <class Transaction, class T>
 [[nodiscard]] bool add(Transaction& transaction, T& word, T amount) {
