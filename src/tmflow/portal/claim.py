@@ -84,7 +84,7 @@ def _command(claim: Claim, finding: Finding) -> None:
         )
     else:
         st.caption("In the project's folder, on such a machine:")
-    st.code("\n".join(rerun(name) for name in claim.experiments()), language="shell", wrap_lines=True)
+    st.code("\n".join(rerun(name) for name in claim.experiments()), language=None, wrap_lines=True)
 
 
 def _runs(shown: Judged, platform: str) -> None:

@@ -64,7 +64,7 @@ def show_steps() -> None:
             st.markdown(f"#### {number}. {step.title}")
             st.markdown(step.why)
             if step.commands:
-                st.code("\n".join(step.commands), language="shell", wrap_lines=True)
+                st.code("\n".join(step.commands), language=None, wrap_lines=True)
             if step is STEPS[-1]:
                 show_upload()
     with st.container(horizontal=True):

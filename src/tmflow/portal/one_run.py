@@ -98,7 +98,7 @@ def _head(run: Run) -> None:
 
 def _repeat(run: Run) -> None:
     st.subheader("Repeat it")
-    st.code(train_command(run["spec"], run["round"]), language="shell", wrap_lines=True)
+    st.code(train_command(run["spec"], run["round"]), language=None, wrap_lines=True)
 
 
 def _measured(run: Run) -> None:
