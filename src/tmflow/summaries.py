@@ -10,6 +10,7 @@ factor, and one without a result has a row that says why. The columns are those 
 - reason: why the estimate, or a part of its rounds, is missing; None when nothing is;
 - oversubscribed: more workers than hardware threads that they may use; NA where that number is unknown;
 - last_run_utc: when the newest run of the point started;
+- software: what measured the rounds with a result, in words; of several all, with " + " between; NA without a result;
 - variant: the strategy, and in parentheses the parameters in which it differs from its fellows in the table, and how it
   ran where that is not the usual way (see `variants.variants`).
 """
