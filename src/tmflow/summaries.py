@@ -221,13 +221,6 @@ def torn(runs: pd.DataFrame, full: pd.DataFrame) -> pd.DataFrame:
     return _of_full(runs, full, "torn")
 
 
-def headline(summary: pd.DataFrame) -> pd.DataFrame:
-    """The rows of each strategy at its highest number of threads that is not oversubscribed, as far as is known."""
-    fits = summary[~summary["oversubscribed"].fillna(False).astype(bool)]
-    keys = [column for column in POINT if column != "threads"]
-    return fits.loc[fits.groupby(keys, dropna=False, sort=False)["threads"].idxmax()].reset_index(drop=True)
-
-
 def _of_transactions(runs: pd.DataFrame) -> pd.DataFrame:
     return with_dataset(runs[runs["strategy"].isin(TRANSACTIONAL)])
 
