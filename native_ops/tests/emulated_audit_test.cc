@@ -12,6 +12,7 @@
 #include <tuple>
 #include <vector>
 
+#include "refused.hpp"
 #include "tmflow/audit.hpp"
 #include "tmflow/htm/emulated/buffered_update.hpp"
 #include "tmflow/registry.hpp"
@@ -310,14 +311,7 @@ TEST(EmulatedAuditCatches, ATransactionThatCommitsAlthoughItWasAborted) {
 }
 
 TEST(EmulatedParameters, BelongTogether) {
-  const auto fails = [](std::vector<std::string> given) -> std::string {
-    try {
-      parameters_of("htm", given);
-    } catch (const std::invalid_argument& error) {
-      return error.what();
-    }
-    return "";
-  };
+  const auto fails = [](const std::vector<std::string>& given) { return refusal("htm", given); };
   EXPECT_EQ(fails(on(kTsx)), "");
   EXPECT_EQ(fails({"provider=emulated"}), "provider emulated of strategy 'htm' needs a machine");
   EXPECT_EQ(fails({"provider=rtm", "machine=" + kTsx}),

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "refused.hpp"
 #include "tmflow/registry.hpp"
 
 namespace tmflow::htm {
@@ -81,14 +82,7 @@ TEST(Elision, TakesTheMutexWhenTheBudgetIsSpent) {
 TEST(Elision, TheWordOfAPthreadMutexTells) { EXPECT_TRUE(word_tells<std::mutex>()); }
 
 TEST(Parameters, AreCheckedByNameAndValue) {
-  const auto fails = [](std::vector<std::string> given) -> std::string {
-    try {
-      parameters_of("htm", given);
-    } catch (const std::invalid_argument& error) {
-      return error.what();
-    }
-    return "";
-  };
+  const auto fails = [](const std::vector<std::string>& given) { return refusal("htm", given); };
   EXPECT_EQ(fails({"budget=0", "chunk=1000000000", "spending=tuned"}), "");
   EXPECT_EQ(fails({"budget=-1"}), "budget of strategy 'htm' is '-1'; allowed: 0 to 1000000");
   EXPECT_EQ(fails({"budget=5x"}), "budget of strategy 'htm' is '5x'; allowed: 0 to 1000000");

@@ -16,25 +16,32 @@ void transfer(Domain& domain, ThreadStats& stats, Cells& cells) {
   });
 }
 
+// Whether x and y are of one state in every run of a body that reads them, and has something begin once
+// between.
+template <class Reader, class Policy, class Between>
+bool reads_one_state(Domain& domain, Cells& cells, const Between& between) {
+  ThreadStats stats;
+  bool sound = true, first = true;
+  run<Reader, Suicide, Policy>(domain, stats, [&](auto& transaction) {
+    long x = 0, y = 0;
+    if (!transaction.load(&cells.x.value, x)) return false;
+    if (std::exchange(first, false)) between();
+    if (!transaction.load(&cells.y.value, y)) return false;
+    sound = sound && x + y == 0;
+    return true;
+  });
+  return sound;
+}
+
 // A "zombie": the other thread commits between the reads of x and y. No run of the body may see both and find
 // that they are not of one state, whether it commits or not.
 template <class Reader, class Writer, class Policy>
 bool no_zombie_between_reads() {
   Domain domain(1024);
   Cells cells;
-  ThreadStats stats;
   Other other;
-  bool sound = true, first = true;
-  run<Reader, Suicide, Policy>(domain, stats, [&](auto& transaction) {
-    long x = 0, y = 0;
-    if (!transaction.load(&cells.x.value, x)) return false;
-    if (std::exchange(first, false)) {
-      other.start([&](ThreadStats& own) { transfer<Writer>(domain, own, cells); });
-    }
-    if (!transaction.load(&cells.y.value, y)) return false;
-    sound = sound && x + y == 0;
-    return true;
-  });
+  const bool sound = reads_one_state<Reader, Policy>(
+      domain, cells, [&] { other.start([&](ThreadStats& own) { transfer<Writer>(domain, own, cells); }); });
   other.join();
   return sound;
 }
@@ -45,19 +52,10 @@ bool no_torn_read() {
   using Policy = Scripted<Base>;
   Domain domain(1024);
   Cells cells;
-  ThreadStats stats;
   Other other;
-  bool sound = true, first = true;
-  run<Reader, Suicide, Policy>(domain, stats, [&](auto& transaction) {
-    long x = 0, y = 0;
-    if (!transaction.load(&cells.x.value, x)) return false;
-    if (std::exchange(first, false)) {
-      Policy::once(Point::lock_seen,
-                   [&] { other.start([&](ThreadStats& own) { transfer<Writer>(domain, own, cells); }); });
-    }
-    if (!transaction.load(&cells.y.value, y)) return false;
-    sound = sound && x + y == 0;
-    return true;
+  const bool sound = reads_one_state<Reader, Policy>(domain, cells, [&] {
+    Policy::once(Point::lock_seen,
+                 [&] { other.start([&](ThreadStats& own) { transfer<Writer>(domain, own, cells); }); });
   });
   other.join();
   return sound;

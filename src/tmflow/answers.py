@@ -7,7 +7,6 @@ and one software, no oversubscribed runs, and nothing told apart by fewer than s
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, partial
 from typing import NamedTuple
 
 import altair as alt
@@ -17,11 +16,8 @@ from tmflow import against, against_chart, in_words, summaries
 from tmflow.captions import caption
 from tmflow.claims.origin import origins, who_speaks
 from tmflow.claims.selection import LEAST_ROUNDS, Missing, usable
-from tmflow.claims.software import measured_by
 from tmflow.figures import Figure
 from tmflow.in_words import Promises, Words
-from tmflow.paths import project_root
-from tmflow.platform.software import code_of
 from tmflow.point import ROUND, VARIANT
 from tmflow.store import queries
 from tmflow.store.frame import Source, connected
@@ -128,7 +124,7 @@ def ask(question: Question, source: Source, platform: str, revision: str, promis
 
 
 def on_transactions(runs: pd.DataFrame, revision: str) -> Answer:
-    """`runs` as of `queries.runs`, of any status, with the `software` that measured each, in words: `_read`."""
+    """`runs` as of `queries.runs`, of any status."""
     baseline = OF_STUDY.baseline
     return _answer(TRANSACTIONS, runs, revision, lambda summary, _: in_words.of_transactions(summary, baseline))
 
@@ -189,9 +185,7 @@ def find(runs: pd.DataFrame, comparison: Comparison) -> Found:
 def _read(source: Source, comparison: Comparison, platform: str) -> pd.DataFrame:
     only = comparison.only(platform)
     only["status"] = None
-    runs = queries.runs(source, **only)
-    code = cache(partial(code_of, project_root()))
-    return runs.assign(software=measured_by(runs, queries.software(source, **only), code))
+    return queries.runs(source, **only)
 
 
 def _answer(

@@ -11,6 +11,7 @@ import altair as alt
 import pandas as pd
 
 from tmflow.axes import value_range
+from tmflow.estimates import AND
 from tmflow.point import CONTEXT, POINT, VARIANT, WAYS
 from tmflow.promises import promises_of_updates
 from tmflow.strategy_parameters import PARAMETERS
@@ -135,6 +136,7 @@ def caption(
         *_promises(summary),
         *_cost_of_measuring(summary),
         *_provenances(summary),
+        *_software(summary),
         _intervals(summary),
         *_gaps(summary),
         dated(summary["last_run_utc"], revision),
@@ -227,6 +229,20 @@ def _parameters(summary: pd.DataFrame) -> list[str]:
 def _provenances(summary: pd.DataFrame) -> list[str]:
     """A line for each platform and kind of evidence."""
     return [provenance(rows) for _, rows in summary.groupby(["platform", "evidence"], sort=False)]
+
+
+def _software(summary: pd.DataFrame) -> list[str]:
+    """Which versions of the software measured what is shown, if several did: they may be why it differs."""
+    drawn = summary.loc[summary["estimate"].notna(), "software"]
+    versions = sorted({version for its in drawn.unique() for version in its.split(AND)})
+    if len(versions) < 2:
+        return []
+    pooled = drawn.str.contains(AND, regex=False)
+    rounds = f"rounds of several are pooled in {int(pooled.sum())} of {several(len(pooled), 'point')}"
+    return [
+        f"Measured by {len(versions)} versions of the software, which claims never pool: {'; '.join(versions)}; "
+        f"{rounds if pooled.any() else 'no point pools rounds of several'}."
+    ]
 
 
 def provenance(summary: pd.DataFrame) -> str:

@@ -21,6 +21,8 @@ WHOLE = [name for name, field in TrialSpec.model_fields.items() if get_args(fiel
 NOTHING = Interval(math.nan, math.nan, math.nan, 0)
 ENDED = {"timeout": "timed out"}  # where a status alone does not make a sentence
 
+AND = " + "  # between the software of a point's rounds
+
 GIVEN = ("evidence", "iterations")  # columns of a point that an estimate asks for
 
 Rounds = Mapping[str, NDArray[Any]]
@@ -59,6 +61,8 @@ def per_point(
     table = table.assign(measure=measure, unit=unit)
     table[["estimate", "low", "high", "rounds"]] = pd.DataFrame(intervals, columns=[*Interval._fields])
     table["disturbed_rounds"], table["reason"] = pd.Series(disturbed), pd.Series(reasons)
+    its = rows.loc[ok, ["software"]].assign(at=number[ok]).drop_duplicates().sort_values("software")
+    table["software"] = its.groupby("at")["software"].agg(AND.join).reindex(points).to_numpy()
     table["last_run_utc"] = rows["started_at_utc"].groupby(number).max().reindex(points).to_numpy()
     if along in NUMBERED:
         table[along] = table[along].astype("Int64")

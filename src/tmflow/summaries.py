@@ -10,6 +10,7 @@ factor, and one without a result has a row that says why. The columns are those 
 - reason: why the estimate, or a part of its rounds, is missing; None when nothing is;
 - oversubscribed: more workers than hardware threads that they may use; NA where that number is unknown;
 - last_run_utc: when the newest run of the point started;
+- software: what measured the rounds with a result, in words; of several all, with " + " between; NA without a result;
 - variant: the strategy, and in parentheses the parameters in which it differs from its fellows in the table, and how it
   ran where that is not the usual way (see `variants.variants`).
 """
@@ -218,13 +219,6 @@ def lost(runs: pd.DataFrame, full: pd.DataFrame) -> pd.DataFrame:
 def torn(runs: pd.DataFrame, full: pd.DataFrame) -> pd.DataFrame:
     """Share of the reads of variables that caught an update under way; as `lost`."""
     return _of_full(runs, full, "torn")
-
-
-def headline(summary: pd.DataFrame) -> pd.DataFrame:
-    """The rows of each strategy at its highest number of threads that is not oversubscribed, as far as is known."""
-    fits = summary[~summary["oversubscribed"].fillna(False).astype(bool)]
-    keys = [column for column in POINT if column != "threads"]
-    return fits.loc[fits.groupby(keys, dropna=False, sort=False)["threads"].idxmax()].reset_index(drop=True)
 
 
 def _of_transactions(runs: pd.DataFrame) -> pd.DataFrame:

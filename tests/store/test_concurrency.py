@@ -82,10 +82,28 @@ def test_a_reader_cannot_write(url: URL) -> None:
 def test_waiting_for_a_writer_has_an_end(url: URL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     schema.upgrade(url)
     runfile.write(tmp_path / "runs.jsonl", sample_runs(rounds=1))
-    monkeypatch.setattr(engine, "BUSY_TIMEOUT_S", 1)
+    monkeypatch.setattr(engine, "PATIENCE_S", 1)
+    monkeypatch.setattr(engine, "WRITERS_WAIT_S", 1)
     with (
         engine.open_writer(url).begin(),
-        pytest.raises(BadInput, match="is locked: another writer held it for 60 s; try again"),
+        pytest.raises(BadInput, match="is locked: another writer held it all the while; try again"),
     ):
         ingest(url, [tmp_path / "runs.jsonl"])
     assert ingest(url, [tmp_path / "runs.jsonl"]).runs_new > 0
+
+
+def test_who_waits_for_a_writer_says_so_and_then_goes_on(
+    url: URL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As a round's ingest does beside an import of many runs. The other writer ends as soon as that is said."""
+    schema.upgrade(url)
+    runfile.write(tmp_path / "runs.jsonl", sample_runs(rounds=1))
+    monkeypatch.setattr(engine, "PATIENCE_S", 0.1)
+    say = engine._say_that_it_waits
+    with engine.open_writer(url).connect() as other:
+        held = other.begin()
+        monkeypatch.setattr(engine, "_say_that_it_waits", lambda its: (say(its), held.rollback()))
+        assert ingest(url, [tmp_path / "runs.jsonl"]).runs_new == len(sample_runs(rounds=1))
+    told = capsys.readouterr().err
+    assert told.startswith("tmflow: another command writes to ")
+    assert told.endswith("; waiting for it to end, at most 10 minutes.\n")

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from sqlalchemy import URL, Engine
 
-from tests.sample_runs import EMULATED, FULL, FUSED, SOFTWARE_TM, sample_runs
+from tests.sample_runs import EMULATED, FULL, FUSED, SOFTWARE, SOFTWARE_TM, sample_runs
 from tmflow.errors import BadInput
 from tmflow.runner import runfile
 from tmflow.runner.runfile import Counters, MachineState, Run
@@ -66,6 +66,19 @@ def test_parameters_keep_their_types_and_0_is_not_null(store: Callable[..., Engi
     assert given[list(parameters)].to_dict() == parameters
     assert none[list(parameters)].isna().all()
     assert table.dtypes[list(parameters)].astype(str).tolist() == ["str", "Int64", "str", "Int64"]
+
+
+def test_runs_tell_in_words_what_measured_them(store: Callable[..., Engine]) -> None:
+    changed = {"software": SOFTWARE.model_copy(update={"git_commit": "a" * 40, "git_dirty": True})}
+    first = sample_runs(strategies=("lock",), threads=(1, 2), rounds=1)
+    later = sample_runs(strategies=("lock",), threads=(1, 2), rounds=1, campaign="campaign-2", day=1)
+    reader = store(first, [run.model_copy(update=changed) for run in later])
+    table = queries.runs(reader).groupby("campaign_uid")["software"].unique()
+    assert table["campaign-1"].tolist() == ["tmflow 0.1.0 at 0000000000"]
+    assert table["campaign-2"].tolist() == [
+        "tmflow 0.1.0 at aaaaaaaaaa with uncommitted changes, in campaign campaign-2"
+    ]
+    assert queries.runs(reader, uids=[]).dtypes["software"] == "str"
 
 
 def test_full_measures_are_shares_and_absent_is_not_0(store: Callable[..., Engine]) -> None:

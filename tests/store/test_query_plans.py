@@ -23,7 +23,6 @@ from tmflow.store.models import Run
 OF_RUNS: dict[str, Callable[..., Any]] = {
     **queries.TABLES,
     "runs of status ok": queries.runs,
-    "software": queries.software,
     "retries": queries.retries,
 }
 # Few, however many runs there are.

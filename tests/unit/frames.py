@@ -27,6 +27,7 @@ RUN = {
     "reason": None,
     "disturbed": False,
     "resumed": False,
+    "software": "tmflow 0.1.0 at 0123456789",
 }
 
 

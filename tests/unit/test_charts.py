@@ -236,6 +236,22 @@ def test_variants_of_a_strategy_have_its_colour_and_shapes_of_their_own() -> Non
     assert palette.ordered(reversed(names)) == names
 
 
+def test_a_caption_tells_the_versions_of_the_software_if_there_are_several() -> None:
+    runs = grid()
+    assert "software" not in captions.caption(summaries.speedup(runs), "r1").text
+    lock = runs["strategy"] == "tf_lock"
+    runs.loc[lock, "software"] = "tmflow 0.2.0 at aaaaaaaaaa"
+    told = "Measured by 2 versions of the software, which claims never pool: "
+    told += "tmflow 0.1.0 at 0123456789; tmflow 0.2.0 at aaaaaaaaaa; "
+    assert f"{told}no point pools rounds of several." in captions.caption(summaries.speedup(runs), "r1").lines
+    runs.loc[lock & (runs["round"] > 3) & (runs["threads"] == 2), "software"] = "tmflow 0.1.0 at 0123456789"
+    summary = summaries.step_time(runs)
+    assert f"{told}rounds of several are pooled in 1 of 8 points." in captions.caption(summary, "r1").lines
+    assert (summary["software"] == "tmflow 0.1.0 at 0123456789 + tmflow 0.2.0 at aaaaaaaaaa").sum() == 1
+    runs.loc[~lock, ["status", "reason"]] = ["failed", "boom"]
+    assert summaries.step_time(runs)["software"].isna().sum() == 4
+
+
 def test_variants_are_drawn_and_captioned() -> None:
     own = {"provider": "rtm", "spending": "study_tsx", "chunk": 64}
     runs = pd.concat([grid(("tf_lock",)), *(grid(("htm",), budget=budget, **own) for budget in (0, 5))])

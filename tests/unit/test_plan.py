@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from tests.sample_runs import sample_runs
 from tests.unit.many_trials import study_of
+from tmflow.cli import app
+from tmflow.cli import study as study_command
 from tmflow.errors import BadInput
 from tmflow.runner import runfile, warm_ups
 from tmflow.runner.runfile import CampaignRef
@@ -223,6 +226,28 @@ def test_status_tells_where_the_time_of_the_campaign_went(tmp_path: Path) -> Non
     assert (state["timed_s"], state["warm_up_s"], state["wall_s"]) == (12.0, 3.5, 20.0)
     assert state["overhead_fraction"] == pytest.approx(1 - 15.5 / 20)
     assert state["trials_ok"] == 3
+    assert state["missing"] == {"one": plan.trials("one") - 3}
+    parts = {part["uid"]: (part["trials_ok"], part["timed_s"], part["warm_up_s"]) for part in state["campaigns"]}
+    assert parts == {"an-older-one": (1, 100.0, 7.0), begun.uid: (2, 12.0, 3.5)}
+
+
+def test_status_tells_of_the_whole_plan_and_by_which_campaigns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After another experiment came into config.yaml, and a campaign of its own began with it."""
+    plan = plan_of(study_with(), tmp_path)
+    first = campaign.begin(tmp_path, "full")
+    recorded(plan, 1, {("lock", 1): 10.0}, first.uid)
+    campaign.end(tmp_path, first, finished=True)
+    second = campaign.begin(tmp_path, "full")
+    monkeypatch.setattr(study_command, "make_plan", lambda scale: plan)
+    said = CliRunner().invoke(app, ["study", "status"]).stdout.splitlines()
+    assert said[0] == f"scale full: 1 of {plan.trials('one')} trials ok, 0 failed, 0 unsupported."
+    missing = plan.trials("one") - 1
+    assert said[1] == f"Not measured yet: {missing} trials; {missing} of one."
+    campaigns = {line[: len("Campaign 01234567")]: line for line in said[2:]}
+    assert set(campaigns) == {f"Campaign {its.uid[:8]}" for its in (first, second)}
+    assert ": 1 trial; 10.0 s inside timed loops and 0.0 s warming up." in campaigns[f"Campaign {first.uid[:8]}"]
+    assert ": 0 trials; " in campaigns[f"Campaign {second.uid[:8]}"]
+    assert campaigns[f"Campaign {second.uid[:8]}"].endswith(" s in all.")
 
 
 def test_planning_grows_with_the_trials_and_no_faster(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -256,23 +256,6 @@ def test_staleness_is_a_share_of_steps() -> None:
     assert summary["estimate"].sum() == pytest.approx(1)
 
 
-def test_headline_is_the_highest_number_of_threads_that_fits() -> None:
-    summary = summaries.speedup(pd.concat([grid(), grid(batch=1, threads=(1, 2))]))
-    rows = summaries.headline(summary)
-    assert rows[["batch", "strategy", "threads"]].values.tolist() == [
-        [100, "tf_lock", 4], [1, "tf_lock", 2], [100, "tf_nolock", 4], [1, "tf_nolock", 2],
-    ]  # fmt: skip
-    assert summaries.headline(summary[:0]).empty
-
-
-def test_headline_names_a_strategy_without_a_result() -> None:
-    runs = grid(("tf_lock", "htm"), (1, 2))
-    ended(runs, runs["strategy"] == "htm", "unsupported", "no such hardware")
-    rows = summaries.headline(summaries.speedup(runs))
-    assert rows["strategy"].tolist() == ["tf_lock", "htm"]
-    assert rows["reason"].fillna("").tolist() == ["", "unsupported: no such hardware"]
-
-
 def htm(budget: int, **changes: Any) -> pd.DataFrame:
     own = {"provider": "rtm", "budget": budget, "spending": "study_tsx", "chunk": 0}
     return grid(("htm",), (1, 2), **own, **changes)
@@ -303,11 +286,6 @@ def test_variants_are_compared_with_themselves_or_with_tf_lock() -> None:
     for budget, expected in ((5, 2), (0, 0.5)):
         assert point(same, budget=budget, threads=2)["estimate"] == pytest.approx(2)
         assert point(over_tf_lock, budget=budget, threads=2)["estimate"] == pytest.approx(expected)
-
-
-def test_each_variant_has_its_headline() -> None:
-    table = summaries.headline(summaries.speedup(pd.concat([htm(5), htm(0), grid(("lock",), (1, 2))])))
-    assert table[["variant", "threads"]].values.tolist() == [["lock", 2], ["htm (budget 0)", 2], ["htm (budget 5)", 2]]
 
 
 WAYS = [

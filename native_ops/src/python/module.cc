@@ -13,6 +13,7 @@
 
 #include "array_region.hpp"
 #include "bench.hpp"
+#include "counters.hpp"
 #include "probe.hpp"
 #include "tmflow/audit.hpp"
 #include "tmflow/registry.hpp"
@@ -97,20 +98,6 @@ class Region {
     if (!nb::try_cast(array, owner, false)) return false;
     held_ = std::make_unique<Held<T>>(std::move(owner), workers);
     return true;
-  }
-
-  static nb::dict counters_of(int worker, const ThreadStats& stats) {
-    nb::dict aborts;
-    for (const auto& [status, count] : stats.aborts()) aborts[nb::int_(status)] = count;
-    nb::dict row;
-    row["worker"] = worker;
-    row["updates"] = stats.updates();
-    const auto tried = known_attempts(stats);
-    row["attempts"] = tried ? nb::object(nb::int_(*tried)) : nb::none();
-    row["commits"] = stats.commits();
-    row["fallbacks"] = stats.fallbacks();
-    row["aborts"] = aborts;
-    return row;
   }
 
   template <class T>

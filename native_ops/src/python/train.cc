@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "counters.hpp"
 #include "tmflow/checks.hpp"
 #include "tmflow/train/models.hpp"
 #include "tmflow/train/trial.hpp"
@@ -128,7 +129,7 @@ class NativeTrial {
       for (int region = 0; region < trial_->tracker().variables(); ++region) {
         const ThreadStats& stats = trial_->tracker().stats(worker, region);
         const auto index = static_cast<std::size_t>(region);
-        nb::dict row = counters_of(worker, trial_->region_names()[index], stats);
+        nb::dict row = counters_of_variable(worker, trial_->region_names()[index], stats);
         const bool told = trial_->tells_torn_reads(index);
         row["reads"] = told ? nb::object(nb::int_(stats.reads())) : nb::none();
         row["torn"] = told ? nb::object(nb::int_(stats.torn())) : nb::none();
@@ -175,21 +176,13 @@ class NativeTrial {
     return std::unique_lock(alone_);
   }
 
-  static nb::dict counters_of(int worker, const std::string& variable, const ThreadStats& stats) {
-    nb::dict aborts, retries;
-    for (const auto& [status, count] : stats.aborts()) aborts[nb::int_(status)] = count;
+  static nb::dict counters_of_variable(int worker, const std::string& variable, const ThreadStats& stats) {
+    nb::dict retries;
     for (std::int64_t n = 0; n <= ThreadStats::kMostRetries; ++n) {
       if (stats.with_retries(n) != 0) retries[nb::int_(n)] = stats.with_retries(n);
     }
-    nb::dict row;
-    row["worker"] = worker;
+    nb::dict row = counters_of(worker, stats);
     row["variable"] = variable;
-    row["updates"] = stats.updates();
-    const auto tried = known_attempts(stats);
-    row["attempts"] = tried ? nb::object(nb::int_(*tried)) : nb::none();
-    row["commits"] = stats.commits();
-    row["fallbacks"] = stats.fallbacks();
-    row["aborts"] = aborts;
     row["retries"] = retries;
     row["waited_ns"] = stats.waited_ns();
     row["held_ns"] = stats.held_ns();

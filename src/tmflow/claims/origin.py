@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from tmflow.claims.selection import LEAST_ROUNDS
-from tmflow.claims.software import DIGITS
 from tmflow.point import n_rounds
+from tmflow.store.software import DIGITS
 from tmflow.wording import several
 
 

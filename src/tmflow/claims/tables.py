@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
 from sqlalchemy import Connection
 
 from tmflow.claims.checks import Measure
-from tmflow.claims.software import measured_by
-from tmflow.paths import project_root
-from tmflow.platform.software import code_of
 from tmflow.spec import TrialSpec
 from tmflow.store import queries
 from tmflow.store.frame import Source, connected
@@ -24,7 +21,7 @@ from tmflow.store.queries import Only
 class Tables:
     """The runs of an experiment of any status, scale and definition, and what those with a result counted.
 
-    `runs` have `software`, in words, beside what `store.queries.runs` gives.
+    `runs` are as `store.queries.runs` gives them.
     """
 
     runs: pd.DataFrame
@@ -68,25 +65,18 @@ class Tables:
 
 
 def load(source: Source, experiments: Iterable[str], platforms: Sequence[str] | None = None) -> dict[str, Tables]:
-    """The tables of each experiment, in one reading of the database; platforms: of these alone, by their slugs.
-
-    Which commits share their code is read from this checkout, where it has them.
-    """
-    code = cache(partial(code_of, project_root()))
+    """The tables of each experiment, in one reading of the database; platforms: of these alone, by their slugs."""
     with connected(source) as connection:
-        return {name: _load(connection, name, platforms, code) for name in dict.fromkeys(experiments)}
+        return {name: _load(connection, name, platforms) for name in dict.fromkeys(experiments)}
 
 
-def _load(
-    connection: Connection, experiment: str, platforms: Sequence[str] | None, code: Callable[[str], str]
-) -> Tables:
+def _load(connection: Connection, experiment: str, platforms: Sequence[str] | None) -> Tables:
     with_result: Only = {"experiment": experiment, "all_definitions": True}
     if platforms is not None:
         with_result["platforms"] = platforms
     every: Only = {**with_result, "status": None}
-    runs = queries.runs(connection, **every)
     return Tables(
-        runs.assign(software=measured_by(runs, queries.software(connection, **every), code)),
+        queries.runs(connection, **every),
         queries.transactions(connection, **with_result),
         queries.aborts(connection, **with_result),
     )

@@ -12,6 +12,7 @@ from tmflow.paths import project_root, results_dir
 from tmflow.study.campaign import latest_scale
 from tmflow.study.config import Scale, load_study
 from tmflow.study.plan import Plan
+from tmflow.wording import several
 
 app = typer.Typer(help="Plan, run and watch the study of config.yaml.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -65,7 +66,7 @@ def plan(
 
 @app.command()
 def status(scale: ScaleOption = None, as_json: JsonOption = False) -> None:
-    """Tell how many trials are done, failed and unsupported, and what measuring has cost."""
+    """Tell how many trials of the plan are done, failed and unsupported, by which campaigns, and what that has cost."""
     from tmflow.study.status import status as study_status
 
     state = study_status(make_plan(scale))
@@ -74,10 +75,18 @@ def status(scale: ScaleOption = None, as_json: JsonOption = False) -> None:
         return
     typer.echo(
         f"scale {state['scale']}: {state['trials_ok']} of {state['trials_planned']} trials ok, "
-        f"{state['trials_failed']} failed, {state['trials_unsupported']} unsupported; "
-        f"{state['timed_s']:.1f} s inside timed loops and {state['warm_up_s']:.1f} s warming up, "
-        f"of {state['wall_s']:.1f} s in all."
+        f"{state['trials_failed']} failed, {state['trials_unsupported']} unsupported."
     )
+    if missing := state["missing"]:
+        of = ", ".join(f"{n} of {experiment}" for experiment, n in missing.items())
+        typer.echo(f"Not measured yet: {several(sum(missing.values()), 'trial')}; {of}.")
+    for its in state["campaigns"]:
+        trials = its["trials_ok"] + its["trials_failed"] + its["trials_unsupported"]
+        in_all = f", of {state['wall_s']:.1f} s in all" if its["uid"] == state["campaign"] else ""
+        typer.echo(
+            f"Campaign {its['uid'][:8]}, begun {its['created_at_utc'][:16]}: {several(trials, 'trial')}; "
+            f"{its['timed_s']:.1f} s inside timed loops and {its['warm_up_s']:.1f} s warming up{in_all}."
+        )
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})

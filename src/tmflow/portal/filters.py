@@ -48,7 +48,6 @@ class Key(StrEnum):
     STRATEGY = "strategy"
     STATUS = "status"
     METRIC = "metric"
-    BASELINE = "baseline"
     DEFINITION = "definition"
     SOFTWARE = "software"
     A = "a"

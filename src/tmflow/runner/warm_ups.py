@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
 from tmflow.files import writing
@@ -15,14 +16,15 @@ def note(run_file: Path, campaign_uid: str, seconds: float) -> None:
         file.write(json.dumps({"campaign": campaign_uid, "warm_up_s": round(seconds, 6)}) + "\n")
 
 
-def noted_s(run_file: Path, campaign_uid: str) -> float:
-    """Seconds of all warm-ups of the round that belonged to the campaign; a line cut off by a kill does not count."""
+def noted_s(run_file: Path) -> Counter[str]:
+    """Seconds of all warm-ups of the round, by the uid of the campaign; a line cut off by a kill does not count."""
     path = _beside(run_file)
-    if not path.exists():
-        return 0.0
-    *whole, _ = path.read_text(encoding="utf-8").split("\n")
-    lines = [json.loads(line) for line in whole]
-    return float(sum(line["warm_up_s"] for line in lines if line["campaign"] == campaign_uid))
+    seconds: Counter[str] = Counter()
+    if path.exists():
+        *whole, _ = path.read_text(encoding="utf-8").split("\n")
+        for line in map(json.loads, whole):
+            seconds[line["campaign"]] += line["warm_up_s"]
+    return seconds
 
 
 def _beside(run_file: Path) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event
 
 from tmflow.errors import BadInput
 from tmflow.store.address import is_sqlite, shown, sqlite_path, sqlite_url, url_from_env
-from tmflow.store.explain import BUSY_TIMEOUT_S, explain_errors
+from tmflow.store.explain import explain_errors
 from tmflow.store.revision import require_current
 
 __all__ = [
@@ -27,6 +28,10 @@ __all__ = [
     "writer_engine",
 ]
 
+# An import of a million runs, all or nothing, writes for minutes. What was killed holds no lock: nobody waits for that.
+WRITERS_WAIT_S = 600
+PATIENCE_S = 5  # after so long SQLite's writers say that they wait
+READERS_WAIT_S = 60  # for the moments in which SQLite locks readers out, too
 _WRITER_LOCK = 0x746D666C6F77  # "tmflow": the key of PostgreSQL's advisory lock, an arbitrary number
 # Room for the pages of the indexes by uid and hash, which are written in no order: SQLite has 2 MB if it is not told.
 WRITER_CACHE_KIB = 64 << 10
@@ -50,11 +55,11 @@ def open_reader(url: URL) -> Engine:
 def writer_engine(url: URL) -> Engine:
     """As `open_writer`, without looking at the database; a missing SQLite file is created on the first use."""
     if is_sqlite(url):
-        engine = _sqlite_engine(url, _read_write_uri)
+        engine = _sqlite_engine(url, _read_write_uri, PATIENCE_S)
         event.listen(engine, "connect", _set_up_sqlite_writer)
         event.listen(engine, "begin", _begin_immediate)
     else:
-        engine = _postgresql_engine(url, f"-c lock_timeout={BUSY_TIMEOUT_S}s")
+        engine = _postgresql_engine(url, f"-c lock_timeout={WRITERS_WAIT_S}s")
         event.listen(engine, "begin", _take_writer_lock)
     return engine
 
@@ -62,7 +67,7 @@ def writer_engine(url: URL) -> Engine:
 def reader_engine(url: URL) -> Engine:
     """As `open_reader`, without looking at the database."""
     if is_sqlite(url):
-        engine = _sqlite_engine(url, _read_only_uri)
+        engine = _sqlite_engine(url, _read_only_uri, READERS_WAIT_S)
         event.listen(engine, "connect", _set_up_sqlite_reader)
         return engine
     # Autocommit: no transaction stays open behind a page, so none can hold up a migration.
@@ -99,7 +104,7 @@ def _require_current(url: URL) -> None:
         require_current(connection)
 
 
-def _sqlite_engine(url: URL, uri: Callable[[Path], str]) -> Engine:
+def _sqlite_engine(url: URL, uri: Callable[[Path], str], wait_s: float) -> Engine:
     engine = create_engine(url, poolclass=NullPool)
 
     # SQLAlchemy's own connection strings cannot decide anew at each connection, as a reader must.
@@ -108,7 +113,7 @@ def _sqlite_engine(url: URL, uri: Callable[[Path], str]) -> Engine:
         return sqlite3.connect(
             uri(sqlite_path(url)),
             uri=True,
-            timeout=BUSY_TIMEOUT_S,
+            timeout=wait_s,
             check_same_thread=False,
             isolation_level=None,  # transactions begin where SQLAlchemy says, not where the driver guesses
         )
@@ -133,11 +138,26 @@ def _set_up_sqlite_reader(connection: sqlite3.Connection, _: object) -> None:
 
 def _begin_immediate(connection: Connection) -> None:
     # A deferred BEGIN takes the lock at the first write, too late to wait for another writer.
-    connection.exec_driver_sql("BEGIN IMMEDIATE")
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, sqlite3.Connection)
+    try:
+        driver.execute("BEGIN IMMEDIATE")
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorname == "SQLITE_BUSY":
+            _say_that_it_waits(connection.engine.url)
+            driver.execute(f"PRAGMA busy_timeout = {1000 * WRITERS_WAIT_S}")
+        connection.exec_driver_sql("BEGIN IMMEDIATE")  # whose error is SQLAlchemy's
 
 
 def _take_writer_lock(connection: Connection) -> None:
-    connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_WRITER_LOCK})")
+    if not connection.exec_driver_sql(f"SELECT pg_try_advisory_xact_lock({_WRITER_LOCK})").scalar_one():
+        _say_that_it_waits(connection.engine.url)
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_WRITER_LOCK})")
+
+
+def _say_that_it_waits(url: URL) -> None:
+    told = f"another command writes to {shown(url)}; waiting for it to end, at most {WRITERS_WAIT_S // 60} minutes."
+    print(f"tmflow: {told}", file=sys.stderr, flush=True)
 
 
 def _read_write_uri(path: Path) -> str:

@@ -11,8 +11,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, Program
 from tmflow.errors import BadInput
 from tmflow.store.address import is_sqlite, shown
 
-BUSY_TIMEOUT_S = 60
-_BUSY = f"is locked: another writer held it for {BUSY_TIMEOUT_S} s; try again when it is done."
+_BUSY = "is locked: another writer held it all the while; try again when it is done."
 _READ_ONLY = "is read-only; to write, this user needs the right to change it (for a SQLite file: and its folder)."
 _FULL = "cannot grow: its disk is full; nothing of this was stored: make room, and run the same command again."
 # SQLite reports a state in words only, PostgreSQL by SQLSTATE.

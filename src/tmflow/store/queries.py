@@ -32,6 +32,7 @@ from sqlalchemy.orm import InstrumentedAttribute
 from tmflow.canonical import sha256_of
 from tmflow.records import Loaded
 from tmflow.spec import TrialSpec
+from tmflow.store import software
 from tmflow.store.frame import Source, Statement, connected, fetch, frame
 from tmflow.store.models import (
     AbortReason,
@@ -106,7 +107,10 @@ class Only(TypedDict, total=False):
 
 
 def runs(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
-    """One row for each run, oldest first: what it belongs to, all factors, times in seconds, accuracy as a fraction."""
+    """One row for each run, oldest first: what it belongs to, all factors, times in seconds, accuracy as a fraction.
+
+    And `software`: what measured it, in words that are the same for the same software alone.
+    """
     columns = [
         Run.uid,
         *BELONGS_TO,
@@ -128,18 +132,10 @@ def runs(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
         *map(seconds, (Run.setup_s, Run.loop_s, Run.evaluation_s, Run.total_s)),
         Run.final_accuracy,
         Run.dataset_sha256,
+        Run.software_id,
     ]
-    return frame(source, _of_runs(columns, only).order_by(Run.started_at_utc, Run.id))
-
-
-def software(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
-    """uid, and the software that measured each run: versions, the commit of its checkout, and whether that was changed.
-
-    NA where it could not be known.
-    """
-    versions = [column for column in Software.__table__.columns if column.name not in ("id", "software_sha256")]
-    statement = _of_runs([Run.uid, *versions], only).join(Software, Run.software_id == Software.id)
-    return frame(source, statement.order_by(Run.id))
+    found = frame(source, _of_runs(columns, only).order_by(Run.started_at_utc, Run.id))
+    return found.assign(software=software.of_runs(source, found)).drop(columns="software_id")
 
 
 def origins(source: Source, **only: Unpack[Only]) -> pd.DataFrame:

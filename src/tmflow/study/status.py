@@ -1,44 +1,79 @@
-"""What became of the plan: trials done, failed and unsupported, and where the time went."""
+"""What became of the plan: trials done, failed and unsupported, by which campaigns, and where the time went."""
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from tmflow.runner import warm_ups
+from tmflow.runner.runfile import CampaignRef, Run
 from tmflow.study.campaign import Campaign, folder, load
 from tmflow.study.plan import Plan
 
 
 def status(plan: Plan) -> dict[str, Any]:
-    """Counts of trials by status, and where the time of the campaign's invocations went, in wall seconds.
+    """Counts of trials by status, of the whole plan and of each campaign's part of it; the oldest campaign comes first.
 
+    And where the time of the last campaign's invocations went, in wall seconds; only of that one they are known.
     timed_s: inside timed loops, which those of emulated runs are not; warm_up_s: warming up. What is left of wall_s is
     overhead: starting processes, building graphs, evaluating, storing, drawing. None before there is a campaign.
+    missing: by experiment, the trials that are not measured yet.
     """
-    by_status: Counter[str] = Counter()
-    timed_s = warm_up_s = 0.0
     campaign = load(plan.results, plan.scale)
-    uid = campaign.uid if campaign else ""
+    last = _Part(campaign.ref if campaign else CampaignRef(uid="", created_at_utc=""))
+    parts = {last.campaign.uid: last} if campaign else {}
+    missing: Counter[str] = Counter()
     for experiment in plan.experiments:
+        missing[experiment] = plan.trials(experiment)
         for run in plan.finished_runs(experiment):
-            by_status[run.status] += 1
-            timed_s += (run.loop_s or 0.0) if run.shows_time and run.campaign.uid == uid else 0.0
-        warm_up_s += sum(warm_ups.noted_s(path, uid) for path in plan.run_files(experiment))
+            parts.setdefault(run.campaign.uid, _Part(run.campaign)).add(run)
+            missing[experiment] -= 1
+    for path in (path for experiment in plan.experiments for path in plan.run_files(experiment)):
+        for uid, seconds in warm_ups.noted_s(path).items():
+            if uid in parts:
+                parts[uid].warm_up_s += seconds
     total_s = wall_s(campaign, folder(plan.results, plan.scale)) if campaign else 0.0
     return {
         "scale": plan.scale,
         "campaign": campaign.uid if campaign else None,
         "trials_planned": sum(plan.trials(experiment) for experiment in plan.experiments),
+        **_trials(sum((part.by_status for part in parts.values()), Counter())),
+        "wall_s": round(total_s, 3),
+        **last.seconds(),
+        "overhead_fraction": round(1 - (last.timed_s + last.warm_up_s) / total_s, 4) if total_s else None,
+        "missing": dict(+missing),
+        "campaigns": [
+            {**part.campaign.model_dump(), **_trials(part.by_status), **part.seconds()}
+            for part in sorted(parts.values(), key=lambda part: part.campaign.created_at_utc)
+        ],
+    }
+
+
+@dataclass
+class _Part:
+    """What a campaign has measured of the plan."""
+
+    campaign: CampaignRef
+    by_status: Counter[str] = field(default_factory=Counter)
+    timed_s: float = 0.0
+    warm_up_s: float = 0.0
+
+    def add(self, run: Run) -> None:
+        self.by_status[run.status] += 1
+        self.timed_s += (run.loop_s or 0.0) if run.shows_time else 0.0
+
+    def seconds(self) -> dict[str, float]:
+        return {"timed_s": round(self.timed_s, 3), "warm_up_s": round(self.warm_up_s, 3)}
+
+
+def _trials(by_status: Counter[str]) -> dict[str, int]:
+    return {
         "trials_ok": by_status["ok"],
         "trials_failed": by_status["failed"] + by_status["timeout"] + by_status["invalid"],
         "trials_unsupported": by_status["unsupported"],
-        "wall_s": round(total_s, 3),
-        "timed_s": round(timed_s, 3),
-        "warm_up_s": round(warm_up_s, 3),
-        "overhead_fraction": round(1 - (timed_s + warm_up_s) / total_s, 4) if total_s else None,
     }
 
 

@@ -9,19 +9,18 @@ import pandas as pd
 import pytest
 
 from tests.sample_runs import SOFTWARE
-from tmflow.claims.software import measured_by
+from tmflow.store.software import measured_by
 
 DOCS = {"a" * 40: "code 1", "b" * 40: "code 1", "c" * 40: "code 2"}  # b changed docs alone
 
 
 def words(*software: Mapping[str, Any], campaigns: tuple[str, ...] = ("one",)) -> list[str]:
     """Of runs that differ in this from each other, the last one in the last campaign."""
-    uids = [f"run-{place}" for place in range(len(software))]
     its_campaigns = [campaigns[0]] * (len(software) - 1) + [campaigns[-1]]
-    runs = pd.DataFrame({"uid": uids, "campaign_uid": its_campaigns}, index=range(10, 10 + len(software)))
-    versions = pd.DataFrame([SOFTWARE.model_dump() | its for its in software]).assign(uid=uids)
-    told = measured_by(runs, versions, lambda commit: DOCS.get(commit, commit))
-    assert told.index.equals(runs.index)
+    versions = pd.DataFrame([SOFTWARE.model_dump() | its for its in software], index=range(10, 10 + len(software)))
+    by = versions.assign(campaign_uid=its_campaigns)
+    told = measured_by(by, lambda commit: DOCS.get(commit, commit))
+    assert told.index.equals(by.index)
     return list(told)
 
 
