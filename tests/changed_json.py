@@ -41,7 +41,7 @@ def get(value: Any, path: Place) -> Any:
     return value
 
 
-def spelled(value: Any, path: Place, text: str) -> str:
+def spelled(value: Any, path: Place, text: str, compact: Callable[[Any], str] = compact) -> str:
     """The JSON of a value, with a text in place of what is at the path; or without that, or with it twice."""
     value = copy.deepcopy(value)
     holder = get(value, path[:-1])

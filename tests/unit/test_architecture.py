@@ -59,6 +59,7 @@ LAYERS = [
         "probe",
     },
     {
+        "runner.structs",
         "runner.content",
         "runner.runfile",
         "platform.software",

@@ -76,7 +76,7 @@ class Checker:
 
     def _read(self, member: str, line: int, where: str, text: str, findings: Findings) -> ReadRun | None:
         try:
-            if "\\u0000" in text:
+            if "\\" in text and "\\u0000" in text:  # one character is found ten times as fast
                 raise BadInput(f"{where}: it has the character U+0000, which no database keeps in a text.")
             require_few_parts(text, where)
             read = read_run(where, text, self._reader)

@@ -7,99 +7,64 @@ None or empty, and a factor where it is as it was before: so those keep their ha
 from __future__ import annotations
 
 import hashlib
-import math
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from types import NoneType
-from typing import Any, ClassVar, Protocol, get_args
+from typing import Any
 
-from pydantic_core import PydanticSerializationError, to_json
+from msgspec import Raw, Struct, to_builtins
+from msgspec.json import encode as to_json
+from pydantic import BaseModel
 
 from tmflow.canonical import canonical_json
+from tmflow.runner.structs import struct_of
 from tmflow.spec import AS_BEFORE, TrialSpec
 
 # Lists that may be long. The fields of their entries are in alphabetical order.
 LISTS = frozenset({"aborts", "counters", "curve", "lost", "reads", "retries", "staleness"})
 # The factors whose None is part of a run's hash, as it was when the first runs were stored.
 _HASHED_NULLS = frozenset({"dropout_keep", "provider", "budget", "spending", "chunk"})
+_SPELT_ALIKE = frozenset({str, int, bool, NoneType})
 
 
-class Part(Protocol):
-    """A run or a part of one. `LATER`: its fields that came after the first runs had been stored."""
-
-    LATER: ClassVar[tuple[str, ...]]
-
-
-def sha256(run: Part, spelt: Mapping[str, str]) -> str:
-    """Hex SHA-256 of a run. `spelt`: by field the text of those, as `spelled` gives it, that many runs share."""
-    said = _without_later(run)
-    texts = []
-    for name in sorted(said):
-        value = said[name]
-        if name in spelt:
-            text = spelt[name]
-        elif value and name in LISTS:
-            text = listed(value)
-        else:
-            text = spelled(value)
-        texts.append(f'"{name}":{text}')
-    return hashlib.sha256(f"{{{','.join(texts)}}}".encode()).hexdigest()
+def sha256(run: BaseModel, spelt: Mapping[str, Raw]) -> str:
+    """Hex SHA-256 of a run. `spelt`: by field what `spelled` or `listed` gives of those that are known."""
+    fields = {**spelt, **{name: _ready(name, value) for name, value in said(run).items() if name not in spelt}}
+    return hashlib.sha256(to_json(fields, order="sorted")).hexdigest()
 
 
-def spelled(value: Any) -> str:
-    """The text of a field of a run in the run's hash."""
-    spell = _SCALARS.get(type(value))
-    return canonical_json(value, _said) if spell is None else spell(value)
+def spelled(value: Any) -> Raw:
+    """A field of a run as it is spelt in the run's hash."""
+    if isinstance(value, BaseModel):
+        return Raw(to_json({name: _ready(name, its) for name, its in said(value).items()}, order="sorted"))
+    return Raw(canonical_json(value).encode())
 
 
-def listed(entries: Sequence[Part]) -> str:
-    """The text of a list that is not empty: from pydantic, which spells it six times as fast as Python.
-
-    It spells as Python does but for floats that Python gives an exponent.
-    """
-    rows = [_without_later(entry) if entry.LATER else vars(entry) for entry in entries]
-    floats = _floats(type(entries[0]))
-    as_python = all(not (value := row.get(name)) or 1e-4 <= value < 1e16 for row in rows for name in floats)
-    try:
-        return to_json(rows).decode() if as_python else canonical_json(rows)
-    except PydanticSerializationError:  # of a text that is not Unicode: who takes the hash of it is told so
-        return canonical_json(rows)
+def listed(entries: Sequence[Any]) -> Raw:
+    """A list that is not empty, of models or of their structs, as it is spelt in a run's hash."""
+    if not isinstance(entries[0], Struct):
+        model: type[BaseModel] = type(entries[0])
+        entries = [struct_of(model)(**vars(entry)) for entry in entries]
+    floats = [value for name in entries[0].FLOATS for value in map(attrgetter(name), entries) if value]
+    as_python = all(1e-4 <= value < 1e16 for value in floats)
+    return Raw(to_json(entries) if as_python else canonical_json(entries, to_builtins).encode())
 
 
-def _finite(value: float) -> str:
-    if not math.isfinite(value):
-        raise ValueError(f"{value} is not JSON; a number is finite, or null")
-    return repr(value)
+def _ready(name: str, value: Any) -> Any:
+    """A field for msgspec to spell: it does so as canonical JSON does, but for floats that Python gives an exponent."""
+    if type(value) in _SPELT_ALIKE or (type(value) is float and (not value or 1e-4 <= value < 1e16)):
+        return value
+    return listed(value) if value and name in LISTS else spelled(value)
 
 
-# As canonical JSON spells them, without the time that its encoder takes to get ready.
-_SCALARS: dict[type, Callable[[Any], str]] = {
-    str: canonical_json,
-    int: repr,
-    float: _finite,
-    bool: lambda value: "true" if value else "false",
-    NoneType: lambda _: "null",
-}
-
-
-@cache
-def _floats(part: type[Any]) -> tuple[str, ...]:
-    """The fields of a part that may hold a float."""
-    fields = part.model_fields.items()
-    return tuple(name for name, field in fields if float in (field.annotation, *get_args(field.annotation)))
-
-
-def _said(part: Any) -> dict[str, Any]:
-    if not isinstance(part, TrialSpec):
-        return _without_later(part)
-    return {
-        name: value
-        for name, value in vars(part).items()
-        if (name in _HASHED_NULLS if value is None else AS_BEFORE.get(name) != value)
-    }
-
-
-def _without_later(part: Part) -> dict[str, Any]:
+def said(part: Any) -> dict[str, Any]:
+    """The fields of a part that are in the hash."""
+    if isinstance(part, TrialSpec):
+        return {
+            name: value
+            for name, value in vars(part).items()
+            if (name in _HASHED_NULLS if value is None else AS_BEFORE.get(name) != value)
+        }
     fields = dict(vars(part))
     for name in part.LATER:
         if fields[name] is None or fields[name] == []:

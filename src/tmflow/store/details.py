@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from operator import itemgetter
+from collections.abc import Mapping, Sequence
+from operator import attrgetter, itemgetter
 from typing import Any
 
-from tmflow.runner.runfile import Run
 from tmflow.store import models
 from tmflow.store.once import Key, columns
 
@@ -23,18 +23,15 @@ def _of_table(model: type[models.Base]) -> tuple[list[str], list[str]]:
 _FIELDS = {name: _of_table(model) for name, model in models.DETAILS.items()}
 _FIELDS["aborts"] = ["worker", "variable", *REASON, "n"], ["worker", "variable", *REASON]
 
-_ROW = {name: itemgetter(*fields) for name, (fields, _) in _FIELDS.items()}
+_ROW = {name: attrgetter(*fields) for name, (fields, _) in _FIELDS.items()}
 _KEY = {name: itemgetter(*map(fields.index, key)) for name, (fields, key) in _FIELDS.items()}
 
 
-def details(run: Run) -> dict[str, list[Key]]:
-    """By name each list of a run that is not empty, its entries as rows."""
-    said = vars(run)
-    found: dict[str, list[Key]] = {
-        name: list(map(row, map(vars, said[name]))) for name, row in _ROW.items() if said[name]
-    }
-    if run.fused:
-        found["fused"] = [(variable,) for variable in run.fused]
+def details(lists: Mapping[str, Sequence[Any]], fused: Sequence[str]) -> dict[str, list[Key]]:
+    """By name each list of a run, none of them empty, its entries as rows."""
+    found: dict[str, list[Key]] = {name: list(map(_ROW[name], entries)) for name, entries in lists.items()}
+    if fused:
+        found["fused"] = [(variable,) for variable in fused]
     return found
 
 

@@ -8,7 +8,7 @@ from collections.abc import Container, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
@@ -41,9 +41,10 @@ class IncomingRun(NamedTuple):
 
 
 class ReadRun(NamedTuple):
-    """A run, checked, with what it shares with others, and its lists as rows of their tables."""
+    """A run, checked, without its lists, and what it shares with others; its lists, and as rows of their tables."""
 
     run: runfile.Run
+    lists: dict[str, Sequence[Any]]
     origin: Shared
     spec: Shared
     details: dict[str, list[Key]]
@@ -88,21 +89,22 @@ def read_line(where: str, line: str, file_sha256: str, reader: Reader) -> Incomi
 def read_run(where: str, line: str, reader: Reader) -> ReadRun:
     """The first half of `read_line`, where all that can be wrong with a line is found."""
     try:
-        run, origin, spec = reader.read(line, where)
+        run, lists, origin, spec = reader.read(line, where)
         _check_evidence(run, where)
     except ValueError as error:  # of 1e400, which is read as infinite
         raise BadInput(f"{where}: a number in it is no JSON: {error}.") from error
     _check_time(run.started_at_utc, f"{where}: started_at_utc")
-    its_details = details(run)
+    its_details = details(lists, run.fused)
     for name, rows in its_details.items():
         _check_unique(where, name, keys(name, rows))
-    return ReadRun(run, origin, spec, its_details)
+    return ReadRun(run, lists, origin, spec, its_details)
 
 
 def rows_of(read: ReadRun, where: str, file_sha256: str) -> IncomingRun:
     """The second half of `read_line`."""
-    run, origin, spec, its_details = read
-    sha256 = content.sha256(run, origin.spelt | spec.spelt)
+    run, lists, origin, spec, its_details = read
+    spelt = {name: content.listed(entries) for name, entries in lists.items()}
+    sha256 = content.sha256(run, spelt | origin.spelt | spec.spelt)
     return IncomingRun(
         where=where,
         file_sha256=file_sha256,

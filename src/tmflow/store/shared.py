@@ -1,25 +1,31 @@
 """What many runs share is checked once, and spelt once for their hashes.
 
 A line of a run file says again what the lines before it said: the machine, its settings, the software, the experiment.
+Where these are known, only the rest of a line is read, into a struct. Where that says no, the model is asked of all.
 """
 
 from __future__ import annotations
 
 import marshal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from tmflow.errors import BadInput
+from msgspec import DecodeError, Raw
+from msgspec.json import Decoder
+from msgspec.structs import asdict
+
 from tmflow.runner import content, runfile
+from tmflow.runner.structs import rules_of, struct_of
 from tmflow.store.parts import Cut, Parts
 
-ORIGIN = ("campaign", "environment", "experiment", "platform", "software")
+ORIGIN = ("backend", "campaign", "environment", "experiment", "platform", "software")
 SPEC = ("spec",)
 REMEMBERED_BYTES = 8 << 20  # a study has half a megabyte; each line of a stranger may have what no other has
 
 
 _NO_LISTS: dict[str, Any] = {name: [] for name in content.LISTS}
+_RULES = rules_of(runfile.Run)
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +37,16 @@ class Shared:
 
     run: runfile.Run
     fields: dict[str, Any]
-    spelt: dict[str, str]
+    spelt: dict[str, Raw]
+
+
+class Told(NamedTuple):
+    """What a line says. The run is without its lists: each that is not empty is among `lists`, by its name."""
+
+    run: runfile.Run
+    lists: dict[str, Sequence[Any]]
+    origin: Shared
+    spec: Shared
 
 
 class Reader:
@@ -41,30 +56,39 @@ class Reader:
         self._check_origin = check_origin
         self._known: dict[bytes, Shared] = {}
         self._parts = Parts((*ORIGIN, *SPEC))
+        self._rest = Decoder(struct_of(runfile.Run, (*ORIGIN, *SPEC)))
         self._by_text: dict[tuple[str, ...], Shared] = {}
         self._remembered = 0
 
-    def read(self, line: str, where: str) -> tuple[runfile.Run, Shared, Shared]:
-        """The run of a line, which `where` names in errors, and its origin (`ORIGIN`: whose and where) and its spec.
+    def read(self, line: str, where: str) -> Told:
+        """What a line says, which `where` names in errors: its origin is `ORIGIN` (whose and where).
 
         Raises BadInput for a bad line.
         """
         cut = self._parts.cut(line)
         if cut is not None:
             origin, spec = (self._by_text.get(texts) for texts in _texts(cut))
-            if origin is not None and spec is not None and (told := self._rest(cut, where)) is not None:
-                return runfile.checked(told | origin.fields | spec.fields, where), origin, spec
+            if origin is not None and spec is not None and (told := self._told(cut, origin, spec)) is not None:
+                return told
         return self._read_whole(line, where, cut)
 
-    def _rest(self, cut: Cut, where: str) -> dict[str, Any] | None:
-        """What a line says besides the parts that were cut out of it; None if they were not what they seemed."""
+    def _told(self, cut: Cut, origin: Shared, spec: Shared) -> Told | None:
+        """What a line with these parts says; None if they were not what they seemed, or the model is to be asked."""
         try:
-            told = runfile.decoded(cut.rest, where)
-        except BadInput:  # is raised again for the whole line, and says where in it
+            told = asdict(self._rest.decode(cut.rest))
+            if not self._parts.are_cut_out(told):
+                return None
+            lists = _lists(told)
+            machine = told["machine"] and runfile.MachineState.model_validate(asdict(told["machine"]))
+            its = told | _NO_LISTS | origin.fields | spec.fields | {"machine": machine}
+            run = origin.run.model_copy(update=its)
+            for rule in _RULES:
+                rule(run)
+        except (DecodeError, ValueError):
             return None
-        return told if self._parts.are_cut_out(told) else None
+        return Told(run, lists, origin, spec)
 
-    def _read_whole(self, line: str, where: str, cut: Cut | None) -> tuple[runfile.Run, Shared, Shared]:
+    def _read_whole(self, line: str, where: str, cut: Cut | None) -> Told:
         told = runfile.decoded(line, where)
         # Not compared by ==, for which true is 1 and 1.0: the bytes tell them apart.
         keys = [marshal.dumps([told.get(name) for name in names], 2) for names in (ORIGIN, SPEC)]
@@ -80,11 +104,11 @@ class Reader:
         )
         if cut is not None:
             self._remember_texts(cut, keys, (origin, spec))
-        return run, origin, spec
+        return Told(run.model_copy(update=_NO_LISTS), _lists(vars(run)), origin, spec)
 
     def _remember(self, key: bytes, run: runfile.Run, names: tuple[str, ...]) -> Shared:
         fields = {name: getattr(run, name) for name in names}
-        spelt = {name: content.spelled(value) for name, value in fields.items()}
+        spelt = {name: content.spelled(value) for name, value in fields.items() if name in content.said(run)}
         self._make_room(len(key))
         return self._known.setdefault(key, Shared(run.model_copy(update=_NO_LISTS), fields, spelt))
 
@@ -103,6 +127,10 @@ class Reader:
             self._remembered = n_bytes
             self._known.clear()
             self._by_text.clear()
+
+
+def _lists(said: Mapping[str, Any]) -> dict[str, Sequence[Any]]:
+    return {name: entries for name in content.LISTS if (entries := said[name])}
 
 
 def _texts(cut: Cut) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -22,26 +22,25 @@ def seed(read: ReadRun, known: Known) -> Iterator[Fault]:
 
 def curve(read: ReadRun, known: Known) -> Iterator[Fault]:
     """The pauses come one after another, as many as asked for, and not after the end."""
-    run = read.run
-    if not run.curve:
+    points = read.details.get("curve")
+    if points is None:
         return
-    if len(run.curve) > known.spec.curve_points:
-        yield Fault("curve", f"it has {len(run.curve)} points, but curve_points is {known.spec.curve_points}.")
-    for at, (before, after) in enumerate(pairwise(run.curve), start=1):
-        if after.iteration <= before.iteration or after.elapsed_s <= before.elapsed_s:
+    if len(points) > known.spec.curve_points:
+        yield Fault("curve", f"it has {len(points)} points, but curve_points is {known.spec.curve_points}.")
+    for at, ((before, before_s, _), (after, after_s, _)) in enumerate(pairwise(points), start=1):
+        if after <= before or after_s <= before_s:
             yield Fault(f"curve.{at}", "its iteration or its time is not beyond that of the point before it.")
-    last = run.curve[-1]
-    if last.iteration > known.spec.iterations:
-        yield Fault("curve", f"its last point is at iteration {last.iteration} of {known.spec.iterations}.")
-    if run.loop_s is not None and last.elapsed_s > run.loop_s:
-        yield Fault("curve", f"its last point is at {last.elapsed_s} s, but loop_s is {run.loop_s}.")
+    last, last_s, _ = points[-1]
+    if last > known.spec.iterations:
+        yield Fault("curve", f"its last point is at iteration {last} of {known.spec.iterations}.")
+    if read.run.loop_s is not None and last_s > read.run.loop_s:
+        yield Fault("curve", f"its last point is at {last_s} s, but loop_s is {read.run.loop_s}.")
 
 
 def accuracy(read: ReadRun, known: Known) -> Iterator[Fault]:
     """An accuracy is a number of the test images."""
-    run = read.run
-    shares = [("final_accuracy", run.final_accuracy)]
-    shares += [(f"curve.{at}.accuracy", point.accuracy) for at, point in enumerate(run.curve)]
+    shares = [("final_accuracy", read.run.final_accuracy)]
+    shares += [(f"curve.{at}.accuracy", share) for at, (_, _, share) in enumerate(read.details.get("curve", ()))]
     for field, share in shares:
         if share is not None and abs(share * known.tested - round(share * known.tested)) > _AS_WHOLE:
             yield Fault(field, f"{share} is not a whole number of the {known.tested} test images.")

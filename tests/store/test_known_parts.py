@@ -1,0 +1,104 @@
+"""A line whose parts are known is read into structs, and comes to the same as one that the model is asked about."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.changed_json import REMOVED, TWICE, Place, paths, spelled
+from tests.sample_runs import EMULATED, FULL, FUSED, sample_runs
+from tmflow.errors import BadInput
+from tmflow.runner import runfile
+from tmflow.runner.runfile import Run
+from tmflow.store.incoming import line_reader, read_line
+from tmflow.store.shared import ORIGIN, SPEC, Reader
+
+RUNS = [
+    *sample_runs(strategies=("stm", EMULATED), threads=(2,), rounds=1, disturbed_rounds=(1,)),
+    *sample_runs(strategies=(FUSED, "block_stm", "htm"), threads=(2,), rounds=1, unsupported=("htm",), **FULL),
+]
+NUMBERS = ("0", "1", "-1", "-0", "1.0", "1e0", "-0.0", "0.5", "1e-5", "1e16", "1e400", "9223372036854775807",
+           "9223372036854775808", "12345678901234567890123", "9007199254740993", "01", "1.", ".5", "NaN")  # fmt: skip
+OTHERS = ("null", "true", "false", "[]", "{}", "[null]", '{"worker": 1}', '""', '"1"', '"ok"', '"\\ud800"', '"\\u0000"',
+          '"\\u00e9\\n"', '"\n"', "nul", "", "1, 2", '1, "surprise": 1', REMOVED, TWICE)  # fmt: skip
+
+
+def line_of(run: Run) -> str:
+    return runfile.to_line(run).rstrip("\n")
+
+
+def outcome(line: str, reader: Reader) -> str:
+    """All that comes of a line in words that tell true from 1 and 1.0; or what is wrong with it."""
+    try:
+        read = read_line("here", line, "", reader)
+    except BadInput as error:
+        return str(error)
+    return repr((read.content_sha256, read.row, read.details, read.origin.fields, read.spec.fields, read.backend))
+
+
+def knowing(line: str) -> Reader:
+    """A reader that knows the parts of that line."""
+    reader = line_reader()
+    read_line("here", line, "", reader)
+    return reader
+
+
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: run.spec.strategy)
+def test_lines_as_they_are_written_need_no_model(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    line = line_of(run)
+    reader, whole = knowing(line), outcome(line, line_reader())
+    monkeypatch.delattr(Reader, "_read_whole")
+    assert outcome(line, reader) == whole
+    assert run.content_sha256 in whole
+
+
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: run.spec.strategy)
+def test_a_change_at_any_place_comes_to_the_same(run: Run) -> None:
+    line = line_of(run)
+    told, reader = json.loads(line), knowing(line)
+    refused = taken = 0
+    for place in places(told):
+        for text in (*NUMBERS, *OTHERS):
+            changed = spelled(told, place, text, partial(json.dumps, sort_keys=True))
+            found = outcome(changed, reader)
+            assert found == outcome(changed, line_reader()), f"{place}: {text}"
+            is_refused = found.startswith("here: ")
+            refused, taken = refused + is_refused, taken + (not is_refused)
+    assert refused > taken > 100
+
+
+def places(told: dict[str, Any]) -> list[Place]:
+    """Every place but those inside the parts."""
+    return [place for place in paths(told) if len(place) == 1 or place[0] not in (*ORIGIN, *SPEC)]
+
+
+DIGITS = st.text("0123456789", min_size=1, max_size=25)
+SPELT = st.builds(
+    lambda sign, whole, part, power: f"{sign}{whole.lstrip('0') or '0'}{part and '.' + part}{power}",
+    st.sampled_from(("", "-")), DIGITS, st.just("") | DIGITS, st.sampled_from(("", "e-5", "E+3", "e-320", "e300")),
+)  # fmt: skip
+
+
+@given(SPELT | st.floats(allow_nan=False, allow_infinity=False).map(repr) | st.integers().map(str))
+def test_any_number_comes_to_the_same(number: str) -> None:
+    line = line_of(RUNS[0])
+    told, reader = json.loads(line), knowing(line)
+    for place in [("loop_s",), ("curve", 0, "elapsed_s"), ("curve", 0, "iteration"), ("machine", "clock_moved_s")]:
+        changed = spelled(told, place, number, partial(json.dumps, sort_keys=True))
+        assert outcome(changed, reader) == outcome(changed, line_reader())
+
+
+@given(st.text())
+def test_any_text_comes_to_the_same(text: str) -> None:
+    line = line_of(RUNS[0])
+    told, reader = json.loads(line), knowing(line)
+    for ascii_only in (True, False):
+        spelt = json.dumps(text, ensure_ascii=ascii_only)
+        for place in [("uid",), ("counters", 0, "variable"), ("aborts", 0, "raw_code")]:
+            changed = spelled(told, place, spelt, partial(json.dumps, sort_keys=True))
+            assert outcome(changed, reader) == outcome(changed, line_reader())
