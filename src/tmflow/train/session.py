@@ -25,6 +25,7 @@ from tmflow.train.measurement import NOT_FINITE, Measurement, TrialData, warm_up
 from tmflow.train.model import CLASSES
 from tmflow.train.models import MODELS
 from tmflow.train.possible import why_not
+from tmflow.train.tensorflow_alone import import_tensorflow
 
 WARM_UP_STEPS = 20
 EVALUATION_CHUNK = 500
@@ -41,6 +42,7 @@ class Variant:
             raise Unsupported("TensorFlow is not installed, and the session driver needs it")
         if reason := why_not(spec):
             raise Unsupported(reason)
+        import_tensorflow()
         import tensorflow as tf
 
         tf1 = tf.compat.v1
