@@ -18,9 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tmflow import __version__, data
+from tmflow import __version__
 from tmflow.clock import utc_now
-from tmflow.data import Dataset
 from tmflow.errors import BadInput, Diverged, Unsupported
 from tmflow.native import registry
 from tmflow.platform.environment import environment_facts
@@ -28,6 +27,7 @@ from tmflow.platform.facts import platform_facts
 from tmflow.platform.profiles import load_profile
 from tmflow.platform.software import software
 from tmflow.runner import machine, warm_ups
+from tmflow.runner.images import Images
 from tmflow.runner.job import TIMED_OUT, RoundJob
 from tmflow.runner.journal import Journal, UnderWay
 from tmflow.runner.lock import machine_to_itself
@@ -52,12 +52,13 @@ class RoundRunner:
         self._why_not = {point.sha256: _why_not(point) for point in self._todo}
         self._facts = _facts()
         self._backends = {profile: backend_of(profile) for profile in {spec.profile for spec in self._todo}}
-        self._dataset: Dataset | None = None
-        self._trial_data: dict[tuple[int, int], TrialData] = {}
+        self._images: Images | None = None
         self._variants: dict[str, Variant] = {}
 
     def run(self) -> None:
         for spec in self._todo:
+            if self._images is None and not self._why_not[spec.sha256]:
+                self._images = Images(spec.dataset, self._seed(spec), spec.matrix)
             self._prepare(spec)
         for spec in self._todo:
             self._journal.append(self._trial(spec))
@@ -141,7 +142,7 @@ class RoundRunner:
             resumed=self._resumed,
             started_at_utc=started_at or utc_now(),
             spec=spec,
-            dataset_sha256=self._dataset.sha256 if self._dataset else None,
+            dataset_sha256=self._images.dataset.sha256 if self._images and self._images.dataset else None,
             evidence=spec.evidence,
             time_domain="wall",
             backend=self._backends[spec.profile],
@@ -185,12 +186,8 @@ class RoundRunner:
         return spec.seed + self._job.number - 1
 
     def _data(self, spec: TrialSpec) -> TrialData:
-        if self._dataset is None:
-            self._dataset = data.load(spec.dataset)
-        key = (self._seed(spec), spec.matrix)
-        if key not in self._trial_data:
-            self._trial_data[key] = TrialData.make(self._dataset, spec.matrix, self._seed(spec))
-        return self._trial_data[key]
+        assert self._images is not None  # since the first point that can run
+        return self._images.of(self._seed(spec), spec.matrix)
 
 
 def _why_not(spec: TrialSpec) -> str | None:

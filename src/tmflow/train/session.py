@@ -25,9 +25,11 @@ from tmflow.train.measurement import NOT_FINITE, Measurement, TrialData, warm_up
 from tmflow.train.model import CLASSES
 from tmflow.train.models import MODELS
 from tmflow.train.possible import why_not
+from tmflow.train.tensorflow_alone import import_tensorflow
 
 WARM_UP_STEPS = 20
-EVALUATION_CHUNK = 500
+EVALUATION_CHUNK = 500  # images at most
+EVALUATION_CHUNKS = 4  # at least, for as many cores: one chunk is one thread
 
 # Factors that a built graph does not depend on: they may change from trial to trial in one session.
 _PER_TRIAL = {"threads", "batch", "iterations", "seed", "curve_points", "test_images", "step_call"}
@@ -41,6 +43,7 @@ class Variant:
             raise Unsupported("TensorFlow is not installed, and the session driver needs it")
         if reason := why_not(spec):
             raise Unsupported(reason)
+        import_tensorflow()
         import tensorflow as tf
 
         tf1 = tf.compat.v1
@@ -185,16 +188,18 @@ class Variant:
         if not self._session.run(self._weights_finite):
             raise Diverged(NOT_FINITE)
 
+        images = min(images, len(data.test_images))
+        size = min(EVALUATION_CHUNK, -(-images // EVALUATION_CHUNKS))
+
         def correct(first: int) -> int:
-            chunk = slice(first, min(first + EVALUATION_CHUNK, images))
+            chunk = slice(first, min(first + size, images))
             predicted, finite = self._session.run(self._predict, {self._images: data.test_images[chunk]})
             if not finite:
                 raise Diverged(NOT_FINITE)
             return int((predicted == data.test_digits[chunk]).sum())
 
-        images = min(images, len(data.test_images))
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            return sum(pool.map(correct, range(0, images, EVALUATION_CHUNK))) / images
+            return sum(pool.map(correct, range(0, images, size))) / images
 
 
 def graph_key(spec: TrialSpec) -> str:
