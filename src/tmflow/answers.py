@@ -189,9 +189,8 @@ def find(runs: pd.DataFrame, comparison: Comparison) -> Found:
 def _read(source: Source, comparison: Comparison, platform: str) -> pd.DataFrame:
     only = comparison.only(platform)
     only["status"] = None
-    runs = queries.runs(source, **only)
-    code = cache(partial(code_of, project_root()))
-    return runs.assign(software=measured_by(runs, queries.software(source, **only), code))
+    runs, software = queries.runs_and_software(source, **only)
+    return runs.assign(software=measured_by(runs, software, cache(partial(code_of, project_root()))))
 
 
 def _answer(

@@ -7,7 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from tmflow.variants import name_of
+from tmflow.point import numbered
+from tmflow.variants import Known, known, name_of
 from tmflow.wording import listed
 
 VERSIONS = ("tmflow", "python", "tensorflow", "numpy", "compiler", "cflags", "lock_sha256")
@@ -22,29 +23,37 @@ def measured_by(runs: pd.DataFrame, software: pd.DataFrame, code_of: Callable[[s
     campaign are taken to be the same, those of two are not.
     """
     by = runs[["uid", "campaign_uid"]].merge(software, on="uid", validate="one_to_one")
-    changed = by["git_dirty"].fillna(False).astype(bool)
-    commits = by["git_commit"].astype(object)
-    by["code"] = commits.map({commit: code_of(commit) for commit in commits.dropna().unique()}).where(~changed, commits)
-    by["changed_in"] = by["campaign_uid"].astype(object).where(changed, None)
-    told = [name for name in VERSIONS if name == "tmflow" or by[name].nunique(dropna=False) > 1]
-    words = pd.Series("", index=by.index, dtype=object)
-    for _, alike in by.groupby(["code", "changed_in", *VERSIONS], dropna=False, sort=False):
-        words[alike.index] = _words(alike, told)
-    return words.set_axis(runs.index)
+    telling = ["campaign_uid", "git_commit", "git_dirty", *VERSIONS]
+    number = numbered(by, telling)
+    distinct = known(by[telling][~pd.Series(number).duplicated()])  # few, however many runs
+    told = [name for name in VERSIONS if name == "tmflow" or len({row.get(name) for row in distinct}) > 1]
+    alike: dict[tuple[Any, ...], list[Known]] = {}
+    keys = [_key(row, code_of) for row in distinct]
+    for key, row in zip(keys, distinct, strict=True):
+        alike.setdefault(key, []).append(row)
+    words = {key: _words(rows, told) for key, rows in alike.items()}
+    return pd.Series([words[keys[its]] for its in number], index=runs.index, dtype=object)
 
 
-def _words(alike: pd.DataFrame, told: Sequence[str]) -> str:
+def _key(row: Known, code_of: Callable[[str], str]) -> tuple[Any, ...]:
+    """What is the same for the same software alone."""
+    commit, changed = row.get("git_commit"), row.get("git_dirty", False)
+    code = commit if changed or commit is None else code_of(commit)
+    return (code, row["campaign_uid"] if changed else None, *(row.get(name) for name in VERSIONS))
+
+
+def _words(alike: Sequence[Known], told: Sequence[str]) -> str:
     """Runs of one software: the versions `told`, and the commits."""
-    first = alike.iloc[0]
-    commits = [commit[:DIGITS] for commit in alike["git_commit"].dropna().unique()]
-    versions = ", ".join(f"{name_of(name)} {_short(name, first[name])}" for name in told)
+    first = alike[0]
+    commits = [commit[:DIGITS] for commit in dict.fromkeys(row["git_commit"] for row in alike if "git_commit" in row)]
+    versions = ", ".join(f"{name_of(name)} {_short(name, first.get(name))}" for name in told)
     at = f" at {listed(commits)}" if commits else ""
     same = " (the same code)" if len(commits) > 1 else ""
-    changed = "" if pd.isna(first["changed_in"]) else f" with uncommitted changes, in campaign {first['changed_in']}"
+    changed = f" with uncommitted changes, in campaign {first['campaign_uid']}" if first.get("git_dirty") else ""
     return f"{versions}{at}{same}{changed}"
 
 
 def _short(name: str, value: Any) -> str:
-    if pd.isna(value):
+    if value is None:
         return "unknown"
     return str(value)[:DIGITS] if name.endswith("_sha256") else str(value)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 
 import numpy as np
 import pandas as pd
-from sqlalchemy import Connection
 
 from tmflow.claims.checks import Measure
 from tmflow.claims.software import measured_by
@@ -73,23 +72,21 @@ def load(source: Source, experiments: Iterable[str], platforms: Sequence[str] | 
     Which commits share their code is read from this checkout, where it has them.
     """
     code = cache(partial(code_of, project_root()))
-    with connected(source) as connection:
-        return {name: _load(connection, name, platforms, code) for name in dict.fromkeys(experiments)}
-
-
-def _load(
-    connection: Connection, experiment: str, platforms: Sequence[str] | None, code: Callable[[str], str]
-) -> Tables:
-    with_result: Only = {"experiment": experiment, "all_definitions": True}
+    names = list(dict.fromkeys(experiments))
+    with_result: Only = {"experiments": names, "all_definitions": True}
     if platforms is not None:
         with_result["platforms"] = platforms
     every: Only = {**with_result, "status": None}
-    runs = queries.runs(connection, **every)
-    return Tables(
-        runs.assign(software=measured_by(runs, queries.software(connection, **every), code)),
-        queries.transactions(connection, **with_result),
-        queries.aborts(connection, **with_result),
-    )
+    with connected(source) as connection:
+        runs, software = queries.runs_and_software(connection, **every)
+        transactions, aborts = (of(connection, **with_result) for of in (queries.transactions, queries.aborts))
+    tables = {}
+    for name in names:
+        own = (runs["experiment"] == name).to_numpy(dtype=bool)
+        its = runs[own].reset_index(drop=True)
+        counted = [table[table["uid"].isin(its["uid"])] for table in (transactions, aborts)]
+        tables[name] = Tables(its.assign(software=measured_by(its, software[own], code)), *counted)
+    return tables
 
 
 def _share(part: pd.Series, whole: pd.Series) -> pd.Series:
