@@ -25,8 +25,8 @@ class Layered(alt.LayerChart):
         return self.copy(deep=False)
 
 
-def rows_of(data: pd.DataFrame) -> dict[str, list[dict[str, Any]]]:
-    """A table as the values of a chart: None for what is unknown or not finite. Of any number of rows."""
+def rows_of(data: Any) -> dict[str, list[dict[str, Any]]]:
+    """A table of pandas as the values of a chart: None for what is unknown or not finite. Of any number of rows."""
     names, columns = list(data.columns), [list(_cells(data[name])) for name in data.columns]
     return {"values": [dict(zip(names, cells, strict=True)) for cells in zip(*columns, strict=True)]}
 

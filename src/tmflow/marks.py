@@ -22,6 +22,7 @@ ENTRY, LETTER = 30, 6  # px of an entry of the legend: its symbol and gap, and a
 COLUMNS = ("variant", "strategy", "threads", "estimate", "low", "high", "rounds", "disturbed_rounds", "evidence")
 BAND = 0.13  # opacity of the 95 % band: three that overlap can be told apart
 LOW, HIGH = alt.Y("bar_low:Q"), alt.Y2("bar_high:Q")  # to make one of a text or a value takes Altair 5 ms
+TOP, BOTTOM = alt.YValue(0), alt.YValue("height")  # type: ignore[no-untyped-call]
 CROSS = "M-1,-1L1,1M-1,1L1,-1"
 # How the points of each kind of evidence are drawn, and the sign of each in a legend.
 KINDS: dict[str, dict[str, Any]] = {
@@ -172,7 +173,7 @@ def oversubscribed(summary: pd.DataFrame, ticks: Ticks, shown: Range | None = No
     )
     return [
         region.mark_rect(color=palette.NEUTRAL, opacity=0.15).encode(x=alt.X("x:Q"), x2=alt.X2("end:Q")),
-        label.encode(x=alt.X("end:Q"), y=alt.YValue("height" if below else 0)),
+        label.encode(x=alt.X("end:Q"), y=BOTTOM if below else TOP),
     ]
 
 
