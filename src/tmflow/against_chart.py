@@ -10,6 +10,7 @@ import pandas as pd
 from tmflow import palette
 from tmflow.against import POINTS
 from tmflow.axes import value_range
+from tmflow.layers import Layer
 from tmflow.marks import COLUMNS, layered, looks, of_variants, points_of, tooltip
 from tmflow.stats import SAME, Bounds
 from tmflow.wording import interval
@@ -58,19 +59,19 @@ def _forest(summary: pd.DataFrame, title: str, axis: alt.Axis, none: float, band
     y = alt.Y("variant:N", title=None, sort=rows, axis=names)
     bounded = data[data["low"].notna()]
     bars = bounded.assign(bar_low=bounded["low"].clip(shown.low), bar_high=bounded["high"].clip(upper=shown.high))
-    of_bars = alt.Chart(bars).encode(y=y, color=colour)
+    of_bars = Layer(bars).encode(y=y, color=colour)
     ends = (bars[bars["low"] >= shown.low], "low:Q"), (bars[bars["high"] <= shown.high], "high:Q")
-    points = alt.Chart(data).encode(x=x, y=y, color=colour, shape=shape, tooltip=tooltip([*COLUMNS]))
-    region = alt.Chart(pd.DataFrame({"from": [band.low], "to": [band.high], "none": [none]}))
+    points = Layer(data).encode(x=x, y=y, color=colour, shape=shape, tooltip=tooltip([*COLUMNS]))
+    region = Layer(pd.DataFrame({"from": [band.low], "to": [band.high], "none": [none]}))
     said = "; ".join(
         f"{variant} {interval(estimate, *(None if pd.isna(bound) else bound for bound in bounds))}"
         for variant, estimate, *bounds in data[["variant", "estimate", "low", "high"]].itertuples(index=False)
     )
     return layered(
         f"{title}: {said}",
-        region.mark_rect(color=palette.NEUTRAL, opacity=0.2).encode(x=alt.X("from:Q"), x2="to:Q"),
+        region.mark_rect(color=palette.NEUTRAL, opacity=0.2).encode(x=alt.X("from:Q"), x2=alt.X2("to:Q")),
         region.mark_rule(color=palette.NEUTRAL, strokeWidth=1).encode(x=alt.X("none:Q")),
-        of_bars.mark_rule(strokeWidth=1.5).encode(x=alt.X("bar_low:Q"), x2="bar_high:Q"),
+        of_bars.mark_rule(strokeWidth=1.5).encode(x=alt.X("bar_low:Q"), x2=alt.X2("bar_high:Q")),
         *(
             of_bars.properties(data=its).mark_tick(height=7, thickness=1.5, orient="vertical").encode(x=alt.X(end))
             for its, end in ends

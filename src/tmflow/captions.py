@@ -15,7 +15,7 @@ from tmflow.estimates import AND
 from tmflow.point import CONTEXT, POINT, VARIANT, WAYS
 from tmflow.promises import promises_of_updates
 from tmflow.strategy_parameters import PARAMETERS
-from tmflow.variants import name_of, unusual
+from tmflow.variants import known, name_of, unusual
 from tmflow.wording import several
 
 TITLE, LINE = 84, 120  # characters of a line of the title and the caption at the width of an exported chart
@@ -196,11 +196,11 @@ def _promises(summary: pd.DataFrame) -> list[str]:
     """Where strategies whose speed is shown promise different things of updates: who promises what."""
     if summary["measure"].iloc[0] not in OF_SPEED:
         return []
-    known = promises_of_updates()
+    promised = promises_of_updates()
     of_variant = summary.drop_duplicates("variant").set_index("variant")
     who: dict[str, list[str]] = {}
     for variant, row in of_variant.iterrows():
-        promise = known.get(row["strategy"]) if pd.isna(row["promise"]) else row["promise"]
+        promise = promised.get(row["strategy"]) if pd.isna(row["promise"]) else row["promise"]
         who.setdefault(promise or UNKNOWN, []).append(str(variant))
     if len(who) < 2:
         return []
@@ -218,9 +218,11 @@ def _parameters(summary: pd.DataFrame) -> list[str]:
     Those in which they differ are in their names.
     """
     lines = []
-    for strategy, rows in summary.groupby("strategy", sort=False):
-        shared = [name for name in PARAMETERS if rows[name].nunique(dropna=False) == 1]
-        told = ", ".join(f"{name} {value}" for name, value in unusual(rows.iloc[0], shared).items())
+    distinct = known(summary[["strategy", *PARAMETERS]].drop_duplicates())
+    for strategy in dict.fromkeys(row["strategy"] for row in distinct):
+        rows = [row for row in distinct if row["strategy"] == strategy]
+        shared = [name for name in PARAMETERS if len({row.get(name) for row in rows}) == 1]
+        told = ", ".join(f"{name} {value}" for name, value in unusual(rows[0], shared).items())
         if told:
             lines.append(f"{strategy}: {told}.")
     return lines

@@ -15,6 +15,7 @@ import pandas as pd
 from tmflow import palette, summaries
 from tmflow.axes import Range, Ticks, value_range
 from tmflow.facets import facets
+from tmflow.layers import Layer
 from tmflow.marks import (
     Along,
     Chart,
@@ -70,8 +71,8 @@ def speedup(summary: pd.DataFrame) -> Chart:
 
 def no_gain() -> alt.Chart:
     """The line of a speedup of 1."""
-    rule: alt.Chart = alt.Chart(pd.DataFrame({"y": [1]})).mark_rule(color=palette.NEUTRAL, strokeWidth=1)
-    return rule.encode(y="y:Q")
+    rule: alt.Chart = Layer(pd.DataFrame({"y": [1]})).mark_rule(color=palette.NEUTRAL, strokeWidth=1)
+    return rule.encode(y=alt.Y("y:Q"))
 
 
 def ideal(ticks: Ticks, shown: Range) -> list[alt.Chart]:
@@ -79,7 +80,7 @@ def ideal(ticks: Ticks, shown: Range) -> list[alt.Chart]:
     points = pd.DataFrame({"x": np.geomspace(1, max(ticks.last, 1.001), 100)})
     points["ideal"] = points["x"]
     end = points[points["ideal"] <= 0.8 * shown.high].tail(1)
-    line = alt.Chart(points).encode(x="x:Q", y="ideal:Q")
+    line = Layer(points).encode(x=alt.X("x:Q"), y=alt.Y("ideal:Q"))
     return [
         line.mark_line(color=palette.NEUTRAL, strokeDash=[5, 4], strokeWidth=1.5, clip=True),
         line.properties(data=end).mark_text(

@@ -13,6 +13,7 @@ from tmflow.axes import Range, Ticks
 from tmflow.captions import MEASURED_IN_FULL, REASON, Caption, dated, provenance, workload
 from tmflow.comparing import PROCESSES, WITHIN, Measure, Sides, joint_sentence, pairing_sentence
 from tmflow.facets import facets
+from tmflow.layers import Layer
 from tmflow.marks import Along, Chart, lines, of_variants, threads_axis, values_axis
 from tmflow.stats import SAME
 from tmflow.wording import several, workers
@@ -33,9 +34,9 @@ def chart(table: pd.DataFrame) -> Chart:
     title = TITLES[measure]
     y = values_axis(title, "~g" if measure == "speed" else "+.1%", shown)
     level = 1 if measure == "speed" else 0
-    same = alt.Chart(pd.DataFrame({"y": [level], "low": [SAME.low], "high": [SAME.high]}))
-    band = same.mark_rect(color=palette.NEUTRAL, opacity=0.2).encode(y="low:Q", y2="high:Q")
-    rule = same.mark_rule(color=palette.NEUTRAL, strokeWidth=1).encode(y="y:Q")
+    same = Layer(pd.DataFrame({"y": [level], "low": [SAME.low], "high": [SAME.high]}))
+    band = same.mark_rect(color=palette.NEUTRAL, opacity=0.2).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q"))
+    rule = same.mark_rule(color=palette.NEUTRAL, strokeWidth=1).encode(y=alt.Y("y:Q"))
     return lines(
         facets(table),
         of_variants(table["variant"]),

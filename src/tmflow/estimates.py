@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, get_args
 
+import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from tmflow import palette
-from tmflow.point import CONTEXT, POINT, SERIES, WAYS
+from tmflow.point import CONTEXT, POINT, SERIES, WAYS, numbered
 from tmflow.spec import TrialSpec
 from tmflow.stats import Interval
 from tmflow.variants import variants
@@ -23,10 +25,16 @@ ENDED = {"timeout": "timed out"}  # where a status alone does not make a sentenc
 
 AND = " + "  # between the software of a point's rounds
 
-GIVEN = ("evidence", "iterations")  # columns of a point that an estimate asks for
 
-Rounds = Mapping[str, NDArray[Any]]
-"""Of the rounds of a point that have a result: the columns that are none of the point's, and those `GIVEN`."""
+class Rounds:
+    """Of the rounds of a point that have a result: any column of theirs as an array."""
+
+    def __init__(self, column: Callable[[str], NDArray[Any]], places: NDArray[np.int64]) -> None:
+        self._column, self._places = column, places
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self._column(name)[self._places]
+
 
 Estimate = Callable[[Rounds], tuple[Interval, str | None]]
 """The estimate over the rounds of a point, and what is missing of it."""
@@ -37,19 +45,22 @@ def per_point(
 ) -> pd.DataFrame:
     """One summary row for each point (and each value of the column `along`), ordered by strategy and threads."""
     rows = rows.reset_index(drop=True)
-    number = rows.groupby([*POINT], dropna=False, sort=False).ngroup()
-    ok = rows["status"] == "ok"
+    number = pd.Series(numbered(rows, POINT))
+    ok = (rows["status"] == "ok").to_numpy(dtype=bool)
     of_ended = rows.loc[number.isin(number[~ok]), ["uid", "status", "reason"]].groupby(number)
     lost = {at: without_result(point) for at, point in of_ended}
     without = set(number) - set(number[ok])
     summary: list[tuple[Any, Any, Interval, int, str | None]] = [(at, None, NOTHING, 0, lost[at]) for at in without]
+
     # Arrays, for a table costs a hundred times more to divide, and there may be thousands of points.
-    results = rows[ok].assign(disturbed=flags(rows["disturbed"]))
-    columns = {str(name): _array(results[name]) for name in results if name not in POINT or name in GIVEN}
-    groups: Mapping[Any, Any] = results.groupby([number[ok], along] if along else number[ok]).indices
+    @cache
+    def column(name: str) -> NDArray[Any]:
+        return _array(flags(rows[name]) if name == "disturbed" else rows[name])[ok]
+
+    groups: Mapping[Any, Any] = number[ok].groupby([number[ok], rows.loc[ok, along]] if along else number[ok]).indices
     for key, places in groups.items():
         at, value = key if along else (key, None)
-        rounds = {name: column[places] for name, column in columns.items()}
+        rounds = Rounds(column, places)
         interval, reason = estimate(rounds)
         missing = "; ".join(filter(None, (lost.get(at), reason))) or None
         summary.append((at, value, interval, int(rounds["disturbed"].sum()), missing))
@@ -85,10 +96,11 @@ def _array(column: pd.Series) -> NDArray[Any]:
 
 def without_result(point: pd.DataFrame) -> str | None:
     """How the rounds of a point that have no result ended, and why; None where all have one."""
-    rounds = point.drop_duplicates("uid")
-    lost = rounds[rounds["status"] != "ok"]
-    ends = Counter(zip(lost["status"].replace(ENDED), lost["reason"], strict=True))
-    if len(ends) == 1 and len(lost) == len(rounds):
+    rounds: dict[str, tuple[str, Any]] = {}
+    for uid, *end in zip(*(point[name].tolist() for name in ("uid", "status", "reason")), strict=True):
+        rounds.setdefault(uid, (end[0], end[1]))
+    ends = Counter((ENDED.get(status, status), why) for status, why in rounds.values() if status != "ok")
+    if len(ends) == 1 and ends.total() == len(rounds):
         ((ended, why),) = ends
         return f"{ended}: {why}"
     return "; ".join(f"{n} of {len(rounds)} rounds {ended}: {why}" for (ended, why), n in ends.items()) or None

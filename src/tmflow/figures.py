@@ -22,8 +22,6 @@ from tmflow.point import SERIES, VARIANT
 from tmflow.records import Records
 from tmflow.variants import panels
 
-alt.data_transformers.disable_max_rows()  # it is for all threads of a process; summaries are small
-
 PNG_SCALE = 2  # pixels for each px of the chart
 VEGA_LITE = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
 FORMATS = {"svg": "image/svg+xml", "png": "image/png", "csv": "text/csv", "vl.json": "application/json"}

@@ -14,7 +14,7 @@ import pandas as pd
 from tmflow import palette
 from tmflow.facets import MOST, parameter_to_part_by
 from tmflow.marks import DASHES
-from tmflow.point import POINT, VARIANT, WAYS
+from tmflow.point import POINT, VARIANT, WAYS, numbered
 from tmflow.strategy_parameters import PARAMETERS
 from tmflow.variants import name_of, variants
 from tmflow.wording import listed, several
@@ -110,7 +110,7 @@ def laid(summary: pd.DataFrame, layout: Layout, stacked: bool = False) -> Laid:
     apart = [name for name in _identity(rows) if name != layout.x and not (layout.x == "variant" and name in VARIANT)]
     if "platform" not in shown:
         rows = _limited(rows.assign(dash=labels(rows, "platform")), "dash", PLATFORMS, "platforms", said, "platform")
-    rows = rows.assign(line=rows.groupby(apart, dropna=False, sort=False).ngroup())
+    rows = rows.assign(line=numbered(rows, apart))
     if rows["line"].nunique() > LINES:
         said.append(f"Showing {LINES} of {rows['line'].nunique()} lines. Choose others under Filters.")
         rows = rows[rows["line"] < LINES]
@@ -138,7 +138,7 @@ def is_numeric(summary: pd.DataFrame, column: str) -> bool:
 def labels(rows: pd.DataFrame, column: str) -> pd.Series:
     """Each row's value of a column in words, as an ordered category: numbers by value, variants as everywhere."""
     values = rows[column].drop_duplicates()
-    words = {value: _label(rows, column, value) for value in values.dropna()}
+    words = _platforms(rows) if column == "platform" else {its: _label(column, its) for its in values.dropna()}
     key = {word: place for place, word in enumerate(palette.ordered(words.values()))}
     if pd.api.types.is_numeric_dtype(rows[column]):
         key = {words[value]: place for place, value in enumerate(sorted(words))}
@@ -180,7 +180,8 @@ def _limited(
     rows: pd.DataFrame, column: str, most: int, what: str, said: list[str], of: str | None = None
 ) -> pd.DataFrame:
     """The rows of the first `most` values of a column that have something to draw; says so where there are more."""
-    order = [value for value in _order(rows, column) if rows.loc[rows[column] == value, "estimate"].notna().any()]
+    drawn = set(rows.loc[rows["estimate"].notna(), column])
+    order = [value for value in _order(rows, column) if value in drawn]
     if len(order) <= most:
         return rows
     left = order[most : most + NAMED]
@@ -193,7 +194,8 @@ def _limited(
 def _order(rows: pd.DataFrame, column: str) -> list[str]:
     values = rows[column]
     if isinstance(values.dtype, pd.CategoricalDtype):
-        return [value for value in values.cat.categories if value in set(values)]
+        present = set(values)
+        return [value for value in values.cat.categories if value in present]
     return list(dict.fromkeys(values))
 
 
@@ -201,7 +203,8 @@ def _unshown(rows: pd.DataFrame, shown: set[str]) -> list[str]:
     """The columns, on no axis, in which points of one colour of a part differ."""
     drawn = rows[rows["estimate"].notna()]
     own = [name for name in _identity(drawn) if name not in shown and not (name in VARIANT and "variant" in shown)]
-    if drawn.empty:
+    own = [name for name in own if _differs(drawn, name)]
+    if not own:
         return []
     counts = drawn.groupby(["part", "series"], observed=True)[own].nunique(dropna=False).max()
     return [name for name in own if counts[name] > 1]
@@ -240,11 +243,15 @@ def _telling(rows: pd.DataFrame, columns: list[str], known: list[str]) -> list[s
     return told
 
 
-def _label(rows: pd.DataFrame, column: str, value: Any) -> str:
-    if column == "platform":
-        names = rows.drop_duplicates("platform").set_index("platform")["platform_name"]
-        name = str(names[value])
-        return name if (names == name).sum() == 1 else f"{name} ({value})"
+def _platforms(rows: pd.DataFrame) -> dict[Any, str]:
+    """The names of platforms by their slugs, which tell apart those that share a name."""
+    distinct = rows.drop_duplicates("platform")[["platform", "platform_name"]]
+    alike = distinct["platform_name"].duplicated(keep=False)
+    told = zip(distinct["platform"], distinct["platform_name"], alike, strict=True)
+    return {slug: f"{name} ({slug})" if shared else str(name) for slug, name, shared in told}
+
+
+def _label(column: str, value: Any) -> str:
     told = f"{value:.0%}" if column == "target" else number(value) if isinstance(value, int | float) else str(value)
     if column in ZERO and value == 0:
         told = f"{told} ({ZERO[column]})"

@@ -11,6 +11,7 @@ import pandas as pd
 
 from tmflow import palette
 from tmflow.axes import Range, Ticks
+from tmflow.layers import Layer, Layered
 from tmflow.palette import Look
 
 Chart = alt.LayerChart | alt.ConcatChart
@@ -20,7 +21,8 @@ SMALL_WIDTH, SMALL_HEIGHT, IN_A_ROW = 290, 200, 2  # of the parts of a chart
 ENTRY, LETTER = 30, 6  # px of an entry of the legend: its symbol and gap, and about a letter of its name
 COLUMNS = ("variant", "strategy", "threads", "estimate", "low", "high", "rounds", "disturbed_rounds", "evidence")
 BAND = 0.13  # opacity of the 95 % band: three that overlap can be told apart
-LOW, HIGH = alt.Y("bar_low:Q"), alt.Y2("bar_high:Q")  # made once: Altair takes 50 ms to read one from a text
+LOW, HIGH = alt.Y("bar_low:Q"), alt.Y2("bar_high:Q")  # to make one of a text or a value takes Altair 5 ms
+TOP, BOTTOM = alt.YValue(0), alt.YValue("height")  # type: ignore[no-untyped-call]
 CROSS = "M-1,-1L1,1M-1,1L1,-1"
 # How the points of each kind of evidence are drawn, and the sign of each in a legend.
 KINDS: dict[str, dict[str, Any]] = {
@@ -96,7 +98,7 @@ def in_parts(describe: str, labels: Sequence[str], layers: Sequence[Sequence[alt
     if len(layers) == 1:
         return layered(describe, *layers[0])
     charts = [
-        alt.LayerChart(
+        Layered(
             layer=list(its),
             title=alt.TitleParams(
                 textwrap.wrap(label, SMALL_WIDTH // LETTER), anchor="start", fontSize=12, fontWeight="normal"
@@ -111,7 +113,7 @@ def in_parts(describe: str, labels: Sequence[str], layers: Sequence[Sequence[alt
 
 def layered(describe: str, *layers: alt.Chart, height: int = HEIGHT) -> alt.LayerChart:
     """The layers as one chart; `describe` is what a screen reader says of it."""
-    return alt.LayerChart(layer=list(layers), description=describe, width=WIDTH, height=height)
+    return Layered(layer=list(layers), description=describe, width=WIDTH, height=height)
 
 
 def threads_axis(ticks: Ticks) -> alt.X:
@@ -159,7 +161,7 @@ def oversubscribed(summary: pd.DataFrame, ticks: Ticks, shown: Range | None = No
     start = max(left, ticks.between(hardware, first))
     middle = shown and ((shown.low * shown.high) ** 0.5 if shown.log else (shown.low + shown.high) / 2)
     below = middle is not None and bool(over["estimate"].mean() > middle)
-    region = alt.Chart(pd.DataFrame({"x": [start], "end": [right]}))
+    region = Layer(pd.DataFrame({"x": [start], "end": [right]}))
     label = region.mark_text(
         text=["oversubscribed:", f"more than {hardware} hardware threads"],
         align="right",
@@ -170,8 +172,8 @@ def oversubscribed(summary: pd.DataFrame, ticks: Ticks, shown: Range | None = No
         color=palette.NEUTRAL,
     )
     return [
-        region.mark_rect(color=palette.NEUTRAL, opacity=0.15).encode(x="x:Q", x2="end:Q"),
-        label.encode(x="end:Q", y=alt.value("height" if below else 0)),
+        region.mark_rect(color=palette.NEUTRAL, opacity=0.15).encode(x=alt.X("x:Q"), x2=alt.X2("end:Q")),
+        label.encode(x=alt.X("end:Q"), y=BOTTOM if below else TOP),
     ]
 
 
@@ -196,11 +198,11 @@ def _marks(
     bounded = data[data["low"].notna()]
     bars = bounded.assign(bar_low=bounded["low"].clip(shown.low), bar_high=bounded["high"].clip(upper=shown.high))
     x, (colour, shape) = along.axis, colour_and_shape
-    caps = alt.Chart().encode(x=x, color=colour).mark_tick(width=7, thickness=1.5, orient="horizontal")
-    points = alt.Chart(data).encode(x=x, y=y, color=colour, shape=shape, tooltip=tooltip(columns))
+    caps = Layer().encode(x=x, color=colour).mark_tick(width=7, thickness=1.5, orient="horizontal")
+    points = Layer(data).encode(x=x, y=y, color=colour, shape=shape, tooltip=tooltip(columns))
     return [
         *(_joined(data, bars, x, y, colour, everything) if along.joined else []),
-        alt.Chart(bars).mark_rule(strokeWidth=1.5).encode(x=x, color=colour, y=LOW, y2=HIGH),
+        Layer(bars).mark_rule(strokeWidth=1.5).encode(x=x, color=colour, y=LOW, y2=HIGH),
         caps.properties(data=bounded[bounded["low"] >= shown.low]).encode(y=alt.Y("low:Q")),
         caps.properties(data=bounded[bounded["high"] <= shown.high]).encode(y=alt.Y("high:Q")),
         *points_of(points, data, everything, size=70 if len(along.ticks.values) <= 8 else 35),
@@ -212,12 +214,10 @@ def _joined(
 ) -> list[alt.Chart]:
     """A band and a line through the points of each line."""
     apart = alt.Detail("line:N") if "line" in data else alt.Undefined
-    layers = [
-        alt.Chart(bars).mark_area(opacity=BAND, clip=True).encode(x=x, color=colour, y=LOW, y2=HIGH, detail=apart)
-    ]
+    layers = [Layer(bars).mark_area(opacity=BAND, clip=True).encode(x=x, color=colour, y=LOW, y2=HIGH, detail=apart)]
     platforms = list(dict.fromkeys(everything["dash"])) if "dash" in everything else []
     for kind, its in data.groupby("evidence", sort=False):
-        line = alt.Chart(its).encode(x=x, y=y, color=colour, detail=apart)
+        line = Layer(its).encode(x=x, y=y, color=colour, detail=apart)
         if len(platforms) > 1:
             dashes = alt.Scale(domain=platforms, range=list(DASHES[: len(platforms)]))
             legend = alt.Legend(title=None, orient="top", direction="vertical", symbolType="stroke", labelLimit=300)
@@ -240,7 +240,7 @@ def points_of(points: alt.Chart, data: pd.DataFrame, everything: pd.DataFrame, s
         )
         opaque = alt.Scale(domain=kinds, range=[1] * len(kinds))
         points = points.encode(opacity=alt.Opacity("evidence:N", sort=kinds, scale=opaque, legend=legend))
-    crosses = points.encode(shape=alt.value(CROSS))
+    crosses = points.encode(shape=alt.ShapeValue(CROSS))
     return [
         (crosses if kind == "published" else points).properties(data=its).mark_point(size=size, **KINDS[kind])
         for kind in kinds

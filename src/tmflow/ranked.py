@@ -7,6 +7,7 @@ import pandas as pd
 
 from tmflow import palette
 from tmflow.axes import value_range
+from tmflow.layers import Layer
 from tmflow.marks import COLUMNS, layered, looks, of_variants, points_of, tooltip
 from tmflow.wording import listed, workers
 
@@ -32,21 +33,21 @@ def ranked(summary: pd.DataFrame, title: str) -> alt.LayerChart:
     y = alt.Y("row:N", title=None, sort=rows, axis=alt.Axis(labelLimit=320, labelPadding=10, ticks=False, grid=False))
     said = data.drop_duplicates("row")[["row", "bar_high", "says"]]
     bounded = data[data["low"].notna()]
-    base = alt.Chart(data).encode(x=x, y=y, color=colour)
+    base = Layer(data).encode(x=x, y=y, color=colour)
     points = base.encode(shape=shape, tooltip=tooltip([*COLUMNS, "oversubscribed"]))
-    bars = alt.Chart(bounded).encode(y=y, color=colour)
+    bars = Layer(bounded).encode(y=y, color=colour)
     ends = (bounded[bounded["low"] >= shown.low], "low:Q"), (bounded[bounded["high"] <= shown.high], "high:Q")
     return layered(
         f"{title}, by variant and number of workers",
-        bars.mark_rule(strokeWidth=1.5).encode(x=alt.X("bar_low:Q"), x2="bar_high:Q"),
+        bars.mark_rule(strokeWidth=1.5).encode(x=alt.X("bar_low:Q"), x2=alt.X2("bar_high:Q")),
         *(
             bars.properties(data=its).mark_tick(height=7, thickness=1.5, orient="vertical").encode(x=alt.X(end))
             for its, end in ends
         ),
         *points_of(points, data, data, size=70),
-        alt.Chart(said)
+        Layer(said)
         .mark_text(align="left", baseline="middle", dx=9, fontSize=11, color=palette.NEUTRAL)
-        .encode(x=alt.X("bar_high:Q"), y=y, text="says:N"),
+        .encode(x=alt.X("bar_high:Q"), y=y, text=alt.Text("says:N")),
         height=ROW * max(len(rows), 2),
     )
 

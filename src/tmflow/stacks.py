@@ -9,7 +9,8 @@ import pandas as pd
 
 from tmflow import palette, summaries
 from tmflow.axes import Range
-from tmflow.marks import Along, Chart, in_parts, oversubscribed, tooltip
+from tmflow.layers import Layer
+from tmflow.marks import HIGH, LOW, Along, Chart, in_parts, oversubscribed, tooltip
 from tmflow.wording import workers
 
 BAR, BARS = 0.7, 8  # width of a bar, as a share of the gap between neighbours on the axis; fewer bars are narrower
@@ -75,23 +76,23 @@ def _bars(
     spread = whole[columns].assign(
         x=whole[along.column], bar_low=whole["low"].clip(shown.low), bar_high=whole["high"].clip(upper=shown.high)
     )
-    rule = alt.Chart(spread).encode(x=along.axis)
+    rule = Layer(spread).encode(x=along.axis)
     return [
         *over,
-        alt.Chart(bars)
+        Layer(bars)
         .mark_rect(stroke="white", strokeWidth=0.7)
         .encode(
             x=along.axis,
-            x2="end:Q",
+            x2=alt.X2("end:Q"),
             y=values,
-            y2="top:Q",
+            y2=alt.Y2("top:Q"),
             color=colour,
             tooltip=tooltip(columns),
-            description="says:N",
+            description=alt.Description("says:N"),
         ),
-        rule.mark_rule(strokeWidth=1.5, color=palette.INK).encode(y="bar_low:Q", y2="bar_high:Q"),
+        rule.mark_rule(strokeWidth=1.5, color=palette.INK).encode(y=LOW, y2=HIGH),
         *(
-            rule.mark_tick(width=7, thickness=1.5, orient="horizontal", color=palette.INK).encode(y=f"{end}:Q")
+            rule.mark_tick(width=7, thickness=1.5, orient="horizontal", color=palette.INK).encode(y=alt.Y(f"{end}:Q"))
             for end in ("bar_low", "bar_high")
         ),
     ]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
-from tmflow.point import POINT, SERIES, VARIANT, WAYS
+from tmflow.point import POINT, SERIES, VARIANT, WAYS, numbered
 from tmflow.strategy_parameters import PARAMETERS, parameters_of
+
+Known = Mapping[str, Any]
+"""Of a row the columns that are not unknown."""
 
 FEW = 2  # parameters that a name tells of each variant of a strategy; if more differ, it tells only what is unusual
 
@@ -41,23 +44,44 @@ def variants(table: pd.DataFrame) -> pd.Series:
     the variants apart (it does not where a run is older than a parameter). Of the `WAYS` in which rows of a strategy
     differ, those are told that are not the usual ones.
     """
-    names = table["strategy"].astype(object)
     differing = [name for name in (*PARAMETERS, *WAYS) if _varies(table[name])]
-    told_of = table[[*dict.fromkeys(("strategy", "spending", *differing))]]  # few columns are quick to divide
-    for strategy, rows in told_of.groupby("strategy", sort=False):
-        varying = [name for name in PARAMETERS if name in differing and _varies(rows[name])]
-        ways = [name for name in WAYS if name in differing and rows[name].nunique() > 1]
-        if varying or ways:
-            groups = [alike for _, alike in rows.groupby([*varying, *ways], dropna=False, sort=False)]
-            another = [{way: row[way] for way in ways if row[way] != WAYS[way]} for row in (g.iloc[0] for g in groups)]
-            pairs = list(zip((alike.iloc[0] for alike in groups), another, strict=True))
-            told = [_told(row[varying].dropna().to_dict() | way) for row, way in pairs]
-            short = [_told(unusual(row, varying) | way) for row, way in pairs]
-            if len(varying) > FEW and len(set(short)) == len(short):
-                told = short
-            for alike, parameters in zip(groups, told, strict=True):
-                names[alike.index] = f"{strategy}{parameters}"
-    return names.astype("str")
+    telling = [*dict.fromkeys(("strategy", "spending", *differing))]
+    number = numbered(table, telling)
+    distinct = known(table[telling][~pd.Series(number, index=table.index).duplicated()])  # few, however many rows
+    of_strategies: dict[str, list[Known]] = {}
+    for row in distinct:
+        of_strategies.setdefault(row["strategy"], []).append(row)
+    told = {strategy: _told_of(rows, differing) for strategy, rows in of_strategies.items()}
+    names = [f"{row['strategy']}{told[row['strategy']](row)}" for row in distinct]
+    return pd.Series([names[its] for its in number], index=table.index, dtype="str")
+
+
+def _told_of(rows: Sequence[Known], differing: Sequence[str]) -> Callable[[Known], str]:
+    """What is told of a row of a strategy, whose rows these are."""
+    varying = [name for name in PARAMETERS if name in differing and len({row.get(name) for row in rows}) > 1]
+    ways = [name for name in WAYS if name in differing and len({row[name] for row in rows if name in row}) > 1]
+
+    def key(row: Known) -> tuple[Any, ...]:
+        return tuple(row.get(name) for name in (*varying, *ways))
+
+    apart = {key(row): row for row in reversed(rows)}
+    another = {its: {way: row.get(way) for way in ways if row.get(way) != WAYS[way]} for its, row in apart.items()}
+    told = {
+        its: _told({name: row[name] for name in varying if name in row} | another[its]) for its, row in apart.items()
+    }
+    short = {its: _told(unusual(row, varying) | another[its]) for its, row in apart.items()}
+    if len(varying) > FEW and len(set(short.values())) == len(short):
+        told = short
+    return lambda row: told[key(row)]
+
+
+def known(table: pd.DataFrame) -> list[Known]:
+    """What is known of each row."""
+    columns = {str(name): zip(table[name].tolist(), table[name].notna().tolist(), strict=True) for name in table}
+    return [
+        {name: value for name, (value, is_known) in zip(columns, cells, strict=True) if is_known}
+        for cells in zip(*columns.values(), strict=True)
+    ]
 
 
 def _varies(column: pd.Series) -> bool:
@@ -69,11 +93,13 @@ def _told(parameters: dict[Any, Any]) -> str:
     return f" ({', '.join(f'{name} {value}' for name, value in parameters.items())})" if parameters else ""
 
 
-def unusual(row: pd.Series, names: Iterable[str] = PARAMETERS) -> dict[str, Any]:
-    """Of these parameters those that apply to the strategy of a row and are not what they would be if not given."""
-    usual = parameters_of(row["strategy"], row["spending"])
-    told = row[[*names]].dropna()
-    return {str(name): value for name, value in told.items() if value != usual.get(str(name))}
+def unusual(row: Known, names: Iterable[str] = PARAMETERS) -> dict[str, Any]:
+    """Of these parameters those that apply to the strategy of a row and are not what they would be if not given.
+
+    The row has what is `known` of it.
+    """
+    usual = parameters_of(row["strategy"], row.get("spending"))
+    return {name: row[name] for name in names if name in row and row[name] != usual.get(name)}
 
 
 def name_of(column: str) -> str:

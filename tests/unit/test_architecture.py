@@ -50,6 +50,7 @@ LAYERS = [
         "shares",
         "palette",
         "axes",
+        "layers",
         "promises",
         "wording",
         "inert",

@@ -80,8 +80,8 @@ def test_runs_older_than_a_parameter_keep_a_name_of_their_own() -> None:
 
 def test_a_budget_that_goes_with_its_spending_is_not_unusual() -> None:
     power = run(strategy="htm", **parameters_of("htm", "study_power") | {"spending": "study_power"})
-    assert unusual(pd.Series(power)) == {"spending": "study_power"}
-    assert unusual(pd.Series({**power, "budget": 5})) == {"spending": "study_power", "budget": 5}
+    assert unusual(power) == {"spending": "study_power"}
+    assert unusual({**power, "budget": 5}) == {"spending": "study_power", "budget": 5}
 
 
 @given(st.lists(st.builds(

@@ -13,6 +13,7 @@ from tmflow.captions import EVIDENCE, Caption, dated
 from tmflow.claims.judge import Judged
 from tmflow.claims.verdict import Finding, Number, n_disturbed
 from tmflow.figures import Figure
+from tmflow.layers import Layer
 from tmflow.marks import layered, tooltip
 from tmflow.wording import several
 
@@ -67,14 +68,14 @@ def _chart(numbers: Sequence[Number], title: str) -> alt.LayerChart:
         return alt.X(f"{column}:Q", title=title_of_x, scale=scale, axis=axis)
 
     y = alt.Y("row:N", title=None, sort=None, axis=None, scale=alt.Scale(paddingInner=0.1, paddingOuter=0.05))
-    base = alt.Chart(data).encode(y=y)
-    points = alt.Chart().encode(x=at("estimate"), y=y, tooltip=tooltip(COLUMNS))
+    base = Layer(data).encode(y=y)
+    points = Layer().encode(x=at("estimate"), y=y, tooltip=tooltip(COLUMNS))
     known = data["low"].notna()
     layers = [
-        base.mark_rect(color=palette.NEUTRAL, opacity=0.25).encode(x=at("from"), x2="to:Q"),
-        base.mark_rule(strokeWidth=2, color=palette.BLUE, yOffset=DOWN).encode(x=at("start"), x2="end:Q"),
+        base.mark_rect(color=palette.NEUTRAL, opacity=0.25).encode(x=at("from"), x2=alt.X2("to:Q")),
+        base.mark_rule(strokeWidth=2, color=palette.BLUE, yOffset=DOWN).encode(x=at("start"), x2=alt.X2("end:Q")),
         base.mark_text(align="left", dx=6, dy=DOWN - ROW / 2, fontSize=12, color=palette.NEUTRAL).encode(
-            x=at("left"), text="what:N"
+            x=at("left"), text=alt.Text("what:N")
         ),
         *(
             points.properties(data=its).mark_point(filled=filled, size=70, opacity=1, color=palette.BLUE, yOffset=DOWN)

@@ -79,7 +79,13 @@ def judge(claims: Claims, tables: Mapping[str, Tables], evidence: Evidence | Non
 
     tables: of every experiment that a claim names. evidence: of this kind alone.
     """
-    machines = cache(partial(_machines, tables))  # most claims look at the same runs
+
+    @cache  # most claims look at the same runs
+    def of_kind(name: str, kind: Evidence, hardware: Hardware) -> pd.DataFrame:
+        its = tables[name]
+        return usable(its.runs, kind, hardware) if kind in its.evidences else its.runs[:0]
+
+    machines = cache(partial(_machines, tables, of_kind))
     return [
         _judged(name, claim, kind, claims, tables, machines)
         for name, claim in claims.claims.items()
@@ -125,18 +131,27 @@ def _finding(claim: Claim, claims: Claims, varying: Mapping[str, list[str]], mac
     return replace(finding, why=" ".join([finding.why, *told]))
 
 
-def _machines(tables: Mapping[str, Tables], kind: Evidence, hardware: Hardware, of: tuple[str, ...]) -> list[Machine]:
+def _machines(
+    tables: Mapping[str, Tables],
+    of_kind: Callable[[str, Evidence, Hardware], pd.DataFrame],
+    kind: Evidence,
+    hardware: Hardware,
+    of: tuple[str, ...],
+) -> list[Machine]:
     """Each machine with its runs of these experiments that may decide, by their origin.
 
     The machine first that has the most hardware threads, and then the most rounds that speak. What its runs say plays
     no part in that, so that no machine is chosen for its verdict.
     """
-    runs = {name: usable(tables[name].runs, kind, hardware) for name in of}
+    runs = {name: of_kind(name, kind, hardware) for name in of}
+    if not any(map(len, runs.values())):
+        return []
     together = pd.concat([frame[[*MACHINE, "uid"]] for frame in runs.values()])
     ranked = []
     for key, part in together.groupby(MACHINE, dropna=False, sort=False):
         threads, uids = part["hardware_threads"].iloc[0], set(part["uid"])
-        its = {name: origins(frame[frame["uid"].isin(uids)], name) for name, frame in runs.items()}
+        alone = len(uids) == len(together)  # the only machine: nothing to divide
+        its = {name: origins(frame if alone else frame[frame["uid"].isin(uids)], name) for name, frame in runs.items()}
         n_rounds = sum(found[0].rounds for found in its.values() if found)
         machine = Machine(
             _named(part.iloc[0]),

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from tmflow.claims.selection import LEAST_ROUNDS
-from tmflow.point import n_rounds
+from tmflow.point import n_rounds, numbered
 from tmflow.store.software import DIGITS
 from tmflow.wording import several
 
@@ -46,8 +46,13 @@ def origins(runs: pd.DataFrame, experiment: str) -> list[Origin]:
     That is the newest with rounds enough for a verdict; where none has, the one with the most rounds, and of equals
     the newest. What its runs say plays no part in it.
     """
-    apart = runs.groupby(["definition_sha256", "software"], sort=False)
-    found = [Origin(experiment, str(definition), str(software), part) for (definition, software), part in apart]
+    number = numbered(runs, ["definition_sha256", "software"])
+    several_origins = len(number) and number.max() > 0  # most machines have one: to divide the table takes its time
+    parts = [runs[number == its] for its in range(number.max() + 1)] if several_origins else [runs] if len(runs) else []
+    found = [
+        Origin(experiment, str(part["definition_sha256"].iloc[0]), str(part["software"].iloc[0]), part)
+        for part in parts
+    ]
     found.sort(key=lambda origin: str(origin.runs["started_at_utc"].max()), reverse=True)
     return sorted(found, key=lambda origin: min(origin.rounds, LEAST_ROUNDS), reverse=True)
 

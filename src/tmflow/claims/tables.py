@@ -8,7 +8,6 @@ from functools import cached_property
 
 import numpy as np
 import pandas as pd
-from sqlalchemy import Connection
 
 from tmflow.claims.checks import Measure
 from tmflow.spec import TrialSpec
@@ -66,20 +65,23 @@ class Tables:
 
 def load(source: Source, experiments: Iterable[str], platforms: Sequence[str] | None = None) -> dict[str, Tables]:
     """The tables of each experiment, in one reading of the database; platforms: of these alone, by their slugs."""
-    with connected(source) as connection:
-        return {name: _load(connection, name, platforms) for name in dict.fromkeys(experiments)}
-
-
-def _load(connection: Connection, experiment: str, platforms: Sequence[str] | None) -> Tables:
-    with_result: Only = {"experiment": experiment, "all_definitions": True}
+    names = list(dict.fromkeys(experiments))
+    with_result: Only = {"experiments": names, "all_definitions": True}
     if platforms is not None:
         with_result["platforms"] = platforms
     every: Only = {**with_result, "status": None}
-    return Tables(
-        queries.runs(connection, **every),
-        queries.transactions(connection, **with_result),
-        queries.aborts(connection, **with_result),
-    )
+    with connected(source) as connection:
+        runs, transactions, aborts = (
+            queries.runs(connection, **every),
+            queries.transactions(connection, **with_result),
+            queries.aborts(connection, **with_result),
+        )
+    tables = {}
+    for name in names:
+        its = runs[(runs["experiment"] == name).to_numpy(dtype=bool)].reset_index(drop=True)
+        counted = [table[table["uid"].isin(its["uid"])] for table in (transactions, aborts)]
+        tables[name] = Tables(its, *counted)
+    return tables
 
 
 def _share(part: pd.Series, whole: pd.Series) -> pd.Series:

@@ -7,6 +7,7 @@ import sqlite3
 import stat
 import sys
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -64,8 +65,12 @@ def writer_engine(url: URL) -> Engine:
     return engine
 
 
+@lru_cache(maxsize=8)
 def reader_engine(url: URL) -> Engine:
-    """As `open_reader`, without looking at the database."""
+    """As `open_reader`, without looking at the database.
+
+    The same for the same URL, as it remembers what it made of each question; its connections are new each time.
+    """
     if is_sqlite(url):
         engine = _sqlite_engine(url, _read_only_uri, READERS_WAIT_S)
         event.listen(engine, "connect", _set_up_sqlite_reader)

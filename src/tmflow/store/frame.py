@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import pandas as pd
-from sqlalchemy import Boolean, Column, Connection, Engine, Float, Integer, Select, Text
+from sqlalchemy import Boolean, Column, Connection, Engine, Float, Integer, Select, Text, select
 from sqlalchemy.sql.elements import ColumnElement, Label
 from sqlalchemy.sql.functions import count
 from sqlalchemy.types import TypeEngine
@@ -16,6 +16,8 @@ from tmflow.store.explain import explain_errors
 
 Source = Engine | Connection
 Statement = Select[Any]
+
+CHUNK = 1000  # ids in one statement: far below every limit on its parameters
 
 # Of each kind of column, the type where every row has a value and the type where NULL may occur.
 _DTYPES: tuple[tuple[type[TypeEngine[Any]], tuple[str, str]], ...] = (
@@ -37,6 +39,22 @@ def frame(source: Source, statement: Statement) -> pd.DataFrame:
             for column, cells in zip(columns, values, strict=True)
         }
     )
+
+
+def with_facts(
+    connection: Connection,
+    table: pd.DataFrame,
+    key: str,
+    its_id: ColumnElement[int],
+    facts: Sequence[ColumnElement[Any]],
+) -> pd.DataFrame:
+    """The table with these facts of another in place of the key to it: what many rows share is read once."""
+    ids = [int(number) for number in table[key].unique()]
+    chunks = [ids[first : first + CHUNK] for first in range(0, max(len(ids), 1), CHUNK)]
+    known = pd.concat([frame(connection, select(its_id, *facts).where(its_id.in_(chunk))) for chunk in chunks])
+    own = known.take(pd.Index(known["id"]).get_indexer(table[key])).set_axis(table.index)
+    place = list(table).index(key)
+    return pd.concat([table.iloc[:, :place], own.drop(columns="id"), table.iloc[:, place + 1 :]], axis="columns")
 
 
 def fetch(source: Source, statement: Statement) -> list[Any]:

@@ -23,7 +23,7 @@ from tmflow.store.models import (
     Software,
     Spec,
 )
-from tmflow.store.queries import BELONGS_TO, FACTORS, seconds
+from tmflow.store.run_columns import BELONGS_TO, FACTORS, seconds
 from tmflow.store.visible import visible
 
 FACTS = (

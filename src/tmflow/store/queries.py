@@ -16,7 +16,6 @@ import pandas as pd
 from sqlalchemy import (
     BigInteger,
     ColumnElement,
-    Label,
     ScalarSelect,
     Subquery,
     and_,
@@ -31,9 +30,8 @@ from sqlalchemy.orm import InstrumentedAttribute
 
 from tmflow.canonical import sha256_of
 from tmflow.records import Loaded
-from tmflow.spec import TrialSpec
 from tmflow.store import software
-from tmflow.store.frame import Source, Statement, connected, fetch, frame
+from tmflow.store.frame import Source, Statement, connected, fetch, frame, with_facts
 from tmflow.store.models import (
     AbortReason,
     Backend,
@@ -58,32 +56,8 @@ from tmflow.store.models import (
     Staleness,
     VariableRead,
 )
+from tmflow.store.run_columns import FACTORS, OF_RUN, seconds
 from tmflow.store.visible import visible
-
-FACTORS = [Spec.__table__.columns[name] for name in TrialSpec.model_fields]
-
-# What a run belongs to.
-BELONGS_TO: tuple[Any, ...] = (
-    Experiment.name.label("experiment"),
-    Experiment.scale,
-    Experiment.definition_sha256,
-    Campaign.uid.label("campaign_uid"),
-    Round.number.label("round"),
-)
-
-BACKEND = Backend.name + " " + func.substr(Backend.config_sha256, 1, 8)
-
-# Those that a run could use: the machine's, or fewer where the process was confined to some. NULL = both unreadable.
-HARDWARE_THREADS = case(
-    (Environment.cpus_allowed < Platform.threads_logical, Environment.cpus_allowed),
-    else_=func.coalesce(Platform.threads_logical, Environment.cpus_allowed),
-)
-
-
-def seconds(column: InstrumentedAttribute[Any]) -> Label[Any]:
-    """A time of a run, NULL where the run is emulated."""
-    return case((Run.evidence != "emulated", column)).label(column.key)
-
 
 Value = str | int | float
 
@@ -92,6 +66,8 @@ class Only(TypedDict, total=False):
     """Which runs: all where a key is absent."""
 
     experiment: str
+    experiments: Sequence[str]
+    """Of these, by their names."""
     scale: str
     uids: Sequence[str]
     """These alone."""
@@ -111,31 +87,11 @@ def runs(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
 
     And `software`: what measured it, in words that are the same for the same software alone.
     """
-    columns = [
-        Run.uid,
-        *BELONGS_TO,
-        Platform.slug.label("platform"),
-        Platform.name.label("platform_name"),
-        HARDWARE_THREADS.label("hardware_threads"),
-        Platform.tm_capability,
-        Run.evidence,
-        BACKEND.label("backend"),
-        Run.time_domain,
-        Run.status,
-        Run.reason,
-        *FACTORS,
-        Run.ordinal,
-        Run.trial_seed,
-        Run.resumed,
-        Run.disturbed,
-        Run.started_at_utc,
-        *map(seconds, (Run.setup_s, Run.loop_s, Run.evaluation_s, Run.total_s)),
-        Run.final_accuracy,
-        Run.dataset_sha256,
-        Run.software_id,
-    ]
-    found = frame(source, _of_runs(columns, only).order_by(Run.started_at_utc, Run.id))
-    return found.assign(software=software.of_runs(source, found)).drop(columns="software_id")
+    with connected(source) as connection:
+        table = frame(connection, _of_runs([*OF_RUN, Run.software_id], only).order_by(Run.started_at_utc, Run.id))
+        table = with_facts(connection, table, "spec_id", Spec.__table__.columns["id"], FACTORS)
+        words = software.of_runs(connection, table[["software_id", "campaign_uid"]])
+        return table.assign(software=words).drop(columns="software_id")
 
 
 def origins(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
@@ -315,6 +271,8 @@ def _of_runs(columns: Sequence[Any], only: Only) -> Statement:
     )
     equal: dict[str, InstrumentedAttribute[str]] = {"experiment": Experiment.name, "scale": Experiment.scale}
     named = [equal[name] == value for name, value in only.items() if name in equal]
+    if (experiments := only.get("experiments")) is not None:
+        named.append(Experiment.name.in_(experiments))
     if (platforms := only.get("platforms")) is not None:
         named.append(Platform.slug.in_(platforms))
     statement = statement.where(*named)

@@ -18,7 +18,8 @@ from sqlalchemy.orm import InstrumentedAttribute
 from tmflow.store import queries
 from tmflow.store.frame import Source, Statement, fetch, frame
 from tmflow.store.models import Experiment, Platform, Round, Run, Spec
-from tmflow.store.queries import FACTORS, Value
+from tmflow.store.queries import Value
+from tmflow.store.run_columns import FACTORS
 from tmflow.store.visible import visible
 
 WITHOUT_RESULT = ("failed", "timeout", "invalid", "unsupported")

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from sqlalchemy import select
+from sqlalchemy import Connection
 
 from tmflow.errors import BadInput
 from tmflow.paths import project_root
 from tmflow.platform import software
-from tmflow.store.frame import Source, frame
+from tmflow.point import numbered
+from tmflow.store.frame import with_facts
 from tmflow.store.models import Software
 from tmflow.variants import name_of
 from tmflow.wording import listed
@@ -22,19 +23,17 @@ VERSIONS = ("tmflow", "python", "tensorflow", "numpy", "compiler", "cflags", "lo
 DIGITS = 10  # of a hash that are shown
 
 
-def of_runs(source: Source, runs: pd.DataFrame) -> pd.Series:
+def of_runs(connection: Connection, runs: pd.DataFrame) -> pd.Series:
     """The software that measured each of these runs, in words; they have software_id and campaign_uid.
 
     Which commits share their code is read from this checkout, if this is one and has them.
     """
-    pairs = runs[["software_id", "campaign_uid"]].drop_duplicates()
-    rows = frame(
-        source, select(*Software.__table__.columns).where(Software.id.in_(pairs["software_id"].unique().tolist()))
-    )
-    by = pairs.merge(rows, left_on="software_id", right_on="id", validate="many_to_one")
-    words = measured_by(by, _code_here).set_axis(pd.MultiIndex.from_frame(by[["software_id", "campaign_uid"]]))
-    its = pd.MultiIndex.from_frame(runs[["software_id", "campaign_uid"]])
-    return pd.Series(words.reindex(its).to_numpy(), index=runs.index, dtype="str")
+    number = numbered(runs, ["software_id", "campaign_uid"])
+    distinct = runs[~pd.Series(number, runs.index).duplicated()].reset_index(drop=True)  # few, however many runs
+    columns = Software.__table__.columns
+    told = [columns[name] for name in ("git_commit", "git_dirty", *VERSIONS)]
+    words = measured_by(with_facts(connection, distinct, "software_id", columns["id"], told), _code_here)
+    return pd.Series(words.to_numpy()[number], index=runs.index, dtype="str")
 
 
 def measured_by(by: pd.DataFrame, code_of: Callable[[str], str]) -> pd.Series:

@@ -19,7 +19,7 @@ from tmflow.store import queries
 from tmflow.store.frame import Source
 from tmflow.study import campaign
 from tmflow.study.plan import Plan
-from tmflow.variants import unusual, variants
+from tmflow.variants import known, unusual, variants
 
 PLACE = [column for column in POINT if column not in (*VARIANT, "threads")]
 QUICK = "Quick, too small to conclude from: "
@@ -107,7 +107,7 @@ def _times_as_fast(at: pd.DataFrame, baseline: str) -> dict[str, Interval]:
     The intervals hold jointly (Bonferroni), for whoever looks at the best of them has chosen it.
     """
     named = at.assign(variant=variants(at))
-    plain = named[[row["strategy"] == baseline and not unusual(row) for _, row in named.iterrows()]]
+    plain = named[[row["strategy"] == baseline and not unusual(row) for row in known(named)]]
     base = plain[[*ROUND, "loop_s"]].rename(columns={"loop_s": "baseline_s"})
     pairs = named[named["strategy"] != baseline].merge(base, on=[*ROUND], validate="many_to_one")
     by_name = {str(name): rounds for name, rounds in pairs.groupby("variant", sort=False)}
