@@ -13,13 +13,17 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 PATIENCE_S = 120.0
 
 
+SAYING = ("alert", "heading", "markdown")
+
+
 class View(NamedTuple):
-    """What a visitor got of a page: when the first chart or table came and when all, how much, and if it failed."""
+    """What a visitor got of a page: when its first chart or table came and when all, how much, what it says, or failed."""
 
     first_s: float
     whole_s: float
     n_charts: int
     n_bytes: int
+    said: frozenset[str]
     failure: str | None
 
 
@@ -48,6 +52,7 @@ class Session:
 
     async def _received(self, start: float) -> View:
         first, n_charts, n_bytes, failure = None, 0, 0, None
+        said: set[str] = set()
         while True:
             content = await self.connection.recv()
             assert isinstance(content, bytes)
@@ -59,8 +64,10 @@ class Session:
                 if element in ("arrow_vega_lite_chart", "vega_lite_chart", "arrow_data_frame", "dataframe", "table"):
                     first = first or time.perf_counter() - start
                     n_charts += element.endswith("chart")
+                if element in SAYING:
+                    said.add(getattr(message.delta.new_element, element).body)
                 if element == "exception":
                     failure = message.delta.new_element.exception.message
             elif kind == "script_finished":
                 whole = time.perf_counter() - start
-                return View(first or whole, whole, n_charts, n_bytes, failure)
+                return View(first or whole, whole, n_charts, n_bytes, frozenset(said), failure)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,9 @@ import typer
 from seed import seed_database
 from serving import free_port, wait_until_healthy
 from session import Session, View
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
+from websockets.typing import Origin
 
 from tmflow import cli
 from tmflow.quarantine.tokens import Role
@@ -32,6 +36,30 @@ def test_paths_of_the_environment_are_those_of_where_it_is_typed(tmp_path: Path)
             server.terminate()
     assert seen.failure is None
     assert seen.n_charts > 0  # it found the database
+
+
+def test_it_asks_nobody_for_the_address_of_this_machine(tmp_path: Path) -> None:
+    url = seed_database(tmp_path, rounds=2, transactions=False)
+    with socket.create_server(("127.0.0.1", 0)) as outside:  # through here goes what it asks others
+        outside.setblocking(False)
+        proxy = "http://{}:{}".format(*outside.getsockname())
+        port = free_port()
+        command = [sys.executable, "-m", "tmflow", "portal", "--port", str(port)]
+        environment = {**os.environ, address.VARIABLE: str(url), "http_proxy": proxy, "https_proxy": proxy}
+        with subprocess.Popen(command, env=environment) as server:
+            try:
+                wait_until_healthy(f"http://127.0.0.1:{port}", server)
+                with pytest.raises(InvalidStatus, match="403"):
+                    asyncio.run(_from_elsewhere(f"ws://127.0.0.1:{port}/_stcore/stream"))
+            finally:
+                server.terminate()
+        with pytest.raises(BlockingIOError):
+            outside.accept()
+
+
+async def _from_elsewhere(at: str) -> None:
+    async with connect(at, origin=Origin("https://elsewhere.example")):
+        pass
 
 
 async def _view(at: str, page: str) -> View:

@@ -154,6 +154,16 @@ def test_commits_that_differ_in_docs_alone_have_the_same_code(checkout: Path) ->
     assert code_of(checkout.parent, docs) == docs  # no checkout
 
 
+def test_the_checkout_may_be_of_another_user(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    git(checkout, "init")
+    git(checkout, "commit", "--allow-empty", "-m", "first")
+    commit = git(checkout, "rev-parse", "HEAD")
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    with pytest.raises(subprocess.CalledProcessError):
+        git(checkout, "status")  # git refuses it
+    assert git_state(checkout)[0] == commit
+
+
 def test_a_surrounding_repository_is_not_mistaken_for_the_checkout(checkout: Path) -> None:
     git(checkout.parent, "init")
     assert git_state(checkout) == (None, None)

@@ -25,7 +25,7 @@ def portal(
     os.chdir(root)  # where Streamlit finds its settings
     listening = ["--server.address", address, "--server.port", str(port)]
     arguments = ["run", str(root / "portal" / "app.py"), *listening, "--server.maxUploadSize", str(_upload_mib())]
-    os.execv(sys.executable, [sys.executable, "-m", "streamlit", *arguments])
+    os.execv(sys.executable, [sys.executable, "-m", "tmflow.portal.server", *arguments])
 
 
 def _upload_mib() -> int:

@@ -69,7 +69,9 @@ def _git(root: Path, *arguments: str) -> list[str] | None:
     """The lines that git says of the checkout at `root`; None where that is none, or git is missing or refuses."""
     if not (root / ".git").exists():  # else git would answer for a repository that merely surrounds it
         return None
-    command = ["git", "--no-optional-locks", "-C", str(root), *arguments]
+    # The checkout may be of another user, where the portal is a service: git fears its settings, but we run its code.
+    trusted = ["-c", f"safe.directory={root.resolve()}"]
+    command = ["git", "--no-optional-locks", *trusted, "-C", str(root), *arguments]
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.splitlines()
     except (OSError, subprocess.SubprocessError):
