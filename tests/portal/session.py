@@ -17,7 +17,7 @@ SAYING = ("alert", "heading", "markdown")
 
 
 class View(NamedTuple):
-    """What a visitor got of a page: when its first chart or table came and when all, how much, what it says, or failed."""
+    """What a visitor got of a page: when its first chart or table came, when all, how much; what it says, or failed."""
 
     first_s: float
     whole_s: float
