@@ -77,6 +77,7 @@ def per_point(
     table["variant"] = variants(table)
     table["oversubscribed"] = table["threads"].astype("Int64") > table["hardware_threads"].astype("Int64")
     order = ["experiment", "platform", "evidence", *WAYS, *SERIES, *([along] if along else [])]
+    order = [name for name in order if table[name].nunique(dropna=False) > 1] or order[:1]
     rank = {strategy: place for place, strategy in enumerate(palette.ordered(table["strategy"]))}
     return table.sort_values(
         order, kind="stable", ignore_index=True, key=lambda c: c.map(rank) if c.name == "strategy" else c
