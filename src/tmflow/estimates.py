@@ -105,9 +105,11 @@ def without_result(point: pd.DataFrame) -> str | None:
 
 def with_dataset(runs: pd.DataFrame) -> pd.DataFrame:
     """A run that ended before it had read its dataset has no hash of it: it gets that of its fellows, if they agree."""
+    unread = runs["dataset_sha256"].isna() & (runs["status"] != "ok")
+    if not unread.any():
+        return runs
     fellows = runs.groupby([c for c in CONTEXT if c != "dataset_sha256"] + ["dataset"], dropna=False)["dataset_sha256"]
     agreed = fellows.transform("first").where(fellows.transform("nunique") == 1)
-    unread = runs["dataset_sha256"].isna() & (runs["status"] != "ok")
     return runs.assign(dataset_sha256=runs["dataset_sha256"].where(~unread, agreed))
 
 

@@ -22,10 +22,10 @@ def measured_by(runs: pd.DataFrame, software: pd.DataFrame, code_of: Callable[[s
     share that differ in no code. Commits that do are one software. Uncommitted changes nobody knows: those of one
     campaign are taken to be the same, those of two are not.
     """
-    by = runs[["uid", "campaign_uid"]].merge(software, on="uid", validate="one_to_one")
+    by = software.set_index("uid").loc[runs["uid"]].assign(campaign_uid=runs["campaign_uid"].to_numpy(dtype=object))
     telling = ["campaign_uid", "git_commit", "git_dirty", *VERSIONS]
     number = numbered(by, telling)
-    distinct = known(by[telling][~pd.Series(number).duplicated()])  # few, however many runs
+    distinct = known(by[telling][~pd.Series(number).duplicated().to_numpy()])  # few, however many runs
     told = [name for name in VERSIONS if name == "tmflow" or len({row.get(name) for row in distinct}) > 1]
     alike: dict[tuple[Any, ...], list[Known]] = {}
     keys = [_key(row, code_of) for row in distinct]
