@@ -7,7 +7,7 @@ import streamlit as st
 from tmflow.portal.data import troubles_told
 from tmflow.portal.filters import keep_address
 from tmflow.portal.share import share_bar
-from tmflow.portal.turns import in_turn
+from tmflow.portal.turns import in_turn, opened_once
 
 # A file: a named icon would be fetched from somewhere else.
 st.set_page_config(page_title="tmflow", page_icon=Path(__file__).with_name("icon.svg"), layout="wide")
@@ -31,5 +31,6 @@ st.html(Path(__file__).with_name("style.css"))
 corner = st.container(horizontal=True, horizontal_alignment="right")
 with in_turn(), troubles_told():
     page.run()
+    opened_once(page.title)
 with corner:  # last, for a link holds the choices that the page has made
     share_bar()

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from tmflow.estimates import NOTHING, Rounds, flags, per_point, with_dataset
-from tmflow.point import POINT, ROUND, VARIANT
+from tmflow.point import POINT, ROUND, VARIANT, fellows, of_fellow
 from tmflow.stats import (
     BOUND,
     Equivalence,
@@ -103,7 +103,9 @@ def _against(runs: pd.DataFrame, baseline: str, least_rounds: int, way: _Way) ->
 def _paired(runs: pd.DataFrame, baseline: str, column: str) -> pd.DataFrame:
     """The runs of all others, each with the baseline's value of its round as `base`; NaN where it has none."""
     shared = [name for name in POINT if name not in VARIANT] + [*ROUND]
-    base = runs[(runs["strategy"] == baseline) & (runs["status"] == "ok")]
-    base = base[[*shared, column, "disturbed"]].rename(columns={column: "base", "disturbed": "base_disturbed"})
-    paired = runs[runs["strategy"] != baseline].merge(base, how="left", on=shared, validate="many_to_one")
-    return paired.assign(disturbed=flags(paired["disturbed"]) | flags(paired["base_disturbed"]))
+    places = fellows(runs, (runs["strategy"] == baseline) & (runs["status"] == "ok"), shared)
+    paired = runs.assign(
+        base=of_fellow(runs[column], places),
+        disturbed=flags(runs["disturbed"]) | flags(of_fellow(runs["disturbed"].astype("boolean"), places)),
+    )
+    return paired[paired["strategy"] != baseline].reset_index(drop=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import altair as alt
 import pandas as pd
@@ -10,12 +11,13 @@ import pandas as pd
 from tmflow import palette
 from tmflow.against import POINTS
 from tmflow.axes import value_range
+from tmflow.labels import in_room, most_lines
 from tmflow.layers import Layer
 from tmflow.marks import COLUMNS, layered, looks, of_variants, points_of, tooltip
 from tmflow.stats import SAME, Bounds
 from tmflow.wording import interval
 
-ROW = 30  # px of a row
+ROW, LINE = 30, 14  # px of a row, and of a line of its name
 NAMES = 170  # px of their names at most
 AROUND = 66  # px of a chart that are not rows: the axis and its title
 # Ticks of a log axis in each decade, the rougher first; the first that has so many.
@@ -31,7 +33,8 @@ FEW = 4
 
 def height(summary: pd.DataFrame) -> int:
     """Pixels of the whole chart, for a page that has to know."""
-    return ROW * _rows(int(summary["estimate"].notna().sum())) + AROUND
+    drawn = summary.loc[summary["estimate"].notna(), "variant"]
+    return _row(drawn) * _rows(len(drawn)) + AROUND
 
 
 def speed(summary: pd.DataFrame, baseline: str) -> alt.LayerChart:
@@ -55,7 +58,7 @@ def _forest(summary: pd.DataFrame, title: str, axis: alt.Axis, none: float, band
     colour, shape = looks(variants, legend=None)
     scale = alt.Scale(domain=[shown.low, shown.high], nice=False, type="log" if shown.log else "linear")
     x = alt.X("estimate:Q", title=title, axis=axis, scale=scale)
-    names = alt.Axis(labelLimit=NAMES, labelPadding=8, ticks=False, grid=False)
+    names = alt.Axis(labelLimit=NAMES, labelPadding=8, ticks=False, grid=False, labelExpr=in_room(rows, NAMES))
     y = alt.Y("variant:N", title=None, sort=rows, axis=names)
     bounded = data[data["low"].notna()]
     bars = bounded.assign(bar_low=bounded["low"].clip(shown.low), bar_high=bounded["high"].clip(upper=shown.high))
@@ -77,8 +80,13 @@ def _forest(summary: pd.DataFrame, title: str, axis: alt.Axis, none: float, band
             for its, end in ends
         ),
         *points_of(points, data, data, size=70),
-        height=ROW * _rows(len(rows)),
+        height=_row(rows) * _rows(len(rows)),
     )
+
+
+def _row(names: Iterable[str]) -> int:
+    """Pixels of a row, each as high as the one whose name has the most lines."""
+    return max(ROW, LINE * most_lines(names, NAMES) + 4)
 
 
 def _rows(drawn: int) -> int:

@@ -6,7 +6,7 @@ and one software, no oversubscribed runs, and nothing told apart by fewer than s
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import altair as alt
@@ -35,17 +35,21 @@ class Comparison(NamedTuple):
     baseline: str
     measures: str = "usual"
 
-    def only(self, platform: str) -> Only:
-        """Which runs these are of a platform, by its slug."""
-        factors = {**self.where, "measures": self.measures}
-        return {
-            "experiment": self.experiment,
-            "scale": "full",
-            "platforms": [platform],
-            "evidences": ["measured"],
-            "factors": {name: [value] for name, value in factors.items()},
-            "all_definitions": True,  # of which `find` takes one: the newest of all may not have been run there
-        }
+    @property
+    def factors(self) -> dict[str, Value]:
+        """What its runs have in common."""
+        return {**self.where, "measures": self.measures}
+
+
+def _only(platform: str, *comparisons: Comparison) -> Only:
+    """Which runs these are of a platform, by its slug."""
+    return {
+        "any_of": [(its.experiment, its.factors) for its in comparisons],
+        "scale": "full",
+        "platforms": [platform],
+        "evidences": ["measured"],
+        "all_definitions": True,  # of which `find` takes one: the newest of all may not have been run there
+    }
 
 
 # The large model with batches of one: where an update weighs most.
@@ -108,19 +112,21 @@ ACCURACY = Question(
     "accuracy",
     ("no-difference-of-accuracy", "power-same-accuracy"),
 )
-QUESTIONS = (TRANSACTIONS, STRATEGIES, ACCURACY)
 
 
-def ask(question: Question, source: Source, platform: str, revision: str, promises: Promises) -> Answer:
-    """The answer of the platform of that slug. `revision` is the database's; `promises` are those of strategies."""
+def ask(source: Source, platform: str, revision: str, promises: Promises) -> tuple[Answer, ...]:
+    """The three answers of the platform of that slug, in one reading of its runs.
+
+    `revision` is the database's; `promises` are those of strategies.
+    """
     with connected(source) as connection:
-        runs = _read(connection, question.comparison, platform)
-        if question is TRANSACTIONS:
-            return on_transactions(runs, revision)
-        if question is ACCURACY:
-            return on_accuracy(runs, revision)
-        full = queries.full_measures(connection, **OF_LOSSES.only(platform))
-        return on_strategies(runs, what_was_lost(_read(connection, OF_LOSSES, platform), full), promises, revision)
+        study, every, accuracy, losses = _read(connection, platform, OF_STUDY, OF_ALL, OF_ACCURACY, OF_LOSSES)
+        full = queries.full_measures(connection, **_only(platform, OF_LOSSES))
+    return (
+        on_transactions(study, revision),
+        on_strategies(every, what_was_lost(losses, full), promises, revision),
+        on_accuracy(accuracy, revision),
+    )
 
 
 def on_transactions(runs: pd.DataFrame, revision: str) -> Answer:
@@ -182,10 +188,16 @@ def find(runs: pd.DataFrame, comparison: Comparison) -> Found:
     return Found(found, who_speaks(of_origins))
 
 
-def _read(source: Source, comparison: Comparison, platform: str) -> pd.DataFrame:
-    only = comparison.only(platform)
+def _read(source: Source, platform: str, *comparisons: Comparison) -> Iterator[pd.DataFrame]:
+    """The runs of each comparison, in one reading."""
+    only = _only(platform, *comparisons)
     only["status"] = None
-    return queries.runs(source, **only)
+    runs = queries.runs(source, **only)
+    for comparison in comparisons:
+        own = runs["experiment"] == comparison.experiment
+        for factor, value in comparison.factors.items():
+            own &= runs[factor] == value
+        yield runs[own.fillna(False).to_numpy(dtype=bool)].reset_index(drop=True)
 
 
 def _answer(

@@ -81,6 +81,7 @@ def per_point(
     table["variant"] = variants(table)
     table["oversubscribed"] = table["threads"].astype("Int64") > table["hardware_threads"].astype("Int64")
     order = ["experiment", "platform", "evidence", *WAYS, *SERIES, *([along] if along else [])]
+    order = [name for name in order if table[name].nunique(dropna=False) > 1] or order[:1]
     rank = {strategy: place for place, strategy in enumerate(palette.ordered(table["strategy"]))}
     return table.sort_values(
         order, kind="stable", ignore_index=True, key=lambda c: c.map(rank) if c.name == "strategy" else c
@@ -108,9 +109,11 @@ def without_result(point: pd.DataFrame) -> str | None:
 
 def with_dataset(runs: pd.DataFrame) -> pd.DataFrame:
     """A run that ended before it had read its dataset has no hash of it: it gets that of its fellows, if they agree."""
+    unread = runs["dataset_sha256"].isna() & (runs["status"] != "ok")
+    if not unread.any():
+        return runs
     fellows = runs.groupby([c for c in CONTEXT if c != "dataset_sha256"] + ["dataset"], dropna=False)["dataset_sha256"]
     agreed = fellows.transform("first").where(fellows.transform("nunique") == 1)
-    unread = runs["dataset_sha256"].isna() & (runs["status"] != "ok")
     return runs.assign(dataset_sha256=runs["dataset_sha256"].where(~unread, agreed))
 
 

@@ -15,6 +15,7 @@ from tmflow import captions, charts, palette, stacks, summaries
 from tmflow.axes import Range, Ticks, value_range
 from tmflow.captions import OF_SPEED, STACKED
 from tmflow.figures import DRAWINGS, Figure
+from tmflow.labels import in_lines
 from tmflow.layout import (
     CODES,
     NONE,
@@ -44,6 +45,7 @@ NAMES = {
     "causes": "Aborts by family of their cause",
     "raw_causes": "Aborts by raw status",
 }
+NAME = 130  # px of a name below an axis
 AXES = {
     "threads": "Worker threads",
     "batch": "Images per step (batch)",
@@ -190,12 +192,13 @@ def _along(rows: pd.DataFrame, layout: Layout) -> tuple[pd.DataFrame, Along]:
     told = labels(rows, x)
     names = [name.removeprefix(f"{name_of(x)} ") for name in told.cat.categories]
     ticks = Ticks(range(len(names)), log=False)
+    told_in_lines = [lines if len(lines := in_lines(name, NAME)) > 1 else name for name in names]
     crowded = len(names) > 4 or max(map(len, names)) > 12
     axis = alt.Axis(
         values=ticks.values,
-        labelExpr=f"{json.dumps(names)}[datum.value]",
+        labelExpr=f"{json.dumps(told_in_lines)}[datum.value]",
         labelAngle=-35 if crowded else 0,
-        labelLimit=130,
+        labelLimit=NAME,
         labelOverlap=False,
         grid=False,
     )

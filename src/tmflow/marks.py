@@ -11,6 +11,7 @@ import pandas as pd
 
 from tmflow import palette
 from tmflow.axes import Range, Ticks
+from tmflow.labels import LETTER, PHONE, in_room, longest
 from tmflow.layers import Layer, Layered
 from tmflow.palette import Look
 
@@ -18,7 +19,7 @@ Chart = alt.LayerChart | alt.ConcatChart
 
 WIDTH, HEIGHT = 620, 340  # px; a page may stretch the width
 SMALL_WIDTH, SMALL_HEIGHT, IN_A_ROW = 290, 200, 2  # of the parts of a chart
-ENTRY, LETTER = 30, 6  # px of an entry of the legend: its symbol and gap, and about a letter of its name
+ENTRY = 30  # px of an entry of the legend beside its name: its symbol and gap
 COLUMNS = ("variant", "strategy", "threads", "estimate", "low", "high", "rounds", "disturbed_rounds", "evidence")
 BAND = 0.13  # opacity of the 95 % band: three that overlap can be told apart
 LOW, HIGH = alt.Y("bar_low:Q"), alt.Y2("bar_high:Q")  # to make one of a text or a value takes Altair 5 ms
@@ -38,6 +39,7 @@ SIGNS = {
     "published": "\N{MULTIPLICATION SIGN}",
 }
 DASHES = ([1, 0], [7, 4], [2, 3], [9, 3, 2, 3])  # of the lines of platforms that share a chart
+PLATFORM = 300  # px of a platform's name in a legend
 SIMULATED = [6, 4]  # of a line of simulated points
 
 
@@ -220,7 +222,14 @@ def _joined(
         line = Layer(its).encode(x=x, y=y, color=colour, detail=apart)
         if len(platforms) > 1:
             dashes = alt.Scale(domain=platforms, range=list(DASHES[: len(platforms)]))
-            legend = alt.Legend(title=None, orient="top", direction="vertical", symbolType="stroke", labelLimit=300)
+            legend = alt.Legend(
+                title=None,
+                orient="top",
+                direction="vertical",
+                symbolType="stroke",
+                labelLimit=PLATFORM,
+                labelExpr=in_room(platforms, PLATFORM),
+            )
             line = line.encode(strokeDash=alt.StrokeDash("dash:N", scale=dashes, legend=legend))
         dash = SIMULATED if kind == "simulated" and len(platforms) < 2 else alt.Undefined
         layers.append(line.mark_line(strokeWidth=1.5, opacity=0.8, strokeDash=dash))
@@ -263,8 +272,8 @@ def looks(series: Series, legend: alt.Legend | None) -> tuple[alt.Color, alt.Sha
 
 def _legend(names: Sequence[str], small: bool) -> alt.Legend:
     """Of the names; of all parts of a chart together if `small`."""
-    room = ENTRY + LETTER * max(map(len, names), default=0)
     whole = IN_A_ROW * SMALL_WIDTH
+    room = ENTRY + LETTER * longest(names, whole)
     return alt.Legend(
         title=None,
         orient="bottom",
@@ -273,5 +282,6 @@ def _legend(names: Sequence[str], small: bool) -> alt.Legend:
         if small
         else alt.ExprRef(f"max(1, min(width > 480 ? 6 : 3, floor(width / {room})))"),
         labelLimit=whole if small else alt.ExprRef("width - 24"),
+        labelExpr=in_room(names, whole, None if small else PHONE),
         symbolOpacity=1,
     )

@@ -7,11 +7,13 @@ import pandas as pd
 
 from tmflow import palette
 from tmflow.axes import value_range
+from tmflow.labels import in_room, most_lines
 from tmflow.layers import Layer
 from tmflow.marks import COLUMNS, layered, looks, of_variants, points_of, tooltip
 from tmflow.wording import listed, workers
 
-ROW = 24  # px of a row
+ROW, LINE = 24, 14  # px of a row, and of a line of its name
+NAMES = 320  # px of their names at most
 ROOM = 1.2  # of the axis, for what is said beside the largest
 
 
@@ -30,7 +32,8 @@ def ranked(summary: pd.DataFrame, title: str) -> alt.LayerChart:
         scale=alt.Scale(domain=[shown.low, ROOM * shown.high], nice=False),
     )
     rows = list(dict.fromkeys(data["row"]))
-    y = alt.Y("row:N", title=None, sort=rows, axis=alt.Axis(labelLimit=320, labelPadding=10, ticks=False, grid=False))
+    names = alt.Axis(labelLimit=NAMES, labelPadding=10, ticks=False, grid=False, labelExpr=in_room(rows, NAMES))
+    y = alt.Y("row:N", title=None, sort=rows, axis=names)
     said = data.drop_duplicates("row")[["row", "bar_high", "says"]]
     bounded = data[data["low"].notna()]
     base = Layer(data).encode(x=x, y=y, color=colour)
@@ -48,7 +51,7 @@ def ranked(summary: pd.DataFrame, title: str) -> alt.LayerChart:
         Layer(said)
         .mark_text(align="left", baseline="middle", dx=9, fontSize=11, color=palette.NEUTRAL)
         .encode(x=alt.X("bar_high:Q"), y=y, text=alt.Text("says:N")),
-        height=ROW * max(len(rows), 2),
+        height=max(ROW, LINE * most_lines(rows, NAMES) + 4) * max(len(rows), 2),
     )
 
 

@@ -9,11 +9,14 @@ import pandas as pd
 
 from tmflow import palette, summaries
 from tmflow.axes import Range
+from tmflow.labels import PHONE, in_room
 from tmflow.layers import Layer
 from tmflow.marks import HIGH, LOW, Along, Chart, in_parts, oversubscribed, tooltip
 from tmflow.wording import workers
 
 BAR, BARS = 0.7, 8  # width of a bar, as a share of the gap between neighbours on the axis; fewer bars are narrower
+CAUSE = 400  # px of the name of a cause in a legend
+WORDS = "replace(datum.label, /_/g, ' ')"
 ABOVE = 1.12  # room for the label of the shaded region above the highest bar
 COLUMNS = (
     "variant", "threads", "cause", "estimate", "low", "high", "rounds", "disturbed_rounds", "evidence"
@@ -41,9 +44,9 @@ def stacked(
         orient="bottom",
         direction="horizontal",
         columns=1 if max(map(len, causes), default=0) > 20 else 0,
-        labelLimit=400,
+        labelLimit=CAUSE,
         symbolStrokeWidth=0,
-        labelExpr="replace(datum.label, /_/g, ' ')",
+        labelExpr=in_room(causes, CAUSE, PHONE if len(parts) == 1 else None, WORDS),
     )
     colour = alt.Color("cause:N", scale=scale, legend=legend)
     columns = [*dict.fromkeys((*COLUMNS, *told))]

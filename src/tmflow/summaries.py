@@ -28,7 +28,7 @@ from tmflow.aborts import CLASSES, says
 from tmflow.curves import first_at
 from tmflow.errors import unknown
 from tmflow.estimates import NOTHING, Estimate, Rounds, flags, of_measured, per_point, with_dataset
-from tmflow.point import POINT, ROUND, VARIANT
+from tmflow.point import POINT, ROUND, VARIANT, fellows, of_fellow
 from tmflow.runner.runfile import NO_TIME
 from tmflow.stats import Interval, mean_interval, ratio_interval
 
@@ -52,12 +52,12 @@ def speedup(runs: pd.DataFrame, baseline: Baseline = "same") -> pd.DataFrame:
     compared = ("threads", *VARIANT) if baseline == "tf_lock" else ("threads",)
     shared = [c for c in POINT if c not in compared] + [*ROUND]
     runs = with_dataset(runs)
-    ones = runs[(runs["threads"] == 1) & ((baseline == "same") | (runs["strategy"] == "tf_lock"))]
-    ones = ones.loc[ones["status"] == "ok", [*shared, "loop_s", "disturbed"]].rename(
-        columns={"loop_s": "baseline_s", "disturbed": "baseline_disturbed"}
+    ones = (runs["threads"] == 1) & ((baseline == "same") | (runs["strategy"] == "tf_lock")) & (runs["status"] == "ok")
+    places = fellows(runs, ones, shared)
+    paired = runs.assign(
+        baseline_s=of_fellow(runs["loop_s"], places),
+        disturbed=flags(runs["disturbed"]) | flags(of_fellow(runs["disturbed"].astype("boolean"), places)),
     )
-    paired = runs.merge(ones, how="left", on=shared, validate="many_to_one")
-    paired["disturbed"] = flags(paired["disturbed"]) | flags(paired["baseline_disturbed"])
 
     def estimate(rounds: Rounds) -> tuple[Interval, str | None]:
         paired = ~np.isnan(rounds["baseline_s"])

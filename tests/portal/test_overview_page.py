@@ -16,7 +16,7 @@ from sqlalchemy import URL
 from streamlit.testing.v1 import AppTest
 
 from tests.sample_runs import FULL, sample_runs
-from tmflow.answers import OF_ACCURACY, OF_ALL, OF_LOSSES, OF_STUDY, QUESTIONS, ask
+from tmflow.answers import OF_ACCURACY, OF_ALL, OF_LOSSES, OF_STUDY, ask
 from tmflow.promises import promises_of_updates
 from tmflow.runner import runfile
 from tmflow.store import engine
@@ -67,7 +67,7 @@ def test_the_answers_are_those_of_the_platform_with_the_most_runs(study: URL, mo
     said = words(app)
     reader = engine.open_reader(study)
     platform = app.selectbox(key="platform").value
-    expected = [ask(question, reader, platform, "", promises_of_updates()) for question in QUESTIONS]
+    expected = ask(reader, platform, "", promises_of_updates())
     for answer in expected:
         assert f"#### {answer.question}\n**{answer.short}**" in said
         assert all(sentence in said for sentence in answer.sentences)

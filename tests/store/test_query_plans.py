@@ -32,6 +32,11 @@ ONLY: dict[str, queries.Only] = {
     "a page": {"experiment": "fig_4_1", "scale": "full", "platforms": [PLATFORM], "evidences": ["measured"]},
     "platforms side by side": {"experiment": "fig_4_1", "scale": "full", "platforms": [PLATFORM, "other"]},
     "an experiment": {"experiment": "fig_4_1", "scale": "full"},
+    "some settings of experiments": {
+        "any_of": [("fig_4_1", {"model": "mnist_softmax", "threads": 2}), ("beyond", {})],
+        "platforms": [PLATFORM],
+        "all_definitions": True,
+    },
     "a platform": {"platforms": [PLATFORM]},
     "a setting": {
         "experiment": "fig_4_1",

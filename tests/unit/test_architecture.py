@@ -51,6 +51,7 @@ LAYERS = [
         "palette",
         "axes",
         "layers",
+        "labels",
         "promises",
         "wording",
         "inert",

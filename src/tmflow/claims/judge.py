@@ -178,7 +178,7 @@ def _named(run: pd.Series) -> str:
 def _nothing(claim: Claim, kind: Evidence, tables: Mapping[str, Tables]) -> str:
     """Why no run may decide."""
     runs = {name: tables[name].runs for name in claim.experiments()}
-    missing = [name for name, frame in runs.items() if not (frame["evidence"] == kind).any()]
+    missing = [name for name in runs if kind not in tables[name].evidences]
     if missing:
         where = f" on {NEEDS[claim.hardware]}" if claim.hardware in NEEDS else ""
         return f"There is no {kind} run of {listed(missing)}{where}."

@@ -10,7 +10,7 @@ import streamlit as st
 from sqlalchemy import URL
 
 from tmflow import against_chart
-from tmflow.answers import QUESTIONS, Answer, ask
+from tmflow.answers import Answer, ask
 from tmflow.claims.judge import KINDS
 from tmflow.claims.shown import VERDICTS, accepted, without_runs
 from tmflow.figures import slug
@@ -53,17 +53,16 @@ def chosen_platform(counts: pd.DataFrame) -> str:
 def show_answers(study: Study, platform: str) -> None:
     """The three answers, beside each other where there is room."""
     with st.container(horizontal=True):
-        for number in range(len(QUESTIONS)):
+        for answer in _answers(study.url, study.state(platform=platform), platform, study.revision):
             with st.container(border=True, width=CARD):
-                answer = _answer(study.url, study.state(platform=platform), platform, study.revision, number)
                 figure = answer.figure and answer.figure.at(study.revision)
                 _show_answer(answer._replace(figure=figure), platform, study.counts)
 
 
 # Kept as it is, for all sessions: nobody changes an answer. It is the same at another revision, if the runs are.
-@st.cache_resource(show_spinner="Looking for the answer", max_entries=64)
-def _answer(_url: URL, state: Identity, platform: str, _revision: str, number: int) -> Answer:
-    return ask(QUESTIONS[number], engine.open_reader(_url), platform, _revision, promises_of_updates())
+@st.cache_resource(show_spinner="Looking for the answers", max_entries=22)
+def _answers(_url: URL, state: Identity, platform: str, _revision: str) -> tuple[Answer, ...]:
+    return ask(engine.open_reader(_url), platform, _revision, promises_of_updates())
 
 
 def _show_answer(answer: Answer, platform: str, counts: pd.DataFrame) -> None:

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
-from tmflow.marks import ENTRY, LETTER
+from tmflow.labels import LETTER, in_room, longest
+from tmflow.marks import ENTRY
+from tmflow.stacks import WORDS
 
 WIDTH = 410  # px: three in a row on a wide screen; on a phone the width that there is
 LEGEND = 270  # px of a legend's width beside the axis, which a phone has too
@@ -27,8 +29,12 @@ def parts(chart: Mapping[str, Any]) -> list[Spec]:
                 channel["legend"] = None
     for channel in _with_legend(last):
         names = [str(name) for name in channel["scale"]["domain"]]
-        columns = max(1, LEGEND // (ENTRY + LETTER * max(map(len, names), default=0)))
-        channel["legend"] |= {"columns": columns, "labelLimit": LEGEND - ENTRY}
+        room = LEGEND - ENTRY
+        columns = max(1, LEGEND // (ENTRY + LETTER * longest(names, room)))
+        channel["legend"] |= {"columns": columns, "labelLimit": room}
+        if max(map(len, names), default=0) * LETTER > room:
+            words = WORDS if channel["field"] == "cause" else "datum.label"
+            channel["legend"]["labelExpr"] = in_room(names, room, words=words)
     shared = {name: value for name, value in chart.items() if name not in ("concat", "columns", "datasets")}
     shared["autosize"] = {"type": "fit-x", "contains": "padding"}  # a legend takes no height from its part
     return [

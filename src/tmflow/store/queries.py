@@ -23,6 +23,7 @@ from sqlalchemy import (
     cast,
     exists,
     func,
+    or_,
     select,
     tuple_,
 )
@@ -68,6 +69,8 @@ class Only(TypedDict, total=False):
     experiment: str
     experiments: Sequence[str]
     """Of these, by their names."""
+    any_of: Sequence[tuple[str, Mapping[str, Value]]]
+    """Of one of these experiments, with the values of factors beside its name."""
     scale: str
     uids: Sequence[str]
     """These alone."""
@@ -273,6 +276,9 @@ def _of_runs(columns: Sequence[Any], only: Only) -> Statement:
     named = [equal[name] == value for name, value in only.items() if name in equal]
     if (experiments := only.get("experiments")) is not None:
         named.append(Experiment.name.in_(experiments))
+    if (settings := only.get("any_of")) is not None:
+        named.append(Experiment.name.in_({name for name, _ in settings}))
+        statement = statement.where(or_(*(_is_setting(name, factors) for name, factors in settings)))
     if (platforms := only.get("platforms")) is not None:
         named.append(Platform.slug.in_(platforms))
     statement = statement.where(*named)
@@ -291,6 +297,11 @@ def _of_runs(columns: Sequence[Any], only: Only) -> Statement:
         newest = select(ranked.c.id, ranked.c.platform_id).where(ranked.c.age == 1)
         statement = statement.where(tuple_(Experiment.id, RoundTally.platform_id).in_(newest))
     return statement
+
+
+def _is_setting(experiment: str, factors: Mapping[str, Value]) -> ColumnElement[bool]:
+    columns = Spec.__table__.columns
+    return and_(Experiment.name == experiment, *(columns[factor] == value for factor, value in factors.items()))
 
 
 def _of_its_kind() -> list[ColumnElement[bool]]:
