@@ -12,7 +12,7 @@ import pandas as pd
 
 from tmflow.axes import value_range
 from tmflow.estimates import AND
-from tmflow.point import CONTEXT, POINT, VARIANT, WAYS
+from tmflow.point import CONTEXT, POINT, VARIANT, WAYS, numbered
 from tmflow.promises import promises_of_updates
 from tmflow.strategy_parameters import PARAMETERS
 from tmflow.variants import known, name_of, unusual
@@ -172,7 +172,8 @@ def titled(chart: Drawn, caption: Caption) -> Drawn:
 
 def _workloads(summary: pd.DataFrame) -> list[str]:
     differing = [name for name in POINT if name not in (*CONTEXT, *VARIANT, "threads")]
-    told = list(dict.fromkeys(workload(point) for _, point in summary.drop_duplicates(differing).iterrows()))
+    distinct = summary[~pd.Series(numbered(summary, differing)).duplicated().to_numpy()]
+    told = list(dict.fromkeys(workload(point) for _, point in distinct.iterrows()))
     rest = len(told) - WORKLOADS
     return [*told[:WORKLOADS], *([f"And {several(rest, 'more workload')}."] if rest > 0 else [])]
 
@@ -197,10 +198,10 @@ def _promises(summary: pd.DataFrame) -> list[str]:
     if summary["measure"].iloc[0] not in OF_SPEED:
         return []
     promised = promises_of_updates()
-    of_variant = summary.drop_duplicates("variant").set_index("variant")
+    of_variant = summary[["variant", "strategy", "promise"]].drop_duplicates("variant")
     who: dict[str, list[str]] = {}
-    for variant, row in of_variant.iterrows():
-        promise = promised.get(row["strategy"]) if pd.isna(row["promise"]) else row["promise"]
+    for variant, strategy, own in of_variant.itertuples(index=False):
+        promise = promised.get(strategy) if pd.isna(own) else own
         who.setdefault(promise or UNKNOWN, []).append(str(variant))
     if len(who) < 2:
         return []
@@ -230,7 +231,8 @@ def _parameters(summary: pd.DataFrame) -> list[str]:
 
 def _provenances(summary: pd.DataFrame) -> list[str]:
     """A line for each platform and kind of evidence."""
-    return [provenance(rows) for _, rows in summary.groupby(["platform", "evidence"], sort=False)]
+    columns = ["platform", "evidence", "platform_name", "hardware_threads", "profile", "scale"]  # few: quick to divide
+    return [provenance(rows) for _, rows in summary[columns].groupby(["platform", "evidence"], sort=False)]
 
 
 def _software(summary: pd.DataFrame) -> list[str]:
@@ -281,7 +283,8 @@ def _intervals(summary: pd.DataFrame) -> str:
 def _gaps(summary: pd.DataFrame) -> list[str]:
     """One line for each reason for which points are missing or rest on fewer rounds."""
     lines = []
-    for reason, points in summary[summary["reason"].notna()].groupby("reason", sort=False):
+    missing = summary.loc[summary["reason"].notna(), ["reason", "variant", "threads", "estimate"]]
+    for reason, points in missing.groupby("reason", sort=False):
         named = ", ".join(dict.fromkeys(f"{s} x{t}" for s, t in points[["variant", "threads"]].itertuples(index=False)))
         what = "Not shown" if points["estimate"].isna().all() else "Incomplete"
         why = textwrap.shorten(str(reason), REASON, placeholder=" …").rstrip(".")

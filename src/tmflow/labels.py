@@ -31,8 +31,8 @@ def longest(names: Iterable[str], room: int) -> int:
 def in_room(names: Iterable[str], room: int, on_phone: int | None = None, words: str = "datum.label") -> Any:
     """What Vega shows as labels: names that are too long in lines of that room, others as `words` has them.
 
-    For the `labelExpr` of a legend or an axis; nothing where all fit. on_phone: the room in a narrow chart, of one
-    part: those of several have no width in common.
+    For the `labelExpr` of a legend or an axis; nothing where all fit. on_phone: the room in a narrow chart of one part:
+    those of several have no width in common.
     """
     wide, narrow = (_long(names, at, words) for at in (room, on_phone or room))
     if not wide and not narrow:

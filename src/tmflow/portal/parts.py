@@ -12,6 +12,7 @@ from tmflow.stacks import WORDS
 
 WIDTH = 410  # px: three in a row on a wide screen; on a phone the width that there is
 LEGEND = 270  # px of a legend's width beside the axis, which a phone has too
+FIT = {"type": "fit-x", "contains": "padding"}  # a legend takes no height from its chart
 CHANNELS = ("color", "shape", "opacity", "strokeDash")  # that may have a legend
 
 Spec = dict[str, Any]
@@ -36,7 +37,7 @@ def parts(chart: Mapping[str, Any]) -> list[Spec]:
             words = WORDS if channel["field"] == "cause" else "datum.label"
             channel["legend"]["labelExpr"] = in_room(names, room, words=words)
     shared = {name: value for name, value in chart.items() if name not in ("concat", "columns", "datasets")}
-    shared["autosize"] = {"type": "fit-x", "contains": "padding"}  # a legend takes no height from its part
+    shared["autosize"] = FIT
     return [
         {**shared, **part, "datasets": {name: chart["datasets"][name] for name in _drawn(part)}}
         for part in (*others, last)

@@ -11,9 +11,8 @@ import streamlit as st
 
 from tmflow import inert
 from tmflow.figures import FORMATS, Figure, drawable, figure_of, gaps_of, slug
-from tmflow.portal.parts import WIDTH, parts
+from tmflow.portal.parts import FIT, WIDTH, parts
 
-HEIGHT = 480  # px of chart, axes and legend
 KEPT = 64  # figures that are kept ready, about 0.3 MB each
 AT_ONCE = 24  # rows of a table that are shown without scrolling
 WIDEST = 300  # px of a column of names
@@ -96,7 +95,7 @@ def show_chart(name: str, figure: Figure) -> None:
             for part in parts(figure.drawn):
                 st.vega_lite_chart(part, width=WIDTH)
     else:
-        st.vega_lite_chart(figure.drawn, width="stretch", height=HEIGHT)
+        st.vega_lite_chart({**figure.drawn, "autosize": FIT}, width="stretch")
     show_under(name, figure)
 
 
