@@ -11,7 +11,8 @@ from tmflow.canonical import sha256_of
 from tmflow.errors import BadInput
 from tmflow.runner import runfile
 from tmflow.store import shared
-from tmflow.store.incoming import line_reader, read_line
+from tmflow.store.incoming import read_line
+from tmflow.store.reading import line_reader
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,8 @@ from tests.sample_runs import EMULATED, FULL, FUSED, sample_runs
 from tmflow.errors import BadInput
 from tmflow.runner import runfile
 from tmflow.runner.runfile import Run
-from tmflow.store.incoming import line_reader, read_line
+from tmflow.store.incoming import read_line
+from tmflow.store.reading import line_reader
 from tmflow.store.shared import ORIGIN, SPEC, Reader
 
 RUNS = [

@@ -12,6 +12,7 @@ from sqlalchemy import URL, CheckConstraint, Connection, delete, func, insert, s
 from sqlalchemy.exc import DataError, IntegrityError
 
 from tests.sample_runs import SPEC
+from tmflow.runner import content
 from tmflow.runner.runfile import (
     Backend,
     CampaignRef,
@@ -361,3 +362,10 @@ def test_every_field_of_a_run_file_has_a_column(
     model: type[models.Base], contract: type[BaseModel], apart: set[str]
 ) -> None:
     assert set(contract.model_fields) - apart <= set(model.__table__.columns.keys())
+
+
+@pytest.mark.parametrize("name", models.DETAILS)
+def test_entries_of_a_list_are_told_apart_as_rows_of_its_table_are(name: str) -> None:
+    key = [column.name for column in models.DETAILS[name].__table__.primary_key]
+    assert ["run_id", *content.LISTS[name]] == key
+    assert set(content.LISTS) == {*models.DETAILS, "aborts"}

@@ -17,8 +17,8 @@ from tmflow.errors import BadInput
 from tmflow.platform.facts import display_name
 from tmflow.runner import runfile
 from tmflow.runner.runfile import Run
-from tmflow.store.incoming import ReadRun, line_reader, read_run
-from tmflow.store.shared import Shared
+from tmflow.store.reading import line_reader, read_run
+from tmflow.store.shared import ReadRun, Shared
 
 _MAX_BAD_LINES = 1000  # of a run file: what stands on them may be short, and a thousand million of it
 

@@ -14,8 +14,9 @@ from tmflow.leaves import leaves
 from tmflow.runner.runfile import Run
 from tmflow.store import models, stored
 from tmflow.store.frame import fetch
-from tmflow.store.incoming import line_reader, read_line
+from tmflow.store.incoming import read_line
 from tmflow.store.once import chunks
+from tmflow.store.reading import line_reader
 
 MISSING = "(nothing)"
 _ORDINARY = 20_000  # characters

@@ -20,8 +20,16 @@ from tmflow.canonical import canonical_json
 from tmflow.runner.structs import struct_of
 from tmflow.spec import AS_BEFORE, TrialSpec
 
-# Lists that may be long. The fields of their entries are in alphabetical order.
-LISTS = frozenset({"aborts", "counters", "curve", "lost", "reads", "retries", "staleness"})
+# Lists that may be long, and what no two entries of one have the same. Their fields are in alphabetical order.
+LISTS = {
+    "aborts": ("worker", "variable", "mechanism", "raw_code", "family"),
+    "counters": ("worker", "variable"),
+    "curve": ("iteration",),
+    "lost": ("variable",),
+    "reads": ("worker", "variable"),
+    "retries": ("worker", "variable", "retries"),
+    "staleness": ("worker", "staleness"),
+}
 # The factors whose None is part of a run's hash, as it was when the first runs were stored.
 _HASHED_NULLS = frozenset({"dropout_keep", "provider", "budget", "spending", "chunk"})
 _SPELT_ALIKE = frozenset({str, int, bool, NoneType})
@@ -45,9 +53,9 @@ def listed(entries: Sequence[Any]) -> Raw:
     if not isinstance(entries[0], Struct):
         model: type[BaseModel] = type(entries[0])
         entries = [struct_of(model)(**vars(entry)) for entry in entries]
-    floats = [value for name in entries[0].FLOATS for value in map(attrgetter(name), entries) if value]
-    as_python = all(1e-4 <= value < 1e16 for value in floats)
-    return Raw(to_json(entries) if as_python else canonical_json(entries, to_builtins).encode())
+    values = [value for name in entries[0].FLOATS for value in map(attrgetter(name), entries)]
+    has_exponents = [value for value in values if value and not 1e-4 <= value < 1e16]
+    return Raw(canonical_json(entries, to_builtins).encode() if has_exponents else to_json(entries))
 
 
 def _ready(name: str, value: Any) -> Any:

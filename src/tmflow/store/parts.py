@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from pydantic_core import from_json
@@ -28,10 +29,11 @@ class Parts:
 
     def __init__(self, fields: Sequence[str]) -> None:
         order = sorted(Run.model_fields)
-        self._words = {field: secrets.token_hex(16) for field in fields}
+        self._words = tuple(secrets.token_hex(16) for _ in fields)
+        self._values_of = itemgetter(*fields)
         self._marks = [
             (f'"{field}": ', f', "{order[order.index(field) + 1]}": ', f'"{word}"')
-            for field, word in self._words.items()
+            for field, word in zip(fields, self._words, strict=True)
         ]
         self._last = [""] * len(self._marks)  # a line most likely has the parts of the line before it
 
@@ -55,7 +57,7 @@ class Parts:
 
     def are_cut_out(self, told: Mapping[str, Any]) -> bool:
         """Whether a line without its parts has the words where the parts are to be."""
-        return all(told.get(field) == word for field, word in self._words.items())
+        return bool(self._values_of(told) == self._words)
 
     def values(self, texts: Sequence[str]) -> list[Any] | None:
         """What parts say, each by itself; None if one of them is not a whole JSON value."""

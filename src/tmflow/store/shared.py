@@ -40,8 +40,8 @@ class Shared:
     spelt: dict[str, Raw]
 
 
-class Told(NamedTuple):
-    """What a line says. The run is without its lists: each that is not empty is among `lists`, by its name."""
+class ReadRun(NamedTuple):
+    """A run, checked, without its lists, and what it shares with others. `lists`: by name those that are not empty."""
 
     run: runfile.Run
     lists: dict[str, Sequence[Any]]
@@ -60,7 +60,7 @@ class Reader:
         self._by_text: dict[tuple[str, ...], Shared] = {}
         self._remembered = 0
 
-    def read(self, line: str, where: str) -> Told:
+    def read(self, line: str, where: str) -> ReadRun:
         """What a line says, which `where` names in errors: its origin is `ORIGIN` (whose and where).
 
         Raises BadInput for a bad line.
@@ -72,7 +72,7 @@ class Reader:
                 return told
         return self._read_whole(line, where, cut)
 
-    def _told(self, cut: Cut, origin: Shared, spec: Shared) -> Told | None:
+    def _told(self, cut: Cut, origin: Shared, spec: Shared) -> ReadRun | None:
         """What a line with these parts says; None if they were not what they seemed, or the model is to be asked."""
         try:
             told = asdict(self._rest.decode(cut.rest))
@@ -86,9 +86,9 @@ class Reader:
                 rule(run)
         except (DecodeError, ValueError):
             return None
-        return Told(run, lists, origin, spec)
+        return ReadRun(run, lists, origin, spec)
 
-    def _read_whole(self, line: str, where: str, cut: Cut | None) -> Told:
+    def _read_whole(self, line: str, where: str, cut: Cut | None) -> ReadRun:
         told = runfile.decoded(line, where)
         # Not compared by ==, for which true is 1 and 1.0: the bytes tell them apart.
         keys = [marshal.dumps([told.get(name) for name in names], 2) for names in (ORIGIN, SPEC)]
@@ -104,7 +104,7 @@ class Reader:
         )
         if cut is not None:
             self._remember_texts(cut, keys, (origin, spec))
-        return Told(run.model_copy(update=_NO_LISTS), _lists(vars(run)), origin, spec)
+        return ReadRun(run.model_copy(update=_NO_LISTS), _lists(vars(run)), origin, spec)
 
     def _remember(self, key: bytes, run: runfile.Run, names: tuple[str, ...]) -> Shared:
         fields = {name: getattr(run, name) for name in names}

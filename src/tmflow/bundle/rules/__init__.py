@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from tmflow.bundle.report import Fault
 from tmflow.bundle.rules import aborted, clocks, counts, origin, results, speeds
 from tmflow.bundle.rules.known import Known
-from tmflow.store.incoming import ReadRun
+from tmflow.store.shared import ReadRun
 
 Rule = Callable[[ReadRun, Known], Iterator[Fault]]
 

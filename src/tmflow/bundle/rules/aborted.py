@@ -8,7 +8,7 @@ from functools import lru_cache
 from tmflow import aborts
 from tmflow.bundle.report import Fault
 from tmflow.bundle.rules.known import EMULATED, Known
-from tmflow.store.incoming import ReadRun
+from tmflow.store.shared import ReadRun
 
 _LONGEST = len("0x") + 16
 
@@ -18,7 +18,8 @@ def codes_say_families(read: ReadRun, known: Known) -> Iterator[Fault]:
     expected, backend = known.mechanism, read.run.backend
     if expected == EMULATED and backend is not None:
         expected = backend.config.get("provider")
-    for at, (_, _, mechanism, raw_code, family, _) in enumerate(read.details.get("aborts", ())):
+    for at, row in enumerate(read.lists.get("aborts", ())):
+        mechanism, raw_code = row.mechanism, row.raw_code
         if expected is not None and mechanism != expected:
             text = f"{mechanism!r}, but the transactions of this run are those of {expected!r}."
             yield Fault(f"aborts.{at}.mechanism", text)
@@ -26,7 +27,7 @@ def codes_say_families(read: ReadRun, known: Known) -> Iterator[Fault]:
             yield Fault(f"aborts.{at}.mechanism", f"{mechanism!r} is not known: {', '.join(aborts.FAMILIES)}.")
         elif len(raw_code) > _LONGEST:
             yield Fault(f"aborts.{at}.raw_code", f"{raw_code[:_LONGEST]!r}... has more than 64 bits.")
-        elif wrong := _wrong(mechanism, raw_code, family):
+        elif wrong := _wrong(mechanism, raw_code, row.family):
             yield Fault(f"aborts.{at}", wrong)
 
 

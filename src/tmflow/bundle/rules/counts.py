@@ -1,7 +1,4 @@
-"""Counts that add up: every attempt ended, every section was of an update, every update was of a step.
-
-The entries of a run's lists are rows of their tables here (store.details), in the order of their columns.
-"""
+"""Counts that add up: every attempt ended, every section was of an update, every update was of a step."""
 
 from __future__ import annotations
 
@@ -10,18 +7,18 @@ from collections.abc import Iterator, Sequence
 
 from tmflow.bundle.report import Fault
 from tmflow.bundle.rules.known import Known
-from tmflow.store.incoming import ReadRun
+from tmflow.store.shared import ReadRun
 
-# All have the worker first in their rows, and no two rows that differ in nothing but what may be None.
 _OF_WORKERS = ("counters", "aborts", "staleness", "retries", "reads")
 
 
 def attempts_end(read: ReadRun, known: Known) -> Iterator[Fault]:
     """Of each worker on each variable, attempts are its commits and its aborts; aborts have a counter."""
     aborted: dict[tuple[int, str], int] = defaultdict(int)
-    for worker, variable, _, _, _, n in read.details.get("aborts", ()):
-        aborted[worker, variable] += n
-    for at, (worker, variable, _, commits, _, attempts, _, _) in enumerate(read.details.get("counters", ())):
+    for row in read.lists.get("aborts", ()):
+        aborted[row.worker, row.variable] += row.n
+    for at, row in enumerate(read.lists.get("counters", ())):
+        worker, variable, attempts, commits = row.worker, row.variable, row.attempts, row.commits
         n_aborts = aborted.pop((worker, variable), 0)
         if attempts is not None and commits is not None and attempts != commits + n_aborts:
             yield Fault(
@@ -35,13 +32,14 @@ def attempts_end(read: ReadRun, known: Known) -> Iterator[Fault]:
 
 def sections_are_updates(read: ReadRun, known: Known) -> Iterator[Fault]:
     """Commits and fallbacks are the updates, or their chunks; a strategy without transactions has none of them."""
-    for at, (_, variable, updates, commits, fallbacks, attempts, _, _) in enumerate(read.details.get("counters", ())):
+    for at, row in enumerate(read.lists.get("counters", ())):
+        commits, fallbacks = row.commits, row.fallbacks
         if known.mechanism is None:
-            if (attempts, commits, fallbacks) != (None, None, None):
+            if (row.attempts, commits, fallbacks) != (None, None, None):
                 yield Fault(f"counters.{at}", f"{known.spec.strategy} tries no transactions, but some are counted.")
         elif commits is not None and fallbacks is not None:
-            yield from _sections(at, variable, commits + fallbacks, updates, known)
-    if known.mechanism is None and "aborts" in read.details:
+            yield from _sections(at, row.variable, commits + fallbacks, row.updates, known)
+    if known.mechanism is None and "aborts" in read.lists:
         yield Fault("aborts", f"{known.spec.strategy} tries no transactions, but some aborted.")
 
 
@@ -62,13 +60,13 @@ def _sections(at: int, variable: str, sections: int, updates: int, known: Known)
 def updates_are_iterations(read: ReadRun, known: Known) -> Iterator[Fault]:
     """Each step of a trial that ended well updates each variable of the model once."""
     updates = dict.fromkeys(known.elements, 0)
-    rows = read.details.get("counters", ())
-    for at, (_, variable, n, *_) in enumerate(rows):
-        if variable not in updates:
+    rows = read.lists.get("counters", ())
+    for at, row in enumerate(rows):
+        if row.variable not in updates:
             valid = ", ".join(updates)
-            yield Fault(f"counters.{at}.variable", f"{known.spec.model} has no variable {variable!r}: {valid}.")
+            yield Fault(f"counters.{at}.variable", f"{known.spec.model} has no variable {row.variable!r}: {valid}.")
         else:
-            updates[variable] += n
+            updates[row.variable] += row.updates
     if read.run.status != "ok" or not rows:
         return
     for variable, n in updates.items():
@@ -78,8 +76,8 @@ def updates_are_iterations(read: ReadRun, known: Known) -> Iterator[Fault]:
 
 def steps_are_iterations(read: ReadRun, known: Known) -> Iterator[Fault]:
     """Each step of a trial that ended well has a staleness."""
-    rows = read.details.get("staleness", ())
-    steps = sum([steps for _, _, steps in rows])
+    rows = read.lists.get("staleness", ())
+    steps = sum([row.steps for row in rows])
     if read.run.status == "ok" and rows and steps != known.spec.iterations:
         yield Fault("staleness", f"{steps} steps in all, but {known.spec.iterations} iterations.")
 
@@ -88,14 +86,15 @@ def workers_are_threads(read: ReadRun, known: Known) -> Iterator[Fault]:
     """Workers have the numbers from 0 to one less than threads."""
     threads = known.spec.threads
     for name in _OF_WORKERS:
-        rows = read.details.get(name)
-        if rows and (last := max(rows)[0]) >= threads:
+        rows = read.lists.get(name)
+        if rows and (last := max([row.worker for row in rows])) >= threads:
             yield Fault(name, f"there is a worker {last}, but threads is {threads}, and the first worker is 0.")
 
 
 def losses_are_of_updates(read: ReadRun, known: Known) -> Iterator[Fault]:
     """Of a variable, each of its elements was to be updated in each step."""
-    for at, (variable, expected, _) in enumerate(read.details.get("lost", ())):
+    for at, row in enumerate(read.lists.get("lost", ())):
+        variable, expected = row.variable, row.expected
         elements = known.elements.get(variable)
         if elements is None:
             yield Fault(f"lost.{at}.variable", f"{known.spec.model} has no variable {variable!r}.")

@@ -13,7 +13,7 @@ from tmflow.canonical import sha256_of
 from tmflow.errors import BadInput, hint
 from tmflow.promises import promises_of_updates
 from tmflow.runner.runfile import Run
-from tmflow.store.incoming import ReadRun
+from tmflow.store.shared import ReadRun
 
 _UID = re.compile("[0-9A-Za-z-]{8,64}")
 

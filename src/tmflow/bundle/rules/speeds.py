@@ -7,17 +7,17 @@ from collections.abc import Iterator
 
 from tmflow.bundle.report import Fault
 from tmflow.bundle.rules.known import Known
-from tmflow.store.incoming import ReadRun
+from tmflow.store.shared import ReadRun
 
 
 def possible(read: ReadRun, known: Known) -> Iterator[Fault]:
     """No worker made its updates faster than one thread that does nothing else and has the memory for itself."""
-    run, rows = read.run, read.details.get("counters")
+    run, rows = read.run, read.lists.get("counters", ())
     if not known.update_s or run.loop_s is None or run.time_domain != "wall" or not run.shows_time:
         return
     least_s: dict[int, float] = defaultdict(float)
-    for worker, variable, updates, *_ in rows or ():
-        least_s[worker] += updates * known.update_s.get(variable, 0)
+    for row in rows:
+        least_s[row.worker] += row.updates * known.update_s.get(row.variable, 0)
     if not rows:  # the strategy counts nothing, and the first worker has as many steps as any
         least_s[0] = -(-known.spec.iterations // known.spec.threads) * sum(known.update_s.values())
     if run.loop_s < (slowest := max(least_s.values())):
