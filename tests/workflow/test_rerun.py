@@ -29,4 +29,4 @@ def test_one_figure_takes_the_rounds_of_its_source_and_nothing_else(
     planned = done.stdout + done.stderr
     assert set(re.findall(r"runs/full/([^/]+)/", planned)) == {"other"}
     assert re.search(r"^figures +1$", planned, re.MULTILINE)
-    assert not re.search(r"^(report|table|notebook) +[0-9]+$", planned, re.MULTILINE)
+    assert not re.search(r"^(report|notebook) +[0-9]+$", planned, re.MULTILINE)

@@ -218,7 +218,7 @@ def test_another_choice_of_what_to_show_is_drawn_anew_and_nothing_else(study: Ch
         text = planned(study, tmflow)
     finally:
         study.configure(TWO)
-    assert set(re.findall(r"^rule (\w+):", text, re.MULTILINE)) == {"all", "figures", "table", "report"}
+    assert set(re.findall(r"^rule (\w+):", text, re.MULTILINE)) == {"all", "figures", "report"}
     assert set(re.findall(r"wildcards: experiment=([\w-]+)", text)) == {"drawn"}
 
 

@@ -33,6 +33,7 @@ rule figures:
         contributed(),
     output:
         directory(RESULTS / "figures/{experiment}"),
+        RESULTS / "tables/{experiment}.html",
     log:
         RESULTS / f"logs/figures/{SCALE}" / "{experiment}.log",
     conda:
@@ -43,24 +44,6 @@ rule figures:
         shown=shown,
     shell:
         "tmflow step figures {wildcards.experiment} --scale {params.scale} > {log} 2>&1"
-
-
-rule table:
-    input:
-        ingested,
-        contributed(),
-    output:
-        RESULTS / "tables/{experiment}.html",
-    log:
-        RESULTS / f"logs/table/{SCALE}" / "{experiment}.log",
-    conda:
-        "../../envs/conda.yaml"
-    params:
-        scale=SCALE,
-        definition=lambda wildcards: definition(wildcards.experiment),
-        shown=shown,
-    shell:
-        "tmflow step table {wildcards.experiment} --scale {params.scale} > {log} 2>&1"
 
 
 rule report:

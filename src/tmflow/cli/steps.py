@@ -69,39 +69,26 @@ def one_round(experiment: str, definition: str, number: int, scale: Annotated[Sc
 
 @app.command(name="figures")
 def draw(experiment: str, scale: Annotated[Scale, typer.Option()] = "full") -> None:
-    """Draw the figures of an experiment from the database."""
-    from tmflow import figures
-    from tmflow.cli.study import make_plan
-    from tmflow.store import engine, queries
-    from tmflow.study.shown import shown_of
-
-    plan = make_plan(scale)
-    source, shown = plan.source(experiment), plan.study.experiments[experiment].shown()
-    reader = engine.open_reader(engine.url_from_env(results_dir() / "study.db"))
-    records = queries.records(reader, experiment=source, scale=scale)
-    figures.draw_experiment(
-        records._replace(runs=shown_of(records.runs, shown["only"])),
-        experiment,
-        results_dir() / "figures" / experiment,
-        queries.revision(reader),
-        shown["shows"],
-    )
-
-
-@app.command()
-def table(experiment: str, scale: Annotated[Scale, typer.Option()] = "full") -> None:
-    """Write the table of an experiment from the database."""
-    from tmflow import tables
+    """Draw the figures of an experiment from the database, and write its table: most of either is to start."""
+    from tmflow import figures, tables
     from tmflow.cli.study import make_plan
     from tmflow.store import engine, queries
     from tmflow.study.shown import shown_of
 
     plan = make_plan(scale)
     its = plan.study.experiments[experiment]
+    shown = its.shown()
     reader = engine.open_reader(engine.url_from_env(results_dir() / "study.db"))
-    runs = queries.runs(reader, experiment=plan.source(experiment), scale=scale, status=None)
-    shown = shown_of(runs, its.shown()["only"])
-    tables.write_table(shown, experiment, its.question, scale, results_dir() / "tables" / f"{experiment}.html")
+    records = queries.records(reader, experiment=plan.source(experiment), scale=scale)
+    runs = shown_of(records.runs, shown["only"])
+    figures.draw_experiment(
+        records._replace(runs=runs),
+        experiment,
+        results_dir() / "figures" / experiment,
+        queries.revision(reader),
+        shown["shows"],
+    )
+    tables.write_table(runs, experiment, its.question, scale, results_dir() / "tables" / f"{experiment}.html")
 
 
 @app.command()

@@ -13,7 +13,6 @@ _WORDS = {
     "ingest": "storing {}",
     "contributions": "storing the runs of others",
     "figures": "drawing {}",
-    "table": "writing the table of {}",
     "notebook": "executing notebook {}",
     "report": "writing the report",
 }
