@@ -70,6 +70,15 @@ def locks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+MAIN = sys.modules["__main__"]
+
+
+@pytest.fixture(autouse=True)
+def main_module() -> None:
+    """A page that was tested is left as the main module by Streamlit, and a process that is spawned would run it."""
+    sys.modules["__main__"] = MAIN
+
+
 @pytest.fixture(scope="session")
 def tmflow() -> Tmflow:
     """Call the command line in a process of its own: `tmflow("train", "--threads", "0", TMFLOW_ROOT=...)`."""

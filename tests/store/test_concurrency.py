@@ -82,7 +82,6 @@ def test_a_reader_cannot_write(url: URL) -> None:
 def test_waiting_for_a_writer_has_an_end(url: URL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     schema.upgrade(url)
     runfile.write(tmp_path / "runs.jsonl", sample_runs(rounds=1))
-    monkeypatch.setattr(engine, "PATIENCE_S", 1)
     monkeypatch.setattr(engine, "WRITERS_WAIT_S", 1)
     with (
         engine.open_writer(url).begin(),

@@ -6,9 +6,11 @@ import os
 import sqlite3
 import stat
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event
@@ -31,7 +33,7 @@ __all__ = [
 
 # An import of a million runs, all or nothing, writes for minutes. What was killed holds no lock: nobody waits for that.
 WRITERS_WAIT_S = 600
-PATIENCE_S = 5  # after so long SQLite's writers say that they wait
+PATIENCE_S = 5  # after so long they say that they wait
 READERS_WAIT_S = 60  # for the moments in which SQLite locks readers out, too
 _WRITER_LOCK = 0x746D666C6F77  # "tmflow": the key of PostgreSQL's advisory lock, an arbitrary number
 # Room for the pages of the indexes by uid and hash, which are written in no order: SQLite has 2 MB if it is not told.
@@ -56,7 +58,7 @@ def open_reader(url: URL) -> Engine:
 def writer_engine(url: URL) -> Engine:
     """As `open_writer`, without looking at the database; a missing SQLite file is created on the first use."""
     if is_sqlite(url):
-        engine = _sqlite_engine(url, _read_write_uri, PATIENCE_S)
+        engine = _sqlite_engine(url, _read_write_uri, WRITERS_WAIT_S)
         event.listen(engine, "connect", _set_up_sqlite_writer)
         event.listen(engine, "begin", _begin_immediate)
     else:
@@ -143,21 +145,23 @@ def _set_up_sqlite_reader(connection: sqlite3.Connection, _: object) -> None:
 
 def _begin_immediate(connection: Connection) -> None:
     # A deferred BEGIN takes the lock at the first write, too late to wait for another writer.
-    driver = connection.connection.driver_connection
-    assert isinstance(driver, sqlite3.Connection)
-    try:
-        driver.execute("BEGIN IMMEDIATE")
-    except sqlite3.OperationalError as error:
-        if error.sqlite_errorname == "SQLITE_BUSY":
-            _say_that_it_waits(connection.engine.url)
-            driver.execute(f"PRAGMA busy_timeout = {1000 * WRITERS_WAIT_S}")
-        connection.exec_driver_sql("BEGIN IMMEDIATE")  # whose error is SQLAlchemy's
+    with _told_if_it_waits(connection.engine.url):
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 def _take_writer_lock(connection: Connection) -> None:
-    if not connection.exec_driver_sql(f"SELECT pg_try_advisory_xact_lock({_WRITER_LOCK})").scalar_one():
-        _say_that_it_waits(connection.engine.url)
+    with _told_if_it_waits(connection.engine.url):
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_WRITER_LOCK})")
+
+
+@contextmanager
+def _told_if_it_waits(url: URL) -> Iterator[None]:
+    timer = Timer(PATIENCE_S, _say_that_it_waits, [url])
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _say_that_it_waits(url: URL) -> None:
