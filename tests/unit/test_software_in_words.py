@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 
 from tests.sample_runs import SOFTWARE
+from tmflow.platform.software import CODE
+from tmflow.store import software as in_words
 from tmflow.store.software import measured_by
 
 DOCS = {"a" * 40: "code 1", "b" * 40: "code 1", "c" * 40: "code 2"}  # b changed docs alone
@@ -55,3 +59,25 @@ def test_uncommitted_changes_are_those_of_their_campaign() -> None:
     assert words(changed, changed, campaigns=("one", "two")) == [told, told.replace("one", "two")]
     assert words(changed, changed | {"git_commit": "b" * 40})[1] == told.replace("a" * 10, "b" * 10)
     assert words({"git_commit": "a" * 40}, changed)[0] == "tmflow 0.1.0 at aaaaaaaaaa"
+
+
+def test_commits_are_known_as_soon_as_the_checkout_has_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A portal that runs on meets runs of commits that its checkout is updated to later."""
+
+    def git(*arguments: str) -> str:
+        own = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b.invalid", *arguments]
+        return subprocess.run(own, capture_output=True, text=True, check=True).stdout.strip()
+
+    for part in CODE:
+        (tmp_path / part).mkdir()
+        (tmp_path / part / "file").write_text("the same")
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-q", "-m", "one")
+    git("commit", "-q", "--allow-empty", "-m", "two")
+    commits = git("rev-parse", "HEAD~", "HEAD").split()
+    monkeypatch.setattr(in_words, "project_root", lambda: tmp_path)
+    (tmp_path / ".git").rename(tmp_path / "elsewhere")
+    assert [in_words._code_here(commit) for commit in commits] == commits
+    (tmp_path / "elsewhere").rename(tmp_path / ".git")
+    assert len({in_words._code_here(commit) for commit in commits}) == 1

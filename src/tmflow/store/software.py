@@ -61,13 +61,17 @@ def measured_by(by: pd.DataFrame, code_of: Callable[[str], str]) -> pd.Series:
 def _code_here(commit: str) -> str:
     try:
         return _code_of(project_root(), commit)
-    except BadInput:  # an installed package: it has no commits
+    except (BadInput, LookupError):  # an installed package has no commits, and a checkout may lack this one
         return commit
 
 
 @cache  # it takes a process of git, and what a commit holds does not change
 def _code_of(root: Path, commit: str) -> str:
-    return software.code_of(root, commit)
+    """Raises LookupError where the checkout does not tell: that is not remembered, for it may tell later."""
+    code = software.code_of(root, commit)
+    if code == commit:
+        raise LookupError(commit)
+    return code
 
 
 def _words(alike: pd.DataFrame, told: Sequence[str]) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 
 # TensorFlow goes without each of them where it is not installed. `tf.keras` imports Keras when it is first used.
-# SciPy is not among them: reading the digits needs it, and a thread may do that meanwhile.
 NOT_NEEDED = ("keras", "h5py")
 
 
