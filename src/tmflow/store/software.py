@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from tmflow.platform import software
 from tmflow.point import numbered
 from tmflow.store.frame import with_facts
 from tmflow.store.models import Software
-from tmflow.variants import name_of
+from tmflow.variants import Known, known, name_of
 from tmflow.wording import listed
 
 VERSIONS = ("tmflow", "python", "tensorflow", "numpy", "compiler", "cflags", "lock_sha256")
@@ -43,19 +43,23 @@ def measured_by(by: pd.DataFrame, code_of: Callable[[str], str]) -> pd.Series:
     that do are one software. Uncommitted changes nobody knows: those of one campaign are taken to be the same, those of
     two are not.
     """
-    changed = by["git_dirty"].fillna(False).astype(bool)
-    commits = by["git_commit"].astype(object)
-    several = commits.dropna().unique()
-    codes = {commit: code_of(commit) if len(several) > 1 else commit for commit in several}
-    by = by.assign(
-        code=commits.map(codes).where(~changed, commits),
-        changed_in=by["campaign_uid"].astype(object).where(changed, None),
-    )
-    told = [name for name in VERSIONS if name == "tmflow" or by[name].nunique(dropna=False) > 1]
-    words = pd.Series("", index=by.index, dtype=object)
-    for _, alike in by.groupby(["code", "changed_in", *VERSIONS], dropna=False, sort=False):
-        words[alike.index] = _words(alike, told)
-    return words
+    rows = known(by[["campaign_uid", "git_commit", "git_dirty", *VERSIONS]])
+    commits = {row["git_commit"] for row in rows if "git_commit" in row}
+    codes = {commit: code_of(commit) if len(commits) > 1 else commit for commit in commits}
+    told = [name for name in VERSIONS if name == "tmflow" or len({row.get(name) for row in rows}) > 1]
+    keys = [_key(row, codes) for row in rows]
+    alike: dict[tuple[Any, ...], list[Known]] = {}
+    for key, row in zip(keys, rows, strict=True):
+        alike.setdefault(key, []).append(row)
+    words = {key: _words(of_one, told) for key, of_one in alike.items()}
+    return pd.Series([words[key] for key in keys], index=by.index, dtype=object)
+
+
+def _key(row: Known, codes: Mapping[str, str]) -> tuple[Any, ...]:
+    """What is the same for the same software alone."""
+    commit, changed = row.get("git_commit"), row.get("git_dirty", False)
+    code = commit if changed or commit is None else codes[commit]
+    return (code, row["campaign_uid"] if changed else None, *(row.get(name) for name in VERSIONS))
 
 
 def _code_here(commit: str) -> str:
@@ -74,18 +78,18 @@ def _code_of(root: Path, commit: str) -> str:
     return code
 
 
-def _words(alike: pd.DataFrame, told: Sequence[str]) -> str:
+def _words(alike: Sequence[Known], told: Sequence[str]) -> str:
     """Runs of one software: the versions `told`, and the commits."""
-    first = alike.iloc[0]
-    commits = [commit[:DIGITS] for commit in alike["git_commit"].dropna().unique()]
-    versions = ", ".join(f"{name_of(name)} {_short(name, first[name])}" for name in told)
+    first = alike[0]
+    commits = [commit[:DIGITS] for commit in dict.fromkeys(row["git_commit"] for row in alike if "git_commit" in row)]
+    versions = ", ".join(f"{name_of(name)} {_short(name, first.get(name))}" for name in told)
     at = f" at {listed(commits)}" if commits else ""
     same = " (the same code)" if len(commits) > 1 else ""
-    changed = "" if pd.isna(first["changed_in"]) else f" with uncommitted changes, in campaign {first['changed_in']}"
+    changed = f" with uncommitted changes, in campaign {first['campaign_uid']}" if first.get("git_dirty") else ""
     return f"{versions}{at}{same}{changed}"
 
 
 def _short(name: str, value: Any) -> str:
-    if pd.isna(value):
+    if value is None:
         return "unknown"
     return str(value)[:DIGITS] if name.endswith("_sha256") else str(value)
