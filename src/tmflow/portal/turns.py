@@ -20,6 +20,7 @@ def _turns() -> Semaphore:
 @st.cache_resource
 def opened_once(page: str) -> None:
     """What a page imported at its first view stays: the collector need not look at it again, 0.2 s each time."""
+    gc.collect()  # what is garbage already would stay, too
     gc.freeze()
 
 
