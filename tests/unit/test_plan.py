@@ -195,6 +195,13 @@ def test_a_longer_past_is_a_longer_estimate_and_of_that_experiment_alone(tmp_pat
     assert plan_of(raw, tmp_path).estimated_s("one") == after.estimated_s("one")
 
 
+def test_what_is_not_built_yet_takes_time_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMFLOW_NATIVE_DIR", str(tmp_path))
+    given = {"dataset": "mnist", "threads": 1, "batch": 1, "iterations": 1000, "learning_rate": 0.5}
+    point = TrialSpec.model_validate({"model": "mnist_softmax", "driver": "native", "strategy": "lock", **given})
+    assert Costs(tmp_path).round_s([point]) > guess(point).step_s * 1000 > 0
+
+
 def test_guesses_know_what_is_slow() -> None:
     def step_s(**factors: Any) -> float:
         given = {"dataset": "mnist", "threads": 1, "batch": 1, "iterations": 100, "learning_rate": 0.5, **factors}

@@ -11,11 +11,12 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from tmflow.errors import BadInput
+from tmflow.native.loader import core_file, library_dir
 from tmflow.process_environment import OF_A_PROCESS, process_environment
 from tmflow.spec import TrialSpec
 from tmflow.strategy_parameters import PARAMETERS
 from tmflow.train.models import MODELS
-from tmflow.train.possible import why_not
+from tmflow.train.possible import not_so, why_not
 
 # Which past runs tell what a trial costs: those that are the same in the first of these groups that any run is in.
 _ALL = ("model", "driver", "matrix", "hidden", "layout", "reading", "measures", "batch", "strategy", *PARAMETERS)
@@ -96,10 +97,15 @@ class Costs:
         return guess(point)
 
     def _can_run(self, point: TrialSpec) -> bool:
-        """What cannot run here is recorded in no time. A strategy that needs a process of its own is taken to run."""
+        """What cannot run here is recorded in no time. A strategy that needs a process of its own is taken to run.
+
+        So is each whose library is not built yet, or does not load: the study builds it first.
+        """
         try:
+            if core_file(library_dir()) is None:
+                return not_so(point) is None
             return point.strategy in OF_A_PROCESS or why_not(point) is None
-        except BadInput:  # nothing is built yet
+        except BadInput:
             return True
 
 
