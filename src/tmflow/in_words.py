@@ -32,7 +32,7 @@ ACCURACY: dict[Told, str] = {
     "less": "surely less accurate",
 }
 HARDWARE, SOFTWARE, BARE = ("htm",), ("stm", "itm", "block_stm"), ("tf_nolock", "nolock")
-NOTHING = "No run tells."
+NOTHING = "Nothing measured yet."
 
 
 class Words(NamedTuple):

@@ -217,10 +217,12 @@ def test_no_bundle_at_all(bundle: Path, data: bytes) -> None:
     refusal(bundle, data)
 
 
-def test_file_that_is_not_there_and_folder(tmp_path: Path) -> None:
-    for path in (tmp_path / "none.zip", tmp_path):
-        (problem,) = verify(path).problems
-        assert "cannot be read" in problem.text
+@pytest.mark.parametrize(
+    ("name", "says"), [("none.zip", "cannot be read: No such file or directory."), ("", "is a folder; name the bundle")]
+)
+def test_file_that_is_not_there_and_folder(tmp_path: Path, name: str, says: str) -> None:
+    (problem,) = verify(tmp_path / name).problems
+    assert says in problem.text
 
 
 @pytest.mark.parametrize(

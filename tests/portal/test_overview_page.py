@@ -133,7 +133,7 @@ def test_what_data_is_here(seeded: URL, monkeypatch: pytest.MonkeyPatch) -> None
     assert long[["ok", "failed", "unsupported"]].sum().tolist() == [298, 2, 48]
     assert short["evidence"].tolist() == ["emulated", "measured"]
     said = words(app)
-    assert said.count("No run tells.") == 3
+    assert said.count("Nothing measured yet.") == 3
     assert "there is no measured run of fig-4.10" in said
     assert "'make study' measures it" in said
 

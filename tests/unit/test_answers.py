@@ -58,7 +58,7 @@ def named(strategy: str) -> dict[str, Any]:
         ({"htm": 1.0, "stm": 0.1}, "Not here.", ", the same within 5 %."),
         ({"htm": 1.04, "stm": 0.1}, "Nothing here shows that it is.", "whether faster or slower cannot be told."),
         ({"stm": 0.1}, "Not in software; in hardware it did not run.", "Hardware transactions were not run."),
-        ({"tf_nolock": 1.4}, "No run tells.", "tf_nolock 1.4 [1.38, 1.42], surely faster."),
+        ({"tf_nolock": 1.4}, "Nothing measured yet.", "tf_nolock 1.4 [1.38, 1.42], surely faster."),
     ],
 )
 def test_whether_transactions_are_it(speeds: dict[str, float], short: str, said: str) -> None:

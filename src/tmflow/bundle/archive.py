@@ -123,6 +123,8 @@ def open_bundle(path: Path) -> Iterator[Bundle]:
         if path.is_fifo() or path.is_char_device():  # to open it would wait for whoever writes to it
             raise Refused(f"{path} is not a file.")
         file = path.open("rb")
+    except IsADirectoryError as error:
+        raise Refused(f"{path} is a folder; name the bundle in it, one zip.") from error
     except OSError as error:
         raise Refused(f"{path} cannot be read: {error.strerror}.") from error
     with file:

@@ -181,7 +181,7 @@ def _settings(settings: pd.DataFrame, runs: pd.DataFrame) -> None:
 
 def _software(runs: pd.DataFrame, counts: pd.DataFrame) -> None:
     if runs.empty:
-        st.info("No run tells.")
+        st.info("Nothing measured yet.")
         return
     table = runs.groupby(["tmflow", "git_commit", "software_sha256"], dropna=False, sort=False).agg(
         runs=("uid", "size"), first=("started_at_utc", "min"), last=("started_at_utc", "max")

@@ -99,7 +99,7 @@ class Costs:
     def _can_run(self, point: TrialSpec) -> bool:
         """What cannot run here is recorded in no time. A strategy that needs a process of its own is taken to run.
 
-        So is each whose library is not built yet, or does not load: the study builds it first.
+        So is each whose library is not built yet: the study builds it first.
         """
         try:
             if core_file(library_dir()) is None:
