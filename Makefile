@@ -41,8 +41,8 @@ quick: setup ## the whole main job, small: build, train, store, draw, report (at
 study: setup ## the whole study of config.yaml
 	@$(BIN)/tmflow study run --scale full
 
-# As many processes as there are processors; one that is done takes tests of the others.
-AT_ONCE := --numprocesses auto --dist worksteal
+# A process for every two processors, for many tests have several at work; one that is done takes tests of the others.
+AT_ONCE = --numprocesses $$((($$(nproc) + 1) / 2)) --dist worksteal
 
 test: setup-test build ## unit, store, native, workflow, portal and faults, in about an hour; all but test-deep
 	@$(BIN)/python -m pytest $(AT_ONCE) -m "not deep"

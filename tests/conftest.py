@@ -49,6 +49,11 @@ def environment(**changes: str | Path | None) -> dict[str, str]:
     return merged
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The builds of the C++, which take minutes, begin first: at the end one process would be left with them."""
+    items.sort(key=lambda item: item.path.name != "test_cpp.py")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def interruptible() -> None:
     """What the tests start can be interrupted; a shell's background has SIGINT ignored, and children inherit that."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import altair as alt
@@ -15,7 +14,7 @@ NARROW, PHONE = 480, 230  # px of a chart that is no wider than on a phone, and 
 
 def in_lines(name: str, room: int) -> list[str]:
     """A name in as many lines as it needs where there is so much room, in px."""
-    return textwrap.wrap(name, room // LETTER) or [name]
+    return textwrap.wrap(name, room // LETTER, break_on_hyphens=False) or [name]
 
 
 def most_lines(names: Iterable[str], room: int) -> int:
@@ -28,22 +27,20 @@ def longest(names: Iterable[str], room: int) -> int:
     return max((len(line) for name in names for line in in_lines(name, room)), default=0)
 
 
-def in_room(names: Iterable[str], room: int, on_phone: int | None = None, words: str = "datum.label") -> Any:
+def in_room(names: Collection[str], room: int, on_phone: int | None = None, words: str = "datum.label") -> Any:
     """What Vega shows as labels: names that are too long in lines of that room, others as `words` has them.
 
     For the `labelExpr` of a legend or an axis; nothing where all fit. on_phone: the room in a narrow chart of one part:
-    those of several have no width in common.
+    those of several have no width in common. No name is in what Vega computes: it may be a stranger's.
     """
-    wide, narrow = (_long(names, at, words) for at in (room, on_phone or room))
-    if not wide and not narrow:
-        return alt.Undefined if words == "datum.label" else words
-    lines = json.dumps(wide)
-    if narrow != wide:
-        lines = f"(width > {NARROW} ? {lines} : {json.dumps(narrow)})"
-    return f"{lines}[datum.label] || {words}"
+    wide, narrow = (_divided(words, at) if most_lines(names, at) > 1 else words for at in (room, on_phone or room))
+    if wide == narrow:
+        return alt.Undefined if wide == "datum.label" else wide
+    return f"width > {NARROW} ? {wide} : {narrow}"
 
 
-def _long(names: Iterable[str], room: int, words: str) -> dict[str, list[str]]:
-    shown = {name: name if words == "datum.label" else name.replace("_", " ") for name in names}
-    lines = {name: in_lines(its, room) for name, its in shown.items()}
-    return {name: its for name, its in lines.items() if len(its) > 1}
+def _divided(words: str, room: int) -> str:
+    """As `in_lines`, for Vega: as many whole words as a line holds, and of a longer word as many letters."""
+    most = room // LETTER
+    line = f"(?=.{{{most + 1}}})(?:(.{{1,{most}}}) +|(.{{{most}}}))"
+    return f"split(replace({words}, regexp('{line}', 'g'), '$1$2\\n'), '\\n')"

@@ -14,6 +14,7 @@ from collections import Counter
 from contextlib import suppress
 from copy import deepcopy
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -43,9 +44,16 @@ SHORT["experiments"]["tiny"]["factors"]["iterations"] = 10_000
 SHORT_TRIALS = 3 * 2 * 5
 
 
-def start(checkout: Checkout) -> subprocess.Popen[bytes]:
+def start(checkout: Checkout, **streams: Any) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "tmflow", "study", "run"]
-    return subprocess.Popen(command, env=environment(**checkout.variables), start_new_session=True)
+    return subprocess.Popen(command, env=environment(**checkout.variables), start_new_session=True, **streams)
+
+
+def wait_for_words(file: Path, words: str) -> None:
+    deadline = time.monotonic() + 120
+    while words not in file.read_text():
+        assert time.monotonic() < deadline, file.read_text()
+        time.sleep(0.02)
 
 
 def wait_for_trials(checkout: Checkout, number: int) -> list[Run]:
@@ -90,9 +98,7 @@ def test_everything_killed_in_a_round(tmp_path: Path, tmflow: Tmflow, checkout_a
 
 
 @pytest.mark.parametrize("survivor", ["snakemake", "tmflow.runner.round"])
-def test_what_outlives_the_command_is_waited_for(
-    tmp_path: Path, tmflow: Tmflow, checkout_at: type[Checkout], survivor: str
-) -> None:
+def test_what_outlives_the_command_is_waited_for(tmp_path: Path, checkout_at: type[Checkout], survivor: str) -> None:
     """The same command says so, shows how far that is, and runs nothing twice."""
     checkout = checkout_at(tmp_path / "checkout", NATIVE)
     pipeline = start(checkout)
@@ -100,15 +106,24 @@ def test_what_outlives_the_command_is_waited_for(
     itself = psutil.Process(pipeline.pid)
     family = [itself, *itself.children(recursive=True)]
     oldest = next(place for place, process in enumerate(family) if survivor in process.cmdline())
+    for process in family[oldest:]:
+        process.suspend()  # it must not be done before the next command looks
     for process in family[:oldest]:
         process.kill()
     pipeline.wait()
 
-    done = tmflow("study", "run", **checkout.variables)
-    assert done.returncode == 0, done.stderr
+    told = tmp_path / "told"
+    with told.open("wb") as file:
+        again = start(checkout, stderr=file)
+    try:
+        wait_for_words(told, "waiting for it to end.")
+    finally:
+        for process in family[oldest:]:
+            process.resume()
+    assert again.wait(300) == 0, told.read_text()
     waits = r"still at work in \S+ \(process(es)? [\d, ]+\); waiting for it to end\.\n"
     progress = rf"tmflow: [1-{TRIALS - 1}] of {TRIALS} trials done, 0 failed, "
-    assert re.search(waits + progress, done.stderr), done.stderr
+    assert re.search(waits + progress, told.read_text()), told.read_text()
     runs = finished(checkout)
     assert_each_exactly_once(runs)
     assert not any(run.resumed for run in runs)

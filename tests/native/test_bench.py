@@ -138,7 +138,8 @@ def test_the_fallbacks_are_every_strategy_and_the_cpus_that_there_are() -> None:
     assert plan.cells == [Cell(n, t) for n in (10, 7850, 3211264) for t in (1, 2, 4) if t <= usable]
 
 
-def test_every_subject_has_a_turn_in_every_round_and_cell(workers: Workers) -> None:
+def test_every_subject_has_a_turn_in_every_round_and_cell(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure, "LIMIT_S", 120.0)  # a queue lock beside other tests takes its time
     plan = small_plan("lock,nolock,always_aborts:budget=2", rounds=3)
     bench = Bench(plan, workers)
     outcome = bench.runnable()

@@ -11,6 +11,7 @@ from sqlalchemy import URL
 from streamlit.testing.v1 import AppTest
 
 from tmflow.inert import JOINER
+from tmflow.portal.commands import LANGUAGE
 
 
 def opened(page: str, url: URL | str, monkeypatch: pytest.MonkeyPatch, /, **query: str | list[str]) -> AppTest:
@@ -29,7 +30,7 @@ def texts(app: AppTest) -> str:
 
 def commands(app: AppTest) -> list[str]:
     """What the page tells to type."""
-    return [code.value for code in app.code if code.language == "shell"]
+    return [code.value for code in app.code if code.language == LANGUAGE]
 
 
 def plain(text: object) -> str:

@@ -57,6 +57,11 @@ def test_a_long_name_is_in_lines_of_the_room_that_there_is() -> None:
     assert in_lines(name, 72) == ["htm (budget", "5, chunk 64)"]
     assert longest([name, "lock"], 72) == 12
     assert most_lines([name, "lock"], 72) == 2
-    lines = '{"htm (budget 5, chunk 64)": ["htm (budget", "5, chunk 64)"]}'
-    assert in_room([name, "lock"], 72) == f"{lines}[datum.label] || datum.label"
-    assert in_room([name], 600, 72) == f"(width > 480 ? {{}} : {lines})[datum.label] || datum.label"
+    lines = in_room([name, "lock"], 72)
+    assert in_room([name], 600, 72) == f"width > 480 ? datum.label : {lines}"
+    assert in_room(["lock"], 600, 72) is in_room(["lock"], 72)
+
+
+def test_no_name_is_in_what_vega_computes() -> None:
+    assert "alert" not in in_room(["a name of two lines'+alert(1)+'"], 72)
+    assert "alert" not in in_room(["a name of two lines'+alert(1)+'"], 600, 72)

@@ -15,6 +15,7 @@ from tmflow.claims.verdict import Finding
 from tmflow.figures import slug
 from tmflow.inert import markdown
 from tmflow.originals import load_originals
+from tmflow.portal.commands import show_commands
 from tmflow.portal.data import Study
 from tmflow.portal.filters import PLATFORM, Filter, Key, choose
 from tmflow.portal.judged import badge, judged, marked
@@ -84,7 +85,7 @@ def _command(claim: Claim, finding: Finding) -> None:
         )
     else:
         st.caption("In the project's folder, on such a machine:")
-    st.code("\n".join(rerun(name) for name in claim.experiments()), language=None, wrap_lines=True)
+    show_commands(*(rerun(name) for name in claim.experiments()))
 
 
 def _runs(shown: Judged, platform: str) -> None:

@@ -8,6 +8,7 @@ import streamlit as st
 
 from tmflow.claims.machines import machines, measured_on, missing
 from tmflow.claims.schema import load_claims
+from tmflow.portal.commands import show_commands
 from tmflow.portal.data import Study
 from tmflow.portal.links import link
 from tmflow.portal.upload import show_upload
@@ -64,7 +65,7 @@ def show_steps() -> None:
             st.markdown(f"#### {number}. {step.title}")
             st.markdown(step.why)
             if step.commands:
-                st.code("\n".join(step.commands), language=None, wrap_lines=True)
+                show_commands(*step.commands)
             if step is STEPS[-1]:
                 show_upload()
     with st.container(horizontal=True):

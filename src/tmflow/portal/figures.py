@@ -18,6 +18,7 @@ from tmflow.figures import DRAWINGS, drawable, gaps_of, stem
 from tmflow.inert import markdown
 from tmflow.originals import Originals, experiment_of
 from tmflow.paths import project_root
+from tmflow.portal.commands import show_commands
 from tmflow.portal.data import SelectedRecords, Study
 from tmflow.portal.filters import PLATFORM, Filter, Key, choose
 from tmflow.portal.judged import badge, judged, marked
@@ -70,7 +71,7 @@ def detail(number: str, originals: Originals, study: Study) -> None:
     if held.empty:
         _neighbours(number, originals)
         st.info(f"There are no runs of figure {number} here. In the project's folder, this makes them:")
-        st.code(rerun(name), language=None, wrap_lines=True)
+        show_commands(rerun(name))
         return
     selected = choose(OF, held, study.platform_names)
     platform, scale = selected.one(Key.PLATFORM), selected.one(Key.SCALE)
@@ -149,7 +150,7 @@ def _behind(name: str, plan: config.Study, records: SelectedRecords, study: Stud
     link("runs", "Every run of it", **view)
     link("explore", "Its runs by other measures and factors", **view)
     st.markdown("Run it again, in the project's folder:")
-    st.code(rerun(name, records.scale), language=None, wrap_lines=True)
+    show_commands(rerun(name, records.scale))
     st.caption("It measures what that machine has not measured yet; with `--fresh`, all of it anew.")
     with st.expander("The exact experiment"):
         _definition(name, plan, records, study)

@@ -12,6 +12,7 @@ import streamlit as st
 from tmflow import inert, summaries, wording
 from tmflow.errors import BadInput
 from tmflow.portal.command import train_command
+from tmflow.portal.commands import show_commands
 from tmflow.portal.data import Study
 from tmflow.portal.filters import TOLD, Key, go_to
 from tmflow.portal.run_files import run_csv, run_json
@@ -98,7 +99,7 @@ def _head(run: Run) -> None:
 
 def _repeat(run: Run) -> None:
     st.subheader("Repeat it")
-    st.code(train_command(run["spec"], run["round"]), language=None, wrap_lines=True)
+    show_commands(train_command(run["spec"], run["round"]))
 
 
 def _measured(run: Run) -> None:
