@@ -44,7 +44,7 @@ study: setup ## the whole study of config.yaml
 # A process for every two processors, for many tests have several at work; one that is done takes tests of the others.
 AT_ONCE = --numprocesses $$((($$(nproc) + 1) / 2)) --dist worksteal
 
-test: setup-test build ## unit, store, native, workflow, portal and faults, in about an hour; all but test-deep
+test: setup-test build ## unit, store, native, workflow, portal and faults, half an hour to an hour; all but test-deep
 	@$(BIN)/python -m pytest $(AT_ONCE) -m "not deep"
 
 test-fast: setup-test build ## the unit tests, in a minute
