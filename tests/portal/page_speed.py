@@ -33,6 +33,7 @@ from tmflow.clock import utc_now
 from tmflow.files import write_text
 from tmflow.platform.facts import display_name, platform_facts
 from tmflow.runner import machine, runfile
+from tmflow.runner.runfile import MachineState
 from tmflow.store.address import sqlite_url
 from tmflow.store.engine import open_reader
 from tmflow.store.ingest import ingest
@@ -190,7 +191,8 @@ def report(folder: Path) -> Iterator[str]:
                 copy = Path(shutil.copy(database, own))
                 with serve_process(f"sqlite:///{copy}") as (address, _):
                     yield from of_load(*asyncio.run(load_beside_a_study(address, copy, its)))
-    yield f"The machine meanwhile: {state(machine.between(before, machine.sample()))}."
+    meanwhile = MachineState(**machine.between(before, machine.sample()))
+    yield f"The machine meanwhile: {state(meanwhile)}."
 
 
 def head() -> Iterator[str]:

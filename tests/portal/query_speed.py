@@ -23,6 +23,7 @@ from tmflow.files import write_text
 from tmflow.paths import project_root
 from tmflow.platform.facts import display_name, platform_facts
 from tmflow.runner import machine
+from tmflow.runner.runfile import MachineState
 from tmflow.store import address, engine, queries, search, stored
 from tmflow.store.models import Platform
 from tmflow.store.search import Asked
@@ -98,7 +99,7 @@ def main(folder: Path) -> None:
         found.setdefault("its runs on the platform", []).append(f"{n_runs:,}")
         for name, ask in questions(reader, experiment, slugs).items():
             found.setdefault(name, []).append(f"{milliseconds(ask):.1f}")
-    meanwhile = machine.between(before, machine.sample())
+    meanwhile = MachineState(**machine.between(before, machine.sample()))
     lines = [
         "# How fast the database answers a page",
         "",

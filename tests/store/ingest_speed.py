@@ -30,7 +30,7 @@ from tmflow.clock import utc_now
 from tmflow.files import write_text
 from tmflow.paths import results_dir
 from tmflow.platform.facts import display_name, platform_facts
-from tmflow.runner import machine, runfile
+from tmflow.runner import machine, run_lines, runfile
 from tmflow.runner.runfile import ExperimentRef, MachineState
 from tmflow.spec import Design, Manager
 from tmflow.store import address, engine, incoming, models, schema
@@ -85,7 +85,9 @@ def measured(paths: Sequence[Path]) -> Times:
         all_s = seconds(lambda: ingest(url, paths))
     json_s = seconds(
         lambda: [
-            runfile.decoded(line, where) for path in paths for where, line in runfile.lines(path, path.read_bytes())
+            runfile.decoded(line, where)
+            for path in paths
+            for where, line in run_lines.lines(path, run_lines.contents(path))
         ]
     )
     return Times(all_s, json_s, seconds(lambda: incoming.read_files(paths, ())))
