@@ -23,7 +23,7 @@ ENTRY = 30  # px of an entry of the legend beside its name: its symbol and gap
 COLUMNS = ("variant", "strategy", "threads", "estimate", "low", "high", "rounds", "disturbed_rounds", "evidence")
 BAND = 0.13  # opacity of the 95 % band: three that overlap can be told apart
 LOW, HIGH = alt.Y("bar_low:Q"), alt.Y2("bar_high:Q")  # to make one of a text or a value takes Altair 5 ms
-TOP, BOTTOM = alt.YValue(0), alt.YValue("height")  # type: ignore[no-untyped-call]
+TOP, BOTTOM = alt.YValue(0), alt.YValue("height")  # type: ignore[no-untyped-call]  # Altair tells no types of these
 CROSS = "M-1,-1L1,1M-1,1L1,-1"
 # How the points of each kind of evidence are drawn, and the sign of each in a legend.
 KINDS: dict[str, dict[str, Any]] = {

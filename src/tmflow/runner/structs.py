@@ -92,7 +92,7 @@ def _of_field(its: FieldInfo) -> Any:
 def _of_type(wanted: Any, constraints: dict[str, Any]) -> Any:
     args = get_args(wanted)
     if get_origin(wanted) in (Union, UnionType):
-        return Union[tuple(_of_type(one, constraints) for one in args)]  # noqa: UP007
+        return Union[tuple(_of_type(one, constraints) for one in args)]  # noqa: UP007  # `|` takes no tuple
     if wanted is NoneType:
         return None
     if wanted in (int, float, str):
@@ -101,7 +101,7 @@ def _of_type(wanted: Any, constraints: dict[str, Any]) -> Any:
         if wanted is bool or get_origin(wanted) is Literal:
             return wanted
         if get_origin(wanted) is list:
-            return list[_of_type(args[0], {})]  # type: ignore[misc]
+            return list[_of_type(args[0], {})]  # type: ignore[misc]  # a type that is made here
         if isinstance(wanted, type) and issubclass(wanted, BaseModel):
             return struct_of(wanted)
     raise TypeError(f"a struct cannot have a {wanted} of {constraints}")

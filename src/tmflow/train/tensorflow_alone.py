@@ -19,10 +19,10 @@ def import_tensorflow() -> None:
     if "tensorflow" in sys.modules:
         return
     absent = [name for name in NOT_NEEDED if name not in sys.modules]
-    modules: dict[str, object] = sys.modules  # type: ignore[assignment]
+    modules: dict[str, object] = sys.modules  # type: ignore[assignment]  # for None in it
     modules.update(dict.fromkeys(absent))  # Python takes a module that is None for one that cannot be imported
     try:
-        import tensorflow  # noqa: F401
+        import tensorflow  # noqa: F401  # to have it imported is all
     finally:
         for name in absent:
             del sys.modules[name]
