@@ -65,7 +65,9 @@ def test_members_of_every_size(good: Members, bundle: Path, size: int, compressi
      "logs/..", "runs/fig/0123456789ab/round-1.jsonl", "nested.zip", "manifest.json.bak", "logs/\u00e9"],
 )  # fmt: skip
 def test_names(good: Members, bundle: Path, name: str) -> None:
-    assert "allowed are manifest.json, platform.json," in refusal(bundle, bundled({**good, name: b"{}"}))
+    assert "allowed are manifest.json, manifest.json.sig, platform.json," in refusal(
+        bundle, bundled({**good, name: b"{}"})
+    )
     assert "allowed are manifest.json" in refusal(bundle, with_manifest_of(good, {**good, name: b"{}"}))
 
 

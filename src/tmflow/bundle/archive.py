@@ -19,7 +19,8 @@ from tmflow.bundle.zipped import Member
 class Bundle:
     """A bundle whose members are those of its manifest; their bytes are checked as they are read.
 
-    identity: hex SHA-256 of the manifest. version: of the format; 0 is a zip of run files without a manifest.
+    identity: hex SHA-256 of the manifest, whose bytes are `manifest_text`. version: of the format; 0 is a zip of run
+    files without a manifest. signature: that of the manifest, not checked; None of a bundle that is not signed.
     """
 
     def __init__(self, path: Path, file: BinaryIO) -> None:
@@ -30,11 +31,14 @@ class Bundle:
             self.version, data = layout.VERSION, self._bytes(self._members[layout.MANIFEST])
             self.manifest = listed.parse(data, self.where(layout.MANIFEST))
             self._require_listed()
+            self.signature = self._signature()
         else:
             self.version = layout.PLAIN
             self._require_run_files()
             self.manifest = tuple(sorted(map(self._entry, self._members.values())))
             data = manifest.text(self.manifest, self.version)
+            self.signature = None
+        self.manifest_text = data
         self.identity = manifest.identity(data)
         self._entries = {entry.path: entry for entry in self.manifest}
 
@@ -94,6 +98,10 @@ class Bundle:
     def _bytes(self, member: Member) -> bytes:
         return b"".join(zipped.read_by_crc(self._file, member, self.where(member.name)))
 
+    def _signature(self) -> bytes | None:
+        member = self._members.get(layout.SIGNATURE)
+        return None if member is None else self._bytes(member)
+
     def _entry(self, member: Member) -> Entry:
         sha256 = hashlib.sha256()
         for chunk in zipped.read_by_crc(self._file, member, self.where(member.name)):
@@ -101,7 +109,8 @@ class Bundle:
         return Entry(member.name, member.bytes, sha256.hexdigest())
 
     def _require_listed(self) -> None:
-        inside, listed = self._members.keys() - {layout.MANIFEST}, {entry.path for entry in self.manifest}
+        inside = self._members.keys() - {layout.MANIFEST, layout.SIGNATURE}
+        listed = {entry.path for entry in self.manifest}
         if unlisted := min(inside - listed, default=None):
             raise Refused(f"{self.path} has a member {unlisted!r}, which its manifest does not list; {layout.ALLOWED}")
         if missing := min(listed - inside, default=None):

@@ -71,7 +71,7 @@ class Checker:
         else:
             if not line:
                 findings.add(Problem(member, None, None, None, "it is empty; a run file holds one run or more."))
-        for trial, fault in clocks.overlaps(trials):
+        for trial, fault in (*clocks.overlaps(trials), *clocks.out_of_order(trials)):
             findings.add(Problem(member, trial.line, trial.uid, *fault))
 
     def _read(self, member: str, line: int, where: str, text: str, findings: Findings) -> ReadRun | None:
@@ -94,6 +94,7 @@ class Checker:
         for fault in self._of_origin(read.origin, findings):
             findings.add(Problem(member, line, run.uid, *fault))
         findings.keys.add(line, run.uid, _point(run, its))
+        findings.timings.add(run, its.spec_sha256, its.family_sha256)
         findings.runs += 1
         return read
 

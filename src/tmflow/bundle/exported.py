@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tmflow.bundle import layout, manifest
+from tmflow.bundle import layout, manifest, signature
 from tmflow.bundle.manifest import Entry
 from tmflow.canonical import canonical_json, sha256_of
 from tmflow.errors import BadInput, unknown
@@ -57,11 +57,14 @@ class _Found:
 Content = Callable[[], Iterator[bytes]]
 
 
-def export(results: Path, output: Path, chosen: Chosen, config: Path | None) -> Exported:
+def export(
+    results: Path, output: Path, chosen: Chosen, config: Path | None, signing_key: Path | None = None
+) -> Exported:
     """Write the chosen runs of a results folder as a bundle; into a folder, under a name of its own.
 
-    config: the study's, where runs of it are exported. Raises BadInput, and leaves nothing, where there is nothing to
-    export, runs are of several platforms, or a file is damaged or changes meanwhile.
+    config: the study's, where runs of it are exported. signing_key: an OpenSSH key to sign it with. Raises BadInput,
+    and leaves nothing, where there is nothing to export, the key cannot sign, runs are of several platforms, or a file
+    is damaged or changes meanwhile.
     """
     found = _found(results, chosen)
     if found.platform is None or found.environment is None:
@@ -70,7 +73,9 @@ def export(results: Path, output: Path, chosen: Chosen, config: Path | None) -> 
     entries = [_entry(name, content) for name, content in sorted(contents.items())]
     data = manifest.text(entries)
     identity = manifest.identity(data)
-    contents[layout.MANIFEST] = lambda: iter([data])
+    contents[layout.MANIFEST] = _text(data)
+    if signing_key is not None:
+        contents[layout.SIGNATURE] = _text(signature.sign(data, signing_key))
     name = display_name(found.platform)
     path = output / _file_name(found.platform, identity) if output.is_dir() else output
     with whole_file(path) as new, writing(path):

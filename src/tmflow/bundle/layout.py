@@ -11,6 +11,7 @@ PLAIN = 0  # a zip of run files without a manifest, as people carried them befor
 MANIFEST, PLATFORM, PROBE, CONFIG, CAMPAIGN = (
     "manifest.json", "platform.json", "probe.json", "config.yaml", "campaign.json",
 )  # fmt: skip
+SIGNATURE = "manifest.json.sig"  # of the manifest, which therefore does not list it
 DOCUMENTS = (CAMPAIGN, PLATFORM, PROBE)  # those that are JSON, but for the manifest
 
 # Of names in a bundle; their parts begin with no dot, so none leads out of it.
@@ -18,7 +19,7 @@ _WORD = r"[A-Za-z0-9_][A-Za-z0-9._-]*"
 WORD = re.compile(_WORD, re.ASCII)
 RUNS = re.compile(rf"runs/{_WORD}/[0-9a-f]{{12}}/round-\d{{3,6}}(\.[0-9a-f]{{8}})?\.jsonl", re.ASCII)
 ALLOWED = (
-    "allowed are manifest.json, platform.json, probe.json, config.yaml, campaign.json, "
+    "allowed are manifest.json, manifest.json.sig, platform.json, probe.json, config.yaml, campaign.json, "
     "runs/<experiment>/<definition>/round-NNN.jsonl and logs/<name>."
 )
 LOGS = re.compile(rf"logs/({_WORD}/)*{_WORD}", re.ASCII)
@@ -38,6 +39,7 @@ MAX_LINE = 8 * MIB  # a run of 1,024 threads has 2 MB
 MAX_PARTS = 150_000  # lists and objects of a line or a document; of three bytes each, they are seventy in memory
 MAX_MANIFEST = 9 * MIB  # 150 bytes for each member
 MAX_DOCUMENT = MIB
+MAX_SIGNATURE = 16 * KIB  # the longest keys in use make less than a tenth of it
 MAX_RATIO = 500  # of a member's bytes to its compressed ones; those of real runs are 30
 MAX_LZMA_WINDOW = 16 * MIB  # what a decoder takes in memory
 
@@ -56,4 +58,4 @@ def largest(name: str) -> int:
     """How many bytes a member of that name may have."""
     if is_run_file(name):
         return MAX_RUN_FILE
-    return MAX_MANIFEST if name == MANIFEST else MAX_DOCUMENT
+    return {MANIFEST: MAX_MANIFEST, SIGNATURE: MAX_SIGNATURE}.get(name, MAX_DOCUMENT)

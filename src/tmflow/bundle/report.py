@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from tmflow.bundle.keys import Keys
+from tmflow.bundle.signature import Signature
+from tmflow.bundle.timings import Timings
 from tmflow.wording import printable
 
 MAX_PROBLEMS = 1000
@@ -55,6 +57,7 @@ class Findings:
     """Problems as they are found: the first `MAX_PROBLEMS` errors and as many notes are kept, all are counted.
 
     platforms: the names of those of the runs, by the hash of their facts. keys: what no two runs may have the same.
+    timings: the times of all runs. signature: that of the bundle, if it was checked and is valid.
     """
 
     errors: list[Problem] = field(default_factory=list)
@@ -63,6 +66,8 @@ class Findings:
     runs: int = 0
     platforms: dict[str, str] = field(default_factory=dict)
     keys: Keys = field(default_factory=Keys)
+    timings: Timings = field(default_factory=Timings)
+    signature: Signature | None = None
 
     def add(self, problem: Problem) -> None:
         kept = self.errors if problem.severity == "error" else self.notes
@@ -85,6 +90,7 @@ class Findings:
         for sha256, name in its.platforms.items():
             self.note_platform(sha256, name)
         self.keys.merge(its.keys)
+        self.timings.merge(its.timings)
 
 
 @dataclass(frozen=True)
@@ -92,7 +98,8 @@ class Report:
     """Whether a bundle can be trusted as far as its own numbers tell.
 
     identity and version are None where the file is no bundle that can be read. platforms: their names, by the hash of
-    their facts. omitted: problems that were found and are not listed.
+    their facts. omitted: problems that were found and are not listed. signature: None of one that is not signed, or
+    whose signature is not valid or could not be checked.
     """
 
     identity: str | None
@@ -101,6 +108,7 @@ class Report:
     platforms: dict[str, str]
     problems: list[Problem]
     omitted: int
+    signature: Signature | None
 
     @property
     def ok(self) -> bool:
@@ -117,6 +125,7 @@ class Report:
             "platforms": self.platforms,
             "problems": [problem._asdict() for problem in self.problems],
             "omitted": self.omitted,
+            "signature": self.signature and asdict(self.signature),
         }
 
 
@@ -127,4 +136,5 @@ def _short(text: str, at_most: int) -> str:
 def report(identity: str | None, version: int | None, findings: Findings) -> Report:
     """Errors before notes."""
     problems = [*findings.errors, *findings.notes]
-    return Report(identity, version, findings.runs, dict(findings.platforms), problems, findings.omitted)
+    platforms = dict(findings.platforms)
+    return Report(identity, version, findings.runs, platforms, problems, findings.omitted, findings.signature)

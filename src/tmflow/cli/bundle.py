@@ -17,6 +17,10 @@ app = typer.Typer(
     help="Carry the runs of a machine to another, in one file.", no_args_is_help=True, rich_markup_mode=None
 )
 SHOWN = 20  # problems that a reader is shown
+AllowedSigners = Annotated[
+    Path | None,
+    typer.Option(help="Refuse what none of them signed; a file as ssh-keygen(1) describes it under ALLOWED SIGNERS."),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
@@ -28,13 +32,14 @@ def export(
     experiment: Annotated[list[str] | None, typer.Option(help="Only runs of this experiment; may be repeated.")] = None,
     evidence: Annotated[Evidence | None, typer.Option(help="Only runs of this evidence.")] = None,
     scale: Annotated[Scale | None, typer.Option(help="Only runs of this scale.")] = None,
+    sign: Annotated[Path | None, typer.Option(metavar="KEY", help="Sign it with this OpenSSH key.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write the run files of results/runs, with what they belong to, into one file."""
     from tmflow.bundle.exported import Chosen, export
 
     chosen = Chosen(experiment or (), scale, evidence)
-    done = export(results_dir(), output, chosen, _config((scale,) if scale else SCALES))
+    done = export(results_dir(), output, chosen, _config((scale,) if scale else SCALES), sign)
     if as_json:
         told: dict[str, Any] = {**vars(done), "path": str(done.path), "bytes": done.path.stat().st_size}
         typer.echo(json.dumps(told, indent=1))
@@ -58,12 +63,13 @@ def _config(scales: tuple[Scale, ...]) -> Path | None:
 @app.command()
 def verify(
     file: Annotated[Path, typer.Argument(help="A bundle, as `tmflow bundle export` writes it, or a zip of run files.")],
+    allowed_signers: AllowedSigners = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Tell everything that is wrong with a bundle; exit code 2 if anything is."""
+    """Show everything that is wrong with a bundle, and who signed it; exit code 2 if anything is wrong."""
     from tmflow.bundle.verify import verify
 
-    found = verify(file)
+    found = verify(file, allowed_signers)
     if as_json:
         typer.echo(json.dumps(found.as_json(), indent=1))
     else:
@@ -74,5 +80,9 @@ def verify(
         platforms = ", ".join(found.platforms.values()) or "no platform"
         read = f"{several(found.runs, 'run')} of {platforms}, identity {found.identity}: " if found.identity else ""
         typer.echo(printable(f"{file}: {read}{'ok' if found.ok else 'not ok'}."))
+        if found.identity:
+            typer.echo(
+                printable(f"It is {found.signature.sentence if found.signature else 'without a valid signature'}.")
+            )
     if not found.ok:
         raise typer.Exit(2)

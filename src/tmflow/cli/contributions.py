@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from tmflow.cli import quarantine
-from tmflow.cli.bundle import JsonOption
+from tmflow.cli.bundle import AllowedSigners, JsonOption
 from tmflow.paths import results_dir
 from tmflow.wording import printable, several
 
@@ -19,6 +19,7 @@ IdentityArgument = Annotated[str, typer.Argument(help="The identity of the bundl
 
 def import_bundles(
     files: Annotated[list[Path], typer.Argument(help="Bundles; what is stored of them already is left as it is.")],
+    allowed_signers: AllowedSigners = None,
     as_json: JsonOption = False,
 ) -> None:
     """Check bundles and store their runs in the database; of each all or nothing.
@@ -32,7 +33,7 @@ def import_bundles(
     reports = []
     for file in files:
         try:
-            reports.append(report := contributions.import_bundle(url, file))
+            reports.append(report := contributions.import_bundle(url, file, allowed_signers=allowed_signers))
         except Conflict as error:
             raise quarantine.kept(file, error) from error
         if not as_json:

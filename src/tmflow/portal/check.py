@@ -10,6 +10,7 @@ import streamlit as st
 
 from tmflow import inert
 from tmflow.bundle.report import Problem
+from tmflow.bundle.signature import Signature
 from tmflow.wording import several
 
 SHOWN = 20  # problems on the page; the file has them all
@@ -21,6 +22,8 @@ def show_check(report: Mapping[str, Any]) -> None:
     st.markdown(f"**The check**: {several(report['runs'], 'run')} of {inert.markdown(platforms)}")
     if report["identity"]:
         st.caption(f"identity {report['identity']}, version {report['version']} of bundles")
+    if signature := report.get("signature"):  # reports that were kept before signatures have none
+        st.caption(inert.markdown(f"It is {Signature(**signature).sentence}."))
     problems = [Problem(**problem) for problem in report["problems"]]
     if not problems:
         st.markdown("Nothing is wrong with it.")

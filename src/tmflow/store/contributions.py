@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 from sqlalchemy import URL, BigInteger, Connection, Text, cast, func, insert, select, update
 
-from tmflow.bundle import layout, verify
+from tmflow.bundle import layout, signature, verify
 from tmflow.bundle.archive import Bundle, open_bundle
 from tmflow.bundle.report import Findings, Report, report
 from tmflow.canonical import canonical_json, sha256_of
@@ -49,21 +49,28 @@ class ImportReport:
     withdrawn: str | None
 
 
-def import_bundle(url: URL, path: Path, name: str | None = None, identity: str | None = None) -> ImportReport:
+def import_bundle(
+    url: URL,
+    path: Path,
+    name: str | None = None,
+    identity: str | None = None,
+    allowed_signers: Path | None = None,
+) -> ImportReport:
     """Store the runs of a bundle that the database does not hold yet, with its probe; all of it or, on an error, none.
 
-    `name`: the contribution's, if it is not that of the file. Makes the database if there is none. Raises NotSound for
-    a bundle that its check does not pass, before anything is written; Conflict for runs that are stored with another
-    content; BadInput for a bundle of another `identity` than is given, for a point of a round that has another run, and
-    for a database that cannot be used.
+    `name`: the contribution's, if it is not that of the file. `allowed_signers`: as of `verify.verify`. Makes the
+    database if there is none. Raises NotSound for a bundle that its check does not pass, before anything is written;
+    Conflict for runs that are stored with another content; BadInput for a bundle of another `identity` than is given,
+    for a point of a round that has another run, and for a database that cannot be used.
     """
+    signature.require_allowed_signers(allowed_signers)
     with no_search_for_garbage(), open_bundle(path) as bundle:
         if identity not in (None, bundle.identity):
             raise BadInput(f"{path} has the identity {bundle.identity}, and not {identity}: it is another bundle.")
         if schema.exists(url) and (known := _stored(url, bundle)):
             return known
         with aside() as runs:
-            _lay_aside(bundle, runs)
+            _lay_aside(bundle, runs, allowed_signers)
             if not schema.exists(url):
                 schema.upgrade(url)
             with storing(url, "the bundle") as connection:
@@ -136,10 +143,10 @@ def _known(connection: Connection, bundle: Bundle) -> ImportReport | None:
     return ImportReport(bundle.identity, row.name, 0, row.n_runs, row.withdrawn_reason)
 
 
-def _lay_aside(bundle: Bundle, runs: Aside) -> None:
+def _lay_aside(bundle: Bundle, runs: Aside, allowed_signers: Path | None) -> None:
     """The runs of a bundle, if nothing is wrong with any of them, nor with the bundle."""
     findings = Findings()
-    runs.lay(chain.from_iterable(verify.checked(bundle, findings, packing)))
+    runs.lay(chain.from_iterable(verify.checked(bundle, findings, packing, allowed_signers)))
     found = report(bundle.identity, bundle.version, findings)
     if not found.ok:
         raise NotSound(bundle.path, found)

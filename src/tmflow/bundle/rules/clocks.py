@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import NamedTuple
@@ -27,6 +27,8 @@ class Times(NamedTuple):
     started: datetime
     total_s: float
     moved_s: float
+    ordinal: int | None
+    """Its place in the order of its round; None of one that a later process ran."""
 
 
 def starts(read: ReadRun, known: Known) -> Iterator[Fault]:
@@ -53,21 +55,38 @@ def times(line: int, run: Run) -> Times:
     """What `overlaps` asks of a run."""
     moved = abs((run.machine.clock_moved_s if run.machine else None) or 0)
     total_s = run.total_s if run.total_s is not None and run.time_domain == "wall" else 0
-    return Times(line, run.uid, run.campaign.uid, run.round, _time(run.started_at_utc), total_s, moved)
+    ordinal = None if run.resumed else run.ordinal
+    return Times(line, run.uid, run.campaign.uid, run.round, _time(run.started_at_utc), total_s, moved, ordinal)
 
 
 def overlaps(trials: Sequence[Times]) -> Iterator[tuple[Times, Fault]]:
     """Trials of a round that began before the one before them had ended."""
-    rounds: dict[tuple[str, int], list[Times]] = {}
-    for trial in trials:
-        rounds.setdefault((trial.campaign, trial.round), []).append(trial)
-    for its in rounds.values():
-        its.sort(key=lambda trial: trial.started)
-        for before, after in pairwise(its):
+    for of_round in _rounds(trials):
+        for before, after in pairwise(sorted(of_round, key=lambda trial: trial.started)):
             early_s = before.total_s - (after.started - before.started).total_seconds()
             if early_s > OVERLAP_S + before.moved_s + after.moved_s:
                 text = f"it began {early_s:.1f} s before run {before.uid} of the same round had ended."
                 yield after, Fault("started_at_utc", text)
+
+
+def out_of_order(trials: Sequence[Times]) -> Iterator[tuple[Times, Fault]]:
+    """Trials of a round that began before one that precedes them in its order."""
+    for of_round in _rounds(trial for trial in trials if trial.ordinal is not None):
+        for before, after in pairwise(sorted(of_round, key=lambda trial: trial.ordinal or 0)):
+            early_s = (before.started - after.started).total_seconds()
+            if early_s > OVERLAP_S + before.moved_s + after.moved_s:
+                text = (
+                    f"{after.ordinal}, but it began {early_s:.1f} s before run {before.uid}, whose is {before.ordinal}."
+                )
+                yield after, Fault("ordinal", text)
+
+
+def _rounds(trials: Iterable[Times]) -> Iterable[list[Times]]:
+    """The trials of each round of a campaign."""
+    rounds: dict[tuple[str, int], list[Times]] = {}
+    for trial in trials:
+        rounds.setdefault((trial.campaign, trial.round), []).append(trial)
+    return rounds.values()
 
 
 def _time(text: str) -> datetime:

@@ -21,13 +21,15 @@ EMULATED = "emulated"
 class Known:
     """What is expected of a run.
 
-    elements: by variable. sections: critical sections of an update, by variable; None where nobody can tell. tested:
-    images that the accuracy is a share of. mechanism: whose transactions are tried, None if none are, `EMULATED` where
-    the run itself says of which machine. update_s: by variable, the least seconds of an update; empty if not known.
+    family_sha256: the hash that specs which differ in threads alone have in common. elements: by variable. sections:
+    critical sections of an update, by variable; None where nobody can tell. tested: images that the accuracy is a share
+    of. mechanism: whose transactions are tried, None if none are, `EMULATED` where the run itself says of which
+    machine. update_s: by variable, the least seconds of an update; empty if not known.
     """
 
     spec: TrialSpec
     spec_sha256: str
+    family_sha256: str
     strategy_exists: bool
     elements: Mapping[str, int]
     sections: Mapping[str, int] | None
@@ -46,6 +48,7 @@ def known(spec: TrialSpec, limits: Limits | None) -> Known:
     return Known(
         spec=spec,
         spec_sha256=spec.sha256,
+        family_sha256=spec.model_copy(update={"threads": 1}).sha256,
         strategy_exists=spec.strategy in promises_of_updates(),
         elements=elements,
         sections=None if spec.kernel == "fused" else sections,
