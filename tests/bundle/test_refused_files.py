@@ -83,6 +83,25 @@ def test_members_that_the_manifest_lacks_or_that_lack(good: Members, bundle: Pat
     assert "which its manifest lists" in refusal(bundle, with_manifest_of(good, without))
 
 
+def test_a_member_without_a_name(good: Members, bundle: Path) -> None:
+    """Neither it nor what else the manifest lists or lacks beside it goes unseen."""
+    without = {name: data for name, data in good.items() if name != layout.PLATFORM}
+    unnamed = {**good, "": b"{}"}
+    for listed in (good, without, unnamed):
+        assert "has no name" in refusal(bundle, with_manifest_of(listed, unnamed))
+    for inside in (good, without):
+        assert "lists ''; allowed are" in refusal(bundle, with_manifest_of(unnamed, inside))
+    assert "has no name" in refusal(bundle, zipped({"": b"{}"}))
+
+
+def test_a_list_without_the_platform(good: Members, bundle: Path) -> None:
+    without = {name: data for name, data in good.items() if name != layout.PLATFORM}
+    assert "'platform.json', which its manifest does not list" in refusal(bundle, with_manifest_of(without, good))
+    assert "lacks 'platform.json', which its manifest lists" in refusal(bundle, with_manifest_of(good, without))
+    (said,) = [text for text in refusals(bundle, bundled(without)) if text.startswith(layout.PLATFORM)]
+    assert "it is missing" in said
+
+
 def test_other_content_than_the_manifest_says(good: Members, bundle: Path) -> None:
     name = run_file(good)
     other = good[name].replace(b'"round": 1', b'"round": 2')

@@ -46,6 +46,21 @@ def page(quarantine: Quarantine, study: URL, folder: Path, monkeypatch: pytest.M
     return give(opened("quarantine", study, monkeypatch), MAINTAINER_TOKEN)
 
 
+def wait_too(quarantine: Quarantine, folder: Path, campaign: str) -> str:
+    """The identity of another bundle that waits from now on."""
+    with bundle(folder / campaign, sample_runs(campaign=campaign)).open("rb") as source:
+        staged = staging.stage(quarantine, source, NAME, "192.0.2.2")
+    assert staged.outcome == "staged"
+    assert staged.report.identity
+    return staged.report.identity
+
+
+def outcomes(quarantine: Quarantine) -> list[tuple[str, str, str]]:
+    """Action, outcome and identity of each decision that is written down."""
+    rows = listed.audit(quarantine, 1000)
+    return [(row["action"], row["outcome"], row["identity"]) for row in rows if row["action"] in ("accept", "reject")]
+
+
 def uids(study: URL) -> set[str]:
     return set(queries.runs(engine.open_reader(study))["uid"])
 
@@ -66,7 +81,7 @@ def test_the_token_of_uploads_opens_nothing(
 ) -> None:
     app = give(opened("quarantine", study, monkeypatch), UPLOAD_TOKEN)
     assert "this is not the token" in app.error[0].value
-    assert not [button for button in app.button if button.label in ("Accept", "Reject")]
+    assert not [button for button in app.button if button.label.startswith(("Accept", "Reject"))]
     assert actions(quarantine) == [("token", "wrong")]
 
 
@@ -82,7 +97,7 @@ def test_the_report_is_there_and_the_bundle_is_accepted(
     assert "27 runs stored, 0 known" in plain(app.success[0].value)
     assert uids(study) == {run.uid for run in sample_runs()}
     assert listed.waiting(quarantine) == []
-    assert not [button for button in app.button if button.label == "Accept"]
+    assert not [button for button in app.button if button.label.startswith("Accept")]
     assert actions(quarantine) == [
         ("upload", "staged"), ("token", "right"), ("report", "shown"), ("accept", "accepted"),
     ]  # fmt: skip
@@ -124,3 +139,41 @@ def test_a_database_that_cannot_be_used_is_told_and_the_bundle_waits_on(
     assert "is not a SQLite database" in plain(app.error[0].value)
     assert len(listed.waiting(quarantine)) == 1
     assert actions(quarantine)[-1] == ("accept", "refused")
+
+
+@pytest.mark.parametrize(("decision", "outcome"), [("Accept", "accepted"), ("Reject", "rejected")])
+def test_a_decision_is_on_the_bundle_whose_report_was_shown_whatever_came_since(
+    decision: str, outcome: str, quarantine: Quarantine, study: URL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    oldest = wait_too(quarantine, tmp_path, "oldest")
+    app = page(quarantine, study, tmp_path, monkeypatch)
+    (chosen,) = {upload.identity for upload in listed.waiting(quarantine)} - {oldest}
+    app.selectbox[0].select(chosen).run()
+    assert f"identity {chosen}" in texts(app)
+    wait_too(quarantine, tmp_path, "later")
+    (button,) = [button for button in app.button if button.label.startswith(decision)]
+    next(field for field in app.text_input if field.label == "Why not").set_value("no such machine")
+    button.click().run(timeout=60)
+    assert not app.exception
+    assert outcomes(quarantine) == [(decision.lower(), outcome, chosen)]
+    assert chosen not in {upload.identity for upload in listed.waiting(quarantine)}
+    assert chosen[:12] in button.label
+
+
+def test_a_click_on_a_page_that_is_behind_is_refused_and_written_down(
+    quarantine: Quarantine, study: URL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server has shown another report meanwhile, and the browser has not drawn it yet."""
+    shown = wait_too(quarantine, tmp_path, "first")
+    app = page(quarantine, study, tmp_path, monkeypatch)
+    (other,) = {upload.identity for upload in listed.waiting(quarantine)} - {shown}
+    behind = next(button for button in app.button if button.label.startswith("Reject"))
+    next(field for field in app.text_input if field.label == "Why not").set_value("no such machine")
+    app.selectbox[0].select(other).run()
+    behind.click().run(timeout=60)
+    assert not app.exception
+    assert f"Nothing was done to bundle {shown}" in plain(app.error[0].value)
+    assert outcomes(quarantine) == [("reject", "refused", shown)]
+    (refused,) = [row for row in listed.audit(quarantine, 1000) if row["outcome"] == "refused"]
+    assert other in refused["details"]
+    assert len(listed.waiting(quarantine)) == 2

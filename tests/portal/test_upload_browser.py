@@ -5,23 +5,26 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from chromium import SIZES, chromium
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, WebSocketRoute, expect
 from seed import seed_database
 from serving import free_port, wait_until_healthy
 from uploading import MAINTAINER_TOKEN, UPLOAD_TOKEN
 
 from tests.sample_bundles import sample_bundle
 from tests.sample_runs import PLATFORM, sample_runs
-from tmflow.quarantine import place
+from tmflow.quarantine import listed, place, staging
+from tmflow.quarantine.place import Quarantine
 from tmflow.quarantine.tokens import Role
 from tmflow.store import address, engine, queries
 
 pytestmark = pytest.mark.slow
+PATIENCE_S = 60
 ELSEWHERE = PLATFORM | {"cpu_model": "a machine from elsewhere"}
 
 
@@ -50,16 +53,104 @@ def give(page: Page, label: str, token: str) -> None:
     page.get_by_role("button", name="Go on").click()
 
 
+def upload(page: Page, portal: str, bundle: Path) -> None:
+    page.goto(f"{portal}/contribute")
+    give(page, "The token for uploads", UPLOAD_TOKEN)
+    page.locator("input[type=file]").set_input_files(bundle)
+    expect(page.get_by_text(bundle.name)).to_be_visible()
+    page.get_by_role("button", name="Check and hand over").click()
+    expect(page.get_by_text("waits for a maintainer")).to_be_visible(timeout=60_000)
+
+
+def bundles(folder: Path, *campaigns: str) -> list[Path]:
+    return [
+        sample_bundle(folder / campaign, sample_runs(campaign=campaign), name=f"{campaign}.zip", probe=None)
+        for campaign in campaigns
+    ]
+
+
+def stage(folder: Path, bundle: Path) -> str:
+    """The identity of a bundle that waits in the portal's quarantine from now on."""
+    with bundle.open("rb") as source:
+        staged = staging.stage(Quarantine(folder / "quarantine"), source, bundle.name, "192.0.2.1")
+    assert staged.outcome == "staged"
+    return staged.report.identity or ""
+
+
+def look_at(page: Page, portal: str, bundle: Path, identity: str) -> None:
+    """Choose a waiting bundle as a maintainer does, and wait for its report."""
+    page.goto(f"{portal}/quarantine")
+    give(page, "The maintainer's token", MAINTAINER_TOKEN)
+    page.get_by_label("Waiting").click()
+    page.get_by_role("option", name=bundle.name).click()
+    expect(page.get_by_text(f"identity {identity}")).to_be_visible()
+
+
+def decisions(folder: Path) -> list[tuple[str, str, str]]:
+    """Action, outcome and identity of each that is written down."""
+    rows = listed.audit(Quarantine(folder / "quarantine"), 1000)
+    return [(row["action"], row["outcome"], row["identity"]) for row in rows if row["action"] in ("accept", "reject")]
+
+
+def wait_until(page: Page, holds: Callable[[], bool]) -> None:
+    """Let the page go on until something holds elsewhere."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < deadline
+        page.wait_for_timeout(50)
+
+
+@pytest.mark.parametrize(("decision", "outcome"), [("accept", "accepted"), ("reject", "rejected")])
+def test_an_upload_between_the_look_and_the_click_changes_nothing(
+    decision: str, outcome: str, portal: str, tmp_path: Path
+) -> None:
+    oldest, chosen, newest = bundles(tmp_path, "oldest", "chosen", "newest")
+    stage(tmp_path, oldest)
+    identity = stage(tmp_path, chosen)
+    with chromium() as browser:
+        page = browser.new_page(viewport=SIZES["desktop"])
+        look_at(page, portal, chosen, identity)
+        upload(browser.new_page(), portal, newest)
+        if decision == "reject":
+            page.get_by_label("Why not").fill("no such machine")
+        page.get_by_role("button", name=f"{decision.title()} chosen.zip, {identity[:12]}").click()
+        told = "27 runs stored, 0 known" if decision == "accept" else "was rejected"
+        expect(page.get_by_text(told)).to_be_visible(timeout=60_000)
+    assert decisions(tmp_path) == [(decision, outcome, identity)]
+    assert [upload.name for upload in listed.waiting(Quarantine(tmp_path / "quarantine"))] == [oldest.name, newest.name]
+
+
+def test_a_click_before_the_other_report_is_drawn_is_refused(portal: str, tmp_path: Path) -> None:
+    """The server has shown it, and what it sent is still under way."""
+    first, second = bundles(tmp_path, "first", "second")
+    shown, other = stage(tmp_path, first), stage(tmp_path, second)
+    held: list[str | bytes] = []
+    holding = False
+    with chromium() as browser:
+        page = browser.new_page(viewport=SIZES["desktop"])
+
+        def between(browser_side: WebSocketRoute) -> None:
+            server_side = browser_side.connect_to_server()
+            server_side.on_message(lambda message: held.append(message) if holding else browser_side.send(message))
+
+        page.route_web_socket("**/_stcore/stream", between)
+        look_at(page, portal, first, shown)
+        holding = True
+        page.get_by_label("Waiting").click()
+        page.get_by_role("option", name=second.name).click()
+        quarantine = Quarantine(tmp_path / "quarantine")
+        wait_until(page, lambda: listed.audit(quarantine, 1)[0]["identity"] == other)  # the server has shown its report
+        page.get_by_role("button", name=f"Accept {first.name}").click()
+        wait_until(page, lambda: decisions(tmp_path) != [])
+    assert decisions(tmp_path) == [("accept", "refused", shown)]
+    assert len(listed.waiting(quarantine)) == 2
+
+
 def test_a_bundle_is_uploaded_accepted_and_shown(portal: str, tmp_path: Path) -> None:
     bundle = sample_bundle(tmp_path / "made", sample_runs(platform=ELSEWHERE), probe=None)
     with chromium() as browser:
         page = browser.new_page(viewport=SIZES["phone"])
-        page.goto(f"{portal}/contribute")
-        give(page, "The token for uploads", UPLOAD_TOKEN)
-        page.locator("input[type=file]").set_input_files(bundle)
-        expect(page.get_by_text(bundle.name)).to_be_visible()
-        page.get_by_role("button", name="Check and hand over").click()
-        expect(page.get_by_text("waits for a maintainer")).to_be_visible(timeout=60_000)
+        upload(page, portal, bundle)
         expect(page.get_by_text("27 runs of a machine from elsewhere")).to_be_visible()
         page.get_by_role("link", name="What waits").click()
         give(page, "The maintainer's token", MAINTAINER_TOKEN)

@@ -34,7 +34,8 @@ def give(app: AppTest, token: str) -> AppTest:
 
 
 def click(app: AppTest, label: str) -> AppTest:
-    next(button for button in app.button if button.label == label).click().run(timeout=60)
+    """Press the first button whose label begins so."""
+    next(button for button in app.button if button.label.startswith(label)).click().run(timeout=60)
     assert not app.exception, app.exception
     return app
 

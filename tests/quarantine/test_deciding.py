@@ -22,6 +22,7 @@ from tmflow.store.contributions import import_bundle
 from tmflow.store.storing import Conflict
 
 MAINTAINER = "user maintainer"
+NO_IDENTITIES = ("", "%", "zz", "{waiting:.7}", "{waiting}0", "{waiting}\n")
 
 
 @pytest.fixture
@@ -90,10 +91,12 @@ def test_a_rejected_bundle_is_gone_and_whoever_brings_it_again_is_told_why(
 
 
 def test_an_identity_must_name_one_bundle_that_waits(quarantine: Quarantine, waiting: str, tmp_path: Path) -> None:
-    staged(quarantine, sample_bundle(tmp_path / "other", sample_runs(campaign="other"), probe=None))
-    for identity, said in (("zz", "no bundles .* begins with 'zz'"), ("", "2 bundles"), ("%", "no bundles")):
+    nobodys = "0" * 12 if not waiting.startswith("0") else "1" * 12
+    digits = "should be that of a waiting bundle, or its first 8 hex digits or more"
+    for identity, said in ((nobodys, f"no bundles .* begins with '{nobodys}'"), *((x, digits) for x in NO_IDENTITIES)):
         with pytest.raises(BadInput, match=said):
-            deciding.reject(quarantine, identity, "why", MAINTAINER)
+            deciding.reject(quarantine, identity.format(waiting=waiting), "why", MAINTAINER)
+    assert [upload.identity for upload in listed.waiting(quarantine)] == [waiting]
 
 
 def test_a_conflict_stays_and_both_versions_are_told_where_they_differ(

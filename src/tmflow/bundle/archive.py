@@ -111,17 +111,17 @@ class Bundle:
     def _require_listed(self) -> None:
         inside = self._members.keys() - {layout.MANIFEST, layout.SIGNATURE}
         listed = {entry.path for entry in self.manifest}
-        if unlisted := min(inside - listed, default=None):
+        if (unlisted := min(inside - listed, default=None)) is not None:
             raise Refused(f"{self.path} has a member {unlisted!r}, which its manifest does not list; {layout.ALLOWED}")
-        if missing := min(listed - inside, default=None):
+        if (missing := min(listed - inside, default=None)) is not None:
             raise Refused(f"{self.path} lacks {missing!r}, which its manifest lists.")
 
     def _require_run_files(self) -> None:
         strange = min((name for name in self._members if not layout.PLAIN_RUNS.fullmatch(name)), default=None)
-        if strange or not self._members:
+        if strange is not None or not self._members:
             raise Refused(
                 f"{self.path} has no manifest.json, so it should be a zip of run files (*.jsonl) alone, and it has "
-                f"{repr(strange) if strange else 'nothing in it'}."
+                f"{'nothing in it' if strange is None else repr(strange)}."
             )
 
 

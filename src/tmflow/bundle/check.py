@@ -10,7 +10,7 @@ from tmflow.bundle.documents import machine
 from tmflow.bundle.json_text import require_few_parts
 from tmflow.bundle.refused import Refused
 from tmflow.bundle.report import Fault, Findings, Problem
-from tmflow.bundle.rules import OF_A_RUN, clocks, origin
+from tmflow.bundle.rules import OF_A_RUN, clocks, origin, physical
 from tmflow.bundle.rules.known import Known, known
 from tmflow.canonical import sha256_of
 from tmflow.errors import BadInput
@@ -103,7 +103,12 @@ class Checker:
         if faults is None:
             facts = its.run.platform
             of_platform = origin.machine(facts, self._machine.platform_sha256)
-            faults = self._faults[its] = (*of_platform, *origin.processor(facts))
+            faults = self._faults[its] = (
+                *of_platform,
+                *origin.processor(facts),
+                *physical.facts(facts),
+                *physical.shared_texts(its.run),
+            )
             findings.note_platform(sha256_of(facts), display_name(facts))
         return faults
 

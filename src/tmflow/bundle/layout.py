@@ -32,6 +32,7 @@ KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 MAX_FILE = GIB
 MAX_MEMBERS = 60_000
 MAX_NAME = 200
+MAX_EXTRA = 512  # bytes of extra fields that a directory has of a member: times and owners, where a packer writes them
 MAX_RUNS = 2_000_000
 MAX_TOTAL = 24 * GIB
 MAX_RUN_FILE = GIB

@@ -46,7 +46,7 @@ def parse(data: bytes, where: str) -> tuple[Entry, ...]:
     entries = tuple(Entry(file.path, file.bytes, file.sha256) for file in manifest.files)
     if text(entries) != data or len({entry.path for entry in entries}) != len(entries):
         raise Refused(f"{where} is not spelt as canonical JSON with its files in order, each once.")
-    if strange := next((entry.path for entry in entries if not layout.is_known(entry.path)), None):
+    if (strange := next((entry.path for entry in entries if not layout.is_known(entry.path)), None)) is not None:
         raise Refused(f"{where} lists {strange!r}; {layout.ALLOWED}")
     if sum(entry.bytes for entry in entries) > layout.MAX_TOTAL:
         raise Refused(f"{where} lists more than {layout.MAX_TOTAL >> 30} GiB in all, which is the most allowed.")

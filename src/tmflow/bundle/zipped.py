@@ -144,6 +144,11 @@ def _directory(file: BinaryIO, path: Path) -> tuple[int, bytes, int]:
         raise Refused(f"{path} has {n_members} members; the most allowed is {layout.MAX_MEMBERS}.")
     if start + n_bytes != size - _END.size:
         raise Refused(f"{path} is not a plain zip file: its directory does not end where its end begins.")
+    if n_bytes > n_members * (_CENTRAL.size + layout.MAX_NAME + layout.MAX_EXTRA):
+        raise Refused(
+            f"{path} has a directory of {n_bytes} bytes for {n_members} members; the most allowed for each are "
+            f"{layout.MAX_NAME} bytes of a name and {layout.MAX_EXTRA} of extra fields."
+        )
     file.seek(start)
     return n_members, file.read(n_bytes), start
 
@@ -155,6 +160,13 @@ def _entries(directory: bytes, n_members: int, path: Path) -> Iterator[_Told]:
          comment_length, disk, _, attributes, start) = _CENTRAL.unpack_from(directory, at)  # fmt: skip
         if signature != _CENTRAL_SIGNATURE or disk or comment_length:
             raise Refused(f"{path} is not a plain zip file: an entry of its directory is none, or has a comment.")
+        if not name_length:
+            raise Refused(f"{path} has a member that has no name.")
+        if name_length > layout.MAX_NAME or extra_length > layout.MAX_EXTRA:
+            raise Refused(
+                f"{path} has a member with a name of {name_length} bytes and {extra_length} bytes of extra fields; the "
+                f"most allowed are {layout.MAX_NAME} and {layout.MAX_EXTRA}."
+            )
         at += _CENTRAL.size
         name = directory[at : at + name_length]
         at += name_length + extra_length

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer()  # its commands are among those of `tmflow bundle`
 SHOWN = 20  # runs that `compare` shows unless it is asked for one
-Identity = Annotated[str, typer.Argument(help="The bundle's identity, or how it begins.")]
+Identity = Annotated[str, typer.Argument(help="The identity of the bundle, or its first 8 digits or more.")]
 By = Annotated[str | None, typer.Option(help="Who does it; else the user of this machine.")]
 
 

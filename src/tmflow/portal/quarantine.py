@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
 
 import pandas as pd
 import streamlit as st
@@ -18,13 +19,23 @@ from tmflow.quarantine.listed import Waiting
 from tmflow.quarantine.place import Quarantine
 from tmflow.quarantine.tokens import Role
 
-SAID, SEEN = "what came of a decision", "the report that was seen last"
+OUTCOME, SEEN = "what came of a decision", "the report that was seen last"
+CHOSEN, DECISION = "the bundle that is looked at", "the decision to carry out"
 DECIDE_S = 600.0
 AUDITED = 200
+LONGEST_NAME = 40  # characters of a bundle's name on a button
 OFF = (
     "Nobody decides on this page: that is done on the machine of the portal, with `tmflow bundle waiting`, `accept` "
     "and `reject`, or here once `TMFLOW_MAINTAINER_TOKEN` is set."
 )
+
+
+class Decision(NamedTuple):
+    """What a button asks for, of the bundle whose report stood above that button."""
+
+    action: Literal["accept", "reject"]
+    identity: str
+    reason: str | None = None
 
 
 @st.fragment  # so that who waits for an import takes no page's turn
@@ -34,15 +45,19 @@ def show_quarantine() -> None:
 
 
 def _show_quarantine(quarantine: Quarantine) -> None:
-    if said := st.session_state.pop(SAID, None):
-        done, words = said
+    if DECISION in st.session_state:
+        with st.spinner("Carrying out the decision"):
+            _carry_out(quarantine, st.session_state.pop(DECISION))
+    if outcome := st.session_state.pop(OUTCOME, None):
+        done, words = outcome
         (st.success if done else st.error)(inert.markdown(words))
     uploads = {upload.identity: upload for upload in listed.waiting(quarantine)}
     if chosen := st.selectbox(
         "Waiting",
         list(uploads),
-        format_func=lambda identity: f"{inert.line(uploads[identity].name)}, {identity[:12]}",
+        format_func=lambda identity: _label(uploads[identity]),
         placeholder="Nothing waits.",
+        key=CHOSEN,  # keeps the choice when the list changes
     ):
         _show_one(quarantine, uploads[chosen])
     with st.expander("What was done"):
@@ -59,18 +74,40 @@ def _show_one(quarantine: Quarantine, upload: Waiting) -> None:
             quarantine.note(connection, "report", "shown", visitor(), upload.identity)
     if upload.state == "conflict":
         _compare(upload)
-    if st.button("Accept", type="primary", icon=":material/check:"):
-        with st.spinner("Storing its runs"):
-            _decide("accept", upload)
-    with st.form("reject", clear_on_submit=True):
-        reason = st.text_input("Why not", max_chars=500)
-        if st.form_submit_button("Reject", icon=":material/close:"):
-            _decide("reject", upload, f"--reason={reason}")
+    name, identity = inert.markdown(_label(upload)), upload.identity
+    # A widget's key has the identity, and so have its arguments: a click says which report its page shows, however the
+    # list of waiting bundles has changed since.
+    st.button(
+        f"Accept {name}",
+        type="primary",
+        icon=":material/check:",
+        key=f"accept {identity}",
+        on_click=_request_acceptance,
+        args=(identity,),
+    )
+    with st.form(f"reject {identity}", clear_on_submit=True):
+        st.text_input("Why not", max_chars=500, key=f"reason {identity}")
+        st.form_submit_button(f"Reject {name}", icon=":material/close:", on_click=_request_rejection, args=(identity,))
+
+
+def _label(upload: Waiting) -> str:
+    """The name that its bringer gave it, which others may give theirs, and the beginning of its identity."""
+    name = inert.line(upload.name)
+    shortened = name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}\N{HORIZONTAL ELLIPSIS}"
+    return f"{shortened}, {upload.identity[:12]}"
+
+
+def _request_acceptance(identity: str) -> None:
+    st.session_state[DECISION] = Decision("accept", identity)
+
+
+def _request_rejection(identity: str) -> None:
+    st.session_state[DECISION] = Decision("reject", identity, st.session_state[f"reason {identity}"])
 
 
 def _compare(upload: Waiting) -> None:
     """Each run of which there are two versions, and these where they differ."""
-    if not st.button("Compare with the database", icon=":material/compare_arrows:"):
+    if not st.button("Compare with the database", icon=":material/compare_arrows:", key=f"compare {upload.identity}"):
         return
     for run in json.loads(own_process.told("bundle", "compare", upload.identity, "--json", within_s=DECIDE_S)):
         withdrawn = f", withdrawn with {run['withdrawn']}" if run["withdrawn"] else ""
@@ -83,12 +120,22 @@ def _table(rows: Sequence[Mapping[str, str]]) -> None:
     st.dataframe(inert.csv_frame(pd.DataFrame(rows)), hide_index=True, placeholder="–")
 
 
-def _decide(decision: str, upload: Waiting, *words: str) -> None:
-    """Have it done by a process of its own: the portal's connection to the database cannot write."""
-    by = f"--by=maintainer at {visitor()}"
+def _carry_out(quarantine: Quarantine, decision: Decision) -> None:
+    """Have a process of its own do it: the portal's connection to the database cannot write.
+
+    Refuses a decision on another bundle than the one whose report this session was shown last.
+    """
+    action, identity, reason = decision
+    if (seen := st.session_state.get(SEEN)) != identity:
+        cause = f"the report that this page showed last is that of {seen}"
+        with quarantine.begin() as connection:
+            quarantine.note(connection, action, "refused", visitor(), identity, cause)
+        words = f"Nothing was done to bundle {identity}, for {cause}. Read its report, then decide."
+        st.session_state[OUTCOME] = False, words
+        return
+    options = [f"--by=maintainer at {visitor()}"] + ([] if reason is None else [f"--reason={reason}"])
     try:
-        said = True, own_process.told("bundle", decision, upload.identity, by, *words, within_s=DECIDE_S)
+        outcome = True, own_process.told("bundle", action, identity, *options, within_s=DECIDE_S)
     except BadInput as error:
-        said = False, str(error)
-    st.session_state[SAID] = said
-    st.rerun()
+        outcome = False, str(error)
+    st.session_state[OUTCOME] = outcome

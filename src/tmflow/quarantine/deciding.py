@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
 from sqlalchemy import URL, RowMapping, select, update
 
+from tmflow import inert
 from tmflow.clock import utc_text
-from tmflow.errors import BadInput
+from tmflow.errors import LONGEST, BadInput
 from tmflow.quarantine.place import Quarantine
 from tmflow.quarantine.tables import OPEN, Action, State, Upload
-from tmflow.store.contributions import ImportReport, import_bundle
+from tmflow.store.contributions import SHORTEST, ImportReport, import_bundle
 from tmflow.store.storing import Conflict
+
+IDENTITY = re.compile(f"[0-9a-f]{{{SHORTEST},64}}")  # with fewer digits, a slip of the keyboard names another bundle
 
 
 def accept(quarantine: Quarantine, url: URL, identity: str, by: str) -> ImportReport:
@@ -49,6 +54,11 @@ def reject(quarantine: Quarantine, identity: str, reason: str, by: str) -> str:
 
 def require_open(quarantine: Quarantine, identity: str) -> RowMapping:
     """The upload whose identity begins so. Raises BadInput if there is not one, or it is decided."""
+    if not IDENTITY.fullmatch(identity):
+        raise BadInput(
+            f"identity is '{inert.line(identity)[:LONGEST]}', but should be that of a waiting bundle, or its first "
+            f"{SHORTEST} hex digits or more; `tmflow bundle waiting` lists them."
+        )
     with quarantine.begin() as connection:
         found = connection.execute(select(Upload).where(Upload.identity.startswith(identity, autoescape=True)))
         rows = found.mappings().all()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from tmflow.bundle.report import Fault
-from tmflow.bundle.rules import aborted, clocks, counts, origin, results, speeds
+from tmflow.bundle.rules import aborted, clocks, counts, origin, physical, results, speeds
 from tmflow.bundle.rules.known import Known
 from tmflow.store.shared import ReadRun
 
@@ -29,4 +29,9 @@ OF_A_RUN: tuple[Rule, ...] = (
     clocks.lasts,
     aborted.codes_say_families,
     speeds.possible,
+    physical.times,
+    physical.machine,
+    physical.counts,
+    physical.dates,
+    physical.texts,
 )
