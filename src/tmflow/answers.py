@@ -16,6 +16,7 @@ from tmflow import against, against_chart, in_words, summaries
 from tmflow.captions import caption
 from tmflow.claims.origin import origins, who_speaks
 from tmflow.claims.selection import LEAST_ROUNDS, Missing, usable
+from tmflow.disturbance import count_disturbed, sentence_on
 from tmflow.figures import Figure
 from tmflow.in_words import Promises, Words
 from tmflow.point import ROUND, VARIANT
@@ -228,7 +229,7 @@ def _rests_on(summary: pd.DataFrame, found: Found) -> str:
     n = several(rounds[0], "round") if len(rounds) == 1 else f"{rounds[0]} to {rounds[-1]} rounds"
     what = f"{first['model']}, batch {first['batch']}, {workers(int(first['threads']))}, {first['driver']} driver"
     told = f"{n} on {first['platform_name']}: {first['experiment']}, {what}."
-    return " ".join([told, *([found.left_out] if found.left_out else [])])
+    return " ".join(filter(None, [told, sentence_on(count_disturbed(found.runs)), found.left_out]))
 
 
 def _view(question: Question, runs: pd.DataFrame) -> dict[str, str]:

@@ -15,6 +15,7 @@ from tmflow.native import build, registry
 from tmflow.paths import project_root, results_dir
 from tmflow.platform.facts import platform_facts
 from tmflow.platform.profiles import load_profile, profile_names
+from tmflow.runner.load import look
 from tmflow.store import engine, schema
 
 
@@ -30,10 +31,20 @@ def diagnose() -> list[Finding]:
         findings.data,
         _database,
     ]
+    load = _load()  # before the strategies are tried, which keeps the machine busy
     with ThreadPoolExecutor(1) as meanwhile:
         strategies = meanwhile.submit(findings.strategies)
-        found, last = [look() for look in looks], _next()
-        return [*found, *strategies.result(), last]
+        found, last = [find() for find in looks], _next()
+        return [found[0], load, *found[1:], *strategies.result(), last]
+
+
+def _load() -> Finding:
+    name, now = "quiet", look()
+    if now.busy:
+        return Finding(
+            name, "limited", f"no: {now}", "measure when these processes have ended, or the times are unreliable"
+        )
+    return Finding(name, "ok", f"yes: {now}")
 
 
 def _profiles() -> Finding:

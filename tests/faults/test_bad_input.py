@@ -119,8 +119,8 @@ def test_mnist_asked_for_and_not_to_be_had(tmflow: Tmflow, tmp_path: Path) -> No
 )
 def test_train_asks_first_whether_it_can_save(tmflow: Tmflow, tmp_path: Path, save: str, says: str) -> None:
     (tmp_path / "file").touch()
-    said = sentence(tmflow("train", "--dataset", "digits", "--iterations", "10", "--save", tmp_path / save))
-    assert f"--save {tmp_path / save} {says}" in said
+    said = sentence(tmflow("train", "--dataset", "digits", "--iterations", "10", "--save-file", tmp_path / save))
+    assert f"--save-file {tmp_path / save} {says}" in said
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import pytest
 
 from tests.conftest import TINY, Checkout, Tmflow, environment
 from tmflow.runner.journal import Journal
+from tmflow.store import engine, queries
 
 pytestmark = pytest.mark.slow
 
@@ -31,8 +33,8 @@ STOPS_WITHIN_S = 5.0
 class Running:
     """A study at work in a session of its own, as one under a terminal is."""
 
-    def __init__(self, checkout: Checkout) -> None:
-        command = [sys.executable, "-m", "tmflow", "study", "run"]
+    def __init__(self, checkout: Checkout, *prefix: str) -> None:
+        command = [*prefix, sys.executable, "-m", "tmflow", "study", "run"]
         self.checkout = checkout
         self._itself = subprocess.Popen(
             command, env=environment(**checkout.variables), stderr=subprocess.PIPE, text=True, start_new_session=True
@@ -60,12 +62,18 @@ class Running:
     def children(self) -> list[psutil.Process]:
         return psutil.Process(self.pid).children(recursive=True)
 
-    def stop(self, number: signal.Signals) -> tuple[int, str, float]:
-        """The exit code, what was said, and how long it took; nothing that it had started is left."""
+    def stop(self, number: signal.Signals, *, group: bool = False) -> tuple[int, str, float]:
+        """The exit code, what was said, and how long it took; nothing that it had started is left.
+
+        The signal is sent to the study, or to all processes of its `group`, as a terminal does.
+        """
         started = self.children()
         assert started
         began = time.monotonic()
-        self._itself.send_signal(number)
+        if group:
+            os.killpg(self.pid, number)
+        else:
+            self._itself.send_signal(number)
         _, said = self._itself.communicate(timeout=60)
         took_s = time.monotonic() - began
         assert not [process for process in started if process.is_running()]
@@ -88,7 +96,8 @@ def test_stopped_in_a_native_loop_and_resumed(tmp_path: Path, tmflow: Tmflow, ch
     code, said, took_s = study.stop(signal.SIGINT)
     assert code == 130
     assert said.splitlines()[-1] == (
-        "tmflow: the study was stopped; what is done is kept, and `make study` goes on from there."
+        "tmflow: the study was stopped; what is done is kept, and `make study` goes on from there. "
+        "No round is complete yet."
     )
     assert "Traceback" not in said
     assert took_s < STOPS_WITHIN_S
@@ -106,6 +115,30 @@ def test_stopped_in_a_native_loop_and_resumed(tmp_path: Path, tmflow: Tmflow, ch
     assert (code, took_s < STOPS_WITHIN_S) == (143, True)
     journals = [Journal(path.with_suffix("")) for path in checkout.results.glob("runs/full/tiny/*/*.part")]
     assert kept <= {run.uid for journal in journals for run in journal.runs}
+
+
+@pytest.mark.parametrize("prefix", [(), ("sh", "-c", "trap '' INT; exec \"$@\"", "sh")], ids=["terminal", "background"])
+def test_rounds_are_stored_when_all_processes_are_interrupted_at_once(
+    prefix: tuple[str, ...], tmp_path: Path, tmflow: Tmflow, checkout_at: type[Checkout]
+) -> None:
+    """As by ctrl-C in a terminal; also where a script has started the study in the background, with SIGINT ignored."""
+    config = deepcopy(LONG)
+    factors = {**config["experiments"]["tiny"]["factors"], "iterations": 40}
+    config |= {"first": ["short"]}
+    config["experiments"]["short"] = {"question": "Is it stored?", "factors": factors}
+    study = Running(checkout_at(tmp_path / "checkout", config), *prefix)
+    study.wait_for(study.trial_under_way)
+    code, said, took_s = study.stop(signal.SIGINT, group=True)
+    assert (code, took_s < STOPS_WITHIN_S) == (130, True), (said, took_s)
+    assert said.splitlines()[-1] == (
+        "tmflow: the study was stopped; what is done is kept, and `make study` goes on from there. "
+        "2 complete rounds can be seen with `make portal` and `tmflow claims`."
+    )
+    assert "snakemake" not in said.lower()
+    claims = json.loads(tmflow("claims", "--json", **study.checkout.variables).stdout)
+    assert claims
+    rounds = queries.rounds(engine.open_reader(engine.sqlite_url(study.checkout.results / "study.db")))
+    assert sorted(zip(rounds["experiment"], rounds["round"], strict=True)) == [("short", 1), ("short", 2)]
 
 
 def test_stopped_in_a_step_of_a_session(tmp_path: Path, checkout_at: type[Checkout]) -> None:

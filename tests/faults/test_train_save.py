@@ -1,4 +1,4 @@
-"""`tmflow train --save`: a round that has ended is in the file, whatever becomes of the next."""
+"""`tmflow train`: a round that has ended is saved in file and database, whatever becomes of the next."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from sqlalchemy import make_url
 
+from tests.conftest import environment
+from tmflow.native.loader import library_dir
 from tmflow.runner import runfile
+from tmflow.store import engine, queries
 
 pytestmark = pytest.mark.slow
 
@@ -18,13 +22,18 @@ SMALL = ("--dataset", "digits", "--iterations", "20", "--batch", "5", "--rounds"
 
 
 def test_a_kill_loses_no_round_that_has_ended(tmp_path: Path) -> None:
-    path = tmp_path / "folder" / "runs.jsonl"
-    command = [sys.executable, "-u", "-m", "tmflow", "train", *SMALL, "--save", str(path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+    path, url = tmp_path / "folder" / "runs.jsonl", f"sqlite:///{tmp_path / 'study.db'}"
+    command = [sys.executable, "-u", "-m", "tmflow", "train", *SMALL, "--save", "--save-file", str(path)]
+    native = {"TMFLOW_NATIVE_DIR": library_dir(), "TMFLOW_RESULTS_DIR": tmp_path, "TMFLOW_DB_URL": url}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, start_new_session=True, env=environment(**native)
+    ) as process:
         assert process.stdout is not None
         try:
             told = process.stdout.readline()
         finally:
             os.killpg(process.pid, signal.SIGKILL)
     assert told.startswith("round 1: ")
-    assert [run.status for run in runfile.read(path)] == ["ok"]
+    (first, *_) = runfile.read(path)
+    assert first.status == "ok"
+    assert first.uid in set(queries.runs(engine.open_reader(make_url(url)), all_definitions=True)["uid"])

@@ -78,7 +78,7 @@ def test_a_claim_tells_of_other_platforms(claimed: URL, monkeypatch: pytest.Monk
     other = platform_of(claimed, "fig-4.7")
     (link,) = ((label, query) for label, query in links(app, "claims") if f"platform={other}" in query)
     assert ":green-badge[✓ reproduced] on a POWER8" in link[0]
-    assert "tmflow study run results/figures/fig-4.7" in texts(app)
+    assert "tmflow study run fig-4.7" in texts(app)
 
 
 def test_of_failed_runs_alone_nothing_is_decided_and_why_is_told(

@@ -45,7 +45,7 @@ def test_a_figure_has_the_charts_of_the_report_and_what_is_behind_them(
     assert set(table["matrix"]) == {784}
     assert set(table["evidence"]) == {"measured"}
     assert len(app.get("vega_lite_chart")) == 1
-    assert "tmflow study run results/figures/fig-4.2" in text
+    assert "tmflow study run fig-4.2" in text
     stored = queries.definition(engine.open_reader(claimed), "fig-4.1", "full")
     assert stored in [json.loads(element.value) for element in app.json]
     assert {label for label, _ in links(app, "figures")} == {"← 4.1", "All figures", "4.3 →"}
@@ -62,7 +62,7 @@ def test_all_evidence_is_drawn_apart_unless_one_kind_is_chosen(claimed: URL, mon
 def test_a_figure_without_runs_says_what_to_run(claimed: URL, monkeypatch: pytest.MonkeyPatch) -> None:
     app = opened("figures", claimed, monkeypatch, figure="4.12")
     assert "There are no runs of figure 4.12 here" in app.info[0].value
-    assert commands(app) == [".venv/bin/tmflow study run results/figures/fig-4.12"]
+    assert commands(app) == [".venv/bin/tmflow study run fig-4.12"]
     assert not app.get("vega_lite_chart")
 
 

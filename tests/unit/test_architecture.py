@@ -66,6 +66,7 @@ LAYERS = [
         "runner.runfile",
         "platform.software",
         "runner.machine",
+        "runner.load",
         "runner.journal",
         "runner.order",
         "runner.run_lines",
@@ -77,7 +78,7 @@ LAYERS = [
         *("train", "store", "bench", "bundle"),
         *("point", "variants", "estimates", "summaries", "comparisons", "captions"),
         *("facets", "marks", "ranked", "stacks", "charts", "layout"),
-        *("against", "against_chart", "comparing", "comparability", "comparing_chart", "noise"),
+        *("against", "against_chart", "comparing", "comparability", "comparing_chart", "noise", "disturbance"),
         *("described", "in_words", "originals", "findings"),
     },
     {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import subprocess
 import sys
@@ -92,6 +93,31 @@ def test_a_trial_in_which_the_machine_slept_or_the_clock_was_set_is_flagged(
     assert state.suspended_s == pytest.approx(slept_s, abs=1e-6)
     assert state.clock_moved_s == pytest.approx(set_by_s, abs=1e-6)
     assert state.disturbed is (True if disturbed else None if window_s < MIN_WINDOW_S else False)
+
+
+def test_short_trials_of_a_round_are_judged_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight trials of 1/8 s, in which others take up to half of the machine, and a calm one of half a second."""
+    at_s = [eighth / 8 for eighth in range(9)] + [1.5]
+    busy = [0, 0, 0, 0, 5, 20, 35, 50, 60, 61]  # ticks; ours are none
+    samples = [taken(now, user=ticks) for now, ticks in zip(at_s, busy, strict=True)]
+    watch, states = machine.Watch(), []
+    for before, after in itertools.pairwise(samples):
+        monkeypatch.setattr(machine, "sample", lambda before=before: before)
+        assert watch.begin() is before
+        states.append(MachineState(**watch.since(before, after)))
+    assert [state.disturbed for state in states] == [None] * 3 + [False] + [True] * 4 + [False]
+    assert [state.others_fraction for state in states[3:]] == pytest.approx([0.05, 0.2, 0.35, 0.5, 0.55, 0.01])
+
+
+def test_of_a_short_trial_load_and_clocks_are_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, before, after = taken(0), dataclasses.replace(taken(1), load1=2.0), taken(1.1, user=30)
+    watch = machine.Watch()
+    for sample in (begun, before):
+        monkeypatch.setattr(machine, "sample", lambda sample=sample: sample)
+        watch.begin()
+    state = MachineState(**watch.since(before, after))
+    assert (state.load1_before, state.suspended_s, state.disturbed) == (2.0, pytest.approx(0), True)
+    assert state.others_fraction == pytest.approx(0.3 / 2.2)
 
 
 def test_without_a_clock_that_counts_suspension_nothing_is_said_of_it() -> None:

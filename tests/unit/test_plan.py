@@ -130,6 +130,26 @@ def test_an_experiment_that_draws_on_another_s_runs_has_none(tmp_path: Path) -> 
         plan.job("two", 1, CampaignRef(uid="x" * 8, created_at_utc="2026-01-01T00:00:00Z"))
 
 
+def test_rounds_come_by_value_then_by_number(tmp_path: Path) -> None:
+    """Those of the first experiments before any other; one that draws on the runs of another stands for that."""
+    experiments = {name: {"question": "?", "factors": FACTORS} for name in ("a", "b", "c", "d")}
+    experiments["drawn"] = {"question": "?", "runs_of": "c"}
+    experiments["b"]["rounds"] = 1
+    raw = {"rounds": 2, "first": ["d", "drawn"], "experiments": experiments}
+    plan = plan_of(raw, tmp_path)
+    order = [("d", 1), ("c", 1), ("d", 2), ("c", 2), ("a", 1), ("b", 1), ("a", 2)]
+    assert plan.rounds_in_order == order
+    assert [plan.priority(*place) for place in order] == [7, 6, 5, 4, 3, 2, 1]
+    assert plan.priority("b", 2) == 0
+    experiments["c"]["quick"] = {"skip": True}
+    assert [name for name, _ in plan_of(raw, tmp_path, scale="quick").rounds_in_order] == [*"dddababab"]
+
+
+def test_what_is_to_come_first_must_be_an_experiment(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"unknown experiment in first: 'tow' \(did you mean 'two'\?\); valid: one, two"):
+        plan_of(study_with(first=["tow"]), tmp_path)
+
+
 def test_what_quick_leaves_out_nothing_else_is_drawn_from(tmp_path: Path) -> None:
     raw = study_with()
     raw["experiments"]["one"]["quick"] = {"skip": True}

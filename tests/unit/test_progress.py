@@ -26,6 +26,7 @@ from tmflow.study.config import check_study
 from tmflow.study.pace import Pace
 from tmflow.study.plan import Plan
 from tmflow.study.progress import Progress, watch
+from tmflow.study.request import parse_request
 from tmflow.study.steps import snakemake_log
 
 
@@ -106,11 +107,10 @@ def test_of_one_figure_only_the_runs_behind_it_are_counted(tmp_path: Path) -> No
     config["experiments"]["other"] = {"question": "?", "factors": config["experiments"]["tiny"]["factors"]}
     config["experiments"]["drawn"] = {"question": "?", "runs_of": "tiny", "shows": ["accuracy"]}
     plan = Plan(check_study(config), "full", tmp_path)
-    rounds_only = ("--until", "round", "--nolock")
-    assert Progress(plan).planned == Progress(plan, rounds_only).planned == 16
-    assert Progress(plan, ["results/figures/drawn"]).planned == 8
-    assert Progress(plan, [*rounds_only, "results/figures/drawn", "results/figures/tiny"]).planned == 8
-    assert Progress(plan, ["results/figures/drawn", "results/report.html"]).planned == 16
+    assert Progress(plan).planned == Progress(plan, plan.experiments).planned == 16
+    assert Progress(plan, parse_request(plan, ["drawn"]).sources(plan)).planned == 8
+    assert Progress(plan, parse_request(plan, ["drawn", "tiny"]).sources(plan)).planned == 8
+    assert Progress(plan, parse_request(plan, ["drawn", "results/report.html"]).sources(plan)).planned == 16
 
 
 def test_what_is_drawn_is_told_from_the_log_of_this_call(plan: Plan, runs: list[Run]) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tmflow.answers import OF_ACCURACY, OF_ALL, OF_LOSSES, OF_STUDY
 from tmflow.paths import project_root
 from tmflow.spec import TrialSpec
 from tmflow.study.config import Scale, Study, load_study
@@ -155,3 +156,9 @@ def test_every_knob_is_commented() -> None:
     top = [line for line in text.splitlines() if re.match(r"^[a-z_]+: \S", line)]
     assert all("#" in line for line in top), top
     assert set(yaml.safe_load(text)) <= set(Study.model_fields)
+
+
+def test_what_the_overview_rests_on_is_measured_first() -> None:
+    """So that a study that is stopped after an hour answers the overview's questions."""
+    study = load_study(CONFIG)
+    assert set(study.first) == {its.experiment for its in (OF_STUDY, OF_ALL, OF_ACCURACY, OF_LOSSES)}

@@ -70,7 +70,7 @@ def test_it_trains_and_the_portal_filters_by_it(
     small = ("--dataset", "digits", "--iterations", "300", "--batch", "10", "--lr", "0.1", "--threads", "2")
     for model, driver in (("mnist_softmax", "native"), ("toy", "session")):
         runs.append(tmp_path / f"{model}.jsonl")
-        how = ("--driver", driver, "--kernel", "fused", "--save", runs[-1], "--json")
+        how = ("--driver", driver, "--kernel", "fused", "--save-file", runs[-1], "--json")
         done = tmflow("train", "--model", model, *small, *how, **variables)
         assert done.returncode == 0, done.stderr
     run = json.loads(done.stdout)

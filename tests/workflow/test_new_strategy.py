@@ -102,7 +102,7 @@ def test_it_trains_and_the_portal_filters_by_it(
     runs, url = [], f"sqlite:///{tmp_path / 'study.db'}"
     for strategy in ("lock", "toy"):
         runs.append(tmp_path / f"{strategy}.jsonl")
-        small = ("--dataset", "digits", "--iterations", "20", "--batch", "5", "--threads", "2", "--save", runs[-1])
+        small = ("--dataset", "digits", "--iterations", "20", "--batch", "5", "--threads", "2", "--save-file", runs[-1])
         done = tmflow("train", "--strategy", strategy, *small, **extended.variables)
         assert done.returncode == 0, done.stderr
     stored = tmflow("ingest", *runs, **{**extended.variables, "TMFLOW_DB_URL": url})

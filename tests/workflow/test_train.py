@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Tmflow
+from tmflow.native.loader import library_dir
+from tmflow.runner import runfile
+from tmflow.store import engine, queries
 
 pytestmark = pytest.mark.slow
 
@@ -30,20 +33,11 @@ def test_softmax_reaches_the_accuracy_of_the_study(tmflow: Tmflow, strategy: str
         assert sum(row["updates"] for row in rounds[0]["counters"] if row["variable"] == "W") == 1000
 
 
-def test_what_is_saved_can_be_stored(tmflow: Tmflow, tmp_path: Path) -> None:
-    small = (
-        "--dataset",
-        "digits",
-        "--iterations",
-        "20",
-        "--batch",
-        "5",
-        "--curve-points",
-        "2",
-        "--variables",
-        "resource",
-    )
-    done = tmflow("train", *small, "--save", tmp_path / "runs.jsonl")
+SMALL = ("--dataset", "digits", "--iterations", "20", "--batch", "5", "--curve-points", "2", "--variables", "resource")
+
+
+def test_what_is_saved_in_a_file_can_be_stored(tmflow: Tmflow, tmp_path: Path) -> None:
+    done = tmflow("train", *SMALL, "--save-file", tmp_path / "runs.jsonl")
     assert done.returncode == 0, done.stderr
     assert "test accuracy" in done.stdout
     url = f"sqlite:///{tmp_path / 'study.db'}"
@@ -51,3 +45,27 @@ def test_what_is_saved_can_be_stored(tmflow: Tmflow, tmp_path: Path) -> None:
         stored = json.loads(tmflow("ingest", "--json", tmp_path / "runs.jsonl", TMFLOW_DB_URL=url).stdout)
         assert stored["runs_new"] == new
     assert json.loads(tmflow("db", "check", "--json", TMFLOW_DB_URL=url).stdout)["ok"]
+
+
+def test_what_is_saved_is_in_the_database_and_in_the_results(tmflow: Tmflow, tmp_path: Path) -> None:
+    """As the notebooks say; and each round has its run file, from which the database can be made again."""
+    variables = {"TMFLOW_RESULTS_DIR": tmp_path / "results", "TMFLOW_DB_URL": None, "TMFLOW_NATIVE_DIR": library_dir()}
+    done = tmflow("train", *SMALL, "--rounds", "2", "--save", "--json", **variables)
+    assert done.returncode == 0, done.stderr
+    trained = [json.loads(line)["uid"] for line in done.stdout.splitlines()]
+    assert (
+        done.stderr.splitlines()[-1] == f"tmflow: the runs are stored in database {tmp_path / 'results' / 'study.db'}."
+    )
+    runs = queries.runs(engine.open_reader(engine.sqlite_url(tmp_path / "results" / "study.db")), all_definitions=True)
+    assert (list(runs["uid"]), set(runs["scale"])) == (trained, {"adhoc"})
+    files = sorted((tmp_path / "results").glob("runs/adhoc/train/*/round-*.jsonl"))
+    assert [run.uid for path in files for run in runfile.read(path)] == trained
+
+
+def test_a_database_that_cannot_be_used_is_noticed_before_the_training(tmflow: Tmflow, tmp_path: Path) -> None:
+    (tmp_path / "study.db").write_text("this is no database, and that is a long text")
+    url = f"sqlite:///{tmp_path / 'study.db'}"
+    done = tmflow("train", *SMALL, "--save", TMFLOW_RESULTS_DIR=tmp_path, TMFLOW_DB_URL=url)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "study.db" in done.stderr
+    assert not (tmp_path / "runs").exists()

@@ -36,6 +36,10 @@ def definition(experiment):
     return PLAN.definition_id(experiment)
 
 
+def round_priority(wildcards):
+    return PLAN.priority(wildcards.experiment, int(wildcards.number))
+
+
 def ingested(wildcards):
     """The runs that an experiment draws on are stored: its own, or another's."""
     source = PLAN.source(wildcards.experiment)

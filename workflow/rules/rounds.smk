@@ -2,6 +2,8 @@
 
 What is measured stays measured: `update` keeps Snakemake from deleting a run file, `ancient` from asking again when the
 library is rebuilt, and a round whose run file is complete ends at once. `tmflow study run --fresh` measures anew.
+
+All rounds are ready at once. Their priorities make the order: `Plan.rounds_in_order`. Each is stored when it ends.
 """
 
 
@@ -14,6 +16,7 @@ rule round:
         update(RESULTS / f"runs/{SCALE}" / "{experiment}/{definition}/round-{number}.jsonl"),
     log:
         RESULTS / f"logs/rounds/{SCALE}" / "{experiment}-{definition}-{number}.log",
+    priority: round_priority
     conda:
         "../../envs/conda.yaml"
     threads: workflow.cores

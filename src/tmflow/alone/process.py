@@ -36,6 +36,7 @@ class Process:
         self._number = number
         self._told = told
         self._why_not = {point.sha256: _why_not(point) for point in points}
+        self._watch = machine.Watch()
 
     def run(self) -> None:
         for alike in self._alike():
@@ -55,6 +56,7 @@ class Process:
         first, workers = alike[0], max(point.spec.threads for point in alike)
         hardest = [point.sha256 for point in alike if point.spec.threads == workers]
         self._tell({"begun": hardest, "warm_up": True})
+        self._watch.begin()
         changes = for_warm_up(first.spec, workers, first.spec.batch, WARM_UP_STEPS, WARM_UP_IMAGES)
         try:
             measure(_changed(first, changes), first.asked, first.spec.seed, self._data(first))
@@ -66,7 +68,7 @@ class Process:
     def _trial(self, point: Point) -> dict[str, Any]:
         if reason := self._why_not[point.sha256]:
             return {"status": "unsupported", "reason": reason, "started_at_utc": utc_now()}
-        before, started_at = machine.sample(), utc_now()
+        before, started_at = self._watch.begin(), utc_now()
         try:
             measured = measure(point.spec, point.asked, self._seed(point), self._data(point))
             if reason := _why_not(point):  # this process is, after it, not as the strategy needs it
@@ -74,10 +76,10 @@ class Process:
         except Exception as error:  # a failed trial is a result; the round goes on
             traceback.print_exc()
             reason = f"{type(error).__name__}: {' '.join(str(error).split())[:500]}"
-            state = machine.between(before, machine.sample())
+            state = self._watch.since(before, machine.sample())
             return {"status": "failed", "reason": reason, "machine": state, "started_at_utc": started_at}
         after = machine.sample()
-        told = {"machine": machine.between(before, after), "total_s": after.at_s - before.at_s, **vars(measured)}
+        told = {"machine": self._watch.since(before, after), "total_s": after.at_s - before.at_s, **vars(measured)}
         return {"status": "ok", "started_at_utc": started_at, **told}
 
     def _seed(self, point: Point) -> int:

@@ -78,8 +78,10 @@ def _terminated(number: int, _: FrameType | None) -> None:
 def main() -> None:
     """Run the command line; bad input is one sentence and exit code 2.
 
-    SIGTERM unwinds as ctrl-C does, so that a command ends the processes that it has started.
+    SIGTERM unwinds as ctrl-C does, so that a command ends the processes that it has started. SIGINT counts also where a
+    script has started the command in the background, with SIGINT ignored: there the processes of a round take it, too.
     """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _terminated)
     try:
         sys.exit(app(prog_name="tmflow", standalone_mode=False))

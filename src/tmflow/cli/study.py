@@ -62,6 +62,9 @@ def plan(
         f"{'in all':<24}{sum(row['trials'] for row in rows):>10}{total_s:>10.1f} s, {total_s / 60:.0f} minutes, "
         f"on {its_plan.processors} hardware threads"
     )
+    if first := its_plan.first:
+        minutes = sum(its_plan.estimated_s(name) for name in first) / 60
+        typer.echo(f"Measured before all others: {', '.join(first)}; {minutes:.0f} minutes.")
 
 
 @app.command()
@@ -89,19 +92,22 @@ def status(scale: ScaleOption = None, as_json: JsonOption = False) -> None:
         )
 
 
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+@app.command(context_settings={"ignore_unknown_options": True})
 def run(
-    context: typer.Context,
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[EXPERIMENT]...", help="Experiments of config.yaml; if none is named, all of it."),
+    ] = None,
     scale: ScaleOption = None,
     fresh: Annotated[bool, typer.Option(help="Measure everything anew; the run files so far are set aside.")] = False,
 ) -> None:
-    """Run what is missing of the study: build, train, store, draw, report. Safe to interrupt and to repeat.
+    """Run what is missing of the study, or of some experiments: build, train, store, draw, report.
 
-    Further arguments go to Snakemake, for example --dry-run.
+    Safe to interrupt and to repeat. Options that are not listed here go to Snakemake, for example --dry-run.
     """
     from tmflow.study import pipeline
 
-    pipeline.run(make_plan(scale or "full"), context.args, fresh=fresh)
+    pipeline.run(make_plan(scale or "full"), arguments or [], fresh=fresh)
 
 
 @app.command()

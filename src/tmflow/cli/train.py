@@ -12,6 +12,7 @@ import typer
 
 from tmflow.cli.parameters import with_parameters
 from tmflow.cli.saving import require_writable
+from tmflow.paths import results_dir
 from tmflow.runner.runfile import NO_TIME, Run, shown, write
 from tmflow.shares import shares
 from tmflow.study.config import make_spec
@@ -62,7 +63,10 @@ def train(
     ] = "usual",
     test_images: Annotated[int, typer.Option(help="Test images that the accuracy is measured on.")] = 10_000,
     curve_points: Annotated[int, typer.Option(help="Measure the accuracy so often on the way, off the clock.")] = 0,
-    save: Annotated[Path | None, typer.Option(help="Also keep the runs in this file, for `tmflow ingest`.")] = None,
+    save: Annotated[
+        bool, typer.Option("--save", help="Also store the runs in the database, where portal and notebooks find them.")
+    ] = False,
+    save_file: Annotated[Path | None, typer.Option(help="Also write the runs into this file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per round.")] = False,
     **parameters: Any,
 ) -> None:
@@ -76,12 +80,16 @@ def train(
     }  # fmt: skip
     factors |= {name: value for name, value in factors_of(model).items() if factors[name] is None}
     from tmflow import data
-    from tmflow.study.adhoc import check_rounds, train_rounds
+    from tmflow.store import address, engine, schema
+    from tmflow.study.adhoc import check_rounds, store_round, train_rounds
 
     make_spec({**factors, "dataset": "mnist"}, "tmflow train")  # before anything is downloaded
     check_rounds(rounds)
+    if save_file:
+        require_writable(save_file, "--save-file")
+    database = engine.url_from_env(results_dir() / "study.db")
     if save:
-        require_writable(save)
+        schema.require_usable(database)
     resolved = data.resolve(dataset)
     if resolved.warning:
         print(f"tmflow: {resolved.warning}", file=sys.stderr)
@@ -90,9 +98,13 @@ def train(
     with tempfile.TemporaryDirectory(prefix="tmflow-") as folder:
         for run in train_rounds(spec, rounds, Path(folder)):
             runs.append(run)
+            if save_file:
+                write(save_file, runs)
             if save:
-                write(save, runs)
+                store_round(database, Path(folder), run.round, keep_in=results_dir())
             typer.echo(_as_json(run) if as_json else _as_line(run))
+    if save:
+        print(f"tmflow: the runs are stored in {address.shown(database)}.", file=sys.stderr)
     if any(run.status != "ok" for run in runs):
         raise typer.Exit(1)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import time
+from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -94,14 +95,41 @@ def sample(stat: Path = Path("/proc/stat")) -> Sample:
     return Sample(Clocks.read(), own_s, load1, times)
 
 
-def between(before: Sample, after: Sample) -> dict[str, Any]:
+class Watch:
+    """Samples of a process that runs one trial after another, so that short trials are judged together.
+
+    A trial that is too short for the kernel's ticks is judged by a longer window that ends with it: the shortest that
+    is long enough and begins where an earlier trial, or a warm-up, began. What the process itself does between two
+    trials is in that window, and does not count among the others.
+    """
+
+    def __init__(self) -> None:
+        self._begun: deque[Sample] = deque()
+
+    def begin(self) -> Sample:
+        """Take a sample where something begins: a trial, or what precedes the trials."""
+        now = sample()
+        self._begun.append(now)
+        while len(self._begun) > 1 and now.at_s - self._begun[1].at_s >= MIN_WINDOW_S:
+            self._begun.popleft()
+        return now
+
+    def since(self, before: Sample, after: Sample) -> dict[str, Any]:
+        """`between` the samples of a trial, whose shares are of a longer window if the trial is too short."""
+        long_enough = (begun for begun in reversed(self._begun) if after.at_s - begun.at_s >= MIN_WINDOW_S)
+        return between(before, after, next(long_enough, before))
+
+
+def between(before: Sample, after: Sample, shares_since: Sample | None = None) -> dict[str, Any]:
     """What the rest of the machine did from one sample to the other: the fields of a `runfile.MachineState`.
 
     The shares, and with them `disturbed`, are None where the counters are unreadable or stand still (a sandbox that
-    shows zeros), and where the window is shorter than MIN_WINDOW_S. A child that still runs counts among the others.
-    Suspension, or a clock that was set, disturbs a window of any length.
+    shows zeros), and where the window is shorter than MIN_WINDOW_S: then it may begin at `shares_since`, earlier than
+    `before`. A child that still runs counts among the others. Suspension, or a clock that was set, disturbs a window of
+    any length.
     """
-    steal, others = _shares(before, after)
+    too_short = after.at_s - before.at_s < MIN_WINDOW_S
+    steal, others = _shares(shares_since if shares_since is not None and too_short else before, after)
     suspended_s, clock_moved_s = _clocks(before.clocks, after.clocks)
     disturbed = None if steal is None or others is None else steal > STEAL_LIMIT or others > OTHERS_LIMIT
     if any(moved is not None and abs(moved) > CLOCK_LIMIT_S for moved in (suspended_s, clock_moved_s)):

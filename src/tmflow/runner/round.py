@@ -54,6 +54,7 @@ class RoundRunner:
         self._backends = {profile: backend_of(profile) for profile in {spec.profile for spec in self._todo}}
         self._images: Images | None = None
         self._variants: dict[str, Variant] = {}
+        self._watch = machine.Watch()
 
     def run(self) -> None:
         for spec in self._todo:
@@ -80,6 +81,7 @@ class RoundRunner:
         another warm-up in the next process. What else goes wrong, the trials meet again and record.
         """
         first, workers = points[0], max(point.threads for point in points)
+        self._watch.begin()
         with self._watched([point for point in points if point.threads == workers], warm_up=True):
             try:
                 variant, images = self._variant(first), self._data(first)
@@ -107,7 +109,7 @@ class RoundRunner:
     def _trial(self, spec: TrialSpec) -> Run:
         if reason := self._why_not[spec.sha256]:
             return self._record(spec, status="unsupported", reason=reason)
-        before = machine.sample()
+        before = self._watch.begin()
         started_at = utc_now()
         try:
             with self._watched([spec]):
@@ -117,14 +119,14 @@ class RoundRunner:
         except Exception as error:  # a failed trial is a result; the round goes on
             traceback.print_exc()
             reason = f"{type(error).__name__}: {' '.join(str(error).split())[:500]}"
-            state = machine.between(before, machine.sample())
+            state = self._watch.since(before, machine.sample())
             return self._record(spec, started_at, status="failed", reason=reason, machine=state)
         after = machine.sample()
         return self._record(
             spec,
             started_at,
             status="ok",
-            machine=machine.between(before, after),
+            machine=self._watch.since(before, after),
             total_s=after.at_s - before.at_s,
             **vars(measured),
         )

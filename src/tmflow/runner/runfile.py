@@ -70,7 +70,10 @@ class Software(_Closed):
 
 
 class MachineState(_Closed):
-    """What else the machine did during a trial; shares are of all its CPU time. None = unreadable."""
+    """What else the machine did during a trial; shares are of all its CPU time. None = unreadable.
+
+    The shares of a trial of less than half a second are of the last half second and more of its round.
+    """
 
     LATER: ClassVar[tuple[str, ...]] = CLOCKS
 

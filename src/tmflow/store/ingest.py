@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +39,12 @@ def ingest(url: URL, paths: Sequence[Path]) -> IngestReport:
             schema.upgrade(url)
         with storing(url, "the run files") as connection:
             return _store(connection, incoming)
+
+
+def not_stored(url: URL, paths: Sequence[Path]) -> list[Path]:
+    """Those of the run files that the database does not hold as they are. Raises as `ingest` does."""
+    known = _known_files(url) if schema.exists(url) else set()
+    return [path for path in paths if hashlib.sha256(path.read_bytes()).hexdigest() not in known]
 
 
 def _known_files(url: URL) -> set[str]:

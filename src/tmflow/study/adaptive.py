@@ -24,16 +24,21 @@ from tmflow.study.plan import Plan, dataset_path, resolved_dataset
 TOO_WIDE = math.log1p(BOUND)  # half the 95 % interval of a log ratio
 
 
-def may_add(plan: Plan) -> bool:
-    """Whether any experiment has fewer rounds than it may have."""
-    return any(plan.rounds(name) < plan.rounds_at_most(name) for name in plan.experiments)
+def may_add(plan: Plan, experiments: Iterable[str] | None = None) -> bool:
+    """Whether any of these experiments, or of all, has fewer rounds than it may have."""
+    names = plan.experiments if experiments is None else experiments
+    return any(plan.rounds(name) < plan.rounds_at_most(name) for name in names)
 
 
-def wanting(plan: Plan) -> dict[str, int]:
-    """The experiments that need one more round, and how many that makes; only those whose rounds are all measured."""
+def wanting(plan: Plan, experiments: Iterable[str] | None = None) -> dict[str, int]:
+    """Those of these experiments, or of all, that need one more round, and how many that makes.
+
+    Only of those whose rounds are all measured.
+    """
     if not dataset_path(plan.results).exists():
         return {}  # which points are the plan's, nobody knows before the data step
-    return {name: plan.rounds(name) + 1 for name in plan.experiments if _wants_more(plan, name)}
+    names = plan.experiments if experiments is None else experiments
+    return {name: plan.rounds(name) + 1 for name in names if _wants_more(plan, name)}
 
 
 def comparisons(points: Sequence[TrialSpec], runs: Iterable[Run]) -> list[Interval]:

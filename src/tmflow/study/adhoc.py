@@ -7,14 +7,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy import URL
+
 from tmflow.canonical import sha256_of
 from tmflow.clock import utc_now
 from tmflow.errors import BadInput
+from tmflow.files import write_bytes
 from tmflow.runner import runfile
 from tmflow.runner.job import RoundJob
+from tmflow.runner.lock import machine_to_itself
 from tmflow.runner.runfile import CampaignRef, ExperimentRef, Run
 from tmflow.runner.supervise import run_round
 from tmflow.spec import TrialSpec
+from tmflow.store.ingest import ingest
 
 TIMEOUT_S = 24 * 3600.0  # somebody is watching
 
@@ -29,6 +34,27 @@ def train_rounds(spec: TrialSpec, rounds: int, folder: Path) -> Iterator[Run]:
     """Train with `spec` in `rounds` fresh processes, one after another; run files are left in `folder`."""
     for runs in rounds_of("train", [spec], {"factors": spec.identity()}, rounds, folder):
         yield from runs
+
+
+def store_round(database: URL, folder: Path, number: int, *, keep_in: Path) -> None:
+    """Store the round of that number, whose run file lies in `folder`; its run file is also kept in a results folder.
+
+    For the database can be made again from run files, and from nothing else. Raises BadInput, saying where the run file
+    is, if the database does not take it.
+    """
+    path = _run_file(folder, number)
+    campaign = next(runfile.read(path)).campaign
+    kept = _run_file(keep_in / "runs" / "adhoc" / "train" / campaign.uid, number)
+    write_bytes(kept, path.read_bytes())
+    try:
+        with machine_to_itself():  # no timed work begins meanwhile
+            ingest(database, [kept])
+    except BadInput as error:
+        raise BadInput(f"the run is in {kept}, but not in the database: {error}") from error
+
+
+def _run_file(folder: Path, number: int) -> Path:
+    return folder / f"round-{number:03}.jsonl"
 
 
 def rounds_of(
@@ -46,7 +72,7 @@ def rounds_of(
             number=number,
             points=points,
             trial_timeout_s=TIMEOUT_S,
-            run_file=folder / f"round-{number:03}.jsonl",
+            run_file=_run_file(folder, number),
         )
         run_round(job)
         yield list(runfile.read(job.run_file))

@@ -120,6 +120,7 @@ class Study(_Closed):
     threads: Literal["all", "auto"] = Field(
         "all", description="auto: of each list of threads what `kept_threads` keeps"
     )
+    first: list[str] = Field([], description="experiments of which all rounds are measured before any round of another")
     quick: Quick = Quick()
     defaults: Factors = {}
     experiments: dict[str, Experiment] = Field(min_length=1)
@@ -142,6 +143,13 @@ class Study(_Closed):
                 says = str(unknown(f"runs_of in experiment {name}:", experiment.runs_of, with_runs))
                 raise ValueError(says.removesuffix("."))
         return value
+
+    @model_validator(mode="after")
+    def _first_are_there(self) -> Self:
+        for name in self.first:
+            if name not in self.experiments:
+                raise ValueError(str(unknown("experiment in first:", name, self.experiments)).removesuffix("."))
+        return self
 
     def at(self, scale: Scale) -> list[str]:
         """The experiments of a scale: quick may leave some out, and with them those that draw on their runs."""

@@ -7,51 +7,37 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
 from sqlalchemy import URL
 
-from tmflow.claims.shown import as_text
-from tmflow.claims.verdicts import verdicts
 from tmflow.data import mnist
 from tmflow.errors import BadInput, PipelineFailed
 from tmflow.files import require_writable, write_bytes
 from tmflow.native.build import find_compiler, is_current
 from tmflow.paths import project_root
+from tmflow.runner.load import look
 from tmflow.store import engine, schema
 from tmflow.store.ingest import ingest
-from tmflow.study import adaptive, campaign, summary
+from tmflow.study import adaptive, campaign
 from tmflow.study.campaign import Campaign
+from tmflow.study.closing import print_closing, stopped
 from tmflow.study.holding import machine_for_a_study, results_to_itself
 from tmflow.study.plan import Plan, dataset_path, resolved_dataset
 from tmflow.study.progress import Progress, watch, watch_until
 from tmflow.study.remeasured import already_stored
-from tmflow.study.rerun import require_known
-from tmflow.study.status import status
+from tmflow.study.request import Request, parse_request
 from tmflow.study.steps import snakemake_log
 from tmflow.study.stopping import Stopped, adopt_orphans, end_children
 
-DRY_RUN = {"-n", "-np", "--dry-run", "--dryrun"}
 # The second option ends the names that the first one takes: a target that the caller adds is none of them.
 ROUNDS_ONLY = ["--until", "round", "--nolock"]
 QUIET = ["--quiet", "progress", "rules", "host", "reason"]
 FOLDERS = ("build", "data", "figures", "ingested", "logs", "notebooks", "tables")  # of the results, beside the runs
 SHOWN = 8000  # characters of its log, from the end
-
-KEPT = "what is done is kept, and {again} goes on from there."
-DONE = """
-The {scale} study is complete: {trials_ok} of {trials_planned} trials ok, {trials_failed} failed, \
-{trials_unsupported} unsupported. Its last campaign took {wall_s:.0f} s, {timed_s:.1f} s of that inside timed loops.
-  figures   {results}/figures/
-  report    {results}/report.html
-  notebooks {results}/notebooks/
-  database  {database}
-Open the portal with:     make portal
-"""
-WHY = "Why, and with what numbers: `tmflow claims`, and the report."
-THEN_STUDY = "Run all of it with:       make study   (quick is too small to conclude from)\n"
 
 
 def run(plan: Plan, arguments: Sequence[str] = (), *, fresh: bool = False) -> None:
@@ -62,28 +48,30 @@ def run(plan: Plan, arguments: Sequence[str] = (), *, fresh: bool = False) -> No
     folder that cannot be written, an unusable database, a machine that another study holds. Raises Stopped on ctrl-C
     and on SIGTERM, with nothing left at work, unless it still waited for what another one left.
     """
-    require_known(arguments, plan.experiments)
+    request = parse_request(plan, arguments)
+    if fresh and not request.is_whole_study:
+        raise BadInput("--fresh measures the whole study anew: name no experiment or file with it.")
     database = engine.url_from_env(plan.results / "study.db")
     _check_before(plan, database)
-    if DRY_RUN & set(arguments):
-        _snakemake(plan, arguments)
+    if request.is_dry_run:
+        _snakemake(plan, request.arguments(plan))
         return
 
     def watch_others(ended: Callable[[float], bool]) -> None:
-        watch_until(ended, Progress(plan))
+        watch_until(ended, Progress(plan, request.sources(plan)))
 
     try:
         with (
             machine_for_a_study(plan.results, watch_others) as machine,
             results_to_itself(plan.results, watch_others) as lock,
         ):
-            _run(plan, arguments, database, (machine, lock), fresh=fresh)
+            _run(plan, request, database, (machine, lock), fresh=fresh)
     except (KeyboardInterrupt, SystemExit) as stop:
-        again = "`make quick`" if plan.scale == "quick" else "`make study`"
-        raise Stopped(f"the study was stopped; {KEPT.format(again=again)}", stop) from None
+        raise Stopped(stopped(plan, request, database), stop) from None
 
 
-def _run(plan: Plan, arguments: Sequence[str], database: URL, locks: tuple[int, ...], *, fresh: bool) -> None:
+def _run(plan: Plan, request: Request, database: URL, locks: tuple[int, ...], *, fresh: bool) -> None:
+    began_ns = time.time_ns()
     _drop_stale_build(plan)
     _drop_stand_in(plan)
     _drop_stale_marks(plan, database)
@@ -92,16 +80,11 @@ def _run(plan: Plan, arguments: Sequence[str], database: URL, locks: tuple[int, 
     if told := already_stored(plan, database):
         print(f"tmflow: {told}", flush=True)
     write_bytes(snakemake_log(plan.results), b"")
-    _measure(plan, arguments, locks)
-    print("tmflow: judging what the runs say.", file=sys.stderr, flush=True)
+    _measure(plan, request, locks)
+    print("tmflow: evaluating what the runs say.", file=sys.stderr, flush=True)
     # The database may have been changed since a file was stored: what it holds is left as it is.
     ingest(database, [path for name in plan.experiments for path in plan.run_files(name) if path.exists()])
-    where = database.render_as_string(hide_password=True)
-    print(DONE.format(**status(plan), results=plan.results, database=where))
-    reader = engine.open_reader(database)
-    for sentence in summary.of_study(plan, reader):
-        print(f"- {sentence}")
-    print(THEN_STUDY if plan.scale == "quick" else f"\n{as_text(verdicts(reader), brief=True)}\n{WHY}")
+    print_closing(plan, request, database, began_ns)
 
 
 def build(plan: Plan) -> None:
@@ -118,7 +101,9 @@ def build(plan: Plan) -> None:
         print(log.read_text(encoding="utf-8")[-4000:] if log.exists() else "", file=sys.stderr)
         raise
     except (KeyboardInterrupt, SystemExit) as stop:
-        raise Stopped(f"the build was stopped; {KEPT.format(again='`make build`')}", stop) from None
+        raise Stopped(
+            "the build was stopped; what is done is kept, and `make build` goes on from there.", stop
+        ) from None
 
 
 def lint(plan: Plan) -> None:
@@ -126,16 +111,18 @@ def lint(plan: Plan) -> None:
     _snakemake(plan, ["--lint"])
 
 
-def _measure(plan: Plan, arguments: Sequence[str], locks: tuple[int, ...]) -> None:
+def _measure(plan: Plan, request: Request, locks: tuple[int, ...]) -> None:
     """Run the DAG; it belongs to a campaign if there is anything to measure."""
     if _is_finished(plan):
         campaign.close(plan.results, plan.scale)
-        _snakemake_logged(plan, arguments, locks)
+        _snakemake_logged(plan, request, locks)
         return
+    if (now := look()).busy:
+        print(f"tmflow: the machine is busy, so times will be unreliable ({now}).", file=sys.stderr, flush=True)
     its_campaign = campaign.begin(plan.results, plan.scale)
     try:
-        _measure_until_decided(plan, its_campaign, arguments, locks)
-        _snakemake_logged(plan, arguments, locks)
+        _measure_until_decided(plan, its_campaign, request, locks)
+        _snakemake_logged(plan, request, locks)
     finally:
         campaign.end(plan.results, its_campaign, finished=_is_finished(plan))
 
@@ -144,30 +131,32 @@ def _is_finished(plan: Plan) -> bool:
     return plan.is_measured() and not adaptive.wanting(plan)
 
 
-def _measure_until_decided(
-    plan: Plan, its_campaign: Campaign, arguments: Sequence[str], locks: tuple[int, ...]
-) -> None:
+def _measure_until_decided(plan: Plan, its_campaign: Campaign, request: Request, locks: tuple[int, ...]) -> None:
     """Run the rounds, then one more of each experiment that wants it, until none does; nothing is drawn yet."""
-    if not adaptive.may_add(plan):
+    sources = request.sources(plan)
+    if not adaptive.may_add(plan, sources):
         return
-    wanting = adaptive.wanting(plan)
+    wanting = adaptive.wanting(plan, sources)
     while True:
         plan.allot(its_campaign, wanting)
-        _snakemake_logged(plan, [*ROUNDS_ONLY, *arguments], locks)
-        wanting = adaptive.wanting(plan)
+        _snakemake_logged(plan, request, locks, first=ROUNDS_ONLY)
+        wanting = adaptive.wanting(plan, sources)
         if not wanting:
             return
         told = ", ".join(f"{name} ({number})" for name, number in wanting.items())
         print(f"tmflow: some intervals are still wider than 5 %; one more round of {told}.", flush=True)
 
 
-def _snakemake_logged(plan: Plan, arguments: Sequence[str], locks: tuple[int, ...]) -> None:
-    """Call Snakemake with a progress bar in place of its own words, which go to a log and are shown if it fails."""
+def _snakemake_logged(plan: Plan, request: Request, locks: tuple[int, ...], *, first: Sequence[str] = ()) -> None:
+    """Call Snakemake with a progress bar in place of its own words, which go to a log and are shown if it fails.
+
+    `first` are options before those of the request.
+    """
     log = snakemake_log(plan.results)
-    progress = Progress(plan, arguments)
+    progress = Progress(plan, request.sources(plan))
     try:
         with log.open("ab") as file:
-            _snakemake(plan, arguments, locks, output=file, progress=progress)
+            _snakemake(plan, [*first, *request.arguments(plan)], locks, output=file, progress=progress)
     except PipelineFailed:
         print(log.read_text(encoding="utf-8", errors="replace")[-SHOWN:], file=sys.stderr)
         raise

@@ -45,13 +45,6 @@ class Plan:
         """The experiment whose runs it draws on: itself, or another."""
         return self.study.source(experiment)
 
-    def behind(self, arguments: Sequence[str]) -> list[str]:
-        """The experiments whose runs a call of the study needs: those behind the figures that it names, or all."""
-        named = [Path(argument) for argument in arguments if "/" in argument and not argument.startswith("-")]
-        if not named or any(path.parent.name != "figures" or path.name not in self.experiments for path in named):
-            return self.experiments
-        return list(dict.fromkeys(self.source(path.name) for path in named))
-
     def folder(self, experiment: str) -> Path:
         """Where the rounds of an experiment lie: another definition is another folder, so nothing is overwritten."""
         return campaign.folder(self.results, self.scale) / self._path(experiment)
@@ -88,6 +81,31 @@ class Plan:
             return []
         rounds = self.rounds(experiment)
         return [self.folder(experiment) / f"round-{number:03}.jsonl" for number in range(1, rounds + 1)]
+
+    @property
+    def first(self) -> list[str]:
+        """The experiments that config.yaml puts first, or those whose runs they draw on; of this scale."""
+        return [name for name in dict.fromkeys(map(self.source, self.study.first)) if name in self.experiments]
+
+    @cached_property
+    def rounds_in_order(self) -> list[tuple[str, int]]:
+        """Every round, as experiment and number, in the order in which they are measured.
+
+        First come those of the experiments in `first`, then those of the others; in either group the first round of
+        each experiment, then the second of each, and so on. So a study that is stopped has as many rounds of each as
+        there was time for.
+        """
+        others = [name for name in self.experiments if name not in self.first]
+        return [round_ for group in (self.first, others) for round_ in self._by_number(group)]
+
+    def _by_number(self, experiments: Sequence[str]) -> list[tuple[str, int]]:
+        rounds = [(name, n) for name in experiments for n in range(1, len(self.run_files(name)) + 1)]
+        return sorted(rounds, key=lambda round_: round_[1])  # which keeps the order of the experiments
+
+    def priority(self, experiment: str, number: int) -> int:
+        """Snakemake's priority of a round: of those that are ready, it runs the highest; 0 if it is not planned."""
+        order, place = self.rounds_in_order, (experiment, number)
+        return len(order) - order.index(place) if place in order else 0
 
     def trials(self, experiment: str) -> int:
         """Points times rounds."""

@@ -92,11 +92,11 @@ class State:
 
 
 class Progress:
-    """A study's progress, look by look; of what these arguments of the call ask for."""
+    """A study's progress, look by look; of the runs of these experiments, or of all."""
 
-    def __init__(self, plan: Plan, arguments: Sequence[str] = ()) -> None:
+    def __init__(self, plan: Plan, experiments: Sequence[str] | None = None) -> None:
         self._plan = plan
-        experiments = plan.behind(arguments)
+        experiments = plan.experiments if experiments is None else experiments
         self._rounds = [
             Round(name, number, path)
             for name in experiments

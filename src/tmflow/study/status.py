@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -14,24 +15,25 @@ from tmflow.study.campaign import Campaign, folder, load
 from tmflow.study.plan import Plan
 
 
-def status(plan: Plan) -> dict[str, Any]:
-    """Counts of trials by status, of the whole plan and of each campaign's part of it; the oldest campaign comes first.
+def status(plan: Plan, experiments: Sequence[str] | None = None) -> dict[str, Any]:
+    """Counts of trials by status, of these experiments, or of all, and of each campaign's part; the oldest comes first.
 
     And where the time of the last campaign's invocations went, in wall seconds; only of that one they are known.
     timed_s: inside timed loops, which those of emulated runs are not; warm_up_s: warming up. What is left of wall_s is
     overhead: starting processes, building graphs, evaluating, storing, drawing. None before there is a campaign.
     missing: by experiment, the trials that are not measured yet.
     """
+    names = plan.experiments if experiments is None else experiments
     campaign = load(plan.results, plan.scale)
     last = _Part(campaign.ref if campaign else CampaignRef(uid="", created_at_utc=""))
     parts = {last.campaign.uid: last} if campaign else {}
     missing: Counter[str] = Counter()
-    for experiment in plan.experiments:
+    for experiment in names:
         missing[experiment] = plan.trials(experiment)
         for run in plan.finished_runs(experiment):
             parts.setdefault(run.campaign.uid, _Part(run.campaign)).add(run)
             missing[experiment] -= 1
-    for path in (path for experiment in plan.experiments for path in plan.run_files(experiment)):
+    for path in (path for experiment in names for path in plan.run_files(experiment)):
         for uid, seconds in warm_ups.noted_s(path).items():
             if uid in parts:
                 parts[uid].warm_up_s += seconds
@@ -39,7 +41,7 @@ def status(plan: Plan) -> dict[str, Any]:
     return {
         "scale": plan.scale,
         "campaign": campaign.uid if campaign else None,
-        "trials_planned": sum(plan.trials(experiment) for experiment in plan.experiments),
+        "trials_planned": sum(plan.trials(experiment) for experiment in names),
         **_trials(sum((part.by_status for part in parts.values()), Counter())),
         "wall_s": round(total_s, 3),
         **last.seconds(),

@@ -12,6 +12,7 @@ from html import escape
 
 import pandas as pd
 
+from tmflow.disturbance import count_disturbed, sentence_on
 from tmflow.point import POINT, ROUND, VARIANT
 from tmflow.promises import promises_of_updates
 from tmflow.stats import Interval, joint_ratio_intervals, mean_interval
@@ -25,14 +26,17 @@ PLACE = [column for column in POINT if column not in (*VARIANT, "threads")]
 QUICK = "Quick, too small to conclude from: "
 
 
-def of_study(plan: Plan, source: Source) -> list[str]:
-    """In sentences, from the runs of the study's experiments on the machine that its campaign is of."""
+def of_study(plan: Plan, source: Source, experiments: Sequence[str] | None = None) -> list[str]:
+    """In sentences, from the runs of these experiments, or of all, on the machine that the study's campaign is of."""
+    names = plan.experiments if experiments is None else list(experiments)
     its_campaign = campaign.load(plan.results, plan.scale)
     runs = queries.runs(source, scale=plan.scale, status=None)
     here = runs.loc[runs["campaign_uid"] == (its_campaign and its_campaign.uid), "platform"].unique()
-    runs = runs[runs["experiment"].isin(plan.experiments) & runs["platform"].isin(here)]
-    runs = runs.sort_values("experiment", key=lambda names: names.map(plan.experiments.index), kind="stable")
-    return main_results(runs, queries.full_measures(source, scale=plan.scale), quick=plan.scale == "quick")
+    runs = runs[runs["experiment"].isin(names) & runs["platform"].isin(here)]
+    runs = runs.sort_values("experiment", key=lambda column: column.map(names.index), kind="stable")
+    told = main_results(runs, queries.full_measures(source, scale=plan.scale), quick=plan.scale == "quick")
+    disturbed = sentence_on(count_disturbed(runs))
+    return [*told, disturbed] if disturbed else told
 
 
 def section(sentences: Sequence[str]) -> str:
