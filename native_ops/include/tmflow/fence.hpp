@@ -18,4 +18,11 @@ inline void fence(std::memory_order order) noexcept {
 #endif
 }
 
+// The same between threads whose atomics are `Atom`. A test that puts other atomics in the place of
+// std::atomic has fences of its own, too (tests/explore).
+template <template <class> class Atom>
+struct Fence {
+  static void issue(std::memory_order order) noexcept { fence(order); }
+};
+
 }  // namespace tmflow

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "explorer.hpp"
+#include "tmflow/fence.hpp"
 #include "tmflow/kernel.hpp"
 #include "tmflow/waiting.hpp"
 
@@ -23,15 +24,24 @@ std::uint64_t bits_of(const T& value) noexcept {
 
 template <class T>
 Effect seen(const T& value) noexcept {
-  return {false, false, bits_of(value), std::is_floating_point_v<T>};
+  return {.wrote = false, .changed = false, .bits = bits_of(value), .is_float = std::is_floating_point_v<T>};
+}
+
+// What a load of `at` gives.
+template <class T>
+T loaded(const T& at) noexcept {
+  const std::uint64_t bits = done_loading(bits_of(at), std::is_floating_point_v<T>);
+  T value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
 }
 
 // Puts `value` to `at`.
 template <class T>
 Effect written(T& at, const T& value) noexcept {
-  const bool changed = bits_of(at) != bits_of(value);
+  const std::uint64_t before = bits_of(at), after = bits_of(value);
   at = value;
-  return {true, changed, bits_of(value), std::is_floating_point_v<T>};
+  return {true, before != after, after, std::is_floating_point_v<T>, before};
 }
 
 // The operations of std::atomic on `Self::at()`, each a step. A weak comparison never fails without reason.
@@ -42,8 +52,7 @@ class Operations {
 
   T load(std::memory_order order = std::memory_order_seq_cst) const noexcept {
     turn(Kind::load, order);
-    done(seen(at()));
-    return at();
+    return loaded(at());
   }
   operator T() const noexcept { return load(); }
 
@@ -171,9 +180,7 @@ class Mutex {
 template <class T>
 T read_element(const T* address, bool racy) noexcept {
   take_turn({Kind::read, std::memory_order_relaxed, place_at(address), racy});
-  const T value = *address;
-  done(seen(value));
-  return value;
+  return loaded(*address);
 }
 
 template <class T>
@@ -200,7 +207,7 @@ template <class T>
 void racy_copy(const T* from, T* to, std::size_t n) noexcept {
   for (std::size_t i = 0; i < n; ++i) {
     to[i] = read_element(from + i, true);
-    keep(place_at(from + i), to + i);
+    keep(to + i);
   }
 }
 
@@ -211,6 +218,11 @@ namespace tmflow {
 template <>
 struct Waiting<explore::Atom> {
   static void once(int) noexcept { explore::wait(); }
+};
+
+template <>
+struct Fence<explore::Atom> {
+  static void issue(std::memory_order order) noexcept { explore::fence(order); }
 };
 
 }  // namespace tmflow

@@ -20,7 +20,8 @@ namespace {
 // make the next one, and hands over to that thread, or goes on itself.
 class Explorer {
  public:
-  explicit Explorer(const Limits& limits) : limits_(limits), search_(limits.reduces), orders_(search_) {}
+  explicit Explorer(const Limits& limits)
+      : limits_(limits), search_(limits.reduces), orders_(search_, limits.late) {}
 
   Report explore(const std::function<Program()>& make) {
     do {
@@ -49,6 +50,15 @@ class Explorer {
     schedule_.add({running_, operation, address, effect});
     const char* const wrong = orders_.made(running_, operation, effect);
     if (wrong != nullptr) fail(wrong);
+  }
+
+  std::uint64_t done_loading(std::uint64_t newest, bool is_float) {
+    const Operation& operation = pending_[index(running_)];
+    const int oldest = orders_.oldest(running_, operation, newest);
+    const int age = oldest == 0 ? 0 : search_.choose_age(oldest);
+    const std::uint64_t bits = age == 0 ? newest : orders_.stored(operation.place, age);
+    done({.wrote = false, .changed = false, .bits = bits, .is_float = is_float, .age = age});
+    return bits;
   }
 
   [[noreturn]] void fail(std::string_view what) {
@@ -249,6 +259,12 @@ void done(const Effect& effect) {
   explorer->done(effect);
 }
 
+std::uint64_t done_loading(std::uint64_t newest, bool is_float) {
+  if (running_thread() < 0) return newest;
+  const arena::Outside outside;
+  return explorer->done_loading(newest, is_float);
+}
+
 void wait() {
   if (running_thread() < 0 || !explorer->orders().watches(running_thread())) return;
   take_turn({.kind = Kind::wait});
@@ -257,6 +273,11 @@ void wait() {
 
 void fence(std::memory_order order) {
   if (running_thread() < 0) return;
+  if (order == std::memory_order_seq_cst && explorer->orders().can_be_late()) {
+    static constexpr char all_fences = 0;  // where they meet
+    take_turn({.kind = Kind::fence, .order = order, .place = place_at(&all_fences)});
+    return done({.wrote = true, .changed = false, .bits = 0});
+  }
   const arena::Outside outside;
   explorer->orders().fence(running_thread(), order);
 }
@@ -271,10 +292,10 @@ void name(const void* begin, std::size_t bytes, std::size_t stride, std::string_
   explorer->schedule().name(begin, bytes, stride, name);
 }
 
-void keep(int place, const void* to) {
+void keep(const void* to) {
   if (running_thread() < 0) return;
   const arena::Outside outside;
-  explorer->orders().keep(place, to);
+  explorer->orders().keep(to);
 }
 
 void check_kept(const void* to) {

@@ -27,6 +27,9 @@ struct Limits {
   std::int64_t executions = 20'000'000;
   int steps = 20'000;   // of one execution: more are reported as a livelock
   bool reduces = true;  // false: every interleaving, also those that differ in nothing
+  // How many pairs of a thread and a place may be late: at such a place the thread may load what C++ still
+  // lets it load after newer stores. 0: executions are sequentially consistent.
+  int late = 0;
 };
 
 struct Report {
@@ -60,6 +63,7 @@ enum class Kind : std::uint8_t {
   write,    //
   lock,     // take a mutex, when it is free
   unlock,   // give it back
+  fence,    // of seq_cst, where threads may be late
   wait,     // until another thread has changed what this one has read
   begin,    // of Program::after
 };
@@ -78,14 +82,20 @@ int place_at(const void* address);
 // Gives control to the explorer; returns when the operation is the next step.
 void take_turn(const Operation& operation);
 
-// What the step was: whether it wrote, whether that changed the place, and what is there now.
+// What the step was: whether it wrote, whether that changed the place, and what is there now or was loaded.
 struct Effect {
   bool wrote;
   bool changed;
   std::uint64_t bits;
   bool is_float = false;
+  std::uint64_t before = 0;  // of a write: what was there
+  int age = 0;               // of a load: how many newer stores it misses
 };
 void done(const Effect& effect);
+
+// The same for a load or a read of a place that now holds `newest`. Returns what it loads, which is older if
+// the thread is late there.
+std::uint64_t done_loading(std::uint64_t newest, bool is_float);
 
 // The thread that runs, by number; -1 outside of executions, where nothing is scheduled.
 int running_thread() noexcept;
@@ -94,13 +104,13 @@ int running_thread() noexcept;
 // read nothing, there is nothing to wait for.
 void wait();
 
-// A fence of C++.
+// A fence of C++. One of seq_cst is a step where threads may be late.
 void fence(std::memory_order order);
 
-// A racy read may be thrown away. What was kept must have been ordered after all: `keep(place, to)` says that
-// `to` holds what was read at `place`, and `check_kept` fails if that was written by somebody that this
+// A racy read may be thrown away. What was kept must have been ordered after all: `keep(to)` says that `to`
+// holds what this thread has just read, and `check_kept` fails if that was written by somebody that this
 // thread is not ordered after now.
-void keep(int place, const void* to);
+void keep(const void* to);
 void check_kept(const void* to);
 
 }  // namespace tmflow::explore

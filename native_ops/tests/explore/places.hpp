@@ -9,6 +9,7 @@
 
 #include "clock.hpp"
 #include "explorer.hpp"
+#include "history.hpp"
 #include "search.hpp"
 
 namespace tmflow::explore {
@@ -34,6 +35,10 @@ struct Place {
   std::uint32_t written_at = 0;
   Clock read_at;
 
+  // Where threads may be late: all that was stored here, and who is.
+  History history;
+  Threads late = 0;
+
   explicit Place(const void* where) : address(where) { reads.fill(-1); }
 };
 
@@ -48,6 +53,7 @@ struct ThreadState {
   Clock happened;  // C++'s happens-before
   Clock unfenced;  // what an acquiring fence would get
   Clock fenced;    // what a relaxed store gives: what happened before the last releasing fence
+  Clock visible;   // what happened before the fences of seq_cst that came before one of its own
   std::vector<Watched> watched;
 };
 
@@ -57,7 +63,7 @@ constexpr bool reads(Kind kind) noexcept {
 }
 constexpr bool may_write(Kind kind) noexcept {
   return kind == Kind::store || kind == Kind::update || kind == Kind::compare || kind == Kind::write ||
-         kind == Kind::lock || kind == Kind::unlock;
+         kind == Kind::lock || kind == Kind::unlock || kind == Kind::fence;
 }
 constexpr bool acquires(std::memory_order order) noexcept {
   return order == std::memory_order_acquire || order == std::memory_order_consume ||
@@ -71,12 +77,14 @@ constexpr bool releases(std::memory_order order) noexcept {
 // The orders of one execution.
 class Orders {
  public:
-  explicit Orders(Search& search) : search_(search) {}
+  Orders(Search& search, int late) : search_(search), late_limit_(late) {}
 
   void restart(int threads) {
     places_.clear();
     by_address_.clear();
     kept_.clear();
+    fences_ = {};
+    late_ = 0;
     threads_.assign(static_cast<std::size_t>(threads), {});
   }
 
@@ -98,6 +106,20 @@ class Orders {
     }
     return false;
   }
+
+  bool can_be_late() const { return late_limit_ > 0; }
+
+  // How many stores the load that `thread` is about to make can miss at most; the place holds `newest`.
+  int oldest(int thread, const Operation& operation, std::uint64_t newest) {
+    const bool is_load = operation.kind == Kind::load && operation.order != std::memory_order_seq_cst;
+    const bool is_racy_read = operation.kind == Kind::read && operation.racy;
+    if (!can_be_late() || (!is_load && !is_racy_read)) return 0;
+    Place& place = at(operation.place);
+    begin_history(place, newest);
+    if (!has(place.late, thread) && late_ == late_limit_) return 0;
+    return place.history.oldest(of(thread).happened, of(thread).visible);
+  }
+  std::uint64_t stored(int place, int age) const { return at(place).history.of_age(age).bits; }
 
   // Must `thread` wait for the mutex?
   bool is_taken(int place) const { return at(place).is_taken; }
@@ -134,6 +156,7 @@ class Orders {
     search_.add({thread, self.order});
     if (operation.place < 0) return nullptr;
     Place& place = at(operation.place);
+    if (can_be_late() && operation.kind != Kind::fence) notice_age(thread, effect, place);
     if (effect.wrote) {
       place.last_write = step;
       place.write_after = self.order;
@@ -145,22 +168,35 @@ class Orders {
     if (operation.kind == Kind::lock || operation.kind == Kind::unlock) {
       place.is_taken = operation.kind == Kind::lock;
     } else if (reads(operation.kind)) {
-      watch(self, operation.place);
+      watch(self, operation.place, effect.age);
     }
     if (effect.changed) place.changes.push_back(step);
-    const bool is_element = operation.kind == Kind::read || operation.kind == Kind::write;
-    if (is_element) return touch(thread, operation, place);
-    synchronise(self, operation, effect, place);
-    return nullptr;
+    const char* wrong = nullptr;
+    if (operation.kind == Kind::fence) {
+      fence(thread, operation.order);
+    } else if (operation.kind == Kind::read || operation.kind == Kind::write) {
+      wrong = touch(thread, operation, effect, place);
+    } else {
+      synchronise(self, operation, effect, place);
+    }
+    if (can_be_late() && effect.wrote) {
+      place.history.store({thread, self.happened[thread], effect.bits, place.changes.size(), place.released});
+    }
+    return wrong;
   }
 
   void fence(int thread, std::memory_order order) {
     ThreadState& self = of(thread);
     if (acquires(order)) self.happened.join(self.unfenced);
     if (releases(order)) self.fenced = self.happened;
+    if (order == std::memory_order_seq_cst) {
+      self.visible.join(fences_);
+      fences_.join(self.happened);
+    }
   }
 
-  void keep(int place, const void* to) { kept_[to] = {at(place).writer, at(place).written_at}; }
+  // Of what this thread has just read.
+  void keep(const void* to) { kept_[to] = read_; }
 
   bool is_ordered(int thread, const void* to) const {
     const auto found = kept_.find(to);
@@ -179,11 +215,26 @@ class Orders {
   ThreadState& of(int thread) { return threads_[static_cast<std::size_t>(thread)]; }
   const ThreadState& of(int thread) const { return threads_[static_cast<std::size_t>(thread)]; }
 
-  void watch(ThreadState& self, int place) {
+  void watch(ThreadState& self, int place, int age) {
     for (const Watched& watched : self.watched) {
       if (watched.place == place) return;
     }
-    self.watched.push_back({place, at(place).changes.size()});
+    self.watched.push_back(
+        {place, age == 0 ? at(place).changes.size() : at(place).history.of_age(age).changes});
+  }
+
+  void begin_history(Place& place, std::uint64_t bits) {
+    if (place.history.empty()) place.history.store({-1, 0, bits, 0, {}});
+  }
+
+  // Before the step's own store is added.
+  void notice_age(int thread, const Effect& effect, Place& place) {
+    begin_history(place, effect.wrote ? effect.before : effect.bits);
+    if (effect.wrote) return;
+    place.history.look(thread, of(thread).happened[thread], effect.age);
+    if (effect.age == 0 || has(place.late, thread)) return;
+    place.late |= just(thread);
+    ++late_;
   }
 
   int first_news(int thread, const Watched& watched) const {
@@ -231,7 +282,8 @@ class Orders {
     return false;
   }
 
-  // A wait reads all that it watches. It races with a change only if something else would have ended it.
+  // A wait reads all that it watches, and is not late. It races with a change only if something else would
+  // have ended it.
   void order_wait(int thread, int step) {
     ThreadState& self = of(thread);
     const Clock before = self.order;
@@ -246,7 +298,9 @@ class Orders {
       }
     }
     for (const Watched& watched : self.watched) {
-      at(watched.place).reads[static_cast<std::size_t>(thread)] = step;
+      Place& place = at(watched.place);
+      place.reads[static_cast<std::size_t>(thread)] = step;
+      if (can_be_late()) place.history.look(thread, self.happened[thread] + 1, 0);
     }
     self.watched.clear();
   }
@@ -269,7 +323,8 @@ class Orders {
     const bool failed = operation.kind == Kind::compare && !effect.wrote;
     const std::memory_order order = failed ? operation.failed : operation.order;
     if (reads(operation.kind)) {
-      (acquires(order) ? self.happened : self.unfenced).join(place.released);
+      const Clock& released = effect.age == 0 ? place.released : place.history.of_age(effect.age).released;
+      (acquires(order) ? self.happened : self.unfenced).join(released);
     }
     if (!effect.wrote) return;
     const Clock given = releases(order) ? self.happened : self.fenced;
@@ -278,10 +333,19 @@ class Orders {
     place.writer = -1;
   }
 
-  const char* touch(int thread, const Operation& operation, Place& place) {
+  // To fences, a racy read and the write that it gives are as relaxed.
+  const char* touch(int thread, const Operation& operation, const Effect& effect, Place& place) {
     ThreadState& self = of(thread);
     const auto ordered = [&](int other, std::uint32_t when) { return when <= self.happened[other]; };
     if (operation.kind == Kind::read) {
+      if (effect.age == 0) {
+        read_ = {place.writer, place.written_at};
+        self.unfenced.join(place.released);
+      } else {
+        const Stored& stored = place.history.of_age(effect.age);
+        read_ = {stored.writer, stored.at};
+        self.unfenced.join(stored.released);
+      }
       if (operation.racy) return nullptr;
       if (place.writer >= 0 && !ordered(place.writer, place.written_at)) {
         return "data race: it reads what another thread wrote, and nothing orders the two";
@@ -300,6 +364,7 @@ class Orders {
     }
     place.writer = thread;
     place.written_at = self.happened[thread];
+    place.released = self.fenced;
     place.read_at = {};
     return wrong;
   }
@@ -308,6 +373,10 @@ class Orders {
   std::vector<Place> places_;
   std::unordered_map<const void*, int> by_address_;
   std::unordered_map<const void*, Written> kept_;
+  Written read_{-1, 0};  // by whom what was read last was written
+  Clock fences_;         // what happened before the fences of seq_cst so far
+  const int late_limit_;
+  int late_ = 0;  // pairs of a thread and a place
   std::vector<ThreadState> threads_;
 };
 

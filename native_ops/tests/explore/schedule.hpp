@@ -43,10 +43,11 @@ class Schedule {
 
   std::string told(const Operation& operation, const void* address, const Effect* effect) const {
     std::string text = verb(operation, effect);
-    if (address == nullptr) return text;
+    if (address == nullptr || operation.kind == Kind::fence) return text;
     text += ' ' + name_of(address);
     if (operation.kind == Kind::lock || operation.kind == Kind::unlock) return text;
     if (effect != nullptr) text += (effect->wrote ? " := " : " is ") + value(*effect);
+    if (effect != nullptr && effect->age > 0) text += ", though it was stored to since";
     const bool is_element = operation.kind == Kind::read || operation.kind == Kind::write;
     return is_element ? text : text + "  (" + order(operation, effect) + ")";
   }
@@ -76,6 +77,8 @@ class Schedule {
         return "takes";
       case Kind::unlock:
         return "gives back";
+      case Kind::fence:
+        return "fences";
       case Kind::wait:
         return effect != nullptr ? "goes on" : "waits";
       case Kind::begin:

@@ -22,6 +22,8 @@ struct Node {
   Threads asleep;      // whatever they would begin with now was explored elsewhere
   Threads to_explore;  // a source set, as it grows
   Threads done = 0;
+  int age = 0;     // of the values that the chosen thread can load in its step, which one
+  int oldest = 0;  // ... and which is the last to try
 };
 
 // Source-set DPOR (Abdulla et al., POPL 2014, algorithm 1). One branch is enough at first; where a step turns
@@ -60,6 +62,13 @@ class Search {
   }
 
   int chosen() const { return path_[events_.size()].chosen; }
+
+  // Which of the values of ages 0 to `oldest` the step under way loads. Each is tried in turn.
+  int choose_age(int oldest) {
+    Node& node = path_[events_.size()];
+    node.oldest = oldest;
+    return node.age;
+  }
 
   // Who sleeps in the next state: whoever `independent` says does not depend on this step.
   template <class Independent>
@@ -118,7 +127,12 @@ class Search {
   bool next() {
     while (!path_.empty()) {
       Node& node = path_.back();
+      if (node.age < node.oldest) {
+        ++node.age;
+        return true;
+      }
       node.done |= just(node.chosen);
+      node.age = node.oldest = 0;
       const Threads left = node.to_explore & ~node.done & ~node.asleep;
       if (left != 0) {
         node.chosen = first_of(left);

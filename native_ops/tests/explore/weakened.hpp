@@ -40,6 +40,11 @@ template <>
 struct Waiting<explore::InTwoSteps> : Waiting<explore::Atom> {};
 
 template <>
+struct Fence<explore::Unreleased> : Fence<explore::Atom> {};
+template <>
+struct Fence<explore::InTwoSteps> : Fence<explore::Atom> {};
+
+template <>
 struct ThreadNumber<explore::Atom> {
   static unsigned own() noexcept { return static_cast<unsigned>(explore::running_thread()); }
 };

@@ -44,7 +44,7 @@ bool copy_unlocked(LockTable<Atom>& locks, std::size_t count, const Copy& copy) 
     }
     copy();
     if constexpr (!Policy::kLooksAgain) return true;
-    fence(std::memory_order_acquire);
+    Fence<Atom>::issue(std::memory_order_acquire);
     const std::optional<LockWord> after = version_of(locks, count);
     if (after && (after == before || !Policy::kComparesVersions)) return true;
   }

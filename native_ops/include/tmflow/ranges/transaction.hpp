@@ -45,7 +45,7 @@ class Transaction {
     if (!hold(first, count)) return false;
     const std::span<T> range = variable.subspan(first, count);
     self_.log.keep(range);
-    fence(std::memory_order_release);
+    Fence<Atom>::issue(std::memory_order_release);
     f(range);
     return true;
   }
@@ -198,7 +198,7 @@ bool atomically(LockTable<Atom>& locks, ThreadStats& stats, const Body& body, co
     if (done && transaction.seal()) {
       times.taken();
       if constexpr (!Policy::kReleasesLast) transaction.release();
-      fence(std::memory_order_release);
+      Fence<Atom>::issue(std::memory_order_release);
       last();
       transaction.release();
       times.given_back();
