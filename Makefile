@@ -41,8 +41,9 @@ quick: setup ## the whole main job, small: build, train, store, draw, report (at
 study: setup ## the whole study of config.yaml
 	@$(BIN)/tmflow study run --scale full
 
-# A process for every two processors, for many tests have several at work; one that is done takes tests of the others.
-AT_ONCE = --numprocesses $$((($$(nproc) + 1) / 2)) --dist worksteal
+# A process for every two processors, because many tests start several, but at least two: most tests wait for one process at a time.
+# A process that has no tests left takes those of another.
+AT_ONCE = --numprocesses $$(n=$$((($$(nproc) + 1) / 2)); echo $$((n > 2 ? n : 2))) --dist worksteal --durations=60
 
 test: setup-test build ## unit, store, native, workflow, portal and faults, half an hour to an hour; all but test-deep
 	@$(BIN)/python -m pytest $(AT_ONCE) -m "not deep"
