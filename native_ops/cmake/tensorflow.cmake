@@ -38,20 +38,24 @@ print(*tf.sysconfig.get_compile_flags(), *tf.sysconfig.get_link_flags(), sep=";"
   set(TMFLOW_TENSORFLOW_INSTALLED "${installed}" CACHE INTERNAL "")
 endif()
 
-# TensorFlow 2.21 says -std=c++17; its headers compile as the C++20 that the core needs. Default visibility, because
-# TensorFlow's inline statics must be one object in all libraries.
+# TensorFlow 2.21 says -std=c++17; its headers compile as the C++20 that the core needs.
+function(tmflow_use_tensorflow target)
+  foreach(flag IN LISTS TMFLOW_TENSORFLOW_FLAGS)
+    if(flag MATCHES "^-I(.+)")
+      target_include_directories(${target} SYSTEM PRIVATE "${CMAKE_MATCH_1}")
+    elseif(flag MATCHES "^-D")
+      target_compile_options(${target} PRIVATE "${flag}")
+    elseif(flag MATCHES "^-[Ll]")
+      target_link_options(${target} PRIVATE "${flag}")
+    endif()
+  endforeach()
+  # TensorFlow's interface hands out tsl::mutex, which it calls deprecated.
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Werror -Wno-deprecated-declarations)
+endfunction()
+
+# Default visibility, because TensorFlow's inline statics must be one object in all libraries.
 add_library(tmflow_ops MODULE src/tensorflow/apply_ops.cc src/tensorflow/apply_dense_ops.cc
                               src/tensorflow/read_ops.cc src/tensorflow/tracker_ops.cc)
-foreach(flag IN LISTS TMFLOW_TENSORFLOW_FLAGS)
-  if(flag MATCHES "^-I(.+)")
-    target_include_directories(tmflow_ops SYSTEM PRIVATE "${CMAKE_MATCH_1}")
-  elseif(flag MATCHES "^-D")
-    target_compile_options(tmflow_ops PRIVATE "${flag}")
-  elseif(flag MATCHES "^-[Ll]")
-    target_link_options(tmflow_ops PRIVATE "${flag}")
-  endif()
-endforeach()
+tmflow_use_tensorflow(tmflow_ops)
 target_link_libraries(tmflow_ops PRIVATE tmflow_core)
-# TensorFlow's interface hands out tsl::mutex, which it calls deprecated.
-target_compile_options(tmflow_ops PRIVATE -Wall -Wextra -Werror -Wno-deprecated-declarations)
 set_target_properties(tmflow_ops PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${TMFLOW_OUTPUT_DIR}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import cpp
@@ -12,6 +13,13 @@ import pytest
 @pytest.mark.timeout(1200)
 def test_cpp_tests_pass(builds: cpp.Builds) -> None:
     cpp.run_tests(builds.built("here"))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_regions_over_tensorflow_variables(tmp_path: Path) -> None:
+    cpp.build(tmp_path, "tensorflow_tests", TMFLOW_BUILD_TENSORFLOW="ON", Python_EXECUTABLE=sys.executable)
+    cpp.run_tests(tmp_path, "--tests-regex", "^tensorflow$")
 
 
 @pytest.mark.slow

@@ -165,7 +165,7 @@ def test_shapes_that_are_known_to_be_wrong_fail_when_the_graph_is_built(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_input_that_is_a_reading_of_the_variable_is_refused(kind: str) -> None:
+def test_an_input_that_is_a_view_of_the_variable_is_refused(kind: str) -> None:
     """It shares the variable's memory, which is written while the input is read."""
     with tf.Graph().as_default(), tf1.Session() as session:
         variable = tf1.Variable(np.ones((3, 3), np.float32), use_resource=KINDS[kind])
@@ -173,7 +173,7 @@ def test_an_input_that_is_a_reading_of_the_variable_is_refused(kind: str) -> Non
         own = ops.apply_gradient_descent(
             variable, 1.0, tf.zeros([3, 3]), strategy="lock", tracker=tracker, worker=0, index=0, parameters=FUSED
         )  # from here on the variable has memory of its own
-        read = variable.read_value() if KINDS[kind] else variable._ref()
+        read = ops.view(variable) if KINDS[kind] else variable._ref()
         product = tf.matmul(read, tf.ones([3, 3]), transpose_a=True)
         apply = ops.apply_gradient_descent(
             variable, 1.0, product, strategy="lock", tracker=tracker, worker=0, index=0, parameters=FUSED

@@ -119,20 +119,20 @@ def test_nolock_never_gains_an_update(kind: str) -> None:
 
 @pytest.mark.parametrize(("kind", "strategy"), OURS)
 def test_updates_are_in_place(kind: str, strategy: str) -> None:
-    """A second update moves no memory: a reader of the first sees it."""
+    """A second update moves no memory: a view of the first sees it."""
     if registry.require(strategy).keeps_elsewhere:
         pytest.skip(f"{strategy} updates copies of its own: it promises nothing of what others read in the memory")
     with session_of(np.zeros(8, np.float32), kind, strategy) as (graph, session):
         feeds = {graph.worker: 0, graph.delta: np.ones(8, np.float32)}
         session.run(graph.apply, feeds)
         with tf.control_dependencies(None):
-            read = graph.variable.read_value()
-            with tf.control_dependencies([read]):
+            view = ops.view(graph.variable)
+            with tf.control_dependencies([view]):
                 apply = ops.apply_gradient_descent(
                     graph.variable, 1, graph.delta, strategy=strategy, tracker=graph.tracker, worker=0, index=0
                 )
             with tf.control_dependencies([apply]):
-                seen_later = read + 0
+                seen_later = view + 0
         assert session.run(seen_later, feeds).tolist() == [-2] * 8
 
 
@@ -242,5 +242,5 @@ def test_two_variables_under_one_number_are_refused() -> None:
         )
         session.run(other.initializer)
         session.run(graph.apply, {graph.worker: 0, graph.delta: np.ones(3, np.float32)})
-        with pytest.raises(tf.errors.InvalidArgumentError, match="another variable or another strategy"):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="counts another variable under this number"):
             session.run(apply)

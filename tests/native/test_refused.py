@@ -150,7 +150,7 @@ def test_a_gradient_that_is_the_variable_itself_is_refused(kind: str, strategy: 
         variable = tf1.Variable(np.ones(1000, np.float32), use_resource=KINDS[kind])
         tracker = ops.Tracker(1, ["w"])
         arguments: dict[str, Any] = {"strategy": strategy, "tracker": tracker, "worker": 0, "index": 0}
-        own = ops.apply_gradient_descent(variable, 1.0, variable.read_value(), **arguments)
+        own = ops.apply_gradient_descent(variable, 1.0, ops.view(variable), **arguments)
         copied = ops.apply_gradient_descent(variable, 0.5, variable.read_value() * 1.0, **arguments)
         initialise(session, variable, strategy, tracker)
         session.run(copied)  # and from now on a resource variable has memory of its own

@@ -14,10 +14,12 @@ enum class Holding { nothing, mutex };
 // What a strategy sees of a variable.
 //
 // `mutex()` is the variable's own: whoever replaces the variable's memory holds it.
-// `memory(holding)` is the memory as it is now, and keeps it alive as long as the region object lives. With
-// Holding::nothing the call may take the mutex for an instant; with Holding::mutex it takes none, so it must
-// not be called without. Throws if the variable has no memory that the update fits; a strategy lets that pass
-// through. A region whose memory takes the mutex with Holding::nothing says so: `kFetchTakesMutex` is true.
+// `memory(holding)` is the memory as it is now. With Holding::nothing it stays alive as long as the region
+// object lives, and the call may take the mutex for an instant. With Holding::mutex it stays as long as the
+// mutex is held; the call takes none, so it must not be called without. An update uses one of the two, not
+// both (StrategyInfo::fetches_under_mutex). Throws if the variable has no memory that the update fits; a
+// strategy lets that pass through. A region whose memory takes the mutex with Holding::nothing says so:
+// `kFetchTakesMutex` is true.
 template <class R>
 concept Region = requires(R& region, Holding holding) {
   typename R::Value;

@@ -38,6 +38,8 @@ struct StrategyInfo {
   std::span<const Parameter> parameters = {};
   bool runs_kernel = true;   // so it has the kernel's parameters too; false where it has a loop of its own
   bool own_process = false;  // it can only be made in a process that was started for it
+  // Its updates fetch the memory under the variable's mutex and write it under that only.
+  bool fetches_under_mutex = false;
   // Whether the parameters fit each other; throws std::invalid_argument if they do not.
   void (*check)(const Parameters&) = nullptr;
 };

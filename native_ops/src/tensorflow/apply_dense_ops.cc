@@ -83,7 +83,7 @@ REGISTER_OP("TmflowApplyDenseGradientDescent")
     .Input("tracker: resource")
     .Input("worker: int32")
     .Output("out: Ref(T)")
-    .TMFLOW_STRATEGY_ATTRIBUTES.SetShapeFn(ref_shapes)
+    .TMFLOW_CONTAINER_ATTRIBUTE.TMFLOW_STRATEGY_ATTRIBUTES.SetShapeFn(ref_shapes)
     .Doc(R"(
 var -= alpha * (transposed input * output_gradient) in place, under `strategy`; `variable` is the number of var in the
 tracker.

@@ -48,22 +48,24 @@ class ApplyOp : public tensorflow::OpKernel {
     OP_REQUIRES(
         context, !reason,
         absl::UnimplementedError(absl::StrCat("strategy ", strategy_, " cannot run here: ", *reason)));
+    fetches_under_mutex_ = listed_strategy(strategy_).info.fetches_under_mutex;
   }
 
  protected:
-  // Applies the operands to the variable that `region(slot, operands)` describes.
+  // Applies the operands to the variable of this state, which `region(operands)` describes.
   template <class MakeRegion>
-  void apply(OpKernelContext* context, MakeRegion region) {
+  void apply(OpKernelContext* context, VariableState& state, MakeRegion region) {
     const auto alpha = finite_alpha<T>(scalar_input<T>(context, Op::kAlpha, "alpha"));
     const auto worker = scalar_input<std::int32_t>(context, Op::kWorker, "worker");
     const typename Op::template Of<T> operands(context);
     const auto resource = tracker_input(context, Op::kTracker);
     ThreadStats& stats = resource->tracker().stats(worker, variable_);
     VariableSlot& slot = resource->slot(variable_);
-    VariableRegion<T>&& target = region(slot, operands);
-    auto& strategy = slot.strategy<T>(strategy_, parameters_, target.mutex());
+    VariableRegion<T>&& target = region(operands);
+    auto& strategy = slot.strategy<T>(state, strategy_, parameters_);
+    if (!fetches_under_mutex_) target.begin();
     const GradientDescent<T> update = operands.update(alpha);
-    if (VariableMeasures* const measures = slot.measures(update.size())) {
+    if (VariableMeasures* const measures = slot.measures(strategy_, parameters_, update.size())) {
       measures->around(update, worker, [&](const auto& its) { strategy.apply(target, its, stats); });
     } else {
       strategy.apply(target, update, stats);
@@ -74,21 +76,28 @@ class ApplyOp : public tensorflow::OpKernel {
   std::string strategy_;
   std::vector<std::string> parameters_;
   int variable_ = 0;
+  bool fetches_under_mutex_ = false;
 };
 
 template <class Op, class T>
 class RefApplyOp final : public ApplyOp<Op, T> {
  public:
-  using ApplyOp<Op, T>::ApplyOp;
+  explicit RefApplyOp(tensorflow::OpKernelConstruction* context) : ApplyOp<Op, T>(context) {
+    OP_REQUIRES_OK(context, context->GetAttr("container", &container_));
+  }
 
   void Compute(OpKernelContext* context) override {
     compute(context, [&] {
-      this->apply(context, [&](VariableSlot&, const Operands<T>& operands) {
+      const auto state = reference_state(context, container_, *context->input_ref_mutex(Op::kVariable));
+      this->apply(context, *state, [&](const Operands<T>& operands) {
         return RefRegion<T>(context, Op::kVariable, &operands);
       });
       context->forward_ref_input_to_ref_output(Op::kVariable, 0);
     });
   }
+
+ private:
+  std::string container_;
 };
 
 template <class Op, class T>
@@ -99,8 +108,9 @@ class ResourceApplyOp final : public ApplyOp<Op, T> {
   void Compute(OpKernelContext* context) override {
     compute(context, [&] {
       const auto variable = variable_input(context, Op::kVariable);
-      this->apply(context, [&](VariableSlot& slot, const Operands<T>& operands) {
-        return ResourceRegion<T>(context, *variable, slot.own(), &operands);
+      const auto state = ResourceStates::all().of(*variable);
+      this->apply(context, *state, [&](const Operands<T>& operands) {
+        return ResourceRegion<T>(context, *variable, state->memory(), Access::updates, &operands);
       });
     });
   }

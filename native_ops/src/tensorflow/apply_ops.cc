@@ -56,7 +56,7 @@ REGISTER_OP("TmflowApplyGradientDescent")
     .Input("tracker: resource")
     .Input("worker: int32")
     .Output("out: Ref(T)")
-    .TMFLOW_STRATEGY_ATTRIBUTES.SetShapeFn(ref_shapes)
+    .TMFLOW_CONTAINER_ATTRIBUTE.TMFLOW_STRATEGY_ATTRIBUTES.SetShapeFn(ref_shapes)
     .Doc("var -= alpha * delta in place, under `strategy`; `variable` is the number of var in the tracker.");
 
 REGISTER_OP("TmflowResourceApplyGradientDescent")

@@ -1,5 +1,6 @@
 // The ops that read a variable, and those that tell its strategy what others do with it: that they are about
 // to read it, that they want its memory up to date, that they have assigned it.
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,7 +35,7 @@ absl::Status read_shapes(InferenceContext* c, tensorflow::shape_inference::Shape
 REGISTER_OP("TmflowNoteRead")
     .Input("var: Ref(T)")
     .Input("tracker: resource")
-    .TMFLOW_STRATEGY_ATTRIBUTES.SetShapeFn(check_parameters)
+    .TMFLOW_CONTAINER_ATTRIBUTE.TMFLOW_STRATEGY_ATTRIBUTES.SetShapeFn(check_parameters)
     .Doc(R"(
 The whole of var is about to be read. `strategy` and the rest as of TmflowApplyGradientDescent. Only emulated
 transactions want to know: real ones see the reader itself.
@@ -50,7 +51,7 @@ REGISTER_OP("TmflowSettle")
     .Input("var: Ref(T)")
     .Input("tracker: resource")
     .Attr("restart: bool = false")
-    .TMFLOW_STRATEGY_ATTRIBUTES.SetShapeFn(check_parameters)
+    .TMFLOW_CONTAINER_ATTRIBUTE.TMFLOW_STRATEGY_ATTRIBUTES.SetShapeFn(check_parameters)
     .Doc(R"(
 Brings the memory of var up to date, for a strategy that keeps the variable elsewhere; with `restart` the variable
 starts anew from what was assigned to var. Run while nobody updates; nothing for all other strategies. `strategy`
@@ -70,7 +71,7 @@ REGISTER_OP("TmflowRead")
     .Input("worker: int32")
     .Output("value: T")
     .Attr("consistent: bool")
-    .TMFLOW_STRATEGY_ATTRIBUTES
+    .TMFLOW_CONTAINER_ATTRIBUTE.TMFLOW_STRATEGY_ATTRIBUTES
     .SetShapeFn([](InferenceContext* c) { return read_shapes(c, reference_shape(c, kVariable)); })
     .Doc(R"(
 A copy of var, if `consistent` by way of `strategy` and with the promise of its own reads, else element by element. A
@@ -86,6 +87,20 @@ REGISTER_OP("TmflowResourceRead")
     .TMFLOW_STRATEGY_ATTRIBUTES
     .SetShapeFn([](InferenceContext* c) { return read_shapes(c, resource_shape(c, kVariable)); })
     .Doc("As TmflowRead, of a resource variable.");
+
+REGISTER_OP("TmflowResourceView")
+    .Input("var: resource")
+    .Output("value: T")
+    .Attr("T: {float, double}")
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) {
+      c->set_output(0, resource_shape(c, kVariable));
+      return absl::OkStatus();
+    })
+    .Doc(R"(
+The memory of var, not copied: it changes with every later update in place, as the reading of a reference variable does.
+ReadVariableOp gives a value: an update that finds it still in use copies var first.
+)");
 
 // The tensor that a variable is read into: the variable must keep the shape that it had at first sight.
 template <class T>
@@ -114,8 +129,8 @@ template <class T>
 struct Variable {
   OpKernelContext* context;
   TrackerResource& resource;
-  int number;  // in the tracker
-  VariableSlot& slot;
+  int number;                                                       // in the tracker
+  std::function<VariableMeasures*(std::size_t elements)> measures;  // as VariableSlot::measures
   VariableRegion<T>& region;
   AnyStrategy<VariableRegion<T>>& strategy;
   Destination<T>& destination;  // of the region's check
@@ -123,6 +138,8 @@ struct Variable {
 
 // Each kind of op: its own attributes, and `run`.
 struct NoteRead {
+  static constexpr Access kAccess = Access::reads;
+
   NoteRead(OpKernelConstruction*, const Listed&) {}
 
   template <class T>
@@ -133,21 +150,27 @@ struct NoteRead {
 
 class Settle {
  public:
-  Settle(OpKernelConstruction* context, const Listed&) {
+  static constexpr Access kAccess = Access::updates;
+
+  Settle(OpKernelConstruction* context, const Listed& strategy) : writes_(strategy.keeps_elsewhere) {
     OP_REQUIRES_OK(context, context->GetAttr("restart", &restart_));
   }
 
   template <class T>
   void run(const Variable<T>& its) const {
+    if (writes_ && !restart_) its.region.begin();
     restart_ ? its.strategy.restart(its.region) : its.strategy.settle(its.region);
   }
 
  private:
+  const bool writes_;  // the variable's memory
   bool restart_ = false;
 };
 
 class Read {
  public:
+  static constexpr Access kAccess = Access::reads;
+
   Read(OpKernelConstruction* context, const Listed& strategy) {
     OP_REQUIRES_OK(context, context->GetAttr("consistent", &consistent_));
     OP_REQUIRES(
@@ -166,7 +189,7 @@ class Read {
     its.region.memory(Holding::nothing);
     its.destination.allocate(its.context, its.region.shape());
     Reading<T> reading{.into = its.destination.elements()};
-    VariableMeasures* const measures = its.slot.measures(reading.into.size());
+    VariableMeasures* const measures = its.measures(reading.into.size());
     if (measures == nullptr || measures->shadow() == nullptr) return read(its, reading, stats);
     WatchedRead watch(*measures->shadow());
     reading.watch = &watch;
@@ -196,16 +219,19 @@ class LookOp : public OpKernel {
   }
 
  protected:
-  // On the variable that `region(slot, operands)` describes.
+  // On the variable of this state, which `region(operands)` describes.
   template <class MakeRegion>
-  void look(OpKernelContext* context, MakeRegion region) {
+  void look(OpKernelContext* context, VariableState& state, MakeRegion region) {
     const auto resource = tracker_input(context, kTracker);
     resource->tracker().stats(0, variable_);  // throws for a variable out of range
     VariableSlot& slot = resource->slot(variable_);
     Destination<T> destination;
-    VariableRegion<T>&& target = region(slot, destination);
-    auto& strategy = slot.strategy<T>(strategy_, parameters_, target.mutex());
-    kind_->run(Variable<T>{context, *resource, variable_, slot, target, strategy, destination});
+    VariableRegion<T>&& target = region(destination);
+    auto& strategy = slot.strategy<T>(state, strategy_, parameters_);
+    const auto measures = [&](std::size_t elements) {
+      return slot.measures(strategy_, parameters_, elements);
+    };
+    kind_->run(Variable<T>{context, *resource, variable_, measures, target, strategy, destination});
   }
 
  private:
@@ -218,15 +244,21 @@ class LookOp : public OpKernel {
 template <class Kind, class T>
 class RefLookOp final : public LookOp<Kind, T> {
  public:
-  using LookOp<Kind, T>::LookOp;
+  explicit RefLookOp(OpKernelConstruction* context) : LookOp<Kind, T>(context) {
+    OP_REQUIRES_OK(context, context->GetAttr("container", &container_));
+  }
 
   void Compute(OpKernelContext* context) override {
     compute(context, [&] {
-      this->look(context, [&](VariableSlot&, const Destination<T>& destination) {
+      const auto state = reference_state(context, container_, *context->input_ref_mutex(kVariable));
+      this->look(context, *state, [&](const Destination<T>& destination) {
         return RefRegion<T>(context, kVariable, &destination);
       });
     });
   }
+
+ private:
+  std::string container_;
 };
 
 template <class Kind, class T>
@@ -237,12 +269,40 @@ class ResourceLookOp final : public LookOp<Kind, T> {
   void Compute(OpKernelContext* context) override {
     compute(context, [&] {
       const auto variable = variable_input(context, kVariable);
-      this->look(context, [&](VariableSlot& slot, const Destination<T>& destination) {
-        return ResourceRegion<T>(context, *variable, slot.own(), &destination);
+      const auto state = ResourceStates::all().of(*variable);
+      this->look(context, *state, [&](const Destination<T>& destination) {
+        return ResourceRegion<T>(context, *variable, state->memory(), Kind::kAccess, &destination);
       });
     });
   }
 };
+
+class ViewOp final : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+
+  void Compute(OpKernelContext* context) override {
+    compute(context, [&] {
+      const auto variable = variable_input(context, kVariable);
+      const auto state = ResourceStates::all().of(*variable);
+      const tensorflow::tf_shared_lock reading(*variable->mu());
+      const Tensor& tensor = *variable->tensor();
+      if (!variable->is_initialized) {
+        throw StatusError(absl::FailedPreconditionError("the variable is not initialized"));
+      }
+      if (tensor.dtype() != output_type(0)) {
+        throw StatusError(absl::InvalidArgumentError(
+            absl::StrCat("the variable is ", tensorflow::DataTypeString(tensor.dtype()), " and the view is ",
+                         tensorflow::DataTypeString(output_type(0)), ": they must have the same type")));
+      }
+      // Memory that is not the variable's own is what no update writes: it is given as it is.
+      auto own = state->memory().own(tensor);
+      context->set_output(0, own ? Tensor(tensor.dtype(), tensor.shape(), std::move(own)) : tensor);
+    });
+  }
+};
+
+REGISTER_KERNEL_BUILDER(Name("TmflowResourceView").Device(DEVICE_CPU), ViewOp);
 
 #define TMFLOW_REGISTER_OF(Kind, T)                                                               \
   REGISTER_KERNEL_BUILDER(Name("Tmflow" #Kind).Device(DEVICE_CPU).TypeConstraint<T>("T"),         \

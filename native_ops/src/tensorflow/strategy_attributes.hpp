@@ -17,6 +17,9 @@
       .Attr("variable: int >= 0")                      \
       .SetIsStateful()
 
+// Of an op on a reference variable: the container that the variable is in, as its own operation has it.
+#define TMFLOW_CONTAINER_ATTRIBUTE Attr("container: string = ''")
+
 namespace tmflow::tf {
 
 // The only place where a wrong parameter can fail while the graph is built.

@@ -20,17 +20,26 @@ using tensorflow::TensorShape;
 using tensorflow::shape_inference::InferenceContext;
 namespace shapes = tensorflow::shape_inference;
 
+#define TMFLOW_TRACKER_ATTRIBUTES \
+  Attr("workers: int >= 1").Attr("variables: int >= 1").Attr("measures: {'usual', 'full'} = 'usual'")
+
 REGISTER_OP("TmflowTracker")
-    .Attr("workers: int >= 1")
-    .Attr("variables: int >= 1")
-    .Attr("measures: {'usual', 'full'} = 'usual'")
-    .Output("tracker: resource")
+    .TMFLOW_TRACKER_ATTRIBUTES.Output("tracker: resource")
     .SetIsStateful()
     .SetShapeFn(shapes::ScalarShape)
     .Doc(
         "A step tracker, made with the session and gone with it. With full measures it also counts lost "
         "updates "
         "and torn reads, and times locks.");
+
+REGISTER_OP("TmflowAnonymousTracker")
+    .TMFLOW_TRACKER_ATTRIBUTES.Output("tracker: resource")
+    .SetIsStateful()
+    .SetShapeFn(shapes::ScalarShape)
+    .Doc(
+        "As TmflowTracker, but each run makes a new one, which is gone with its handle: for eager mode, "
+        "where "
+        "operations with equal attributes share a kernel.");
 
 REGISTER_OP("TmflowBeginStep")
     .Input("tracker: resource")
@@ -88,24 +97,48 @@ REGISTER_OP("TmflowResetTracker")
     .SetShapeFn(shapes::NoOutputs)
     .Doc("Forgets all counts.");
 
-// The kernel of a stateful op lives as long as its session, and owns the tracker through the handle.
-class TrackerOp : public OpKernel {
+// Makes trackers with the attributes of an op; each is owned through its handle.
+class TrackerMaker : public OpKernel {
  public:
-  explicit TrackerOp(OpKernelConstruction* context)
-      : OpKernel(context), handle_(tensorflow::DT_RESOURCE, TensorShape()) {
-    int workers = 0, variables = 0;
-    OP_REQUIRES_OK(context, context->GetAttr("workers", &workers));
-    OP_REQUIRES_OK(context, context->GetAttr("variables", &variables));
+  explicit TrackerMaker(OpKernelConstruction* context) : OpKernel(context) {
+    OP_REQUIRES_OK(context, context->GetAttr("workers", &workers_));
+    OP_REQUIRES_OK(context, context->GetAttr("variables", &variables_));
     std::string measures;
     OP_REQUIRES_OK(context, context->GetAttr("measures", &measures));
-    handle_.scalar<ResourceHandle>()() = ResourceHandle::MakeRefCountingHandle(
-        new TrackerResource(workers, variables, measures == "full"), context->device()->name());
+    full_ = measures == "full";
+  }
+
+ protected:
+  Tensor make(const std::string& device) const {
+    Tensor handle(tensorflow::DT_RESOURCE, TensorShape());
+    handle.scalar<ResourceHandle>()() =
+        ResourceHandle::MakeRefCountingHandle(new TrackerResource(workers_, variables_, full_), device);
+    return handle;
+  }
+
+ private:
+  int workers_ = 0, variables_ = 0;
+  bool full_ = false;
+};
+
+// The kernel of a stateful op lives as long as its session, and the tracker as long as the kernel.
+class TrackerOp final : public TrackerMaker {
+ public:
+  explicit TrackerOp(OpKernelConstruction* context) : TrackerMaker(context) {
+    if (context->status().ok()) handle_ = make(context->device()->name());
   }
 
   void Compute(OpKernelContext* context) override { context->set_output(0, handle_); }
 
  private:
   Tensor handle_;
+};
+
+class AnonymousTrackerOp final : public TrackerMaker {
+ public:
+  using TrackerMaker::TrackerMaker;
+
+  void Compute(OpKernelContext* context) override { context->set_output(0, make(context->device()->name())); }
 };
 
 class BeginStepOp : public OpKernel {
@@ -215,6 +248,7 @@ class ResetTrackerOp : public OpKernel {
 };
 
 REGISTER_KERNEL_BUILDER(Name("TmflowTracker").Device(DEVICE_CPU), TrackerOp);
+REGISTER_KERNEL_BUILDER(Name("TmflowAnonymousTracker").Device(DEVICE_CPU), AnonymousTrackerOp);
 REGISTER_KERNEL_BUILDER(Name("TmflowBeginStep").Device(DEVICE_CPU), BeginStepOp);
 REGISTER_KERNEL_BUILDER(Name("TmflowEndStep").Device(DEVICE_CPU), EndStepOp);
 REGISTER_KERNEL_BUILDER(Name("TmflowStats").Device(DEVICE_CPU), StatsOp);

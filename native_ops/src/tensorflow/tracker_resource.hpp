@@ -1,56 +1,46 @@
 // The tracker as a TensorFlow resource, and what it keeps for each variable.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "status_error.hpp"
 #include "tensorflow/core/framework/resource_base.h"
 #include "tensorflow/core/framework/resource_mgr.h"
-#include "tmflow/registry.hpp"
 #include "tmflow/tracker.hpp"
 #include "tmflow/variable_measures.hpp"
-#include "variable_region.hpp"
+#include "variable_state.hpp"
 
 namespace tmflow::tf {
 
-// What belongs to one variable of a tracker, whichever kernels update it.
+// A number of a tracker: the variable that is counted under it, and what is measured there.
 class VariableSlot {
  public:
   // `measured_workers`: how many workers there are, if what becomes of their updates is measured; else 0.
   explicit VariableSlot(int measured_workers) : measured_workers_(measured_workers) {}
 
-  // The strategy object of the variable whose mutex is `mutex`; the first call decides variable, type,
-  // strategy and parameters. Throws StatusError if this call does not agree with the first.
+  // The strategy object of the variable whose state this is. The slot holds a use of it from the first call
+  // on, which decides the variable; once that is gone, another one may come. Throws StatusError for any other
+  // variable, and for another strategy than the variable's.
   template <class T>
-  AnyStrategy<VariableRegion<T>>& strategy(const std::string& name,
-                                           const std::vector<std::string>& parameters, const Mutex& mutex) {
-    std::call_once(bound_, [&] {
-      strategy_ = make_strategy<VariableRegion<T>>(name, parameters);
-      name_ = name;
-      parameters_ = parameters;
-      mutex_ = &mutex;
-    });
-    auto* const held = std::get_if<Owned<T>>(&strategy_);
-    if (held == nullptr || mutex_ != &mutex || name_ != name || parameters_ != parameters) {
-      throw StatusError(absl::InvalidArgumentError(
-          absl::StrCat("the tracker counts another variable or another strategy (", name_,
-                       ") under this number: within a tracker each variable has a number, a type and a "
-                       "strategy of its own")));
-    }
-    return **held;
+  AnyStrategy<VariableRegion<T>>& strategy(VariableState& state, const std::string& name,
+                                           const std::vector<std::string>& parameters) {
+    if (counted_.load(std::memory_order_acquire) != state.number()) count<T>(state, name, parameters);
+    return state.strategy<T>(name, parameters);
   }
 
-  // What is measured of the variable, which has so many elements; null if nothing is. After `strategy`.
-  // Throws StatusError if it had another number of them before.
-  VariableMeasures* measures(std::size_t elements) {
+  // What is measured of the variable, which has so many elements; null if nothing is. Throws StatusError if
+  // it had another number of them before.
+  VariableMeasures* measures(const std::string& strategy, const std::vector<std::string>& parameters,
+                             std::size_t elements) {
     if (measured_workers_ == 0) return nullptr;
     std::call_once(measured_, [&] {
-      measures_ = std::make_unique<VariableMeasures>(name_, parameters_, elements, measured_workers_);
+      measures_ = std::make_unique<VariableMeasures>(strategy, parameters, elements, measured_workers_);
     });
     if (measures_->elements() != elements) {
       throw StatusError(absl::InvalidArgumentError(
@@ -63,22 +53,27 @@ class VariableSlot {
   // The same, once the variable has been updated or read; null before. While nobody does either.
   VariableMeasures* measures() { return measures_.get(); }
 
-  // The buffer that the variable owns; see ResourceRegion.
-  Tensor& own() { return own_; }
-
  private:
   template <class T>
-  using Owned = std::unique_ptr<AnyStrategy<VariableRegion<T>>>;
+  void count(VariableState& state, const std::string& name, const std::vector<std::string>& parameters) {
+    const std::scoped_lock guard(mutex_);
+    const std::uint64_t counted = counted_.load(std::memory_order_relaxed);
+    if (counted == state.number()) return;
+    if (counted != 0 && !use_->variable_is_gone.load(std::memory_order_acquire)) {
+      throw StatusError(absl::InvalidArgumentError(
+          "the tracker counts another variable under this number: within a tracker "
+          "each variable has a number of its own"));
+    }
+    use_ = state.use<T>(name, parameters);
+    counted_.store(state.number(), std::memory_order_release);
+  }
 
-  std::once_flag bound_;
-  std::variant<Owned<float>, Owned<double>> strategy_;
-  std::string name_;
-  std::vector<std::string> parameters_;
-  const Mutex* mutex_ = nullptr;
+  std::mutex mutex_;
+  std::shared_ptr<const StrategyUse> use_;  // guarded by mutex_
+  std::atomic<std::uint64_t> counted_{0};   // the number of the state that it is of; 0 at first
   const int measured_workers_;
   std::once_flag measured_;
   std::unique_ptr<VariableMeasures> measures_;
-  Tensor own_;
 };
 
 class TrackerResource final : public tensorflow::ResourceBase {

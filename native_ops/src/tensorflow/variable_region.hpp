@@ -1,11 +1,14 @@
 // TensorFlow's variables as regions.
 #pragma once
 
-#include <cstring>
+#include <optional>
 #include <span>
+#include <stdexcept>
 
+#include "own_memory.hpp"
 #include "status_error.hpp"
 #include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/resource_mgr.h"
 #include "tensorflow/core/framework/resource_var.h"
 #include "tmflow/checks.hpp"
 #include "tmflow/htm/mutex_word.hpp"
@@ -41,6 +44,19 @@ std::span<const T> elements_of(const Tensor& tensor) {
   return {flat.data(), static_cast<std::size_t>(flat.size())};
 }
 
+// The memory of a variable as it was fetched, and its shape then.
+template <class T>
+struct Fetched {
+  Fetched() = default;
+  explicit Fetched(Tensor& tensor) : shape(tensor.shape()) {
+    const auto variable = tensor.flat<T>();
+    elements = {variable.data(), static_cast<std::size_t>(variable.size())};
+  }
+
+  std::span<T> elements;
+  tensorflow::TensorShape shape;
+};
+
 // A variable of either kind, for the time of one update by `operands`, or of a look at it without any (null).
 template <class T>
 class VariableRegion {
@@ -54,17 +70,19 @@ class VariableRegion {
   Mutex& mutex() { return mutex_; }
 
   // As `memory` has found it.
-  const tensorflow::TensorShape& shape() const { return pinned_.shape(); }
+  const tensorflow::TensorShape& shape() const { return fetched_.shape; }
 
   // Throws StatusError for an uninitialised variable and for one of another shape, and std::invalid_argument
   // where an operand is the variable's own memory.
   std::span<T> memory(Holding holding) {
-    pinned_ = current(holding);
-    const auto variable = pinned_.flat<T>();
-    const std::span<T> elements(variable.data(), static_cast<std::size_t>(variable.size()));
-    if (operands_ != nullptr) operands_->check_apart(elements);
-    return elements;
+    fetched_ = fetch(holding);
+    if (operands_ != nullptr) operands_->check_apart(fetched_.elements);
+    return fetched_.elements;
   }
+
+  // Announces an update that fetches the memory without the mutex, as the first thing of it. Throws as
+  // `memory`.
+  virtual void begin() = 0;
 
  protected:
   void check(bool initialised, const Tensor& value) const {
@@ -79,12 +97,12 @@ class VariableRegion {
   }
 
  private:
-  // The variable's tensor, checked, in memory that may be written in place.
-  virtual Tensor current(Holding holding) = 0;
+  // The variable's memory, checked; it stays alive as long as this object, or as the mutex is held.
+  virtual Fetched<T> fetch(Holding holding) = 0;
 
   Mutex& mutex_;
   const Operands<T>* const operands_;
-  Tensor pinned_;  // keeps the memory while the update runs, whatever is assigned meanwhile
+  Fetched<T> fetched_;
 };
 
 // A reference variable, input `index` of the kernel. Its memory is its own: Assign copies into it.
@@ -94,64 +112,69 @@ class RefRegion final : public VariableRegion<T> {
   RefRegion(OpKernelContext* context, int index, const Operands<T>* operands)
       : VariableRegion<T>(*context->input_ref_mutex(index), operands), context_(context), index_(index) {}
 
+  void begin() override {}
+
  private:
-  Tensor current(Holding holding) override {
-    Tensor tensor = context_->mutable_input(index_, holding == Holding::mutex);
-    this->check(tensor.IsInitialized(), tensor);
-    return tensor;
+  Fetched<T> fetch(Holding holding) override {
+    pinned_ = context_->mutable_input(index_, holding == Holding::mutex);
+    this->check(pinned_.IsInitialized(), pinned_);
+    return Fetched<T>(pinned_);
   }
 
   OpKernelContext* context_;
   int index_;
+  Tensor pinned_;  // keeps the memory, whatever is assigned meanwhile
 };
 
-// A resource variable. Assigning to it makes it share the buffer of the value assigned, perhaps a constant,
-// which an update in place would change. So the first update after an assignment moves the variable to a copy
-// that is its own, and `own` remembers that copy: as long as the variable's tensor is in the buffer that
-// `own` holds, nothing but the variable and its readers shares it. (A count of references cannot tell readers
-// from a constant.) Assigning again brings in another buffer and so another copy; `own` holds the old buffer
-// until then, so no new value can get the old address.
-//
-// `own` belongs to the variable, not to a kernel: all kernels that update the variable agree on its buffer,
-// and none copies because another one did. It is guarded by the variable's mutex.
+// What the user of a region does with the variable.
+enum class Access { reads, updates };
+
+// A resource variable, whose memory is `memory_of`. An update writes memory that is the variable's alone:
+// from `begin` on, or, if it fetches the memory under the mutex, as long as it holds that. What only reads
+// takes the memory as it is.
 template <class T>
 class ResourceRegion final : public VariableRegion<T> {
  public:
-  ResourceRegion(OpKernelContext* context, tensorflow::Var& variable, Tensor& own,
-                 const Operands<T>* operands)
-      : VariableRegion<T>(*variable.mu(), operands), context_(context), variable_(variable), own_(own) {}
+  ResourceRegion(OpKernelContext* context, tensorflow::Var& variable, MemoryOfVariable& memory_of,
+                 Access access, const Operands<T>* operands)
+      : VariableRegion<T>(*variable.mu(), operands),
+        context_(context),
+        variable_(variable),
+        memory_of_(memory_of),
+        access_(access) {}
 
- private:
-  Tensor current(Holding holding) override {
-    if (holding == Holding::mutex) return made_own();
-    {
-      tensorflow::tf_shared_lock reading(*variable_.mu());
-      this->check(variable_.is_initialized, *variable_.tensor());
-      if (is_own()) return *variable_.tensor();
-    }
-    tensorflow::mutex_lock writing(*variable_.mu());
-    return made_own();
+  void begin() override {
+    writing_ = memory_of_.begin_writing(
+        variable_, context_, [&](const Tensor& tensor) { this->check(variable_.is_initialized, tensor); },
+        [&](Tensor& tensor) { begun_ = Fetched<T>(tensor); });
   }
 
-  // The two below need the variable's mutex: shared for the first, exclusive for the second.
-  bool is_own() const { return own_.IsInitialized() && variable_.tensor()->SharesBufferWith(own_); }
-
-  Tensor made_own() {
+ private:
+  Fetched<T> fetch(Holding holding) override {
+    if (begun_) return *begun_;
     Tensor& tensor = *variable_.tensor();
-    this->check(variable_.is_initialized, tensor);
-    if (!is_own() && tensor.NumElements() > 0) {
-      Tensor copy;
-      throw_if_error(context_->allocate_temp(tensor.dtype(), tensor.shape(), &copy));
-      std::memcpy(copy.data(), tensor.data(), tensor.TotalBytes());
-      tensor = copy;
-      own_ = copy;
+    if (holding == Holding::mutex) {
+      this->check(variable_.is_initialized, tensor);
+      if (access_ == Access::updates) memory_of_.make_private(tensor, context_);
+      return Fetched<T>(tensor);
     }
-    return tensor;
+    if (access_ == Access::updates) throw std::logic_error("an update without the mutex has not begun");
+    tensorflow::tf_shared_lock reading(*variable_.mu());
+    this->check(variable_.is_initialized, tensor);
+    // A reference to TensorFlow's buffer would make updates copy it: only where the memory is nobody's own.
+    own_ = memory_of_.own(tensor);
+    if (!own_) pinned_ = tensor;
+    return Fetched<T>(tensor);
   }
 
   OpKernelContext* context_;
   tensorflow::Var& variable_;
-  Tensor& own_;
+  MemoryOfVariable& memory_of_;
+  const Access access_;
+  std::optional<Fetched<T>> begun_;
+  Writing writing_;   // of an update that has begun
+  OwnMemoryPtr own_;  // these two of a reading: either keeps the memory
+  Tensor pinned_;
 };
 
 // The resource variable in input `index` of a kernel.

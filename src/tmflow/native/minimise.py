@@ -65,11 +65,11 @@ def _require_not_read_as_they_are(strategy: str, variables: Sequence[Any], read:
 
 
 def _is_memory(value: Any) -> bool:
-    """Whether a value is a variable itself, or TensorFlow's own reading of one."""
+    """Whether a value is a variable itself, TensorFlow's own reading of one, or a view."""
     operation = value.op
     while operation.type == "Identity":
         operation = operation.inputs[0].op
-    return operation.type in ("VariableV2", "Variable", "VarHandleOp", "ReadVariableOp")
+    return operation.type in ("VariableV2", "Variable", "VarHandleOp", "ReadVariableOp", "TmflowResourceView")
 
 
 def apply_all(

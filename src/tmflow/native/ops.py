@@ -58,7 +58,8 @@ class Tracker:
         self._mechanisms: dict[int, str | None] = {}  # of the variables whose updates are counted
         # Outside the dependencies that the caller is in: it is there before the first step and readable after the last.
         with tf.name_scope("tmflow_tracker"), tf.control_dependencies(None):
-            self.handle = self._ops.tmflow_tracker(workers=workers, variables=len(self.variables), measures=measures)
+            make = self._ops.tmflow_anonymous_tracker if tf.executing_eagerly() else self._ops.tmflow_tracker
+            self.handle = make(workers=workers, variables=len(self.variables), measures=measures)
             self._stats = self._ops.tmflow_stats(self.handle)
             self._reset = self._ops.tmflow_reset_tracker(self.handle)
 
@@ -135,9 +136,13 @@ def apply_gradient_descent(
 
     variable: a float32 or float64 `tf.compat.v1.Variable`, reference or resource; gradient: of the same shape and
     type; worker: int32 scalar; index: the variable's number in `tracker`; parameters: the strategy's, those that are
-    not given have their fallbacks. A resource variable gets memory of its own at the first update after an assignment.
-    Whoever reads the variable, of either kind, shares its memory and sees later updates; so a gradient that is such a
-    reading fails when it is run. Raises BadInput for an unknown strategy or profile, for a learning rate that is not
+    not given have their fallbacks. All who update a variable must agree on strategy and parameters, whatever tracker
+    counts them, as long as those trackers live; another one fails when it is run.
+
+    What TensorFlow reads of a resource variable (`read_value`, an assignment to another variable, a fetched array)
+    keeps its value: an update copies the variable first if somebody still holds what was read. A `view` and a
+    reading of a reference variable share the variable's memory and see later updates; so a gradient that is one of
+    those fails when it is run. Raises BadInput for an unknown strategy or profile, for a learning rate that is not
     finite, for tf_nolock on a resource variable, for a stock strategy with parameters, and for a fused update in
     emulated transactions; Unsupported for a strategy that cannot run here; ValueError for a parameter that the
     strategy does not have or a value that it does not allow.
@@ -178,6 +183,8 @@ def apply_gradient_descent(
         raise BadInput(f"{fused.NOT_EMULATED}.")
     tracker.count(index, aborts.mechanism(strategy, parameters), tells_locks=strategy not in LOCKS_UNTOLD)
     attributes = {"strategy": strategy, "parameters": native_parameters(strategy, parameters), "variable": index}
+    if not is_resource:
+        attributes["container"] = variable.op.get_attr("container")
     library = loader.ops()
     if factors is not None:
         tracker.fused.append(tracker.variables[index])
@@ -190,6 +197,19 @@ def apply_gradient_descent(
     if is_resource:
         return library.tmflow_resource_apply_gradient_descent(*arguments, **attributes)
     return library.tmflow_apply_gradient_descent(*arguments, **attributes).op
+
+
+def view(variable: Any) -> Any:
+    """The variable's memory as a tensor, not copied, which changes with every later update in place.
+
+    As the 2017 study read its variables. TensorFlow's own reading of a resource variable is a value instead, for which
+    an update copies the variable while the value is in use.
+    """
+    import tensorflow as tf
+
+    if hasattr(variable, "handle"):
+        return loader.ops().tmflow_resource_view(variable.op.outputs[0], T=variable.dtype.base_dtype)
+    return tf.identity(variable._ref())
 
 
 def note_read(
@@ -262,6 +282,8 @@ def _of_variable(
     if hasattr(variable, "handle"):
         kind = "resource_"
         attributes["T"] = variable.dtype.base_dtype
+    else:
+        attributes["container"] = variable.op.get_attr("container")
     of_kind = getattr(loader.ops(), f"tmflow_{kind}{operation}")
     given = native_parameters(strategy, parameters)
     return of_kind(

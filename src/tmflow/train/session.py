@@ -108,8 +108,9 @@ class Variant:
         """The variables as the step reads them: by way of the strategy, or as they are; counted where that is asked."""
         spec = self._spec
         consistent = spec.reading == "consistent"
-        if not consistent and (spec.measures == "usual" or spec.strategy in ops.STOCK_LOCKING):
-            return [_read(variable) for variable in variables]
+        stock = spec.strategy in ops.STOCK_LOCKING
+        if not consistent and (spec.measures == "usual" or stock):
+            return [_read(variable) if stock else ops.view(variable) for variable in variables]
         arguments = self._of_strategy() | {"worker": self._worker, "consistent": consistent}
         return [ops.read(variable, index=index, **arguments) for index, variable in enumerate(variables)]
 

@@ -20,6 +20,7 @@ struct Lock {
       .updates = Promise::tensor,
       .reads = Promise::element,
       .snapshots = Promise::tensor,
+      .fetches_under_mutex = true,
   };
 
   static std::optional<std::string> why_not() { return std::nullopt; }

@@ -21,6 +21,7 @@ struct SpinThenMutex {
       .updates = Promise::tensor,
       .reads = Promise::element,
       .snapshots = Promise::tensor,
+      .fetches_under_mutex = true,
   };
 
   static std::optional<std::string> why_not() { return std::nullopt; }
