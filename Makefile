@@ -1,6 +1,6 @@
 # tmflow's commands. Each sets up everything that it needs; `make quick` and `make test` are the two to start with.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test build native native-python study quick test test-fast test-deep test-endurance test-mutants speed speed-bundles speed-portal portal screenshots lint format lock clean
+.PHONY: help setup setup-test build native native-python study quick test test-fast test-deep test-endurance test-mutants proofs speed speed-bundles speed-portal portal screenshots lint format lock clean
 SHELL := bash
 export PYTHON ?=
 
@@ -59,6 +59,13 @@ test-endurance: setup-test build ## 16 threads on 2 processors, SECONDS_PER_STRA
 
 test-mutants: setup-test build ## put each fault of tests/mutants/ in a copy, one at a time; a test must catch each (a night)
 	@$(BIN)/python -m tests.mutants.run $(ARGS)
+
+proofs: setup-test ## explore every small program, and write the tables of docs/proofs.md (minutes)
+	@$(BIN)/cmake -S native_ops -B build/proofs -G Ninja -DCMAKE_MAKE_PROGRAM="$(CURDIR)/$(BIN)/ninja" \
+	  -DTMFLOW_BUILD_TESTS=ON -DTMFLOW_BUILD_PYTHON=OFF -DTMFLOW_BUILD_TENSORFLOW=OFF
+	@$(BIN)/cmake --build build/proofs --target explore_tests
+	@build/proofs/tests/explore/explore_tests > build/proofs/explored.txt
+	@$(BIN)/python -m tests.native.proof_table < build/proofs/explored.txt
 
 # One report after another; a benchmark that fails leaves the report before it as it was.
 speed: setup build ## measure what updates and steps cost, into docs/speed/ (ten minutes, on a quiet machine)

@@ -41,6 +41,11 @@ TYPED_TEST(Broken, WithoutVersionsReadersBecomeZombies) {
   EXPECT_FALSE((no_zombie_between_reads<Reading, TypeParam, ChecksNoVersion>()));
 }
 
+TYPED_TEST(Broken, WithoutVersionsWritersBecomeZombies) {
+  EXPECT_TRUE((no_zombie_under_its_own_lock<TypeParam, Sound>()));
+  EXPECT_FALSE((no_zombie_under_its_own_lock<TypeParam, ChecksNoVersion>()));
+}
+
 TYPED_TEST(Broken, WithoutValidationAnExtendedSnapshotIsNone) {
   EXPECT_FALSE((no_zombie_between_reads<TypeParam, TypeParam, ExtendsBlindly>()));
 }

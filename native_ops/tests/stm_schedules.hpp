@@ -46,6 +46,30 @@ bool no_zombie_between_reads() {
   return sound;
 }
 
+// A zombie that locks: the other thread commits after this one has read x. This one then writes beside y, so
+// that y's stripe is its own, and reads y. It may not see the new y with the old x, whether it commits or
+// not.
+template <class Design, class Policy>
+bool no_zombie_under_its_own_lock() {
+  Domain domain(1024);
+  Cells cells;
+  Other other;
+  ThreadStats stats;
+  bool sound = true, first = true;
+  run<Design, Suicide, Policy>(domain, stats, [&](auto& transaction) {
+    long x = 0, y = 0;
+    if (!transaction.load(&cells.x.value, x)) return false;
+    if (std::exchange(first, false)) {
+      other.start([&](ThreadStats& own) { transfer<Design>(domain, own, cells); });
+    }
+    if (!transaction.store(&cells.y.neighbour, 1L) || !transaction.load(&cells.y.value, y)) return false;
+    sound = sound && x + y == 0;
+    return true;
+  });
+  other.join();
+  return sound;
+}
+
 // A torn read: the other thread commits after the reader has looked at the lock of y, and before it reads y.
 template <class Reader, class Writer, class Base>
 bool no_torn_read() {

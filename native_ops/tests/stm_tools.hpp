@@ -60,6 +60,7 @@ struct Scripted : Base {
 // Each on a cache line of its own, and so with a lock of its own in a table that has room.
 struct alignas(64) Cell {
   long value = 0;
+  long neighbour = 0;  // in the same stripe
 };
 
 struct Cells {

@@ -6,13 +6,23 @@ import sys
 from pathlib import Path
 
 import cpp
+import proof_table
 import pytest
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_cpp_tests_pass(builds: cpp.Builds) -> None:
-    cpp.run_tests(builds.built("here"))
+    cpp.run_tests(builds.built("here"), "--exclude-regex", "^explore$")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_small_programs_are_explored_as_the_docs_say(builds: cpp.Builds) -> None:
+    output = cpp.run_tests(builds.built("here", "explore_tests"), "--tests-regex", "^explore$", "--verbose")
+    explored = proof_table.rows(proof_table.programs(output.splitlines()))
+    assert explored
+    assert explored == [row for row in proof_table.documented_rows() if not proof_table.is_deep(row)]
 
 
 @pytest.mark.slow

@@ -18,8 +18,9 @@ auto combining(std::size_t block = 1) {
 }
 
 constexpr Plan kBlocks{.block = 1};
+constexpr Plan kOnce{.again = 0, .block = 1};
 constexpr Plan kOne{.elements = 1, .block = 1};
-constexpr Plan kOneOfThree{.updaters = 3, .elements = 1, .block = 1};
+constexpr Plan kOneOfThree{.updaters = 3, .again = 0, .elements = 1, .block = 1};
 constexpr Plan kWithAReader{.updaters = 1, .readers = 1, .block = 1};
 constexpr Plan kWholeWithAReader{.updaters = 1, .readers = 1};
 
@@ -29,7 +30,7 @@ TEST(Explored, Striped) {
 }
 
 TEST(Explored, StripedOfThree) {
-  expect_proven("striped, 3 updaters x 1 block", hold_to_promise(kOneOfThree, striped()));
+  expect_proven("striped, 3 updaters x 1 block, once each", hold_to_promise(kOneOfThree, striped()));
 }
 
 TEST(Explored, Combining) {
@@ -40,11 +41,17 @@ TEST(Explored, Combining) {
 }
 
 TEST(Explored, CombiningOfTwoBlocks) {
-  expect_proven("combining, 2 updaters x 2 blocks", hold_to_promise(kBlocks, combining()));
+  expect_proven("combining, 2 updaters x 2 blocks, once each", hold_to_promise(kOnce, combining()));
+}
+
+TEST(ExploredLate, Blocks) {
+  expect_proven("striped, 2 updaters x 2 blocks", hold_to_promise(kBlocks, striped(), {.late = 1}));
+  expect_proven("combining, 2 updaters x 1 block, once each",
+                hold_to_promise({.again = 0, .elements = 1, .block = 1}, combining(), {.late = 1}));
 }
 
 TEST(DeepCombining, OfThree) {
-  expect_none_found("combining, 3 updaters x 1 block, the first of them",
+  expect_none_found("combining, 3 updaters x 1 block, once each",
                     hold_to_promise(kOneOfThree, combining(), {.executions = 1'000'000}));
 }
 

@@ -11,13 +11,22 @@ using Spin = OwnMutex<BasicSpinLock<Atom>>;
 
 TEST(Explored, Spin) {
   expect_proven("spin, 2 updaters x 2 elements", hold_to_promise<Spin>({}));
-  expect_proven("spin, 3 updaters x 1 element",
-                hold_to_promise<Spin>({.updaters = 3, .elements = 1, .block = 1}));
-  expect_proven("spin, 2 updaters and a reader", hold_to_promise<Spin>({.readers = 1}));
+  expect_proven("spin, 3 updaters x 1 element, once each",
+                hold_to_promise<Spin>({.updaters = 3, .again = 0, .elements = 1, .block = 1}));
+  expect_proven("spin, 1 updater, 1 reader, 2 elements",
+                hold_to_promise<Spin>({.updaters = 1, .readers = 1}));
+  expect_proven("spin, 2 updaters, 1 reader, 2 elements, once each",
+                hold_to_promise<Spin>({.again = 0, .readers = 1}));
+}
+
+TEST(ExploredLate, Spin) {
+  expect_proven("spin, 2 updaters x 2 elements", hold_to_promise<Spin>({}, {.late = 1}));
 }
 
 TEST(Explored, Lock) {
-  expect_proven("lock, 2 updaters and a reader", hold_to_promise<Lock>({.readers = 1}));
+  expect_proven("lock, 2 updaters x 2 elements", hold_to_promise<Lock>({}));
+  expect_proven("lock, 1 updater, 1 reader, 2 elements",
+                hold_to_promise<Lock>({.updaters = 1, .readers = 1}));
 }
 
 TEST(Explored, NolockLosesUpdates) {

@@ -24,8 +24,11 @@ namespace tmflow::explore {
 
 // What the threads do, and what must hold.
 struct Plan {
-  int updaters = 2;  // threads that update the variable once
-  int readers = 0;   // threads that read it twice
+  int updaters = 2;       // threads that update the variable
+  int again = 1;          // of them, how many update it twice: whatever an update leaves behind is used again
+  bool read_own = false;  // whether an updater then reads the variable
+  int readers = 0;        // threads that read it
+  int readings = 2;       // how often
   std::size_t elements = 2;
   std::size_t block = 2;  // elements that are promised to be consistent together
   std::size_t first = 0;  // of the elements, in memory whose stripes of 4 have a lock each
@@ -70,46 +73,83 @@ class UnderTest {
         region_(elements_),
         strategy_(make()) {
     name(elements_.data(), elements_.size_bytes(), sizeof(double), "variable");
+    name(notes_.data(), sizeof notes_, sizeof(double), "note");
   }
 
+  // All updates of a thread, and a reading if the plan says so.
   void update(int thread) {
-    const Updates updates(thread);
-    strategy_->apply(region_, updates.of(plan_), stats_[static_cast<std::size_t>(thread)]);
-  }
-
-  // Two readings one after another: each of whole updates, and the second not older than the first.
-  void read_twice(int thread) {
-    const Values first = read(thread), second = read(thread);
-    for (std::size_t i = 0; i < plan_.elements; ++i) {
-      require(is_subset(first[i], second[i]), "the second reading is older than the first");
+    for (int turn = 0; turn < turns(thread); ++turn) update(thread, number(thread, turn));
+    if constexpr (kReads) {
+      if (plan_.read_own) require_own(thread, read(thread));
     }
   }
 
-  // Of a thread that has updated: its update is in every element.
+  // Readings one after another: each of whole updates, and none older than the one before.
+  void read_again(int thread) {
+    Values before{};
+    for (int reading = 0; reading < plan_.readings; ++reading) {
+      const Values now = read(thread);
+      for (std::size_t i = 0; i < plan_.elements; ++i) {
+        require(is_subset(before[i], now[i]), "the second reading is older than the first");
+      }
+      before = now;
+    }
+  }
+
+  // Of a thread that has updated: its updates are in every element.
   void require_own(int thread) {
-    for (const double& element : elements_) {
-      require(is_subset(Updates::unit(thread), read_element(&element, true)),
-              "a thread does not see its own update");
-    }
+    Values values{};
+    for (std::size_t i = 0; i < plan_.elements; ++i) values[i] = read_element(&elements_[i], true);
+    require_own(thread, values);
   }
 
   // Every update is there once, the counters say so, and nothing is held.
   void at_the_end() {
-    const int after = plan_.updaters;
-    check_sum(Updates::unit(after) - 1);
+    check_sum(Updates::unit(last()) - 1);
     for (int thread = 0; thread < plan_.updaters; ++thread) {
-      require(stats_[static_cast<std::size_t>(thread)].updates() == 1, "an update was not counted once");
+      require(stats_[static_cast<std::size_t>(thread)].updates() == turns(thread),
+              "an update was not counted once");
     }
-    update(after);
-    check_sum(2 * Updates::unit(after) - 1);
+    update(plan_.updaters, last());
+    check_sum(2 * Updates::unit(last()) - 1);
     if constexpr (kReads) {
-      const Values seen = read(after);
-      require(seen[0] == 2 * Updates::unit(after) - 1, "a reading at the end lacks an update");
+      const Values seen = read(plan_.updaters);
+      require(seen[0] == 2 * Updates::unit(last()) - 1, "a reading at the end lacks an update");
     }
   }
 
  private:
   using Values = std::array<double, kMostElements>;
+
+  int turns(int thread) const { return thread < plan_.again ? 2 : 1; }
+  int number(int thread, int turn) const { return turn == 0 ? thread : plan_.updaters + thread; }
+  int last() const { return plan_.updaters + std::min(plan_.again, plan_.updaters); }  // at the end
+
+  void update(int thread, int update) {
+    write_element(&notes_[static_cast<std::size_t>(update)], 1.0, false);
+    const Updates updates(update);
+    strategy_->apply(region_, updates.of(plan_), stats_[static_cast<std::size_t>(thread)]);
+  }
+
+  void require_own(int thread, const Values& values) const {
+    for (std::size_t i = 0; i < plan_.elements; ++i) {
+      for (int turn = 0; turn < turns(thread); ++turn) {
+        require(is_subset(Updates::unit(number(thread, turn)), values[i]),
+                "a thread does not see its own update");
+      }
+    }
+  }
+
+  // Whoever sees an update is ordered after whoever made it, and sees what that thread did before.
+  void check_notes(double value) {
+    for (int update = 0; update <= last(); ++update) {
+      if (!is_subset(Updates::unit(update), value)) continue;
+      read_element(&notes_[static_cast<std::size_t>(update)], false);
+      if (update < plan_.updaters || update == last()) continue;
+      require(is_subset(Updates::unit(update - plan_.updaters), value),
+              "an update came before an earlier one");
+    }
+  }
 
   static constexpr bool kReads = requires(S& s, Own& region, Reading<double> reading, ThreadStats& stats) {
     s.read(region, reading, stats);
@@ -123,9 +163,9 @@ class UnderTest {
     }
     for (std::size_t i = 0; i < plan_.elements; ++i) {
       check_kept(&seen[i]);
-      require(is_subset(seen[i], 2 * Updates::unit(plan_.updaters) - 1),
-              "a value that no set of updates gives");
+      require(is_subset(seen[i], 2 * Updates::unit(last()) - 1), "a value that no set of updates gives");
       require(seen[i] == seen[i - i % plan_.block], "a reading has parts of an update");
+      if (i % plan_.block == 0) check_notes(seen[i]);
     }
     return seen;
   }
@@ -143,6 +183,7 @@ class UnderTest {
   Own region_;
   std::unique_ptr<S> strategy_;
   std::array<ThreadStats, kMostThreads> stats_;
+  std::array<double, 2 * kMostThreads> notes_{};  // each written before an update, and not atomic
 };
 
 // All schedules of `plan`; `make()` gives the strategy, as a unique_ptr.
@@ -157,7 +198,7 @@ Report hold_to_promise(const Plan& plan, const Make& make, const Limits& limits 
           program.threads.push_back([=] { test->update(thread); });
         }
         for (int reader = 0; reader < plan.readers; ++reader) {
-          program.threads.push_back([=] { test->read_twice(plan.updaters + 1 + reader); });
+          program.threads.push_back([=] { test->read_again(plan.updaters + 1 + reader); });
         }
         program.after = [=] { test->at_the_end(); };
         return program;

@@ -24,13 +24,17 @@ class EveryManager : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(BlockStm, EveryManager, ::testing::Values("suicide", "delay", "backoff"));
 
 TEST_P(EveryManager, KeepsThePromise) {
-  expect_proven(std::string("block_stm, ") + GetParam() + ", 2 updaters x 2 blocks",
-                hold_to_promise({}, block_stm(GetParam())));
+  const std::string name = std::string("block_stm, ") + GetParam();
+  expect_proven(name + ", 2 updaters x 1 block",
+                hold_to_promise({.elements = 1, .block = 1}, block_stm(GetParam())));
+  expect_proven(name + ", 2 updaters x 2 blocks, once each",
+                hold_to_promise({.again = 0}, block_stm(GetParam())));
 }
 
-TEST(Explored, BlockStmOfThree) {
-  expect_proven("block_stm, backoff, 3 updaters x 1 block",
-                hold_to_promise({.updaters = 3, .elements = 1, .block = 1}, block_stm("backoff")));
+TEST(DeepBlockStm, OfThree) {
+  expect_proven(
+      "block_stm, backoff, 3 updaters x 1 block, once each",
+      hold_to_promise({.updaters = 3, .again = 0, .elements = 1, .block = 1}, block_stm("backoff")));
 }
 
 // block_stm whose updates first try a transaction that writes and kills, and is then given up.
@@ -52,21 +56,50 @@ struct GivesUpFirst : BasicBlockStm<Atom, Policy> {
 };
 
 constexpr Plan kWithAReader{.updaters = 1, .readers = 1, .copy = racy_copy};
+constexpr Plan kOnceWithAReader{.updaters = 1, .again = 0, .readers = 1, .copy = racy_copy};
 
 // What a transaction writes before it is given up may be seen by a copy that is thrown away.
 constexpr Plan kRacyWithAReader{
-    .updaters = 1, .readers = 1, .kernel = kernel<double, true>, .copy = racy_copy};
+    .updaters = 1, .again = 0, .readers = 1, .kernel = kernel<double, true>, .copy = racy_copy};
+constexpr Plan kRacyWithAReading{.updaters = 1,
+                                 .again = 0,
+                                 .readers = 1,
+                                 .readings = 1,
+                                 .kernel = kernel<double, true>,
+                                 .copy = racy_copy};
 
 TEST(Explored, BlockStmRead) {
   expect_proven("block_stm, 1 updater, 1 reader, 2 blocks",
                 hold_to_promise(kWithAReader, block_stm("backoff")));
-  expect_proven("block_stm, the same, with an undone attempt", hold_to_promise<GivesUpFirst<>>(kWithAReader));
+  expect_proven("block_stm, 1 updater, 1 reader, 2 blocks, once, after an undone attempt",
+                hold_to_promise<GivesUpFirst<>>(kOnceWithAReader));
 }
 
+// Elements may be read while they are written. To miss that both locks are taken, the reader is late at both.
+TEST(ExploredLate, BlockStmRead) {
+  expect_proven("block_stm, 1 updater, 1 reading, 2 blocks, once, late at 2 places",
+                hold_to_promise(kRacyWithAReading, block_stm("backoff"), {.late = 2}));
+  expect_proven("block_stm, 1 updater, 1 reading, 2 blocks, once, after an undone attempt",
+                hold_to_promise<GivesUpFirst<>>(kRacyWithAReading, {.late = 1}));
+}
+
+using Leashed = BasicLeashed<Atom>;
+constexpr Plan kOneWithAReader{.updaters = 1, .readers = 1, .elements = 1, .block = 1};
+
 TEST(Explored, Leashed) {
-  using Leashed = BasicLeashed<Atom>;
-  expect_proven("leashed, 2 updaters x 2 elements", hold_to_promise<Leashed>({}));
-  expect_proven("leashed, 1 updater and a reader", hold_to_promise<Leashed>({.updaters = 1, .readers = 1}));
+  expect_proven("leashed, 2 updaters x 1 element", hold_to_promise<Leashed>({.elements = 1, .block = 1}));
+  expect_proven("leashed, 2 updaters x 2 elements, once each", hold_to_promise<Leashed>({.again = 0}));
+}
+
+TEST(ExploredLate, Leashed) {
+  expect_proven("leashed, 1 updater, 1 reading, 1 element",
+                hold_to_promise<Leashed>(
+                    {.updaters = 1, .readers = 1, .readings = 1, .elements = 1, .block = 1}, {.late = 1}));
+}
+
+// The copy that the first reading holds is the one that the second update would use again.
+TEST(Explored, LeashedRead) {
+  expect_proven("leashed, 1 updater, 1 reader, 1 element", hold_to_promise<Leashed>(kOneWithAReader));
 }
 
 struct LocksNothing : ranges::Sound {
@@ -99,7 +132,7 @@ TEST(SeededInBlockStm, IsFound) {
                hold_to_promise(kWithAReader, block_stm<ComparesNothing>("backoff")),
                "a reading has parts of an update");
   expect_found("block_stm that restores nothing",
-               hold_to_promise<GivesUpFirst<RestoresNothing>>(kWithAReader),
+               hold_to_promise<GivesUpFirst<RestoresNothing>>(kOnceWithAReader),
                "a reading has parts of an update");
   expect_found("block_stm that gives the old version back",
                hold_to_promise<GivesUpFirst<GivesTheOldVersion>>(kRacyWithAReader),
@@ -119,8 +152,7 @@ struct RecyclesHeld : publish::Sound {
 TEST(SeededInLeashed, IsFound) {
   expect_found("leashed that publishes by a store", hold_to_promise<BasicLeashed<Atom, PublishesBlindly>>({}),
                "an update is lost");
-  expect_found("leashed that looks once",
-               hold_to_promise<BasicLeashed<Atom, HoldsBlindly>>({.readers = 1, .elements = 1, .block = 1}),
+  expect_found("leashed that looks once", hold_to_promise<BasicLeashed<Atom, HoldsBlindly>>(kOneWithAReader),
                "data race");
   expect_found("leashed that recycles what is held", hold_to_promise<BasicLeashed<Atom, RecyclesHeld>>({}),
                "data race");

@@ -52,23 +52,29 @@ TMFLOW_STM_INLINE Bits<T>* bits_at(void* address) noexcept {
 // first load gave. So if both loads of the lock agree, the word is the one of that version. Every access is
 // atomic, which costs nothing on x86 and leaves ThreadSanitizer nothing to be told.
 //
-// Another one in the tests that decide who runs when, as what `Atom` is.
+// The tests that decide who runs when have other words, as they have other atomics, with the same orders.
+struct WordOrders {
+  static constexpr int kLoad = __ATOMIC_ACQUIRE;
+  static constexpr int kLoadOwned = __ATOMIC_RELAXED;
+  static constexpr int kStore = __ATOMIC_RELEASE;
+};
+
 template <template <class> class Atom>
 struct Words {
   template <Word T>
   TMFLOW_STM_INLINE static T load_acquire(const T* address) noexcept {
-    return __builtin_bit_cast(T, __atomic_load_n(bits_at<T>(address), __ATOMIC_ACQUIRE));
+    return __builtin_bit_cast(T, __atomic_load_n(bits_at<T>(address), WordOrders::kLoad));
   }
 
   // Of a word that only its owner writes: the lock on it is held.
   template <Word T>
   TMFLOW_STM_INLINE static T load_owned(const T* address) noexcept {
-    return __builtin_bit_cast(T, __atomic_load_n(bits_at<T>(address), __ATOMIC_RELAXED));
+    return __builtin_bit_cast(T, __atomic_load_n(bits_at<T>(address), WordOrders::kLoadOwned));
   }
 
   template <Word T>
   TMFLOW_STM_INLINE static void store_release(T* address, T value) noexcept {
-    __atomic_store_n(bits_at<T>(address), __builtin_bit_cast(Bits<T>, value), __ATOMIC_RELEASE);
+    __atomic_store_n(bits_at<T>(address), __builtin_bit_cast(Bits<T>, value), WordOrders::kStore);
   }
 };
 
