@@ -2,6 +2,7 @@
 // them and a transaction committed.
 #include <htmintrin.h>
 
+#include "tmflow/htm/hardware_attempt.hpp"
 #include "tmflow/htm/update.hpp"
 #include "tmflow/tm_probe.hpp"
 
@@ -11,19 +12,17 @@ namespace {
 constexpr unsigned kMutexTaken = 30;
 
 struct Power {
-  template <class Taken, class Body>
-  [[gnu::always_inline]] static inline bool attempt(const Taken& taken, const Body& body, Ended& ended) {
-    if (__builtin_tbegin(0)) {
-      if (taken()) __builtin_tabort(kMutexTaken);
-      body();
-      __builtin_tend(0);
-      return true;
-    }
+  [[gnu::always_inline]] static inline bool begin(Ended& ended) {
+    if (__builtin_tbegin(0)) return true;
     const std::uint64_t texasr = __builtin_get_texasr();
     ended = {.status = texasr, .hopeless = _TEXASR_FAILURE_PERSISTENT(texasr) != 0};
     return false;
   }
+  [[gnu::always_inline]] static inline void abort_taken() { __builtin_tabort(kMutexTaken); }
+  [[gnu::always_inline]] static inline void end() { __builtin_tend(0); }
 };
+
+using Attempt = HardwareAttempt<Power>;
 
 std::optional<std::string> why_not() {
   static const TmProbe probe = probe_tm(100);
@@ -35,6 +34,6 @@ std::optional<std::string> why_not() {
 
 }  // namespace
 
-constinit const Provider kPower{"power", why_not, run_chunks<Power, float>, run_chunks<Power, double>};
+constinit const Provider kPower{"power", why_not, run_chunks<Attempt, float>, run_chunks<Attempt, double>};
 
 }  // namespace tmflow::htm

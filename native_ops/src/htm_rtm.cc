@@ -6,6 +6,7 @@
 // are compiled without (cmake/kernels.cmake), and the upper halves are cleared after the transaction.
 #include <immintrin.h>
 
+#include "tmflow/htm/hardware_attempt.hpp"
 #include "tmflow/htm/update.hpp"
 #include "tmflow/tm_probe.hpp"
 
@@ -16,22 +17,20 @@ namespace {
 constexpr unsigned kMutexTaken = 30;
 
 struct Rtm {
-  // One attempt. `taken` is asked inside the transaction, before `body`. An abort returns control to the
-  // _xbegin with a status and everything else as it was.
-  template <class Taken, class Body>
-  [[gnu::always_inline]] static inline bool attempt(const Taken& taken, const Body& body, Ended& ended) {
+  [[gnu::always_inline]] static inline bool begin(Ended& ended) {
     const unsigned status = _xbegin();
-    if (status == _XBEGIN_STARTED) {
-      if (taken()) _xabort(kMutexTaken);
-      body();
-      _xend();
-      clear_upper_halves();
-      return true;
-    }
+    if (status == _XBEGIN_STARTED) return true;
     ended = {.status = status, .hopeless = (status & _XABORT_CAPACITY) != 0};
     return false;
   }
+  [[gnu::always_inline]] static inline void abort_taken() { _xabort(kMutexTaken); }
+  [[gnu::always_inline]] static inline void end() {
+    _xend();
+    clear_upper_halves();
+  }
 };
+
+using Attempt = HardwareAttempt<Rtm>;
 
 std::optional<std::string> why_not() {
   static const TmProbe probe = probe_tm(100);
@@ -42,6 +41,6 @@ std::optional<std::string> why_not() {
 
 }  // namespace
 
-constinit const Provider kRtm{"rtm", why_not, run_chunks<Rtm, float>, run_chunks<Rtm, double>};
+constinit const Provider kRtm{"rtm", why_not, run_chunks<Attempt, float>, run_chunks<Attempt, double>};
 
 }  // namespace tmflow::htm

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "refused.hpp"
+#include "tmflow/htm/hardware_attempt.hpp"
 #include "tmflow/registry.hpp"
 
 namespace tmflow::htm {
@@ -77,6 +78,67 @@ TEST(Elision, TakesTheMutexWhenTheBudgetIsSpent) {
   EXPECT_EQ(elide_once(hopeless, {5, Spending::study_power}), (Counts{3, 0, 1}));
   EXPECT_EQ(elide_once(passing, {5, Spending::tuned}), (Counts{5, 0, 1}));
   EXPECT_EQ(elide_once(hopeless, {5, Spending::tuned}), (Counts{1, 0, 1}));
+}
+
+// A mutex that somebody gives back while it is waited for.
+struct FreeAfter {
+  mutable int waits;
+  bool taken() const noexcept { return waits > 0; }
+  void wait(int) const noexcept { --waits; }
+  void lock() const {}
+  void unlock() const {}
+};
+
+// Scripted finds fault with an attempt that begins while the mutex is taken.
+TEST(Elision, WaitsForTheMutexBeforeEveryAttempt) {
+  Scripted::follow({});
+  const FreeAfter mutex{.waits = 3};
+  ThreadStats stats;
+  elide(Scripted(), mutex, {5, Spending::study_tsx}, stats, [] {}, [] {});
+  EXPECT_EQ(mutex.waits, 0);
+  EXPECT_EQ(stats.commits(), 1);
+}
+
+// Instructions that note what is done between them. An abort leaves the attempt, as that of a processor does.
+struct Noted {
+  struct Aborted {};
+  static inline std::vector<std::string> done;
+  static inline bool begins = true;
+
+  static bool begin(Ended& ended) {
+    done = {"begin"};
+    ended.status = 7;
+    return begins;
+  }
+  [[noreturn]] static void abort_taken() { throw Aborted(); }
+  static void end() { done.emplace_back("end"); }
+
+  static bool attempt(bool mutex_is_taken) {
+    Ended ended{};
+    const auto taken = [&] {
+      done.emplace_back("taken?");
+      return mutex_is_taken;
+    };
+    return HardwareAttempt<Noted>::attempt(taken, [] { done.emplace_back("body"); }, ended);
+  }
+};
+
+TEST(HardwareAttempt, AsksForTheMutexInsideBeforeItDoesAnything) {
+  Noted::begins = true;
+  EXPECT_TRUE(Noted::attempt(false));
+  EXPECT_EQ(Noted::done, (std::vector<std::string>{"begin", "taken?", "body", "end"}));
+}
+
+TEST(HardwareAttempt, DoesNothingUnderAMutexThatIsTaken) {
+  Noted::begins = true;
+  EXPECT_THROW(Noted::attempt(true), Noted::Aborted);
+  EXPECT_EQ(Noted::done, (std::vector<std::string>{"begin", "taken?"}));
+}
+
+TEST(HardwareAttempt, DoesNothingAfterAnAbort) {
+  Noted::begins = false;
+  EXPECT_FALSE(Noted::attempt(false));
+  EXPECT_EQ(Noted::done, std::vector<std::string>{"begin"});
 }
 
 TEST(Elision, TheWordOfAPthreadMutexTells) { EXPECT_TRUE(word_tells<std::mutex>()); }

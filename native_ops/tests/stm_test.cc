@@ -49,6 +49,19 @@ TEST(StripeIndex, FindsWhatIsThereAndNothingElse) {
   }
 }
 
+// What was there in the first epoch does not come back when the epochs begin anew.
+TEST(StripeIndex, ForgetsAllWhenItsEpochsRunOut) {
+  BasicStripeIndex<std::uint8_t> index;
+  index.insert(0, 7);
+  EXPECT_EQ(index.find(0), 7U);
+  for (int epoch = 0; epoch < 600; ++epoch) {
+    index.clear();
+    ASSERT_EQ(index.find(0), StripeIndex::kAbsent) << epoch;
+  }
+  index.insert(0, 8);
+  EXPECT_EQ(index.find(0), 8U);
+}
+
 TEST(Wt, AVersionOfTheClockFollowsTheLastIncarnation) {
   Domain domain(16);
   ThreadStats stats;

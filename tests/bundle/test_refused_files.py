@@ -192,7 +192,10 @@ def test_hidden_bytes(good: Members, bundle: Path) -> None:
     assert "ends in a comment" in refusal(bundle, commented.getvalue())
     assert "does not end where its end begins" in refusal(bundle, b"#!/bin/sh\n" + data)
     gap = data.index(b"PK\1\2")
-    assert "is not a plain zip file" in refusal(bundle, data[:gap] + b"hidden" + data[gap:])
+    hidden = bytearray(data[:gap] + b"hidden" + data[gap:])
+    assert "does not end where its end begins" in refusal(bundle, hidden)
+    hidden[-6:-2] = struct.pack("<L", gap + len(b"hidden"))  # where the directory starts
+    assert "6 bytes before its directory belong to no member" in refusal(bundle, hidden)
 
 
 def test_members_that_share_their_bytes(good: Members, bundle: Path) -> None:

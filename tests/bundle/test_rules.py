@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,18 @@ def test_good_runs(tmp_path: Path, strategy: str | Mapping[str, Any]) -> None:
     assert checked(tmp_path / "b.zip", told(strategy, **driver)).problems == []
 
 
+def in_days(days: int) -> str:
+    """A time in so many days, as run files have it."""
+    return (datetime.now(UTC) + timedelta(days=days)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def idle_but_one(run: Told) -> Told:
+    """The run, where the first worker alone made updates."""
+    for counter in run["counters"]:
+        counter["updates"] *= counter["worker"] == 0
+    return run
+
+
 # What is changed in a good run of software transactions, the field of the problem, and what is said of it.
 BAD: list[tuple[Change, str, str]] = [
     (lambda r: r["counters"][0].update(attempts=479), "counters.0.attempts", "479 attempts on W, which ended in 475"),
@@ -84,8 +97,11 @@ BAD: list[tuple[Change, str, str]] = [
     (lambda r: r["curve"][0].update(accuracy=0.12345), "curve.0.accuracy", "is not a whole number"),
     (lambda r: r.update(started_at_utc="2025-12-31T00:00:00Z"), "started_at_utc", "is before its campaign began"),
     (lambda r: r.update(started_at_utc="2999-01-01T00:00:00Z"), "started_at_utc", "has not come yet"),
+    (lambda r: r.update(started_at_utc=in_days(2)), "started_at_utc", "has not come yet"),
     (lambda r: r.update(started_at_utc="1970-01-01T00:00:00Z"), "started_at_utc", "is before its campaign began"),
     (lambda r: r.update(total_s=r["loop_s"] / 2), "total_s", "but setup, loop and evaluation take"),
+    (lambda r: r.update(total_s=r["setup_s"] + r["loop_s"] + r["evaluation_s"] / 2), "total_s", "but setup, loop and"),
+    (lambda r: idle_but_one(r).update(loop_s=6e-7, curve=[]), "loop_s", "the updates of one worker in less than"),
     (lambda r: r.update(loop_s=6e-7, curve=[]), "loop_s", "this machine cannot make the updates of one worker in less"),
     (lambda r: r["aborts"][0].update(mechanism="rtm"), "aborts.0.mechanism", "the transactions of this run are those"),
     (lambda r: r["aborts"][0].update(family="capacity"), "aborts.0", "the code says 0x00000003, conflict"),

@@ -6,16 +6,17 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.mutants.mutation import CPP_FOLDER, Catcher, Mutation
@@ -153,9 +154,18 @@ class Catching:
                 return Outcome(End.TIMED_OUT, time.monotonic() - start)
             finally:
                 if process.poll() is None:
-                    os.killpg(process.pid, signal.SIGKILL)
+                    _kill(process)
         end = End.FAILED if process.returncode else End.PASSED
         return Outcome(end, time.monotonic() - start, output, process.returncode)
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    """End a process and all that it has started, whatever group that is in: ninja gives each compiler its own."""
+    started = psutil.Process(process.pid).children(recursive=True)
+    process.kill()
+    for child in started:
+        with suppress(psutil.NoSuchProcess):
+            child.kill()
 
 
 def _environment(copy: WorkingCopy) -> dict[str, str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import URL, insert
+from sqlalchemy.exc import IntegrityError, OperationalError
 
 from tests.sample_runs import sample_runs
 from tmflow.errors import BadInput
@@ -77,6 +78,22 @@ def test_a_reader_cannot_write(url: URL) -> None:
         engine.open_reader(url).connect() as connection,
     ):
         connection.exec_driver_sql("DELETE FROM run")
+
+
+def test_a_reader_of_sqlite_cannot_allow_itself_to_write(sqlite: URL) -> None:
+    """Two things keep it from writing: what the connection is set to, and how the file is opened."""
+    schema.upgrade(sqlite)
+    with engine.open_reader(sqlite).connect() as connection:
+        assert connection.exec_driver_sql("PRAGMA query_only").scalar_one() == 1
+        connection.exec_driver_sql("PRAGMA query_only = OFF")
+        with pytest.raises(OperationalError, match="readonly"):
+            connection.exec_driver_sql("DELETE FROM run")
+
+
+def test_a_writer_cannot_refer_to_what_is_not_there(url: URL) -> None:
+    schema.upgrade(url)
+    with pytest.raises(IntegrityError, match=r"(?i)foreign key"), engine.open_writer(url).begin() as connection:
+        connection.execute(insert(models.RunAbort).values(run_id=1, reason_id=1, n=1))
 
 
 def test_waiting_for_a_writer_has_an_end(url: URL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -104,6 +104,13 @@ def test_holding_is_the_equivalence_test_and_failing_is_joint() -> None:
     assert decided == {(True, False), (False, True), (False, False)}
 
 
+def test_a_check_fails_only_jointly_with_all_statements_of_its_claim() -> None:
+    """3.4 standard errors below the bound are enough for a statement alone, but not for one of twenty."""
+    below = Statement("x", "fraction", 0.485 + 0.01 * np.array([1, -1] * 3), low=0.5)
+    assert decide([below], 1) == "contradicted"
+    assert decide([below], 20) == "inconclusive"
+
+
 def test_an_average_is_over_workers_within_a_round() -> None:
     (statement,) = ratio_within([LATE, SLOW], 1.0, 2.0)
     assert statement.interval().estimate == pytest.approx(1.3 ** (1 / 3))

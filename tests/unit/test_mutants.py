@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import yaml
 
@@ -181,6 +182,9 @@ def wait(n: int) -> int:
     return n
 """
 TEST_TOY = """
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from toy import add, wait
@@ -195,7 +199,10 @@ def test_weak():
 
 
 def test_wait():
+    child = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+    Path("child").write_text(str(child.pid))
     assert wait(3) == 0
+    child.kill()
 
 
 def test_wrong():
@@ -285,11 +292,15 @@ class TestRunning:
         assert results[3][1].startswith("did not run without it: ")
         assert results[5][1] == "'(' was never closed (toy.py, line 3)"
 
-    def test_what_does_not_end_is_ended(self, judge: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_what_does_not_end_is_ended_with_all_that_it_started(
+        self, judge: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr(run, "SECONDS_MORE", 1)
         monkeypatch.setattr(run, "TIMES_LONGER", 1)
         catcher = self.caught_by("test_wait", by="timeout")
         assert judge(mutation(old="n -= 1", new="n += 0", caught_by=catcher)) == [(Verdict.CAUGHT, "")]
+        child = int((tmp_path / run.COPY / "tree" / "child").read_text())
+        assert not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE
 
     def test_cpp_is_built_and_its_tests_run(self, judge: Callable[..., Any], tmp_path: Path) -> None:
         native = tmp_path / "native_ops"

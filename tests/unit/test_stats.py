@@ -131,6 +131,12 @@ def test_equivalence_by_hand() -> None:
     assert not equivalence([1.0], [1.0]).equivalent  # one round tells nothing
 
 
+def test_a_ratio_and_its_inverse_are_equivalent_alike() -> None:
+    slower, same = [0.951, 0.951, 0.951], [1.0, 1.0, 1.0]  # 1 / 0.951 is 1.0515, and 0.951 is above 0.95
+    assert not equivalence(slower, same).equivalent
+    assert not equivalence(same, slower).equivalent
+
+
 def test_equivalence_agrees_with_two_one_sided_tests() -> None:
     rng = np.random.default_rng(6)
     verdicts = []
@@ -149,6 +155,7 @@ def test_difference_equivalence_by_hand() -> None:
     assert difference_equivalence(a, b, bound=0.027).equivalent
     narrower = difference_equivalence(a, b, bound=0.0268)
     assert not narrower.equivalent
+    assert not difference_equivalence(b, a, bound=0.0268).equivalent
     assert narrower.interval.high == pytest.approx(0.026859, abs=1e-6)
     with pytest.raises(ValueError, match="above 0"):
         difference_equivalence(a, b, bound=0.0)

@@ -8,7 +8,8 @@
 
 namespace tmflow::stm {
 
-void StripeIndex::resize(int bits) {
+template <std::unsigned_integral Epoch>
+void BasicStripeIndex<Epoch>::resize(int bits) {
   const std::size_t slots = std::size_t{1} << bits;
   memory_.reset(new Slot[slots]());
   slots_ = memory_.get();
@@ -17,7 +18,8 @@ void StripeIndex::resize(int bits) {
 }
 
 // Into twice the room; the new slots are of epoch 0, which is never the table's.
-void StripeIndex::grow() {
+template <std::unsigned_integral Epoch>
+void BasicStripeIndex<Epoch>::grow() {
   const std::size_t slots = mask_ + 1;
   const std::unique_ptr<Slot[]> old = std::move(memory_);
   resize(64 - shift_ + 1);
@@ -29,10 +31,14 @@ void StripeIndex::grow() {
   }
 }
 
-void StripeIndex::forget() noexcept {
+template <std::unsigned_integral Epoch>
+void BasicStripeIndex<Epoch>::forget() noexcept {
   std::fill(slots_, slots_ + mask_ + 1, Slot{});
   epoch_ = 1;
 }
+
+template class BasicStripeIndex<std::uint32_t>;
+template class BasicStripeIndex<std::uint8_t>;  // for a test
 
 namespace {
 

@@ -37,9 +37,12 @@ class Gate {
  public:
   using Way = int;
 
+  // What a passage is for. Others than updates are kept apart by the gate, too, but are no traffic.
+  enum class Purpose : std::int64_t { other = 1, update = std::int64_t{1} << 32 };
+
   struct OfAPlace {
-    std::int64_t passed = 0;
-    bool inside = false;
+    std::int64_t updates = 0;  // that were counted
+    bool updating = false;     // an update is under way
   };
   using Traffic = std::array<OfAPlace, World::kPlaces>;
 
@@ -48,16 +51,20 @@ class Gate {
   // The time that a thread is inside.
   class [[nodiscard]] Passage {
    public:
-    explicit Passage(Gate& gate) noexcept
-        : number_(World::own_place()), place_(gate.places_[number_]), way(gate.enter(place_, number_)) {}
+    explicit Passage(Gate& gate, Purpose purpose = Purpose::update) noexcept
+        : purpose_(static_cast<std::int64_t>(purpose)),
+          number_(World::own_place()),
+          place_(gate.places_[number_]),
+          way(gate.enter(place_, number_, purpose_)) {}
     Passage(const Passage&) = delete;
     Passage& operator=(const Passage&) = delete;
-    ~Passage() { count(place_.inside, number_, -1); }
+    ~Passage() { count(place_.inside, number_, -purpose_); }
 
-    // How many of this thread were through before.
-    std::int64_t counted() noexcept { return count(place_.passed, number_, 1) - 1; }
+    // Counts an update, and says how many of this thread were counted before.
+    std::int64_t counted() noexcept { return count(place_.updates, number_, 1) - 1; }
 
    private:
+    const std::int64_t purpose_;
     const std::size_t number_;
     typename Gate::Place& place_;
 
@@ -74,12 +81,13 @@ class Gate {
     way_.store(to, std::memory_order_release);
   }
 
-  // Of all threads so far, by place.
+  // Of all threads so far.
   Traffic traffic() const noexcept {
     Traffic all;
     for (std::size_t i = 0; i < World::kPlaces; ++i) {
-      all[i] = {.passed = places_[i].passed.load(std::memory_order_relaxed),
-                .inside = places_[i].inside.load(std::memory_order_relaxed) != 0};
+      const std::int64_t inside = places_[i].inside.load(std::memory_order_relaxed);
+      all[i] = {.updates = places_[i].updates.load(std::memory_order_relaxed),
+                .updating = inside >= static_cast<std::int64_t>(Purpose::update)};
     }
     return all;
   }
@@ -88,17 +96,17 @@ class Gate {
   static constexpr Way kClosed = -1;
 
   struct alignas(kCacheLine) Place {
-    Atom<std::int64_t> inside{0};
-    Atom<std::int64_t> passed{0};
+    Atom<std::int64_t> inside{0};  // the purposes of those inside, added up
+    Atom<std::int64_t> updates{0};
   };
 
-  Way enter(Place& place, std::size_t number) noexcept {
+  Way enter(Place& place, std::size_t number, std::int64_t purpose) noexcept {
     while (true) {
-      count(place.inside, number, 1);
+      count(place.inside, number, purpose);
       World::light_fence();
       const Way way = way_.load(std::memory_order_acquire);
       if (way != kClosed) return way;
-      count(place.inside, number, -1);
+      count(place.inside, number, -purpose);
       for (int turn = 1; way_.load(std::memory_order_relaxed) == kClosed; ++turn) Waiting<Atom>::once(turn);
     }
   }

@@ -1,6 +1,7 @@
 // From a stripe to its entry, where no lock leads to it.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -9,12 +10,14 @@
 
 namespace tmflow::stm {
 
-// A hash table with open addressing that belongs to one thread; emptied at once, by a new epoch.
-class StripeIndex {
+// A hash table with open addressing that belongs to one thread; emptied at once, by a new epoch. When the
+// epochs run out, the slots are emptied one by one. `Epoch` is a parameter so that a test can see that.
+template <std::unsigned_integral Epoch = std::uint32_t>
+class BasicStripeIndex {
  public:
   static constexpr std::uint32_t kAbsent = ~std::uint32_t{0};
 
-  StripeIndex() { resize(10); }
+  BasicStripeIndex() { resize(10); }
 
   TMFLOW_STM_INLINE void clear() noexcept {
     size_ = 0;
@@ -41,7 +44,7 @@ class StripeIndex {
   struct Slot {
     std::uintptr_t stripe;
     std::uint32_t index;
-    std::uint32_t epoch;  // of another one than the table's: the slot is free
+    Epoch epoch;  // of another one than the table's: the slot is free
   };
 
   // Fibonacci hashing: neighbours land far from each other, so runs of stripes do not pile up.
@@ -56,8 +59,10 @@ class StripeIndex {
   Slot* slots_ = nullptr;
   std::size_t mask_ = 0, size_ = 0;
   int shift_ = 0;
-  std::uint32_t epoch_ = 1;
+  Epoch epoch_ = 1;
   std::unique_ptr<Slot[]> memory_;
 };
+
+using StripeIndex = BasicStripeIndex<>;
 
 }  // namespace tmflow::stm

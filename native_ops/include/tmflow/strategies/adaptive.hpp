@@ -26,8 +26,11 @@ namespace tmflow {
 // what was measured (docs/strategies/adaptive.md). Then it measures itself, a fiftieth of the time by other
 // ways than the best.
 //
+// `Clock` is a parameter so that a test can decide how time passes.
+//
 // Memory ordering: within a way, that of its strategy; from one to the next, that of the gate.
-class Adaptive {
+template <class Clock = std::chrono::steady_clock>
+class BasicAdaptive {
  public:
   static constexpr Parameter kParameters[] = {
       {.name = "promise",
@@ -46,7 +49,7 @@ class Adaptive {
 
   static std::optional<std::string> why_not() { return std::nullopt; }
 
-  explicit Adaptive(const Parameters& parameters)
+  explicit BasicAdaptive(const Parameters& parameters)
       : keeps_whole_(parameters.text("promise") == "tensor"),
         chooser_(keeps_whole_ ? kTensorWays : kAllWays),
         gate_(0) {}
@@ -55,16 +58,16 @@ class Adaptive {
   void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
     std::int64_t passed;
     {
-      adaptive::Gate<>::Passage passage(gate_);
+      Gate::Passage passage(gate_);
       by(passage.way, [&](auto& strategy) { strategy.apply(region, update, stats); });
       passed = passage.counted();
     }
-    if ((passed & skipped_looks(update.size())) == 0) look(update.size(), passed == 0);
+    if ((passed & skipped_looks(update.size())) == 0) look(update.size());
   }
 
   template <Region R>
   void read(R& region, const Reading<typename R::Value>& reading, ThreadStats& stats) {
-    const adaptive::Gate<>::Passage passage(gate_);
+    const Gate::Passage passage(gate_, Gate::Purpose::other);
     by(passage.way, [&](auto& strategy) { strategy.read(region, reading, stats); });
   }
 
@@ -81,7 +84,7 @@ class Adaptive {
     kAllWays
   };
 
-  using Clock = std::chrono::steady_clock;
+  using Gate = adaptive::Gate<>;
   static constexpr std::chrono::microseconds kWindow{200};  // hundreds of small updates
   static constexpr std::int64_t kFewest = 4;                // updates in a window, of each thread
 
@@ -106,29 +109,26 @@ class Adaptive {
     }
   }
 
-  // One thread looks, the others go on. A thread that comes anew is looked at when it comes.
-  void look(std::size_t elements, bool is_new) {
+  // One thread looks, the others go on. It counts the threads that updated since the last look or are at it
+  // now: who waits for a lock may make no update in many windows, and is there all the same. Readers are not
+  // counted: no way is guessed or measured for them.
+  void look(std::size_t elements) {
     const std::unique_lock looking(looking_, std::try_to_lock);
     if (!looking.owns_lock()) return;
-    const auto guessed = [&](int threads) { return guess(elements, threads); };
     const auto now = Clock::now();
-    if (!is_new && now - looked_at_ < kWindow) return;
+    if (now - looked_at_ < kWindow) return;
 
     const auto traffic = gate_.traffic();
     adaptive::Seen seen{.seconds = std::chrono::duration<double>(now - looked_at_).count()};
     for (std::size_t place = 0; place < traffic.size(); ++place) {
-      const std::int64_t updates = traffic[place].passed - before_[place].passed;
+      const std::int64_t updates = traffic[place].updates - before_[place].updates;
       seen.updates += updates;
-      seen.threads += updates != 0 || traffic[place].inside;  // one that waits counts too
+      seen.threads += updates != 0 || traffic[place].updating;
     }
+    const bool is_first = chooser_.threads() == 0;
+    if (!is_first && seen.updates < kFewest * seen.threads) return;
     const std::size_t way = chooser_.now();
-    if (seen.threads > chooser_.threads()) {
-      chooser_.begin(seen.threads, guessed(seen.threads));
-    } else if (now - looked_at_ < kWindow || seen.updates < kFewest * seen.threads) {
-      return;
-    } else {
-      chooser_.look(seen, guessed);
-    }
+    chooser_.look(seen, [&](int threads) { return guess(elements, threads); });
     if (chooser_.now() != way) gate_.lead(static_cast<int>(chooser_.now()));
     before_ = gate_.traffic();
     looked_at_ = Clock::now();
@@ -153,10 +153,12 @@ class Adaptive {
   Combining combining_long_{4096};
 
   std::mutex looking_;  // guards the rest, but for the gate
-  Clock::time_point looked_at_{};
-  adaptive::Gate<>::Traffic before_{};
+  typename Clock::time_point looked_at_{};
+  Gate::Traffic before_{};
   adaptive::Chooser chooser_;
-  adaptive::Gate<> gate_;
+  Gate gate_;
 };
+
+using Adaptive = BasicAdaptive<>;
 
 }  // namespace tmflow

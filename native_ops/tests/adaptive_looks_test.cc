@@ -1,0 +1,216 @@
+// adaptive: when it looks, whom it counts, and which way it then goes. Time goes by as the test says, and the
+// lengths of the blocks that an update is made of show the way: 2,048 elements are those of `striped`, 4,096
+// those of `combining`, and the other ways update the whole variable at once.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <future>
+#include <mutex>
+#include <semaphore>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tmflow/strategies/adaptive.hpp"
+
+namespace tmflow::adaptive {
+namespace {
+
+// Two looks at it are a millisecond apart: each look of adaptive ends a window.
+struct SteppedClock {
+  using duration = std::chrono::milliseconds;
+  using rep = duration::rep;
+  using period = duration::period;
+  using time_point = std::chrono::time_point<SteppedClock>;
+  static constexpr bool is_steady = true;
+
+  static time_point now() noexcept { return time_point(duration(++looks)); }
+
+  static inline std::atomic<int> looks{1};
+};
+
+using Stepped = BasicAdaptive<SteppedClock>;
+
+Stepped make(const std::string& promise) {
+  const std::vector<std::string> given{"promise=" + promise};
+  return Stepped(Parameters("adaptive", Stepped::kParameters, given));
+}
+
+// How long the last block was. Whoever updates has the turn, so nobody reads it meanwhile.
+std::size_t last_block = 0;
+void note_block(float*, const float*, float, std::size_t n) noexcept { last_block = n; }
+
+constexpr std::size_t kLarge = 16'384;  // so large that each update is followed by a look
+
+// A variable of so many elements.
+class Variable {
+ public:
+  explicit Variable(std::size_t elements) : values_(elements), ones_(elements, 1), region_(values_) {}
+
+  // The length of the blocks of the last of so many updates, made by this thread.
+  std::size_t update(Stepped& strategy, int times, Kernel<float> kernel = note_block) {
+    for (int i = 0; i < times; ++i) {
+      strategy.apply(region_, {.alpha = -1, .delta = ones_, .kernel = kernel}, stats_);
+    }
+    return last_block;
+  }
+
+  ArrayRegion<float>& region() { return region_; }
+
+ private:
+  std::vector<float> values_, ones_;
+  ArrayRegion<float> region_;
+  ThreadStats stats_;
+};
+
+// A second thread, which does what it is handed while the first one waits. Both live, so each has a place.
+class Second {
+ public:
+  Second()
+      : thread_([this] {
+          while (true) {
+            handed_.acquire();
+            if (!work_) return;
+            work_();
+            done_.release();
+          }
+        }) {}
+  ~Second() {
+    work_ = nullptr;
+    handed_.release();
+  }
+
+  void run(std::function<void()> work) {
+    work_ = std::move(work);
+    handed_.release();
+    done_.acquire();
+  }
+
+ private:
+  std::function<void()> work_;
+  std::binary_semaphore handed_{0}, done_{0};
+  std::jthread thread_;
+};
+
+TEST(AdaptiveLooks, TheFirstLookGuessesByTheSize) {
+  Stepped block = make("block"), small = make("block"), tensor = make("tensor");
+  Variable variable(kLarge), short_one(4'000);
+  EXPECT_EQ(variable.update(block, 1), kLarge);
+  EXPECT_EQ(variable.update(block, 1), 2'048);
+  EXPECT_EQ(variable.update(tensor, 2), kLarge);
+  EXPECT_EQ(short_one.update(small, 2), 4'000);
+}
+
+// Of a small variable one in 64 updates is followed by a look.
+TEST(AdaptiveLooks, LooksAreRareWhereUpdatesAreShort) {
+  Stepped strategy = make("block");
+  Variable variable(8'192);
+  const int before = SteppedClock::looks;
+  variable.update(strategy, 1 + 64 * 10);
+  EXPECT_GE(SteppedClock::looks - before, 11);
+  EXPECT_LE(SteppedClock::looks - before, 22);
+}
+
+TEST(AdaptiveLooks, ASecondUpdaterIsCountedWhenItWasSeenTwice) {
+  Stepped strategy = make("block");
+  Variable variable(kLarge), same(kLarge);
+  Second second;
+  variable.update(strategy, 1);  // the first look
+  // Two threads are looked at when they have made 8 updates. Returns the block length of the eighth.
+  const auto window = [&] {
+    for (int i = 0; i < 4; ++i) {
+      variable.update(strategy, 1);
+      second.run([&] { same.update(strategy, 1); });
+    }
+    return last_block;
+  };
+  EXPECT_EQ(window(), 2'048);
+  EXPECT_EQ(window(), 2'048);
+  EXPECT_EQ(window(), 4'096);
+}
+
+TEST(AdaptiveLooks, AReaderIsNoUpdater) {
+  Stepped strategy = make("block");
+  Variable variable(kLarge), same(kLarge);
+  Second second;
+  variable.update(strategy, 2);
+  for (int i = 0; i < 10; ++i) {
+    std::vector<float> copy(kLarge);
+    ThreadStats stats;
+    second.run([&] { strategy.read(same.region(), {.into = copy}, stats); });
+    EXPECT_EQ(variable.update(strategy, 4), 2'048);
+  }
+}
+
+// A region whose memory is waited for, inside of the strategy.
+class HeldUp {
+ public:
+  using Value = float;
+
+  explicit HeldUp(ArrayRegion<float>& region) : region_(region) {}
+
+  std::mutex& mutex() { return region_.mutex(); }
+  std::span<float> memory(Holding holding) {
+    inside_.release();
+    go_on_.acquire();
+    return region_.memory(holding);
+  }
+
+  void wait_until_inside() { inside_.acquire(); }
+  void go_on() { go_on_.release(); }
+
+ private:
+  ArrayRegion<float>& region_;
+  std::binary_semaphore inside_{0}, go_on_{0};
+};
+
+// Whoever took it for an updater would go another way, and wait until it is out.
+TEST(AdaptiveLooks, AReaderInsideIsNoUpdater) {
+  Stepped strategy = make("block");
+  Variable variable(kLarge), same(kLarge);
+  variable.update(strategy, 2);
+  std::vector<float> copy(kLarge);
+  ThreadStats stats;
+  HeldUp region(same.region());
+  std::jthread reader([&] { strategy.read(region, {.into = copy}, stats); });
+  region.wait_until_inside();
+  auto updates = std::async(std::launch::async, [&] { return variable.update(strategy, 40); });
+  EXPECT_EQ(updates.wait_for(std::chrono::seconds(30)), std::future_status::ready);
+  region.go_on();
+  EXPECT_EQ(updates.get(), 2'048);
+}
+
+// Of whoever waits, when eight updates of a window are made.
+HeldUp* held_up = nullptr;
+void let_go(float*, const float*, float, std::size_t) noexcept {
+  if (held_up != nullptr) std::exchange(held_up, nullptr)->go_on();
+}
+
+// It makes no update in the first of two windows, for it waits all the time.
+TEST(AdaptiveLooks, AnUpdaterThatWaitsIsCounted) {
+  Stepped strategy = make("block");
+  Variable variable(kLarge), same(kLarge);
+  variable.update(strategy, 2);  // the first look, and one of the eight updates
+  const std::vector<float> ones(kLarge, 1);
+  ThreadStats stats;
+  HeldUp region(same.region());
+  std::jthread second([&] {
+    strategy.apply(
+        region,
+        {.alpha = -1, .delta = ones, .kernel = [](float*, const float*, float, std::size_t) noexcept {}},
+        stats);
+  });
+  region.wait_until_inside();
+  EXPECT_EQ(variable.update(strategy, 14), 2'048);
+  held_up = &region;
+  variable.update(strategy, 1,
+                  let_go);  // the last of the second window: the look after it waits for the second
+  EXPECT_EQ(variable.update(strategy, 1), 4'096);
+}
+
+}  // namespace
+}  // namespace tmflow::adaptive
