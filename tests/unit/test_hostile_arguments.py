@@ -15,8 +15,8 @@ import typer
 from tmflow import cli
 
 NOT_UTF8 = os.fsdecode(b"\xff\xfe")
-# No path at all, folders where a file is needed, a name that no file can have, and bytes that are no text; none of them is
-# a number, or a word that anything is called.
+# No path at all, folders where a file is needed, a name that no file can have, and bytes that are no text; none of them
+# is a number, or a word that anything is called.
 VALUES = {"empty": "", "here": ".", "root": "/", "above": "..", "long": "x" * 20_000, "not-utf8": NOT_UTF8}
 FILLING = "none-such"  # for the other arguments that a command needs
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 from tmflow.bundle.keys import Keys
 from tmflow.wording import printable
 
-MAX_PROBLEMS = 1000
+MAX_PROBLEMS = 100
 MAX_PLATFORMS = 10
 MAX_UID, MAX_FIELD, MAX_TEXT = 64, 100, 500  # characters of each that are kept
 

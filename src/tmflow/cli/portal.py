@@ -66,5 +66,6 @@ def _require_free(address: str, port: int) -> None:
         cause = error.strerror if isinstance(error, OSError) else "that is the name of no machine"
         raise BadInput(
             f"the portal cannot listen on --address {inert.line(address)[:LONGEST]} --port {port}: "
-            f"{str(cause).partition(' (')[0]}; give an address of this machine, such as 127.0.0.1, and a port that is free."
+            f"{str(cause).partition(' (')[0]}; give an address of this machine, such as 127.0.0.1, and a port that is "
+            "free."
         ) from error

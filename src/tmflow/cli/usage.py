@@ -12,7 +12,7 @@ from tmflow.errors import BadInput
 
 
 def require_text(arguments: Sequence[str]) -> None:
-    """Raise BadInput for an argument that is not UTF-8: no database keeps it, and no file that tmflow writes can name it."""
+    """Raise BadInput for an argument that is not UTF-8: no database and no JSON can keep it."""
     for number, argument in enumerate(arguments, start=1):
         try:
             os.fsencode(argument).decode()
