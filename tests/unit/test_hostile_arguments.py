@@ -100,3 +100,4 @@ def test_a_wrong_argument_is_one_sentence(
         assert complaint.startswith("tmflow: "), (arguments, complaint)
         assert complaint.endswith(".\n"), (arguments, complaint)
         assert len(complaint.splitlines()) == 1, (arguments, complaint)
+        assert ("is not UTF-8 text" in complaint) == (kind == "not-utf8"), (arguments, complaint)
