@@ -11,7 +11,6 @@ from typing import Annotated
 
 import typer
 
-from tmflow import inert
 from tmflow.errors import LONGEST, BadInput
 from tmflow.paths import project_root
 
@@ -58,6 +57,8 @@ def _make_absolute() -> None:
 
 def _require_free(address: str, port: int) -> None:
     """Raise BadInput if the address is none of this machine's, or the port is not to be had there."""
+    from tmflow import inert
+
     try:
         if not address.strip():  # to a socket it means every address of this machine
             raise OSError(errno.EINVAL, "an address is needed")
