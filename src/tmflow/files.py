@@ -11,11 +11,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from tmflow.errors import BadInput
+from tmflow.errors import LONGEST, BadInput
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # What only the state of a disk or somebody's rights bring about, never a fault of the program.
-_REFUSED = (*_FULL, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.EIO)
+_REFUSED = (*_FULL, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.EIO, errno.ENAMETOOLONG)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -29,13 +29,20 @@ def write_bytes(path: Path, content: bytes) -> None:
         new.write_bytes(content)
 
 
+def require_name(path: Path) -> Path:
+    """The path, unless it names nothing that could be written, as '', '.' and '/': raises BadInput then."""
+    if not path.name:
+        raise BadInput(f"'{path}' is a folder without a name of its own: name a file, or a new folder.")
+    return path
+
+
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
     """A new file to fill, which takes the place of `path` when it is filled and on the disk; no other process has it.
 
     Raises BadInput where that cannot be.
     """
-    new = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    new = require_name(path).with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -55,7 +62,7 @@ def whole_file(path: Path) -> Iterator[Path]:
 @contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
     """A new folder to fill, which takes the place of `path` when it is filled: that is never seen half-filled."""
-    new, old = (path.with_name(f".{path.name}.{age}") for age in ("new", "old"))
+    new, old = (require_name(path).with_name(f".{path.name}.{age}") for age in ("new", "old"))
     for left_by_a_kill in (new, old):
         shutil.rmtree(left_by_a_kill, ignore_errors=True)
     with writing(path):
@@ -87,7 +94,12 @@ def refusal(error: OSError) -> str | None:
     """What to tell a user whose disk or rights do not allow something; None of an error that is not theirs."""
     if error.errno not in _REFUSED or not isinstance(error.filename, str | bytes):
         return None
-    return f"{os.fsdecode(error.filename)} cannot be used: {error.strerror}."
+    return f"{shortened(os.fsdecode(error.filename))} cannot be used: {error.strerror}."
+
+
+def shortened(path: str) -> str:
+    """A path for a sentence: of one that is too long to be any file's, the beginning."""
+    return path if len(path) <= 4 * LONGEST else f"{path[:LONGEST]}..."
 
 
 def require_writable(folder: Path) -> None:

@@ -9,7 +9,8 @@ import nbformat
 from nbclient import NotebookClient
 from traitlets.config import Config
 
-from tmflow.files import write_text
+from tmflow.errors import BadInput
+from tmflow.files import require_name, shortened, write_text
 
 TIMEOUT_S = 600  # of a cell
 
@@ -17,9 +18,16 @@ TIMEOUT_S = 600  # of a cell
 def execute(source: Path, output: Path) -> None:
     """Run all cells of a notebook in this interpreter's kernel, from its own folder; write it with its output.
 
-    Raises nbclient's CellExecutionError, which shows the cell, where one fails; nothing is written then.
+    Raises BadInput for a source that is no notebook, and nbclient's CellExecutionError, which shows the cell, where one
+    fails; nothing is written then.
     """
-    notebook = nbformat.read(source, as_version=4)
+    try:
+        notebook = nbformat.reads(source.read_text(encoding="utf-8"), as_version=4)
+    except OSError as error:
+        raise BadInput(f"notebook {shortened(str(source))} cannot be read: {error.strerror}.") from error
+    except (ValueError, nbformat.validator.NotebookValidationError) as error:
+        raise BadInput(f"{source} is no Jupyter notebook: {str(error).splitlines()[0]}.") from error
+    require_name(output)
     with TemporaryDirectory(prefix="tmflow-") as sockets:
         client = NotebookClient(
             notebook,

@@ -16,6 +16,7 @@ from scipy.special import bdtr, stdtrit
 CONFIDENCE = 0.95
 BOUND = 0.05  # configurations whose ratio is surely within 5 % of 1 are called equivalent
 TOST_CONFIDENCE = 0.90  # two one-sided tests at 5 % each
+BEYOND = 1e300  # the largest ratio that an interval gives: no times of real runs have it, and a float holds little more
 MANY_ROUNDS = 1000  # nobody will run more to decide a question
 
 
@@ -106,7 +107,7 @@ def ratio_interval(numerator: ArrayLike, denominator: ArrayLike, confidence: flo
     Raises ValueError when the lengths differ, or when a value is not finite and above 0.
     """
     logs = mean_interval(log_ratios(numerator, denominator), confidence)
-    return Interval(math.exp(logs.estimate), math.exp(logs.low), math.exp(logs.high), logs.n)
+    return _of_logs(logs)
 
 
 def independent_difference_interval(a: ArrayLike, b: ArrayLike, confidence: float = CONFIDENCE) -> Interval:
@@ -136,7 +137,7 @@ def independent_ratio_interval(
     Raises ValueError when a value is not finite and above 0.
     """
     logs = independent_difference_interval(_logs(numerator), _logs(denominator), confidence)
-    return Interval(math.exp(logs.estimate), math.exp(logs.low), math.exp(logs.high), logs.n)
+    return _of_logs(logs)
 
 
 def paired_ratio(above: Sequence[float | None], below: Sequence[float | None]) -> Interval | None:
@@ -207,6 +208,13 @@ def log_ratios(numerator: ArrayLike, denominator: ArrayLike) -> NDArray[np.float
     """log(numerator[i] / denominator[i]). Raises ValueError when the lengths differ, or a value is not above 0."""
     above, below = _paired(numerator, denominator)
     return _logs(above) - _logs(below)
+
+
+def _of_logs(logs: Interval) -> Interval:
+    """The interval of a ratio from that of its logarithm, at most `BEYOND` and at least 1 / `BEYOND`."""
+    most = math.log(BEYOND)
+    estimate, low, high = (math.exp(max(-most, min(most, log))) if not math.isnan(log) else log for log in logs[:3])
+    return Interval(estimate, low, high, logs.n)
 
 
 def _logs(values: ArrayLike) -> NDArray[np.float64]:

@@ -78,7 +78,7 @@ def step_time(runs: pd.DataFrame) -> pd.DataFrame:
     """
 
     def estimate(rounds: Rounds) -> tuple[Interval, str | None]:
-        return ratio_interval(1e6 * rounds["loop_s"], rounds["iterations"]), None
+        return ratio_interval(rounds["loop_s"], rounds["iterations"] / 1e6), None
 
     return per_point(with_dataset(runs), "step_time", "us", _only_with_time(estimate))
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.bundle.zips import Members, bundled, members_of, zipped
+from tests.raw_zips import Entry, zip_file
 from tests.sample_bundles import sample_bundle
 from tests.sample_runs import sample_runs
 from tmflow.bundle import layout
@@ -100,6 +101,16 @@ def test_a_list_without_the_platform(good: Members, bundle: Path) -> None:
     assert "lacks 'platform.json', which its manifest lists" in refusal(bundle, with_manifest_of(good, without))
     (said,) = [text for text in refusals(bundle, bundled(without)) if text.startswith(layout.PLATFORM)]
     assert "it is missing" in said
+
+
+def test_names_and_extra_fields_have_greatest_lengths(good: Members, bundle: Path) -> None:
+    def of(name: int, extra: int) -> bytes:
+        return zip_file([Entry(b"x" * name, b""), Entry(b"y", b"", central={"extra": bytes(extra)})])
+
+    for name, extra in ((layout.MAX_NAME + 1, 0), (1, layout.MAX_EXTRA + 1)):
+        assert "of extra fields; the most allowed are 200 and 512" in refusal(bundle, of(name, extra))
+    assert "no manifest.json" in refusal(bundle, of(layout.MAX_NAME, layout.MAX_EXTRA))
+    assert "has a directory of" in refusal(bundle, of(layout.MAX_NAME, 2000))
 
 
 def test_other_content_than_the_manifest_says(good: Members, bundle: Path) -> None:

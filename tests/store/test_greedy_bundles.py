@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from pathlib import Path
@@ -13,7 +15,7 @@ import pytest
 
 from tests.changed_json import compact, lines_of, put, run_files
 from tests.hostile_checks import in_bounds, world
-from tests.raw_zips import Entry, zip_file
+from tests.raw_zips import DEFLATED, Entry, zip_file
 from tests.repacked import MANIFEST, Members, zipped
 
 pytestmark = pytest.mark.slow
@@ -122,3 +124,76 @@ def test_sixty_thousand_members_of_one_name_are_refused_in_bounds(bounded: Execu
     wrong, sound = bounded.submit(in_bounds, str(path), str(tmp_path)).result()
     assert not wrong
     assert not sound
+
+
+MOST_MEMORY = 500_000_000  # bytes, of a process that checks a file as large as the portal takes
+
+
+def wrong(n: int) -> dict[str, int]:
+    """So many fields that nothing has."""
+    return {f"a{number:x}": 0 for number in range(n)}
+
+
+def wrong_fields_of_a_run(members: Members) -> None:
+    _one_run(members, wrong(740_000))
+
+
+def wrong_fields_of_an_entry(members: Members) -> None:
+    _one_run(members, {"counters": [wrong(740_000)]})
+
+
+def wrong_fields_within_bounds(members: Members) -> None:
+    _one_run(members, wrong(400_000))
+
+
+def wrong_fields_of_the_manifest(members: Members) -> None:
+    members[MANIFEST] = compact({"files": [wrong(800_000)], "format": "tmflow-bundle", "version": 1}).encode()
+
+
+def wrong_entries_of_the_manifest(members: Members) -> None:
+    members[MANIFEST] = compact({"files": [0] * 4_500_000, "format": "tmflow-bundle", "version": 1}).encode()
+
+
+WRONG = [
+    wrong_fields_of_a_run,
+    wrong_fields_of_an_entry,
+    wrong_fields_within_bounds,
+    wrong_fields_of_the_manifest,
+    wrong_entries_of_the_manifest,
+]
+
+
+def long_names() -> bytes:
+    return zip_file([Entry(b"", b"", central={"name": b"%08d" % n + b"x" * 65_000}) for n in range(900)])
+
+
+def extra_fields() -> bytes:
+    return zip_file([Entry(b"%08d" % n, b"", central={"extra": bytes(8 << 10)}) for n in range(7_000)])
+
+
+def peak(path: Path) -> int:
+    """The most memory that a process has of its own that checks this bundle, in bytes; it refuses it."""
+    command = [sys.executable, "-m", "tmflow", "bundle", "verify", str(path)]
+    to_nothing = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_WRONLY, 0) for number in (1, 2)]
+    process = os.posix_spawn(sys.executable, command, os.environ, file_actions=to_nothing)
+    _, status, usage = os.wait4(process, 0)
+    assert os.waitstatus_to_exitcode(status) == 2
+    return usage.ru_maxrss << 10
+
+
+@pytest.mark.parametrize("change", WRONG, ids=lambda change: change.__name__)
+def test_wrong_fields_take_little_memory(
+    change: Callable[[Members], None], tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
+    members = dict(world(str(tmp_path_factory.getbasetemp() / "greedy")).good)
+    change(members)
+    path = tmp_path / "greedy.zip"
+    path.write_bytes(zipped(members, DEFLATED))
+    assert peak(path) < MOST_MEMORY
+
+
+@pytest.mark.parametrize("made", [long_names, extra_fields], ids=lambda made: made.__name__)
+def test_names_and_extra_fields_take_little_memory(made: Callable[[], bytes], tmp_path: Path) -> None:
+    path = tmp_path / "greedy.zip"
+    path.write_bytes(made())
+    assert peak(path) < MOST_MEMORY

@@ -12,12 +12,14 @@ from tmflow.canonical import canonical_json
 
 
 def require_few_parts(text: str, where: str) -> None:
-    """Raise Refused for so many lists and objects that they would fill the memory."""
+    """Raise Refused for so many lists, objects or fields that they or the errors in them would fill the memory."""
     if len(text) <= layout.MAX_PARTS:
         return
     n = text.count("[") + text.count("{")
     if n > layout.MAX_PARTS:
         raise Refused(f"{where} has {n} lists and objects; the most allowed is {layout.MAX_PARTS}.")
+    if (n := text.count(":")) > layout.MAX_FIELDS:
+        raise Refused(f"{where} has {n} fields, or colons; the most allowed is {layout.MAX_FIELDS}.")
 
 
 def decoded(data: bytes, where: str) -> dict[str, Any]:

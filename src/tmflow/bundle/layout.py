@@ -38,6 +38,7 @@ MAX_TOTAL = 24 * GIB
 MAX_RUN_FILE = GIB
 MAX_LINE = 8 * MIB  # a run of 1,024 threads has 2 MB
 MAX_PARTS = 150_000  # lists and objects of a line or a document; of three bytes each, they are seventy in memory
+MAX_FIELDS = 450_000  # colons of a line or a document; a wrong field takes half a kilobyte of memory
 MAX_MANIFEST = 9 * MIB  # 150 bytes for each member
 MAX_DOCUMENT = MIB
 MAX_SIGNATURE = 16 * KIB  # the longest keys in use make less than a tenth of it

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, FailFast, Field, ValidationError
 
 from tmflow.bundle import layout
 from tmflow.bundle.json_text import decoded
@@ -26,7 +26,7 @@ class _File(_Closed):
 class _Manifest(_Closed):
     format: Literal["tmflow-bundle"]
     version: Annotated[int, Field(ge=1)]
-    files: Annotated[list[_File], Field(max_length=layout.MAX_MEMBERS)]
+    files: Annotated[list[_File], Field(max_length=layout.MAX_MEMBERS), FailFast()]
 
 
 def parse(data: bytes, where: str) -> tuple[Entry, ...]:

@@ -10,7 +10,7 @@ from tmflow.bundle.signature import Signature
 from tmflow.bundle.timings import Timings
 from tmflow.wording import printable
 
-MAX_PROBLEMS = 1000
+MAX_PROBLEMS = 100
 MAX_PLATFORMS = 10
 MAX_UID, MAX_FIELD, MAX_TEXT = 64, 100, 500  # characters of each that are kept
 

@@ -27,7 +27,7 @@ from tmflow.cli import (
     study,
     train,
 )
-from tmflow.cli.usage import explained
+from tmflow.cli.usage import explained, require_text
 from tmflow.errors import BadInput, PipelineFailed, RoundFailed, Unsupported
 from tmflow.files import refusal
 from tmflow.study.stopping import Stopped
@@ -84,6 +84,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _terminated)
     try:
+        require_text(sys.argv[1:])
         sys.exit(app(prog_name="tmflow", standalone_mode=False))
     except typer.TyperException as error:
         print(explained(error), file=sys.stderr)

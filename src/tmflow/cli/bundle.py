@@ -76,7 +76,7 @@ def verify(
         for problem in found.problems[:SHOWN]:
             typer.echo(f"{problem.severity}: {problem.sentence}")
         if (more := len(found.problems[SHOWN:]) + found.omitted) > 0:
-            typer.echo(f"and {more:,} more, which --json lists up to a thousand.")
+            typer.echo(f"and {more:,} more, of which --json lists the first hundred errors and notes.")
         platforms = ", ".join(found.platforms.values()) or "no platform"
         read = f"{several(found.runs, 'run')} of {platforms}, identity {found.identity}: " if found.identity else ""
         typer.echo(printable(f"{file}: {read}{'ok' if found.ok else 'not ok'}."))

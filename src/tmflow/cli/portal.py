@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import sys
@@ -10,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from tmflow.errors import BadInput
+from tmflow.errors import LONGEST, BadInput
 from tmflow.paths import project_root
 
 
@@ -56,10 +57,16 @@ def _make_absolute() -> None:
 
 def _require_free(address: str, port: int) -> None:
     """Raise BadInput if the address is none of this machine's, or the port is not to be had there."""
+    from tmflow import inert
+
     try:
+        if not address.strip():  # to a socket it means every address of this machine
+            raise OSError(errno.EINVAL, "an address is needed")
         socket.create_server((address, port), family=socket.AF_INET6 if ":" in address else socket.AF_INET).close()
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
+        cause = error.strerror if isinstance(error, OSError) else "that is the name of no machine"
         raise BadInput(
-            f"the portal cannot listen on --address {address} --port {port}: {str(error.strerror).partition(' (')[0]}; "
-            "give an address of this machine, such as 127.0.0.1, and a port that is free."
+            f"the portal cannot listen on --address {inert.line(address)[:LONGEST]} --port {port}: "
+            f"{str(cause).partition(' (')[0]}; give an address of this machine, such as 127.0.0.1, and a port that is "
+            "free."
         ) from error

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from tmflow.cli.saving import require_writable
 from tmflow.paths import results_dir
 from tmflow.study.config import Scale
 
@@ -35,6 +36,7 @@ def build(output: Path) -> None:
     from tmflow.native import registry
     from tmflow.native.build import build as build_native
 
+    require_writable(output, "output")
     build_native(output.parent / "cmake", output.parent / "lib", sys.stdout)
     registry.write_variants(output)
 
@@ -75,10 +77,13 @@ def draw(experiment: str, scale: Annotated[Scale, typer.Option()] = "full") -> N
     """Draw the figures of an experiment from the database, and write its table: most of either is to start."""
     from tmflow import figures, tables
     from tmflow.cli.study import make_plan
+    from tmflow.errors import unknown
     from tmflow.store import engine, queries
     from tmflow.study.shown import shown_of
 
     plan = make_plan(scale)
+    if experiment not in plan.study.experiments:
+        raise unknown("experiment", experiment, plan.study.experiments)
     its = plan.study.experiments[experiment]
     shown = its.shown()
     reader = engine.open_reader(engine.url_from_env(results_dir() / "study.db"))

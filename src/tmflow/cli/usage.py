@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
+
 import typer
 from pydantic import ValidationError
+
+from tmflow.errors import BadInput
+
+
+def require_text(arguments: Sequence[str]) -> None:
+    """Raise BadInput for an argument that is not UTF-8: no database and no JSON can keep it."""
+    for number, argument in enumerate(arguments, start=1):
+        try:
+            os.fsencode(argument).decode()
+        except UnicodeDecodeError as error:
+            raise BadInput(f"argument {number} is not UTF-8 text: {error.reason} at byte {error.start}.") from error
 
 
 def explained(error: typer.TyperException) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from sqlalchemy import URL, Engine
 
 from tmflow.errors import BadInput
-from tmflow.files import whole_file
+from tmflow.files import require_name, whole_file
 from tmflow.store.address import is_sqlite, shown, sqlite_path
 from tmflow.store.engine import open_reader
 from tmflow.store.explain import explain_errors
@@ -23,6 +23,7 @@ def snapshot(url: URL, path: Path) -> int:
     """
     if not is_sqlite(url):
         raise BadInput(f"{shown(url)} is on a server: only a SQLite file can be copied so; use the server's own tools.")
+    require_name(path)
     source = sqlite_path(url)
     if path.exists() and source.exists() and path.samefile(source):
         raise BadInput(f"{path} is the database itself: name another file for the snapshot.")

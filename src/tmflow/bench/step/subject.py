@@ -31,6 +31,8 @@ def parse_step(text: str, dataset: str) -> StepSubject:
     if not colon or "=" in label:
         label, factors = text, text
     given: dict[str, Any] = {}
+    if not factors.split():
+        raise BadInput(f"--step '{text}' has no factor: write it as 'strategy=lock threads=2'.")
     for word in factors.split():
         name, equals, value = word.partition("=")
         if not equals or not name or not value:
