@@ -27,8 +27,10 @@ def plan(tmp_path: Path) -> Plan:
     return Plan(check_study(config), "full", tmp_path / "elsewhere")
 
 
-def figures(plan: Plan, name: str) -> str:
-    return os.path.relpath(plan.results / "figures" / name, ROOT)
+def figures(plan: Plan, *names: str) -> list[str]:
+    """The run files behind the experiments, which all draw on those of one, and the folders of their figures."""
+    paths = [*plan.run_files("tiny"), *(plan.results / "figures" / name for name in names)]
+    return [os.path.relpath(path, ROOT) for path in paths]
 
 
 def test_without_words_it_is_the_whole_study(plan: Plan) -> None:
@@ -52,7 +54,7 @@ def test_experiments_by_name_or_by_a_path_of_theirs(plan: Plan, words: list[str]
     request = parse_request(plan, words)
     assert (request.experiments, request.is_by_name) == (("drawn", "tiny"), True)
     assert request.sources(plan) == ["tiny"]
-    assert request.arguments(plan) == [figures(plan, "drawn"), figures(plan, "tiny")]
+    assert request.arguments(plan) == figures(plan, "drawn", "tiny")
 
 
 def test_a_path_in_a_results_folder_that_lies_elsewhere(plan: Plan) -> None:
@@ -67,7 +69,7 @@ def test_options_and_their_values_go_to_snakemake_after_the_targets(plan: Plan) 
     request = parse_request(plan, ["--until", "round", "--dry-run", "tiny", "--cores=1", "results/figures/drawn"])
     assert request.options == ("--until", "round", "--dry-run", "--cores=1")
     assert request.is_dry_run
-    assert request.arguments(plan) == [figures(plan, "tiny"), figures(plan, "drawn"), *request.options]
+    assert request.arguments(plan) == [*figures(plan, "tiny", "drawn"), *request.options]
     value = parse_request(plan, ["--forcerun", "results/figures/tiny"])
     assert (value.experiments, value.options) == ((), ("--forcerun", "results/figures/tiny"))
 

@@ -90,6 +90,21 @@ def test_each_round_is_stored_by_its_own_step(tmp_path: Path, tmflow: Tmflow, ch
     assert stored(checkout) == {("one", 1)}
 
 
+def test_a_round_that_is_stored_and_measured_again_belongs_to_another_campaign(
+    tmp_path: Path, tmflow: Tmflow, checkout_at: type[Checkout]
+) -> None:
+    """Within one campaign the database would refuse it, and the study would fail at its end."""
+    checkout = checkout_at(tmp_path / "checkout", SOME)
+    assert tmflow("study", "run", "one", **checkout.variables).returncode == 0
+    (first,) = checkout.results.glob("runs/full/one/*/round-001.jsonl")
+    first.unlink()
+    done = tmflow("study", "run", "one", **checkout.variables)
+    assert done.returncode == 0, done.stderr
+    assert "holds 1 round of one whose run files are gone" in done.stdout
+    rounds = queries.rounds(engine.open_reader(engine.sqlite_url(checkout.results / "study.db")))
+    assert sorted(rounds["round"]) == [1, 1, 2]
+
+
 def planned(tmflow: Tmflow, checkout: Checkout, *words: str) -> str:
     done = tmflow("study", "run", "--dry-run", *words, **checkout.variables)
     assert done.returncode == 0, done.stderr

@@ -96,7 +96,7 @@ def status(scale: ScaleOption = None, as_json: JsonOption = False) -> None:
 def run(
     arguments: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[EXPERIMENT]...", help="Experiments of config.yaml; if none is named, all of it."),
+        typer.Argument(metavar="EXPERIMENT", help="Experiments of config.yaml; if none is named, all of it."),
     ] = None,
     scale: ScaleOption = None,
     fresh: Annotated[bool, typer.Option(help="Measure everything anew; the run files so far are set aside.")] = False,

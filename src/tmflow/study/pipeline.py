@@ -79,6 +79,7 @@ def _run(plan: Plan, request: Request, database: URL, locks: tuple[int, ...], *,
         print(f"tmflow: the run files so far are in {archive}.")
     if told := already_stored(plan, database):
         print(f"tmflow: {told}", flush=True)
+        campaign.close(plan.results, plan.scale)  # a campaign has a round once, and the database has that already
     write_bytes(snakemake_log(plan.results), b"")
     _measure(plan, request, locks)
     print("tmflow: evaluating what the runs say.", file=sys.stderr, flush=True)

@@ -46,9 +46,14 @@ class Request:
         return list(dict.fromkeys(map(plan.source, self.experiments)))
 
     def arguments(self, plan: Plan) -> list[str]:
-        """For Snakemake. Targets come first: no option before them can take them for its values."""
-        figures = [_target(plan, PurePath("figures", name)) for name in self.experiments]
-        return [*figures, *self.targets, *self.options]
+        """For Snakemake. Targets come first: no option before them can take them for its values.
+
+        Run files are named, too: Snakemake does not miss one from which the figures are drawn already.
+        """
+        sources = dict.fromkeys(map(plan.source, self.experiments))
+        run_files = [path.relative_to(plan.results) for name in sources for path in plan.run_files(name)]
+        figures = [PurePath("figures", name) for name in self.experiments]
+        return [*(_target(plan, path) for path in (*run_files, *figures)), *self.targets, *self.options]
 
 
 def parse_request(plan: Plan, arguments: Sequence[str]) -> Request:
