@@ -77,6 +77,8 @@ class BasicCombining {
       .reads = Promise::element,
       .snapshots = Promise::block,
       .parameters = kParameters,
+      .updates_over = [](const Parameters& its,
+                         std::size_t n) { return promise_in_parts(its.integer("block"), n); },
   };
 
   static std::optional<std::string> why_not() { return std::nullopt; }
