@@ -88,7 +88,7 @@ class BasicStriped {
       }
     }
     for (const std::size_t block : std::span(put_off).first(later)) run(block);
-    stats.count_retries(taken);
+    stats.count(Contention::taken_blocks, taken);
     stats.count_update();
   }
 
