@@ -20,6 +20,7 @@ from tmflow.runner.runfile import (
     Counters,
     CurvePoint,
     ExperimentRef,
+    FailedPublications,
     Lost,
     MachineState,
     Reads,
@@ -27,6 +28,7 @@ from tmflow.runner.runfile import (
     Run,
     Software,
     Staleness,
+    TakenBlocks,
 )
 from tmflow.spec import TrialSpec
 from tmflow.strategy_parameters import parameters_of
@@ -247,6 +249,14 @@ def _full_measures(spec: TrialSpec) -> dict[str, Any]:
             Retries(worker=worker, variable=variable, retries=retries, sections=steps // (retries + 1))
             for worker, variable in of_workers
             for retries in range(spec.threads)
+        ],
+        "failed_publications": [
+            FailedPublications(worker=worker, variable=variable, failed_publications=2, updates=steps)
+            for worker, variable in of_workers
+        ],
+        "taken_blocks": [
+            TakenBlocks(worker=worker, variable=variable, taken_blocks=3, updates=steps)
+            for worker, variable in of_workers
         ],
         "reads": [Reads(worker=worker, variable=variable, reads=steps, torn=torn) for worker, variable in of_workers],
         "lost": [

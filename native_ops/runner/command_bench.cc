@@ -4,8 +4,11 @@
 #include <cmath>
 #include <cstdio>
 #include <iostream>
+#include <limits>
+#include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runner/commands.hpp"
@@ -14,7 +17,9 @@
 #include "runner/machine_lock.hpp"
 #include "runner/options.hpp"
 #include "runner/possible.hpp"
+#include "runner/turns.hpp"
 #include "tmflow/audit.hpp"
+#include "tmflow/bench.hpp"
 #include "tmflow/json.hpp"
 #include "tmflow/registry.hpp"
 
@@ -25,15 +30,24 @@ constexpr double kTargetS = 0.03;  // of one measurement: hundreds of times what
 constexpr int kMostUpdates = 1'000'000'000;
 constexpr double kBytesPerElement = 12;  // variable and gradient are read, the variable is written
 
-// One size and number of threads under one strategy.
+// Either a strategy, or only the writing of gradients, in one size, number of threads and kind of gradient.
 struct Cell {
-  Listed strategy;
+  std::optional<Listed> strategy;
   std::int64_t elements;
   int threads;
+  bool fresh;  // each thread writes its gradient before every update
 
   AuditReport measure(int updates) const {
-    const auto its = make_strategy<ArrayRegion<float>>(strategy.info.name);
-    const AuditPlan plan{.threads = threads, .updates = updates, .elements = elements, .stop_together = true};
+    const AuditPlan plan{.threads = threads,
+                         .updates = updates,
+                         .elements = elements,
+                         .stop_together = true,
+                         .fresh_gradient = fresh};
+    if (!strategy) {
+      bench::NoUpdate none;
+      return audit<float>(none, plan);
+    }
+    const auto its = make_strategy<ArrayRegion<float>>(strategy->info.name);
     return audit<float>(*its, plan);
   }
 
@@ -48,20 +62,31 @@ struct Cell {
       updates = std::clamp(wanted, 2 * updates, std::min(10 * updates, double{kMostUpdates}));
     }
   }
+
+  std::string_view gradient() const { return fresh ? "fresh" : "constant"; }
+};
+
+// What was measured of a cell, round by round.
+struct Measured {
+  std::vector<AuditReport> reports;
+  std::vector<int> turns;  // its place in the order of the round, from 0 on
 };
 
 double us_per_update(const AuditReport& report) {
   return 1e6 * report.seconds / static_cast<double>(report.made);
 }
 
-// All rounds of a cell, with the names that `tmflow bench apply --json` gives them.
-Json row_of(const Cell& cell, const std::vector<AuditReport>& rounds) {
+// All rounds of a cell, with the names that `tmflow bench apply --json` gives them; null where an update took
+// no longer than the writing of its gradient. `writing`: of the same size and threads, where the gradient is
+// fresh.
+Json row_of(const Cell& cell, const Measured& measured, const Measured* writing) {
   AuditReport all;
   double logarithms = 0;
-  Json::Array by_round;
+  Json::Array by_round, with_writing, turns;
   Json::Object aborts;
   std::int64_t aborted = 0;
-  for (const AuditReport& report : rounds) {
+  for (std::size_t round = 0; round < measured.reports.size(); ++round) {
+    const AuditReport& report = measured.reports[round];
     all.made += report.made;
     all.expected += report.expected;
     all.tally += report.tally;
@@ -72,41 +97,50 @@ Json row_of(const Cell& cell, const std::vector<AuditReport>& rounds) {
       all.aborts[status] += n;
       aborted += n;
     }
-    by_round.push_back(us_per_update(report));
-    logarithms += std::log(us_per_update(report));
+    const double us = us_per_update(report) - (writing ? us_per_update(writing->reports[round]) : 0);
+    if (us <= 0) return {};
+    by_round.push_back(us);
+    with_writing.push_back(us_per_update(report));
+    turns.push_back(measured.turns[round]);
+    logarithms += std::log(us);
   }
   for (const auto& [status, n] : all.aborts) aborts[raw_code(status)] = n;
+  const Listed& strategy = *cell.strategy;
+  const std::vector<Parameter> known = strategy.parameters();
+  const Parameters values(strategy.info.name, known, {});
   Json::Object parameters;
-  for (const Parameter& parameter : cell.strategy.parameters()) {
-    parameters[std::string(parameter.name)] = parameter.fallback;
-  }
-  const double us = std::exp(logarithms / static_cast<double>(rounds.size()));
+  for (const auto& [name, value] : values.values()) parameters[name] = value;
+  const double us = std::exp(logarithms / static_cast<double>(by_round.size()));
   const std::int64_t sections = all.commits + all.fallbacks;
   const auto share = [](std::int64_t part, std::int64_t of, bool known) {
     return known && of > 0 ? Json(static_cast<double>(part) / static_cast<double>(of)) : Json();
   };
-  return Json::Object{{"aborts", aborts},
-                      {"aborts_per_commit", share(aborted, all.commits, all.attempts_known)},
-                      {"aborts_per_update", share(aborted, all.made, all.attempts_known && sections > 0)},
-                      {"attempts_known", all.attempts_known},
-                      {"commit_fraction", share(all.commits, sections, true)},
-                      {"commits", all.commits},
-                      {"corrupt_elements", all.tally.corrupt},
-                      {"doubled", all.tally.doubled},
-                      {"elements", cell.elements},
-                      {"fallbacks", all.fallbacks},
-                      {"gb_per_s", kBytesPerElement * static_cast<double>(cell.elements) / us / 1e3},
-                      {"lost_fraction", all.lost_fraction()},
-                      {"oversubscribed", cell.threads > cpus_allowed()},
-                      {"parameters", parameters},
-                      {"promise", name_of(cell.strategy.info.updates)},
-                      {"rounds", rounds.size()},
-                      {"strategy", cell.strategy.info.name},
-                      {"threads", cell.threads},
-                      {"updates", all.made},
-                      {"us_by_round", by_round},
-                      {"us_per_update", us},
-                      {"variant", cell.strategy.info.name}};
+  return Json::Object{
+      {"aborts", aborts},
+      {"aborts_per_commit", share(aborted, all.commits, all.attempts_known)},
+      {"aborts_per_update", share(aborted, all.made, all.attempts_known && sections > 0)},
+      {"attempts_known", all.attempts_known},
+      {"commit_fraction", share(all.commits, sections, true)},
+      {"commits", all.commits},
+      {"corrupt_elements", all.tally.corrupt},
+      {"doubled", all.tally.doubled},
+      {"elements", cell.elements},
+      {"fallbacks", all.fallbacks},
+      {"gb_per_s", kBytesPerElement * static_cast<double>(cell.elements) / us / 1e3},
+      {"gradient", cell.gradient()},
+      {"lost_fraction", all.lost_fraction()},
+      {"oversubscribed", cell.threads > cpus_allowed()},
+      {"parameters", parameters},
+      {"promise", name_of(strategy.updates_over(values, static_cast<std::size_t>(cell.elements)))},
+      {"rounds", measured.reports.size()},
+      {"strategy", strategy.info.name},
+      {"threads", cell.threads},
+      {"turn_by_round", turns},
+      {"updates", all.made},
+      {"us_by_round", by_round},
+      {"us_per_update", us},
+      {"us_with_writing_by_round", writing ? Json(with_writing) : Json()},
+      {"variant", strategy.info.name}};
 }
 
 bool kept(const Json& row) {
@@ -141,51 +175,121 @@ std::vector<Listed> chosen(const Options& options) {
   return found;
 }
 
-// The cells in turns, so that what drifts hits all alike.
-std::vector<Json> measured(const std::vector<Cell>& cells, int rounds) {
-  std::vector<int> updates;
-  for (const Cell& cell : cells) updates.push_back(cell.calibrated());
-  std::vector<std::vector<AuditReport>> reports(cells.size());
-  for (int round = 0; round < rounds; ++round) {
-    for (std::size_t i = 0; i < cells.size(); ++i) reports[i].push_back(cells[i].measure(updates[i]));
+// The cells in turns, so that what drifts hits all alike: cells of one size, number of threads and kind of
+// gradient are `together`.
+std::vector<Json> rows_of(const std::vector<std::vector<Cell>>& together, int rounds, int seed) {
+  struct Place {
+    std::size_t group, cell;
+  };
+  std::vector<std::vector<Place>> places(together.size());
+  std::vector<std::vector<int>> updates(together.size());
+  std::vector<std::vector<Measured>> measured(together.size());
+  for (std::size_t group = 0; group < together.size(); ++group) {
+    measured[group].resize(together[group].size());
+    for (std::size_t cell = 0; cell < together[group].size(); ++cell) {
+      places[group].push_back({group, cell});
+      updates[group].push_back(together[group][cell].calibrated());
+    }
+  }
+  for (int round = 1; round <= rounds; ++round) {
+    int turn = 0;
+    for (const auto& [group, cell] : turns(places, seed, round)) {
+      Measured& its = measured[group][cell];
+      its.reports.push_back(together[group][cell].measure(updates[group][cell]));
+      its.turns.push_back(turn++);
+    }
   }
   std::vector<Json> rows;
-  for (std::size_t i = 0; i < cells.size(); ++i) rows.push_back(row_of(cells[i], reports[i]));
+  for (std::size_t group = 0; group < together.size(); ++group) {
+    const std::vector<Cell>& cells = together[group];
+    const Measured* writing = cells.back().strategy ? nullptr : &measured[group].back();
+    for (std::size_t cell = 0; cell < cells.size(); ++cell) {
+      if (!cells[cell].strategy) continue;
+      rows.push_back(row_of(cells[cell], measured[group][cell], writing));
+      if (!rows.back().is_null()) continue;
+      rows.pop_back();
+      std::cerr << "tmflow-native: not measured: " << cells[cell].strategy->info.name << " with "
+                << cells[cell].elements << " elements, " << cells[cell].threads
+                << " threads: in a round it took no longer than the writing of its gradient.\n";
+    }
+  }
   return rows;
 }
 
-void print_table(const std::vector<Json>& rows) {
-  std::printf("%-18s%12s%9s%16s%10s%12s\n", "strategy", "elements", "threads", "us per update", "GB/s",
-              "lost");
-  for (const Json& row : rows) {
-    std::printf("%-18s%12lld%9lld%16.3f%10.2f%11.2f %%\n", row.at("strategy").text().c_str(),
-                static_cast<long long>(row.at("elements").integer()),
-                static_cast<long long>(row.at("threads").integer()), row.at("us_per_update").number(),
-                row.at("gb_per_s").number(), 100 * row.at("lost_fraction").number());
+// A line for each strategy, size and number of threads, with the kinds of gradient beside each other.
+void print_table(const std::vector<Json>& rows, const std::vector<std::string>& gradients) {
+  std::printf("%-18s%12s%9s", "strategy", "elements", "threads");
+  for (const std::string& gradient : gradients) {
+    std::printf("%26s%10s%10s", ("us per update, " + gradient).c_str(), "GB/s", "lost");
   }
+  std::printf("\n");
+  std::map<std::string, std::map<std::string, Json>> lines;
+  std::vector<std::string> order;
+  for (const Json& row : rows) {
+    char what[64];
+    std::snprintf(what, sizeof what, "%-18s%12lld%9lld", row.at("strategy").text().c_str(),
+                  static_cast<long long>(row.at("elements").integer()),
+                  static_cast<long long>(row.at("threads").integer()));
+    if (!lines.contains(what)) order.emplace_back(what);
+    lines[what][row.at("gradient").text()] = row;
+  }
+  for (const std::string& what : order) {
+    std::printf("%s", what.c_str());
+    for (const std::string& gradient : gradients) {
+      const auto row = lines[what].find(gradient);
+      if (row == lines[what].end()) {
+        std::printf("%26s%10s%10s", "", "", "");
+      } else {
+        std::printf("%26.3f%10.2f%8.2f %%", row->second.at("us_per_update").number(),
+                    row->second.at("gb_per_s").number(), 100 * row->second.at("lost_fraction").number());
+      }
+    }
+    std::printf("\n");
+  }
+}
+
+// The kinds of gradient that are asked for, each once.
+std::vector<std::string> gradients_of(const Options& options) {
+  std::vector<std::string> given = options.list("gradient", "fresh");
+  for (const std::string& word : given) {
+    if (word != "constant" && word != "fresh") {
+      throw BadInput("gradient is '" + word + "', but should be constant, fresh, or constant,fresh.");
+    }
+  }
+  if (given.size() > 1 && given.front() == given.back())
+    throw BadInput("gradient names '" + given.front() + "' twice.");
+  return given;
 }
 
 }  // namespace
 
 int command_bench(const Arguments& arguments) {
-  const Options options(arguments, {"elements", "threads", "strategy", "rounds"}, {"json"});
+  const Options options(arguments, {"elements", "threads", "strategy", "gradient", "rounds", "seed"},
+                        {"json"});
   const std::vector<int> sizes = options.numbers("elements", "10,7850,3211264", 1, 100'000'000);
   const std::string counts = cpus_allowed() >= 4 ? "1,2,4" : cpus_allowed() >= 2 ? "1,2" : "1";
   const std::vector<int> threads = options.numbers("threads", counts, 1, AuditPlan::kMaxThreads);
+  const std::vector<std::string> gradients = gradients_of(options);
   const int rounds = options.number("rounds", 4, 1, 1000);
-  std::vector<Cell> cells;
+  const int seed = options.number("seed", 0, 0, std::numeric_limits<int>::max());
+  std::vector<std::vector<Cell>> cells;
   const std::vector<Listed> strategies = chosen(options);
   for (const int elements : sizes) {
     for (const int count : threads) {
-      for (const Listed& strategy : strategies) cells.push_back({strategy, elements, count});
+      for (const std::string& gradient : gradients) {
+        std::vector<Cell>& together = cells.emplace_back();
+        const bool fresh = gradient == "fresh";
+        for (const Listed& strategy : strategies) together.push_back({strategy, elements, count, fresh});
+        if (fresh) together.push_back({std::nullopt, elements, count, fresh});
+      }
     }
   }
   const HeldFile machine = machine_to_itself();
-  const std::vector<Json> rows = measured(cells, rounds);
+  const std::vector<Json> rows = rows_of(cells, rounds, seed);
   if (options.has("json")) {
     for (const Json& row : rows) std::cout << canonical(row) << '\n';
   } else {
-    print_table(rows);
+    print_table(rows, gradients);
   }
   int code = 0;
   for (const Json& row : rows) {

@@ -12,8 +12,8 @@ constexpr int kTrialTransactions = 100;
 // What a trial brings that ends as it should, and no other.
 constexpr const char* kResults[] = {"setup_s", "loop_s",         "evaluation_s",
                                     "total_s", "final_accuracy", "machine"};
-constexpr const char* kLists[] = {"aborts", "counters", "curve",   "fused",
-                                  "lost",   "reads",    "retries", "staleness"};
+constexpr const char* kLists[] = {"aborts", "counters", "curve",   "failed_publications", "fused",
+                                  "lost",   "reads",    "retries", "staleness",           "taken_blocks"};
 
 }  // namespace
 

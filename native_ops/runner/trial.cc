@@ -107,14 +107,19 @@ void count(const Point& point, int worker, const std::string& variable, const Th
                    {"n", n},
                    {"raw_code", raw_code(status)}});
   }
-  for (std::int64_t n = 0; n <= ThreadStats::kMostRetries; ++n) {
-    if (stats.with_retries(n) != 0) add("retries", {{"retries", n}, {"sections", stats.with_retries(n)}});
+  for (const Contention kind : kContentions) {
+    const std::string name(name_of(kind));
+    const std::string of = kind == Contention::retries ? "sections" : "updates";
+    for (std::int64_t n = 0; n <= ThreadStats::kMost; ++n) {
+      if (const std::int64_t times = stats.counted(kind, n)) add(name.c_str(), {{name, n}, {of, times}});
+    }
   }
   if (tells_torn) add("reads", {{"reads", stats.reads()}, {"torn", stats.torn()}});
 }
 
 void count(const Point& point, train::Trial& trial, Json::Object& measured) {
-  for (const char* list : {"aborts", "counters", "lost", "reads", "retries", "staleness"}) {
+  for (const char* list : {"aborts", "counters", "failed_publications", "lost", "reads", "retries",
+                           "staleness", "taken_blocks"}) {
     measured[list] = Json::Array();
   }
   const std::vector<std::string>& regions = trial.region_names();

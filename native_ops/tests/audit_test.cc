@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "seeded.hpp"
 #include "tmflow/strategies/lock.hpp"
 #include "tmflow/strategies/nolock.hpp"
@@ -98,6 +100,27 @@ TYPED_TEST(Audit, CodeTellsOneUnitMoreOrLessFromAnother) {
     EXPECT_EQ(code.decode(-1, 0, updates).corrupt, 1);
     EXPECT_EQ(code.decode(TypeParam{0.5}, 0, updates).corrupt, 1);
     EXPECT_EQ(code.decode(std::numeric_limits<TypeParam>::quiet_NaN(), 0, updates).corrupt, 1);
+  }
+}
+
+// Updates as NoLock does, and spoils the gradient afterwards.
+struct Spoiling {
+  template <Region R>
+  void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
+    NoLock::apply(region, update, stats);
+    auto* const delta = const_cast<typename R::Value*>(update.delta.data());
+    std::fill_n(delta, update.delta.size(), typename R::Value{0});
+  }
+};
+
+// Of a size that is no multiple of the pattern that a gradient is written from.
+TYPED_TEST(Audit, AFreshGradientIsWrittenBeforeEveryUpdate) {
+  for (const std::int64_t elements : {1, 384, 1001}) {
+    AuditPlan plan{.threads = 1, .updates = 50, .elements = elements};
+    Spoiling spoiling;
+    EXPECT_EQ(audit<TypeParam>(spoiling, plan).tally.lost, 49 * elements);
+    plan.fresh_gradient = true;
+    EXPECT_TRUE(audit<TypeParam>(spoiling, plan).clean());
   }
 }
 

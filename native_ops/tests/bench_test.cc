@@ -49,6 +49,15 @@ TEST(StopTogether, CountsLosses) {
   EXPECT_EQ(report.counted, 0);
 }
 
+// Nothing but gradients is written: every update is lost, and none is counted.
+TEST(GradientWriting, UpdatesNothing) {
+  bench::NoUpdate none;
+  const AuditReport report =
+      stopped_together(none, {.threads = 2, .updates = 300, .elements = 1000, .fresh_gradient = true});
+  EXPECT_EQ(report.tally.lost, report.made * 1000);
+  EXPECT_EQ(report.counted, 0);
+}
+
 // Under each of the mutexes.
 template <class Test>
 void for_each_mutex_loop(const Test& test) {

@@ -146,7 +146,7 @@ TYPED_TEST(BlockStrategy, TimesItsLocksIfAsked) {
   for (ThreadStats* stats : {&untimed, &timed}) strategy.apply(region, {.alpha = 1, .delta = delta}, *stats);
   EXPECT_EQ(untimed.held_ns(), 0);
   EXPECT_GT(timed.held_ns(), 0);
-  EXPECT_EQ(timed.with_retries(0), 1);
+  EXPECT_EQ(timed.counted(Contention::taken_blocks, 0), 1);
 }
 
 TEST(Combining, HasMoreThreadsThanSeats) {
@@ -165,7 +165,7 @@ TEST(Striped, GoesOnToTheNextBlockAndComesBack) {
   BasicStriped<Forward> strategy(1);
   schedule.run(strategy);
   EXPECT_EQ(schedule.variable, kBoth);
-  EXPECT_EQ(schedule.of_b.with_retries(1), 1);
+  EXPECT_EQ(schedule.of_b.counted(Contention::taken_blocks, 1), 1);
 }
 
 TEST(Combining, DoesTheOthersUpdateToo) {

@@ -59,7 +59,7 @@ Counts elide_once(std::vector<Ended> script, Budget budget) {
   EXPECT_EQ(inside + under, 1);
   EXPECT_TRUE(mutex.try_lock());
   mutex.unlock();
-  EXPECT_EQ(stats.with_retries(attempts(stats) - stats.commits()), 1);
+  EXPECT_EQ(stats.counted(Contention::retries, attempts(stats) - stats.commits()), 1);
   return {attempts(stats), stats.commits(), stats.fallbacks()};
 }
 

@@ -53,7 +53,7 @@ TYPED_TEST(Ranges, ATransactionWritesWhatItHolds) {
   expected[3] = expected[4] = 1;
   EXPECT_EQ(this->values, expected);
   EXPECT_EQ(this->stats.commits(), 1);
-  EXPECT_EQ(this->stats.with_retries(0), 1);
+  EXPECT_EQ(this->stats.counted(Contention::retries, 0), 1);
   EXPECT_TRUE(this->stats.aborts().empty());
 }
 

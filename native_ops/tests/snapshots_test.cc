@@ -130,8 +130,8 @@ TEST(Leashed, ALostRaceBeginsAnewFromTheVersionThatWon) {
   bench.update(seeded::interrupted_kernel<float>);
   EXPECT_EQ(bench.read(), all(2));
   EXPECT_EQ(bench.stats.updates(), 2);
-  EXPECT_EQ(bench.stats.with_retries(0), 1);
-  EXPECT_EQ(bench.stats.with_retries(1), 1);
+  EXPECT_EQ(bench.stats.counted(Contention::failed_publications, 0), 1);
+  EXPECT_EQ(bench.stats.counted(Contention::failed_publications, 1), 1);
 }
 
 // What a reader gets where two updates happen in the middle of its copy: the second one finds the copy that

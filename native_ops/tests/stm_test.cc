@@ -162,8 +162,8 @@ TYPED_TEST(Killing, TheYoungerYields) {
   EXPECT_EQ(x, 2);
   EXPECT_TRUE(stats.aborts().empty());
   EXPECT_GT(aborts(younger.stats, Cause::read_locked), 0);
-  EXPECT_EQ(stats.with_retries(0), 1);
-  EXPECT_EQ(younger.stats.with_retries(0), 0);
+  EXPECT_EQ(stats.counted(Contention::retries, 0), 1);
+  EXPECT_EQ(younger.stats.counted(Contention::retries, 0), 0);
 }
 
 // Two words in a lock each, that another thread adds 1 to whenever somebody has looked at a lock to read.
@@ -314,7 +314,7 @@ TYPED_TEST(Stm, ReadsWhatTheLastUpdateLeftAndCountsNothing) {
       std::vector<TypeParam> copy(variable.size());
       strategy->read(region, {.into = copy}, reader);
       EXPECT_EQ(copy, variable) << ::testing::PrintToString(variant) << " chunk " << chunk;
-      EXPECT_EQ(reader.commits() + reader.updates() + reader.with_retries(0), 0);
+      EXPECT_EQ(reader.commits() + reader.updates() + reader.counted(Contention::retries, 0), 0);
     }
   }
 }
@@ -336,7 +336,7 @@ TEST(StmStrategy, AChunkIsATransaction) {
     const std::vector<std::string> given{"chunk=" + std::to_string(chunk)};
     make_strategy<ArrayRegion<float>>("stm", given)->apply(region, {.alpha = -1, .delta = delta}, stats);
     EXPECT_EQ(stats.commits(), commits) << chunk;
-    EXPECT_EQ(stats.with_retries(0), commits) << chunk;
+    EXPECT_EQ(stats.counted(Contention::retries, 0), commits) << chunk;
   }
   EXPECT_EQ(variable, std::vector<float>(10, 5));
 }

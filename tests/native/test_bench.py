@@ -16,16 +16,19 @@ import pytest
 from tests.conftest import Tmflow
 from tmflow.bench import measure
 from tmflow.bench.measure import Bench
-from tmflow.bench.plan import Cell, Plan, make_plan
+from tmflow.bench.plan import Cell, Plan, make_plan, shuffled_turns
 from tmflow.bench.results import rows
-from tmflow.bench.rows import Copied
+from tmflow.bench.rows import Copied, TimedVariant, Written
 from tmflow.bench.subject import LOOPS, MORE_VARIANTS, MUTEXES, parse_subjects
 from tmflow.bench.worker import Worker, WorkerFailed, Workers
 from tmflow.errors import BadInput
 from tmflow.native import loader, registry
 
 MUTEX_LOOPS = ["mutex_loop", *(f"mutex_loop:mutex={mutex}" for mutex in ("absl", "spin", "ticket", "mcs"))]
-ENDLESS = {"strategy": "lock", "parameters": [], "threads": 1, "updates": 10**9, "elements": 100_000}
+ENDLESS = {
+    **{"strategy": "lock", "parameters": [], "gradient": "constant"},
+    **{"threads": 1, "updates": 10**9, "elements": 100_000},
+}
 
 
 @pytest.fixture
@@ -34,8 +37,10 @@ def workers() -> Iterator[Workers]:
         yield its
 
 
-def small_plan(strategy: str, elements: str = "10,300", threads: str = "1,2", rounds: int = 2) -> Plan:
-    return make_plan(elements, threads, strategy, rounds, seed=1, reference=None)
+def small_plan(
+    strategy: str, elements: str = "10,300", threads: str = "1,2", rounds: int = 2, gradient: str = "constant"
+) -> Plan:
+    return make_plan(elements, threads, strategy, rounds, seed=1, reference=None, gradient=gradient)
 
 
 def test_the_library_counts_what_it_times() -> None:
@@ -120,6 +125,8 @@ def test_a_variant_that_cannot_be_is_named(strategy: str, says: str) -> None:
         ({"rounds": 0}, "rounds is 0, but should be from 1 to 1000"),
         ({"seed": -1}, "seed is -1"),
         ({"reference": "spin"}, "unknown reference 'spin'; valid: best_mutex, lock, mutex_loop"),
+        ({"gradient": "new"}, "gradient is 'new', but should be constant, fresh, or constant,fresh"),
+        ({"gradient": "fresh,fresh"}, "gradient is 'fresh,fresh', but should be constant, fresh"),
     ],
 )
 def test_options_that_cannot_be_are_named(options: dict[str, object], says: str) -> None:
@@ -132,10 +139,10 @@ def test_the_fallbacks_are_every_strategy_and_the_cpus_that_there_are() -> None:
     plan = make_plan(None, None, None, 8, 0, None)
     native = [v.name for v in registry.variants() if v.provider == "native" and v.built]
     more = [name for name in MORE_VARIANTS if name.partition(":")[0] in native]
-    assert [subject.name for subject in plan.subjects] == [*native, *more, "memcpy", *MUTEX_LOOPS]
+    assert [subject.name for subject in plan.subjects] == [*native, *more, "memcpy", "gradient_writing", *MUTEX_LOOPS]
     assert plan.reference == "best_mutex"
     usable = len(os.sched_getaffinity(0))
-    assert plan.cells == [Cell(n, t) for n in (10, 7850, 3211264) for t in (1, 2, 4) if t <= usable]
+    assert plan.cells == [Cell(n, t, "fresh") for n in (10, 7850, 3211264) for t in (1, 2, 4) if t <= usable]
 
 
 def test_every_subject_has_a_turn_in_every_round_and_cell(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,11 +174,45 @@ def test_every_subject_has_a_turn_in_every_round_and_cell(workers: Workers, monk
             assert (row.fallbacks, row.aborts_per_update) == (row.updates, 2)
 
 
-def test_the_order_of_turns_follows_the_seed(workers: Workers) -> None:
+def test_fresh_gradients_are_written_and_the_writing_is_subtracted(workers: Workers) -> None:
+    plan = small_plan("lock,striped:block=512", "5000", "1,2", 3, "constant,fresh")
+    bench = Bench(plan, workers)
+    outcome = bench.runnable()
+    bench.measure(outcome, lambda done, total: None)
+    found = rows(plan, outcome)
+    writing = {row.threads: row for row in found if isinstance(row, Written)}
+    assert [row.gradient for row in writing.values()] == ["fresh", "fresh"]
+    assert all(row.gb_per_s < 1000 for row in writing.values())  # where nothing is written it is ten times as many
+    locks = {(row.threads, row.gradient): row for row in found if row.name == "lock" and isinstance(row, TimedVariant)}
+    noisy = {(one.threads, one.gradient) for one in outcome.left_out if one.name == "lock"}
+    assert {*locks, *noisy} == {(t, g) for t in (1, 2) for g in ("constant", "fresh")}
+    assert not any(gradient == "constant" for _, gradient in noisy)
+    for (threads, gradient), lock in locks.items():
+        assert lock.kept
+        assert len(lock.turn_by_round or ()) == 3
+        if gradient == "constant":
+            assert lock.us_with_writing_by_round is None
+        else:
+            by_round = zip(lock.us_with_writing_by_round or (), writing[threads].us_by_round, strict=True)
+            assert lock.us_by_round == [both - alone for both, alone in by_round if both and alone]
+
+
+def test_the_worker_writes_the_gradient_where_it_is_fresh() -> None:
+    """An update of a fresh gradient leaves what an update of a constant one leaves, and takes the writing beside it."""
+    measured = [loader.core().measure("nolock", 1, 200, 1 << 20, fresh_gradient=fresh) for fresh in (False, True)]
+    for row in measured:
+        assert (row["lost"], row["doubled"], row["corrupt_elements"]) == (0, 0, 0)
+    alone = loader.core().measure("gradient_writing", 1, 200, 1 << 20, fresh_gradient=True)
+    never = loader.core().measure("gradient_writing", 1, 200, 1 << 20)
+    assert alone["lost"] == alone["expected"]
+    assert never["seconds"] < alone["seconds"] / 100  # nothing is written
+
+
+def test_the_order_of_turns_follows_the_seed() -> None:
     def order(seed: int) -> list[list[tuple[str, Cell]]]:
-        plan = make_plan("10,20", "1", "lock,nolock,spin", 4, seed, None)
-        bench = Bench(plan, workers)
-        return [[(s.name, cell) for s, cell in bench._order(number, plan.subjects)] for number in range(1, 5)]
+        plan = make_plan("10,20", "1", "lock,nolock,spin", 4, seed, None, "constant")
+        cells = [[(s.name, cell) for s, cell in places] for places in plan.places(plan.subjects)]
+        return [shuffled_turns(cells, seed, number) for number in range(1, 5)]
 
     assert order(1) == order(1)
     assert order(1) != order(2)
@@ -188,7 +229,7 @@ def test_what_cannot_run_is_listed_unless_it_was_asked_for(workers: Workers) -> 
         Bench(plan, workers).runnable()
     by_default = replace(plan, subjects=[replace(subject, asked_for=False) for subject in plan.subjects])
     outcome = Bench(by_default, workers).runnable()
-    assert [subject.name for subject in outcome.subjects] == ["lock", "memcpy", *MUTEX_LOOPS]
+    assert [subject.name for subject in outcome.subjects] == ["lock", "memcpy", "gradient_writing", *MUTEX_LOOPS]
     assert [(one.name, one.elements, one.failed) for one in outcome.left_out] == [
         (f"htm:provider={other}", None, False)
     ]
@@ -211,7 +252,8 @@ def test_a_worker_that_is_killed_costs_its_variant_one_cell(workers: Workers, mo
     monkeypatch.setattr(Worker, "ask", ask)
     bench.measure(outcome, lambda done, total: None)
     (missing,) = outcome.left_out
-    assert (missing.name, (missing.elements, missing.threads), missing.failed) == ("nolock", killed[0], True)
+    its_cell = (missing.elements, missing.threads, missing.gradient)
+    assert (missing.name, its_cell, missing.failed) == ("nolock", killed[0], True)
     assert missing.reason == "its process ended by SIGKILL"
     assert len(rows(plan, outcome)) == len(plan.cells) * 8 - 1
     assert workers.of({}).pid != first
@@ -270,6 +312,7 @@ def test_a_process_has_the_environment_it_is_started_with() -> None:
 def saved(tmflow: Tmflow, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     path = tmp_path_factory.mktemp("bench") / "folder" / "bench.json"
     options = ("--elements", "10,100", "--threads", "1", "--strategy", "lock,nolock", "--rounds", "3")
+    options += ("--gradient", "constant")
     done = tmflow("bench", "apply", *options, "--json", "--save", path)
     assert done.returncode == 0, done.stderr
     return done.stdout, path
@@ -313,7 +356,8 @@ class TestCommand:
         assert "| lock | " in done.stdout
 
     def test_the_table(self, tmflow: Tmflow) -> None:
-        done = tmflow("bench", "apply", "--elements", "10", "--threads", "1", "--strategy", "lock", "--rounds", "1")
+        asked = ("--elements", "10", "--threads", "1", "--strategy", "lock", "--rounds", "1")
+        done = tmflow("bench", "apply", *asked, "--gradient", "constant")
         assert done.returncode == 0, done.stderr
         assert "10 elements, 1 thread; memcpy " in done.stdout
         assert "\n  lock " in done.stdout

@@ -12,6 +12,7 @@ import pytest
 from runner import EMULATORS, Ask, Program, asking
 
 from tmflow import aborts
+from tmflow.bench.plan import shuffled_turns
 from tmflow.spec import TrialSpec
 from tmflow.train import batches
 from tmflow.train.models import MODELS
@@ -64,6 +65,14 @@ def test_a_round_is_shuffled_as_python_shuffles_it(ask: Ask) -> None:
             items = list(range(n))
             random.Random(seed).shuffle(items)
             assert ask("shuffled", {"seed": seed, "items": list(range(n))}) == [items]
+
+
+def test_the_turns_of_a_benchmark_are_pythons(ask: Ask) -> None:
+    cells = [[[cell, variant] for variant in range(3 + cell)] for cell in range(5)]
+    for seed, number in ((0, 1), (0, 2), (2017, 12), (2**31 - 1, 1000)):
+        expected = shuffled_turns(cells, seed, number)
+        assert expected != [turn for cell in cells for turn in cell]
+        assert ask("turns", {"cells": cells, "seed": seed, "number": number}) == [expected]
 
 
 def test_aborts_are_of_the_families_that_python_gives_them(ask: Ask) -> None:

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from runner import Program
 
+from tmflow.bench.plan import shuffled_turns
 from tmflow.bench.rows import TimedVariant
+from tmflow.bench.subject import parse_subjects
 from tmflow.data import mnist as mnist_files
 from tmflow.native import registry
 from tmflow.paths import project_root
@@ -60,6 +62,8 @@ def test_each_machine_has_the_points_that_python_gives_it(native_program: Progra
         (["export", "--results", "nowhere"], "nothing to export: there is no run in nowhere/runs."),
         (["probe", "--seconds", "1"], "seconds is 1.0; allowed: 5 to 600."),
         (["bench", "--strategy", "magic"], "unknown strategy 'magic'; valid: lock,"),
+        (["bench", "--gradient", "new"], "gradient is 'new', but should be constant, fresh, or constant,fresh."),
+        (["bench", "--gradient", "fresh,fresh"], "gradient names 'fresh' twice."),
         (["bench", "--threads", "one"], "threads is 'one', but should be a whole number from 1 to 1024."),
     ],
 )
@@ -75,7 +79,7 @@ def test_bad_input_is_one_sentence_and_nothing_is_written(
 
 @pytest.mark.slow
 def test_the_benchmark_has_the_fields_of_pythons(native_program: Program) -> None:
-    asked = ("--elements=10,5000", "--threads=1,2", "--rounds=2", "--strategy=lock,block_stm")
+    asked = ("--elements=10,5000", "--threads=1,2", "--rounds=2", "--strategy=lock,block_stm", "--gradient=constant")
     done = native_program.run("bench", "--json", *asked)
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in done.stdout.splitlines()]
@@ -87,6 +91,40 @@ def test_the_benchmark_has_the_fields_of_pythons(native_program: Program) -> Non
         assert row["rounds"] == len(row["us_by_round"]) == 2
         assert (row["lost_fraction"], row["doubled"], row["corrupt_elements"]) == (0, 0, 0)
     assert len(native_program.run("bench", *asked).stdout.splitlines()) == 1 + len(rows)
+
+
+@pytest.mark.slow
+def test_the_benchmark_guarantees_and_shuffles_as_pythons(native_program: Program) -> None:
+    """Blocks of 2,048 elements hold all of a small variable, and a round is in the order that Python gives it."""
+    sizes, counts, names = (10, 5000), (1, 2), ("striped", "combining", "htm", "stm", "adaptive", "nolock", "block_stm")
+    asked = ("--elements=10,5000", "--threads=1,2", "--rounds=2", f"--strategy={','.join(names)}", "--seed=7")
+    done = native_program.run("bench", "--json", "--gradient=constant", *asked)
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    for row in rows:
+        (subject,) = parse_subjects(row["strategy"])
+        assert row["promise"] == subject.promise_over(row["elements"]), row
+    assert {row["promise"] for row in rows if row["strategy"] == "striped"} == {"tensor", "block"}
+    cells = [[(name, n, threads) for name in names] for n in sizes for threads in counts]
+    for number in (1, 2):
+        by_turn = sorted(rows, key=lambda row: int(row["turn_by_round"][number - 1]))
+        found = [(row["strategy"], row["elements"], row["threads"]) for row in by_turn]
+        assert found == shuffled_turns(cells, 7, number)
+
+
+@pytest.mark.slow
+def test_the_benchmark_writes_fresh_gradients(native_program: Program) -> None:
+    asked = ("--elements=5000", "--threads=1", "--rounds=2", "--strategy=stm")
+    done = native_program.run("bench", "--json", "--gradient=constant,fresh", *asked)
+    assert done.returncode == 0, done.stderr
+    constant, fresh = (json.loads(line) for line in done.stdout.splitlines())
+    assert (constant["gradient"], constant["us_with_writing_by_round"]) == ("constant", None)
+    assert fresh["gradient"] == "fresh"
+    for us, both in zip(fresh["us_by_round"], fresh["us_with_writing_by_round"], strict=True):
+        assert 0 < us < both
+    told = native_program.run("bench", "--gradient=constant,fresh", *asked).stdout.splitlines()
+    assert "us per update, constant" in told[0]
+    assert "us per update, fresh" in told[0]
+    assert len(told) == 2
 
 
 @pytest.mark.slow

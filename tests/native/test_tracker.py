@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from graphs import in_threads, session_of, tf, tf1
 
+from tmflow import contention
 from tmflow.native import ops, registry
-from tmflow.runner.runfile import Abort, Counters, Lost, Reads, Retries, Staleness
+from tmflow.runner.runfile import Abort, Counters, FailedPublications, Lost, Reads, Retries, Staleness, TakenBlocks
 
 DELTA = np.ones(100, np.float32)
 
@@ -69,7 +70,12 @@ def test_what_the_operation_gives_becomes_rows_of_a_run_file() -> None:
             updates = np.array([[5, 4], [6, 0]])
             transactions = np.array([[[9, 3, 2], [0, 0, 0]], [[6, 6, 0], [0, 0, 0]]])
             aborts = np.array([[0, 0, 8, 4], [0, 0, (30 << 24) | 1, 2]])
-            rest = np.array([[0, 0, 2, 7]]), np.zeros((2, 2, 2), int), np.array([[1, 1, 9, 3]]), np.array([[1, 80, 2]])
+            rest = (
+                np.array([[0, 0, 0, 2, 7], [0, 1, 2, 3, 9], [1, 0, 1, 4, 8]]),
+                np.zeros((2, 2, 2), int),
+                np.array([[1, 1, 9, 3]]),
+                np.array([[1, 80, 2]]),
+            )
             return updates, transactions, aborts, np.array([[0, 1, 5]]), *rest
 
     with tf.Graph().as_default():
@@ -86,7 +92,14 @@ def test_what_the_operation_gives_becomes_rows_of_a_run_file() -> None:
         Abort(**whose, raw_code="0x1e000001", family="lock_subscription", n=2),
     ]
     assert [Staleness(**row) for row in stats.staleness] == [Staleness(worker=0, staleness=1, steps=5)]
-    assert [Retries(**row) for row in stats.retries] == [Retries(worker=0, variable="w", retries=2, sections=7)]
+    met = stats.contention
+    assert [Retries(**row) for row in met["retries"]] == [Retries(worker=0, variable="w", retries=2, sections=7)]
+    assert [TakenBlocks(**row) for row in met["taken_blocks"]] == [
+        TakenBlocks(worker=0, variable="b", taken_blocks=3, updates=9)
+    ]
+    assert [FailedPublications(**row) for row in met["failed_publications"]] == [
+        FailedPublications(worker=1, variable="w", failed_publications=4, updates=8)
+    ]
     assert [Reads(**row) for row in stats.reads] == [Reads(worker=1, variable="b", reads=9, torn=3)]
     assert [Lost(**row) for row in stats.lost] == [Lost(variable="b", expected=80, lost=2)]
 
@@ -117,11 +130,15 @@ def test_stock_strategies_count_steps_only() -> None:
     assert sum(row["steps"] for row in staleness) == 60
 
 
+NO_UPDATE = {"worker": 0, "variable": "w", "updates": 0}
+NOTHING = ops.Stats([NO_UPDATE], [], [], {kind: [] for kind in contention.KINDS}, [], [])
+
+
 def test_reset_forgets_and_stepping_goes_on() -> None:
     with session_of(np.zeros(100, np.float32), "ref", "lock") as (graph, session):
         in_threads(graph, session, workers=1, steps=5, delta=DELTA)
         graph.tracker.reset(session)
-        assert graph.tracker.stats(session) == ([{"worker": 0, "variable": "w", "updates": 0}], [], [], [], [], [])
+        assert graph.tracker.stats(session) == NOTHING
         in_threads(graph, session, workers=1, steps=3, delta=DELTA)
         assert graph.tracker.stats(session).staleness == [{"worker": 0, "staleness": 0, "steps": 3}]
 
@@ -150,7 +167,7 @@ def test_each_session_has_a_tracker_of_its_own() -> None:
     with session_of(np.zeros(100, np.float32), "ref", "lock") as (graph, session):
         in_threads(graph, session, workers=1, steps=5, delta=DELTA)
         with tf1.Session() as other:
-            assert graph.tracker.stats(other) == ([{"worker": 0, "variable": "w", "updates": 0}], [], [], [], [], [])
+            assert graph.tracker.stats(other) == NOTHING
 
 
 @pytest.mark.parametrize(("workers", "variables"), [(0, ["w"]), (1, [])])

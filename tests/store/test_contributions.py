@@ -28,7 +28,7 @@ ASKED: dict[str, Callable[[Engine], Any]] = {
     **{name: lambda reader, read=read: read(reader, all_definitions=True) for name, read in queries.TABLES.items()},
     "counts": queries.counts,
     "origins": queries.origins,
-    "retries": queries.retries,
+    "contention_met": queries.contention_met,
     "revision": queries.revision,
     "newest definitions": queries.runs,
     "definition": lambda reader: queries.definition(reader, "fig_4_1", "full"),
@@ -137,7 +137,7 @@ def test_a_withdrawn_contribution_is_as_if_it_had_never_been(url: URL, tmp_path:
     imported = answers(reader)
     assert {name for name in ASKED if imported[name] == before[name]} <= {
         "settings",
-        "retries",
+        "contention_met",
         "full",
         "search by text",
     }

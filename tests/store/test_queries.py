@@ -23,7 +23,7 @@ TABLES: dict[str, Callable[[Engine], pd.DataFrame]] = {
     "staleness": queries.staleness,
     "transactions": queries.transactions,
     "full_measures": queries.full_measures,
-    "retries": queries.retries,
+    "contention_met": queries.contention_met,
     "aborts": queries.aborts,
     "counts": queries.counts,
     "rounds": queries.rounds,
@@ -101,9 +101,30 @@ def test_full_measures_are_shares_and_absent_is_not_0(store: Callable[..., Engin
 
 def test_retries_add_up_over_workers_and_variables(store: Callable[..., Engine]) -> None:
     (run,) = sample_runs(strategies=("lock",), threads=(4,), rounds=1, **FULL)
-    counted = queries.retries(store([run])).set_index("retries")["sections"]
+    met = queries.contention_met(store([run]))
+    counted = met[met["kind"] == "retries"].set_index("number")["n"]
     assert list(counted.index) == [0, 1, 2, 3]
     assert counted[1] == sum(row.sections for row in run.retries if row.retries == 1) == 8 * 125
+    blocks = met[met["kind"] == "taken_blocks"].set_index("number")["n"]
+    assert blocks.to_dict() == {3: 8 * run.spec.iterations // 4}
+    assert met["kind"].value_counts().to_dict() == {"retries": 4, "taken_blocks": 1, "failed_publications": 1}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "kind"),
+    [
+        ("stm", "retries"),
+        ("leashed", "failed_publications"),
+        ("striped", "taken_blocks"),
+        ("combining", "taken_blocks"),
+    ],
+)
+def test_what_older_runs_counted_as_retries_is_decided_by_their_strategy(
+    store: Callable[..., Engine], strategy: str, kind: str
+) -> None:
+    (run,) = sample_runs(strategies=(SOFTWARE_TM if strategy == "stm" else strategy,), threads=(2,), rounds=1, **FULL)
+    old = run.model_copy(update={"failed_publications": [], "taken_blocks": []})
+    assert set(queries.contention_met(store([old]))["kind"]) == {kind}
 
 
 def test_an_emulated_run_shows_no_share_of_time(store: Callable[..., Engine]) -> None:

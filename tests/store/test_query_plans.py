@@ -14,6 +14,7 @@ import pytest
 from sqlalchemy import Engine, Select, event, select
 
 from tests.sample_runs import EMULATED, FULL, sample_runs
+from tmflow import contention
 from tmflow.runner import runfile
 from tmflow.store import engine, queries, stored
 from tmflow.store.frame import fetch
@@ -23,7 +24,7 @@ from tmflow.store.models import Run
 OF_RUNS: dict[str, Callable[..., Any]] = {
     **queries.TABLES,
     "runs of status ok": queries.runs,
-    "retries": queries.retries,
+    "contention_met": queries.contention_met,
 }
 # Few, however many runs there are.
 SMALL = {"abort_reason", "backend", "contribution", "experiment", "platform", "environment", "software"}
@@ -89,8 +90,10 @@ def test_only_the_rounds_that_have_such_runs_are_read(reader: Engine, name: str,
     with asked(reader) as steps:
         OF_RUNS[name](reader, **ONLY[narrow])
     assert scanned(steps) <= SMALL, steps
-    (of_run,) = [step for step in steps if re.match(r"SEARCH run\b", step)]
-    assert re.fullmatch(r"SEARCH run USING INDEX \w+ \(round_id=\?( AND spec_id=\?)?\)", of_run)
+    of_run = [step for step in steps if re.match(r"SEARCH run\b", step)]
+    assert len(of_run) == (len(contention.KINDS) if name == "contention_met" else 1)
+    for step in of_run:
+        assert re.fullmatch(r"SEARCH run USING INDEX \w+ \(round_id=\?( AND spec_id=\?)?\)", step)
 
 
 def test_what_there_is_and_its_revision_are_told_without_a_look_at_the_runs(reader: Engine) -> None:

@@ -98,6 +98,8 @@ VALID: dict[type[models.Base], dict[str, Any]] = {
     models.Counters: {"run_id": 1, "worker": 0, "variable": "W", "updates": 1},
     models.Staleness: {"run_id": 1, "worker": 0, "staleness": 0, "steps": 1},
     models.Retries: {"run_id": 1, "worker": 0, "variable": "W", "retries": 0, "sections": 1},
+    models.FailedPublications: {"run_id": 1, "worker": 0, "variable": "W", "failed_publications": 0, "updates": 1},
+    models.TakenBlocks: {"run_id": 1, "worker": 0, "variable": "W", "taken_blocks": 0, "updates": 1},
     models.VariableRead: {"run_id": 1, "worker": 0, "variable": "W", "reads": 1, "torn": 0},
     models.LostUpdate: {"run_id": 1, "variable": "W", "expected": 1, "lost": 0},
     models.FusedUpdate: {"run_id": 1, "variable": "W"},
@@ -180,6 +182,13 @@ VIOLATIONS: list[tuple[type[models.Base], dict[str, Any], str]] = [
     ),
     *((models.Retries, {name: -1}, f"{name}_not_negative") for name in ("worker", "sections")),
     *((models.Retries, {"retries": retries}, "retries_range") for retries in (-1, 64)),
+    *(
+        (model, {name: -1}, f"{name}_not_negative")
+        for model in (models.FailedPublications, models.TakenBlocks)
+        for name in ("worker", "updates")
+    ),
+    *((models.FailedPublications, {"failed_publications": n}, "failed_publications_range") for n in (-1, 64)),
+    *((models.TakenBlocks, {"taken_blocks": n}, "taken_blocks_range") for n in (-1, 64)),
     *((models.VariableRead, {name: -1}, f"{name}_not_negative") for name in ("worker", "torn")),
     (models.VariableRead, {"torn": 2}, "torn_are_reads"),
     (models.LostUpdate, {"lost": -1}, "lost_not_negative"),
@@ -351,6 +360,8 @@ def test_spec_has_a_column_for_each_factor() -> None:
                 "aborts",
                 "staleness",
                 "retries",
+                "failed_publications",
+                "taken_blocks",
                 "reads",
                 "lost",
                 "fused",

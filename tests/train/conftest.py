@@ -37,6 +37,8 @@ ROWS: dict[str, type[BaseModel]] = {
     "aborts": runfile.Abort,
     "staleness": runfile.Staleness,
     "retries": runfile.Retries,
+    "failed_publications": runfile.FailedPublications,
+    "taken_blocks": runfile.TakenBlocks,
     "reads": runfile.Reads,
     "lost": runfile.Lost,
 }

@@ -15,6 +15,7 @@ from tmflow.runner.runfile import MachineState, Software
 SMALL, LARGE = Cell(10, 1), Cell(1000, 8)
 
 MEMCPY = Subject("memcpy", "memcpy")
+WRITING = Subject("gradient_writing", "gradient_writing")
 LOOP = Subject("mutex_loop", "mutex_loop")
 SPIN_LOOP = Subject("mutex_loop:mutex=spin", "mutex_loop", parameters={"mutex": "spin"})
 LOCK = Subject("lock", "lock", promise="tensor", parameters={"kernel": "plain"})

@@ -28,6 +28,7 @@ LAYERS = [
         "clock",
         "files",
         "spec",
+        "contention",
         "strategy_parameters",
         "process_environment",
         "paths",

@@ -6,13 +6,13 @@ import json
 import math
 
 import pytest
-from bench_samples import LARGE, LOCK, LOOP, MEMCPY, NOLOCK, SMALL, SPIN_LOOP, answer, measured, plan
+from bench_samples import LARGE, LOCK, LOOP, MEMCPY, NOLOCK, SMALL, SPIN_LOOP, WRITING, answer, measured, plan
 
 from tmflow.bench.calibrated import TARGET_S, calibrated
 from tmflow.bench.measure import Measured, Outcome
-from tmflow.bench.plan import numbers
+from tmflow.bench.plan import Cell, numbers
 from tmflow.bench.results import counted, geometric_mean, rows
-from tmflow.bench.rows import Copied, TimedReference, TimedVariant
+from tmflow.bench.rows import Copied, TimedReference, TimedVariant, Written
 from tmflow.bench.subject import BEST_MUTEX, Subject
 from tmflow.errors import BadInput
 from tmflow.strategy_parameters import Value
@@ -44,6 +44,32 @@ def test_an_object_says_what_an_update_costs() -> None:
     assert (lock.ratio, lock.ratio_low, lock.ratio_high) == pytest.approx((1, 1, 1))
     assert lock.gb_per_s == pytest.approx(0.06)
     assert lock.us_by_round == pytest.approx([2, 2])
+
+
+def test_the_writing_of_a_fresh_gradient_is_subtracted_round_by_round() -> None:
+    fresh = Cell(10, 1, "fresh")
+    outcome = Outcome([LOCK, NOLOCK, WRITING])
+    outcome.measured = {
+        ("lock", fresh): measured(3.0, 6.0),
+        ("nolock", fresh): measured(2.0, 2.0),
+        ("gradient_writing", fresh): measured(1.0, 2.0, lost=1000),
+    }
+    written, lock = rows(plan(*outcome.subjects, cells=(fresh,)), outcome)
+    assert isinstance(written, Written)
+    assert (written.us_by_round, written.gb_per_s) == (pytest.approx([1, 2]), pytest.approx(0.04 / 2**0.5))
+    assert isinstance(lock, TimedVariant)
+    assert (lock.us_by_round, lock.us_with_writing_by_round) == (pytest.approx([2, 4]), pytest.approx([3, 6]))
+    assert lock.us_per_update == pytest.approx(8**0.5)
+    (noisy,) = outcome.left_out  # in its second round nothing is left
+    assert (noisy.name, noisy.gradient, noisy.failed) == ("nolock", "fresh", False)
+    assert noisy.reason == "in a round it took no longer than the writing of its gradient"
+
+
+def test_without_the_writing_a_fresh_gradient_tells_nothing() -> None:
+    fresh = Cell(10, 1, "fresh")
+    outcome = Outcome([LOCK], {("lock", fresh): measured(3.0, 6.0)})
+    assert rows(plan(LOCK, cells=(fresh,)), outcome) == []
+    assert [one.reason for one in outcome.left_out] == ["the writing of its gradient was not measured"]
 
 
 def test_the_names_that_others_rely_on_are_there() -> None:

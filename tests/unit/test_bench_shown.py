@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from bench_samples import LARGE, LOCK, LOOP, MEMCPY, NOLOCK, SMALL, benchmark, htm, measured, plan
+from bench_samples import LARGE, LOCK, LOOP, MEMCPY, NOLOCK, SMALL, WRITING, benchmark, htm, measured, plan
 
 from tmflow.bench import columns, saved
 from tmflow.bench.attempts import rests
@@ -20,6 +20,8 @@ from tmflow.bench.saved import Saved
 from tmflow.bench.subject import BEST_MUTEX
 from tmflow.bench.table import table
 from tmflow.errors import BadInput
+
+LATER = ("us_with_writing_by_round", "turn_by_round")  # of rows
 
 
 @pytest.fixture
@@ -91,7 +93,7 @@ def test_several_threads_are_shown_against_one() -> None:
     }
     text = markdown(benchmark(plan(LOCK, NOLOCK, cells=(Cell(10, 1), Cell(10, 2))), outcome))
     lines = text[text.index("### Against one thread") :].splitlines()
-    assert [line for line in lines if line.startswith("| 10 ")] == ["| 10 | 2 | lock | 1.50 [1.50, 1.50] |"]
+    assert [line for line in lines if line.startswith("| 10 ")] == ["| 10 | 2 | constant | lock | 1.50 [1.50, 1.50] |"]
 
 
 @pytest.mark.parametrize(
@@ -110,6 +112,56 @@ def test_another_file_is_refused(shown: Saved, tmp_path: Path, spoil, says: str)
         saved.read(path)
     with pytest.raises(BadInput, match="cannot be read"):
         saved.read(tmp_path / "nothing")
+
+
+@pytest.fixture
+def of_both() -> Saved:
+    """With a fresh gradient `lock` adds 3 and the mutex 2 us to the writing, which takes 1 us."""
+    fresh = Cell(10, 1, "fresh")
+    outcome = Outcome([LOCK, LOOP, MEMCPY, WRITING])
+    outcome.measured = {
+        ("lock", SMALL): measured(2.0, 2.0),
+        ("mutex_loop", SMALL): measured(2.0, 2.0),
+        ("memcpy", SMALL): measured(0.5, 0.5),
+        ("lock", fresh): measured(4.0, 4.0),
+        ("mutex_loop", fresh): measured(3.0, 3.0),
+        ("memcpy", fresh): measured(0.5, 0.5),
+        ("gradient_writing", fresh): measured(1.0, 1.0, lost=1000),
+    }
+    return benchmark(plan(*outcome.subjects, cells=(SMALL, fresh), reference=BEST_MUTEX), outcome)
+
+
+def test_constant_and_fresh_gradients_stand_beside_each_other(of_both: Saved) -> None:
+    lines = markdown(of_both).splitlines()
+    assert any("gradient constant and fresh; [95 % interval]; ratio to best_mutex" in line for line in lines)
+    (heading,) = [line for line in lines if line.startswith("### 10 elements, 1 thread; memcpy ")]
+    assert "; writing a gradient 1 [1, 1] us; best plain mutex, gradient fresh mutex_loop" in heading
+    (heads,) = [
+        line for line in lines if line.startswith("| variant | us per update, constant | us per update, fresh |")
+    ]
+    (lock,) = [line for line in lines if line.startswith("| lock | 2 [2, 2] | 3 [3, 3] |")]
+    of = dict(zip(heads.split(" | "), lock.split(" | "), strict=True))
+    assert (of["ratio, constant"], of["ratio, fresh"]) == ("1.00 [1.00, 1.00]", "1.50 [1.50, 1.50]")
+    assert (of["promise"], of["lost, constant"], of["lost, fresh"]) == ("tensor", "0", "0")
+    assert [line for line in lines if line.startswith("| 10 | 1 | ")] == [
+        "| 10 | 1 | constant | tensor | lock | 2 [2, 2] | 1.00 [1.00, 1.00] |  |  |",
+        "| 10 | 1 | fresh | tensor | lock | 3 [3, 3] | 1.50 [1.50, 1.50] |  |  |",
+    ]
+    rows = [line.split() for line in table(of_both).splitlines()]
+    assert [words[:5] for words in rows if words[:1] == ["lock"]] == [["lock", "2", "[2,", "2]", "3"]]
+
+
+def test_a_file_of_before_gradients_were_told_apart_has_constant_ones(of_both: Saved, tmp_path: Path) -> None:
+    whole = of_both.model_dump(mode="json")
+    old = [
+        {name: value for name, value in row.items() if name not in ("gradient", *LATER)}
+        for row in whole["rows"]
+        if row["gradient"] == "constant"
+    ]
+    path = tmp_path / "old.json"
+    path.write_text(json.dumps({**whole, "rows": old}), encoding="utf-8")
+    assert [row.gradient for row in saved.read(path).rows] == ["constant"] * 3
+    assert saved.read(path).rows[1].us_by_round == [2.0, 2.0]
 
 
 def refused(budget: int, *us: float):  # type: ignore[no-untyped-def]
@@ -131,7 +183,7 @@ def test_the_time_of_attempts_is_taken_off() -> None:
         assert rest.attempt_us.estimate == pytest.approx(3)
         assert rest.ratio[:3] == pytest.approx((1.05, 1.05, 1.05))
         assert rest.verdict == "yes"
-    assert "| 10 | 1 | htm:budget=5 | 3.000 [" in markdown(its)
+    assert "| 10 | 1 | constant | htm:budget=5 | 3.000 [" in markdown(its)
 
 
 @pytest.mark.parametrize(("share", "verdict"), [((1.3, 1.3), "no"), ((1.0, 1.19), "undecided")])

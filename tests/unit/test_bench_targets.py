@@ -95,14 +95,17 @@ def test_a_strategy_that_lost_an_update_is_not_the_best(shown: Saved) -> None:
 
 def test_the_report_has_targets_and_pictures(shown: Saved) -> None:
     text = markdown(shown, [("A title", "a-file.svg")])
-    assert "| 7,850 | 2 | best that promises block: striped | nolock | 0.2 | 0.25 [0.25, 0.25] | missed |" in text
-    assert "| 7,850 | 2 | block | striped | 1.414 " in text
+    assert (
+        "| 7,850 | 2 | constant | best that promises block: striped | nolock | 0.2 | 0.25 [0.25, 0.25] | missed |"
+        in text
+    )
+    assert "| 7,850 | 2 | constant | block | striped | 1.414 " in text
     assert "![A title](a-file.svg)" in text
     assert "### Pictures" not in markdown(shown)
 
 
 def test_the_pictures_hold_every_variant_and_what_it_is_compared_with(shown: Saved) -> None:
-    drawn = plots.frame(shown, 7850, plots.US)
+    drawn = plots.frame(shown, 7850, "constant", plots.US)
     assert set(drawn["promise"]) == {"none", "block", "tensor"}
     for promise in ("none", "block", "tensor"):
         panel = drawn[drawn["promise"] == promise]
@@ -114,7 +117,7 @@ def test_the_pictures_hold_every_variant_and_what_it_is_compared_with(shown: Sav
     assert set(drawn.loc[drawn["oversubscribed"], "threads"]) == {8}
     striped = drawn[(drawn["variant"] == "striped") & (drawn["threads"] == 2)].iloc[0]
     assert striped["value"] == pytest.approx(2**0.5)
-    moved = plots.frame(shown, 7850, plots.GB)
+    moved = plots.frame(shown, 7850, "constant", plots.GB)
     in_gb = moved[(moved["variant"] == "striped") & (moved["threads"] == 2)].iloc[0]
     assert in_gb["value"] == pytest.approx(12 * 7850 / 2**0.5 / 1e3)
     assert in_gb["low"] < in_gb["value"] < in_gb["high"]

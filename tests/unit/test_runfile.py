@@ -59,6 +59,7 @@ def test_bad_field_is_named(run_file: Path, change: dict[str, object], names: st
 
 # A run as it was written and stored before a run could have a backend, or a spec these factors.
 OLD_HASH = "5825478da5d62b4da085956bab081c09ec1ed70071c78760ca6f12748ebcb65d"
+LISTS_LATER = ("fused", "retries", "failed_publications", "taken_blocks", "reads", "lost")
 LATER = ("profile", "subscription", "tunables", "design", "manager", "instrumentation", "method", "library", "kernel",
          "optimisation", "hidden", "activation", "block", "promise")  # fmt: skip
 
@@ -68,7 +69,7 @@ def test_an_old_run_file_is_read_and_keeps_its_hash(run_file: Path) -> None:
     assert line.pop("backend") is None
     assert {line["spec"].pop(name) for name in LATER} == {None}
     assert {name: line["spec"].pop(name) for name in AS_BEFORE} == AS_BEFORE
-    assert [line.pop(name) for name in ("fused", "retries", "reads", "lost")] == [[], [], [], []]
+    assert [line.pop(name) for name in LISTS_LATER] == [[]] * 6
     assert {row.pop(name) for row in line["counters"] for name in LOCK_TIMES} == {None}
     assert {line["machine"].pop(name) for name in CLOCKS} == {None}
     run_file.write_text(json.dumps(line) + "\n")
@@ -102,7 +103,7 @@ def test_the_hash_is_of_canonical_json_whatever_the_floats(points: list[tuple[fl
 
 def said_by(run: runfile.Run) -> dict[str, Any]:
     """What the hash of such a run is of."""
-    said = run.model_dump(mode="json", exclude={"backend", "fused", "retries", "reads", "lost"})
+    said = run.model_dump(mode="json", exclude={"backend", *LISTS_LATER})
     kept = {"dropout_keep", "provider", "budget", "spending", "chunk"}
     for rows, later in ((said["counters"], LOCK_TIMES), ([said["machine"]], runfile.MachineState.LATER)):
         for row in rows:
@@ -116,7 +117,7 @@ def said_by(run: runfile.Run) -> dict[str, Any]:
     return said
 
 
-@pytest.mark.parametrize("name", ["aborts", "counters", "curve", "lost", "reads", "retries", "staleness"])
+@pytest.mark.parametrize("name", sorted(content.LISTS))
 def test_every_list_is_spelt_as_canonical_json_spells_it(name: str) -> None:
     (run,) = sample_runs(strategies=(SOFTWARE_TM,), threads=(2,), rounds=1, **FULL)
     entries = getattr(run, name)
@@ -153,9 +154,9 @@ def test_what_the_clocks_did_is_in_the_hash() -> None:
 def test_whatever_full_measures_find_is_in_the_hash() -> None:
     (run,) = sample_runs(strategies=("nolock",), threads=(2,), rounds=1, **FULL)
     counters = [row.model_copy(update=dict.fromkeys(LOCK_TIMES)) for row in run.counters]
-    others = [run.model_copy(update=change) for change in ({"retries": []}, {"reads": []}, {"lost": []})]
+    others = [run.model_copy(update=change) for change in ({name: []} for name in LISTS_LATER[1:])]
     others.append(run.model_copy(update={"counters": counters}))
-    assert len({other.content_sha256 for other in [run, *others]}) == 5
+    assert len({other.content_sha256 for other in [run, *others]}) == 7
 
 
 def test_what_is_emulated_shows_no_time_under_locks() -> None:
@@ -171,6 +172,7 @@ def test_what_is_emulated_shows_no_time_under_locks() -> None:
         ({"reads": [{"worker": 0, "variable": "W", "reads": 1, "torn": 2}]}, "torn 2 is more than reads 1"),
         ({"lost": [{"variable": "W", "expected": 1, "lost": 2}]}, "lost 2 is more than expected 1"),
         ({"retries": [{"worker": 0, "variable": "W", "retries": 64, "sections": 1}]}, "retries"),
+        ({"taken_blocks": [{"worker": 0, "variable": "W", "taken_blocks": 64, "updates": 1}]}, "taken_blocks"),
     ],
 )
 def test_counts_that_cannot_be_are_refused(change: dict[str, object], says: str) -> None:

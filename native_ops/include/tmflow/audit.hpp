@@ -16,6 +16,7 @@
 
 #include "tmflow/at_once.hpp"
 #include "tmflow/audit_code.hpp"
+#include "tmflow/audit_gradient.hpp"
 #include "tmflow/kernel.hpp"
 #include "tmflow/own_lines.hpp"
 #include "tmflow/region.hpp"
@@ -31,6 +32,9 @@ struct AuditPlan {
   // Once a thread has made all its updates, the others stop too: so all contend as long as the clock runs,
   // and it is the updates made that are expected.
   bool stop_together = false;
+
+  // Each thread writes its gradient anew before every update, inside `seconds`. Otherwise it writes it once.
+  bool fresh_gradient = false;
 
   static constexpr int kMaxThreads = 1024;
   static constexpr std::int64_t kMaxElements = 1'000'000'000;
@@ -106,17 +110,20 @@ AuditReport audit(S& strategy, const AuditPlan& plan) {
   });
 
   // Made here, where a want of memory can be told, and filled by its thread.
-  std::vector<LinesOf<T>> deltas(stats.size(), LinesOf<T>(variable.size()));
+  std::vector<AuditGradient<T>> gradients;
+  gradients.reserve(stats.size());
+  for (int thread = 0; thread < plan.threads; ++thread) gradients.emplace_back(code, thread, variable.size());
   const auto work = [&](int thread) {
-    LinesOf<T>& delta = deltas[static_cast<std::size_t>(thread)];
-    for (std::size_t e = 0; e < delta.size(); ++e) delta[e] = code.unit(thread, e);
-    const GradientDescent<T> update{.alpha = -1, .delta = delta};
     const auto own = static_cast<std::size_t>(thread);
+    AuditGradient<T>& gradient = gradients[own];
+    gradient.write();
+    const GradientDescent<T> update{.alpha = -1, .delta = gradient.values()};
     while (left > 0) {
       start.arrive_and_wait();
       const int updates = std::min(left, per_round);
       int done = 0;
       while (done < updates && !first_is_through.its.load(std::memory_order_relaxed)) {
+        if (plan.fresh_gradient) gradient.write();
         strategy.apply(region, update, stats[own]);
         ++done;
       }

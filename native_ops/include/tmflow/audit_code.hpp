@@ -34,6 +34,7 @@ struct Tally {
 template <std::floating_point T>
 class AuditCode {
  public:
+  static constexpr std::size_t kPeriod = 3;  // elements after which a thread's units repeat
   static constexpr int kFactorBits = 3;
   static constexpr int kLanes = std::numeric_limits<T>::digits > 50 ? 4 : 1;
   static constexpr int kLaneBits = (std::numeric_limits<T>::digits - kFactorBits) / kLanes;
@@ -83,8 +84,8 @@ class AuditCode {
 
  private:
   static std::int64_t factor(std::size_t element) {
-    constexpr std::int64_t primes[] = {3, 5, 7};
-    return primes[element % 3];
+    constexpr std::int64_t primes[kPeriod] = {3, 5, 7};
+    return primes[element % kPeriod];
   }
 
   std::int64_t threads_in(int lane) const { return (threads_ - lane + kLanes - 1) / kLanes; }

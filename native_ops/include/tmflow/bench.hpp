@@ -1,5 +1,5 @@
 // What the benchmark measures beside the strategies: a copy of the same traffic, loops under mutexes as
-// anybody would write them, and the elision template without the time of hardware transactions.
+// anybody would write them, the elision template without the time of hardware transactions, and no update.
 #pragma once
 
 #include <atomic>
@@ -63,6 +63,14 @@ class AlwaysAborts {
   };
 
   const htm::Budget budget_;
+};
+
+// No update at all. With a fresh gradient the audit's loop then only writes gradients: what that takes is
+// subtracted from what writing and updating take. The variable stays as it is, so the audit finds every
+// update lost.
+struct NoUpdate {
+  template <Region R>
+  void apply(R&, const GradientDescent<float>&, ThreadStats&) const noexcept {}
 };
 
 struct CopyPlan {

@@ -132,6 +132,11 @@ struct Listed {
   // Whether an update runs the kernel on the region's memory, once for each element: what a shadow needs.
   bool in_place() const { return info.runs_kernel && !keeps_elsewhere; }
 
+  // What it guarantees of updates of a variable of so many elements, with these values of its parameters.
+  Promise updates_over(const Parameters& values, std::size_t elements) const {
+    return info.updates_over == nullptr ? info.updates : info.updates_over(values, elements);
+  }
+
   // Its own, and the kernel's if it runs one.
   std::vector<Parameter> parameters() const {
     std::vector<Parameter> all(info.parameters.begin(), info.parameters.end());

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 #include "tmflow/abort_counts.hpp"
 
@@ -15,13 +16,28 @@ namespace tmflow {
 // x86 fetches lines of 64 bytes in pairs; POWER's are 128 bytes.
 inline constexpr std::size_t kCacheLine = 128;
 
+// What stood in the way of an update, and how often.
+enum class Contention {
+  retries,              // of a critical section: the attempts of its transaction that aborted
+  failed_publications,  // of an update: its private copies that were not published, for another was
+  taken_blocks,         // of an update: the blocks that another thread held when the update came by
+};
+
+inline constexpr std::array kContentions{Contention::retries, Contention::failed_publications,
+                                         Contention::taken_blocks};
+
+constexpr std::string_view name_of(Contention kind) {
+  constexpr std::string_view names[] = {"retries", "failed_publications", "taken_blocks"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
 // Alone on its cache lines: counting by one worker does not slow another one down.
 //
 // Transactions are counted apart from updates: an update may be several transactions. Every transaction ends
 // as one commit or one fallback (the mutex was taken); every attempt ends as a commit or an abort, so
 // attempts are commits plus aborts.
 //
-// Retries are those of one critical section, or of one publication: how often it failed before it was done.
+// Contention is counted in three units that do not compare, each in a histogram of its own (Contention).
 // Lock times are kept only where `time_locks` asked for them: two looks at the clock cost as much as a small
 // update.
 //
@@ -36,9 +52,9 @@ class alignas(kCacheLine) ThreadStats {
   void count_fallback() noexcept { add(fallbacks_); }
   void count_abort(std::uint64_t status, std::int64_t n = 1) { aborts_.add(status, n); }
 
-  // A critical section was done after so many failed tries.
-  void count_retries(std::int64_t n) noexcept {
-    add(retries_[static_cast<std::size_t>(std::clamp<std::int64_t>(n, 0, kMostRetries))]);
+  // One critical section, or one update, met with this kind of contention `n` times.
+  void count(Contention kind, std::int64_t n) noexcept {
+    add(histogram(kind)[static_cast<std::size_t>(std::clamp<std::int64_t>(n, 0, kMost))]);
   }
 
   // A reading of the whole variable, where it could be told whether it was torn.
@@ -65,10 +81,12 @@ class alignas(kCacheLine) ThreadStats {
   bool attempts_hidden() const noexcept { return attempts_hidden_.load(std::memory_order_relaxed); }
   Aborts aborts() const { return aborts_.by_status(); }
 
-  // How many critical sections had so many retries; kMostRetries stands for that many or more.
-  static constexpr std::int64_t kMostRetries = 63;
-  std::int64_t with_retries(std::int64_t n) const noexcept {
-    return retries_[static_cast<std::size_t>(n)].load(std::memory_order_relaxed);
+  // How many critical sections, or updates, met with this kind of contention `n` times; kMost stands for that
+  // many or more.
+  static constexpr std::int64_t kMost = 63;
+  std::int64_t counted(Contention kind, std::int64_t n) const noexcept {
+    return contention_[static_cast<std::size_t>(kind)][static_cast<std::size_t>(n)].load(
+        std::memory_order_relaxed);
   }
 
   // Nanoseconds spent waiting for locks, and holding them.
@@ -80,12 +98,18 @@ class alignas(kCacheLine) ThreadStats {
     for (auto* counter : {&updates_, &commits_, &fallbacks_, &reads_, &torn_, &waited_ns_, &held_ns_}) {
       counter->store(0, std::memory_order_relaxed);
     }
-    for (auto& counter : retries_) counter.store(0, std::memory_order_relaxed);
+    for (const Contention kind : kContentions) {
+      for (auto& counter : histogram(kind)) counter.store(0, std::memory_order_relaxed);
+    }
     attempts_hidden_.store(false, std::memory_order_relaxed);
     aborts_.clear();
   }
 
  private:
+  using Histogram = std::array<std::atomic<std::int64_t>, kMost + 1>;
+
+  Histogram& histogram(Contention kind) noexcept { return contention_[static_cast<std::size_t>(kind)]; }
+
   static void add(std::atomic<std::int64_t>& counter) noexcept {
     counter.fetch_add(1, std::memory_order_relaxed);
   }
@@ -98,7 +122,7 @@ class alignas(kCacheLine) ThreadStats {
   std::atomic<std::int64_t> held_ns_{0};
   std::atomic<bool> attempts_hidden_{false};
   std::atomic<bool> times_locks_{false};
-  std::array<std::atomic<std::int64_t>, kMostRetries + 1> retries_{};
+  std::array<Histogram, kContentions.size()> contention_{};
   AbortCounts aborts_;
 };
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
+#include <cstdint>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -29,6 +31,12 @@ constexpr std::string_view name_of(Promise promise) {
   return names[static_cast<int>(promise)];
 }
 
+// What a strategy guarantees of updates of a whole variable if it makes them `part` elements at a time; 0:
+// all at once.
+constexpr Promise promise_in_parts(std::int64_t part, std::size_t elements) {
+  return 0 < part && static_cast<std::size_t>(part) < elements ? Promise::block : Promise::tensor;
+}
+
 struct StrategyInfo {
   std::string_view name;     // also the name of its file
   std::string_view summary;  // one line
@@ -42,6 +50,9 @@ struct StrategyInfo {
   bool fetches_under_mutex = false;
   // Whether the parameters fit each other; throws std::invalid_argument if they do not.
   void (*check)(const Parameters&) = nullptr;
+  // What it guarantees of updates of a variable of so many elements, where that depends on the parameters;
+  // elsewhere it is `updates`. src/tmflow/bench/subject.py has the same rule, and a test compares the two.
+  Promise (*updates_over)(const Parameters&, std::size_t elements) = nullptr;
 };
 
 // A strategy object belongs to one variable, and its members are what the strategy needs per variable; a

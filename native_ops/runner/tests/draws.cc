@@ -5,6 +5,7 @@
 #include "runner/mnist.hpp"
 #include "runner/numpy_random.hpp"
 #include "runner/python_random.hpp"
+#include "runner/turns.hpp"
 #include "tmflow/train/models.hpp"
 
 namespace tmflow::runner {
@@ -25,6 +26,13 @@ Json shuffled(const Json& question) {
   PythonRandom random(word(question, "seed"));
   random.shuffle(items);
   return items;
+}
+
+Json benchmark_turns(const Json& question) {
+  std::vector<Json::Array> cells;
+  for (const Json& cell : question.at("cells").array()) cells.push_back(cell.array());
+  return turns(cells, static_cast<int>(question.at("seed").integer()),
+               static_cast<int>(question.at("number").integer()));
 }
 
 Json initial(const Json& question) {
@@ -58,6 +66,7 @@ const Answers kAnswers = {
        return listed(batch_starts(word(question, "seed"), word(question, "batch"), word(question, "steps")));
      }},
     {"shuffled", shuffled},
+    {"turns", benchmark_turns},
     {"initial", initial},
     {"families", families},
 };

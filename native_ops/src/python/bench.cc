@@ -49,13 +49,21 @@ AuditReport measure_named(const std::string& name, const std::vector<std::string
     bench::AlwaysAborts elision(Parameters(name, kAlwaysAborts, given).integer("budget"));
     return audit<float>(elision, plan);
   }
+  if (name == "gradient_writing") {
+    bench::NoUpdate none;
+    return audit<float>(none, plan);
+  }
   const auto strategy = make_strategy<ArrayRegion<float>>(name, given);
   return audit<float>(*strategy, plan);
 }
 
 nb::dict measure(const std::string& name, int threads, int updates, std::int64_t elements,
-                 const std::vector<std::string>& parameters) {
-  const AuditPlan plan{.threads = threads, .updates = updates, .elements = elements, .stop_together = true};
+                 const std::vector<std::string>& parameters, bool fresh_gradient) {
+  const AuditPlan plan{.threads = threads,
+                       .updates = updates,
+                       .elements = elements,
+                       .stop_together = true,
+                       .fresh_gradient = fresh_gradient};
   AuditReport report;
   {
     const nb::gil_scoped_release released;
@@ -118,10 +126,13 @@ nb::dict measure_reads(const std::string& name, int readers, int writers, int re
 void bind_bench(nb::module_& m) {
   m.def(
       "measure", &measure, nb::arg("name"), nb::arg("threads"), nb::arg("updates"), nb::arg("elements"),
-      nb::arg("parameters") = std::vector<std::string>(),
+      nb::arg("parameters") = std::vector<std::string>(), nb::arg("fresh_gradient") = false,
       "Times `threads` threads that update one float32 variable of `elements` elements until one of them has "
-      "made `updates` updates, and counts what became of every update made. `name` is a strategy, or one of "
-      "the benchmark's own references: mutex_loop (with a mutex), always_aborts (with a budget).");
+      "made `updates` updates, and counts what became of every update made. With `fresh_gradient` each "
+      "thread "
+      "writes its gradient anew before every update, and `seconds` includes it. `name` is a strategy, or one "
+      "of the benchmark's own references: mutex_loop (with a mutex), always_aborts (with a budget), "
+      "gradient_writing (no update).");
   m.def(
       "measure_reads", &measure_reads, nb::arg("name"), nb::arg("readers"), nb::arg("writers"),
       nb::arg("reads"), nb::arg("elements"), nb::arg("parameters") = std::vector<std::string>(),

@@ -177,13 +177,15 @@ class NativeTrial {
   }
 
   static nb::dict counters_of_variable(int worker, const std::string& variable, const ThreadStats& stats) {
-    nb::dict retries;
-    for (std::int64_t n = 0; n <= ThreadStats::kMostRetries; ++n) {
-      if (stats.with_retries(n) != 0) retries[nb::int_(n)] = stats.with_retries(n);
-    }
     nb::dict row = counters_of(worker, stats);
     row["variable"] = variable;
-    row["retries"] = retries;
+    for (const Contention kind : kContentions) {
+      nb::dict histogram;
+      for (std::int64_t n = 0; n <= ThreadStats::kMost; ++n) {
+        if (stats.counted(kind, n) != 0) histogram[nb::int_(n)] = stats.counted(kind, n);
+      }
+      row[std::string(name_of(kind)).c_str()] = histogram;
+    }
     row["waited_ns"] = stats.waited_ns();
     row["held_ns"] = stats.held_ns();
     return row;
@@ -218,7 +220,9 @@ void bind_train(nb::module_& m) {
            "Copies of the variables as they are, each a flat float32 array.")
       .def("counters", &NativeTrial::counters,
            "One dict per worker and region: worker, variable, updates, attempts, commits, fallbacks, aborts "
-           "(by raw status), retries (sections by their number of retries), waited_ns, held_ns, reads, torn "
+           "(by raw status), retries (critical sections by how many attempts aborted), failed_publications "
+           "and "
+           "taken_blocks (updates by how many they met), waited_ns, held_ns, reads, torn "
            "(None where not told).")
       .def("lost", &NativeTrial::lost,
            "One dict per region, with full measures only: variable, expected and lost updates of elements.")

@@ -94,7 +94,7 @@ template class BasicClaim<std::atomic>;
 
 void count_commit(ThreadStats& stats, std::uint64_t retries) noexcept {
   stats.count_commit();
-  stats.count_retries(static_cast<std::int64_t>(retries));
+  stats.count(Contention::retries, static_cast<std::int64_t>(retries));
 }
 
 void count_abort(ThreadStats& stats, Cause cause) { stats.count_abort(static_cast<std::uint64_t>(cause)); }

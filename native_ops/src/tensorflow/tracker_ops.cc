@@ -67,7 +67,7 @@ REGISTER_OP("TmflowStats")
     .Output("transactions: int64")
     .Output("aborts: int64")
     .Output("staleness: int64")
-    .Output("retries: int64")
+    .Output("contention: int64")
     .Output("locks: int64")
     .Output("reads: int64")
     .Output("lost: int64")
@@ -77,7 +77,7 @@ REGISTER_OP("TmflowStats")
       c->set_output(1, c->MakeShape({c->UnknownDim(), c->UnknownDim(), c->MakeDim(3)}));
       c->set_output(2, c->Matrix(InferenceContext::kUnknownDim, 4));
       c->set_output(3, c->Matrix(InferenceContext::kUnknownDim, 3));
-      c->set_output(4, c->Matrix(InferenceContext::kUnknownDim, 4));
+      c->set_output(4, c->Matrix(InferenceContext::kUnknownDim, 5));
       c->set_output(5, c->MakeShape({c->UnknownDim(), c->UnknownDim(), c->MakeDim(2)}));
       c->set_output(6, c->Matrix(InferenceContext::kUnknownDim, 4));
       c->set_output(7, c->Matrix(InferenceContext::kUnknownDim, 3));
@@ -86,8 +86,9 @@ REGISTER_OP("TmflowStats")
     .Doc(R"(
 updates[worker, variable]; transactions[worker, variable, (attempts, or -1 if not known, commits, fallbacks)]; rows (worker, variable, raw
 status, count) for each status that a transaction aborted with; rows (worker, staleness, steps) for each staleness that
-occurred; rows (worker, variable, retries, critical sections that had so many). With full measures also: locks[worker,
-variable, (ns waited for locks, ns they were held)], else zeros; rows (worker, variable, reads, torn ones of them) where
+occurred; rows (worker, variable, kind, n, critical sections or updates that met with it n times) of contention: kind 0
+is retries, 1 failed publications, 2 taken blocks. With full measures also: locks[worker, variable, (ns waited for locks,
+ns they were held)], else zeros; rows (worker, variable, reads, torn ones of them) where
 the strategy updates in place; rows (variable, updates of an element expected, lost ones of them). While nobody updates.
 )");
 
@@ -181,7 +182,7 @@ class StatsOp : public OpKernel {
       auto updates = output(context, 0, {workers, variables})->matrix<std::int64_t>();
       auto transactions = output(context, 1, {workers, variables, 3})->tensor<std::int64_t, 3>();
       auto locks = output(context, 5, {workers, variables, 2})->tensor<std::int64_t, 3>();
-      std::vector<std::int64_t> aborts, staleness, retries, reads, lost;
+      std::vector<std::int64_t> aborts, staleness, contention, reads, lost;
       for (int worker = 0; worker < workers; ++worker) {
         for (int variable = 0; variable < variables; ++variable) {
           const ThreadStats& stats = tracker.stats(worker, variable);
@@ -191,9 +192,12 @@ class StatsOp : public OpKernel {
           transactions(worker, variable, 2) = stats.fallbacks();
           locks(worker, variable, 0) = stats.waited_ns();
           locks(worker, variable, 1) = stats.held_ns();
-          for (std::int64_t n = 0; n <= ThreadStats::kMostRetries; ++n) {
-            if (const auto sections = stats.with_retries(n)) {
-              retries.insert(retries.end(), {worker, variable, n, sections});
+          for (const Contention kind : kContentions) {
+            for (std::int64_t n = 0; n <= ThreadStats::kMost; ++n) {
+              if (const auto times = stats.counted(kind, n)) {
+                contention.insert(contention.end(),
+                                  {worker, variable, static_cast<std::int64_t>(kind), n, times});
+              }
             }
           }
           VariableMeasures* const measures = resource->slot(variable).measures();
@@ -218,7 +222,7 @@ class StatsOp : public OpKernel {
       }
       output_rows(context, 2, aborts, 4);
       output_rows(context, 3, staleness, 3);
-      output_rows(context, 4, retries, 4);
+      output_rows(context, 4, contention, 5);
       output_rows(context, 6, reads, 4);
       output_rows(context, 7, lost, 3);
     });

@@ -82,8 +82,8 @@ class Elided {
     require(aborts <= static_cast<std::int64_t>(sections) * budget, "it spent more than its budget");
     std::int64_t counted = 0, retries = 0;
     for (std::int64_t n = 0; n <= budget; ++n) {
-      counted += stats.with_retries(n);
-      retries += n * stats.with_retries(n);
+      counted += stats.counted(Contention::retries, n);
+      retries += n * stats.counted(Contention::retries, n);
     }
     require(counted == static_cast<std::int64_t>(sections) && retries == aborts, "a retry was not counted");
   }

@@ -8,9 +8,10 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from tmflow.bench.measure import Bench, Outcome
+from tmflow.bench.left_out import LeftOut
+from tmflow.bench.measure import Bench, NotMeasurable, Outcome, update_times
 from tmflow.bench.plan import Plan
-from tmflow.bench.subject import MEMCPY
+from tmflow.bench.subject import MEMCPY, WRITING
 from tmflow.bench.worker import Workers
 from tmflow.runner.lock import machine_to_itself
 
@@ -24,11 +25,11 @@ def run(plan: Plan, *, as_json: bool) -> bool:
         bench = Bench(plan, workers)
         outcome = bench.runnable()
         bench.measure(outcome, lambda done, total: None)
+    rows = list(_rows(plan, outcome))  # which may leave out more
     for one in outcome.left_out:
         print(f"tmflow-native: not measured: {one.name}: {one.reason}", file=sys.stderr)
-    rows = list(_rows(plan, outcome))
     if not as_json:
-        print(f"{'variant':<28}{'elements':>10}{'threads':>9}{'us per update':>16}{'lost':>10}")
+        print(f"{'variant':<28}{'elements':>10}{'threads':>9}{'gradient':>10}{'us per update':>16}{'lost':>10}")
     for row in rows:
         print(json.dumps(row) if as_json else _line(row))
     broken = [row for row in rows if row["promise"] not in (None, "none") and not row["kept"]]
@@ -39,12 +40,17 @@ def run(plan: Plan, *, as_json: bool) -> bool:
 
 def _rows(plan: Plan, outcome: Outcome) -> Iterator[dict[str, Any]]:
     for cell in plan.cells:
+        written = outcome.measured.get((WRITING, cell))
         for subject in outcome.subjects:
             measured = outcome.measured.get((subject.name, cell))
             answers = [answer for answer in measured.by_round if answer] if measured else []
-            if not answers or subject.strategy == MEMCPY:
+            if measured is None or not answers or subject.strategy in (MEMCPY, WRITING):
                 continue
-            by_round = [1e6 * answer["seconds"] / answer["updates"] for answer in answers]
+            try:
+                by_round = [us for us in update_times(cell, measured, written) if us is not None]
+            except NotMeasurable as reason:
+                outcome.left_out.append(LeftOut(name=subject.name, reason=str(reason), failed=False, **cell._asdict()))
+                continue
             yield {
                 "variant": subject.name,
                 **cell._asdict(),
@@ -57,5 +63,5 @@ def _rows(plan: Plan, outcome: Outcome) -> Iterator[dict[str, Any]]:
 
 
 def _line(row: dict[str, Any]) -> str:
-    what = f"{row['variant']:<28}{row['elements']:>10}{row['threads']:>9}"
+    what = f"{row['variant']:<28}{row['elements']:>10}{row['threads']:>9}{row['gradient']:>10}"
     return f"{what}{row['us_per_update']:>16.3f}{100 * row['lost_fraction']:>8.2f} %"

@@ -109,7 +109,7 @@ def bench(given: Arguments) -> int:
     from tmflow.alone import bench as its
     from tmflow.bench.plan import make_plan
 
-    made = make_plan(given.elements, given.threads, given.strategy, given.rounds, seed=0, reference=None)
+    made = make_plan(given.elements, given.threads, given.strategy, given.rounds, 0, None, given.gradient)
     return 0 if its.run(made, as_json=given.json) else 1
 
 
@@ -170,6 +170,7 @@ def parser() -> argparse.ArgumentParser:
     its.add_argument("--elements", help="sizes; 10,7850,3211264 if not given")
     its.add_argument("--threads", help="threads at once; 1,2,4 if not given, as far as there are processors")
     its.add_argument("--strategy", help="variants, with commas between: stm or stm:design=wt:manager=delay")
+    its.add_argument("--gradient", default="fresh", help="fresh (written before every update), constant, or both")
     its.add_argument("--rounds", type=_positive, default=4, help="times that each is measured, in turns")
     its.add_argument("--json", action="store_true", help=json_help)
     return whole

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tmflow import stats
-from tmflow.bench.rows import Copied, Timed
+from tmflow.bench.compared import cell_of, cells
+from tmflow.bench.rows import Beside, Timed
 from tmflow.bench.saved import Saved
 
 LIMIT = 1.1  # of the mutex: the elision's own share is to be at most a tenth
@@ -43,9 +44,9 @@ def rests(benchmark: Saved) -> Iterator[Rest]:
 
     Rows that did not have a turn in every round are left out.
     """
-    complete = [row for row in benchmark.rows if not isinstance(row, Copied) and None not in row.us_by_round]
-    for cell in dict.fromkeys((row.elements, row.threads) for row in complete):
-        rows = [row for row in complete if (row.elements, row.threads) == cell]
+    complete = [row for row in benchmark.rows if not isinstance(row, Beside) and None not in row.us_by_round]
+    for cell in cells(complete):
+        rows = [row for row in complete if cell_of(row) == cell]
         lock = next((row for row in rows if row.name == "lock"), None)
         refused = [row for row in rows if "budget" in row.parameters and row.commits == 0]
         for family in dict.fromkeys(_family(row) for row in refused):

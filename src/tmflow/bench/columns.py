@@ -2,33 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
-from tmflow.bench.compared import best_mutex
+from tmflow.bench.compared import best_mutex, cell_of
 from tmflow.bench.header import Header
-from tmflow.bench.rows import Copied, Timed, TimedVariant
+from tmflow.bench.plan import Cell
+from tmflow.bench.rows import Beside, Copied, Row, Timed, TimedVariant, Written
 from tmflow.bench.saved import Saved
+from tmflow.bench.subject import Gradient
 from tmflow.runner.runfile import MachineState
 
-HEADS = ("variant", "us per update", "ratio", "of memcpy", "promise", "lost", "committed", "aborts per commit", "GB/s")
+PROMISE = "promise"
+HEADS = ("variant", "us per update", "ratio", "of memcpy", PROMISE, "lost", "committed", "aborts per commit", "GB/s")
 
 
-def blocks(benchmark: Saved) -> Iterator[tuple[str, list[Timed]]]:
-    """Cell after cell, its heading and its rows, from the fastest on."""
-    cells = dict.fromkeys((row.elements, row.threads) for row in benchmark.rows)
-    for elements, threads in cells:
+class Block(NamedTuple):
+    """A size and number of threads: a heading, and a row per variant, from the fastest on, in the order of `heads`."""
+
+    heading: str
+    texts: list[list[str]]
+
+
+def gradients(benchmark: Saved) -> list[Gradient]:
+    """The kinds of gradient that were measured, in their order."""
+    return list(dict.fromkeys(row.gradient for row in benchmark.rows))
+
+
+def heads(benchmark: Saved) -> list[str]:
+    """Of the columns: where two kinds of gradient were measured, each measure has two columns beside each other."""
+    kinds = gradients(benchmark)
+    if len(kinds) < 2:
+        return list(HEADS)
+    return [
+        HEADS[0],
+        *(head if head == PROMISE else f"{head}, {kind}" for head in HEADS[1:] for kind in _kinds(head, kinds)),
+    ]
+
+
+def _kinds(head: str, kinds: Sequence[Gradient]) -> Sequence[Gradient]:
+    """The kinds of gradient that a column is repeated for."""
+    return kinds[:1] if head == PROMISE else kinds
+
+
+def blocks(benchmark: Saved) -> Iterator[Block]:
+    """What was measured, in blocks in the order of the file."""
+    kinds = gradients(benchmark)
+    for elements, threads in dict.fromkeys((row.elements, row.threads) for row in benchmark.rows):
         rows = [row for row in benchmark.rows if (row.elements, row.threads) == (elements, threads)]
-        timed = [row for row in rows if not isinstance(row, Copied)]
         heading = size(elements, threads)
         if rows[0].oversubscribed:
             heading += f" (oversubscribed: {benchmark.cpus_allowed} CPUs)"
-        for copy in rows:
-            if isinstance(copy, Copied):
-                heading += f"; memcpy {bounded(copy.memcpy_us, copy.memcpy_low, copy.memcpy_high)} us"
-                heading += f", {copy.gb_per_s:.1f} GB/s"
-        if best := best_mutex(rows, (elements, threads)):
-            heading += f"; best plain mutex {best.name}"
-        yield heading, timed
+        for kind in kinds:
+            cell = Cell(elements, threads, kind)
+            heading += _aside(rows, cell, f", gradient {kind}" if len(kinds) > 1 else "")
+        timed = [row for row in rows if not isinstance(row, Beside)]
+        names = dict.fromkeys(row.name for kind in reversed(kinds) for row in timed if row.gradient == kind)
+        of = {(row.name, row.gradient): row for row in timed}
+        yield Block(heading, [_line([of.get((name, kind)) for kind in kinds], benchmark.rounds) for name in names])
+
+
+def _aside(rows: Sequence[Row], cell: Cell, suffix: str) -> str:
+    """What was measured beside the updates of a cell, as the end of a heading."""
+    text = ""
+    for row in (row for row in rows if cell_of(row) == cell):
+        if isinstance(row, Copied):
+            text += f"; memcpy {bounded(row.memcpy_us, row.memcpy_low, row.memcpy_high)} us, {row.gb_per_s:.1f} GB/s"
+        if isinstance(row, Written):
+            text += f"; writing a gradient {bounded(row.writing_us, row.writing_low, row.writing_high)} us"
+    if best := best_mutex(rows, cell):
+        text += f"; best plain mutex{suffix} {best.name}"
+    return text
+
+
+def _line(rows: Sequence[Timed | None], rounds: int) -> list[str]:
+    """A variant with each kind of gradient, None where it was not measured with that one."""
+    by_kind = [[""] * len(HEADS) if row is None else texts(row, rounds) for row in rows]
+    name = next(text[0] for text in by_kind if text[0])
+    promise = next(text[HEADS.index(PROMISE)] for text in by_kind if text[0])
+    measures = zip(HEADS[1:], zip(*(text[1:] for text in by_kind), strict=True), strict=True)
+    return [name, *(text for head, own in measures for text in ([promise] if head == PROMISE else own))]
 
 
 def texts(row: Timed, rounds: int) -> list[str]:
@@ -73,9 +126,10 @@ def rounds(number: int) -> str:
 
 def protocol(benchmark: Saved) -> str:
     """How it was measured, in a line."""
-    ratio_to = next((row.ratio_to for row in benchmark.rows if not isinstance(row, Copied)), None) or "nothing"
+    ratio_to = next((row.ratio_to for row in benchmark.rows if not isinstance(row, Beside)), None) or "nothing"
     return (
-        f"{rounds(benchmark.rounds)} in turns, seed {benchmark.seed}; [95 % interval]; ratio to {ratio_to}; "
+        f"{rounds(benchmark.rounds)} in turns, seed {benchmark.seed}; gradient {' and '.join(gradients(benchmark))}; "
+        f"[95 % interval]; ratio to {ratio_to}; "
         f"{benchmark.measured_at_utc}; {state(benchmark.machine)}"
     )
 
@@ -96,6 +150,7 @@ def left_out(benchmark: Header) -> list[str]:
         what = "failed" if one.failed else "cannot run here"
         if one.elements is not None:
             what = f"was not measured with {size(one.elements, one.threads)}"
+            what += f", gradient {one.gradient}" if one.gradient else ""
         told.append(f"{one.name} {what}: {one.reason}.")
     return told
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from tmflow import stats
-from tmflow.bench.rows import Copied, Row, Timed, TimedReference, TimedVariant
+from tmflow.bench.plan import Cell
+from tmflow.bench.rows import Beside, Copied, Row, Timed, TimedReference, TimedVariant
 from tmflow.bench.saved import Saved
 from tmflow.bench.subject import BEST_MUTEX, MUTEX_LOOP
 from tmflow.errors import unknown
@@ -19,7 +20,7 @@ def relative_to(benchmark: Saved, name: str) -> Saved:
 
     Raises BadInput if it was not measured.
     """
-    timed = [row for row in benchmark.rows if not isinstance(row, Copied)]
+    timed = [row for row in benchmark.rows if not isinstance(row, Beside)]
     measured = {row.name for row in timed}
     if any(best_mutex(timed, cell) for cell in cells(timed)):
         measured.add(BEST_MUTEX)
@@ -30,12 +31,12 @@ def relative_to(benchmark: Saved, name: str) -> Saved:
 
 def with_ratios(rows: Sequence[Row], name: str) -> list[Row]:
     """The rows with their ratios to `name`, and to the copy, each in its own cell."""
-    return [row if isinstance(row, Copied) else _with_ratios(row, rows, name) for row in rows]
+    return [row if isinstance(row, Beside) else _with_ratios(row, rows, name) for row in rows]
 
 
 def _with_ratios(row: Timed, rows: Sequence[Row], name: str) -> Timed:
-    cell = row.elements, row.threads
-    alike = [one for one in rows if (one.elements, one.threads) == cell]
+    cell = cell_of(row)
+    alike = [one for one in rows if cell_of(one) == cell]
     best = best_mutex(alike, cell)
     base = best if name == BEST_MUTEX else next((one for one in alike if one.name == name), None)
     copy = next((one for one in alike if isinstance(one, Copied)), None)
@@ -62,12 +63,16 @@ def over(row: Timed, base: Row | None) -> stats.Interval | None:
     return stats.paired_ratio(row.us_by_round, base.us_by_round)
 
 
-def cells(rows: Iterable[Row]) -> list[tuple[int, int]]:
-    """The sizes and numbers of threads, in their order."""
-    return list(dict.fromkeys((row.elements, row.threads) for row in rows))
+def cell_of(row: Row) -> Cell:
+    return Cell(row.elements, row.threads, row.gradient)
 
 
-def best_mutex(rows: Iterable[Row], cell: tuple[int, int]) -> TimedReference | None:
+def cells(rows: Iterable[Row]) -> list[Cell]:
+    """The sizes, numbers of threads and kinds of gradient, in their order."""
+    return list(dict.fromkeys(map(cell_of, rows)))
+
+
+def best_mutex(rows: Iterable[Row], cell: Cell) -> TimedReference | None:
     """The plain mutex with the shortest mean time over all rounds of a cell; None where none was measured.
 
     Chosen once and then paired round by round. As the best of several it is, if anything, lucky: ratios to it are
@@ -76,9 +81,7 @@ def best_mutex(rows: Iterable[Row], cell: tuple[int, int]) -> TimedReference | N
     loops = [
         row
         for row in rows
-        if isinstance(row, TimedReference)
-        and row.name.partition(":")[0] == MUTEX_LOOP
-        and (row.elements, row.threads) == cell
+        if isinstance(row, TimedReference) and row.name.partition(":")[0] == MUTEX_LOOP and cell_of(row) == cell
     ]
     return min(loops, key=lambda row: row.us_per_update, default=None)
 
@@ -95,7 +98,7 @@ def best_of_equal_promise(benchmark: Saved) -> Iterator[Best]:
     """For every cell and promise. One that lost an update against its promise is not among them."""
     kept = [row for row in benchmark.rows if isinstance(row, TimedVariant) and row.kept]
     for cell in cells(kept):
-        alike = [row for row in kept if (row.elements, row.threads) == cell]
+        alike = [row for row in kept if cell_of(row) == cell]
         for promise in dict.fromkeys(row.promise for row in alike):
             ranked = sorted((row for row in alike if row.promise == promise), key=lambda row: row.us_per_update)
             second = ranked[1] if len(ranked) > 1 else None
@@ -103,11 +106,11 @@ def best_of_equal_promise(benchmark: Saved) -> Iterator[Best]:
 
 
 def against_one_thread(benchmark: Saved) -> Iterator[tuple[Timed, stats.Interval]]:
-    """Every row of several threads, and its time over that of the same variant and size with one thread."""
-    timed = [row for row in benchmark.rows if not isinstance(row, Copied)]
-    alone = {(row.name, row.elements): row for row in timed if row.threads == 1}
+    """Every row of several threads, and its time over that of the same variant, size and gradient with one thread."""
+    timed = [row for row in benchmark.rows if not isinstance(row, Beside)]
+    alone = {(row.name, row.elements, row.gradient): row for row in timed if row.threads == 1}
     for row in timed:
-        base = alone.get((row.name, row.elements))
+        base = alone.get((row.name, row.elements, row.gradient))
         if base is None or row.threads == 1:
             continue
         ratio = stats.paired_ratio(row.us_by_round, base.us_by_round)

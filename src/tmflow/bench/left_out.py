@@ -14,3 +14,4 @@ class LeftOut:
     failed: bool
     elements: int | None = None
     threads: int | None = None
+    gradient: str | None = None

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from tmflow.bench.calibrated import calibrated
 from tmflow.bench.left_out import LeftOut
-from tmflow.bench.plan import Cell, Plan
+from tmflow.bench.plan import Cell, Plan, shuffled_turns
 from tmflow.bench.subject import Subject
 from tmflow.bench.worker import TooLong, WorkerFailed, Workers
 from tmflow.errors import BadInput
@@ -31,6 +31,7 @@ class Measured:
 
     updates: int  # per thread and measurement, as calibrated
     by_round: list[Answer | None] = field(default_factory=list)
+    turn_by_round: list[int] = field(default_factory=list)  # its place in the order of the round, from 0 on
     spent_s: float = 0.0
 
     @property
@@ -43,6 +44,34 @@ class Outcome:
     subjects: list[Subject]  # those that run here
     measured: dict[Place, Measured] = field(default_factory=dict)
     left_out: list[LeftOut] = field(default_factory=list)
+
+
+class NotMeasurable(ValueError):
+    """The cost of an update does not follow from what was measured; the message says why."""
+
+
+def update_times(cell: Cell, measured: Measured, written: Measured | None) -> list[float | None]:
+    """Microseconds per update, round by round: those of a fresh gradient less the writing's of the same round.
+
+    Raises NotMeasurable if that leaves nothing.
+    """
+    times = times_by_round(measured)
+    if cell.gradient == "constant":
+        return times
+    if written is None:
+        raise NotMeasurable("the writing of its gradient was not measured")
+    found = [
+        None if us is None or alone is None else us - alone
+        for us, alone in zip(times, times_by_round(written), strict=True)
+    ]
+    if any(us is not None and us <= 0 for us in found):
+        raise NotMeasurable("in a round it took no longer than the writing of its gradient")
+    return found
+
+
+def times_by_round(measured: Measured) -> list[float | None]:
+    """Microseconds of wall time per update, with the writing of the gradient where it is fresh."""
+    return [None if one is None else 1e6 * one["seconds"] / one["updates"] for one in measured.by_round]
 
 
 class Bench:
@@ -67,24 +96,17 @@ class Bench:
 
     def measure(self, outcome: Outcome, progress: Callable[[int, int], None]) -> None:
         """Calibrate every subject in every cell, then measure all rounds; told to `progress` as done of all."""
-        places = [(subject, cell) for cell in self._plan.cells for subject in outcome.subjects]
+        cells = self._plan.places(outcome.subjects)
+        places = [place for cell in cells for place in cell]
         total = len(places) * (1 + self._plan.rounds)
         for done, (subject, cell) in enumerate(places):
             progress(done, total)
             self._guarded(outcome, subject, cell, self._calibrate)
-        done = len(places)
         for number in range(1, self._plan.rounds + 1):
-            for subject, cell in self._order(number, outcome.subjects):
-                progress(done, total)
-                done += 1
-                self._guarded(outcome, subject, cell, self._take_turn)
+            for turn, (subject, cell) in enumerate(shuffled_turns(cells, self._plan.seed, number)):
+                progress(number * len(places) + turn, total)
+                self._guarded(outcome, subject, cell, partial(self._take_turn, turn))
         progress(total, total)
-
-    def _order(self, number: int, subjects: list[Subject]) -> list[tuple[Subject, Cell]]:
-        """The turns of a round: the cells shuffled, and within each, close together in time, its subjects."""
-        shuffler = random.Random(f"{self._plan.seed}/{number}")
-        cells = shuffler.sample(self._plan.cells, len(self._plan.cells))
-        return [(subject, cell) for cell in cells for subject in shuffler.sample(subjects, len(subjects))]
 
     def _guarded(
         self, outcome: Outcome, subject: Subject, cell: Cell, work: Callable[[Outcome, Subject, Cell], None]
@@ -103,9 +125,10 @@ class Bench:
         updates = calibrated(lambda n: float(self._ask(subject, cell, n)["seconds"]))
         outcome.measured[subject.name, cell] = Measured(updates)
 
-    def _take_turn(self, outcome: Outcome, subject: Subject, cell: Cell) -> None:
+    def _take_turn(self, turn: int, outcome: Outcome, subject: Subject, cell: Cell) -> None:
         if (measured := outcome.measured.get((subject.name, cell))) is None:
             return
+        measured.turn_by_round.append(turn)
         if measured.rounds >= FEWEST_ROUNDS and measured.spent_s > PATIENCE_S:
             measured.by_round.append(None)
             return

@@ -12,8 +12,10 @@ import pandas as pd
 from tmflow import captions, palette
 from tmflow.bench import columns
 from tmflow.bench.compared import best_mutex
+from tmflow.bench.plan import Cell
 from tmflow.bench.rows import Copied, Timed, TimedVariant
 from tmflow.bench.saved import Saved
+from tmflow.bench.subject import Gradient
 
 WIDTH, HEIGHT = 250, 300  # px of a panel
 PANELS_IN_A_ROW = 2
@@ -44,21 +46,22 @@ class Plot(NamedTuple):
 
 
 def plots(benchmark: Saved) -> Iterator[Plot]:
-    """Of every size: microseconds per update, and GB/s against memcpy."""
-    for elements in dict.fromkeys(row.elements for row in benchmark.rows):
+    """Of every size and kind of gradient: microseconds per update, and GB/s against memcpy."""
+    for elements, gradient in dict.fromkeys((row.elements, row.gradient) for row in benchmark.rows):
         for measure in (US, GB):
-            title = f"{measure.title}, {elements:,} floats ({measure.better})"
-            yield Plot(f"{elements}-{measure.name}", title, _plot(benchmark, elements, measure, title))
+            title = f"{measure.title}, {elements:,} floats, gradient {gradient} ({measure.better})"
+            name = f"{elements}-{measure.name}" + ("" if gradient == "constant" else f"-{gradient}")
+            yield Plot(name, title, _plot(benchmark, elements, gradient, measure, title))
 
 
-def frame(benchmark: Saved, elements: int, measure: Measure) -> pd.DataFrame:
+def frame(benchmark: Saved, elements: int, gradient: Gradient, measure: Measure) -> pd.DataFrame:
     """What is drawn of a size: a row per variant and number of threads, those for comparison in every panel."""
-    rows = [row for row in benchmark.rows if row.elements == elements]
+    rows = [row for row in benchmark.rows if (row.elements, row.gradient) == (elements, gradient)]
     promises = [p for p in PROMISES if any(isinstance(row, TimedVariant) and row.promise == p for row in rows)]
     points = [_point(row, row.name, row.promise, measure) for row in rows if isinstance(row, TimedVariant)]
     for threads in dict.fromkeys(row.threads for row in rows):
         cell = [row for row in rows if row.threads == threads]
-        best = best_mutex(cell, (elements, threads))
+        best = best_mutex(cell, Cell(elements, threads, gradient))
         compared: list[tuple[Timed | Copied, str]] = [(best, MUTEX_LABEL)] if best else []
         compared += [(row, "memcpy") for row in cell if isinstance(row, Copied)]
         points += [_point(row, name, promise, measure) for promise in promises for row, name in compared]
@@ -80,8 +83,8 @@ def _point(row: Timed | Copied, name: str, promise: str, measure: Measure) -> di
     }
 
 
-def _plot(benchmark: Saved, elements: int, measure: Measure, title: str) -> alt.VConcatChart:
-    data = frame(benchmark, elements, measure)
+def _plot(benchmark: Saved, elements: int, gradient: Gradient, measure: Measure, title: str) -> alt.VConcatChart:
+    data = frame(benchmark, elements, gradient, measure)
     shown = alt.Scale(type="log", domain=[data["value"].min() / 1.3, data["value"].max() * 1.3], nice=False)
     panels = [
         _panel(data[data["promise"] == promise], promise, measure, shown)

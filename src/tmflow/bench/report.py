@@ -19,13 +19,14 @@ its attempts, an update of a smaller budget should be an update under the mutex:
 
 TARGETS = """\
 Time over time, paired within rounds; met or missed only if the whole 95 % interval lies on one side of the limit."""
-HEADS_OF_TARGETS = ["elements", "threads", "what", "over", "at most", "found", "verdict"]
+HEADS_OF_TARGETS = ["elements", "threads", "gradient", "what", "over", "at most", "found", "verdict"]
 
 BEST = """\
 For each promise the fastest variant that kept it, and its time over that of the next. Only equal promises compare."""
 HEADS_OF_BEST = [
     "elements",
     "threads",
+    "gradient",
     "promise",
     "fastest",
     "us per update",
@@ -34,12 +35,16 @@ HEADS_OF_BEST = [
     "of it",
 ]
 
+FRESH = """\
+A fresh gradient is written anew before every update. Its times are what the update adds: the time of writing and
+updating, less the time of writing alone in the same round. Other threads may update while one writes."""
+
 AGAINST_ONE = """\
 Wall time over all updates with several threads, over that of the same variant with one: 0.5 is twice the throughput."""
-HEADS_AGAINST_ONE = ["elements", "threads", "variant", "time over that of one thread"]
+HEADS_AGAINST_ONE = ["elements", "threads", "gradient", "variant", "time over that of one thread"]
 
 HEADS_OF_ATTEMPTS = [
-    *("elements", "threads", "variant", "us per attempt", "by budgets"),
+    *("elements", "threads", "gradient", "variant", "us per attempt", "by budgets"),
     *("without its attempts, of `lock`", f"at most {LIMIT}"),
 ]
 
@@ -59,9 +64,10 @@ def markdown(benchmark: Saved, pictures: Sequence[tuple[str, str]] = ()) -> str:
         lines += ["", "### The best of equal promises", "", BEST, "", *table(HEADS_OF_BEST, best)]
     if pictures:
         lines += ["", "### Pictures", *(line for title, file in pictures for line in ("", f"![{title}]({file})"))]
-    for heading, rows in columns.blocks(benchmark):
-        texts = [columns.texts(row, benchmark.rounds) for row in rows]
-        lines += ["", f"### {heading}", "", *table(list(columns.HEADS), texts)]
+    if "fresh" in columns.gradients(benchmark):
+        lines += ["", FRESH]
+    for block in columns.blocks(benchmark):
+        lines += ["", f"### {block.heading}", "", *table(columns.heads(benchmark), block.texts)]
     if several := [_against_one(row, ratio) for row, ratio in against_one_thread(benchmark)]:
         lines += ["", "### Against one thread", "", AGAINST_ONE, "", *table(HEADS_AGAINST_ONE, several)]
     if attempts := list(_attempts(benchmark)):
@@ -71,7 +77,7 @@ def markdown(benchmark: Saved, pictures: Sequence[tuple[str, str]] = ()) -> str:
 
 def _target(one: targets.Checked) -> list[str]:
     return [
-        *(f"{one.elements:,}", f"{one.threads}", one.what, one.of),
+        *(f"{one.elements:,}", f"{one.threads}", one.gradient, one.what, one.of),
         *(f"{one.limit:g}", with_bounds(one.found, "{:.2f}"), one.verdict),
     ]
 
@@ -81,13 +87,13 @@ def _best(best: Best) -> list[str]:
     texts = columns.texts(row, row.rounds)
     of_next = "" if best.over_next is None else with_bounds(best.over_next, "{:.2f}")
     return [
-        *(f"{row.elements:,}", f"{row.threads}", row.promise, row.name, *texts[1:3]),
+        *(f"{row.elements:,}", f"{row.threads}", row.gradient, row.promise, row.name, *texts[1:3]),
         *(best.next.name if best.next else "", of_next),
     ]
 
 
 def _against_one(row: Timed, ratio: Interval) -> list[str]:
-    return [f"{row.elements:,}", f"{row.threads}", row.name, with_bounds(ratio, "{:.2f}")]
+    return [f"{row.elements:,}", f"{row.threads}", row.gradient, row.name, with_bounds(ratio, "{:.2f}")]
 
 
 def _attempts(benchmark: Saved) -> Iterator[list[str]]:
@@ -95,6 +101,7 @@ def _attempts(benchmark: Saved) -> Iterator[list[str]]:
         yield [
             f"{rest.row.elements:,}",
             f"{rest.row.threads}",
+            rest.row.gradient,
             rest.row.name,
             with_bounds(rest.attempt_us, "{:.3f}"),
             f"{rest.longer.parameters['budget']} and {rest.longest.parameters['budget']}",

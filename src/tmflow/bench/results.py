@@ -9,24 +9,39 @@ from typing import Any
 from tmflow import stats
 from tmflow.aborts import raw_code
 from tmflow.bench.compared import with_ratios
-from tmflow.bench.measure import Answer, Measured, Outcome
+from tmflow.bench.left_out import LeftOut
+from tmflow.bench.measure import Answer, Measured, NotMeasurable, Outcome, times_by_round, update_times
 from tmflow.bench.plan import Cell, Plan
-from tmflow.bench.rows import Copied, Row, Timed, TimedReference, TimedVariant
-from tmflow.bench.subject import MEMCPY, Subject
+from tmflow.bench.rows import Copied, Row, Timed, TimedReference, TimedVariant, Written
+from tmflow.bench.subject import MEMCPY, WRITING, Subject
 
 BYTES_PER_ELEMENT = 12  # an update reads variable and gradient and writes the variable, 4 bytes each
+WRITTEN_BYTES_PER_ELEMENT = 4  # of a gradient
 
 Bounded = tuple[float, float | None, float | None]
 
 
 def rows(plan: Plan, outcome: Outcome) -> list[Row]:
-    """The objects of all that was measured: cell after cell, the copy first, then from the fastest on."""
+    """The objects of all that was measured: cell after cell, copy and writing first, then from the fastest on.
+
+    What took no longer than the writing of its gradient is added to the outcome's `left_out`.
+    """
     found: list[Row] = []
     for cell in plan.cells:
         its = {s.name: (s, outcome.measured[s.name, cell]) for s in outcome.subjects if _has(outcome, s, cell)}
         if (copies := its.pop(MEMCPY, None)) is not None:
             found.append(_copied(plan, cell, copies[1]))
-        found += _fastest_first(_timed(plan, cell, *one) for one in its.values())
+        if (written := its.pop(WRITING, None)) is not None:
+            found.append(_written(plan, cell, written[1]))
+        timed = []
+        for subject, measured in its.values():
+            try:
+                us = update_times(cell, measured, written[1] if written else None)
+            except NotMeasurable as reason:
+                outcome.left_out.append(LeftOut(name=subject.name, reason=str(reason), failed=False, **cell._asdict()))
+            else:
+                timed.append(_timed(plan, cell, subject, measured, us))
+        found += _fastest_first(timed)
     return with_ratios(found, plan.reference)
 
 
@@ -39,17 +54,27 @@ def _fastest_first(timed: Iterable[Timed]) -> list[Timed]:
 
 
 def _copied(plan: Plan, cell: Cell, measured: Measured) -> Copied:
-    us, low, high = geometric_mean(_times(measured))
-    of_cell = _of_cell(plan, cell, measured, us)
-    return Copied(**of_cell, memcpy_us=us, memcpy_low=low, memcpy_high=high, us_by_round=_by_round(measured))
+    by_round = times_by_round(measured)
+    us, low, high = geometric_mean(_known(by_round))
+    of_cell = _of_cell(plan, cell, measured, BYTES_PER_ELEMENT, us)
+    return Copied(**of_cell, memcpy_us=us, memcpy_low=low, memcpy_high=high, us_by_round=by_round)
 
 
-def _timed(plan: Plan, cell: Cell, subject: Subject, measured: Measured) -> Timed:
+def _written(plan: Plan, cell: Cell, measured: Measured) -> Written:
+    by_round = times_by_round(measured)
+    us, low, high = geometric_mean(_known(by_round))
+    of_cell = _of_cell(plan, cell, measured, WRITTEN_BYTES_PER_ELEMENT, us)
+    return Written(**of_cell, writing_us=us, writing_low=low, writing_high=high, us_by_round=by_round)
+
+
+def _timed(plan: Plan, cell: Cell, subject: Subject, measured: Measured, by_round: list[float | None]) -> Timed:
     """Without ratios: they are the comparison's."""
-    us, us_low, us_high = geometric_mean(_times(measured))
+    us, us_low, us_high = geometric_mean(_known(by_round))
     fields: dict[str, Any] = {
-        **_of_cell(plan, cell, measured, us),
-        **{"parameters": dict(subject.parameters), "us_by_round": _by_round(measured)},
+        **_of_cell(plan, cell, measured, BYTES_PER_ELEMENT, us),
+        **{"parameters": dict(subject.parameters), "us_by_round": by_round},
+        **{"us_with_writing_by_round": None if cell.gradient == "constant" else times_by_round(measured)},
+        **{"turn_by_round": measured.turn_by_round},
         **{"us_per_update": us, "us_low": us_low, "us_high": us_high},
         **dict.fromkeys(("ratio_to", "ratio", "ratio_low", "ratio_high")),
         **counted([answer for answer in measured.by_round if answer is not None]),
@@ -60,13 +85,12 @@ def _timed(plan: Plan, cell: Cell, subject: Subject, measured: Measured) -> Time
     return TimedVariant(variant=subject.name, strategy=subject.strategy, promise=promise, **fields)
 
 
-def _of_cell(plan: Plan, cell: Cell, measured: Measured, us: float) -> dict[str, Any]:
+def _of_cell(plan: Plan, cell: Cell, measured: Measured, bytes_per_element: int, us: float) -> dict[str, Any]:
     return {
-        "elements": cell.elements,
-        "threads": cell.threads,
+        **cell._asdict(),
         "oversubscribed": cell.threads > plan.cpus,
         "rounds": measured.rounds,
-        "gb_per_s": BYTES_PER_ELEMENT * cell.elements / us / 1e3,
+        "gb_per_s": bytes_per_element * cell.elements / us / 1e3,
     }
 
 
@@ -102,10 +126,5 @@ def geometric_mean(values: Sequence[float]) -> Bounded:
     return stats.bounded(stats.ratio_interval(values, [1.0] * len(values)))
 
 
-def _by_round(measured: Measured) -> list[float | None]:
-    """us per update."""
-    return [None if one is None else 1e6 * one["seconds"] / one["updates"] for one in measured.by_round]
-
-
-def _times(measured: Measured) -> list[float]:
-    return [us for us in _by_round(measured) if us is not None]
+def _known(by_round: Sequence[float | None]) -> list[float]:
+    return [us for us in by_round if us is not None]

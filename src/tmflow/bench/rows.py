@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from tmflow.bench.subject import Gradient
 from tmflow.strategy_parameters import Value
 
 
@@ -16,6 +17,9 @@ class Closed(BaseModel):
 class InCell(Closed):
     elements: int
     threads: int
+    gradient: Gradient = Field(
+        "constant", description="fresh: written anew before every update; constant also in files of before it was kept"
+    )
     oversubscribed: bool = Field(description="more threads than CPUs that the process may use")
     rounds: int
     gb_per_s: float = Field(description="12 bytes per element and update, over the time; 10^9 bytes")
@@ -35,9 +39,25 @@ class Copied(InCell):
         return self.reference
 
 
+class Written(InCell):
+    """The writing of gradients alone. us: wall over all gradients of all threads; bounds: None with one round."""
+
+    reference: Literal["gradient_writing"] = "gradient_writing"
+    writing_us: float
+    writing_low: float | None
+    writing_high: float | None
+    us_by_round: list[float | None]
+    gb_per_s: float = Field(description="4 bytes per element, over the time; 10^9 bytes")
+
+    @property
+    def name(self) -> str:
+        return self.reference
+
+
 class _Timed(InCell):
     """What updates cost. us: wall over all updates of all threads; ratios: that over another's, paired in rounds.
 
+    Where the gradient is fresh, `us` is that time less the time of the writing alone in the same round.
     `low` and `high` bound 95 % intervals on the log scale, None with one round. Counts are of all rounds together.
     """
 
@@ -46,6 +66,8 @@ class _Timed(InCell):
     us_low: float | None
     us_high: float | None
     us_by_round: list[float | None] = Field(description="None where it had no turn")
+    us_with_writing_by_round: list[float | None] | None = Field(None, description="None where the gradient is constant")
+    turn_by_round: list[int] | None = Field(None, description="its place in the order of the round, from 0 on")
     ratio_to: str | None
     ratio: float | None
     ratio_low: float | None
@@ -95,7 +117,8 @@ class TimedReference(_Timed):
 
 
 Timed = TimedVariant | TimedReference
-Row = Timed | Copied
+Beside = Copied | Written  # what is measured beside updates
+Row = Timed | Beside
 
 
 def printed(row: Row) -> dict[str, Any]:

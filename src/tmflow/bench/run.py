@@ -24,7 +24,8 @@ def run(plan: Plan) -> Saved:
         outcome = _measured(plan)
         # The workers have ended, so their CPU time counts as our own.
         state = MachineState(**machine.between(before, machine.sample()))
-    return saved(plan, outcome, rows(plan, outcome), state, began_at)
+    found = rows(plan, outcome)  # which may leave out more
+    return saved(plan, outcome, found, state, began_at)
 
 
 def _measured(plan: Plan) -> Outcome:

@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError
 from tmflow.bench.header import Header, TurnsHeader, facts_here
 from tmflow.bench.measure import Outcome
 from tmflow.bench.plan import Plan
-from tmflow.bench.rows import Copied, Row, TimedReference, TimedVariant
+from tmflow.bench.rows import Copied, Row, TimedReference, TimedVariant, Written
 from tmflow.errors import BadInput
 from tmflow.files import write_json
 from tmflow.runner.runfile import MachineState
@@ -23,7 +23,7 @@ class Saved(TurnsHeader):
     """All of a benchmark of updates."""
 
     kind: Literal["tmflow bench apply"] = "tmflow bench apply"
-    rows: list[TimedVariant | TimedReference | Copied] = Field(description="as printed with --json")
+    rows: list[TimedVariant | TimedReference | Copied | Written] = Field(description="as printed with --json")
 
 
 def saved(plan: Plan, outcome: Outcome, rows: list[Row], machine: MachineState, measured_at_utc: str) -> Saved:

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from tmflow.errors import BadInput, unknown
 from tmflow.native import loader, registry
 from tmflow.native.parameters import native_parameters
 from tmflow.strategy_parameters import Value
 
+Gradient = Literal["constant", "fresh"]  # fresh: its thread writes it anew before every update
+
 MEMCPY = "memcpy"  # threads copy memory of their own: the traffic of an update without its arithmetic and its lock
+WRITING = "gradient_writing"  # threads write their gradients and update nothing: what a fresh gradient itself costs
 MUTEX_LOOP = "mutex_loop"  # a mutex and a loop in one function, as anybody would write it
 BEST_MUTEX = "best_mutex"  # the fastest of those loops in a cell: no subject, but what ratios are to
 MUTEXES = ("std", "absl", "spin", "ticket", "mcs")
@@ -49,6 +53,10 @@ class Subject:
     def is_reference(self) -> bool:
         return self.promise is None
 
+    def has_gradient(self, gradient: Gradient) -> bool:
+        """Whether it is measured with gradients of this kind: the writing of gradients only where they are fresh."""
+        return self.strategy != WRITING or gradient == "fresh"
+
     def promise_over(self, elements: int) -> str | None:
         """What it promises of updates of a variable of that size."""
         return None if self.promise is None else promised(self.strategy, self.promise, self.parameters, elements)
@@ -68,6 +76,7 @@ def references() -> list[Subject]:
     """Those that are measured whatever is asked for, if they are there."""
     return [
         Subject(MEMCPY, MEMCPY),
+        Subject(WRITING, WRITING),
         Subject(MUTEX_LOOP, MUTEX_LOOP, (), LOOPS[MUTEX_LOOP]),
         *(
             Subject(f"{MUTEX_LOOP}:mutex={mutex}", MUTEX_LOOP, (f"mutex={mutex}",), {"mutex": mutex}, asked_for=False)

@@ -10,13 +10,11 @@ from tmflow.bench.saved import Saved
 
 def table(benchmark: Saved) -> str:
     """A block per size and number of threads, from the fastest variant on; references in parentheses."""
-    shown = [
-        (heading, [columns.texts(row, benchmark.rounds) for row in rows]) for heading, rows in columns.blocks(benchmark)
-    ]
+    heads, shown = columns.heads(benchmark), list(columns.blocks(benchmark))
     lines = [columns.machine(benchmark), columns.protocol(benchmark)]
-    grid = [list(columns.HEADS), *(row for _, rows in shown for row in rows)]
-    for heading, rows in shown:
-        lines += ["", heading, *aligned([list(columns.HEADS), *rows], grid)]
+    grid = [heads, *(row for block in shown for row in block.texts)]
+    for block in shown:
+        lines += ["", block.heading, *aligned([heads, *block.texts], grid)]
     if benchmark.left_out:
         lines += ["", *columns.left_out(benchmark)]
     return "\n".join(lines)

@@ -6,19 +6,21 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from tmflow.bench.compared import best_mutex, cells, over
-from tmflow.bench.rows import Copied, Row, TimedVariant
+from tmflow.bench.compared import best_mutex, cell_of, cells, over
+from tmflow.bench.plan import Cell
+from tmflow.bench.rows import Beside, Row, TimedVariant
 from tmflow.bench.saved import Saved
+from tmflow.bench.subject import Gradient
 from tmflow.stats import Interval
 
 SMALL, LARGE = 7850, 3_211_264  # W of mnist_softmax with b, and the dense layer of mnist_deep
 TENTH = 1.1  # "within 10 %"
 
-Pick = Callable[[list[Row], tuple[int, int]], Row | None]
+Pick = Callable[[list[Row], Cell], Row | None]
 
 
 class Target(NamedTuple):
-    """In a cell, one's time over another's is to be at most `limit`."""
+    """With that size and number of threads, one's time over another's is to be at most `limit`."""
 
     elements: int
     threads: int
@@ -34,6 +36,7 @@ class Checked(NamedTuple):
 
     elements: int
     threads: int
+    gradient: Gradient
     what: str
     of: str
     limit: float
@@ -56,11 +59,11 @@ def verdict(found: Interval, limit: float) -> str:
 def checked(benchmark: Saved) -> Iterator[Checked]:
     """Every target of which both sides were measured."""
     for target in TARGETS:
-        cell = target.elements, target.threads
-        rows = [row for row in benchmark.rows if (row.elements, row.threads) == cell]
-        yield from _compared(target.what, target.pick(rows, cell), target.of, target.base(rows, cell), target.limit)
+        for cell in (one for one in cells(benchmark.rows) if one[:2] == (target.elements, target.threads)):
+            rows = [row for row in benchmark.rows if cell_of(row) == cell]
+            yield from _compared(target.what, target.pick(rows, cell), target.of, target.base(rows, cell), target.limit)
     for cell in cells(benchmark.rows):
-        variants = [row for row in _variants(benchmark.rows) if (row.elements, row.threads) == cell]
+        variants = [row for row in _variants(benchmark.rows) if cell_of(row) == cell]
         for row in (row for row in variants if row.strategy == "adaptive"):
             others = [one for one in variants if one.strategy != "adaptive" and one.promise == row.promise]
             what = f"adaptive, promising {row.promise}"
@@ -68,12 +71,12 @@ def checked(benchmark: Saved) -> Iterator[Checked]:
 
 
 def _compared(what: str, row: Row | None, of: str, base: Row | None, limit: float) -> Iterator[Checked]:
-    if row is None or base is None or isinstance(row, Copied) or (found := over(row, base)) is None:
+    if row is None or base is None or isinstance(row, Beside) or (found := over(row, base)) is None:
         return
     one, other = (
         name if name.startswith(its.name) else f"{name}: {its.name}" for name, its in ((what, row), (of, base))
     )
-    yield Checked(row.elements, row.threads, one, other, limit, found)
+    yield Checked(row.elements, row.threads, row.gradient, one, other, limit, found)
 
 
 def _variants(rows: Sequence[Row]) -> list[TimedVariant]:
@@ -85,7 +88,7 @@ def _fastest(rows: list[TimedVariant]) -> TimedVariant | None:
     return min(rows, key=lambda row: row.us_per_update, default=None)
 
 
-def _best_block(rows: list[Row], cell: tuple[int, int]) -> Row | None:
+def _best_block(rows: list[Row], cell: Cell) -> Row | None:
     """The fastest that promises `block`, no less and no more, and lost nothing."""
     return _fastest([row for row in _variants(rows) if row.promise == "block"])
 

@@ -32,6 +32,15 @@ Reference = Annotated[
 ]
 
 
+GradientKinds = Annotated[
+    str,
+    typer.Option(
+        help="fresh: each thread writes its gradient before every update, as training does; constant: only once; "
+        "or constant,fresh."
+    ),
+]
+
+
 @app.command()
 def apply(
     elements: Annotated[str | None, typer.Option(help="Sizes; 10,7850,3211264 if not given.")] = None,
@@ -42,6 +51,7 @@ def apply(
     rounds: Annotated[int, typer.Option(help="Times that each is measured, in turns.")] = 8,
     seed: Annotated[int, typer.Option(help="Of the order of the turns.")] = 0,
     reference: Reference = None,
+    gradient: GradientKinds = "fresh",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
     save: Annotated[
         Path | None, typer.Option(help="Also keep everything in this file, for `tmflow bench report`.")
@@ -51,14 +61,15 @@ def apply(
 
     us_per_update is wall time over all updates of all threads, and gb_per_s counts two reads and one write of 4 bytes
     per element. memcpy_us, once per size and number of threads, is the same for copies: all threads at once, each
-    copying 6 bytes per element from and to memory of its own, which moves as many bytes as an update does.
+    copying 6 bytes per element from and to memory of its own, which moves as many bytes as an update does. With fresh
+    gradients an update's time is what it adds to the writing of the gradient, which is measured by itself.
     """
     from tmflow.bench import columns, table
     from tmflow.bench.plan import make_plan
     from tmflow.bench.rows import TimedVariant, printed
     from tmflow.bench.run import run
 
-    plan = make_plan(elements, threads, strategy, rounds, seed, reference)
+    plan = make_plan(elements, threads, strategy, rounds, seed, reference, gradient)
     if save:
         require_writable(save)
     benchmark = run(plan)

@@ -99,6 +99,8 @@ class Region:
 class NativeCounterRow(CounterRow):
     variable: str
     retries: dict[int, int]
+    failed_publications: dict[int, int]
+    taken_blocks: dict[int, int]
     waited_ns: int
     held_ns: int
     reads: int | None
@@ -164,7 +166,13 @@ class Core(Protocol):
         parameters: Sequence[str] = (),
     ) -> AuditRow: ...
     def measure(
-        self, name: str, threads: int, updates: int, elements: int, parameters: Sequence[str] = ()
+        self,
+        name: str,
+        threads: int,
+        updates: int,
+        elements: int,
+        parameters: Sequence[str] = (),
+        fresh_gradient: bool = False,
     ) -> MeasuredRow: ...
     def measure_reads(
         self,

@@ -2,9 +2,9 @@
 
 `python -m tmflow.native.bench_worker` is started by `tmflow.bench.worker` with the environment that a variant needs. A
 request names a strategy, its `parameters` as the library takes them, and the `values` of all that it has. With
-`threads`, `updates` and `elements` it asks for a measurement of updates, with `readers`, `writers`, `reads`, `elements`
-and `consistent` for one of reads; without, whether the strategy runs in this process. An answer to what cannot be done
-has the key "error".
+`threads`, `updates`, `elements` and `gradient` it asks for a measurement of updates, with `readers`, `writers`,
+`reads`, `elements` and `consistent` for one of reads; without, whether the strategy runs in this process. An answer to
+what cannot be done has the key "error".
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     size = request["threads"], request["updates"], request["elements"]
     if strategy == "memcpy":
         return dict(core.measure_copies(*size))
-    return _unless_elsewhere(request, dict(core.measure(strategy, *size, parameters)))
+    fresh = request["gradient"] == "fresh"
+    return _unless_elsewhere(request, dict(core.measure(strategy, *size, parameters, fresh_gradient=fresh)))
 
 
 def _unless_elsewhere(request: dict[str, Any], measured: dict[str, Any]) -> dict[str, Any]:

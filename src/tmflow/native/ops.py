@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tmflow import aborts
+from tmflow import aborts, contention
 from tmflow.errors import BadInput
 from tmflow.native import fused, loader, process_state
 from tmflow.native.parameters import native_parameters
@@ -25,12 +25,12 @@ Rows = list[dict[str, Any]]
 
 
 class Stats(NamedTuple):
-    """Rows of `runfile.Counters`, `Abort`, `Staleness`, `Retries`, `Reads` and `Lost`."""
+    """Rows of `runfile.Counters`, `Abort`, `Staleness`, `Reads` and `Lost`; of contention, by its kind."""
 
     counters: Rows
     aborts: Rows
     staleness: Rows
-    retries: Rows
+    contention: dict[contention.Kind, Rows]
     reads: Rows
     lost: Rows
 
@@ -86,7 +86,7 @@ class Tracker:
 
     def stats(self, session: Any) -> Stats:
         """What was counted since the last reset. Call it while nobody updates."""
-        updates, transactions, ended, staleness, retries, locks, reads, lost = session.run(self._stats)
+        updates, transactions, ended, staleness, met, locks, reads, lost = session.run(self._stats)
         counters = []
         for worker, index in itertools.product(range(len(updates)), sorted(self._mechanisms)):
             row = {"worker": worker, "variable": self.variables[index], "updates": int(updates[worker, index])}
@@ -101,7 +101,10 @@ class Tracker:
             counters,
             [self._abort(*row) for row in ended.tolist()],
             self._rows(("worker", "staleness", "steps"), staleness),
-            self._rows(("worker", "variable", "retries", "sections"), retries),
+            {
+                kind: self._rows(("worker", "variable", kind, of), met[met[:, 2] == number][:, [0, 1, 3, 4]])
+                for number, (kind, of) in enumerate(contention.KINDS.items())
+            },
             self._rows(("worker", "variable", "reads", "torn"), reads),
             self._rows(("variable", "expected", "lost"), lost),
         )

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from tmflow import inert, summaries, wording
+from tmflow import contention, inert, summaries, wording
 from tmflow.errors import BadInput
 from tmflow.portal.command import train_command
 from tmflow.portal.commands import show_commands
@@ -24,6 +24,7 @@ from tmflow.store import queries, search, stored
 
 HEADINGS = {
     "n": "aborts", "raw_code": "raw code", "sections": "critical sections",
+    "failed_publications": "failed publications", "taken_blocks": "taken blocks",
     "expected": "updates of elements", "lost": "of these lost",
     "lock_waited_s": "waited for locks (s)", "lock_held_s": "held locks (s)",
 }  # fmt: skip
@@ -110,7 +111,7 @@ def _measured(run: Run) -> None:
         "Aborts": run["aborts"],
         "Lost updates": run["lost"],
         "Reads": run["reads"],
-        "Retries": run["retries"],
+        **_contention(run),
     }.items():
         if rows:
             st.subheader(title)
@@ -121,6 +122,17 @@ def _measured(run: Run) -> None:
                 width="content",
                 alt=f"{title} of the run by worker and variable",
             )
+
+
+def _contention(run: Run) -> dict[str, list[dict[str, Any]]]:
+    """What stood in the way of updates, by its title. What `retries` counts is decided by the strategy."""
+    kinds = {kind: kind for kind in contention.KINDS} | {"retries": contention.kind_of_retries(run["spec"]["strategy"])}
+    found: dict[str, list[dict[str, Any]]] = {}
+    for name, kind in kinds.items():
+        renamed = {name: kind, contention.KINDS[name]: contention.KINDS[kind]}
+        rows = [{renamed.get(column, column): value for column, value in row.items()} for row in run[name]]
+        found.setdefault(contention.TITLES[kind], []).extend(rows)
+    return found
 
 
 def _origin(run: Run) -> None:

@@ -25,10 +25,12 @@ LISTS = {
     "aborts": ("worker", "variable", "mechanism", "raw_code", "family"),
     "counters": ("worker", "variable"),
     "curve": ("iteration",),
+    "failed_publications": ("worker", "variable", "failed_publications"),
     "lost": ("variable",),
     "reads": ("worker", "variable"),
     "retries": ("worker", "variable", "retries"),
     "staleness": ("worker", "staleness"),
+    "taken_blocks": ("worker", "variable", "taken_blocks"),
 }
 # The factors whose None is part of a run's hash, as it was when the first runs were stored.
 _HASHED_NULLS = frozenset({"dropout_keep", "provider", "budget", "spending", "chunk"})

@@ -144,10 +144,31 @@ class Staleness(_Closed):
 
 
 class Retries(_Closed):
-    """How many critical sections or publications of a worker on a variable failed so often before they were done."""
+    """How many critical sections of a worker on a variable had so many attempts that aborted.
+
+    Runs of `contention.BEFORE` from before the other two lists counted in this one what their strategies count.
+    """
 
     retries: int = Field(ge=0, le=63, description="63 stands for that many or more")
     sections: int = Field(ge=0, le=MAX)
+    variable: str
+    worker: int = Field(ge=0, le=MAX)
+
+
+class FailedPublications(_Closed):
+    """How many updates of a worker had so many private copies of the variable that were not published."""
+
+    failed_publications: int = Field(ge=0, le=63, description="63 stands for that many or more")
+    updates: int = Field(ge=0, le=MAX)
+    variable: str
+    worker: int = Field(ge=0, le=MAX)
+
+
+class TakenBlocks(_Closed):
+    """How many updates of a worker found so many blocks of the variable taken by another thread."""
+
+    taken_blocks: int = Field(ge=0, le=63, description="63 stands for that many or more")
+    updates: int = Field(ge=0, le=MAX)
     variable: str
     worker: int = Field(ge=0, le=MAX)
 
@@ -184,7 +205,9 @@ class Lost(_Closed):
 class Run(_Closed):
     """A recorded trial. An empty list means not measured; a 0 inside one means measured zero."""
 
-    LATER: ClassVar[tuple[str, ...]] = ("backend", "fused", "retries", "reads", "lost")
+    LATER: ClassVar[tuple[str, ...]] = (
+        *("backend", "fused", "retries", "failed_publications", "taken_blocks", "reads", "lost"),
+    )
 
     schema_version: Literal[1] = 1
     uid: str = Field(min_length=8, description="minted by the runner (UUID4), never reused")
@@ -218,6 +241,8 @@ class Run(_Closed):
     aborts: Entries[Abort] = []
     staleness: Entries[Staleness] = []
     retries: Entries[Retries] = []
+    failed_publications: Entries[FailedPublications] = []
+    taken_blocks: Entries[TakenBlocks] = []
     reads: Entries[Reads] = []
     lost: Entries[Lost] = []
 

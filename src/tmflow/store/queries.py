@@ -29,6 +29,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import InstrumentedAttribute
 
+from tmflow import contention
 from tmflow.canonical import sha256_of
 from tmflow.records import Loaded
 from tmflow.store import software
@@ -43,6 +44,7 @@ from tmflow.store.models import (
     CurvePoint,
     Environment,
     Experiment,
+    FailedPublications,
     LostUpdate,
     Platform,
     Real,
@@ -55,6 +57,7 @@ from tmflow.store.models import (
     Software,
     Spec,
     Staleness,
+    TakenBlocks,
     VariableRead,
 )
 from tmflow.store.run_columns import FACTORS, OF_RUN, seconds
@@ -152,11 +155,28 @@ def full_measures(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
     return frame(source, _of_runs(columns, only).where(Spec.measures == "full").order_by(Run.id))
 
 
-def retries(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
-    """uid, retries, sections: of each run that counted them, how many critical sections failed exactly so often."""
-    columns = [Run.uid, Retries.retries, _total(Retries.sections).label("sections")]
-    grouped = _of_runs(columns, only).join(Retries).group_by(Run.id, Run.uid, Retries.retries)
-    return frame(source, grouped.order_by(Run.id, Retries.retries)).astype({"sections": "int64"})
+def contention_met(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
+    """uid, kind, number, n: of each run, how often contention of a kind was met with exactly `number` times.
+
+    kind: a key of `contention.KINDS`, which says what `n` counts. Older runs counted every kind in one list: theirs is
+    decided by their strategy.
+    """
+    found = []
+    for kind, (number, counted) in _CONTENTION.items():
+        columns = [Run.id, Run.uid, Spec.strategy, number.label("number"), _total(counted).label("n")]
+        grouped = _of_runs(columns, only).join(number.class_).group_by(Run.id, Run.uid, Spec.strategy, number)
+        table = frame(source, grouped.order_by(Run.id, number)).astype({"n": "int64"})
+        of_retries = table["strategy"].map(contention.kind_of_retries) if kind == "retries" else kind
+        found.append(table.assign(kind=of_retries))
+    together = pd.concat(found, ignore_index=True).sort_values(["id", "kind", "number"], ignore_index=True)
+    return together[["uid", "kind", "number", "n"]]
+
+
+_CONTENTION: dict[contention.Kind, tuple[Any, Any]] = {
+    "retries": (Retries.retries, Retries.sections),
+    "failed_publications": (FailedPublications.failed_publications, FailedPublications.updates),
+    "taken_blocks": (TakenBlocks.taken_blocks, TakenBlocks.updates),
+}
 
 
 def aborts(source: Source, **only: Unpack[Only]) -> pd.DataFrame:

@@ -40,6 +40,8 @@ class Measurement:
     aborts: Rows = field(default_factory=list)
     staleness: Rows = field(default_factory=list)
     retries: Rows = field(default_factory=list)
+    failed_publications: Rows = field(default_factory=list)
+    taken_blocks: Rows = field(default_factory=list)
     reads: Rows = field(default_factory=list)
     lost: Rows = field(default_factory=list)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tmflow import aborts
+from tmflow import aborts, contention
 from tmflow.errors import Diverged
 from tmflow.native import loader
 from tmflow.train import batches
@@ -57,7 +57,9 @@ def measure(spec: TrialSpec, asked: Asked, trial_seed: int, data: TrialData) -> 
     rows = trial.counters()
     measured.counters = [_counters(row, asked) for row in rows]
     measured.aborts = [abort for row in rows for abort in _aborts(row, asked.mechanism)]
-    measured.retries = [retries for row in rows for retries in _retries(row)]
+    measured.retries = _contention(rows, "retries")
+    measured.failed_publications = _contention(rows, "failed_publications")
+    measured.taken_blocks = _contention(rows, "taken_blocks")
     measured.reads = [reads for row in rows for reads in _reads(row)]
     if spec.measures == "full":
         measured.lost = [dict(row) for row in trial.lost()]
@@ -114,9 +116,12 @@ def _aborts(row: NativeCounterRow, mechanism: str | None) -> Iterator[dict[str, 
         yield its | aborts.described(mechanism, status)
 
 
-def _retries(row: NativeCounterRow) -> Iterator[dict[str, Any]]:
-    for retries, sections in row["retries"].items():
-        yield {"worker": row["worker"], "variable": row["variable"], "retries": retries, "sections": sections}
+def _contention(rows: Sequence[NativeCounterRow], kind: contention.Kind) -> list[dict[str, Any]]:
+    return [
+        {"worker": row["worker"], "variable": row["variable"], kind: number, contention.KINDS[kind]: times}
+        for row in rows
+        for number, times in row[kind].items()
+    ]
 
 
 def _reads(row: NativeCounterRow) -> Iterator[dict[str, Any]]:

@@ -163,7 +163,9 @@ class Variant:
         measured.counters = [row for row in stats.counters if row["worker"] < spec.threads]
         measured.aborts = stats.aborts
         measured.staleness = stats.staleness
-        measured.retries = stats.retries
+        measured.retries = stats.contention["retries"]
+        measured.failed_publications = stats.contention["failed_publications"]
+        measured.taken_blocks = stats.contention["taken_blocks"]
         measured.reads = [row for row in stats.reads if row["worker"] < spec.threads]
         measured.lost = stats.lost
         return measured

@@ -72,7 +72,7 @@ class AbortRun {
   AbortRun& operator=(const AbortRun&) = delete;
   ~AbortRun() {
     flush();
-    stats_.count_retries(all_);
+    stats_.count(Contention::retries, all_);
   }
 
   void add(std::uint64_t status) {

@@ -203,7 +203,7 @@ bool atomically(LockTable<Atom>& locks, ThreadStats& stats, const Body& body, co
       transaction.release();
       times.given_back();
       if constexpr (Policy::kCounts) stats.count_commit();
-      stats.count_retries(static_cast<std::int64_t>(restarts - 1));
+      stats.count(Contention::retries, static_cast<std::int64_t>(restarts - 1));
       return true;
     }
     transaction.roll_back();

@@ -45,6 +45,10 @@ class BasicAdaptive {
       .reads = Promise::element,
       .snapshots = Promise::tensor,
       .parameters = kParameters,
+      .updates_over =
+          [](const Parameters& its, std::size_t) {
+            return its.text("promise") == "block" ? Promise::block : Promise::tensor;
+          },
   };
 
   static std::optional<std::string> why_not() { return std::nullopt; }

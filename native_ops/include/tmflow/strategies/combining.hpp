@@ -59,7 +59,7 @@ struct CombiningPatience {
 // one began after the publication, and else for the next one: it is the first to come that applies the
 // update.
 //
-// Retries: the blocks that were taken when the update first came by.
+// Counted as contention: the blocks that were taken when the update first came by.
 //
 // Memory ordering: a block's lock acquires and releases. The publisher learns without the lock that its
 // update is in: the store to `in` releases what was applied, and its load acquires it. The publications: see
@@ -77,6 +77,8 @@ class BasicCombining {
       .reads = Promise::element,
       .snapshots = Promise::block,
       .parameters = kParameters,
+      .updates_over = [](const Parameters& its,
+                         std::size_t n) { return promise_in_parts(its.integer("block"), n); },
   };
 
   static std::optional<std::string> why_not() { return std::nullopt; }
@@ -89,7 +91,8 @@ class BasicCombining {
   void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
     const auto memory = region.memory(Holding::nothing);
     Variable& variable = variables_.of(memory.size(), memory.size(), block_);
-    stats.count_retries(variable.apply(Publication(memory, update), stats.updates() % 2 != 0, stats));
+    stats.count(Contention::taken_blocks,
+                variable.apply(Publication(memory, update), stats.updates() % 2 != 0, stats));
     stats.count_update();
   }
 
@@ -118,7 +121,7 @@ class BasicCombining {
     Variable(std::size_t elements, std::size_t length)
         : blocks{elements, length}, state(std::make_unique<Block[]>(blocks.count())) {}
 
-    // The retries.
+    // Returns the blocks that were taken.
     std::int64_t apply(const Publication& publication, bool backwards, ThreadStats& stats) {
       const std::size_t count = blocks.count();
       if (count == 0) return 0;

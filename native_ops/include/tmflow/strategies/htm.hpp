@@ -87,6 +87,8 @@ class Htm {
       .snapshots = Promise::tensor,  // with a chunk, as the updates: of each chunk
       .parameters = kParameters,
       .check = htm::check_machine,
+      .updates_over = [](const Parameters& its,
+                         std::size_t n) { return promise_in_parts(its.integer("chunk"), n); },
   };
 
   // Of this machine's own provider.

@@ -62,7 +62,7 @@ class Itm {
     } else if (execution.times > 1) {
       stats.count_abort(kUntold, execution.times - 1);
     }
-    if (!hardware_) stats.count_retries(execution.times - 1);
+    if (!hardware_) stats.count(Contention::retries, execution.times - 1);
     execution.alone ? stats.count_fallback() : stats.count_commit();
     stats.count_update();
   }

@@ -45,14 +45,14 @@ class BasicLeashed {
     const auto memory = region.memory(Holding::nothing);
     start(memory);
     Version& next = versions_.claim(memory.size_bytes());
-    std::int64_t retries = 0;
-    for (;; ++retries) {
+    std::int64_t failed = 0;
+    for (;; ++failed) {
       Version& from = *versions_.hold_newest();
       if (updated_copy<T>(from, next, update) && versions_.publish(&from, next)) break;
       versions_.let_go(from);
     }
     stats.count_update();
-    stats.count_retries(retries);
+    stats.count(Contention::failed_publications, failed);
   }
 
   template <Region R>

@@ -53,6 +53,8 @@ class Stm {
       .snapshots = Promise::tensor,  // with a chunk, as the updates: of each chunk
       .parameters = kParameters,
       .runs_kernel = false,
+      .updates_over = [](const Parameters& its,
+                         std::size_t n) { return promise_in_parts(its.integer("chunk"), n); },
   };
 
   static std::optional<std::string> why_not() { return std::nullopt; }

@@ -50,6 +50,8 @@ class BasicStriped {
       .reads = Promise::element,
       .snapshots = Promise::block,
       .parameters = kParameters,
+      .updates_over = [](const Parameters& its,
+                         std::size_t n) { return promise_in_parts(its.integer("block"), n); },
   };
 
   static std::optional<std::string> why_not() { return std::nullopt; }
@@ -86,7 +88,7 @@ class BasicStriped {
       }
     }
     for (const std::size_t block : std::span(put_off).first(later)) run(block);
-    stats.count_retries(taken);
+    stats.count(Contention::taken_blocks, taken);
     stats.count_update();
   }
 

@@ -9,7 +9,7 @@ from tmflow.bundle.report import Fault
 from tmflow.bundle.rules.known import Known
 from tmflow.store.shared import ReadRun
 
-_OF_WORKERS = ("counters", "aborts", "staleness", "retries", "reads")
+_OF_WORKERS = ("counters", "aborts", "staleness", "retries", "failed_publications", "taken_blocks", "reads")
 
 
 def attempts_end(read: ReadRun, known: Known) -> Iterator[Fault]:

@@ -214,7 +214,10 @@ class Staleness(Base):
 
 
 class Retries(Base):
-    """How many critical sections of a worker on a variable failed exactly so often before they were done."""
+    """How many critical sections of a worker on a variable had exactly so many attempts that aborted.
+
+    Rows of `contention.BEFORE` hold in it what their strategies count.
+    """
 
     __tablename__ = "retries"
     run_id: Mapped[RunId]
@@ -223,6 +226,34 @@ class Retries(Base):
     retries: Mapped[KeyInt]
     sections: Mapped[int]
     __table_args__ = (*not_negative("worker", "sections"), between("retries", 0, 63), STRICT_WITHOUT_ROWID)
+
+
+class FailedPublications(Base):
+    """How many updates of a worker had exactly so many private copies of the variable that were not published."""
+
+    __tablename__ = "failed_publications"
+    run_id: Mapped[RunId]
+    worker: Mapped[KeyInt]
+    variable: Mapped[KeyText]
+    failed_publications: Mapped[KeyInt]
+    updates: Mapped[int]
+    __table_args__ = (
+        *not_negative("worker", "updates"),
+        between("failed_publications", 0, 63),
+        STRICT_WITHOUT_ROWID,
+    )
+
+
+class TakenBlocks(Base):
+    """How many updates of a worker found exactly so many blocks of the variable taken by another thread."""
+
+    __tablename__ = "taken_blocks"
+    run_id: Mapped[RunId]
+    worker: Mapped[KeyInt]
+    variable: Mapped[KeyText]
+    taken_blocks: Mapped[KeyInt]
+    updates: Mapped[int]
+    __table_args__ = (*not_negative("worker", "updates"), between("taken_blocks", 0, 63), STRICT_WITHOUT_ROWID)
 
 
 class VariableRead(Base):
@@ -271,6 +302,8 @@ DETAILS: dict[str, type[Base]] = {
     "counters": Counters,
     "staleness": Staleness,
     "retries": Retries,
+    "failed_publications": FailedPublications,
+    "taken_blocks": TakenBlocks,
     "reads": VariableRead,
     "lost": LostUpdate,
 }
