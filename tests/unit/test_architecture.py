@@ -53,6 +53,7 @@ LAYERS = [
         "layers",
         "labels",
         "promises",
+        "platform_key",
         "wording",
         "inert",
         "views",

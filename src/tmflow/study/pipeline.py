@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from sqlalchemy import URL
+from sqlalchemy import URL, Engine
 
+from tmflow.claims.heading import heading
 from tmflow.claims.shown import as_text
 from tmflow.claims.verdicts import verdicts
 from tmflow.data import mnist
@@ -101,7 +102,16 @@ def _run(plan: Plan, arguments: Sequence[str], database: URL, locks: tuple[int, 
     reader = engine.open_reader(database)
     for sentence in summary.of_study(plan, reader):
         print(f"- {sentence}")
-    print(THEN_STUDY if plan.scale == "quick" else f"\n{as_text(verdicts(reader), brief=True)}\n{WHY}")
+    print(THEN_STUDY if plan.scale == "quick" else _verdicts(plan, reader))
+
+
+def _verdicts(plan: Plan, reader: Engine) -> str:
+    """A line for each claim, by the runs of the machine that was measured."""
+    platform = summary.machine(plan, reader)
+    if platform is None:
+        return "\nNo run of this study's machine is stored, so no claim is judged."
+    judged = verdicts(reader, platform=platform)
+    return f"\n{as_text(judged, heading(reader, platform), brief=True)}\n{WHY}"
 
 
 def build(plan: Plan) -> None:

@@ -15,7 +15,7 @@ import pandas as pd
 from tmflow.point import POINT, ROUND, VARIANT
 from tmflow.promises import promises_of_updates
 from tmflow.stats import Interval, joint_ratio_intervals, mean_interval
-from tmflow.store import queries
+from tmflow.store import platforms, queries
 from tmflow.store.frame import Source
 from tmflow.study import campaign
 from tmflow.study.plan import Plan
@@ -27,12 +27,16 @@ QUICK = "Quick, too small to conclude from: "
 
 def of_study(plan: Plan, source: Source) -> list[str]:
     """In sentences, from the runs of the study's experiments on the machine that its campaign is of."""
-    its_campaign = campaign.load(plan.results, plan.scale)
     runs = queries.runs(source, scale=plan.scale, status=None)
-    here = runs.loc[runs["campaign_uid"] == (its_campaign and its_campaign.uid), "platform"].unique()
-    runs = runs[runs["experiment"].isin(plan.experiments) & runs["platform"].isin(here)]
+    runs = runs[runs["experiment"].isin(plan.experiments) & (runs["platform"] == machine(plan, source))]
     runs = runs.sort_values("experiment", key=lambda names: names.map(plan.experiments.index), kind="stable")
     return main_results(runs, queries.full_measures(source, scale=plan.scale), quick=plan.scale == "quick")
+
+
+def machine(plan: Plan, source: Source) -> str | None:
+    """The key of the platform that the study was measured on; None before that. It need not be this machine."""
+    its_campaign = campaign.load(plan.results, plan.scale)
+    return platforms.platform_of_campaign(source, its_campaign.uid) if its_campaign else None
 
 
 def section(sentences: Sequence[str]) -> str:
