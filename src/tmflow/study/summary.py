@@ -6,7 +6,6 @@ oversubscribed. A sentence for which nothing was measured is left out.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from html import escape
 
@@ -14,7 +13,7 @@ import pandas as pd
 
 from tmflow.point import POINT, ROUND, VARIANT
 from tmflow.promises import promises_of_updates
-from tmflow.stats import Interval, joint_ratio_intervals, mean_interval
+from tmflow.stats import Interval, joint_ratio_intervals, share_interval
 from tmflow.store import platforms, queries
 from tmflow.store.frame import Source
 from tmflow.study import campaign
@@ -78,8 +77,9 @@ def _lost(ok: pd.DataFrame, measures: pd.DataFrame) -> str | None:
     """Counted where that was asked for; otherwise nothing is said, as an accuracy tells little of it."""
     counted = ok.merge(measures.dropna(subset="lost_fraction"), on="uid")
     for at in _places(counted, "nolock"):
-        lost = mean_interval(100 * at.loc[at["strategy"] == "nolock", "lost_fraction"])
-        return f"{_where(at)}: nolock lost {lost.estimate:.3g} % of its updates{_interval(lost, least=0)}."
+        lost = share_interval(at.loc[at["strategy"] == "nolock", "lost_fraction"])
+        per_cent = Interval(100 * lost.estimate, 100 * lost.low, 100 * lost.high, lost.n)
+        return f"{_where(at)}: nolock lost {per_cent.estimate:.3g} % of its updates{_interval(per_cent)}."
     return None
 
 
@@ -136,8 +136,7 @@ def _as_fast(ratio: Interval, baseline: str) -> str:
     return f"{ratio.estimate:.2f} times as fast as {baseline}{_interval(ratio)}"
 
 
-def _interval(of: Interval, least: float = -math.inf) -> str:
-    """A bound that no value can have is told as the `least` that one can."""
+def _interval(of: Interval) -> str:
     if of.n == 1:
         return " (1 round, no interval)"
-    return f" (95 % interval {max(of.low, least):.3g} to {of.high:.3g}, {of.n} rounds)"
+    return f" (95 % interval {of.low:.3g} to {of.high:.3g}, {of.n} rounds)"
