@@ -208,6 +208,7 @@ def _marks(
         Layer(bars).mark_rule(strokeWidth=1.5).encode(x=x, color=colour, y=LOW, y2=HIGH),
         caps.properties(data=bounded[bounded["low"] >= shown.low]).encode(y=alt.Y("low:Q")),
         caps.properties(data=bounded[bounded["high"] <= shown.high]).encode(y=alt.Y("high:Q")),
+        *points_of(points, data, everything, size=70 if len(along.ticks.values) <= 8 else 35),
         *(
             Layer(cut)
             .encode(x=x, color=colour, y=end)
@@ -218,7 +219,6 @@ def _marks(
             )
             if len(cut)
         ),
-        *points_of(points, data, everything, size=70 if len(along.ticks.values) <= 8 else 35),
     ]
 
 
