@@ -12,7 +12,7 @@ from tmflow.portal.judged import judged
 
 st.title("Claims")
 study = study_or_stop()
-platform = resolve([PLATFORM], study.counts, wanted()).one(Key.PLATFORM)
+platform = resolve([PLATFORM], study.counts, wanted(), study.first).one(Key.PLATFORM)
 wish = st.query_params.get(Key.CLAIM)
 if wish in load_claims().claims:
     claim.detail(accepted(judged(study, platform, [wish])), study, platform)

@@ -12,7 +12,7 @@ st.markdown(
 )
 study = study_or_stop()
 overview.say_what_it_is(study.counts)
-platform = overview.chosen_platform(study.counts)
+platform = overview.chosen_platform(study)
 overview.show_answers(study, platform)
 
 st.header("What holds of the study of 2017")

@@ -8,8 +8,8 @@ from tmflow.portal.filters import Key
 
 st.title("Platforms")
 study = study_or_stop()
-slug = st.query_params.get(Key.PLATFORM)
-if slug is None:
+key = st.query_params.get(Key.PLATFORM)
+if key is None:
     platforms.listing(study)
 else:
-    platforms.detail(study, slug)
+    platforms.detail(study, key)

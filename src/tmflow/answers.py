@@ -42,13 +42,14 @@ class Comparison(NamedTuple):
         return {**self.where, "measures": self.measures}
 
 
-def _only(platform: str, *comparisons: Comparison) -> Only:
-    """Which runs these are of a platform, by its slug."""
+def _only(platform: str, joined: bool, *comparisons: Comparison) -> Only:
+    """Which runs these are of a platform, by its key (`tmflow.platform_key`)."""
     return {
         "any_of": [(its.experiment, its.factors) for its in comparisons],
         "scale": "full",
         "platforms": [platform],
         "evidences": ["measured"],
+        "joined": joined,
         "all_definitions": True,  # of which `find` takes one: the newest of all may not have been run there
     }
 
@@ -115,14 +116,16 @@ ACCURACY = Question(
 )
 
 
-def ask(source: Source, platform: str, revision: str, promises: Promises) -> tuple[Answer, ...]:
-    """The three answers of the platform of that slug, in one reading of its runs.
+def ask(
+    source: Source, platform: str, revision: str, promises: Promises, *, joined: bool = False
+) -> tuple[Answer, ...]:
+    """The three answers of the platform of that key (`tmflow.platform_key`), in one reading of its runs.
 
-    `revision` is the database's; `promises` are those of strategies.
+    `revision` is the database's; `promises` are those of strategies. joined: from all sources of the platform together.
     """
     with connected(source) as connection:
-        study, every, accuracy, losses = _read(connection, platform, OF_STUDY, OF_ALL, OF_ACCURACY, OF_LOSSES)
-        full = queries.full_measures(connection, **_only(platform, OF_LOSSES))
+        study, every, accuracy, losses = _read(connection, platform, joined, OF_STUDY, OF_ALL, OF_ACCURACY, OF_LOSSES)
+        full = queries.full_measures(connection, **_only(platform, joined, OF_LOSSES))
     return (
         on_transactions(study, revision),
         on_strategies(every, what_was_lost(losses, full), promises, revision),
@@ -189,9 +192,9 @@ def find(runs: pd.DataFrame, comparison: Comparison) -> Found:
     return Found(found, who_speaks(of_origins))
 
 
-def _read(source: Source, platform: str, *comparisons: Comparison) -> Iterator[pd.DataFrame]:
+def _read(source: Source, platform: str, joined: bool, *comparisons: Comparison) -> Iterator[pd.DataFrame]:
     """The runs of each comparison, in one reading."""
-    only = _only(platform, *comparisons)
+    only = _only(platform, joined, *comparisons)
     only["status"] = None
     runs = queries.runs(source, **only)
     for comparison in comparisons:

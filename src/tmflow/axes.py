@@ -26,6 +26,11 @@ class Range(NamedTuple):
     cuts: bool
 
 
+def is_never_seen(rows: pd.DataFrame) -> pd.Series:
+    """Of rows of a summary: whether no round lost, or tore, any. A bar would show how few the rounds are, no loss."""
+    return rows["measure"].isin({"lost", "torn"}) & (rows["estimate"] == 0)
+
+
 def value_range(summary: pd.DataFrame, log: bool | None = None) -> Range:
     """A range with every estimate in it; an interval much longer than the estimates need is cut, so they stay legible.
 
@@ -37,7 +42,7 @@ def value_range(summary: pd.DataFrame, log: bool | None = None) -> Range:
     if drawn.empty:
         return Range(0, 1, log=False, cuts=False)
     low, high = float(drawn["estimate"].min()), float(drawn["estimate"].max())
-    lows, highs = drawn["low"].dropna(), drawn["high"].dropna()
+    lows, highs = (drawn.loc[~is_never_seen(drawn), name].dropna() for name in ("low", "high"))
     measure, unit = drawn["measure"].iloc[0], drawn["unit"].iloc[0]
     if measure in COMPARED:
         return _compared(drawn, measure == "speed_ratio")

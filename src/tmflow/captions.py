@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 import altair as alt
 import pandas as pd
 
-from tmflow.axes import value_range
+from tmflow.axes import is_never_seen, value_range
 from tmflow.estimates import AND
 from tmflow.point import CONTEXT, POINT, VARIANT, WAYS, numbered
 from tmflow.promises import promises_of_updates
@@ -274,10 +274,19 @@ def _intervals(summary: pd.DataFrame) -> str:
     of = "whiskers: 95 % t intervals of all causes together" if stacked else "bars: 95 % t intervals"
     bars = "no interval (one round)" if rounds == [1] else f"{of} over rounds{paired}"
     single = "; without a bar: a single round" if rounds[0] == 1 < rounds[-1] and not stacked else ""
-    cut = f"; {of.partition(':')[0]} that leave the chart are cut" if value_range(summary).cuts else ""
+    cut = f"; {of.partition(':')[0]} that leave the chart end in an arrow" if value_range(summary).cuts else ""
+    cut += _never_seen(summary)
     disturbed = int(summary["disturbed_rounds"].max())
     noise = f"; of a point's rounds up to {disturbed} on a disturbed machine" if disturbed else ""
     return f"{count} round{'s' if rounds != [1] else ''}; {bars}{single}{cut}{noise}."
+
+
+def _never_seen(summary: pd.DataFrame) -> str:
+    """What rounds in which nothing was seen leave open."""
+    most = summary.loc[is_never_seen(summary), "high"].max()
+    if pd.isna(most):
+        return ""
+    return f"; no bar where no round had any: with 95 % confidence at most {100 * most:.0f} % of rounds have"
 
 
 def _gaps(summary: pd.DataFrame) -> list[str]:

@@ -25,6 +25,7 @@ from tmflow.marks import (
     threads_axis,
     values_axis,
 )
+from tmflow.point import numbered
 from tmflow.ranked import ranked
 from tmflow.stacks import stacked
 
@@ -143,6 +144,7 @@ def steps(summary: pd.DataFrame, log: bool = False) -> Along:
 def staleness(summary: pd.DataFrame) -> Chart:
     """Share of steps by how many updates of others landed between reading and applying; one number of threads."""
     placed = in_ranges(summary)
+    placed = placed.assign(line=unbroken(placed, ["variant"]))
     return _lines(placed, "Share of steps against staleness", ranges(placed), ("staleness", "up_to"))
 
 
@@ -150,6 +152,14 @@ def in_ranges(summary: pd.DataFrame) -> pd.DataFrame:
     """Where each range of staleness stands, in the column `place`: side by side, each as wide as one."""
     places = summary["staleness"].map(lambda its: summaries.place_of(int(its)), na_action="ignore")
     return summary.assign(place=places.astype("Int64"))
+
+
+def unbroken(placed: pd.DataFrame, of: Sequence[str]) -> pd.Series:
+    """A number for each row, the same where a line may join them: it ends where a range was never seen."""
+    series = pd.Series(numbered(placed, of), index=placed.index)
+    ordered = placed.assign(series=series).sort_values(["series", "place"], kind="stable")
+    follows = ordered.groupby("series")["place"].diff().eq(1).fillna(False)
+    return (~follows.astype(bool)).cumsum().reindex(placed.index)
 
 
 def ranges(placed: pd.DataFrame) -> Along:

@@ -42,7 +42,8 @@ MEASURES: dict[Measure, str] = {
 }
 FACTORS = tuple(name for name in TrialSpec.model_fields if name not in VARIANT)
 FIRST_TOLD = ("model", "dataset", "driver", "measures", "reading", "layout", "batch")  # of what tells parts apart
-PROCESSES = ("experiment", "scale", "definition_sha256", *ROUND)  # of one of these a round is, whatever its number
+# Of one of these a round is, whatever its number. A contribution may claim the campaign and round of somebody else.
+PROCESSES = ("platform", "experiment", "scale", "definition_sha256", *ROUND)
 VALUE = {"speed": "loop_s", "accuracy": "final_accuracy"}
 # Of a run, beside its factors and its round.
 ASKED = ("uid", "status", "reason", "disturbed", "hardware_threads", "started_at_utc", *VALUE.values())

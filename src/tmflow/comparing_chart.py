@@ -54,7 +54,7 @@ def caption(sides: Sides, part: pd.DataFrame, revision: str, label: str = "") ->
     a, b = sides.names
     what = "Speed" if part["measure"].iloc[0] == "speed" else "Test accuracy"
     band = f"; grey: the same within {WITHIN}" if what == "Speed" else ""
-    cut = "; bars that leave the chart are cut" if range_of(part).cuts else ""
+    cut = "; bars that leave the chart end in an arrow" if range_of(part).cuts else ""
     lines = [
         workload(part.iloc[0]),
         f"A: {_side(sides.a, a)}",

@@ -185,6 +185,7 @@ def _along(rows: pd.DataFrame, layout: Layout) -> tuple[pd.DataFrame, Along]:
         return rows, charts.steps(rows, bool(layout.log_x))
     if x == "staleness":
         placed = charts.in_ranges(rows)
+        placed = placed.assign(line=charts.unbroken(placed, ["line", "part"]))
         return placed, charts.ranges(placed)
     if is_numeric(rows, x):
         ticks = Ticks(rows[x], layout.log_x)

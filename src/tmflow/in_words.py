@@ -125,8 +125,11 @@ def of_losses(lost: pd.DataFrame, where: str) -> str:
         return f"How many updates are lost was not measured ({where})."
     losing, keeping = known[known["estimate"] > 0], known[known["estimate"] == 0]
     rounds = several(int(known["rounds"].min()), "round")
-    told = [f"{_each(losing.assign(low=losing['low'].clip(lower=0)), 100)} % of the updates"] if len(losing) else []
-    told += [f"under {'every other' if told else 'every'} strategy none"] if len(keeping) else []
+    told = [f"{_each(losing, 100)} % of the updates"] if len(losing) else []
+    if len(keeping):
+        most = keeping["high"].max()  # each bound is that of the share of rounds in which any is lost
+        chance = "" if pd.isna(most) else f" (so at most {100 * most:.2g} % of rounds lose any, with 95 % confidence)"
+        told += [f"under {'every other' if told else 'every'} strategy none{chance}"]
     return f"Lost in runs that count it ({where}, {rounds}): {'; '.join(told)}."
 
 

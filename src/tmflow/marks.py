@@ -10,7 +10,7 @@ import altair as alt
 import pandas as pd
 
 from tmflow import palette
-from tmflow.axes import Range, Ticks
+from tmflow.axes import Range, Ticks, is_never_seen
 from tmflow.labels import LETTER, PHONE, in_room, longest
 from tmflow.layers import Layer, Layered
 from tmflow.palette import Look
@@ -24,6 +24,7 @@ COLUMNS = ("variant", "strategy", "threads", "estimate", "low", "high", "rounds"
 BAND = 0.13  # opacity of the 95 % band: three that overlap can be told apart
 LOW, HIGH = alt.Y("bar_low:Q"), alt.Y2("bar_high:Q")  # to make one of a text or a value takes Altair 5 ms
 TOP, BOTTOM = alt.YValue(0), alt.YValue("height")  # type: ignore[no-untyped-call]  # Altair tells no types of these
+ARROW = 45  # px² of the arrow in which an interval ends that goes on beyond the chart
 CROSS = "M-1,-1L1,1M-1,1L1,-1"
 # How the points of each kind of evidence are drawn, and the sign of each in a legend.
 KINDS: dict[str, dict[str, Any]] = {
@@ -191,13 +192,13 @@ def _marks(
 ) -> list[alt.Chart]:
     """Bands, lines, interval bars and points of a series, stepped aside from each other so that equals stay visible.
 
-    An interval that leaves the range shown ends at its edge, without a cap. `everything` is what all parts show.
+    An interval that leaves the range shown ends at its edge in an arrow. `everything` is what all parts show.
     """
     drawn = summary[summary["estimate"].notna()]
     columns = [*dict.fromkeys((*COLUMNS, *(told or [along.column])))]
     kept = [*dict.fromkeys((*columns, series.column, *(name for name in ("line", "dash") if name in drawn)))]
     data = drawn[kept].assign(x=along.ticks.aside(drawn[along.column], drawn[series.column], series.names))
-    bounded = data[data["low"].notna()]
+    bounded = data[data["low"].notna() & ~is_never_seen(drawn)]
     bars = bounded.assign(bar_low=bounded["low"].clip(shown.low), bar_high=bounded["high"].clip(upper=shown.high))
     x, (colour, shape) = along.axis, colour_and_shape
     caps = Layer().encode(x=x, color=colour).mark_tick(width=7, thickness=1.5, orient="horizontal")
@@ -208,6 +209,16 @@ def _marks(
         caps.properties(data=bounded[bounded["low"] >= shown.low]).encode(y=alt.Y("low:Q")),
         caps.properties(data=bounded[bounded["high"] <= shown.high]).encode(y=alt.Y("high:Q")),
         *points_of(points, data, everything, size=70 if len(along.ticks.values) <= 8 else 35),
+        *(
+            Layer(cut)
+            .encode(x=x, color=colour, y=end)
+            .mark_point(shape=shape_of_cut, filled=True, size=ARROW, opacity=1)
+            for cut, end, shape_of_cut in (
+                (bars[bars["low"] < shown.low], LOW, "triangle-down"),
+                (bars[bars["high"] > shown.high], alt.Y("bar_high:Q"), "triangle-up"),
+            )
+            if len(cut)
+        ),
     ]
 
 

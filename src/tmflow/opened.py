@@ -26,8 +26,8 @@ LISTED = 20  # names that an error tells
 class Study:
     """The recorded runs of a database, asked for by name."""
 
-    def __init__(self, source: Engine) -> None:
-        self.source = source
+    def __init__(self, source: Engine, *, joined: bool = False) -> None:
+        self.source, self.joined = source, joined
 
     def revision(self) -> str:
         """Which state of the data this is, in 8 hex digits: cite it with a number."""
@@ -35,7 +35,7 @@ class Study:
 
     def counts(self) -> pd.DataFrame:
         """How much there is of what, as `store.queries.counts`."""
-        return queries.counts(self.source)
+        return queries.counts(self.source, joined=self.joined)
 
     def runs(
         self,
@@ -48,9 +48,9 @@ class Study:
     ) -> pd.DataFrame:
         """One row for each run, with all its factors, as `store.queries.runs`.
 
-        status: one or several; None for all. among: of `platform` (the slug), `evidence` and any factor one value or
-        several, such as strategy=["lock", "nolock"], threads=4. Raises BadInput for a name that is none of these, for a
-        status that there is not, and for an experiment, scale or platform that the database does not hold.
+        status: one or several; None for all. among: of `platform` (the key, as in `counts`), `evidence` and any factor
+        one value or several, such as strategy=["lock", "nolock"], threads=4. Raises BadInput for a name that is none of
+        these, for a status that there is not, and for an experiment, scale or platform that the database does not hold.
         """
         only = self._only(experiment, scale, among)
         only["all_definitions"] = all_definitions
@@ -93,6 +93,7 @@ class Study:
             if name not in ("platform", "evidence", *factors):
                 raise unknown("factor", name, ["platform", "evidence", *factors])
         only: Only = {"factors": {name: _several(among[name]) for name in factors if name in among}}
+        only["joined"] = self.joined
         if experiment is not None:
             only["experiment"] = experiment
         if scale is not None:
@@ -140,9 +141,12 @@ class _Asked:
     full = _read_when_asked("full")
 
 
-def open_study(url_or_path: str | Path | URL) -> Study:
-    """The study in a SQLite file, or at any SQLAlchemy URL. Raises BadInput if it is none of this tmflow's."""
-    return Study(engine.open_reader(_url(url_or_path)))
+def open_study(url_or_path: str | Path | URL, *, joined: bool = False) -> Study:
+    """The study in a SQLite file, or at any SQLAlchemy URL. Raises BadInput if it is none of this tmflow's.
+
+    joined: the runs of all sources of a platform together, those of contributions too.
+    """
+    return Study(engine.open_reader(_url(url_or_path)), joined=joined)
 
 
 def _url(url_or_path: str | Path | URL) -> URL:

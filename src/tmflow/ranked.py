@@ -9,8 +9,8 @@ from tmflow import palette
 from tmflow.axes import value_range
 from tmflow.labels import in_room, most_lines
 from tmflow.layers import Layer
-from tmflow.marks import COLUMNS, layered, looks, of_variants, points_of, tooltip
-from tmflow.wording import listed, workers
+from tmflow.marks import ARROW, COLUMNS, layered, looks, of_variants, points_of, tooltip
+from tmflow.wording import listed, several, workers
 
 ROW, LINE = 24, 14  # px of a row, and of a line of its name
 NAMES = 320  # px of their names at most
@@ -20,7 +20,7 @@ ROOM = 1.2  # of the axis, for what is said beside the largest
 def ranked(summary: pd.DataFrame, title: str) -> alt.LayerChart:
     """A row for each number of workers of each variant with a share above 0, and a single row for each other variant.
 
-    Beside each row stands its share, and 0 where 0 was measured.
+    Beside each row stands its share, or in how many rounds nothing was seen: no bar tells that.
     """
     shown = value_range(summary)
     data = _rows(summary[summary["estimate"].notna()])
@@ -35,7 +35,8 @@ def ranked(summary: pd.DataFrame, title: str) -> alt.LayerChart:
     names = alt.Axis(labelLimit=NAMES, labelPadding=10, ticks=False, grid=False, labelExpr=in_room(rows, NAMES))
     y = alt.Y("row:N", title=None, sort=rows, axis=names)
     said = data.drop_duplicates("row")[["row", "bar_high", "says"]]
-    bounded = data[data["low"].notna()]
+    bounded = data[data["low"].notna() & (data["estimate"] > 0)]
+    cut = bounded[bounded["high"] > shown.high]
     base = Layer(data).encode(x=x, y=y, color=colour)
     points = base.encode(shape=shape, tooltip=tooltip([*COLUMNS, "oversubscribed"]))
     bars = Layer(bounded).encode(y=y, color=colour)
@@ -46,6 +47,15 @@ def ranked(summary: pd.DataFrame, title: str) -> alt.LayerChart:
         *(
             bars.properties(data=its).mark_tick(height=7, thickness=1.5, orient="vertical").encode(x=alt.X(end))
             for its, end in ends
+        ),
+        *(
+            [
+                bars.properties(data=cut)
+                .mark_point(shape="triangle-right", filled=True, size=ARROW, opacity=1)
+                .encode(x=alt.X("bar_high:Q"))
+            ]
+            if len(cut)
+            else []
         ),
         *points_of(points, data, data, size=70),
         Layer(said)
@@ -67,12 +77,17 @@ def _rows(drawn: pd.DataFrame) -> pd.DataFrame:
         if most[variant] > 0:
             marked = over.map({True: " (oversubscribed)", False: ""})
             row = [f"{variant}, {workers(n)}{mark}" for n, mark in zip(its["threads"], marked, strict=True)]
-            says = [f"{100 * share:.3g} %" if share else "0" for share in its["estimate"]]
+            says = [
+                f"{100 * share:.3g} %" if share else f"0 in {several(n, 'round')}"
+                for share, n in zip(its["estimate"], its["rounds"], strict=True)
+            ]
         else:
             marked_too = f"; oversubscribed: {listed(list(its.loc[over, 'threads']))}" if over.any() else ""
-            row, says = [variant] * len(its), [f"0 ({workers(*its['threads'])}{marked_too})"] * len(its)
+            fewest, most_rounds = int(its["rounds"].min()), int(its["rounds"].max())
+            rounds = several(fewest, "round") if fewest == most_rounds else f"{fewest} to {most_rounds} rounds"
+            row, says = [variant] * len(its), [f"0 in {rounds} ({workers(*its['threads'])}{marked_too})"] * len(its)
         parts.append(its.assign(row=row, says=says))
     data = pd.concat(parts)
-    high = data["high"].fillna(data["estimate"]).clip(upper=shown.high)
+    high = data["high"].where(data["estimate"] > 0).fillna(data["estimate"]).clip(upper=shown.high)
     columns = [*COLUMNS, "oversubscribed", "row", "says"]
     return data[columns].assign(bar_low=data["low"].clip(shown.low), bar_high=high)

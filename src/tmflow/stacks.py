@@ -11,7 +11,7 @@ from tmflow import palette, summaries
 from tmflow.axes import Range
 from tmflow.labels import PHONE, in_room
 from tmflow.layers import Layer
-from tmflow.marks import HIGH, LOW, Along, Chart, in_parts, oversubscribed, tooltip
+from tmflow.marks import ARROW, HIGH, LOW, Along, Chart, in_parts, oversubscribed, tooltip
 from tmflow.wording import workers
 
 BAR, BARS = 0.7, 8  # width of a bar, as a share of the gap between neighbours on the axis; fewer bars are narrower
@@ -79,6 +79,7 @@ def _bars(
     spread = whole[columns].assign(
         x=whole[along.column], bar_low=whole["low"].clip(shown.low), bar_high=whole["high"].clip(upper=shown.high)
     )
+    cut = spread["high"] > shown.high
     rule = Layer(spread).encode(x=along.axis)
     return [
         *over,
@@ -95,7 +96,18 @@ def _bars(
         ),
         rule.mark_rule(strokeWidth=1.5, color=palette.INK).encode(y=LOW, y2=HIGH),
         *(
-            rule.mark_tick(width=7, thickness=1.5, orient="horizontal", color=palette.INK).encode(y=alt.Y(f"{end}:Q"))
-            for end in ("bar_low", "bar_high")
+            rule.properties(data=ends)
+            .mark_tick(width=7, thickness=1.5, orient="horizontal", color=palette.INK)
+            .encode(y=alt.Y(f"{end}:Q"))
+            for ends, end in ((spread, "bar_low"), (spread[~cut], "bar_high"))
+        ),
+        *(
+            [
+                rule.properties(data=spread[cut])
+                .mark_point(shape="triangle-up", filled=True, size=ARROW, opacity=1, color=palette.INK)
+                .encode(y=alt.Y("bar_high:Q"))
+            ]
+            if cut.any()
+            else []
         ),
     ]

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import bdtr, stdtrit
+from scipy.stats import binomtest
 
 CONFIDENCE = 0.95
 BOUND = 0.05  # configurations whose ratio is surely within 5 % of 1 are called equivalent
@@ -73,6 +74,27 @@ def mean_interval(values: ArrayLike, confidence: float = CONFIDENCE) -> Interval
         return Interval(mean, math.nan, math.nan, 1)
     half = float(stdtrit(n - 1, (1 + confidence) / 2) * sample.std(ddof=1) / math.sqrt(n))
     return Interval(mean, mean - half, mean + half, n)
+
+
+def share_interval(values: ArrayLike, confidence: float = CONFIDENCE) -> Interval:
+    """The mean of independent shares in [0, 1] with an interval in [0, 1] that is never of width 0.
+
+    Where the rounds differ it is the t interval of `mean_interval`, cut to [0, 1]. Where all are 0, or all are 1, the
+    rounds show no spread, yet they are few: the interval is Clopper and Pearson's of the share of rounds that have
+    any. A share is at most 1, so its mean is at most that, however its events depend on each other within a round.
+    Source: Clopper and Pearson, Biometrika 26 (1934) 404. Raises ValueError as `mean_interval` does.
+    """
+    mean, low, high, n = mean_interval(values, confidence)
+    if n > 1 and mean in (0, 1) and low == high:
+        bounds = binomtest(int(mean) * n, n).proportion_ci(confidence, method="exact")
+        return Interval(mean, float(bounds.low), float(bounds.high), n)
+    return within_shares(Interval(mean, low, high, n))
+
+
+def within_shares(interval: Interval) -> Interval:
+    """The interval with bounds that a share can have; those that are NaN stay so."""
+    low, high = np.clip((interval.low, interval.high), 0.0, 1.0)
+    return interval._replace(low=float(low), high=float(high))
 
 
 def median_interval(values: ArrayLike, confidence: float = CONFIDENCE) -> Interval:

@@ -30,7 +30,7 @@ from tmflow.errors import unknown
 from tmflow.estimates import NOTHING, Estimate, Rounds, flags, of_measured, per_point, with_dataset
 from tmflow.point import POINT, ROUND, VARIANT, fellows, of_fellow
 from tmflow.runner.runfile import NO_TIME
-from tmflow.stats import Interval, mean_interval, ratio_interval
+from tmflow.stats import Interval, mean_interval, ratio_interval, share_interval, within_shares
 
 Baseline = Literal["same", "tf_lock"]
 BASELINES: dict[str, str] = {
@@ -84,7 +84,7 @@ def step_time(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def accuracy(runs: pd.DataFrame) -> pd.DataFrame:
-    """Test accuracy after the last step, a fraction. Bounds may leave [0, 1]: only a chart clips them."""
+    """Test accuracy after the last step, a fraction."""
     return per_point(with_dataset(runs), "accuracy", "fraction", _mean_of("final_accuracy"))
 
 
@@ -212,7 +212,10 @@ def time_to_accuracy(runs: pd.DataFrame, points: pd.DataFrame, targets: Iterable
 
 
 def lost(runs: pd.DataFrame, full: pd.DataFrame) -> pd.DataFrame:
-    """Share of the updates of elements that were lost; runs measured in full alone, `full` as their query gives it."""
+    """Share of the updates of elements that were lost; runs measured in full alone, `full` as their query gives it.
+
+    Rounds are what is independent: updates of one round are lost in bursts. See `stats.share_interval`.
+    """
     return _of_full(runs, full, "lost")
 
 
@@ -231,7 +234,7 @@ def _of_full(runs: pd.DataFrame, full: pd.DataFrame, what: str) -> pd.DataFrame:
     def estimate(rounds: Rounds) -> tuple[Interval, str | None]:
         share = rounds[f"{what}_fraction"]
         known = share[~np.isnan(share)]
-        return (mean_interval(known), None) if len(known) else (NOTHING, "not measured under this strategy")
+        return (share_interval(known), None) if len(known) else (NOTHING, "not measured under this strategy")
 
     return per_point(rows, what, "fraction", estimate)
 
@@ -245,7 +248,8 @@ def _mean_time(rounds: Rounds, target: float) -> tuple[Interval, str | None]:
 
 
 def _mean_of(column: str) -> Estimate:
-    return lambda rounds: (mean_interval(rounds[column]), None)
+    """The mean of a share, with bounds that a share can have."""
+    return lambda rounds: (within_shares(mean_interval(rounds[column])), None)
 
 
 def _only_with_time(estimate: Estimate) -> Estimate:

@@ -46,7 +46,7 @@ def test_a_figure_has_the_charts_of_the_report_and_what_is_behind_them(
     assert set(table["evidence"]) == {"measured"}
     assert len(app.get("vega_lite_chart")) == 1
     assert "tmflow study run fig-4.2" in text
-    stored = queries.definition(engine.open_reader(claimed), "fig-4.1", "full")
+    stored = queries.definition(engine.open_reader(claimed), "fig-4.1", "full", [platform])
     assert stored in [json.loads(element.value) for element in app.json]
     assert {label for label, _ in links(app, "figures")} == {"← 4.1", "All figures", "4.3 →"}
     (runs,) = (query for _, query in links(app, "runs"))

@@ -105,7 +105,7 @@ def test_links_lead_to_the_runs_and_to_the_claims(study: URL, monkeypatch: pytes
 
 def test_a_platform_answers_with_its_own_definition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     url = seed_study(tmp_path, {"large": 6})
-    settings = {"dataset": "mnist", "campaign": "later", "platform": MACHINES["small"], "day": 3, "batch": 7}
+    settings = {"dataset": "mnist", "campaign": "later", "platform": MACHINES["large"], "day": 3, "batch": 7}
     runfile.write(tmp_path / "later.jsonl", sample_runs((OF_STUDY.experiment,), ("tf_lock",), (1,), 1, **settings))
     ingest(url, [tmp_path / "later.jsonl"])
     app = opened("overview", url, monkeypatch)

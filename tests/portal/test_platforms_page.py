@@ -13,6 +13,7 @@ from tests.sample_bundles import sample_bundle
 from tests.sample_runs import sample_runs
 from tmflow.inert import markdown
 from tmflow.noise import deviations, noise
+from tmflow.platform_key import key_of
 from tmflow.runner import runfile
 from tmflow.store import engine, platforms
 from tmflow.store.contributions import import_bundle
@@ -39,7 +40,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> URL:
 
 def slug_of_dangerous(url: URL) -> str:
     table = platforms.platforms(engine.open_reader(url))
-    return str(table.loc[table["isa"] == "aarch64", "slug"].iloc[0])
+    return str(table.loc[table["isa"] == "aarch64", "platform"].iloc[0])
 
 
 def test_the_list_has_every_platform_those_with_most_runs_first(two: URL, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,7 +77,8 @@ def test_a_platform_s_page_tells_what_was_recorded(two: URL, monkeypatch: pytest
     app = opened("platforms", two, monkeypatch, platform=HERE)
     assert not app.error
     assert not app.warning
-    ran, facts, settings, software = (element.value for element in app.dataframe)
+    sources, ran, facts, settings, software = (element.value for element in app.dataframe)
+    assert sources[["source", "runs"]].to_numpy().tolist() == [["ingested here", 24]]
     assert ran[["experiment", "ok", "unsupported"]].to_numpy().tolist() == [["fig-4.1", 12, 12]]
     link = "explore?experiment=fig-4.1&scale=full&evidence=measured&platform=synthetic-test-machine-8t"
     assert ran["explore"].tolist() == [link]
@@ -126,14 +128,14 @@ def test_a_platform_with_only_failed_runs(tmp_path: Path, monkeypatch: pytest.Mo
     ingest(url, [tmp_path / "a.jsonl"])
     app = opened("platforms", url, monkeypatch, platform=HERE)
     assert "No spread to show" in app.info[0].value
-    assert app.dataframe[0].value["unsupported"].tolist() == [9]
+    assert app.dataframe[1].value["unsupported"].tolist() == [9]
 
 
 def test_the_newest_probe_of_a_platform_is_shown(two: URL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert any("Not probed yet" in info.value for info in opened("platforms", two, monkeypatch, platform=HERE).info)
     url = engine.sqlite_url(tmp_path / "study.db")
-    import_bundle(url, sample_bundle(tmp_path, sample_runs(("fig-4.1",))))
-    app = opened("platforms", url, monkeypatch, platform=HERE)
+    identity = import_bundle(url, sample_bundle(tmp_path, sample_runs(("fig-4.1",)))).identity
+    app = opened("platforms", url, monkeypatch, platform=key_of(HERE, identity))
     assert "The newest probe, 2026-02-05 00:00 UTC, measured." in texts(app)
     (found,) = (element.value for element in app.dataframe if "quantity" in element.value)
     assert "not reported" in found.set_index("quantity").loc["transactions", "found"]

@@ -23,7 +23,7 @@ from tmflow.store import address, schema
 from tmflow.store.ingest import ingest
 from tmflow.store.revision import head
 
-OLDER = ["0008", "0007", "0006", "0005", "0004", "0003", "0002", "0001"]
+OLDER = ["0009", "0008", "0007", "0006", "0005", "0004", "0003", "0002", "0001"]
 State = tuple[str, dict[str, str]]
 COPIES = 140  # of 72 runs: ten thousand, with half a million rows
 KILLS = 8

@@ -23,6 +23,7 @@ from tmflow.store.ingest import ingest
 from tmflow.store.search import Asked
 from tmflow.store.storing import Conflict
 
+MACHINE = "synthetic-test-machine-8t"
 ELSEWHERE = PLATFORM | {"cpu_model": "another test machine"}
 ASKED: dict[str, Callable[[Engine], Any]] = {
     **{name: lambda reader, read=read: read(reader, all_definitions=True) for name, read in queries.TABLES.items()},
@@ -31,14 +32,14 @@ ASKED: dict[str, Callable[[Engine], Any]] = {
     "contention_met": queries.contention_met,
     "revision": queries.revision,
     "newest definitions": queries.runs,
-    "definition": lambda reader: queries.definition(reader, "fig_4_1", "full"),
+    "definition": lambda reader: queries.definition(reader, "fig_4_1", "full", [MACHINE], joined=True),
     "search": lambda reader: search.tally(reader, Asked()),
     "search by text": lambda reader: search.tally(reader, Asked(text="not")),
     "page": lambda reader: search.page(reader, Asked()),
     "page by time": lambda reader: search.page(reader, Asked(), "step_time"),
     "platforms": platforms.platforms,
-    "settings": lambda reader: platforms.environments(reader, "synthetic-test-machine-8t"),
-    "newest runs": lambda reader: platforms.newest_runs(reader, "synthetic-test-machine-8t"),
+    "settings": lambda reader: platforms.environments(reader, MACHINE, joined=True),
+    "newest runs": lambda reader: platforms.newest_runs(reader, MACHINE, joined=True),
 }
 
 
@@ -85,7 +86,7 @@ def test_a_bundle_gives_what_its_run_files_give(url: URL, tmp_path: Path) -> Non
     assert len(by_import.pop("probe")) == 1
     assert by_ingest.pop("probe") == []
     for tables in (by_import, by_ingest):
-        for row in tables["run"]:
+        for row in [*tables["run"], *tables["round_tally"]]:
             row.pop("contribution_id", None)
         for row in tables["run_file"]:
             row.pop("ingested_at_utc")
@@ -166,7 +167,9 @@ def test_what_ran_later_on_another_machine_hides_nothing_here(url: URL, tmp_path
     import_bundle(url, sample_bundle(tmp_path, theirs))
     shown = queries.runs(reader, experiment="fig_4_1", scale="full")
     assert set(shown["uid"]) == {run.uid for run in [*own, *theirs]}
-    assert queries.definition(reader, "fig_4_1", "full") == theirs[0].experiment.definition
+    (key,) = set(shown["platform"]) - {MACHINE}
+    assert queries.definition(reader, "fig_4_1", "full", [MACHINE]) == own[0].experiment.definition
+    assert queries.definition(reader, "fig_4_1", "full", [key]) == theirs[0].experiment.definition
 
 
 def test_contributed_rounds_are_none_of_a_study_here(url: URL, tmp_path: Path) -> None:
@@ -214,7 +217,9 @@ def test_machines_join_by_all_their_facts_alone(url: URL, tmp_path: Path) -> Non
     nearly = PLATFORM | {"some_new_fact": "another"}
     import_bundle(url, sample_bundle(tmp_path / "a", sample_runs(rounds=1, campaign="campaign-2")))
     import_bundle(url, sample_bundle(tmp_path / "b", sample_runs(rounds=1, campaign="campaign-3", platform=nearly)))
-    found = queries.runs(engine.open_reader(url)).groupby("platform")["campaign_uid"].unique()
+    reader = engine.open_reader(url)
+    assert len(set(queries.runs(reader)["platform"])) == 3
+    found = queries.runs(reader, joined=True).groupby("platform")["campaign_uid"].unique()
     assert {frozenset(campaigns) for campaigns in found} == {
         frozenset({"campaign-1", "campaign-2"}),
         frozenset({"campaign-3"}),
@@ -226,7 +231,7 @@ def probe(day: int) -> dict[str, Any]:
 
 
 def _newest(reader: Engine, slug: str) -> dict[str, Any] | None:
-    found = platforms.newest_probe(reader, slug)
+    found = platforms.newest_probe(reader, slug, joined=True)
     return found and found.as_dict()
 
 

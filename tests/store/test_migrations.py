@@ -11,11 +11,13 @@ from alembic import command
 from sqlalchemy import URL, create_engine
 from sqlalchemy.exc import IntegrityError
 
+from tests.forged import contribute, forged_runs, local_runs, store
 from tests.sample_runs import EMULATED, FULL, FUSED, SOFTWARE_TM, sample_runs
 from tests.store.schemas import contents, definitions, downgrade
 from tmflow.errors import BadInput
 from tmflow.runner import runfile
 from tmflow.store import address, engine, schema
+from tmflow.store.contributions import contributions, withdraw
 from tmflow.store.ingest import ingest
 from tmflow.store.models import Base
 from tmflow.store.revision import alembic_config, head
@@ -80,9 +82,10 @@ CONTENTION = ("failed_publications", "taken_blocks")  # the ninth
 
 
 def of_the_seventh(tables: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
-    """But for what the eighth and the ninth changed."""
+    """But for what the later ones changed."""
     kept = {name: rows for name, rows in tables.items() if name not in ("contribution", "probe", *CONTENTION)}
-    changed = {"run": without(tables["run"], "contribution_id")}
+    named = ("run", TALLY) if TALLY in tables else ("run",)
+    changed = {name: without(tables[name], "contribution_id") for name in named}
     return kept | changed | {"experiment": without(tables["experiment"], "last_run_at_utc")}
 
 
@@ -282,3 +285,17 @@ def test_nothing_is_given_up_for_an_older_schema(
         downgrade(url, to)
     assert schema.check(url).ok
     assert contents(url) == before
+
+
+def test_the_ninth_revision_counts_the_runs_of_each_contribution_apart(url: URL, tmp_path: Path) -> None:
+    store(url, tmp_path / "local", local_runs())
+    for campaign in ("forged", "withdrawn"):
+        contribute(url, tmp_path / campaign, forged_runs(campaign=campaign), f"{campaign}.zip")
+    withdraw(url, contributions(engine.open_reader(url))["identity"].iloc[1], "invented")
+    before, made = contents(url), definitions(url)
+    assert {row["contribution_id"] for row in before[TALLY]} == {0, 1}
+    downgrade(url, "0008")
+    assert all("contribution_id" not in row for row in contents(url)[TALLY])
+    assert schema.upgrade(url)[:2] == ("0008", head())
+    assert (contents(url), definitions(url)) == (before, made)
+    assert schema.check(url).ok

@@ -41,7 +41,7 @@ def two_machines() -> tuple[list[Run], list[Run]]:
 
 
 def test_every_platform_has_a_row_with_its_facts(store: Callable[..., Engine]) -> None:
-    found = platforms.platforms(store(*two_machines())).set_index("slug")
+    found = platforms.platforms(store(*two_machines())).set_index("platform")
     assert set(found.index) == {SLUG, "other-machine-16t"}
     assert found.loc[SLUG, ["isa", "threads_logical", "tm_capability"]].tolist() == ["x86_64", 8, "none"]
 

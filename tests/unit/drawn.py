@@ -24,4 +24,6 @@ def text(chart: alt.LayerChart) -> str:
 
 
 def points(chart: alt.LayerChart) -> pd.DataFrame:
-    return pd.DataFrame([row for layer in marks(chart, "point") for row in layer["rows"]])
+    """The estimates, without the arrows of intervals that leave the chart."""
+    drawn = [layer for layer in marks(chart, "point") if not str(layer["mark"].get("shape")).startswith("triangle")]
+    return pd.DataFrame([row for layer in drawn for row in layer["rows"]])

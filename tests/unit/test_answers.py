@@ -221,7 +221,8 @@ def test_what_was_lost() -> None:
     full = pd.DataFrame({"uid": runs["uid"], "lost_fraction": shares})
     assert answers.what_was_lost(runs, full) == (
         "Lost in runs that count it (true-contention: mnist_softmax, native driver, 4 workers, 6 rounds): "
-        "nolock 3.5 [1.54, 5.46] % of the updates; under every other strategy none."
+        "nolock 3.5 [1.54, 5.46] % of the updates; under every other strategy none "
+        "(so at most 46 % of rounds lose any, with 95 % confidence)."
     )
     assert "was not measured" in answers.what_was_lost(runs, full.assign(lost_fraction=float("nan")))
     assert "make study" in answers.what_was_lost(runs[:0], full[:0])

@@ -54,6 +54,7 @@ LAYERS = [
         "layers",
         "labels",
         "promises",
+        "platform_key",
         "wording",
         "inert",
         "views",

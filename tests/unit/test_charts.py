@@ -144,7 +144,7 @@ def test_a_huge_interval_is_cut_and_the_caption_says_so() -> None:
     summary = summaries.speedup(runs)
     assert summary["high"].max() > 100
     assert value_range(summary).high < 5
-    assert "bars that leave the chart are cut" in captions.caption(summary, "7").text
+    assert "bars that leave the chart end in an arrow" in captions.caption(summary, "7").text
 
 
 @pytest.mark.parametrize(

@@ -114,14 +114,14 @@ def test_rows_tell_who_loses_how_much_and_who_nothing() -> None:
     chart = charts.lost(summary)
     (said,) = marks(chart, "text")
     assert [(row["row"], row["says"]) for row in said["rows"]] == [
-        ("nolock, 1 worker", "0"),
+        ("nolock, 1 worker", "0 in 6 rounds"),
         ("nolock, 2 workers", "20 %"),
         ("nolock, 8 workers (oversubscribed)", "30 %"),
-        ("spin, 1 worker", "0"),
-        ("spin, 2 workers", "0"),
+        ("spin, 1 worker", "0 in 6 rounds"),
+        ("spin, 2 workers", "0 in 6 rounds"),
         ("spin, 8 workers (oversubscribed)", "0.04 %"),
-        ("lock", "0 (1, 2 and 8 workers; oversubscribed: 8)"),
-        ("atomic", "0 (1, 2 and 8 workers; oversubscribed: 8)"),
+        ("lock", "0 in 6 rounds (1, 2 and 8 workers; oversubscribed: 8)"),
+        ("atomic", "0 in 6 rounds (1, 2 and 8 workers; oversubscribed: 8)"),
     ]
     assert said["encoding"]["y"]["sort"] == [row["row"] for row in said["rows"]]
     columns = ["variant", "threads", "estimate", "low", "high"]

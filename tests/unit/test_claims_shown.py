@@ -38,6 +38,9 @@ CLAIMS = check_claims(
 )
 
 
+HEADING = "Platform <box>: the runs that were ingested here."
+
+
 @pytest.fixture
 def tables() -> dict[str, Tables]:
     rows = [
@@ -52,9 +55,10 @@ def tables() -> dict[str, Tables]:
 
 
 def test_the_table_has_a_line_and_a_reason_for_each_verdict(tables: dict[str, Tables]) -> None:
-    text = as_text(judge(CLAIMS, tables))
+    text = as_text(judge(CLAIMS, tables), HEADING)
     assert "reproduced    same                              measured   figure <1>" in text.splitlines()
     assert "Lock / NoLock, 1 worker 1 [1, 1], claimed 0.952 to 1.05" in " ".join(text.split())  # broken over lines
+    assert text.splitlines()[:2] == [HEADING, ""]
     assert "On A box (box-1), 4 hardware threads." in text
     assert "There is no measured run of nowhere." in text
     assert "measured: 1 reproduced, 1 untested" in text
@@ -65,7 +69,7 @@ def test_the_table_has_a_line_and_a_reason_for_each_verdict(tables: dict[str, Ta
 
 def test_briefly_it_is_one_line_for_each_verdict_and_the_counts(tables: dict[str, Tables]) -> None:
     judged = judge(CLAIMS, tables)
-    brief, whole = as_text(judged, brief=True).splitlines(), as_text(judged).splitlines()
+    brief, whole = (as_text(judged, HEADING, brief=how).splitlines()[2:] for how in (True, False))
     assert [line.split()[:2] for line in brief[2:4]] == [["reproduced", "same"], ["untested", "elsewhere"]]
     assert brief[4] == ""
     assert brief[5:] == whole[-2:]
@@ -73,15 +77,16 @@ def test_briefly_it_is_one_line_for_each_verdict_and_the_counts(tables: dict[str
 
 
 def test_a_kind_that_is_asked_for_is_told_in_full(tables: dict[str, Tables]) -> None:
-    text = as_text(judge(CLAIMS, tables, "simulated"))
+    text = as_text(judge(CLAIMS, tables, "simulated"), HEADING)
     assert "There is no simulated run of here." in text
     assert "simulated: 2 untested" in text
     assert "measured" not in text.replace("no measured", "")
 
 
 def test_the_section_escapes_and_has_the_numbers(tables: dict[str, Tables]) -> None:
-    page = section(judge(CLAIMS, tables))
+    page = section(judge(CLAIMS, tables), HEADING)
     assert page.startswith('<section class="claims">')
+    assert "<p>Platform &lt;box&gt;: the runs that were ingested here.</p>" in page
     assert "Lock &amp; NoLock are equally fast." in page
     assert "figure &lt;1&gt;" in page
     assert "<contended>" not in page
@@ -103,12 +108,12 @@ def with_emulated(tables: dict[str, Tables]) -> list[Judged]:
 
 
 def test_the_section_has_no_row_of_evidence_that_never_decides(with_emulated: list[Judged]) -> None:
-    assert "<td>emulated</td>" not in section(with_emulated)
-    assert "emulated: " not in section(with_emulated)
+    assert "<td>emulated</td>" not in section(with_emulated, HEADING)
+    assert "emulated: " not in section(with_emulated, HEADING)
 
 
 def test_the_table_has_no_row_of_evidence_that_never_decides_but_says_so(with_emulated: list[Judged]) -> None:
-    text = as_text(with_emulated)
+    text = as_text(with_emulated, HEADING)
     assert [line.split()[2] for line in text.splitlines() if line.startswith(("reproduced", "untested"))] == [
         "measured",
         "measured",

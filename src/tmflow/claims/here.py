@@ -15,6 +15,7 @@ from tmflow.bundle.archive import open_bundle
 from tmflow.claims.machines import Machine, could_decide, machines, measured_on
 from tmflow.claims.schema import Claims
 from tmflow.platform.facts import platform_sha256
+from tmflow.platform_key import is_local
 from tmflow.store import engine, queries, schema
 from tmflow.store.frame import frame
 from tmflow.store.models import Platform
@@ -27,7 +28,7 @@ FEW = 4  # claims that a sentence names
 
 @dataclass(frozen=True)
 class Known:
-    """The machines that measured runs are from; whether this one is among them, and has handed them over."""
+    """The machines that measured runs are from; whether this one's are stored here, and handed over."""
 
     machines: list[Machine]
     measured: bool = False
@@ -58,9 +59,10 @@ def known(url: URL, contributions: Path, facts: Mapping[str, Any]) -> Known:
     measured = False
     if schema.exists(url):
         source = engine.open_reader(url)
-        slugs = measured_on(queries.counts(source))
-        found += machines(source, slugs)
-        hashes = frame(source, select(Platform.facts_sha256).where(Platform.slug.in_(slugs)))
+        measured_platforms = measured_on(queries.counts(source))
+        found += machines(source, measured_platforms)
+        local = [key for key in measured_platforms if is_local(key)]  # the key of local runs is the slug
+        hashes = frame(source, select(Platform.facts_sha256).where(Platform.slug.in_(local)))
         measured = own in set(hashes["facts_sha256"])
     contributed = list(_contributed(contributions))
     found += [machine_of(platform["facts"], None) for platform in contributed]

@@ -16,6 +16,7 @@ from tmflow.claims.schema import Claim, Claims, Hardware
 from tmflow.claims.selection import usable
 from tmflow.claims.tables import Tables
 from tmflow.claims.verdict import Finding, Verdict
+from tmflow.platform_key import is_local
 from tmflow.runner.runfile import NO_TIME
 from tmflow.spec import Evidence
 from tmflow.wording import listed, several
@@ -40,7 +41,7 @@ class Judged:
     machine: str | None
     """That whose runs the finding is from."""
     elsewhere: dict[str, Verdict]
-    """The verdicts of other machines, by their names."""
+    """The verdicts of other machines, and of contributions, by their names."""
     left_out: list[Origin] = field(default_factory=list)
     """What that machine has of other definitions or measured by other software."""
 
@@ -66,6 +67,8 @@ class Machine(NamedTuple):
     """A machine with runs that may decide a claim, for people, and those runs of each experiment."""
 
     name: str
+    local: bool
+    """Whether its runs were ingested here, and did not come with a contribution."""
     origins: dict[str, list[Origin]]
     """The one first that speaks."""
     speaking: dict[str, Candidates]
@@ -118,7 +121,8 @@ def _judged(
     ]
     if not found:
         return Judged(name, claim, kind, Finding("untested", _nothing(claim, kind, tables)), None, {})
-    (machine, finding), *others = sorted(found, key=lambda item: item[1].verdict == "untested")
+    # No contribution speaks in the place of runs that were ingested here, even where these leave the claim untested.
+    (machine, finding), *others = sorted(found, key=lambda item: (not item[0].local, item[1].verdict == "untested"))
     left_out = [origin for of_experiment in machine.origins.values() for origin in of_experiment[1:]]
     elsewhere = {other.name: of_other.verdict for other, of_other in others}
     return Judged(name, claim, kind, finding, machine.name, elsewhere, left_out)
@@ -140,8 +144,8 @@ def _machines(
 ) -> list[Machine]:
     """Each machine with its runs of these experiments that may decide, by their origin.
 
-    The machine first that has the most hardware threads, and then the most rounds that speak. What its runs say plays
-    no part in that, so that no machine is chosen for its verdict.
+    First those whose runs were ingested here; of these the machine that has the most hardware threads, and then the
+    most rounds that speak. What its runs say plays no part in that, so that no machine is chosen for its verdict.
     """
     runs = {name: of_kind(name, kind, hardware) for name in of}
     if not any(map(len, runs.values())):
@@ -155,14 +159,15 @@ def _machines(
         n_rounds = sum(found[0].rounds for found in its.values() if found)
         machine = Machine(
             _named(part.iloc[0]),
+            is_local(str(part["platform"].iloc[0])),
             its,
             {
                 name: Candidates(found[0].runs if found else runs[name][:0], tables[name].measured)
                 for name, found in its.items()
             },
         )
-        ranked.append((0 if pd.isna(threads) else -int(threads), -n_rounds, str(key), machine))
-    return [machine for *_, machine in sorted(ranked, key=lambda row: row[:3])]
+        ranked.append((not machine.local, 0 if pd.isna(threads) else -int(threads), -n_rounds, str(key), machine))
+    return [machine for *_, machine in sorted(ranked, key=lambda row: row[:4])]
 
 
 def _named(run: pd.Series) -> str:

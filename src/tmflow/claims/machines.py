@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import pandas as pd
@@ -11,6 +11,7 @@ from sqlalchemy import select
 from tmflow.claims.judge import NEEDS
 from tmflow.claims.schema import Claim, Claims, Hardware
 from tmflow.claims.selection import CAPABILITY
+from tmflow.platform_key import slug_of
 from tmflow.store.frame import Source, frame
 from tmflow.store.models import Platform
 
@@ -36,8 +37,9 @@ class Missing(NamedTuple):
         return f"A {machine}, with at least {self.threads} hardware threads"
 
 
-def machines(source: Source, slugs: Sequence[str]) -> list[Machine]:
-    """Those of the platforms of these slugs."""
+def machines(source: Source, platforms: Iterable[str]) -> list[Machine]:
+    """Those of the platforms of these keys, each once, whatever the sources of its runs."""
+    slugs = {slug_of(key) for key in platforms}
     facts = frame(source, select(Platform.tm_capability, Platform.threads_logical).where(Platform.slug.in_(slugs)))
     return [
         Machine(capability, None if pd.isna(threads) else int(threads))
@@ -46,7 +48,7 @@ def machines(source: Source, slugs: Sequence[str]) -> list[Machine]:
 
 
 def measured_on(counts: pd.DataFrame) -> list[str]:
-    """The platforms, by their slugs, that could decide a claim: they have measured runs at full scale."""
+    """The platforms, by their keys, that could decide a claim: they have measured runs at full scale."""
     could = (counts["evidence"] == "measured") & (counts["scale"] == "full")
     return sorted(counts.loc[could, "platform"].unique())
 

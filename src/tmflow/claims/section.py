@@ -17,10 +17,10 @@ INTRODUCTION = (
 )
 
 
-def section(judged: Sequence[Judged]) -> str:
+def section(judged: Sequence[Judged], heading: str) -> str:
     """An HTML section: how many verdicts of each kind there are, and a table with the reasons and the numbers.
 
-    Where all verdicts are by one machine, it is named once.
+    The heading names the platform and the source. Where all verdicts are by one machine, it is named once.
     """
     judged = accepted(judged)
     without = without_runs(judged)
@@ -34,6 +34,7 @@ def section(judged: Sequence[Judged]) -> str:
         [
             '<section class="claims"><h2 id="claims">What holds of the study</h2>',
             f"<ul>{''.join(f'<li>{escape(count)}</li>' for count in counts)}</ul>",
+            f"<p>{escape(heading)}</p>",
             f"<p>{INTRODUCTION}</p>",
             *([f"<p>{escape(once)}</p>"] if once else []),
             '<div class="wide" tabindex="0" role="region" aria-label="Verdicts">',

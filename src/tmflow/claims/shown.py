@@ -16,15 +16,21 @@ VERDICTS: tuple[Verdict, ...] = ("reproduced", "contradicted", "inconclusive", "
 MARKS: dict[Verdict, str] = dict(zip(VERDICTS, "✓✗≈○", strict=True))
 
 
-def as_text(judged: Sequence[Judged], *, brief: bool = False) -> str:
-    """A line for each verdict, why under it unless `brief`, and how many there are of each.
+def as_text(judged: Sequence[Judged], heading: str, *, brief: bool = False) -> str:
+    """The heading, a line for each verdict, why under it unless `brief`, and how many there are of each.
 
     Kinds of evidence that a claim does not take, or that no run is of, are named only, beside others.
     """
     taken = accepted(judged)
     kinds = [kind for kind in KINDS if any(verdict.evidence == kind for verdict in judged)]
     without = without_runs(taken) if len(kinds) > 1 else []
-    lines = [f"{'verdict':<14}{'claim':<34}{'evidence':<11}source", "-" * WIDTH]
+    # A key is a name to copy: it is never broken.
+    lines = [
+        *textwrap.wrap(heading, WIDTH, break_on_hyphens=False, break_long_words=False),
+        "",
+        f"{'verdict':<14}{'claim':<34}{'evidence':<11}source",
+        "-" * WIDTH,
+    ]
     for verdict in taken:
         if verdict.evidence not in without:
             lines += [_line(verdict)] if brief else [_line(verdict), *_why(verdict), ""]

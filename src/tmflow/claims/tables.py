@@ -63,10 +63,15 @@ class Tables:
         return chosen.groupby("uid")["n"].sum().astype(float)
 
 
-def load(source: Source, experiments: Iterable[str], platforms: Sequence[str] | None = None) -> dict[str, Tables]:
-    """The tables of each experiment, in one reading of the database; platforms: of these alone, by their slugs."""
+def load(
+    source: Source, experiments: Iterable[str], platforms: Sequence[str] | None = None, *, joined: bool = False
+) -> dict[str, Tables]:
+    """The tables of each experiment, in one reading of the database.
+
+    platforms: of these alone, by their keys (`tmflow.platform_key`). joined: the sources of a platform as one.
+    """
     names = list(dict.fromkeys(experiments))
-    with_result: Only = {"experiments": names, "all_definitions": True}
+    with_result: Only = {"experiments": names, "all_definitions": True, "joined": joined}
     if platforms is not None:
         with_result["platforms"] = platforms
     every: Only = {**with_result, "status": None}

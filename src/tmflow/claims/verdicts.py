@@ -18,14 +18,16 @@ def verdicts(
     evidence: Evidence | None = None,
     platform: str | None = None,
     claims: Sequence[str] | None = None,
+    *,
+    joined: bool = False,
 ) -> list[Judged]:
     """On every claim of data/claims.yaml, or on these alone, by each kind of evidence or by one alone.
 
-    platform: by the runs of this one alone, its slug; no others are read. Raises BadInput where it has no run, and for
-    a claim that there is not.
+    platform: by the runs of this one alone, by its key (`tmflow.platform_key`); no others are read. joined: by the runs
+    of all sources of a platform together. Raises BadInput where the platform has no run, and for an unknown claim.
     """
     if platform is not None:
-        known = list(platforms.platforms(source)["slug"])
+        known = list(platforms.platforms(source, joined=joined)["platform"])
         if platform not in known:
             raise unknown("platform", platform, known)
     its_claims = load_claims()
@@ -35,5 +37,5 @@ def verdicts(
                 raise unknown("claim", name, its_claims.claims)
         chosen = {name: claim for name, claim in its_claims.claims.items() if name in claims}
         its_claims = its_claims.model_copy(update={"claims": chosen})
-    tables = load(source, experiments(its_claims), None if platform is None else [platform])
+    tables = load(source, experiments(its_claims), None if platform is None else [platform], joined=joined)
     return judge(its_claims, tables, evidence)

@@ -102,6 +102,7 @@ def draw(experiment: str, scale: Annotated[Scale, typer.Option()] = "full") -> N
 @app.command()
 def report(scale: Annotated[Scale, typer.Option()] = "full") -> None:
     """Write the report: what the study says, then its figures and tables."""
+    from tmflow.claims.heading import heading
     from tmflow.claims.section import section as verdicts_section
     from tmflow.claims.verdicts import verdicts
     from tmflow.cli.study import make_plan
@@ -112,8 +113,9 @@ def report(scale: Annotated[Scale, typer.Option()] = "full") -> None:
     plan = make_plan(scale)
     reader = engine.open_reader(engine.url_from_env(plan.results / "study.db"))
     first = [summary.section(summary.of_study(plan, reader))]
-    if scale == "full":  # nothing is decided from a quick one
-        first.append(verdicts_section(verdicts(reader)))
+    platform = summary.machine(plan, reader)
+    if scale == "full" and platform is not None:  # nothing is decided from a quick one
+        first.append(verdicts_section(verdicts(reader, platform=platform), heading(reader, platform)))
     questions = {name: plan.study.experiments[name].question for name in plan.experiments}
     write_report(plan.results, questions, scale, plan.results / "report.html", first)
 

@@ -32,7 +32,7 @@ def detail(of_kinds: Sequence[Judged], study: Study, platform: str) -> None:
     """One claim by one of the kinds of evidence that it takes, those first that there are runs of."""
     spoken = sorted(of_kinds, key=lambda its: its.machine is None)
     kinds = Filter(Key.EVIDENCE, "Evidence", tuple(its.evidence for its in spoken))
-    evidence = choose([PLATFORM, kinds], study.counts, study.platform_names).one(Key.EVIDENCE)
+    evidence = choose([PLATFORM, kinds], study.counts, study.platform_names, defaults=study.first).one(Key.EVIDENCE)
     shown = next(its for its in spoken if its.evidence == evidence)
     claim, finding = shown.claim, shown.finding
     link("claims", "All claims", platform=platform)
@@ -126,7 +126,7 @@ def _others(shown: Judged, of_kinds: Sequence[Judged], study: Study, platform: s
 
 
 def platforms(study: Study, claim: Claim) -> list[str]:
-    """The slugs of those with runs of a claim's experiments at full scale, the one with the most runs first."""
+    """The keys of those with runs of a claim's experiments at full scale, the one with the most runs first."""
     counts = study.counts
     held = counts[counts["experiment"].isin(claim.experiments()) & (counts["scale"] == "full")]
     return list(held.groupby("platform")["n_runs"].sum().sort_values(ascending=False, kind="stable").index)

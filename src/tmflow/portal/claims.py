@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
+from tmflow.claims.heading import heading
 from tmflow.claims.judge import KINDS, Judged
 from tmflow.claims.shown import MARKS, counted, without_runs
 from tmflow.claims.verdict import in_words
@@ -33,7 +34,8 @@ def listing(judged: Sequence[Judged], study: Study, platform: str) -> None:
     st.markdown(INTRODUCTION)
     without = without_runs(judged)
     told = [its for its in judged if its.evidence not in without]
-    choose([PLATFORM], study.counts, study.platform_names)
+    choose([PLATFORM], study.counts, study.platform_names, defaults=study.first)
+    st.caption(markdown(heading(study.reader(), platform, joined=study.joined)))
     chosen = choose(OF, _rows(told))
     counts = [f"{kind}: {counted(told, kind)}." for kind in KINDS if any(its.evidence == kind for its in told)]
     missing = [f"No run here is {' or '.join(without)}."] if without else []

@@ -54,7 +54,8 @@ def sides_or_stop(study: Study) -> Sides:
     left, right = st.columns(2, gap="large")
     with left:
         st.subheader("A")
-        a, chosen = _side(study, Key.A, {Key.EXPERIMENT: ("fig-4.10",), Key.STRATEGY: FIRST[Key.A]})
+        first = {**study.first, Key.EXPERIMENT: ("fig-4.10",), Key.STRATEGY: FIRST[Key.A]}
+        a, chosen = _side(study, Key.A, first)
     with right:
         st.subheader("B")
         b, other = _side(study, Key.B, chosen)
@@ -199,7 +200,7 @@ def _side(study: Study, key: Key, defaults: Mapping[str, Sequence[str]]) -> tupl
     prefix = f"{key}."
     data = choose(DATA, study.counts, study.platform_names, prefix, defaults)
     of = {name: data.one(name) for name in ("experiment", "scale", "platform", "evidence")}
-    runs = _runs(study.url, study.state(**of), **of)
+    runs = _runs(study.url, study.state(**of), study.joined, **of)
     origin = choose(ORIGIN, runs, _names(study, runs), prefix, {**_origins(runs), **defaults})
     strategies = ordered(origin.rows["strategy"])
     alike = defaults.get(Key.PLATFORM, ()) == data.chosen[Key.PLATFORM]
@@ -265,10 +266,14 @@ def _single_runs(study: Study, uids: Sequence[str]) -> Sides:
 
 # Kept as it is, for all sessions: nobody changes a table.
 @st.cache_resource(show_spinner="Reading the runs", max_entries=16)
-def _runs(_url: URL, state: Identity, experiment: str, scale: str, platform: str, evidence: str) -> pd.DataFrame:
+def _runs(
+    _url: URL, state: Identity, joined: bool, experiment: str, scale: str, platform: str, evidence: str
+) -> pd.DataFrame:
     """Runs of all definitions and of any status, with their settings and software."""
     reader = engine.open_reader(_url)
-    return _with_origins(reader, experiment=experiment, scale=scale, platforms=[platform], evidences=[evidence])
+    of: Only = {"experiment": experiment, "scale": scale, "platforms": [platform], "evidences": [evidence]}
+    of["joined"] = joined
+    return _with_origins(reader, **of)
 
 
 def _with_origins(source: Engine, **only: Unpack[Only]) -> pd.DataFrame:

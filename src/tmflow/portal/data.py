@@ -15,8 +15,11 @@ from sqlalchemy import URL, Engine
 from tmflow import inert
 from tmflow.errors import BadInput
 from tmflow.paths import results_dir
+from tmflow.platform.facts import platform_facts, platform_sha256
 from tmflow.portal import filters
-from tmflow.store import address, engine, queries, schema
+from tmflow.portal.filters import Defaults, Key
+from tmflow.store import address, engine, platforms, queries, schema
+from tmflow.store.queries import Only
 
 GET_STARTED = """
 Run the study, small, in the folder of the project, then reload this page:
@@ -28,6 +31,11 @@ make quick
 It builds the strategies, trains, and stores every run (at most 3 minutes). `make study` runs it in full;
 `tmflow ingest` stores run files from another machine.
 """
+
+JOINED_SOURCES = (
+    "**Sources are joined**, as the link asks: the runs of contributions count as if they had been measured by whoever "
+    "measured the rest of their platform. Nobody here has checked that. The pages of the menu show the sources apart."
+)
 
 Identity = tuple[object, ...]
 
@@ -43,6 +51,10 @@ class Study(NamedTuple):
     """As `queries.counts`: how much there is of what; not to be changed."""
     states: pd.Series
     """A hash of each row of the counts."""
+    joined: bool = False
+    """Whether the reader asked for the sources of each platform as one."""
+    here: str | None = None
+    """The key of the platform of this machine, if runs of it were ingested here."""
 
     @property
     def database(self) -> Identity:
@@ -56,7 +68,12 @@ class Study(NamedTuple):
         chosen = self.states
         for column, value in of.items():
             chosen = chosen[self.counts.loc[chosen.index, column] == value]
-        return *self.database, chosen.to_numpy().tobytes()
+        return *self.database, self.joined, chosen.to_numpy().tobytes()
+
+    @property
+    def first(self) -> Defaults:
+        """What the choice of a platform begins with: this machine, if it has runs."""
+        return {Key.PLATFORM: [self.here]} if self.here is not None else {}
 
     def records(
         self, experiment: str, scale: str, platforms: Sequence[str], evidences: Sequence[str]
@@ -64,11 +81,11 @@ class Study(NamedTuple):
         """What the runs of an experiment's newest definition recorded, each table read when it is asked for."""
         # Of all platforms: which definition is the newest depends on them all.
         state = self.state(experiment=experiment, scale=scale)
-        return SelectedRecords(self.url, state, experiment, scale, tuple(platforms), tuple(evidences))
+        return SelectedRecords(self.url, state, experiment, scale, tuple(platforms), tuple(evidences), self.joined)
 
     @property
     def platform_names(self) -> dict[str, str]:
-        """By their slugs; of those that share a name, the slugs, which tell them apart."""
+        """By their keys; of those that share a name, the keys, which tell them apart."""
         table = self.counts[["platform", "platform_name"]].drop_duplicates()
         alike = table["platform_name"].duplicated(keep=False)
         return dict(zip(table["platform"], table["platform_name"].mask(alike, table["platform"]), strict=True))
@@ -87,6 +104,7 @@ class SelectedRecords(NamedTuple):
     scale: str
     platforms: tuple[str, ...]
     evidences: tuple[str, ...]
+    joined: bool
 
     @property
     def runs(self) -> pd.DataFrame:
@@ -129,14 +147,22 @@ def study_or_stop() -> Study:
     Raises BadInput where it cannot be used.
     """
     filters.begin()
+    joined = filters.sources_joined()
     url = engine.url_from_env(results_dir() / "study.db")
     if not schema.exists(url):
         _nothing_yet(f"There are no results yet: there is no {address.shown(url)}.")
     identity = _identity(url)
-    study = Study(url, identity, *_read(url, identity))
+    study = Study(url, identity, *_read(url, identity, joined), joined, _here(url, identity))
     if study.counts.empty:
         _nothing_yet(f"There are no results yet: {address.shown(url)} holds no run.")
+    if joined:
+        st.warning(JOINED_SOURCES, icon=":material/join:")
     return study
+
+
+def sources_apart(study: Study) -> pd.DataFrame:
+    """The counts of each source by itself, whatever the reader asked for."""
+    return _read(study.url, study.identity, False)[1]
 
 
 def _nothing_yet(what: str) -> None:
@@ -169,10 +195,15 @@ def _stat(path: Path) -> os.stat_result | None:
 
 # Kept as it is, for all sessions: nobody changes it.
 @st.cache_resource(show_spinner="Reading the database", max_entries=2)
-def _read(_url: URL, identity: Identity) -> tuple[str, pd.DataFrame, pd.Series]:
+def _read(_url: URL, identity: Identity, joined: bool) -> tuple[str, pd.DataFrame, pd.Series]:
     reader = engine.open_reader(_url)
-    counts = queries.counts(reader)
+    counts = queries.counts(reader, joined=joined)
     return queries.revision(reader), counts, pd.util.hash_pandas_object(counts, index=False)
+
+
+@st.cache_resource(show_spinner=False, max_entries=2)
+def _here(_url: URL, identity: Identity) -> str | None:
+    return platforms.local_platform(engine.open_reader(_url), platform_sha256(platform_facts()))
 
 
 # Kept as it is, for all sessions: nobody changes a table.
@@ -185,6 +216,7 @@ def _table(
     scale: str,
     platforms: tuple[str, ...],
     evidences: tuple[str, ...],
+    joined: bool,
 ) -> pd.DataFrame:
-    read = queries.TABLES[name]
-    return read(engine.open_reader(_url), experiment=experiment, scale=scale, platforms=platforms, evidences=evidences)
+    only: Only = {"experiment": experiment, "scale": scale, "platforms": platforms, "evidences": evidences}
+    return queries.TABLES[name](engine.open_reader(_url), **only, joined=joined)

@@ -45,7 +45,8 @@ SCALE_NAMES = {
 
 def selected(study: Study) -> tuple[str, pd.DataFrame]:
     """The measure that the URL asks for, and its summary of the data that it asks for."""
-    data = choose([*OF_DATA, MEASURE], study.counts, {**study.platform_names, **explore.NAMES}, defaults=FIRST)
+    words, first = {**study.platform_names, **explore.NAMES}, {**study.first, **FIRST}
+    data = choose([*OF_DATA, MEASURE], study.counts, words, defaults=first)
     records = study.records(
         data.one(Key.EXPERIMENT), data.one(Key.SCALE), data.chosen[Key.PLATFORM], data.chosen[Key.EVIDENCE]
     )
@@ -108,6 +109,8 @@ def _one(of: Selection, key: Key) -> str:
 
 # Kept as it is, for all sessions: nobody changes a table.
 @st.cache_resource(show_spinner="Summing up the runs", max_entries=16)
-def _summary(kind: str, _records: SelectedRecords, key: tuple[Identity | str | tuple[str, ...], ...]) -> pd.DataFrame:
+def _summary(
+    kind: str, _records: SelectedRecords, key: tuple[Identity | str | tuple[str, ...] | bool, ...]
+) -> pd.DataFrame:
     """`key` is what tells the records from others, their database's URL aside: it may hold a password."""
     return explore.MEASURES[kind](_records)

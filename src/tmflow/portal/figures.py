@@ -41,7 +41,7 @@ OF = [
 
 def index(originals: Originals, study: Study) -> None:
     """A link for each figure, with the verdicts on what it found."""
-    platform = choose(OF[:1], study.counts, study.platform_names).one(Key.PLATFORM)
+    platform = choose(OF[:1], study.counts, study.platform_names, defaults=study.first).one(Key.PLATFORM)
     verdicts = accepted(judged(study, platform))
     st.caption("Each with the verdicts of this platform's runs on what it found; open one for its charts.")
     for column, part in zip(st.columns(2), halves(list(originals.figures.items())), strict=True):
@@ -73,7 +73,7 @@ def detail(number: str, originals: Originals, study: Study) -> None:
         st.info(f"There are no runs of figure {number} here. In the project's folder, this makes them:")
         show_commands(rerun(name))
         return
-    selected = choose(OF, held, study.platform_names)
+    selected = choose(OF, held, study.platform_names, defaults=study.first)
     platform, scale = selected.one(Key.PLATFORM), selected.one(Key.SCALE)
     _neighbours(number, originals, platform=platform)
     claims = [claim for claim, its in load_claims().claims.items() if number in originals.named(its.source)]
@@ -158,7 +158,8 @@ def _behind(name: str, plan: config.Study, records: SelectedRecords, study: Stud
 
 def _definition(name: str, plan: config.Study, records: SelectedRecords, study: Study) -> None:
     """What the runs were made by, as the database has it, and which of them the figure shows."""
-    stored = queries.definition(study.reader(), records.experiment, records.scale) or {}
+    of = (records.experiment, records.scale, records.platforms)
+    stored = queries.definition(study.reader(), *of, joined=study.joined) or {}
     st.markdown(f"{plan.experiments[name].question} Of the runs of {records.experiment} it shows:")
     st.json({key: value for key, value in plan.experiments[name].shown().items() if value})
     st.markdown("Those runs are of this grid:")

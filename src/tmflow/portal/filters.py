@@ -23,6 +23,7 @@ from tmflow.captions import figure_of_the_study
 from tmflow.claims.verdict import Verdict
 from tmflow.errors import BadInput
 from tmflow.palette import ordered
+from tmflow.platform_key import is_local
 from tmflow.point import WAYS
 from tmflow.spec import Evidence, Status, TrialSpec
 from tmflow.train.models import MODEL_FACTORS
@@ -31,6 +32,7 @@ ALL = "all"
 WIDTH = 165  # px: two side by side on a phone
 WIDE = 2 * WIDTH + 16  # of a choice of several
 WRITTEN = "the URL as a change of a filter left it"  # a key of the session's state
+JOINED = "sources"  # the value of the parameter `join`: the reader asks for the sources of a platform as one
 TOLD, FEW = 60, 3  # characters of a wrong value that are repeated, and how many values of a choice
 MOST, LONGEST = 100, 200  # values of a parameter that are read, and characters of one that a link passes on
 ASKED = "the URL as the last run of a page was asked for"  # another
@@ -68,6 +70,7 @@ class Key(StrEnum):
     SEARCH = "search"
     TERM = "term"
     PART = "part"
+    JOIN = "join"
 
 
 ORDER: dict[str, tuple[str, ...]] = {
@@ -210,7 +213,8 @@ def _values(table: pd.DataFrame, key: str) -> tuple[str, ...]:
     """What the table has in a column.
 
     Figures of the study first, planned before ad hoc, real before substitute, strategies and numbers in their order,
-    the platform with the most runs first, all else by name.
+    platforms with runs that were ingested here before contributed ones, the one with the most runs first, all else by
+    name.
     """
     values = set(table[key].dropna())
     if key == Key.EXPERIMENT:
@@ -220,7 +224,7 @@ def _values(table: pd.DataFrame, key: str) -> tuple[str, ...]:
         return tuple(ordered(values))
     if key == Key.PLATFORM and "n_runs" in table:
         runs = table.groupby(key)["n_runs"].sum()
-        return tuple(sorted(values, key=lambda value: (-runs[value], value)))
+        return tuple(sorted(values, key=lambda value: (not is_local(value), -runs[value], value)))
     if pd.api.types.is_integer_dtype(table[key]):
         return tuple(str(number) for number in sorted(values))
     known = ORDER.get(key, ())
@@ -264,6 +268,11 @@ def wanted(side: str = "") -> dict[str, list[str]]:
     return {
         key.removeprefix(side): st.query_params.get_all(key)[:MOST] for key in st.query_params if key.startswith(side)
     }
+
+
+def sources_joined() -> bool:
+    """Whether the URL asks for the sources of each platform as one."""
+    return st.query_params.get(Key.JOIN) == JOINED
 
 
 def present() -> dict[str, list[str]]:

@@ -31,15 +31,17 @@ def badge(verdict: Verdict, by: str = "") -> str:
 
 
 def judged(study: Study, platform: str | None = None, claims: Sequence[str] | None = None) -> list[Judged]:
-    """By every kind of evidence, from the runs of one platform, its slug, or of all; kept until the data changes.
+    """By every kind of evidence, from the runs of one platform, by its key, or of all; kept until the data changes.
 
     claims: on these alone, which reads their runs alone.
     """
     state = study.state() if platform is None else study.state(platform=platform)
-    return _judged(study.url, state, platform, None if claims is None else tuple(claims))
+    return _judged(study.url, state, platform, None if claims is None else tuple(claims), study.joined)
 
 
 # Kept as it is, for all sessions: nobody changes a verdict.
 @st.cache_resource(show_spinner="Judging the claims", max_entries=48)
-def _judged(_url: URL, state: Identity, platform: str | None, claims: tuple[str, ...] | None) -> list[Judged]:
-    return verdicts(engine.open_reader(_url), platform=platform, claims=claims)
+def _judged(
+    _url: URL, state: Identity, platform: str | None, claims: tuple[str, ...] | None, joined: bool
+) -> list[Judged]:
+    return verdicts(engine.open_reader(_url), platform=platform, claims=claims, joined=joined)

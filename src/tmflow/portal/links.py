@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 import streamlit as st
 
+from tmflow.portal.filters import JOINED, Key, sources_joined
+
 Item = TypeVar("Item")
 ICONS = {
     "claims": "gavel", "figures": "stacked_line_chart", "runs": "table_rows", "explore": "explore",
-    "method": "menu_book", "quarantine": "inventory_2",
+    "method": "menu_book", "quarantine": "inventory_2", "platforms": "memory",
 }  # fmt: skip
 
 
 def link(page: str, label: str, /, **view: str | Sequence[str]) -> None:
     """A link to a page with these parameters of its URL. On a phone a long label is cut."""
-    st.page_link(f"views/{page}.py", label=label, icon=f":material/{ICONS[page]}:", query_params=view)
+    st.page_link(f"views/{page}.py", label=label, icon=f":material/{ICONS[page]}:", query_params=with_sources(view))
+
+
+def with_sources(view: Mapping[str, str | Sequence[str]]) -> dict[str, str | Sequence[str]]:
+    """The parameters of a link that keeps the sources joined where they are, unless it says otherwise itself."""
+    kept = {str(Key.JOIN): JOINED} if sources_joined() else {}
+    return {name: value for name, value in {**kept, **view}.items() if value != ""}
 
 
 def halves(items: Sequence[Item]) -> tuple[Sequence[Item], Sequence[Item]]:

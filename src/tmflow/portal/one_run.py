@@ -11,10 +11,12 @@ import streamlit as st
 
 from tmflow import contention, inert, summaries, wording
 from tmflow.errors import BadInput
+from tmflow.platform_key import slug_of
 from tmflow.portal.command import train_command
 from tmflow.portal.commands import show_commands
 from tmflow.portal.data import Study
-from tmflow.portal.filters import TOLD, Key, go_to
+from tmflow.portal.filters import TOLD, Key, go_to, sources_joined
+from tmflow.portal.links import with_sources
 from tmflow.portal.run_files import run_csv, run_json
 from tmflow.portal.show import show_summary
 from tmflow.portal.statuses import badge
@@ -139,11 +141,12 @@ def _origin(run: Run) -> None:
     """All that it was given and that is known of where it ran."""
     st.subheader("What ran, and where it comes from")
     stored_ = run["stored"]
+    its = stored_["platform"]
     st.page_link(
         "views/platforms.py",
         label=f"Platform {inert.markdown(stored_['platform_name'])}",
         icon=":material/memory:",
-        query_params={str(Key.PLATFORM): stored_["platform"]},
+        query_params=with_sources({str(Key.PLATFORM): slug_of(its) if sources_joined() else its}),
     )
     origin = {name: run[name] for name in ("evidence", "ordinal", "resumed", "trial_seed", "started_at_utc")}
     for title, facts in {

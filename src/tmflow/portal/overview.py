@@ -11,10 +11,12 @@ from sqlalchemy import URL
 
 from tmflow import against_chart
 from tmflow.answers import Answer, ask
+from tmflow.claims.heading import heading
 from tmflow.claims.judge import KINDS
 from tmflow.claims.shown import VERDICTS, accepted, without_runs
 from tmflow.figures import slug
 from tmflow.inert import markdown
+from tmflow.platform_key import slug_of
 from tmflow.portal.data import Identity, Study
 from tmflow.portal.filters import PLATFORM, Key, choose
 from tmflow.portal.judged import badge, judged, marked
@@ -42,18 +44,25 @@ def say_what_it_is(counts: pd.DataFrame) -> None:
         st.info("Some runs are of **quick scale**: they show that everything works, and are kept apart from the rest.")
 
 
-def chosen_platform(counts: pd.DataFrame) -> str:
-    """The slug of the platform whose runs answer: that of the URL, else the one with the most that could."""
+def chosen_platform(study: Study) -> str:
+    """The key of the platform whose runs answer: that of the URL, else this machine's, if it has runs that could.
+
+    Otherwise the one with the most that could: the page says that it is another machine's.
+    """
+    counts = study.counts
     could = counts[(counts["evidence"] == "measured") & (counts["scale"] == "full")]
     table = counts if could.empty else could
-    names = dict(zip(table["platform"], table["platform_name"], strict=True))
-    return choose([PLATFORM], table, names).one(Key.PLATFORM)
+    platform = choose([PLATFORM], table, study.platform_names, defaults=study.first).one(Key.PLATFORM)
+    if study.here not in set(table["platform"]):
+        name = markdown(study.platform_names[platform])
+        st.info(f"This machine has no {'' if could.empty else 'measured '}runs here. All below is of **{name}**.")
+    return platform
 
 
 def show_answers(study: Study, platform: str) -> None:
     """The three answers, beside each other where there is room."""
     with st.container(horizontal=True):
-        for answer in _answers(study.url, study.state(platform=platform), platform, study.revision):
+        for answer in _answers(study.url, study.state(platform=platform), platform, study.revision, study.joined):
             with st.container(border=True, width=CARD):
                 figure = answer.figure and answer.figure.at(study.revision)
                 _show_answer(answer._replace(figure=figure), platform, study.counts)
@@ -61,8 +70,8 @@ def show_answers(study: Study, platform: str) -> None:
 
 # Kept as it is, for all sessions: nobody changes an answer. It is the same at another revision, if the runs are.
 @st.cache_resource(show_spinner="Looking for the answers", max_entries=22)
-def _answers(_url: URL, state: Identity, platform: str, _revision: str) -> tuple[Answer, ...]:
-    return ask(engine.open_reader(_url), platform, _revision, promises_of_updates())
+def _answers(_url: URL, state: Identity, platform: str, _revision: str, joined: bool) -> tuple[Answer, ...]:
+    return ask(engine.open_reader(_url), platform, _revision, promises_of_updates(), joined=joined)
 
 
 def _show_answer(answer: Answer, platform: str, counts: pd.DataFrame) -> None:
@@ -75,24 +84,25 @@ def _show_answer(answer: Answer, platform: str, counts: pd.DataFrame) -> None:
         if answer.figure is not None:
             first = answer.figure.summary.iloc[0]
             page = "explore" if first["definition_sha256"] == newest_definition(counts, first) else "runs"
-            st.page_link(f"views/{page}.py", label="The runs", icon=":material/explore:", query_params=answer.view)
+            link(page, "The runs", **answer.view)
         for claim in answer.claims:
-            query = {str(Key.CLAIM): claim, str(Key.PLATFORM): platform}
-            st.page_link("views/claims.py", label=claim, icon=":material/gavel:", query_params=query)
+            link("claims", claim, claim=claim, platform=platform)
     if answer.figure is not None:
         with st.expander("Numbers and downloads"):
             show_numbers(slug("answer", str(answer.figure.summary["experiment"].iloc[0])), answer.figure)
 
 
 def newest_definition(counts: pd.DataFrame, run: pd.Series) -> str:
-    """The definition that the page Explore shows of a run's experiment: the one that was run last, anywhere."""
-    of_experiment = counts[(counts["experiment"] == run["experiment"]) & (counts["scale"] == run["scale"])]
+    """The definition that the page Explore shows of a run's experiment: the one that was run last on its platform."""
+    same = [counts[name] == run[name] for name in ("experiment", "scale", "platform")]
+    of_experiment = counts[same[0] & same[1] & same[2]]
     return str(of_experiment.sort_values("newest_run_utc")["definition_sha256"].iloc[-1])
 
 
 @st.fragment
 def scoreboard(study: Study, platform: str) -> None:
     """How many claims have which verdict on a platform, by each kind of evidence that it has, with links to them."""
+    st.caption(markdown(heading(study.reader(), platform, joined=study.joined)))
     taken = accepted(judged(study, platform))
     without = without_runs(taken)
     for kind in KINDS:
@@ -130,7 +140,7 @@ def _by_experiment(counts: pd.DataFrame) -> None:
 def totals(counts: pd.DataFrame) -> Mapping[str, int]:
     """How much there is of what; `counts` as of `queries.counts`."""
     return {
-        "Platforms": counts["platform"].nunique(),
+        "Platforms": counts["platform"].map(slug_of).nunique(),
         "Experiments": counts["experiment"].nunique(),
         "Runs": int(counts["n_runs"].sum()),
         "Without result": int(counts.loc[counts["status"] != "ok", "n_runs"].sum()),

@@ -13,8 +13,10 @@ from tmflow.described import UNKNOWN, described, told, transactions
 from tmflow.figures import Figure, slug
 from tmflow.inert import markdown
 from tmflow.noise import caption, chart, deviations, histogram, noise
-from tmflow.portal.data import Identity, Study
-from tmflow.portal.filters import TOLD, Key
+from tmflow.platform_key import is_local, slug_of
+from tmflow.portal.data import Identity, Study, sources_apart
+from tmflow.portal.filters import JOINED, TOLD, Key
+from tmflow.portal.links import link, with_sources
 from tmflow.portal.show import height_of, show_chart
 from tmflow.portal.statuses import by_status
 from tmflow.probe.document import Probe
@@ -23,19 +25,23 @@ from tmflow.store import circumstances, engine, platforms
 from tmflow.wording import several
 
 SHOWN = {
-    "name": "platform", "isa": "ISA", "cores_physical": "cores", "threads_logical": "hardware threads",
+    "platform_name": "platform", "isa": "ISA", "cores_physical": "cores", "threads_logical": "hardware threads",
     "memory_bytes": "memory", "tm_capability": "transactions reported", "n_runs": "runs",
-    "newest_run_utc": "newest run (UTC)", "slug": "link",
+    "newest_run_utc": "newest run (UTC)", "platform": "link",
 }  # fmt: skip
-SEARCHED = ["name", "slug", "isa", "cpu_vendor", "cpu_model", "tm_capability"]
+SEARCHED = ["platform_name", "platform", "isa", "cpu_vendor", "cpu_model", "tm_capability"]
 RAN = ["experiment", "scale", "evidence"]
 PAGES = ("explore", "runs", "compare")  # that show what ran
 
 
 def listing(study: Study) -> None:
-    """All platforms, those with the most runs first; words in the search box must all occur in a row."""
-    found = _platforms(study.url, study.identity).merge(_ran(study.counts), on="slug", how="left")
-    found = found.sort_values(["n_runs", "name"], ascending=[False, True], kind="stable")
+    """All platforms, a row for each source of their runs; words in the search box must all occur in a row.
+
+    Those whose runs were ingested here come first, and of these the ones with the most runs.
+    """
+    found = _platforms(study.url, study.identity, study.joined).merge(_ran(study.counts), on="platform", how="left")
+    found = found.assign(contributed=~found["platform"].map(is_local))
+    found = found.sort_values(["contributed", "n_runs", "platform_name"], ascending=[True, False, True], kind="stable")
     words = st.query_params.get(Key.SEARCH, "")
     st.session_state[Key.SEARCH] = words
     st.text_input(
@@ -54,35 +60,38 @@ def listing(study: Study) -> None:
         hide_index=True,
         height=height_of(found),
         column_config={"platform": st.column_config.TextColumn(width="large")},
-        on_select=partial(_open, list(found["slug"])),
+        on_select=partial(_open, list(found["platform"])),
         selection_mode="single-row",
         key="platforms",
         alt=f"Table of {several(len(found), 'platform')}",
     )
 
 
-def detail(study: Study, slug_: str) -> None:
+def detail(study: Study, key: str) -> None:
     """One platform: its facts, its noise, and what ran there."""
     st.page_link("views/platforms.py", label="All platforms", icon=":material/arrow_back:")
     reader = study.reader()
-    facts = circumstances.platforms(reader, [slug_]).get(slug_)
-    if facts is None:
-        st.warning(f"The link asks for platform '{markdown(slug_[:TOLD])}', which is not in this database.")
+    facts = circumstances.platforms(reader, [key]).get(key)
+    counts = study.counts[study.counts["platform"] == key]
+    if facts is None or (counts.empty and not is_local(key)):
+        st.warning(f"The link asks for platform '{markdown(key[:TOLD])}', which is not in this database.")
         return
-    counts = study.counts[study.counts["platform"] == slug_]
-    name = counts["platform_name"].iloc[0] if len(counts) else slug_
-    settings = platforms.environments(reader, slug_)
-    runs = _newest(study.url, study.state(platform=slug_), slug_)
+    name = counts["platform_name"].iloc[0] if len(counts) else key
+    settings = platforms.environments(reader, key, joined=study.joined)
+    runs = _newest(study.url, study.state(platform=key), key, study.joined)
     st.header(markdown(name))
     st.caption("Permanent link")
-    st.code(f"{st.context.url or ''}?{urlencode({str(Key.PLATFORM): slug_})}", language=None, wrap_lines=True)
+    query = urlencode(with_sources({str(Key.PLATFORM): key}))
+    st.code(f"{st.context.url or ''}?{query}", language=None, wrap_lines=True)
     st.markdown(f"**Can it run hardware transactions?** {markdown(transactions(facts, settings))}")
-    _links(slug_, runs)
-    _noise(study, name, slug_, facts, runs)
+    _links(key, runs)
+    _noise(study, name, key, facts, runs)
+    st.subheader("Whose runs these are")
+    _sources(study, key)
     st.subheader("What ran there")
-    _what_ran(counts, slug_)
+    _what_ran(counts, key)
     st.subheader("What its transactions and memory do")
-    _probe(platforms.newest_probe(reader, slug_))
+    _probe(platforms.newest_probe(reader, key, joined=study.joined))
     st.subheader("Facts")
     st.dataframe(described(facts), hide_index=True, height="content", alt="Facts of the platform")
     st.subheader("Settings it ran under")
@@ -100,24 +109,44 @@ def _probe(found: Probe | None) -> None:
     st.dataframe(lines, hide_index=True, height="content", alt="What the probe found")
 
 
-def _links(slug_: str, runs: pd.DataFrame) -> None:
+def _links(key: str, runs: pd.DataFrame) -> None:
     with st.container(horizontal=True):
-        st.page_link(
-            "views/claims.py", label="Verdicts of this platform", icon=":material/gavel:",
-            query_params={str(Key.PLATFORM): slug_},
-        )  # fmt: skip
+        link("claims", "Verdicts of this platform", platform=key)
         if len(runs):
             newest = runs.iloc[0]
-            st.page_link(
-                "views/runs.py", label=f"Newest run, {newest['started_at_utc'][:16].replace('T', ' ')} UTC",
-                icon=":material/table_rows:", query_params={str(Key.RUN): newest["uid"]},
-            )  # fmt: skip
+            link("runs", f"Newest run, {newest['started_at_utc'][:16].replace('T', ' ')} UTC", run=newest["uid"])
 
 
-def _noise(study: Study, name: str, slug_: str, facts: circumstances.Facts, runs: pd.DataFrame) -> None:
+def _sources(study: Study, key: str) -> None:
+    """Who brought runs of this platform, how many, and links to those of each source, or of all joined."""
+    slug_, apart = slug_of(key), sources_apart(study)
+    local = apart[apart["platform"] == slug_]
+    contributed = platforms.contributions_to(study.reader(), key)
+    rows = [("ingested here", "", "", int(local["n_runs"].sum()), slug_)] if len(local) else []
+    rows += [
+        (str(its["name"]), str(its["identity"]), str(its["imported_at_utc"])[:10], int(its["n_runs"]), its["platform"])
+        for its in contributed.to_dict("records")
+    ]
+    table = pd.DataFrame(rows, columns=["source", "identity", "imported", "runs", "open"])
+    table["open"] = [f"platforms?{urlencode({str(Key.PLATFORM): its})}" for its in table["open"]]
+    st.dataframe(
+        table,
+        hide_index=True,
+        height="content",
+        column_config={"open": st.column_config.LinkColumn("Open", display_text="open", width="small")},
+        alt="Table of the sources of the platform's runs",
+    )
+    if study.joined:
+        link("platforms", "Show the sources apart", platform=slug_, join="")
+    elif len(rows) > 1:
+        st.caption("Every page shows the runs of one source alone, for nobody here can check what others sent.")
+        link("platforms", "Join the sources", platform=slug_, join=JOINED)
+
+
+def _noise(study: Study, name: str, key: str, facts: circumstances.Facts, runs: pd.DataFrame) -> None:
     """How far a time may be trusted here: disturbed runs, spread between rounds, steal time, load."""
     st.subheader("Noise")
-    which = _which(runs, study.counts[study.counts["platform"] == slug_])
+    which = _which(runs, study.counts[study.counts["platform"] == key])
     ran = runs[runs["status"] == "ok"]
     known = ran["disturbed"].dropna()
     found = deviations(runs, facts.get("threads_logical"))
@@ -140,18 +169,19 @@ def _noise(study: Study, name: str, slug_: str, facts: circumstances.Facts, runs
         return
     bins = histogram(found)
     told_of = caption(measured, found, bins, name, which, study.revision)
-    show_chart(slug("noise", slug_), Figure(chart(bins), told_of, bins))
+    show_chart(slug("noise", key), Figure(chart(bins), told_of, bins))
 
 
-def _what_ran(counts: pd.DataFrame, slug_: str) -> None:
+def _what_ran(counts: pd.DataFrame, key: str) -> None:
     if counts.empty:
         st.info("No run of this platform is stored.")
         return
     table = by_status(counts, RAN)
+    joined = with_sources({})
     for page in PAGES:
         side = "a." if page == "compare" else ""
         table[page] = [
-            f"{page}?{urlencode({f'{side}{key}': value for key, value in {**row, 'platform': slug_}.items()})}"
+            f"{page}?{urlencode({f'{side}{key}': value for key, value in {**row, 'platform': key}.items()} | joined)}"
             for row in table[RAN].to_dict("records")
         ]
     st.dataframe(
@@ -218,9 +248,9 @@ def _two_digits(value: float) -> str:
 
 
 def _ran(counts: pd.DataFrame) -> pd.DataFrame:
-    """slug, n_runs, newest_run_utc of each platform."""
+    """platform, n_runs, newest_run_utc of each platform."""
     table = counts.groupby("platform").agg(n_runs=("n_runs", "sum"), newest_run_utc=("newest_run_utc", "max"))
-    return table.reset_index(names="slug")
+    return table.reset_index()
 
 
 def _search() -> None:
@@ -231,18 +261,18 @@ def _search() -> None:
         st.query_params.pop(Key.SEARCH, None)
 
 
-def _open(slugs: list[str]) -> None:
+def _open(keys: list[str]) -> None:
     chosen = st.session_state["platforms"]["selection"]["rows"]
     if chosen:
-        st.query_params[Key.PLATFORM] = slugs[chosen[0]]
+        st.query_params[Key.PLATFORM] = keys[chosen[0]]
 
 
 @st.cache_data(show_spinner=False, max_entries=4)
-def _platforms(_url: URL, identity: Identity) -> pd.DataFrame:
-    return platforms.platforms(engine.open_reader(_url))
+def _platforms(_url: URL, identity: Identity, joined: bool) -> pd.DataFrame:
+    return platforms.platforms(engine.open_reader(_url), joined=joined)
 
 
 # Kept as it is, for all sessions: nobody changes a table.
 @st.cache_resource(show_spinner="Reading the newest runs", max_entries=8)
-def _newest(_url: URL, state: Identity, slug_: str) -> pd.DataFrame:
-    return platforms.newest_runs(engine.open_reader(_url), slug_)
+def _newest(_url: URL, state: Identity, key: str, joined: bool) -> pd.DataFrame:
+    return platforms.newest_runs(engine.open_reader(_url), key, joined=joined)

@@ -87,7 +87,7 @@ def show(study: Study) -> None:
 def _asked(study: Study) -> tuple[Asked, pd.DataFrame]:
     """What the filters and the search text ask for, and the tally of the runs that match."""
     counts = study.counts.assign(definition=study.counts["definition_sha256"].str[: search.DEFINITION])
-    names = dict(zip(counts["platform"], counts["platform_name"], strict=True))
+    names = study.platform_names
     text = _text()
     first = st.container()
     more = st.expander("More filters", expanded=any(entry.key in wanted() for entry in (*_MORE_OF_DATA, *_MORE)))
@@ -102,6 +102,7 @@ def _asked(study: Study) -> tuple[Asked, pd.DataFrame]:
         definitions=chosen.get(Key.DEFINITION, ()),
         platforms=chosen.get(Key.PLATFORM, ()),
         evidences=chosen.get(Key.EVIDENCE, ()),
+        joined=study.joined,
     )
     tally = _tally(study.url, study.identity, asked)
     with first:

@@ -57,7 +57,7 @@ def write(runs: pd.DataFrame, total: int, folder: Path) -> dict[str, Any]:
 
 
 def platforms(source: Source, scale: Scale, here: pd.DataFrame) -> list[dict[str, Any]]:
-    """Each platform: its slug and name, its facts, those of the environment of its newest run, and what ran there.
+    """Each platform and source: key, name, facts, those of the environment of its newest run, and what ran there.
 
     `here` are the counts of that scale.
     """

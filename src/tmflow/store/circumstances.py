@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import select
 
+from tmflow.platform_key import slug_of
 from tmflow.store.frame import Source, fetch
 from tmflow.store.models import Base, Environment, Platform, Software
 
@@ -15,13 +16,18 @@ Facts = dict[str, Any]
 """The facts of one thing by their names; None is a fact that could not be read."""
 
 
-def platforms(source: Source, slugs: Iterable[str]) -> dict[str, Facts]:
-    """The facts of the platforms of these slugs, by slug: all that were recorded, known to this version or not."""
-    return _facts_json(source, Platform, "slug", slugs)
+def platforms(source: Source, keys: Iterable[str]) -> dict[str, Facts]:
+    """The facts of platforms by their keys (`tmflow.platform_key`): all that were recorded, known or not.
+
+    They are the same whatever the source: a platform is the hash of its facts.
+    """
+    slugs = {key: slug_of(key) for key in keys}
+    facts = _facts_json(source, Platform, "slug", slugs.values())
+    return {key: facts[slug] for key, slug in slugs.items() if slug in facts}
 
 
 def environments(source: Source, hashes: Iterable[str]) -> dict[str, Facts]:
-    """The settings of these hashes, as `platforms`."""
+    """The settings of these hashes, by hash: all that were recorded, known to this version or not."""
     return _facts_json(source, Environment, "env_sha256", hashes)
 
 

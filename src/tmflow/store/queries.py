@@ -1,9 +1,10 @@
 """Questions to the database, answered as tables of pandas. Pure functions of an engine or a connection.
 
-A column is named as in the tables; of other tables: `experiment` (its name), `platform` (the slug), `round` (the
-number), `campaign_uid`, `hardware_threads` (those that the run could use), `backend` (what stood in for hardware: its
-name and 8 hex digits of the hash of its numbers). Times are ISO 8601 text in UTC. Evidence kinds come side by side,
-never summed, and an emulated run has no seconds: it shows no time, here or anywhere after.
+A column is named as in the tables; of other tables: `experiment` (its name), `platform` (whose runs of which platform:
+`tmflow.platform_key`), `round` (the number), `campaign_uid`, `hardware_threads` (those that the run could use),
+`backend` (what stood in for hardware: its name and 8 hex digits of the hash of its numbers). Times are ISO 8601 text in
+UTC. Evidence kinds come side by side, never summed, and an emulated run has no seconds: it shows no time, here or
+anywhere after.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ from tmflow.store.models import (
     TakenBlocks,
     VariableRead,
 )
-from tmflow.store.run_columns import FACTORS, OF_RUN, seconds
+from tmflow.store.run_columns import FACTORS, of_run, on_platforms, platform_columns, seconds
 from tmflow.store.visible import visible
 
 Value = str | int | float
@@ -78,14 +79,16 @@ class Only(TypedDict, total=False):
     uids: Sequence[str]
     """These alone."""
     platforms: Sequence[str]
-    """On these, by their slugs."""
+    """On these, by their keys (`tmflow.platform_key`)."""
     evidences: Sequence[str]
     factors: Mapping[str, Sequence[Value]]
     """Of each factor named one of these values."""
     status: Sequence[str] | None
     """Of these; ("ok",) where the key is absent, all where it is None."""
     all_definitions: bool
-    """Also the runs of definitions of an experiment older than the newest on their platform; False where absent."""
+    """Also runs of other definitions of an experiment than the newest of their source there; False where absent."""
+    joined: bool
+    """The sources of a platform as one; False where absent."""
 
 
 def runs(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
@@ -94,7 +97,8 @@ def runs(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
     And `software`: what measured it, in words that are the same for the same software alone.
     """
     with connected(source) as connection:
-        table = frame(connection, _of_runs([*OF_RUN, Run.software_id], only).order_by(Run.started_at_utc, Run.id))
+        columns = [*of_run(joined=only.get("joined", False)), Run.software_id]
+        table = frame(connection, _of_runs(columns, only).order_by(Run.started_at_utc, Run.id))
         table = with_facts(connection, table, "spec_id", Spec.__table__.columns["id"], FACTORS)
         words = software.of_runs(connection, table[["software_id", "campaign_uid"]])
         return table.assign(software=words).drop(columns="software_id")
@@ -208,8 +212,8 @@ def records(source: Source, **only: Unpack[Only]) -> Loaded:
     return Loaded(**{name: read(source, **only) for name, read in TABLES.items()})
 
 
-def counts(source: Source) -> pd.DataFrame:
-    """How much the database holds, of all definitions, whatever its status.
+def counts(source: Source, *, joined: bool = False) -> pd.DataFrame:
+    """How much the database holds, of all definitions, whatever its status; joined: the sources of a platform as one.
 
     experiment, scale, definition_sha256, platform, platform_name, evidence, status, n_runs, n_rounds, newest_run_utc.
     """
@@ -217,20 +221,20 @@ def counts(source: Source) -> pd.DataFrame:
         Experiment.name.label("experiment"),
         Experiment.scale,
         Experiment.definition_sha256,
-        Platform.slug.label("platform"),
-        Platform.name.label("platform_name"),
+        *platform_columns(joined=joined),
         RoundTally.evidence,
         RoundTally.status,
     ]
     counted = [
         _total(RoundTally.n_runs).label("n_runs"),
-        func.count().label("n_rounds"),
+        func.count(RoundTally.round_id.distinct()).label("n_rounds"),
         func.max(RoundTally.newest_run_at_utc).label("newest_run_utc"),
     ]
     statement = (
         select(*keys, *counted)
         .select_from(RoundTally)
         .join(Platform, RoundTally.platform_id == Platform.id)
+        .outerjoin(Contribution, RoundTally.contribution_id == Contribution.id)
         .join(Round, RoundTally.round_id == Round.id)
         .join(Experiment, Round.experiment_id == Experiment.id)
     )
@@ -254,11 +258,16 @@ def rounds(source: Source) -> pd.DataFrame:
     return frame(source, statement.order_by(Round.id))
 
 
-def definition(source: Source, experiment: str, scale: str) -> dict[str, Any] | None:
-    """The newest definition of an experiment on any platform, as its runs were made by; None where there is none."""
+def definition(
+    source: Source, experiment: str, scale: str, platforms: Sequence[str], *, joined: bool = False
+) -> dict[str, Any] | None:
+    """The newest definition of an experiment on these platforms, as its runs were made by; None where there is none."""
     its = select(Experiment.definition_json).select_from(RoundTally).join(Round).join(Experiment)
+    its = its.join(Platform, RoundTally.platform_id == Platform.id)
+    its = its.outerjoin(Contribution, RoundTally.contribution_id == Contribution.id)
     newest_first = (RoundTally.newest_run_at_utc.desc(), Experiment.id.desc())
-    named = its.where(Experiment.name == experiment, Experiment.scale == scale)
+    of = (Experiment.name == experiment, Experiment.scale == scale, on_platforms(platforms, joined=joined))
+    named = its.where(*of)
     found = fetch(source, named.order_by(*newest_first).limit(1))
     return json.loads(found[0][0]) if found else None
 
@@ -286,6 +295,7 @@ def _of_runs(columns: Sequence[Any], only: Only) -> Statement:
         .join(Run, and_(Run.round_id == RoundTally.round_id, visible(), *_of_its_kind()))
         .join(Spec, Run.spec_id == Spec.id)
         .join(Platform, RoundTally.platform_id == Platform.id)
+        .outerjoin(Contribution, RoundTally.contribution_id == Contribution.id)
         .outerjoin(Backend, Run.backend_id == Backend.id)
         .outerjoin(Environment, Run.environment_id == Environment.id)
         .join(Round, RoundTally.round_id == Round.id)
@@ -300,7 +310,7 @@ def _of_runs(columns: Sequence[Any], only: Only) -> Statement:
         named.append(Experiment.name.in_({name for name, _ in settings}))
         statement = statement.where(or_(*(_is_setting(name, factors) for name, factors in settings)))
     if (platforms := only.get("platforms")) is not None:
-        named.append(Platform.slug.in_(platforms))
+        named.append(on_platforms(platforms, joined=only.get("joined", False)))
     statement = statement.where(*named)
     among = {
         RoundTally.evidence: only.get("evidences"),
@@ -314,8 +324,9 @@ def _of_runs(columns: Sequence[Any], only: Only) -> Statement:
         statement = statement.where(RoundTally.status.in_(status))
     if not only.get("all_definitions", False):
         ranked = _ranked(*named)
-        newest = select(ranked.c.id, ranked.c.platform_id).where(ranked.c.age == 1)
-        statement = statement.where(tuple_(Experiment.id, RoundTally.platform_id).in_(newest))
+        newest = select(ranked.c.id, ranked.c.platform_id, ranked.c.contribution_id).where(ranked.c.age == 1)
+        of_source = tuple_(Experiment.id, RoundTally.platform_id, RoundTally.contribution_id)
+        statement = statement.where(of_source.in_(newest))
     return statement
 
 
@@ -331,6 +342,7 @@ def _of_its_kind() -> list[ColumnElement[bool]]:
     """
     return [
         Run.platform_id + 0 == RoundTally.platform_id,
+        func.coalesce(Run.contribution_id, 0) == RoundTally.contribution_id,
         Run.evidence + "" == RoundTally.evidence,
         Run.status + "" == RoundTally.status,
     ]
@@ -339,13 +351,15 @@ def _of_its_kind() -> list[ColumnElement[bool]]:
 def _ranked(*named: ColumnElement[bool]) -> Subquery:
     """Definitions of the experiments and platforms so named, by age: 1 is the one of its name and scale run last there.
 
-    Each platform by itself: what somebody else's machine ran later does not hide what was run here.
+    Each platform and each source by itself, even where sources are joined: what somebody else ran later, or claims to
+    have run, does not hide what was run here.
     """
     newest_first = (func.max(RoundTally.newest_run_at_utc).desc(), Experiment.id.desc())
-    of = (Experiment.name, Experiment.scale, RoundTally.platform_id)
+    of = (Experiment.name, Experiment.scale, RoundTally.platform_id, RoundTally.contribution_id)
     age = func.row_number().over(partition_by=of, order_by=newest_first)
-    ran = select(Experiment.id, RoundTally.platform_id, age.label("age")).select_from(RoundTally)
-    ran = ran.join(Platform).join(Round).join(Experiment)
+    ran = select(Experiment.id, RoundTally.platform_id, RoundTally.contribution_id, age.label("age"))
+    ran = ran.select_from(RoundTally).join(Platform, RoundTally.platform_id == Platform.id).join(Round).join(Experiment)
+    ran = ran.outerjoin(Contribution, RoundTally.contribution_id == Contribution.id)
     return ran.where(*named).group_by(*of, Experiment.id).subquery()
 
 

@@ -12,14 +12,16 @@ import re
 from typing import Any, Literal, NamedTuple
 
 import pandas as pd
-from sqlalchemy import ColumnElement, CompoundSelect, case, func, join, select, union_all
+from sqlalchemy import ColumnElement, CompoundSelect, case, func, join, or_, select, union_all
 from sqlalchemy.orm import InstrumentedAttribute
 
+from tmflow.platform_key import slug_of
 from tmflow.store import queries
 from tmflow.store.frame import Source, Statement, fetch, frame
 from tmflow.store.models import Experiment, Platform, Round, Run, Spec
 from tmflow.store.queries import Value
-from tmflow.store.run_columns import FACTORS
+from tmflow.store.run_columns import FACTORS, of_source
+from tmflow.store.tally import SOURCE
 from tmflow.store.visible import visible
 
 WITHOUT_RESULT = ("failed", "timeout", "invalid", "unsupported")
@@ -36,11 +38,13 @@ class Asked(NamedTuple):
     definitions: tuple[str, ...] = ()
     """The first 8 hex digits of each."""
     platforms: tuple[str, ...] = ()
-    """Their slugs."""
+    """Their keys (`tmflow.platform_key`)."""
     evidences: tuple[str, ...] = ()
     statuses: tuple[str, ...] = ()
     factors: tuple[tuple[str, tuple[Value, ...]], ...] = ()
     """Of each factor named the values; a run to which it does not apply has none of them."""
+    joined: bool = False
+    """The sources of a platform as one."""
     text: str = ""
     """In the reason, whatever its case; or the uid, or its first 4 characters or more."""
 
@@ -60,7 +64,7 @@ def page(
     Runs without a time or an accuracy are last, whichever way; equals come newest first.
     """
     found = select(Run.id).limit(rows).offset(offset)
-    if order == "started" and asked == Asked():
+    if order == "started" and asked._replace(joined=False) == Asked():
         found = found.where(visible()).order_by(
             *(column.desc() if down else column.asc() for column in (Run.started_at_utc, Run.id))
         )
@@ -69,28 +73,29 @@ def page(
     # By their uids, and in their order once more: the walk itself reads no uid.
     of_page = select(Run.uid).join(Spec).where(Run.id.in_(found)).order_by(*_by(order, down))
     uids = [uid for (uid,) in fetch(source, of_page)]
-    table = queries.runs(source, uids=uids, status=None, all_definitions=True)
+    table = queries.runs(source, uids=uids, status=None, all_definitions=True, joined=asked.joined)
     return table.set_index("uid").loc[uids].reset_index()
 
 
 def neighbours(source: Source, uid: str) -> tuple[str | None, str | None]:
-    """The uids of the run of the same point in the round before and in the round after, of the same campaign.
+    """The uids of the run of the same point in the round before and after, of the same campaign and source.
 
     None where there is none.
     """
     own = (
-        select(Run.spec_id, Round.campaign_id, Round.experiment_id, Round.number)
+        select(Run.spec_id, Round.campaign_id, Round.experiment_id, Round.number, SOURCE)
         .join(Round)
         .where(Run.uid == uid, visible())
     )
     rows = fetch(source, own)
     if not rows:
         return None, None
-    spec, campaign, experiment, number = rows[0]
+    spec, campaign, experiment, number, contribution = rows[0]
     same = (
         select(Run.uid)
         .join(Round)
         .where(Round.campaign_id == campaign, Round.experiment_id == experiment, Run.spec_id == spec, visible())
+        .where(contribution == SOURCE)
         .limit(1)
     )
     before = fetch(source, same.where(Round.number < number).order_by(Round.number.desc()))
@@ -111,8 +116,7 @@ def _matching(statement: Statement, asked: Asked) -> Statement:
     wanted = [(Run.status, asked.statuses), (Run.evidence, asked.evidences)]
     statement = statement.where(*(_by_walking(column).in_(values) for column, values in wanted if values))
     if asked.platforms:
-        platforms = select(Platform.id).where(Platform.slug.in_(asked.platforms))
-        statement = statement.where(_by_walking(Run.platform_id).in_(platforms))
+        statement = statement.where(or_(*(_is_on(key, joined=asked.joined) for key in asked.platforms)))
     of_experiment: list[tuple[ColumnElement[str], tuple[str, ...]]] = [
         (Experiment.name.expression, asked.experiments),
         (Experiment.scale.expression, asked.scales),
@@ -123,6 +127,12 @@ def _matching(statement: Statement, asked: Asked) -> Statement:
         rounds = select(Round.id).join(Experiment).where(*admitted)
         statement = statement.where(_by_walking(Run.round_id).in_(rounds))
     return statement.where(visible())
+
+
+def _is_on(platform: str, *, joined: bool) -> ColumnElement[bool]:
+    """Of a run: whether it is of the platform with this key."""
+    of_slug = select(Platform.id).where(Platform.slug == slug_of(platform))
+    return _by_walking(Run.platform_id).in_(of_slug) & of_source(platform, joined=joined)
 
 
 def _with_text(text: str) -> CompoundSelect[Any]:

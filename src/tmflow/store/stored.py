@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from sqlalchemy import Connection, select
 
 from tmflow.errors import BadInput
+from tmflow.platform_key import key_of
 from tmflow.runner.run_lines import SCHEMA_VERSION
 from tmflow.runner.runfile import Backend, CampaignRef, MachineState, Software
 from tmflow.spec import TrialSpec
@@ -56,6 +57,9 @@ def _run(connection: Connection, uid: str) -> dict[str, Any]:
     platform = _row(connection, models.Platform, itself["platform_id"])
     file = _row(connection, models.RunFile, itself["run_file_id"])
     machine = _part(MachineState, itself)
+    contribution_id = itself["contribution_id"]
+    nobody: Row = {"identity": None, "name": None}
+    contribution = nobody if contribution_id is None else _row(connection, models.Contribution, contribution_id)
     return {
         "schema_version": SCHEMA_VERSION,
         **{name: itself[name] for name in PLAIN},
@@ -78,8 +82,9 @@ def _run(connection: Connection, uid: str) -> dict[str, Any]:
         "fused": [row["variable"] for row in _list(connection, models.FusedUpdate, itself["id"])],
         "aborts": _aborts(connection, itself["id"]),
         "stored": {
-            "platform": platform["slug"],
+            "platform": key_of(platform["slug"], contribution["identity"]),
             "platform_name": platform["name"],
+            "contribution": contribution["name"],
             "content_sha256": itself["content_sha256"],
             "run_file": file["name"],
             "ingested_at_utc": file["ingested_at_utc"],

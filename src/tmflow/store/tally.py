@@ -10,8 +10,9 @@ from tmflow.store import once
 from tmflow.store.models import RoundTally, Run
 from tmflow.store.visible import visible
 
-KEY = (Run.round_id, Run.platform_id, Run.evidence, Run.status)
-COUNTED: Select[tuple[int, int, str, str, int, str]] = (
+SOURCE = func.coalesce(Run.contribution_id, 0).label("contribution_id")
+KEY = (Run.round_id, Run.platform_id, SOURCE, Run.evidence, Run.status)
+COUNTED: Select[tuple[int, int, int, str, str, int, str]] = (
     select(*KEY, func.count().label("n_runs"), func.max(Run.started_at_utc).label("newest_run_at_utc"))
     .where(visible())
     .group_by(*KEY)

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL
+from sqlalchemy import URL, Engine
 
+from tmflow.claims.heading import heading
 from tmflow.claims.judge import Judged
 from tmflow.claims.shown import as_text
 from tmflow.claims.verdicts import verdicts
@@ -40,11 +41,21 @@ def print_closing(plan: Plan, request: Request, database: URL, began_ns: int) ->
     if plan.scale == "quick":
         print(THEN_STUDY if request.is_whole_study else "")
         return
-    judged = verdicts(reader)
+    print(_verdicts(plan, request, reader, sources))
+
+
+def _verdicts(plan: Plan, request: Request, reader: Engine, experiments: Sequence[str]) -> str:
+    """A line for each claim about what was asked for, by the runs of the machine that was measured."""
+    platform = summary.machine(plan, reader)
+    if platform is None:
+        return "\nNo run of this study's machine is stored, so no claim is judged."
+    judged = verdicts(reader, platform=platform)
     if not request.is_whole_study:
-        judged = _about(judged, sources)
-    if judged:
-        print(f"\n{as_text(judged, brief=True)}\n{WHY if request.is_whole_study else WHY_OF_SOME}")
+        judged = _about(judged, experiments)
+    if not judged:
+        return ""
+    why = WHY if request.is_whole_study else WHY_OF_SOME
+    return f"\n{as_text(judged, heading(reader, platform), brief=True)}\n{why}"
 
 
 def stopped(plan: Plan, request: Request, database: URL) -> str:

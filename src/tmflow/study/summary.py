@@ -6,7 +6,6 @@ oversubscribed. A sentence for which nothing was measured is left out.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from html import escape
 
@@ -15,8 +14,8 @@ import pandas as pd
 from tmflow.disturbance import count_disturbed, sentence_on
 from tmflow.point import POINT, ROUND, VARIANT
 from tmflow.promises import promises_of_updates
-from tmflow.stats import Interval, joint_ratio_intervals, mean_interval
-from tmflow.store import queries
+from tmflow.stats import Interval, joint_ratio_intervals, share_interval
+from tmflow.store import platforms, queries
 from tmflow.store.frame import Source
 from tmflow.study import campaign
 from tmflow.study.plan import Plan
@@ -29,14 +28,18 @@ QUICK = "Quick, too small to conclude from: "
 def of_study(plan: Plan, source: Source, experiments: Sequence[str] | None = None) -> list[str]:
     """In sentences, from the runs of these experiments, or of all, on the machine that the study's campaign is of."""
     names = plan.experiments if experiments is None else list(experiments)
-    its_campaign = campaign.load(plan.results, plan.scale)
     runs = queries.runs(source, scale=plan.scale, status=None)
-    here = runs.loc[runs["campaign_uid"] == (its_campaign and its_campaign.uid), "platform"].unique()
-    runs = runs[runs["experiment"].isin(names) & runs["platform"].isin(here)]
+    runs = runs[runs["experiment"].isin(names) & (runs["platform"] == machine(plan, source))]
     runs = runs.sort_values("experiment", key=lambda column: column.map(names.index), kind="stable")
     told = main_results(runs, queries.full_measures(source, scale=plan.scale), quick=plan.scale == "quick")
     disturbed = sentence_on(count_disturbed(runs))
     return [*told, disturbed] if disturbed else told
+
+
+def machine(plan: Plan, source: Source) -> str | None:
+    """The key of the platform that the study was measured on; None before that. It need not be this machine."""
+    its_campaign = campaign.load(plan.results, plan.scale)
+    return platforms.platform_of_campaign(source, its_campaign.uid) if its_campaign else None
 
 
 def section(sentences: Sequence[str]) -> str:
@@ -78,8 +81,9 @@ def _lost(ok: pd.DataFrame, measures: pd.DataFrame) -> str | None:
     """Counted where that was asked for; otherwise nothing is said, as an accuracy tells little of it."""
     counted = ok.merge(measures.dropna(subset="lost_fraction"), on="uid")
     for at in _places(counted, "nolock"):
-        lost = mean_interval(100 * at.loc[at["strategy"] == "nolock", "lost_fraction"])
-        return f"{_where(at)}: nolock lost {lost.estimate:.3g} % of its updates{_interval(lost, least=0)}."
+        lost = share_interval(at.loc[at["strategy"] == "nolock", "lost_fraction"])
+        per_cent = Interval(100 * lost.estimate, 100 * lost.low, 100 * lost.high, lost.n)
+        return f"{_where(at)}: nolock lost {per_cent.estimate:.3g} % of its updates{_interval(per_cent)}."
     return None
 
 
@@ -136,8 +140,7 @@ def _as_fast(ratio: Interval, baseline: str) -> str:
     return f"{ratio.estimate:.2f} times as fast as {baseline}{_interval(ratio)}"
 
 
-def _interval(of: Interval, least: float = -math.inf) -> str:
-    """A bound that no value can have is told as the `least` that one can."""
+def _interval(of: Interval) -> str:
     if of.n == 1:
         return " (1 round, no interval)"
-    return f" (95 % interval {max(of.low, least):.3g} to {of.high:.3g}, {of.n} rounds)"
+    return f" (95 % interval {of.low:.3g} to {of.high:.3g}, {of.n} rounds)"

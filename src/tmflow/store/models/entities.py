@@ -229,7 +229,7 @@ class Campaign(Base):
 class Experiment(Base):
     """One definition of a named grid. A name has many definitions over time; the newest is the one run last.
 
-    Which that is, the tally tells, of each platform by itself.
+    Which that is, the tally tells, of each platform and each source by itself.
     """
 
     __tablename__ = "experiment"

@@ -114,14 +114,16 @@ class Run(Base):
 
 
 class RoundTally(Base):
-    """Runs of a round by platform, evidence and status: counted at ingest, because every page asks what there is.
+    """Runs of a round by platform, source, evidence and status: counted at ingest, as every page asks what there is.
 
-    Those of a withdrawn contribution are not counted.
+    `contribution_id` is 0 for runs that were ingested here: no key may be NULL. Those of a withdrawn contribution are
+    not counted.
     """
 
     __tablename__ = "round_tally"
     round_id: Mapped[int] = mapped_column(ForeignKey("round.id"), primary_key=True)
     platform_id: Mapped[int] = mapped_column(ForeignKey("platform.id"), primary_key=True)
+    contribution_id: Mapped[KeyInt]
     evidence: Mapped[KeyText]
     status: Mapped[KeyText]
     n_runs: Mapped[int]

@@ -1,0 +1,50 @@
+"""Whose runs a table of verdicts rests on: the platform, and who brought its runs, in plain text."""
+
+from __future__ import annotations
+
+from tmflow.errors import BadInput
+from tmflow.platform.facts import display_name, platform_facts, platform_sha256
+from tmflow.platform_key import is_local
+from tmflow.store import platforms
+from tmflow.store.frame import Source, connected
+from tmflow.wording import listed, several
+
+
+def this_machine(source: Source) -> str | None:
+    """The key of this machine's platform; None where the database has no runs at all.
+
+    Raises BadInput where it has none of this machine, and says whose it has.
+    """
+    facts = platform_facts()
+    with connected(source) as connection:
+        if (here := platforms.local_platform(connection, platform_sha256(facts))) is not None:
+            return here
+        others = platforms.platforms(connection)
+    if others.empty:
+        return None
+    keys = listed([str(key) for key in others["platform"]])
+    raise BadInput(
+        f"this machine, {display_name(facts)}, has no runs in this database; --platform NAME judges those of another "
+        f"machine or of a contribution: {keys}."
+    )
+
+
+def heading(source: Source, platform: str | None, *, joined: bool = False) -> str:
+    """The platform of this key and the source of its runs; what was contributed to it and is left out, or joined."""
+    if platform is None:
+        return "This database has no runs."
+    with connected(source) as connection:
+        known = platforms.platforms(connection, joined=joined)
+        contributed = platforms.contributions_to(connection, platform)
+    name = known.loc[known["platform"] == platform, "platform_name"].iloc[0]
+    others = contributed[contributed["platform"] != platform]
+    if joined:
+        names = listed([f"{row.name} ({row.platform})" for row in others.itertuples(index=False)])
+        joined_with = f", joined with {several(len(others), 'contribution')}: {names}" if len(others) else ""
+        return f"Platform {name} ({platform}): the runs that were ingested here{joined_with}."
+    source_of_runs = "the runs that were ingested here" if is_local(platform) else "the runs of this contribution"
+    sentence = f"Platform {name} ({platform}): {source_of_runs}."
+    if len(others):
+        keys = listed([str(key) for key in others["platform"]])
+        sentence += f" Contributed to this platform and judged apart: {keys}."
+    return sentence
