@@ -86,9 +86,9 @@ class StoreBuffering {
   bool meet(int thread, std::int64_t when) {
     arrived_[static_cast<std::size_t>(thread)].value.store(when, std::memory_order_release);
     const std::atomic<std::int64_t>& other = arrived_[static_cast<std::size_t>(1 - thread)].value;
-    int turn = 0;
-    while (other.load(std::memory_order_acquire) < when) Waiting<std::atomic>::once(++turn);
-    return turn < Waiting<std::atomic>::kTurns;
+    std::uint32_t pauses = 0;
+    while (other.load(std::memory_order_acquire) < when) Waiting<std::atomic>::once(Turn(++pauses));
+    return pauses < Waiting<std::atomic>::kTurns;
   }
 
   // Each on another processor of those that this process may use.

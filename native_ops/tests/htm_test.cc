@@ -84,7 +84,7 @@ TEST(Elision, TakesTheMutexWhenTheBudgetIsSpent) {
 struct FreeAfter {
   mutable int waits;
   bool taken() const noexcept { return waits > 0; }
-  void wait(int) const noexcept { --waits; }
+  void wait(Turn) const noexcept { --waits; }
   void lock() const {}
   void unlock() const {}
 };

@@ -108,7 +108,7 @@ class MemoryOfVariable {
   Writing begin_writing(tensorflow::Var& variable, OpKernelContext* context, const Check& check,
                         const Begun& begun) {
     Tensor& tensor = *variable.tensor();
-    for (int turn = 1;; ++turn) {
+    for (Turn turn;; ++turn) {
       {
         tensorflow::tf_shared_lock reading(*variable.mu());
         check(tensor);
