@@ -65,7 +65,7 @@ proofs: setup-test ## explore every small program, and write the tables of docs/
 	  -DTMFLOW_BUILD_TESTS=ON -DTMFLOW_BUILD_PYTHON=OFF -DTMFLOW_BUILD_TENSORFLOW=OFF
 	@$(BIN)/cmake --build build/proofs --target explore_tests
 	@build/proofs/tests/explore/explore_tests > build/proofs/explored.txt
-	@$(BIN)/python -m tests.native.proof_table < build/proofs/explored.txt
+	@$(BIN)/python -m tests.native.proof_table build/proofs/explored.txt
 
 # One report after another; a benchmark that fails leaves the report before it as it was.
 speed: setup build ## measure what updates and steps cost, into docs/speed/ (fifteen minutes, on a quiet machine)

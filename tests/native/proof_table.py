@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import re
-import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import NamedTuple
 
 from tmflow.paths import project_root
@@ -84,9 +85,12 @@ def documented_rows() -> list[str]:
 
 
 def main() -> None:
-    explored = programs(sys.stdin)
+    parser = argparse.ArgumentParser(prog="python -m tests.native.proof_table", description=__doc__)
+    parser.add_argument("output", type=Path, help="the file that holds what explore_tests printed")
+    file = parser.parse_args().output
+    explored = programs(file.read_text().splitlines())
     if not explored:
-        sys.exit("proof_table: there is nothing on the standard input that explore_tests prints")
+        parser.error(f"{file} has nothing that explore_tests prints")
     DOCS.write_text(with_tables(DOCS.read_text(), explored))
 
 
