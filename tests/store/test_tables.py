@@ -107,7 +107,8 @@ VALID: dict[type[models.Base], dict[str, Any]] = {
     models.ThreadAbort: {"run_id": 1, "worker": 0, "variable": "W", "reason_id": 1, "n": 1},
     models.RunAbort: {"run_id": 1, "reason_id": 1, "n": 1},
     models.RoundTally: {
-        "round_id": 1, "platform_id": 1, "evidence": "measured", "status": "ok", "n_runs": 1,
+        "round_id": 1, "platform_id": 1, "contribution_id": 0,
+        "evidence": "measured", "status": "ok", "n_runs": 1,
         "newest_run_at_utc": "2026-01-01T00:00:00Z",
     },
 }  # fmt: skip
