@@ -19,14 +19,15 @@ namespace {
 thread_local bool is_out_of_memory = false;
 }  // namespace
 
-// Replaced for this whole program: a thread can say that its memory is used up.
-void* operator new(std::size_t bytes) {
+// Replaced for this whole program: a thread can say that its memory is used up. Not inlined, because GCC
+// takes a new and a delete of which it sees only one for a mismatched pair.
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
   void* const memory = is_out_of_memory ? nullptr : std::malloc(bytes == 0 ? 1 : bytes);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace tmflow {
 namespace {

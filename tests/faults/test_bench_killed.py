@@ -17,7 +17,18 @@ import pytest
 pytestmark = pytest.mark.slow
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-MANY_TURNS = ("--elements", "3211264", "--threads", "1", "--strategy", "lock,nolock", "--rounds", "30")
+MANY_TURNS = (
+    "--elements",
+    "3211264",
+    "--threads",
+    "1",
+    "--strategy",
+    "lock,nolock",
+    "--rounds",
+    "30",
+    "--gradient",
+    "constant",
+)
 
 
 @contextmanager
