@@ -67,7 +67,9 @@ def test_a_killed_worker_is_a_sentence_and_the_rest_is_measured() -> None:
         printed, said = process.communicate(timeout=300)
     assert process.returncode == 1
     assert "Traceback" not in said
-    lost = re.findall(r"^(\S+) was not measured with 3,211,264 elements, 1 thread: (.*)\.$", printed, re.MULTILINE)
+    lost = re.findall(
+        r"^(\S+) was not measured with 3,211,264 elements, 1 thread, gradient constant: (.*)\.$", printed, re.MULTILINE
+    )
     assert [reason for _, reason in lost] == ["its process ended by SIGKILL"]
     rows = re.findall(r"^  (lock|nolock|\(mutex_loop.*?\)) ", printed, re.MULTILINE)
     rows += re.findall(r"; (memcpy) ", printed)

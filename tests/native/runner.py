@@ -16,7 +16,23 @@ from cpp import called
 from tmflow.paths import project_root
 
 # What a machine needs to have to build it, beside a shell and what comes with the compiler.
-TOOLS = ("bash", "make", "gmake", "g++", "c++", "as", "ld", "ar", "ranlib", "nproc", "grep", "sed", "uname")
+TOOLS = (
+    "bash",
+    "make",
+    "gmake",
+    "g++",
+    "c++",
+    "as",
+    "ld",
+    "ar",
+    "nm",
+    "objcopy",
+    "ranlib",
+    "nproc",
+    "grep",
+    "sed",
+    "uname",
+)
 EMULATORS = {"here": (), "ppc64le": ("qemu-ppc64le", "-cpu", "power8"), "aarch64": ("qemu-aarch64",)}
 
 
