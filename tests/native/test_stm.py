@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import shutil
-import subprocess
 import threading
-from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
@@ -111,15 +108,3 @@ def test_four_threads_lose_nothing_and_are_counted(kind: str, design: str) -> No
     assert [(row["commits"], row["fallbacks"]) for row in counters] == [(steps, 0)] * 4
     assert sum(row["attempts"] - row["commits"] for row in counters) == sum(row["n"] for row in aborts)
     assert {row["family"] for row in aborts} <= {"conflict", "validation"}
-
-
-def test_the_builds_share_no_code_that_the_linker_could_mix_up(libraries: Path) -> None:
-    """Every function of the STM in the object of a build is local to it."""
-    nm = shutil.which("nm")
-    assert nm is not None
-    for optimisation in get_args(Optimisation):
-        (built,) = libraries.parent.glob(f"cmake/**/stm_{optimisation}.dir/**/build.cc.o")
-        shown = subprocess.run([nm, "-C", "--defined-only", built], capture_output=True, text=True, check=True).stdout
-        functions = [line.split(" ", 2)[1:] for line in shown.splitlines()]
-        assert any(kind == "t" and "tmflow::stm::" in name for kind, name in functions)
-        assert [name for kind, name in functions if kind in "TWV" and "tmflow" in name] == []

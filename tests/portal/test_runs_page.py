@@ -256,7 +256,7 @@ def test_a_run_measured_in_full_shows_what_was_found(beyond: URL, monkeypatch: p
     assert shown["Updates lost"] == "2.50%"
     assert shown["Reads torn"] == "10.00%"
     assert {"Time waiting for locks", "Time holding locks"} <= set(shown)
-    assert {"Lost updates", "Reads", "Retries"} <= {element.value for element in app.subheader}
+    assert {"Lost updates", "Reads", "Retries of critical sections"} <= {element.value for element in app.subheader}
     assert {HELD, "updates of elements", "of these lost", "critical sections"} <= headings(app)
     (command,) = commands(app)
     assert "--driver native" in command
