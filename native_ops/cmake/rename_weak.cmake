@@ -1,4 +1,4 @@
-# Copies the object INPUT to OUTPUT and appends .SUFFIX to the name of every weak function that it defines.
+# Copies the object INPUT to OUTPUT, unless that is the same already, and appends .SUFFIX to the name of every weak function that it defines.
 execute_process(COMMAND "${NM}" --defined-only "${INPUT}" OUTPUT_VARIABLE symbols COMMAND_ERROR_IS_FATAL ANY)
 string(REGEX MATCHALL " W [^\n]+" weak "${symbols}")
 set(renames "")
@@ -7,4 +7,6 @@ foreach(line IN LISTS weak)
   string(APPEND renames "${name} ${name}.${SUFFIX}\n")
 endforeach()
 file(WRITE "${OUTPUT}.renames" "${renames}")
-execute_process(COMMAND "${OBJCOPY}" "--redefine-syms=${OUTPUT}.renames" "${INPUT}" "${OUTPUT}" COMMAND_ERROR_IS_FATAL ANY)
+execute_process(
+  COMMAND "${OBJCOPY}" "--redefine-syms=${OUTPUT}.renames" "${INPUT}" "${OUTPUT}.new" COMMAND_ERROR_IS_FATAL ANY)
+file(COPY_FILE "${OUTPUT}.new" "${OUTPUT}" ONLY_IF_DIFFERENT)
