@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,11 +41,12 @@ def on_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Engine:
 
 @pytest.fixture(scope="module")
 def on_postgresql(postgresql_server: URL, tmp_path_factory: pytest.TempPathFactory) -> Engine:
+    name = f"search_{uuid.uuid4().hex}"  # a process that takes tests of another one sets this up again
     admin = create_engine(postgresql_server, isolation_level="AUTOCOMMIT")
     with admin.connect() as connection:
-        connection.exec_driver_sql("CREATE DATABASE search TEMPLATE template0")
+        connection.exec_driver_sql(f"CREATE DATABASE {name} TEMPLATE template0")
     admin.dispose()
-    return stored(postgresql_server.set(database="search"), tmp_path_factory.mktemp("search"))
+    return stored(postgresql_server.set(database=name), tmp_path_factory.mktemp("search"))
 
 
 @pytest.fixture(params=["on_sqlite", "on_postgresql"])
