@@ -22,7 +22,7 @@ foreach(optimisation O0 O3)
   target_compile_definitions(itm_${optimisation} PRIVATE TMFLOW_ITM_BUILD=build_${optimisation})
   # The product is rounded by itself, as in the kernels.
   target_compile_options(itm_${optimisation} PRIVATE -Wall -Wextra -Werror -fgnu-tm -${optimisation} -ffp-contract=off)
-  target_sources(tmflow_core PRIVATE $<TARGET_OBJECTS:itm_${optimisation}>)
+  tmflow_add_objects_of(itm_${optimisation})
 endforeach()
 target_sources(tmflow_core PRIVATE src/itm.cc)
 set_source_files_properties(src/itm.cc PROPERTIES COMPILE_FLAGS -Wno-attributes)  # transaction_pure, without -fgnu-tm

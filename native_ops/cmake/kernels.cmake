@@ -17,7 +17,7 @@ function(tmflow_add_kernels build)
     target_compile_definitions(kernels_${build} PRIVATE TMFLOW_HAS_EIGEN Eigen=Eigen_${build})
   endif()
   target_compile_options(kernels_${build} PRIVATE -Wall -Wextra -Werror ${ARGN})
-  target_sources(tmflow_core PRIVATE $<TARGET_OBJECTS:kernels_${build}>)
+  tmflow_add_objects_of(kernels_${build})
 endfunction()
 
 # As `bazel -c dbg` compiles: no optimisation, with assertions.

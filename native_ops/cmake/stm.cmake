@@ -6,7 +6,7 @@ function(tmflow_add_stm_loops build)
   target_include_directories(stm_${build} PRIVATE include)
   target_compile_definitions(stm_${build} PRIVATE TMFLOW_STM_LOOPS=loops_${build})
   target_compile_options(stm_${build} PRIVATE -Wall -Wextra -Werror ${ARGN})
-  target_sources(tmflow_core PRIVATE $<TARGET_OBJECTS:stm_${build}>)
+  tmflow_add_objects_of(stm_${build})
 endfunction()
 
 # No fused multiply-add: the same bits as every kernel.

@@ -9,7 +9,7 @@ function(tmflow_add_dense_math build vector_bytes)
     dense_math_${build} PRIVATE TMFLOW_DENSE_MATH=dense_math_${build} TMFLOW_VECTOR_BYTES=${vector_bytes})
   # -Wpsabi warns of vectors as arguments between builds; these have none.
   target_compile_options(dense_math_${build} PRIVATE -Wall -Wextra -Werror -Wno-psabi -O3 -ffp-contract=fast ${ARGN})
-  target_sources(tmflow_core PRIVATE $<TARGET_OBJECTS:dense_math_${build}>)
+  tmflow_add_objects_of(dense_math_${build})
 endfunction()
 
 tmflow_add_dense_math(narrow 16)

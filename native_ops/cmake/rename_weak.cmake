@@ -1,0 +1,10 @@
+# Copies the object INPUT to OUTPUT and appends .SUFFIX to the name of every weak function that it defines.
+execute_process(COMMAND "${NM}" --defined-only "${INPUT}" OUTPUT_VARIABLE symbols COMMAND_ERROR_IS_FATAL ANY)
+string(REGEX MATCHALL " W [^\n]+" weak "${symbols}")
+set(renames "")
+foreach(line IN LISTS weak)
+  string(SUBSTRING "${line}" 3 -1 name)
+  string(APPEND renames "${name} ${name}.${SUFFIX}\n")
+endforeach()
+file(WRITE "${OUTPUT}.renames" "${renames}")
+execute_process(COMMAND "${OBJCOPY}" "--redefine-syms=${OUTPUT}.renames" "${INPUT}" "${OUTPUT}" COMMAND_ERROR_IS_FATAL ANY)

@@ -1,0 +1,32 @@
+"""The linker cannot confuse objects that are compiled with different flags."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import cpp
+import pytest
+
+# Compiled several times: cmake/kernels.cmake, itm.cmake, stm.cmake, train.cmake.
+APART = ("kernels_", "itm_O", "stm_O", "dense_math_")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_no_weak_function_of_an_object_with_other_flags_is_defined_in_another_object(builds: cpp.Builds) -> None:
+    archive = builds.built("here", "tmflow_core") / "libtmflow_core.a"
+    objects: dict[str, set[str]] = defaultdict(set)
+    for line in cpp.called("nm", "--print-file-name", "--defined-only", archive).splitlines():
+        place, _, symbol = line.rpartition(": ") if ": " in line else line.rpartition(":")
+        *_, kind, name = symbol.split()
+        if kind == "W":
+            objects[name].add(place.split(":")[1])
+    apart = {name: members for name, members in objects.items() if any(map(is_apart, members))}
+    assert {"kernels_O0.o", "stm_O0.o"} <= set().union(*apart.values())
+    assert not {name: members for name, members in apart.items() if len(members) > 1}
+    # Nor can a program or a library that the archive is linked into define one of these names.
+    assert not [name for name, (member,) in apart.items() if not name.endswith(f".{member.removesuffix('.o')}")]
+
+
+def is_apart(member: str) -> bool:
+    return member.startswith(APART)
