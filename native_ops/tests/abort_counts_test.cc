@@ -3,8 +3,30 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <new>
+#include <stdexcept>
 #include <thread>
 #include <vector>
+
+#include "tmflow/htm/elision.hpp"
+#include "tmflow/ranges/transaction.hpp"
+#include "tmflow/stats.hpp"
+#include "tmflow/stm/atomically.hpp"
+#include "tmflow/stm/wb_etl.hpp"
+
+namespace {
+thread_local bool is_out_of_memory = false;
+}  // namespace
+
+// Replaced for this whole program: a thread can say that its memory is used up.
+void* operator new(std::size_t bytes) {
+  void* const memory = is_out_of_memory ? nullptr : std::malloc(bytes == 0 ? 1 : bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace tmflow {
 namespace {
@@ -43,6 +65,62 @@ TEST(AbortCounts, LoseNothingWhenThreadsMeetNewStatusesAtOnce) {
   AbortCounts::ByStatus expected;
   for (std::uint64_t status = 0; status < kStatuses; ++status) expected[status] = kThreads * kTimes;
   EXPECT_EQ(counts.by_status(), expected);
+}
+
+// Statuses that no transaction has, so that all places are taken.
+void take_all_places(ThreadStats& stats) {
+  for (std::uint64_t status = 1000; status < 1010; ++status) stats.count_abort(status);
+}
+
+// Runs `section`, which throws, while there is no memory. It counts in destructors: an exception that left
+// one of those would end the process.
+template <class Section>
+void expect_told_later(const Section& section) {
+  ThreadStats stats;
+  take_all_places(stats);
+  is_out_of_memory = true;
+  EXPECT_THROW(section(stats), int);
+  is_out_of_memory = false;
+  EXPECT_THROW(stats.aborts(), std::runtime_error);
+  stats.reset();
+  EXPECT_TRUE(stats.aborts().empty());
+}
+
+struct AlwaysAborts {
+  template <class Taken, class Body>
+  bool attempt(const Taken&, const Body&, htm::Ended& ended) const {
+    ended = {.status = 5, .hopeless = false};
+    return false;
+  }
+};
+
+TEST(AbortCounts, WithoutMemoryAnElidedSectionPassesItsExceptionOn) {
+  std::uint32_t word = 0;
+  const htm::ElidableMutex mutex{
+      .word = &word, .mask = 1, .mutex = nullptr, .take = [](void*) {}, .give_back = [](void*) {}};
+  expect_told_later([&](ThreadStats& stats) {
+    htm::elide(AlwaysAborts(), mutex, {2, htm::Spending::study_tsx}, stats, [] {}, [] { throw 1; });
+  });
+}
+
+TEST(AbortCounts, WithoutMemoryATransactionOverRangesPassesItsExceptionOn) {
+  ranges::LockTable<std::atomic> locks(4, 16);
+  ThreadStats warm_up;
+  const auto commit = [](auto&) { return true; };
+  ranges::atomically<stm::Suicide>(locks, warm_up, commit, []() noexcept {});  // makes the transactor
+  expect_told_later([&](ThreadStats& stats) {
+    const auto body = [](auto&) -> bool { throw 1; };
+    ranges::atomically<stm::Suicide>(locks, stats, body, []() noexcept {});
+  });
+}
+
+TEST(AbortCounts, WithoutMemoryASoftwareTransactionPassesItsExceptionOn) {
+  stm::Domain domain(1024);
+  ThreadStats warm_up;
+  stm::atomically<stm::WbEtl, stm::Suicide>(domain, warm_up, [](auto&) { return true; });
+  expect_told_later([&](ThreadStats& stats) {
+    stm::atomically<stm::WbEtl, stm::Suicide>(domain, stats, [](auto&) -> bool { throw 1; });
+  });
 }
 
 }  // namespace

@@ -52,7 +52,7 @@ struct ThreadNumber<watched::Forward> {
 
 template <>
 struct Waiting<watched::Told> {
-  static void once(int) {
+  static void once(Turn) {
     watched::on_wait();
     std::this_thread::yield();
   }

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <new>
+#include <stdexcept>
 
 namespace tmflow {
 
@@ -14,23 +16,32 @@ namespace tmflow {
 // is found by looking and added to without a lock; the rest, if there are so many, share a map behind a
 // mutex.
 //
+// Counting never throws, because destructors count: of critical sections that an exception leaves, too. Where
+// there is no memory for the map, the count is missing, and whoever asks for the counts later is told so.
+//
 // Memory ordering: relaxed, because a count publishes nothing but itself. A place once taken keeps its status
 // until clear(), which must not run beside add().
 class AbortCounts {
  public:
   using ByStatus = std::map<std::uint64_t, std::int64_t>;
 
-  void add(std::uint64_t status, std::int64_t n) {
+  void add(std::uint64_t status, std::int64_t n) noexcept {
     if (std::atomic<std::int64_t>* const count = place_of(status)) {
       count->fetch_add(n, std::memory_order_relaxed);
     } else {
       const std::lock_guard held(mutex_);
-      rest_[status] += n;
+      try {
+        rest_[status] += n;
+      } catch (const std::bad_alloc&) {
+        is_incomplete_ = true;
+      }
     }
   }
 
+  // Throws std::runtime_error where memory was missing for some count.
   ByStatus by_status() const {
     const std::lock_guard held(mutex_);
+    if (is_incomplete_) throw std::runtime_error("there was not enough memory to count every abort");
     ByStatus all = rest_;
     for (const Place& place : places_) {
       const std::uint64_t key = place.key.load(std::memory_order_relaxed);
@@ -43,6 +54,7 @@ class AbortCounts {
   void clear() {
     const std::lock_guard held(mutex_);
     rest_.clear();
+    is_incomplete_ = false;
     for (Place& place : places_) {
       place.count.store(0, std::memory_order_relaxed);
       place.key.store(kFree, std::memory_order_relaxed);
@@ -74,6 +86,7 @@ class AbortCounts {
   std::array<Place, 8> places_;
   mutable std::mutex mutex_;
   ByStatus rest_;
+  bool is_incomplete_ = false;
 };
 
 }  // namespace tmflow

@@ -11,9 +11,9 @@ namespace tmflow {
 // In a queue, nobody can go on in place of who is next: if that one has no processor, all wait until it gets
 // one. So waiters give theirs away sooner than under a spin lock.
 template <template <class> class Atom>
-void wait_in_line(int turn) noexcept {
-  constexpr int kBetweenYields = 32;
-  Waiting<Atom>::once(turn % kBetweenYields == 0 ? Waiting<Atom>::kTurns : turn);
+void wait_in_line(Turn turn) noexcept {
+  constexpr std::uint32_t kBetweenYields = 32;
+  Waiting<Atom>::once(turn.is_multiple_of(kBetweenYields) ? Turn(Waiting<Atom>::kTurns) : turn);
 }
 
 // Threads are served in the order in which they drew a number. All of them watch the number that is served,
@@ -29,7 +29,7 @@ class BasicTicketLock {
  public:
   void lock() noexcept {
     const std::uint32_t own = next_.fetch_add(1, std::memory_order_relaxed);
-    for (int turn = 1; served_.load(std::memory_order_acquire) != own; ++turn) wait_in_line<Atom>(turn);
+    for (Turn turn; served_.load(std::memory_order_acquire) != own; ++turn) wait_in_line<Atom>(turn);
   }
 
   void unlock() noexcept {
@@ -64,7 +64,7 @@ class BasicMcsLock {
     Place* const before = last_.exchange(&own, std::memory_order_acq_rel);
     if (before == nullptr) return;
     before->behind.store(&own, std::memory_order_release);
-    for (int turn = 1; own.waits.load(std::memory_order_acquire); ++turn) wait_in_line<Atom>(turn);
+    for (Turn turn; own.waits.load(std::memory_order_acquire); ++turn) wait_in_line<Atom>(turn);
   }
 
   void unlock(Place& own) noexcept {
@@ -74,7 +74,7 @@ class BasicMcsLock {
       if (last_.compare_exchange_strong(last, nullptr, std::memory_order_release, std::memory_order_relaxed))
         return;
       // Somebody is between the exchange and the link: the place behind comes at once.
-      for (int turn = 1; (behind = own.behind.load(std::memory_order_acquire)) == nullptr; ++turn) {
+      for (Turn turn; (behind = own.behind.load(std::memory_order_acquire)) == nullptr; ++turn) {
         wait_in_line<Atom>(turn);
       }
     }

@@ -110,7 +110,7 @@ class Board {
   std::size_t take() noexcept {
     std::size_t& own = LastSeat<Atom>::of_thread;
     if (try_take(own)) return own;
-    for (int turn = 1;; ++turn) {
+    for (Turn turn;; ++turn) {
       for (std::size_t number = 0; number < kSeats; ++number) {
         if (try_take(number)) return own = number;
       }

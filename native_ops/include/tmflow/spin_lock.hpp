@@ -20,7 +20,7 @@ class BasicSpinLock {
 
   void lock() noexcept {
     while (!try_lock()) {
-      for (int turn = 1; taken(); ++turn) Waiting<Atom>::once(turn);
+      for (Turn turn; taken(); ++turn) Waiting<Atom>::once(turn);
     }
   }
 

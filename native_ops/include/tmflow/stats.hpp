@@ -34,7 +34,7 @@ class alignas(kCacheLine) ThreadStats {
   void count_update() noexcept { add(updates_); }
   void count_commit() noexcept { add(commits_); }
   void count_fallback() noexcept { add(fallbacks_); }
-  void count_abort(std::uint64_t status, std::int64_t n = 1) { aborts_.add(status, n); }
+  void count_abort(std::uint64_t status, std::int64_t n = 1) noexcept { aborts_.add(status, n); }
 
   // A critical section was done after so many failed tries.
   void count_retries(std::int64_t n) noexcept {

@@ -55,7 +55,7 @@ class Companion {
  private:
   void wait_for_another_round() const {
     const auto before = rounds_.load(std::memory_order_relaxed);
-    for (int turn = 1; rounds_.load(std::memory_order_relaxed) == before && !ended_.load(); ++turn) {
+    for (Turn turn; rounds_.load(std::memory_order_relaxed) == before && !ended_.load(); ++turn) {
       Waiting<std::atomic>::once(turn);
     }
   }

@@ -91,6 +91,8 @@ void count_commit(ThreadStats& stats, std::uint64_t retries) noexcept {
   stats.count_retries(static_cast<std::int64_t>(retries));
 }
 
-void count_abort(ThreadStats& stats, Cause cause) { stats.count_abort(static_cast<std::uint64_t>(cause)); }
+void count_abort(ThreadStats& stats, Cause cause) noexcept {
+  stats.count_abort(static_cast<std::uint64_t>(cause));
+}
 
 }  // namespace tmflow::stm

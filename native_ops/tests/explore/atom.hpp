@@ -210,7 +210,7 @@ namespace tmflow {
 
 template <>
 struct Waiting<explore::Atom> {
-  static void once(int) noexcept { explore::wait(); }
+  static void once(Turn) noexcept { explore::wait(); }
 };
 
 }  // namespace tmflow

@@ -27,7 +27,7 @@ struct alignas(8) ElidableMutex {
   const Atom<std::uint32_t>* word = &mutex.word();
 
   bool taken() const noexcept { return word->load(std::memory_order_acquire) != 0; }
-  static void wait(int) noexcept { explore::wait(); }
+  static void wait(Turn) noexcept { explore::wait(); }
   void lock() const noexcept { mutex.lock(); }
   void unlock() const noexcept { mutex.unlock(); }
 };

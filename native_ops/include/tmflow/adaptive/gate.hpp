@@ -69,7 +69,7 @@ class Gate {
     way_.store(kClosed, std::memory_order_relaxed);
     World::heavy_fence();
     for (Place& place : places_) {
-      for (int turn = 1; place.inside.load(std::memory_order_acquire) != 0; ++turn) Waiting<Atom>::once(turn);
+      for (Turn turn; place.inside.load(std::memory_order_acquire) != 0; ++turn) Waiting<Atom>::once(turn);
     }
     way_.store(to, std::memory_order_release);
   }
@@ -99,7 +99,7 @@ class Gate {
       const Way way = way_.load(std::memory_order_acquire);
       if (way != kClosed) return way;
       count(place.inside, number, -1);
-      for (int turn = 1; way_.load(std::memory_order_relaxed) == kClosed; ++turn) Waiting<Atom>::once(turn);
+      for (Turn turn; way_.load(std::memory_order_relaxed) == kClosed; ++turn) Waiting<Atom>::once(turn);
     }
   }
 

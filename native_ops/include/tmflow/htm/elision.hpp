@@ -23,7 +23,7 @@ struct ElidableMutex {
   void (*give_back)(void* mutex);
 
   bool taken() const noexcept { return (__atomic_load_n(word, __ATOMIC_ACQUIRE) & mask) != 0; }
-  static void wait(int turn) noexcept { Waiting<std::atomic>::once(turn); }
+  static void wait(Turn turn) noexcept { Waiting<std::atomic>::once(turn); }
 
   void lock() const { take(mutex); }
   void unlock() const { give_back(mutex); }
@@ -60,7 +60,7 @@ struct Budget {
 // study did, but giving the processor away now and then: with more threads than cores the holder may need it.
 template <class Mutex>
 void wait_until_free(const Mutex& mutex) noexcept {
-  for (int turn = 1; mutex.taken(); ++turn) mutex.wait(turn);
+  for (Turn turn; mutex.taken(); ++turn) mutex.wait(turn);
 }
 
 // The aborts of one critical section, on their way to the counters: mostly all of one status, and then one

@@ -39,7 +39,7 @@ bool copy_unlocked(LockTable<Atom>& locks, std::size_t count, const Copy& copy) 
     std::optional<LockWord> before = version_of(locks, count);
     while (!before) {
       if (++looks == kLooks) return false;
-      Waiting<Atom>::once(looks);
+      Waiting<Atom>::once(Turn(static_cast<std::uint32_t>(looks)));
       before = version_of(locks, count);
     }
     copy();

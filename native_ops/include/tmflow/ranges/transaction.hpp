@@ -103,7 +103,7 @@ class Transaction {
 
   // Memory ordering: acquires what the last owner released, and releases this transactor to enemies.
   bool take(Atom<LockWord>& lock) {
-    for (int turn = 1;; ++turn) {
+    for (Turn turn;; ++turn) {
       LockWord word = lock.load(std::memory_order_acquire);
       if (word == self_.as_owner()) return true;
       if (is_owned(word)) {
@@ -120,7 +120,7 @@ class Transaction {
   }
 
   // Another transaction owns `lock`. True: look again; false: this attempt has failed.
-  bool outlasts(const Atom<LockWord>& lock, LockWord owned, int turn) noexcept {
+  bool outlasts(const Atom<LockWord>& lock, LockWord owned, Turn turn) noexcept {
     if constexpr (Manager::kKills) {
       if (was_killed()) return false;
       Transactor<Atom>& owner = *owner_of<Atom>(owned);

@@ -74,7 +74,7 @@ struct Transactor : stm::Contender<Atom> {
   }
 
   // Once more while another transaction owns what this one needs.
-  static void await(int turn) noexcept { Waiting<Atom>::once(turn); }
+  static void await(Turn turn) noexcept { Waiting<Atom>::once(turn); }
 
   std::vector<Taken> taken;
   UndoLog log;

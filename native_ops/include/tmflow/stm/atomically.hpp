@@ -14,7 +14,7 @@ namespace tmflow::stm {
 
 // Out of line, because ThreadStats is not for two optimisations (see TMFLOW_STM_INLINE).
 void count_commit(ThreadStats& stats, std::uint64_t retries) noexcept;
-void count_abort(ThreadStats& stats, Cause cause);
+void count_abort(ThreadStats& stats, Cause cause) noexcept;
 
 // After so many aborts in a row a transaction lets other threads run before each attempt, whatever its
 // manager: with more threads than cores, the one that it waits for may be waiting for its core.

@@ -6,6 +6,7 @@
 #include "tmflow/stm/read_set.hpp"
 #include "tmflow/stm/stripe_index.hpp"
 #include "tmflow/stm/write_set.hpp"
+#include "tmflow/waiting.hpp"
 
 namespace tmflow::stm {
 
@@ -20,7 +21,7 @@ class alignas(kCacheLine) BasicDescriptor : public Contender<Atom> {
   static BasicDescriptor& of_this_thread();
 
   // Once more while another transaction owns what this one needs.
-  TMFLOW_STM_INLINE static void await(int) noexcept { wait_turns(1); }
+  TMFLOW_STM_INLINE static void await(Turn) noexcept { wait_turns(1); }
 
   alignas(kCacheLine) BasicReadSet<Atom> reads;
   BasicWriteSet<Atom> writes;

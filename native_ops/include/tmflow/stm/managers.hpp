@@ -7,6 +7,7 @@
 
 #include "tmflow/stm/contender.hpp"
 #include "tmflow/stm/lock_word.hpp"
+#include "tmflow/waiting.hpp"
 
 namespace tmflow::stm {
 
@@ -35,7 +36,7 @@ struct Suicide {
 struct Delay : Suicide {
   TMFLOW_STM_INLINE static void before_retry(auto& self, std::uint64_t, const auto* contended) noexcept {
     if (contended == nullptr) return;
-    for (int turn = 1; is_owned(contended->load(std::memory_order_relaxed)); ++turn) self.await(turn);
+    for (Turn turn; is_owned(contended->load(std::memory_order_relaxed)); ++turn) self.await(turn);
   }
 };
 

@@ -201,7 +201,7 @@ class BasicCombining {
     static bool lock_unless_in(Block& block, const Seat& own, ThreadStats& stats) noexcept {
       if (block.has(own)) return false;
       const Waited waited(stats);
-      for (int turn = 1;; ++turn) {
+      for (Turn turn;; ++turn) {
         if (!block.lock.taken() && block.lock.try_lock()) return true;
         if (block.has(own)) return false;
         Waiting<Atom>::once(turn);

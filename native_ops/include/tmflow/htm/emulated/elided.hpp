@@ -49,7 +49,7 @@ struct ToldMutex {
   decltype(mutex.word) word = mutex.word;
 
   bool taken() const noexcept { return mutex.taken(); }
-  void wait(int turn) const noexcept { mutex.wait(turn); }
+  void wait(Turn turn) const noexcept { mutex.wait(turn); }
 
   void lock() const {
     mutex.lock();
