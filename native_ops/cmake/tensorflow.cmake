@@ -54,4 +54,6 @@ endforeach()
 target_link_libraries(tmflow_ops PRIVATE tmflow_core)
 # TensorFlow's interface hands out tsl::mutex, which it calls deprecated.
 target_compile_options(tmflow_ops PRIVATE -Wall -Wextra -Werror -Wno-deprecated-declarations)
-set_target_properties(tmflow_ops PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${TMFLOW_OUTPUT_DIR}")
+# One translation unit: to compile TensorFlow's headers takes far longer than to compile these sources.
+set_target_properties(tmflow_ops PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${TMFLOW_OUTPUT_DIR}" UNITY_BUILD ON
+                                            UNITY_BUILD_BATCH_SIZE 0)

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "tmflow/htm/update.hpp"
 #include "tmflow/registry.hpp"
 
 namespace {

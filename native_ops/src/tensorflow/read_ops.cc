@@ -117,7 +117,7 @@ struct Variable {
   int number;  // in the tracker
   VariableSlot& slot;
   VariableRegion<T>& region;
-  AnyStrategy<VariableRegion<T>>& strategy;
+  AnyStrategy<ForeignRegion<T>>& strategy;
   Destination<T>& destination;  // of the region's check
 };
 
@@ -204,7 +204,7 @@ class LookOp : public OpKernel {
     VariableSlot& slot = resource->slot(variable_);
     Destination<T> destination;
     VariableRegion<T>&& target = region(slot, destination);
-    auto& strategy = slot.strategy<T>(strategy_, parameters_, target.mutex());
+    auto& strategy = slot.strategy<T>(strategy_, parameters_, target.variable_mutex());
     kind_->run(Variable<T>{context, *resource, variable_, slot, target, strategy, destination});
   }
 

@@ -27,10 +27,10 @@ class VariableSlot {
   // The strategy object of the variable whose mutex is `mutex`; the first call decides variable, type,
   // strategy and parameters. Throws StatusError if this call does not agree with the first.
   template <class T>
-  AnyStrategy<VariableRegion<T>>& strategy(const std::string& name,
-                                           const std::vector<std::string>& parameters, const Mutex& mutex) {
+  AnyStrategy<ForeignRegion<T>>& strategy(const std::string& name, const std::vector<std::string>& parameters,
+                                          const Mutex& mutex) {
     std::call_once(bound_, [&] {
-      strategy_ = make_strategy<VariableRegion<T>>(name, parameters);
+      strategy_ = make_strategy<ForeignRegion<T>>(name, parameters);
       name_ = name;
       parameters_ = parameters;
       mutex_ = &mutex;
@@ -68,7 +68,7 @@ class VariableSlot {
 
  private:
   template <class T>
-  using Owned = std::unique_ptr<AnyStrategy<VariableRegion<T>>>;
+  using Owned = std::unique_ptr<AnyStrategy<ForeignRegion<T>>>;
 
   std::once_flag bound_;
   std::variant<Owned<float>, Owned<double>> strategy_;

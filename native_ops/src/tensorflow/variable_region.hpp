@@ -8,8 +8,8 @@
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_var.h"
 #include "tmflow/checks.hpp"
+#include "tmflow/foreign_region.hpp"
 #include "tmflow/htm/mutex_word.hpp"
-#include "tmflow/region.hpp"
 
 // TensorFlow's mutex is an absl::Mutex and nothing else. Its state word comes first; of its bits (absl's
 // mutex.cc) kMuReader and kMuWriter tell that it is taken, the others speak of who waits.
@@ -43,22 +43,20 @@ std::span<const T> elements_of(const Tensor& tensor) {
 
 // A variable of either kind, for the time of one update by `operands`, or of a look at it without any (null).
 template <class T>
-class VariableRegion {
+class VariableRegion : public ForeignRegion<T> {
  public:
-  using Value = T;
-  static constexpr bool kFetchTakesMutex = true;
+  VariableRegion(Mutex& mutex, const Operands<T>* operands)
+      : ForeignRegion<T>(ForeignMutex(mutex)), variable_mutex_(mutex), operands_(operands) {}
 
-  VariableRegion(Mutex& mutex, const Operands<T>* operands) : mutex_(mutex), operands_(operands) {}
-  virtual ~VariableRegion() = default;
-
-  Mutex& mutex() { return mutex_; }
+  // The mutex as TensorFlow knows it; a strategy takes it by ForeignRegion::mutex.
+  Mutex& variable_mutex() { return variable_mutex_; }
 
   // As `memory` has found it.
   const tensorflow::TensorShape& shape() const { return pinned_.shape(); }
 
   // Throws StatusError for an uninitialised variable and for one of another shape, and std::invalid_argument
   // where an operand is the variable's own memory.
-  std::span<T> memory(Holding holding) {
+  std::span<T> memory(Holding holding) override {
     pinned_ = current(holding);
     const auto variable = pinned_.flat<T>();
     const std::span<T> elements(variable.data(), static_cast<std::size_t>(variable.size()));
@@ -82,7 +80,7 @@ class VariableRegion {
   // The variable's tensor, checked, in memory that may be written in place.
   virtual Tensor current(Holding holding) = 0;
 
-  Mutex& mutex_;
+  Mutex& variable_mutex_;
   const Operands<T>* const operands_;
   Tensor pinned_;  // keeps the memory while the update runs, whatever is assigned meanwhile
 };
