@@ -3,17 +3,23 @@
 # could run the copy without optimisation, or one with instructions that the processor does not have. So the weak functions
 # of each such object get a name of their own. tests/native/test_symbols.py checks the objects.
 #
-# A target and no command, because Makefiles have no rule for an object of another target. It runs in every build, and
-# writes only what changed.
+# Makefiles have no rule for an object of another target, so there it is a target, which runs in every build and writes
+# only what changed.
 function(tmflow_add_objects_of target)
   set(renamed "${PROJECT_BINARY_DIR}/compiled_apart/${target}.o")
-  add_custom_target(
-    ${target}_apart
-    COMMAND "${CMAKE_COMMAND}" "-DNM=${CMAKE_NM}" "-DOBJCOPY=${CMAKE_OBJCOPY}" "-DINPUT=$<TARGET_OBJECTS:${target}>"
-            "-DOUTPUT=${renamed}" "-DSUFFIX=${target}" -P "${PROJECT_SOURCE_DIR}/cmake/rename_weak.cmake"
-    BYPRODUCTS "${renamed}" VERBATIM)
-  add_dependencies(${target}_apart ${target})
+  set(script "${PROJECT_SOURCE_DIR}/cmake/rename_weak.cmake")
+  set(rename "${CMAKE_COMMAND}" "-DNM=${CMAKE_NM}" "-DOBJCOPY=${CMAKE_OBJCOPY}" "-DINPUT=$<TARGET_OBJECTS:${target}>"
+             "-DOUTPUT=${renamed}" "-DSUFFIX=${target}" -P "${script}")
+  if(CMAKE_GENERATOR MATCHES "Makefiles")
+    add_custom_target(${target}_apart COMMAND ${rename} BYPRODUCTS "${renamed}" VERBATIM)
+    add_dependencies(${target}_apart ${target})
+    add_dependencies(tmflow_core ${target}_apart)
+  else()
+    add_custom_command(
+      OUTPUT "${renamed}" COMMAND ${rename} COMMAND "${CMAKE_COMMAND}" -E touch "${renamed}"
+      DEPENDS "$<TARGET_OBJECTS:${target}>" "${script}"
+      COMMENT "Naming the weak functions of ${target}" VERBATIM)
+  endif()
   set_source_files_properties("${renamed}" PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
   target_sources(tmflow_core PRIVATE "${renamed}")
-  add_dependencies(tmflow_core ${target}_apart)
 endfunction()
