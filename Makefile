@@ -68,7 +68,7 @@ proofs: setup-test ## explore every small program, and write the tables of docs/
 	@$(BIN)/python -m tests.native.proof_table build/proofs/explored.txt
 
 # One report after another; a benchmark that fails leaves the report before it as it was.
-speed: setup build ## measure what updates and steps cost, into docs/speed/ (fifteen minutes, on a quiet machine)
+speed: setup build ## measure what updates and steps cost, into docs/speed/ (minutes, on a quiet machine)
 	@$(BIN)/tmflow bench apply --rounds 12 --gradient constant,fresh --save docs/speed/updates.json
 	@$(BIN)/tmflow bench step --targets --rounds 10 --save docs/speed/steps.json
 	@$(BIN)/tmflow bench read --rounds 12 --save docs/speed/reads.json
