@@ -129,6 +129,49 @@ def test_what_outlives_the_command_is_waited_for(tmp_path: Path, checkout_at: ty
     assert not any(run.resumed for run in runs)
 
 
+def test_a_complete_round_outlives_the_step_that_stores_it(
+    tmp_path: Path, tmflow: Tmflow, checkout_at: type[Checkout]
+) -> None:
+    """Snakemake deletes the output of a step that fails: that step must not be the one that stores the round."""
+    checkout = checkout_at(tmp_path / "checkout", SHORT)
+    assert tmflow("db", "upgrade", **checkout.variables).returncode == 0
+    pipeline = start(checkout)
+    wait_for_trials(checkout, 1)
+    blocked = sqlite3.connect(checkout.results / "study.db", isolation_level=None)
+    blocked.execute("BEGIN IMMEDIATE")  # storing waits, so a step that stores can be met
+    first = wait_for_round(checkout)
+    storing_step(pipeline).kill()
+    blocked.execute("ROLLBACK")
+    blocked.close()
+    assert pipeline.wait(60) == 1
+    assert first.exists()
+
+    done = tmflow("study", "run", **checkout.variables)
+    assert done.returncode == 0, done.stderr
+    assert_each_exactly_once(finished(checkout), SHORT_TRIALS)
+
+
+def wait_for_round(checkout: Checkout) -> Path:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        if complete := list(checkout.results.glob("runs/full/tiny/*/round-001.jsonl")):
+            return complete[0]
+        time.sleep(0.02)
+    raise AssertionError("the round was not completed")
+
+
+def storing_step(pipeline: subprocess.Popen[bytes]) -> psutil.Process:
+    """The process of a round's step while it waits for the database."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        for process in psutil.Process(pipeline.pid).children(recursive=True):
+            with suppress(psutil.NoSuchProcess):
+                if "round" in process.cmdline() and any("study.db" in file.path for file in process.open_files()):
+                    return process
+        time.sleep(0.02)
+    raise AssertionError("no step stores a round")
+
+
 def kill_at_random(checkout: Checkout, moment: random.Random) -> None:
     """Start the study; kill one of its processes at some moment, and soon after all that is left of it."""
     pipeline = start(checkout)

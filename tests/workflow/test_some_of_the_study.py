@@ -64,7 +64,7 @@ def test_named_experiments_then_the_rest_in_order(tmp_path: Path, tmflow: Tmflow
     assert f"  figures   {results}/figures/\n  report    {results}/report.html\n" in whole.stdout
 
 
-def test_each_round_is_stored_by_its_own_step(tmp_path: Path, tmflow: Tmflow, checkout_at: type[Checkout]) -> None:
+def test_each_round_is_stored_by_the_next_step(tmp_path: Path, tmflow: Tmflow, checkout_at: type[Checkout]) -> None:
     """A database that cannot be used costs the storing alone, and the round can be stored later."""
     checkout = checkout_at(tmp_path / "checkout", SOME)
     others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() or 1)]
@@ -77,17 +77,19 @@ def test_each_round_is_stored_by_its_own_step(tmp_path: Path, tmflow: Tmflow, ch
     assert begun.returncode == 0, begun.stderr
     assert "tmflow: the machine is busy, so times will be unreliable (load " in begun.stderr
     definition = next(iter(re.findall(r"runs/full/one/(\w+)/", planned(tmflow, checkout))))
-    step = ("step", "round", "one", definition, "1")
+    step = ("step", "round", "one", definition)
+    assert tmflow(*step, "1", **checkout.variables).returncode == 0
+    assert stored(checkout) == set()
     (tmp_path / "broken.db").write_text("this is no database, and that is a long text")
     broken = {**checkout.variables, "TMFLOW_DB_URL": f"sqlite:///{tmp_path / 'broken.db'}"}
-    done = tmflow(*step, **broken)
+    done = tmflow(*step, "2", **broken)
     assert done.returncode == 0, done.stderr
-    assert "round-001.jsonl is complete, but not stored yet: " in done.stderr
+    assert "tmflow: 1 round complete, but not all stored yet: " in done.stderr
     assert "Traceback" not in done.stderr
-    assert measured(checkout) == [("one", 1)]
+    assert measured(checkout) == [("one", 1), ("one", 2)]
 
-    assert tmflow(*step, **checkout.variables).returncode == 0
-    assert stored(checkout) == {("one", 1)}
+    assert tmflow(*step, "2", **checkout.variables).returncode == 0
+    assert stored(checkout) == {("one", 1), ("one", 2)}
 
 
 def test_a_round_that_is_stored_and_measured_again_belongs_to_another_campaign(

@@ -3,7 +3,8 @@
 What is measured stays measured: `update` keeps Snakemake from deleting a run file, `ancient` from asking again when the
 library is rebuilt, and a round whose run file is complete ends at once. `tmflow study run --fresh` measures anew.
 
-All rounds are ready at once. Their priorities make the order: `Plan.rounds_in_order`. Each is stored when it ends.
+All rounds are ready at once. Their priorities make the order: `Plan.rounds_in_order`. The next round's step stores the
+rounds before it: Snakemake deletes what a step leaves that was killed, so no step may store its own.
 """
 
 

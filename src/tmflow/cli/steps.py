@@ -55,21 +55,20 @@ def get_data(dataset: str, output: Path) -> None:
 
 @app.command(name="round")
 def one_round(experiment: str, definition: str, number: int, scale: Annotated[Scale, typer.Option()] = "full") -> None:
-    """Run one round of an experiment in a fresh process, and store it."""
+    """Run one round of an experiment in a fresh process, after storing the rounds that are complete."""
     from tmflow.cli.study import make_plan
     from tmflow.errors import BadInput
     from tmflow.runner.supervise import run_round
     from tmflow.study.campaign import current, load
-    from tmflow.study.round_storing import store_round
+    from tmflow.study.round_storing import store_complete_rounds
 
     plan = make_plan(scale)
     if plan.definition_id(experiment) != definition:
         raise BadInput(f"config.yaml changed '{experiment}' while the study was running; run the study again.")
     # A round that is measured and asked for all the same must not begin a campaign.
     campaign = (plan.is_measured() and load(plan.results, scale)) or current(plan.results, scale)
-    job = plan.job(experiment, number, campaign.ref)
-    run_round(job)
-    store_round(plan.results, job.run_file)
+    store_complete_rounds(plan)
+    run_round(plan.job(experiment, number, campaign.ref))
 
 
 @app.command(name="figures")

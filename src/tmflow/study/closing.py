@@ -68,7 +68,7 @@ def stopped(plan: Plan, request: Request, database: URL) -> str:
 
 
 def _stored(plan: Plan, database: URL) -> str:
-    """How many complete rounds there are, and where they can be seen; they are stored as they end."""
+    """How many complete rounds are stored, and where they can be seen; and how many are not."""
     complete = [path for name in plan.experiments for path in plan.run_files(name) if path.exists()]
     if not complete:
         return " No round is complete yet."

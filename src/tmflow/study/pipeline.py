@@ -30,6 +30,7 @@ from tmflow.study.plan import Plan, dataset_path, resolved_dataset
 from tmflow.study.progress import Progress, watch, watch_until
 from tmflow.study.remeasured import already_stored
 from tmflow.study.request import Request, parse_request
+from tmflow.study.round_storing import store_complete_rounds
 from tmflow.study.steps import snakemake_log
 from tmflow.study.stopping import Stopped, adopt_orphans, end_children
 
@@ -65,7 +66,11 @@ def run(plan: Plan, arguments: Sequence[str] = (), *, fresh: bool = False) -> No
             machine_for_a_study(plan.results, watch_others) as machine,
             results_to_itself(plan.results, watch_others) as lock,
         ):
-            _run(plan, request, database, (machine, lock), fresh=fresh)
+            try:
+                _run(plan, request, database, (machine, lock), fresh=fresh)
+            except (KeyboardInterrupt, SystemExit, PipelineFailed):
+                store_complete_rounds(plan)
+                raise
     except (KeyboardInterrupt, SystemExit) as stop:
         raise Stopped(stopped(plan, request, database), stop) from None
 
