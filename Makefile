@@ -1,6 +1,6 @@
 # tmflow's commands. Each sets up everything that it needs; `make quick` and `make test` are the two to start with.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test build native native-python study quick test test-fast test-deep test-endurance test-mutants proofs speed speed-bundles speed-portal portal screenshots lint format lock clean
+.PHONY: help setup setup-test build check-strategy native native-python study quick test test-fast test-deep test-endurance test-mutants proofs speed speed-bundles speed-portal portal screenshots lint format lock clean
 SHELL := bash
 export PYTHON ?=
 
@@ -35,7 +35,7 @@ native-python: ## tmflow-native in .venv: the native driver with Python and NumP
 	@PYTHON="$(PYTHON)" envs/bootstrap.sh native
 	@$(BIN)/tmflow-native build
 
-quick: setup ## the whole main job, small: build, train, store, draw, report (at most 3 minutes)
+quick: setup ## the whole main job, small: build, train, store, draw, report (minutes, mostly the build)
 	@$(BIN)/tmflow study run --scale quick
 
 study: setup ## the whole study of config.yaml
@@ -50,6 +50,9 @@ test: setup-test build ## unit, store, native, workflow, portal and faults, half
 
 test-fast: setup-test build ## the unit tests, in a minute
 	@$(BIN)/python -m pytest -m "not slow" tests/unit
+
+check-strategy: setup-test build ## the tests of one strategy: S=striped
+	@$(BIN)/python -m tests.native.check_strategy $(S)
 
 test-deep: setup-test build ## millions of audited updates, many random examples, a study killed 30 times (minutes)
 	@$(BIN)/python -m pytest $(AT_ONCE) -m "deep or random" --hypothesis-profile deep tests/native tests/faults

@@ -58,4 +58,6 @@ add_library(tmflow_ops MODULE src/tensorflow/apply_ops.cc src/tensorflow/apply_d
                               src/tensorflow/read_ops.cc src/tensorflow/tracker_ops.cc)
 tmflow_use_tensorflow(tmflow_ops)
 target_link_libraries(tmflow_ops PRIVATE tmflow_core)
-set_target_properties(tmflow_ops PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${TMFLOW_OUTPUT_DIR}")
+# One translation unit: to compile TensorFlow's headers takes far longer than to compile these sources.
+set_target_properties(tmflow_ops PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${TMFLOW_OUTPUT_DIR}" UNITY_BUILD ON
+                                            UNITY_BUILD_BATCH_SIZE 0)

@@ -1,4 +1,6 @@
 // adaptive: what it chooses, and that no two of its ways are ever gone at once.
+#include "tmflow/strategies/adaptive.hpp"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,6 +19,8 @@
 #include "tmflow/at_once.hpp"
 #include "tmflow/audit.hpp"
 #include "tmflow/registry.hpp"
+#include "tmflow/strategies/lock_pthread.hpp"
+#include "tmflow/strategies/spin.hpp"
 
 namespace tmflow::adaptive {
 namespace {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tmflow/registry.hpp"
+#include "tmflow/strategies/htm.hpp"
 
 namespace {
 

@@ -16,6 +16,8 @@
 #include "tmflow/audit.hpp"
 #include "tmflow/htm/emulated/buffered_update.hpp"
 #include "tmflow/registry.hpp"
+#include "tmflow/strategies/htm.hpp"
+#include "tmflow/strategies/lock.hpp"
 
 namespace tmflow::htm {
 namespace {

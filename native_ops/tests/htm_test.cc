@@ -1,5 +1,7 @@
 // Elision: what becomes of attempts, budget and fallback under providers that do as they are told, and
 // whether real transactions keep every update, where this machine has them.
+#include "tmflow/strategies/htm.hpp"
+
 #include <gtest/gtest.h>
 
 #include <string>

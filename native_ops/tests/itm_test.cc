@@ -1,5 +1,7 @@
 // GCC's transactions. The method is the process's, so CMakeLists.txt runs the tests of Itm* once in a process
 // for each; in another process only the refusal can be tested.
+#include "tmflow/strategies/itm.hpp"
+
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -10,6 +12,7 @@
 #include <vector>
 
 #include "tmflow/audit.hpp"
+#include "tmflow/htm/update.hpp"
 #include "tmflow/registry.hpp"
 #if defined(TMFLOW_TEST_ITM)
 #include "in_step.hpp"

@@ -10,6 +10,7 @@
 #include "in_step.hpp"
 #include "tmflow/read_bench.hpp"
 #include "tmflow/registry.hpp"
+#include "tmflow/strategies/striped.hpp"
 
 namespace tmflow {
 namespace {

@@ -11,6 +11,9 @@
 #include "in_step.hpp"
 #include "tmflow/at_once.hpp"
 #include "tmflow/registry.hpp"
+#include "tmflow/strategies/atomic.hpp"
+#include "tmflow/strategies/lock.hpp"
+#include "tmflow/strategies/nolock.hpp"
 
 namespace tmflow {
 namespace {

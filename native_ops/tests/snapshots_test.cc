@@ -13,6 +13,8 @@
 #include "interrupted.hpp"
 #include "mutants_ranges.hpp"
 #include "tmflow/registry.hpp"
+#include "tmflow/strategies/block_stm.hpp"
+#include "tmflow/strategies/leashed.hpp"
 
 namespace tmflow {
 namespace {

@@ -1,4 +1,6 @@
 // The STM's parts and managers, and every design under every manager in the audit.
+#include "tmflow/strategies/stm.hpp"
+
 #include <gtest/gtest.h>
 
 #include <stdexcept>

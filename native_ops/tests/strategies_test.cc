@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "tmflow/registry.hpp"
+#include "tmflow/strategies/lock.hpp"
+#include "tmflow/strategies/nolock.hpp"
 
 namespace tmflow {
 namespace {
@@ -43,23 +45,19 @@ struct WatchedMutex {
 };
 
 // A region that notes how its memory is asked for, and may have none.
-class WatchedRegion {
+class WatchedRegion final : public ForeignRegion<float> {
  public:
-  using Value = float;
+  WatchedRegion() : ForeignRegion<float>(ForeignMutex(watched)) {}
 
-  WatchedMutex& mutex() { return mutex_; }
-
-  std::span<float> memory(Holding holding) {
-    EXPECT_EQ(holding == Holding::mutex, mutex_.held != 0);
+  std::span<float> memory(Holding holding) override {
+    EXPECT_EQ(holding == Holding::mutex, watched.held != 0);
     if (!has_memory) throw std::runtime_error("no memory");
     return values;
   }
 
   std::array<float, 3> values{1, 2, 3};
   bool has_memory = true;
-
- private:
-  WatchedMutex mutex_;
+  WatchedMutex watched;
 };
 
 const std::vector<float> kDelta{1, 1, 2};
@@ -71,8 +69,8 @@ TEST(Lock, HoldsTheVariablesOwnMutex) {
   ThreadStats stats;
   Lock::apply(region, kUpdate, stats);
   EXPECT_EQ(region.values, kUpdated);
-  EXPECT_EQ(region.mutex().times, 1);
-  EXPECT_FALSE(region.mutex().held);
+  EXPECT_EQ(region.watched.times, 1);
+  EXPECT_FALSE(region.watched.held);
   EXPECT_EQ(stats.updates(), 1);
 }
 
@@ -81,7 +79,7 @@ TEST(Lock, LetsGoOfTheMutexIfThereIsNoMemory) {
   region.has_memory = false;
   ThreadStats stats;
   EXPECT_THROW(Lock::apply(region, kUpdate, stats), std::runtime_error);
-  EXPECT_FALSE(region.mutex().held);
+  EXPECT_FALSE(region.watched.held);
   EXPECT_EQ(stats.updates(), 0);
 }
 
@@ -90,7 +88,7 @@ TEST(NoLock, TakesNoMutex) {
   ThreadStats stats;
   NoLock::apply(region, kUpdate, stats);
   EXPECT_EQ(region.values, kUpdated);
-  EXPECT_EQ(region.mutex().times, 0);
+  EXPECT_EQ(region.watched.times, 0);
   EXPECT_EQ(stats.updates(), 1);
 }
 
@@ -99,7 +97,7 @@ TEST(Registry, EveryStrategyUpdatesUnderItsName) {
     if (listed.why_not || listed.info.own_process) continue;
     WatchedRegion region;
     ThreadStats stats;
-    const auto strategy = make_strategy<WatchedRegion>(listed.info.name);
+    const auto strategy = make_strategy<ForeignRegion<float>>(listed.info.name);
     strategy->apply(region, kUpdate, stats);
     strategy->settle(region);
     EXPECT_EQ(region.values, kUpdated) << listed.info.name;
@@ -112,7 +110,7 @@ TEST(Registry, AnUnknownNameIsAnsweredWithTheValidOnes) {
             "'lock', 'nolock', 'lock_pthread', 'spin', 'spin_then_mutex', 'htm', 'itm', 'stm', 'tle', "
             "'striped', 'combining', 'atomic', 'block_stm', 'leashed', 'adaptive'");
   try {
-    make_strategy<WatchedRegion>("lok");
+    make_strategy<ForeignRegion<float>>("lok");
     FAIL() << "made a strategy that does not exist";
   } catch (const std::invalid_argument& error) {
     EXPECT_STREQ(error.what(), ("unknown strategy 'lok'; valid: " + strategy_names()).c_str());

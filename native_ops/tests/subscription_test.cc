@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "tmflow/registry.hpp"
+#include "tmflow/strategies/htm.hpp"
+#include "tmflow/strategies/lock.hpp"
 
 namespace tmflow {
 namespace {

@@ -1,5 +1,7 @@
 // Elision by glibc. The tunables are the process's, so CMakeLists.txt runs these tests once more in a process
 // for each of the study's settings; in another process only the refusal can be tested.
+#include "tmflow/strategies/tle.hpp"
+
 #include <gtest/gtest.h>
 
 #include <mutex>

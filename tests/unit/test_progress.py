@@ -21,7 +21,8 @@ from tests.sample_runs import sample_runs
 from tmflow.runner import runfile
 from tmflow.runner.journal import Journal, UnderWay
 from tmflow.runner.runfile import Run
-from tmflow.study import pace, progress
+from tmflow.study import build_progress, pace, progress
+from tmflow.study.build_progress import build_log
 from tmflow.study.config import check_study
 from tmflow.study.pace import Pace
 from tmflow.study.plan import Plan
@@ -131,6 +132,32 @@ def test_what_is_drawn_is_told_from_the_log_of_this_call(plan: Plan, runs: list[
         with log.open("a") as file:
             file.write(said)
         assert watched.look().now == told
+
+
+def test_the_files_of_the_build_are_counted_and_its_time_is_estimated(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (plan.results / "build" / "variants.json").unlink()
+    log = build_log(plan.results)
+    log.parent.mkdir()
+    log.write_text("[75/75] Linking an earlier build\n")
+    os.utime(log, (1, 1))
+    watched = Progress(plan)
+    measuring_s = watched.look().left_s
+    assert watched.look().now == "building the native strategies"
+
+    seconds = iter((100.0, 100.0, 110.0, 110.0, 120.0, 120.0))
+    monkeypatch.setattr(build_progress.time, "monotonic", lambda: next(seconds))
+    for line, now, left_s in (
+        ("-- Configuring done\n[1/58] Building a\n", " (1 of 58 files)", 0),
+        ("[11/58] Building b\n", " (11 of 58 files)", 47),
+        ("a warning [3/4]\n[21/58] Building c\n[22/5", " (21 of 58 files)", 37),
+    ):
+        with log.open("a" if left_s else "w") as file:
+            file.write(line)
+        state = watched.look()
+        assert state.now == f"building the native strategies{now}"
+        assert state.left_s - measuring_s == pytest.approx(left_s)
 
 
 def test_failures_are_counted_and_a_journal_that_begins_anew_is_too(plan: Plan) -> None:

@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import TINY, Checkout, Tmflow
 from tests.workflow.conftest import Portal
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]  # everything that knows the registry is compiled anew
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]  # a checkout has no build yet
 
 TOY = """\
 // toy: a mutex of ours that is tried until it is free.
@@ -46,21 +46,19 @@ struct Toy : OwnMutex<TriedMutex> {
 
 }  // namespace tmflow
 """
-LINES = {"using Strategies = StrategyList<": "Toy, ", '#include "tmflow/strategies/tle.hpp"\n': None}
+LAST = "tmflow_add_strategy(adaptive Adaptive)\n"
 
 
 @pytest.fixture(scope="module")
 def extended(tmp_path_factory: pytest.TempPathFactory, checkout_at: type[Checkout], tmflow: Tmflow) -> Checkout:
-    """A checkout with another strategy, built: no file but the registry has changed."""
+    """A checkout with another strategy, built: no file but the list of strategies has changed."""
     checkout = checkout_at(tmp_path_factory.mktemp("toy") / "checkout", TINY)
     include = checkout.root / "native_ops" / "include" / "tmflow"
     (include / "strategies" / "toy.hpp").write_text(TOY, encoding="utf-8")
-    registry = include / "registry.hpp"
-    text = registry.read_text(encoding="utf-8")
-    for mark, added in LINES.items():
-        assert text.count(mark) == 1
-        text = text.replace(mark, mark + (added or '#include "tmflow/strategies/toy.hpp"\n'))
-    registry.write_text(text, encoding="utf-8")
+    listed = checkout.root / "native_ops" / "cmake" / "strategies.cmake"
+    text = listed.read_text(encoding="utf-8")
+    assert text.count(LAST) == 1
+    listed.write_text(text.replace(LAST, LAST + "tmflow_add_strategy(toy Toy)\n"), encoding="utf-8")
     done = tmflow("study", "build", **checkout.variables)
     assert done.returncode == 0, done.stderr
     return checkout

@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kSeconds = 0.5;
 // Of each thread: enough to be no cache's, and of all threads an eighth of what is free.
-constexpr std::size_t kMost = std::size_t{256} << 20, kLeast = std::size_t{4} << 20;
+constexpr std::size_t kMostBytes = std::size_t{256} << 20, kLeastBytes = std::size_t{4} << 20;
 constexpr std::size_t kBlock = std::size_t{1} << 18;  // floats: so often the clock is asked
 
 std::size_t free_bytes() {
@@ -83,7 +83,7 @@ Json memory_bandwidth(const std::vector<Cpu>& cpus, const Budget& budget) {
   std::vector<int> all;
   for (const Cpu& cpu : cpus) all.push_back(cpu.number);
   const std::size_t bytes =
-      std::clamp(free_bytes() / 8 / all.size(), kLeast, kMost) / (8 * kBlock) * (8 * kBlock);
+      std::clamp(free_bytes() / 8 / all.size(), kLeastBytes, kMostBytes) / (8 * kBlock) * (8 * kBlock);
   const double seconds = std::min(kSeconds, budget.left() / 8);
   Json::Array rows{rates({all.front()}, bytes, seconds)};
   if (all.size() > 1) rows.push_back(rates(all, bytes, seconds));

@@ -11,8 +11,8 @@ namespace tmflow::probe {
 namespace {
 
 // Held long enough for the other one to have gone to sleep, if its lock does that.
-constexpr double kMostSeconds = 1, kHold = 5e-6, kPatience = 50e-3;
-constexpr std::size_t kFewest = 30, kMost = 100'000;
+constexpr double kMostHandoffSeconds = 1, kHold = 5e-6, kPatience = 50e-3;
+constexpr std::size_t kFewest = 30, kMostHandoffs = 100'000;
 
 void pass(double seconds) {
   for (const auto began = Clock::now(); seconds_since(began) < seconds;) {
@@ -43,7 +43,7 @@ double handoff_ns(const std::vector<int>& cpus, double seconds) {
       waits[own].its.store(false, std::memory_order_relaxed);
       Guarded& its = guarded.its;
       if (owner.its.load(std::memory_order_relaxed) == 1 - i && its.was_waited_for &&
-          its.samples.size() < kMost) {
+          its.samples.size() < kMostHandoffs) {
         its.samples.push_back(std::chrono::duration<double, std::nano>(taken - its.released).count());
       }
       owner.its.store(i, std::memory_order_relaxed);
@@ -94,7 +94,7 @@ Json of(const std::optional<Pair>& pair, double seconds) {
 }  // namespace
 
 Json lock_handoffs(const std::vector<Cpu>& cpus, const Budget& budget) {
-  const double seconds = std::min(kMostSeconds, budget.left() / 2);
+  const double seconds = std::min(kMostHandoffSeconds, budget.left() / 2);
   const auto pair = core_pair(cpus);
   return Json::Object{{"mutex", of<std::mutex>(pair, seconds)}, {"spin", of<SpinLock>(pair, seconds)}};
 }

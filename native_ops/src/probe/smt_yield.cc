@@ -10,7 +10,7 @@
 namespace tmflow::probe {
 namespace {
 
-constexpr double kMostSeconds = 0.3;
+constexpr double kMostYieldSeconds = 0.3;
 
 // Four chains of multiplications: little but arithmetic.
 double compute(std::uint64_t (&state)[4]) {
@@ -58,7 +58,7 @@ Json smt_yield(const std::vector<Cpu>& cpus, const Budget& budget) {
         "no two hardware threads of one core are there for this process: simultaneous multithreading "
         "is absent, off, or not told of");
   }
-  const double seconds = std::min(kMostSeconds, budget.left() / 4);
+  const double seconds = std::min(kMostYieldSeconds, budget.left() / 4);
   const std::vector<int> one{pair->one.number}, both{pair->one.number, pair->other.number};
   return Json::Object{{"one", pair->one.number},
                       {"other", pair->other.number},

@@ -16,6 +16,7 @@
 #include "counters.hpp"
 #include "probe.hpp"
 #include "tmflow/audit.hpp"
+#include "tmflow/itm/transaction.hpp"
 #include "tmflow/registry.hpp"
 #include "tmflow/tm_probe.hpp"
 #include "train.hpp"

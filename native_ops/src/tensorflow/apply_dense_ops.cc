@@ -66,15 +66,6 @@ struct ByFactors {
   };
 };
 
-absl::Status ref_shapes(InferenceContext* c) {
-  c->set_output(0, c->input(ByFactors::kVariable));
-  return ByFactors::check_shapes(c, reference_shape(c, ByFactors::kVariable));
-}
-
-absl::Status resource_shapes(InferenceContext* c) {
-  return ByFactors::check_shapes(c, resource_shape(c, ByFactors::kVariable));
-}
-
 REGISTER_OP("TmflowApplyDenseGradientDescent")
     .Input("var: Ref(T)")
     .Input("alpha: T")
@@ -83,7 +74,7 @@ REGISTER_OP("TmflowApplyDenseGradientDescent")
     .Input("tracker: resource")
     .Input("worker: int32")
     .Output("out: Ref(T)")
-    .TMFLOW_CONTAINER_ATTRIBUTE.TMFLOW_STRATEGY_ATTRIBUTES.SetShapeFn(ref_shapes)
+    .TMFLOW_CONTAINER_ATTRIBUTE.TMFLOW_STRATEGY_ATTRIBUTES.SetShapeFn(reference_op_shapes<ByFactors>)
     .Doc(R"(
 var -= alpha * (transposed input * output_gradient) in place, under `strategy`; `variable` is the number of var in the
 tracker.
@@ -99,7 +90,7 @@ REGISTER_OP("TmflowResourceApplyDenseGradientDescent")
     .Input("output_gradient: T")
     .Input("tracker: resource")
     .Input("worker: int32")
-    .TMFLOW_STRATEGY_ATTRIBUTES.SetShapeFn(resource_shapes)
+    .TMFLOW_STRATEGY_ATTRIBUTES.SetShapeFn(resource_op_shapes<ByFactors>)
     .Doc(R"(
 As TmflowApplyDenseGradientDescent, on a resource variable.
 Whoever reads the variable shares its memory and sees later updates, as with a reference variable.

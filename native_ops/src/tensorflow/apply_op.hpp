@@ -29,6 +29,18 @@ inline absl::Status check_scalars(tensorflow::shape_inference::InferenceContext*
   return absl::OkStatus();
 }
 
+// The shapes of the update ops that `Op` describes: on a reference variable, and on a resource variable.
+template <class Op>
+absl::Status reference_op_shapes(tensorflow::shape_inference::InferenceContext* c) {
+  c->set_output(0, c->input(Op::kVariable));
+  return Op::check_shapes(c, reference_shape(c, Op::kVariable));
+}
+
+template <class Op>
+absl::Status resource_op_shapes(tensorflow::shape_inference::InferenceContext* c) {
+  return Op::check_shapes(c, resource_shape(c, Op::kVariable));
+}
+
 // The kernel of an update op, whose `Op` says what it updates by: the type Op::Of<T> is made from the
 // kernel's context, has the operands' checks, and `update(alpha)`. Op's constants kVariable, kAlpha, kTracker
 // and kWorker are the numbers of its inputs.

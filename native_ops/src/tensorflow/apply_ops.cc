@@ -40,15 +40,6 @@ struct ByDelta {
   };
 };
 
-absl::Status ref_shapes(InferenceContext* c) {
-  c->set_output(0, c->input(ByDelta::kVariable));
-  return ByDelta::check_shapes(c, reference_shape(c, ByDelta::kVariable));
-}
-
-absl::Status resource_shapes(InferenceContext* c) {
-  return ByDelta::check_shapes(c, resource_shape(c, ByDelta::kVariable));
-}
-
 REGISTER_OP("TmflowApplyGradientDescent")
     .Input("var: Ref(T)")
     .Input("alpha: T")
@@ -56,7 +47,7 @@ REGISTER_OP("TmflowApplyGradientDescent")
     .Input("tracker: resource")
     .Input("worker: int32")
     .Output("out: Ref(T)")
-    .TMFLOW_CONTAINER_ATTRIBUTE.TMFLOW_STRATEGY_ATTRIBUTES.SetShapeFn(ref_shapes)
+    .TMFLOW_CONTAINER_ATTRIBUTE.TMFLOW_STRATEGY_ATTRIBUTES.SetShapeFn(reference_op_shapes<ByDelta>)
     .Doc("var -= alpha * delta in place, under `strategy`; `variable` is the number of var in the tracker.");
 
 REGISTER_OP("TmflowResourceApplyGradientDescent")
@@ -65,7 +56,7 @@ REGISTER_OP("TmflowResourceApplyGradientDescent")
     .Input("delta: T")
     .Input("tracker: resource")
     .Input("worker: int32")
-    .TMFLOW_STRATEGY_ATTRIBUTES.SetShapeFn(resource_shapes)
+    .TMFLOW_STRATEGY_ATTRIBUTES.SetShapeFn(resource_op_shapes<ByDelta>)
     .Doc(R"(
 var -= alpha * delta in place, under `strategy`; `variable` is the number of var in the tracker.
 Whoever reads the variable shares its memory and sees later updates, as with a reference variable.

@@ -132,7 +132,7 @@ struct Variable {
   int number;                                                       // in the tracker
   std::function<VariableMeasures*(std::size_t elements)> measures;  // as VariableSlot::measures
   VariableRegion<T>& region;
-  AnyStrategy<VariableRegion<T>>& strategy;
+  AnyStrategy<ForeignRegion<T>>& strategy;
   Destination<T>& destination;  // of the region's check
 };
 

@@ -28,8 +28,8 @@ class VariableSlot {
   // on, which decides the variable; once that is gone, another one may come. Throws StatusError for any other
   // variable, and for another strategy than the variable's.
   template <class T>
-  AnyStrategy<VariableRegion<T>>& strategy(VariableState& state, const std::string& name,
-                                           const std::vector<std::string>& parameters) {
+  AnyStrategy<ForeignRegion<T>>& strategy(VariableState& state, const std::string& name,
+                                          const std::vector<std::string>& parameters) {
     if (counted_.load(std::memory_order_acquire) != state.number()) count<T>(state, name, parameters);
     return state.strategy<T>(name, parameters);
   }

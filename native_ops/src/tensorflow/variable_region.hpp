@@ -11,8 +11,8 @@
 #include "tensorflow/core/framework/resource_mgr.h"
 #include "tensorflow/core/framework/resource_var.h"
 #include "tmflow/checks.hpp"
+#include "tmflow/foreign_region.hpp"
 #include "tmflow/htm/mutex_word.hpp"
-#include "tmflow/region.hpp"
 
 // TensorFlow's mutex is an absl::Mutex and nothing else. Its state word comes first; of its bits (absl's
 // mutex.cc) kMuReader and kMuWriter tell that it is taken, the others speak of who waits.
@@ -59,22 +59,20 @@ struct Fetched {
 
 // A variable of either kind, for the time of one update by `operands`, or of a look at it without any (null).
 template <class T>
-class VariableRegion {
+class VariableRegion : public ForeignRegion<T> {
  public:
-  using Value = T;
-  static constexpr bool kFetchTakesMutex = true;
+  VariableRegion(Mutex& mutex, const Operands<T>* operands)
+      : ForeignRegion<T>(ForeignMutex(mutex)), variable_mutex_(mutex), operands_(operands) {}
 
-  VariableRegion(Mutex& mutex, const Operands<T>* operands) : mutex_(mutex), operands_(operands) {}
-  virtual ~VariableRegion() = default;
-
-  Mutex& mutex() { return mutex_; }
+  // The mutex as TensorFlow knows it; a strategy takes it by ForeignRegion::mutex.
+  Mutex& variable_mutex() { return variable_mutex_; }
 
   // As `memory` has found it.
   const tensorflow::TensorShape& shape() const { return fetched_.shape; }
 
   // Throws StatusError for an uninitialised variable and for one of another shape, and std::invalid_argument
   // where an operand is the variable's own memory.
-  std::span<T> memory(Holding holding) {
+  std::span<T> memory(Holding holding) override {
     fetched_ = fetch(holding);
     if (operands_ != nullptr) operands_->check_apart(fetched_.elements);
     return fetched_.elements;
@@ -100,7 +98,7 @@ class VariableRegion {
   // The variable's memory, checked; it stays alive as long as this object, or as the mutex is held.
   virtual Fetched<T> fetch(Holding holding) = 0;
 
-  Mutex& mutex_;
+  Mutex& variable_mutex_;
   const Operands<T>* const operands_;
   Fetched<T> fetched_;
 };

@@ -53,7 +53,7 @@ class VariableState final : public tensorflow::ResourceBase {
       strategy<T>(name, parameters);
       return held;
     }
-    strategy_ = make_strategy<VariableRegion<T>>(name, parameters);
+    strategy_ = make_strategy<ForeignRegion<T>>(name, parameters);
     name_ = name;
     parameters_ = parameters;
     const auto made = std::make_shared<StrategyUse>();
@@ -63,8 +63,8 @@ class VariableState final : public tensorflow::ResourceBase {
 
   // The strategy object, for who holds a use of it. Throws StatusError if it is another one than this.
   template <class T>
-  AnyStrategy<VariableRegion<T>>& strategy(const std::string& name,
-                                           const std::vector<std::string>& parameters) const {
+  AnyStrategy<ForeignRegion<T>>& strategy(const std::string& name,
+                                          const std::vector<std::string>& parameters) const {
     const auto* const held = std::get_if<Owned<T>>(&strategy_);
     if (held == nullptr || name_ != name || parameters_ != parameters) {
       throw StatusError(absl::InvalidArgumentError(absl::StrCat(
@@ -81,7 +81,7 @@ class VariableState final : public tensorflow::ResourceBase {
 
  private:
   template <class T>
-  using Owned = std::unique_ptr<AnyStrategy<VariableRegion<T>>>;
+  using Owned = std::unique_ptr<AnyStrategy<ForeignRegion<T>>>;
 
   static std::string described(const std::string& name, const std::vector<std::string>& parameters) {
     std::string text = name;

@@ -23,6 +23,7 @@ from tmflow.runner.load import look
 from tmflow.store import engine, schema
 from tmflow.store.ingest import ingest
 from tmflow.study import adaptive, campaign
+from tmflow.study.build_progress import build_log
 from tmflow.study.campaign import Campaign
 from tmflow.study.closing import print_closing, stopped
 from tmflow.study.holding import machine_for_a_study, results_to_itself
@@ -103,7 +104,7 @@ def build(plan: Plan) -> None:
             _drop_stale_build(plan)
             _snakemake(plan, [os.path.relpath(variants, project_root()), *QUIET], (lock,))
     except PipelineFailed:
-        log = plan.results / "logs" / "build.log"
+        log = build_log(plan.results)
         print(log.read_text(encoding="utf-8")[-4000:] if log.exists() else "", file=sys.stderr)
         raise
     except (KeyboardInterrupt, SystemExit) as stop:

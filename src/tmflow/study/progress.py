@@ -23,6 +23,7 @@ import psutil
 from tqdm import tqdm
 
 from tmflow.spec import TrialSpec
+from tmflow.study.build_progress import BuildProgress
 from tmflow.study.pace import Pace
 from tmflow.study.plan import Plan, dataset_path
 from tmflow.study.steps import Steps
@@ -109,6 +110,7 @@ class Progress:
         self._pace = Pace()
         self._paced = set(plan.past_runs)  # by them nobody can tell how far off the estimate is
         self._steps = Steps(plan.results)
+        self._build = BuildProgress(plan.results)
         self._warned = False
 
     def look(self) -> State:
@@ -122,7 +124,8 @@ class Progress:
             planned=self.planned,
             done=by_status.total(),
             failed=sum(by_status[status] for status in FAILED),
-            left_s=0.0 if self._measured() else max(self._estimate_s - done_s, 0.0) * self._pace.slower,
+            left_s=self._build_left_s()
+            + (0.0 if self._measured() else max(self._estimate_s - done_s, 0.0) * self._pace.slower),
             now=self._under_way() or self._between_trials(),
         )
 
@@ -152,12 +155,21 @@ class Progress:
         for_long = f" for {_minutes(lasts_s)}" if lasts_s > LONG_S else ""
         return f"now {its_round.experiment}, round {its_round.number}: {what}{for_long}"
 
+    def _is_building(self) -> bool:
+        return not (self._plan.results / "build" / "variants.json").exists()
+
+    def _build_left_s(self) -> float:
+        """What the build still takes, as far as its pace is known."""
+        built = self._build.look() if self._is_building() else None
+        return built.left_s or 0.0 if built else 0.0
+
     def _measured(self) -> bool:
         return all(round_.complete for round_ in self._rounds)
 
     def _between_trials(self) -> str:
-        if not (self._plan.results / "build" / "variants.json").exists():
-            return "building the native strategies"
+        if self._is_building():
+            built = self._build.look()
+            return f"building the native strategies{f' ({built})' if built else ''}"
         if not dataset_path(self._plan.results).exists():
             return "getting the data"
         if self._measured():

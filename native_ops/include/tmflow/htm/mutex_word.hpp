@@ -54,9 +54,13 @@ bool word_tells() {
 // this was written: eliding it would lose updates.
 template <class M>
 ElidableMutex elidable(M& mutex) {
-  static const bool tells = word_tells<M>();
-  if (!tells) throw std::logic_error("the mutex of the variable is not laid out as its elision needs it");
-  return unchecked_elidable(mutex);
+  if constexpr (requires { mutex.elidable(); }) {  // it refers to another mutex
+    return mutex.elidable();
+  } else {
+    static const bool tells = word_tells<M>();
+    if (!tells) throw std::logic_error("the mutex of the variable is not laid out as its elision needs it");
+    return unchecked_elidable(mutex);
+  }
 }
 
 }  // namespace tmflow::htm

@@ -1,0 +1,77 @@
+#include "tmflow/registry.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <stdexcept>
+
+#include "tmflow/registered.hpp"
+
+namespace tmflow {
+namespace {
+
+Listed listed(const Registered& strategy) {
+  return {strategy.info, strategy.why_not(), strategy.keeps_elsewhere};
+}
+
+const Registered& find(std::string_view name) {
+  for (const Registered* strategy : registered_strategies()) {
+    if (strategy->info.name == name) return *strategy;
+  }
+  throw std::invalid_argument("unknown strategy '" + std::string(name) + "'; valid: " + strategy_names());
+}
+
+}  // namespace
+
+std::vector<Parameter> Listed::parameters() const {
+  std::vector<Parameter> all(info.parameters.begin(), info.parameters.end());
+  if (info.runs_kernel) all.insert(all.end(), std::begin(kKernelParameters), std::end(kKernelParameters));
+  return all;
+}
+
+std::vector<Listed> listed_strategies() {
+  std::vector<Listed> all;
+  for (const Registered* strategy : registered_strategies()) all.push_back(listed(*strategy));
+  return all;
+}
+
+std::string strategy_names(std::string_view quote) {
+  std::string names;
+  for (const Registered* strategy : registered_strategies()) {
+    if (!names.empty()) names += ", ";
+    names.append(quote).append(strategy->info.name).append(quote);
+  }
+  return names;
+}
+
+Listed listed_strategy(std::string_view name) { return listed(find(name)); }
+
+Parameters parameters_of(std::string_view name, std::span<const std::string> given) {
+  const Listed listed = listed_strategy(name);
+  Parameters parameters(name, listed.parameters(), given);
+  if (listed.info.check != nullptr) listed.info.check(parameters);
+  return parameters;
+}
+
+std::optional<std::string> why_not(std::string_view name, std::span<const std::string> given) {
+  const Parameters parameters = parameters_of(name, given);
+  const Registered& strategy = find(name);
+  std::optional<std::string> reason;
+  if (strategy.info.runs_kernel) reason = kernel_why_not(parameters.text("kernel"));
+  return reason ? reason : strategy.why_not_with(parameters);
+}
+
+template <CompiledRegion R>
+std::unique_ptr<AnyStrategy<R>> make_strategy(std::string_view name, std::span<const std::string> given) {
+  return std::get<MakeStrategy<R>>(find(name).make)(parameters_of(name, given));
+}
+
+template std::unique_ptr<AnyStrategy<ArrayRegion<float>>> make_strategy(std::string_view,
+                                                                        std::span<const std::string>);
+template std::unique_ptr<AnyStrategy<ArrayRegion<double>>> make_strategy(std::string_view,
+                                                                         std::span<const std::string>);
+template std::unique_ptr<AnyStrategy<ForeignRegion<float>>> make_strategy(std::string_view,
+                                                                          std::span<const std::string>);
+template std::unique_ptr<AnyStrategy<ForeignRegion<double>>> make_strategy(std::string_view,
+                                                                           std::span<const std::string>);
+
+}  // namespace tmflow

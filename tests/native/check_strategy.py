@@ -1,0 +1,84 @@
+"""Runs the tests of one strategy: `make check-strategy S=name`."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.native import cpp
+from tmflow.paths import project_root, results_dir
+
+STRATEGIES = project_root() / "native_ops" / "cmake" / "strategies.cmake"
+UNKNOWN_TO_SANITIZERS = ("itm", "tle")  # the sanitizers know neither libitm nor the elision of glibc
+OF_EVERY_STRATEGY = "Registry.*:Reading.*"  # tests that go through all strategies, in a few seconds
+EXPLORED_AS = {"Adaptive": "Gate"}  # the part of a strategy that the explorer tests, where it has another name
+
+
+def main(arguments: list[str]) -> int:
+    listed = re.findall(r"^tmflow_add_strategy\((\w+) (\w+)\)$", STRATEGIES.read_text(encoding="utf-8"), re.MULTILINE)
+    structs, name = dict(listed), " ".join(arguments)
+    if name not in structs:
+        print(f"tmflow: S is '{name}', and must be a strategy: {', '.join(structs)}.", file=sys.stderr)
+        return 2
+    failed = [step for step, command in cpp_steps(name, structs[name]).items() if not passes(step, command)]
+    print("\n== tests in Python", flush=True)
+    if pytest.main(["-q", str(Path(__file__).parent)], plugins=[Only(name)]) != pytest.ExitCode.OK:
+        failed.append("tests in Python")
+    print(f"\n{name}: {'failed: ' + ', '.join(failed) if failed else 'all tests pass'}.")
+    return 1 if failed else 0
+
+
+def cpp_steps(name: str, struct: str) -> dict[str, list[str | Path]]:
+    """Build the C++ tests of the strategy; the command of each step, by its title."""
+    folder = results_dir() / "build" / "check"
+    plain = folder / "plain"
+    stress = ["--output-on-failure", "--no-tests=error", "--tests-regex", f"^stress_{name}(_.*=|$)"]
+    print(f"== building the tests in {folder}", flush=True)
+    cpp.build(plain, "core_tests", "stress", "explore_tests")
+    steps: dict[str, list[str | Path]] = {
+        "unit tests": [plain / "tests" / "core_tests", f"--gtest_filter=*{struct}*:{OF_EVERY_STRATEGY}"],
+        "every schedule of small programs": [
+            plain / "tests" / "explore" / "explore_tests",
+            f"--gtest_filter=*{EXPLORED_AS.get(struct, struct)}*:-Deep*",
+        ],
+        "stress": [cpp.BIN / "ctest", "--test-dir", plain, *stress],
+    }
+    for sanitizer in ("address", "thread") if name not in UNKNOWN_TO_SANITIZERS else ():
+        cpp.build(folder / sanitizer, "stress", TMFLOW_SANITIZE=sanitizer)
+        steps[f"stress under the {sanitizer} sanitizer"] = [
+            cpp.BIN / "ctest",
+            "--test-dir",
+            folder / sanitizer,
+            *stress,
+        ]
+    return steps
+
+
+def passes(step: str, command: list[str | Path]) -> bool:
+    print(f"\n== {step}", flush=True)
+    return subprocess.run(command, check=False).returncode == 0
+
+
+class Only:
+    """A plugin of pytest: of all tests those that have the strategy as a parameter."""
+
+    def __init__(self, strategy: str) -> None:
+        self._strategy = strategy
+
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        kept = [item for item in items if self._concerns(item)]
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = kept
+
+    def _concerns(self, item: pytest.Item) -> bool:
+        callspec = getattr(item, "callspec", None)
+        values = callspec.params.values() if callspec else ()
+        return any(self._strategy in (value, getattr(value, "strategy", None)) for value in values)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
