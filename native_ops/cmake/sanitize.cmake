@@ -1,4 +1,5 @@
-# Sanitised builds: everything is compiled with the sanitizer, and only the tests are built.
+# Sanitised builds: everything is compiled with the sanitizer. The tests are built, and the TensorFlow ops if they are asked
+# for; the Python that loads these preloads the sanitizer's library.
 if(TMFLOW_SANITIZE STREQUAL "thread")
   set(sanitize -fsanitize=thread)
 elseif(TMFLOW_SANITIZE STREQUAL "address")
@@ -10,4 +11,5 @@ else()
 endif()
 # Optimised a little, for the time the tests take; with assertions, and with lines but no types for the debugger.
 add_compile_options(${sanitize} -g1 -O1 -UNDEBUG -fno-omit-frame-pointer)
-add_link_options(${sanitize})
+# Bound when the program starts: to bind a function at its first call aborts the hardware transaction that it is called in.
+add_link_options(${sanitize} LINKER:-z,now)

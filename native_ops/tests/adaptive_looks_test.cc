@@ -3,8 +3,6 @@
 // those of `combining`, and the other ways update the whole variable at once.
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <chrono>
 #include <functional>
 #include <future>
 #include <mutex>
@@ -15,25 +13,10 @@
 #include <utility>
 #include <vector>
 
-#include "tmflow/strategies/adaptive.hpp"
+#include "stepped_clock.hpp"
 
 namespace tmflow::adaptive {
 namespace {
-
-// Two looks at it are a millisecond apart: each look of adaptive ends a window.
-struct SteppedClock {
-  using duration = std::chrono::milliseconds;
-  using rep = duration::rep;
-  using period = duration::period;
-  using time_point = std::chrono::time_point<SteppedClock>;
-  static constexpr bool is_steady = true;
-
-  static time_point now() noexcept { return time_point(duration(++looks)); }
-
-  static inline std::atomic<int> looks{1};
-};
-
-using Stepped = BasicAdaptive<SteppedClock>;
 
 Stepped make(const std::string& promise) {
   const std::vector<std::string> given{"promise=" + promise};

@@ -17,21 +17,11 @@ namespace {
 
 using Floats = ArrayRegion<float>;
 
-// ThreadSanitizer sees neither that hardware transactions exclude each other nor that a copy which an update
-// overtook is thrown away (block_stm, and adaptive by way of it): both are races to it.
-bool is_race_to_the_sanitizer([[maybe_unused]] std::string_view name) {
-#if defined(__SANITIZE_THREAD__)
-  return name == "htm" || name == "block_stm" || name == "adaptive";
-#else
-  return false;
-#endif
-}
-
 // The strategies that run here and whose own reads keep a promise, at least `promise`.
 std::vector<Listed> reading_strategies(Promise promise) {
   std::vector<Listed> found;
   for (const Listed& listed : listed_strategies()) {
-    if (listed.why_not || listed.info.own_process || is_race_to_the_sanitizer(listed.info.name)) continue;
+    if (listed.why_not || listed.info.own_process) continue;
     if (listed.info.snapshots >= promise) found.push_back(listed);
   }
   return found;

@@ -67,9 +67,6 @@ class Subscription : public ::testing::Test {
  protected:
   void SetUp() override {
     if (const auto reason = Htm::why_not()) GTEST_SKIP() << *reason;
-#if defined(__SANITIZE_THREAD__)
-    GTEST_SKIP() << "ThreadSanitizer cannot see that a transaction and a critical section exclude each other";
-#endif
   }
 };
 
@@ -78,6 +75,9 @@ TEST_F(Subscription, KeepsTransactionsAndTheMutexApart) { EXPECT_EQ(lost_between
 // The bug that an audit must be able to see: no bit of the word is looked at. A machine that never runs both
 // threads at once for a while gets another chance.
 TEST_F(Subscription, IsMissedWhereThereIsNone) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the lost updates that are expected here are data races, and ThreadSanitizer reports them";
+#endif
   int lost = 0;
   for (int tries = 0; tries < 100 && lost == 0; ++tries) lost = lost_between_lock_and_elision(0);
   EXPECT_GT(lost, 0);

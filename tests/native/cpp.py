@@ -65,7 +65,7 @@ MACHINES: dict[str, dict[str, str | Path]] = {
 
 
 class Builds:
-    """One build for each of MACHINES, of all that the tests run there: what several need is compiled once."""
+    """One build for each of MACHINES and each sanitizer: what several tests need is compiled once."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -74,6 +74,25 @@ class Builds:
         """The folder of the build for that machine, with the named targets, all if none is named."""
         with alone_in(self._folder / machine) as folder:
             build(folder, *targets, TMFLOW_BUILD_RUNNER="ON", **MACHINES[machine])
+        return folder
+
+    def sanitised(self, sanitizer: str, *targets: str) -> Path:
+        """The same of a build under a sanitizer, "thread" or "address"."""
+        with alone_in(self._folder / sanitizer) as folder:
+            build(folder, *targets, TMFLOW_SANITIZE=sanitizer)
+        return folder
+
+    def sanitised_ops(self, sanitizer: str, *targets: str) -> Path:
+        """The same, with the TensorFlow operations."""
+        with alone_in(self._folder / f"{sanitizer}-ops") as folder:
+            build(
+                folder,
+                "tmflow_ops",
+                *targets,
+                TMFLOW_SANITIZE=sanitizer,
+                TMFLOW_BUILD_TENSORFLOW="ON",
+                Python_EXECUTABLE=sys.executable,
+            )
         return folder
 
 

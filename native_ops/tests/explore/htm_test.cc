@@ -95,8 +95,8 @@ class Elided {
 };
 
 template <class E = Elided<>>
-Report hold(const Plan& plan, const Elision& elision) {
-  return hold_to_promise(plan, [=] { return std::make_unique<E>(elision); });
+Report hold(const Plan& plan, const Elision& elision, const Limits& limits = {}) {
+  return hold_to_promise(plan, [=] { return std::make_unique<E>(elision); }, limits);
 }
 
 constexpr Plan kTwo{};
@@ -129,6 +129,13 @@ TEST(Explored, HtmOfThree) {
   expect_proven("htm, 3 updaters x 1 element, once each, one takes the mutex",
                 hold(kOneOfThree, {.budgets = {1, 1, 0, 1}}));
   expect_proven("htm, 3 updaters x 1 element, once each", hold(kOneOfThree, {.budgets = {1, 1, 1, 1}}));
+}
+
+TEST(ExploredLate, Htm) {
+  expect_proven("htm, 2 updaters x 2 elements", hold(kTwo, {.budgets = {1, 1, 1}}, {.late = 1}));
+  expect_proven("htm, 2 updaters x 2 elements, one takes the mutex",
+                hold(kTwo, {.budgets = {0, 1, 1}}, {.late = 1}));
+  expect_proven("htm, 1 updater, 1 reader", hold(kReader, {.budgets = {1, 0, 1}}, {.late = 1}));
 }
 
 // A transaction that looks whether the mutex is taken, and does not ask to be told when it is.

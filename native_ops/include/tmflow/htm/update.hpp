@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "tmflow/htm/commit_order.hpp"
 #include "tmflow/htm/elision.hpp"
 #include "tmflow/kernel.hpp"
 #include "tmflow/spin_lock.hpp"
@@ -67,7 +68,11 @@ void run_chunks(const ElidedUpdate<T>& elided, const ElidableMutex& mutex, Budge
                 ThreadStats& stats) {
   for_each_chunk(elided, [&](std::size_t first, std::size_t count) {
     elide(
-        P(), mutex, budget, stats, [&] { elided.update.in_transaction(elided.variable, first, count); },
+        P(), mutex, budget, stats,
+        [&] {
+          elided.update.in_transaction(elided.variable, first, count);
+          order_commit(mutex.word);
+        },
         [&] { elided.update(elided.variable, first, count); });
   });
 }
