@@ -17,6 +17,7 @@ The STMs of our own report the number of a cause (native_ops/include/tmflow/stm/
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Literal
@@ -102,6 +103,11 @@ def described(mechanism: str, status: int) -> dict[str, str]:
 def raw_code(status: int) -> str:
     """The whole raw status as text: hexadecimal, at least 8 digits."""
     return f"0x{status:08x}"
+
+
+def status_of(raw_code: str) -> int:
+    """The raw status that a text such as `raw_code` gives is; of any other text 0, which has no bit set."""
+    return int(raw_code, 16) if re.fullmatch("0x[0-9a-f]{1,16}", raw_code) else 0
 
 
 @cache

@@ -13,7 +13,7 @@ from tmflow.against import POINTS
 from tmflow.axes import value_range
 from tmflow.labels import in_room, most_lines
 from tmflow.layers import Layer
-from tmflow.marks import COLUMNS, layered, looks, of_variants, points_of, tooltip
+from tmflow.marks import ARROW, COLUMNS, layered, looks, of_variants, points_of, tooltip
 from tmflow.stats import SAME, Bounds
 from tmflow.wording import interval
 
@@ -80,6 +80,16 @@ def _forest(summary: pd.DataFrame, title: str, axis: alt.Axis, none: float, band
             for its, end in ends
         ),
         *points_of(points, data, data, size=70),
+        *(
+            of_bars.properties(data=its)
+            .encode(x=alt.X(end))
+            .mark_point(shape=pointing, filled=True, size=ARROW, opacity=1)
+            for its, end, pointing in (
+                (bars[bars["low"] < shown.low], "bar_low:Q", "triangle-left"),
+                (bars[bars["high"] > shown.high], "bar_high:Q", "triangle-right"),
+            )
+            if len(its)
+        ),
         height=_row(rows) * _rows(len(rows)),
     )
 

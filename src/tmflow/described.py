@@ -8,6 +8,8 @@ from typing import Any
 
 import pandas as pd
 
+from tmflow.store.documents import parse_object
+
 UNKNOWN = "unknown"
 LABELS = {
     "cpu_model": "Processor",
@@ -85,6 +87,7 @@ def _reported(what: str, environments: pd.DataFrame) -> str:
 
 def _kernel_on_tsx(environments: pd.DataFrame) -> str:
     """What the kernels said of the one vulnerability whose mitigation switches TSX off."""
-    texts = [json.loads(text) for text in environments["mitigations_json"].dropna()]
-    said = sorted({text["tsx_async_abort"] for text in texts if text and text.get("tsx_async_abort")})
+    texts = environments["mitigations_json"].dropna()
+    known = [parse_object(text, "what is known of the mitigations of a kernel") for text in texts if text != "null"]
+    said = sorted({str(facts["tsx_async_abort"]) for facts in known if facts.get("tsx_async_abort")})
     return f" The kernel says of TSX's asynchronous abort: {'; '.join(said)}." if said else ""

@@ -24,7 +24,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from tmflow.aborts import CLASSES, says
+from tmflow.aborts import CLASSES, says, status_of
 from tmflow.curves import first_at
 from tmflow.errors import unknown
 from tmflow.estimates import NOTHING, Estimate, Rounds, flags, of_measured, per_point, with_dataset
@@ -159,7 +159,7 @@ def failures(
         tried, aborts = tried[tried["strategy"] == "htm"], in_classes(aborts)
     if by == "raw_code":
         statuses = zip(aborts["mechanism"], aborts["raw_code"], strict=True)
-        aborts = aborts.assign(raw_code=[f"{code}: {says(of, int(code, 16))}" for of, code in statuses])
+        aborts = aborts.assign(raw_code=[f"{code}: {says(of, status_of(code))}" for of, code in statuses])
     attempts = transactions.set_index("uid")["attempts"].dropna().astype(float)
     counts = aborts.groupby(["uid", by])["n"].sum().unstack(fill_value=0)
     counts[ANY] = counts.sum(axis="columns")
@@ -173,7 +173,7 @@ def failures(
 def in_classes(aborts: pd.DataFrame, rule: Literal["study", "bits"] = "study") -> pd.DataFrame:
     """Those aborts that have a `class` of the study's figures, by its rule or by what the bits of the status say."""
     known = aborts[aborts["mechanism"].isin(list(CLASSES))]
-    of, status = known["mechanism"], known["raw_code"].map(lambda code: int(code, 16))
+    of, status = known["mechanism"], known["raw_code"].map(status_of)
     index = ("study", "bits").index(rule)
     return known.assign(**{"class": [CLASSES[m][index](code) for m, code in zip(of, status, strict=True)]})
 

@@ -24,6 +24,7 @@ PACKAGE = ROOT / "src" / "tmflow"
 LAYERS = [
     {
         "errors",
+        "bounds",
         "canonical",
         "clock",
         "files",

@@ -7,7 +7,7 @@ import pytest
 from drawn import marks, points
 from frames import grid
 
-from tmflow import captions, charts, in_words, stats, summaries
+from tmflow import against, against_chart, captions, charts, in_words, stats, summaries
 from tmflow.axes import value_range
 
 
@@ -56,7 +56,7 @@ def test_rows_without_any_loss_have_no_bar_but_the_number_of_rounds() -> None:
     )
 
 
-@pytest.mark.parametrize("kind", ["speedup", "lost", "failures"])
+@pytest.mark.parametrize("kind", ["speedup", "lost", "failures", "against"])
 def test_a_bar_that_leaves_the_chart_ends_in_an_arrow_and_has_no_cap(kind: str) -> None:
     if kind == "lost":
         summary, across = lost(shares=(0.9, 0, 0, 0, 0, 0.001)), "x"
@@ -66,6 +66,12 @@ def test_a_bar_that_leaves_the_chart_ends_in_an_arrow_and_has_no_cap(kind: str) 
         wild = (runs["threads"] == 2) & (runs["round"] == 2)
         summary, across = summaries.speedup(runs.assign(loop_s=runs["loop_s"].mask(wild, runs["loop_s"] / 9))), "y"
         chart, arrow, caps = charts.speedup(summary), "triangle-up", "horizontal"
+    elif kind == "against":
+        runs = grid(("tf_lock", "nolock"), (2,), 3)
+        wild = (runs["strategy"] == "nolock") & (runs["round"] == 2)
+        runs = runs.assign(loop_s=runs["loop_s"].mask(wild, runs["loop_s"] / 9))
+        summary, across = against.speed(runs, "tf_lock", 1), "x"
+        chart, arrow, caps = against_chart.speed(summary, "tf_lock"), "triangle-right", "vertical"
     else:
         runs = grid(("stm",), (2,), 2)
         attempts = pd.DataFrame({"uid": runs["uid"], "commits": 1, "fallbacks": None, "attempts": 1000})

@@ -35,7 +35,7 @@ def test_a_ratio_of_any_times_has_an_interval(pairs: list[tuple[float, float]]) 
 @pytest.mark.parametrize("seconds", [5e-324, 1e-300, 1e300, 1.7e308])
 def test_summaries_of_times_that_no_run_has(seconds: float, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("times")
-    runs = sample_runs(strategies=("tf_lock", "nolock"), threads=(1, 2), rounds=3)
+    runs = sample_runs(strategies=("tf_lock", "nolock"), threads=(1, 2), rounds=6)
     runs = [run.model_copy(update={"loop_s": seconds}) if at % 3 == 0 else run for at, run in enumerate(runs)]
     runfile.write(folder / "runs.jsonl", runs)
     url = engine.sqlite_url(folder / "study.db")

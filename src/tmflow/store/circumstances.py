@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import Any
 
 from sqlalchemy import select
 
 from tmflow.platform_key import slug_of
+from tmflow.store.documents import parse_object
 from tmflow.store.frame import Source, fetch
 from tmflow.store.models import Base, Environment, Platform, Software
 
@@ -42,4 +42,4 @@ def software(source: Source, hashes: Iterable[str]) -> dict[str, Facts]:
 def _facts_json(source: Source, model: type[Base], key: str, values: Iterable[str]) -> dict[str, Facts]:
     name, facts = (model.__table__.columns[column] for column in (key, "facts_json"))
     found = fetch(source, select(name, facts).where(name.in_(sorted(values))))
-    return {name: json.loads(text) for name, text in found}
+    return {name: parse_object(text, f"what is known of {model.__tablename__} {name}") for name, text in found}

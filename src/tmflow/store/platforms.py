@@ -10,6 +10,7 @@ from sqlalchemy import exists, func, select
 
 from tmflow.platform_key import slug_of
 from tmflow.probe import document
+from tmflow.store.documents import parse_object
 from tmflow.store.frame import Source, Statement, fetch, frame
 from tmflow.store.models import (
     Campaign,
@@ -24,8 +25,18 @@ from tmflow.store.models import (
     Software,
     Spec,
 )
-from tmflow.store.run_columns import BELONGS_TO, FACTORS, PLATFORM_KEY, of_source, platform_columns, seconds
+from tmflow.store.run_columns import (
+    BELONGS_TO,
+    FACTORS,
+    PLATFORM_KEY,
+    STATUS,
+    loop_seconds,
+    of_source,
+    platform_columns,
+)
+from tmflow.store.totals import total
 from tmflow.store.visible import visible
+from tmflow.validation import document as checked
 
 FACTS = (
     "isa", "cpu_vendor", "cpu_model", "sockets", "cores_physical", "threads_logical", "memory_bytes",
@@ -75,7 +86,7 @@ def contributions_to(source: Source, platform: str) -> pd.DataFrame:
     key, _ = platform_columns(joined=False)
     columns = [key, Contribution.name, Contribution.identity, Contribution.imported_at_utc]
     statement = (
-        select(*columns, func.sum(RoundTally.n_runs).label("n_runs"))
+        select(*columns, total(RoundTally.n_runs).label("n_runs"))
         .join_from(RoundTally, Platform, RoundTally.platform_id == Platform.id)
         .join(Contribution, RoundTally.contribution_id == Contribution.id)
         .where(Platform.slug == slug_of(platform))
@@ -105,7 +116,10 @@ def newest_probe(source: Source, platform: str, *, joined: bool = False) -> docu
     if not joined:
         shown = shown.where(PLATFORM_KEY.in_([platform]))
     found = fetch(source, shown.order_by(Probe.started_at_utc.desc(), Probe.id.desc()).limit(1))
-    return document.Probe.model_validate_json(found[0][0]) if found else None
+    if not found:
+        return None
+    what = f"the probe of platform {platform}"
+    return checked(document.Probe, parse_object(found[0][0], what), f"{what} in the database")
 
 
 def newest_runs(source: Source, platform: str, at_most: int = RUNS, *, joined: bool = False) -> pd.DataFrame:
@@ -126,13 +140,13 @@ def statement_of_newest_runs(platform: str, at_most: int, *, joined: bool = Fals
             *BELONGS_TO,
             *FACTORS,
             Run.evidence,
-            Run.status,
+            STATUS,
             Environment.env_sha256,
             Software.tmflow,
             Software.git_commit,
             Software.software_sha256,
             Run.started_at_utc,
-            seconds(Run.loop_s),
+            loop_seconds(),
             Run.disturbed,
             Run.load1_before,
             Run.steal_fraction,

@@ -9,19 +9,16 @@ anywhere after.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict, Unpack
 
 import pandas as pd
 from sqlalchemy import (
-    BigInteger,
     ColumnElement,
     ScalarSelect,
     Subquery,
     and_,
     case,
-    cast,
     exists,
     func,
     or_,
@@ -31,9 +28,11 @@ from sqlalchemy import (
 from sqlalchemy.orm import InstrumentedAttribute
 
 from tmflow import contention
+from tmflow.bounds import LONGEST_S
 from tmflow.canonical import sha256_of
 from tmflow.records import Loaded
 from tmflow.store import software
+from tmflow.store.documents import parse_object
 from tmflow.store.frame import Source, Statement, connected, fetch, frame, with_facts
 from tmflow.store.models import (
     AbortReason,
@@ -48,7 +47,6 @@ from tmflow.store.models import (
     FailedPublications,
     LostUpdate,
     Platform,
-    Real,
     Retries,
     Round,
     RoundTally,
@@ -61,7 +59,16 @@ from tmflow.store.models import (
     TakenBlocks,
     VariableRead,
 )
-from tmflow.store.run_columns import FACTORS, of_run, on_platforms, platform_columns, seconds
+from tmflow.store.run_columns import (
+    FACTORS,
+    STATUS,
+    loop_seconds,
+    of_run,
+    on_platforms,
+    platform_columns,
+    seconds,
+)
+from tmflow.store.totals import share, total, total_s
 from tmflow.store.visible import visible
 
 Value = str | int | float
@@ -119,16 +126,25 @@ def statement_of_origins(**only: Unpack[Only]) -> Statement:
 
 
 def curves(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
-    """uid, iteration, elapsed_s, accuracy (a fraction): the points on the way of each run that measured them."""
+    """uid, iteration, elapsed_s, accuracy (a fraction): the points on the way of each run that measured them.
+
+    But for points after the last step, and those of times that no machine takes.
+    """
     columns = [Run.uid, CurvePoint.iteration, seconds(CurvePoint.elapsed_s), CurvePoint.accuracy]
-    return frame(source, _of_runs(columns, only).join(CurvePoint).order_by(Run.id, CurvePoint.iteration))
+    possible = (CurvePoint.iteration <= Spec.iterations, CurvePoint.elapsed_s <= LONGEST_S)
+    joined = _of_runs(columns, only).join(CurvePoint).where(*possible)
+    return frame(source, joined.order_by(Run.id, CurvePoint.iteration))
 
 
 def staleness(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
-    """uid, staleness, steps: of each run that measured it, how many steps saw that many updates by others."""
-    columns = [Run.uid, Staleness.staleness, _total(Staleness.steps).label("steps")]
-    grouped = _of_runs(columns, only).join(Staleness).group_by(Run.id, Run.uid, Staleness.staleness)
-    return frame(source, grouped.order_by(Run.id, Staleness.staleness)).astype({"steps": "int64"})
+    """uid, staleness, steps: of each run that measured it, how many steps saw that many updates by others.
+
+    A staleness beyond the steps of the run, which is impossible, counts as so many.
+    """
+    behind = case((Staleness.staleness > Spec.iterations, Spec.iterations), else_=Staleness.staleness)
+    columns = [Run.uid, behind.label("staleness"), total(Staleness.steps).label("steps")]
+    grouped = _of_runs(columns, only).join(Staleness).group_by(Run.id, Run.uid, behind)
+    return frame(source, grouped.order_by(Run.id, behind)).astype({"staleness": "int64", "steps": "int64"})
 
 
 def transactions(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
@@ -136,7 +152,7 @@ def transactions(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
 
     A count that could not be known is NA.
     """
-    columns = [Run.uid, *(_total(n).label(n.key) for n in (Counters.commits, Counters.fallbacks, Counters.attempts))]
+    columns = [Run.uid, *(total(n).label(n.key) for n in (Counters.commits, Counters.fallbacks, Counters.attempts))]
     grouped = _of_runs(columns, only).join(Counters).where(Counters.commits.is_not(None)).group_by(Run.id, Run.uid)
     return frame(source, grouped.order_by(Run.id))
 
@@ -148,13 +164,13 @@ def full_measures(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
     lock_held_fraction, of the time of all workers together. NaN where it was not measured; an emulated run shows no
     time, nor a share of it.
     """
-    time = Spec.threads * case((Run.evidence != "emulated", Run.loop_s))
+    time = Spec.threads * loop_seconds().element
     columns = [
         Run.uid,
-        _of_run(_share(LostUpdate.lost, LostUpdate.expected), LostUpdate).label("lost_fraction"),
-        _of_run(_share(VariableRead.torn, VariableRead.reads), VariableRead).label("torn_fraction"),
-        (_of_run(func.sum(Counters.lock_waited_s), Counters) / time).label("lock_waited_fraction"),
-        (_of_run(func.sum(Counters.lock_held_s), Counters) / time).label("lock_held_fraction"),
+        _of_run(share(LostUpdate.lost, LostUpdate.expected), LostUpdate).label("lost_fraction"),
+        _of_run(share(VariableRead.torn, VariableRead.reads), VariableRead).label("torn_fraction"),
+        (_of_run(total_s(Counters.lock_waited_s), Counters) / time).label("lock_waited_fraction"),
+        (_of_run(total_s(Counters.lock_held_s), Counters) / time).label("lock_held_fraction"),
     ]
     return frame(source, _of_runs(columns, only).where(Spec.measures == "full").order_by(Run.id))
 
@@ -167,7 +183,7 @@ def contention_met(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
     """
     found = []
     for kind, (number, counted) in _CONTENTION.items():
-        columns = [Run.id, Run.uid, Spec.strategy, number.label("number"), _total(counted).label("n")]
+        columns = [Run.id, Run.uid, Spec.strategy, number.label("number"), total(counted).label("n")]
         grouped = _of_runs(columns, only).join(number.class_).group_by(Run.id, Run.uid, Spec.strategy, number)
         table = frame(source, grouped.order_by(Run.id, number)).astype({"n": "int64"})
         of_retries = table["strategy"].map(contention.kind_of_retries) if kind == "retries" else kind
@@ -186,7 +202,7 @@ _CONTENTION: dict[contention.Kind, tuple[Any, Any]] = {
 def aborts(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
     """uid, mechanism, family, raw_code, n: how often the transactions of each run aborted, and how."""
     keys = [AbortReason.mechanism, AbortReason.family, AbortReason.raw_code]
-    joined = _of_runs([Run.uid, *keys, _total(RunAbort.n).label("n")], only).join(RunAbort).join(AbortReason)
+    joined = _of_runs([Run.uid, *keys, total(RunAbort.n).label("n")], only).join(RunAbort).join(AbortReason)
     return frame(source, joined.group_by(Run.id, Run.uid, *keys).order_by(Run.id, *keys)).astype({"n": "int64"})
 
 
@@ -226,7 +242,7 @@ def counts(source: Source, *, joined: bool = False) -> pd.DataFrame:
         RoundTally.status,
     ]
     counted = [
-        _total(RoundTally.n_runs).label("n_runs"),
+        total(RoundTally.n_runs).label("n_runs"),
         func.count(RoundTally.round_id.distinct()).label("n_rounds"),
         func.max(RoundTally.newest_run_at_utc).label("newest_run_utc"),
     ]
@@ -269,7 +285,7 @@ def definition(
     of = (Experiment.name == experiment, Experiment.scale == scale, on_platforms(platforms, joined=joined))
     named = its.where(*of)
     found = fetch(source, named.order_by(*newest_first).limit(1))
-    return json.loads(found[0][0]) if found else None
+    return parse_object(found[0][0], f"the definition of experiment {experiment}") if found else None
 
 
 def revision(source: Source) -> str:
@@ -321,7 +337,7 @@ def _of_runs(columns: Sequence[Any], only: Only) -> Statement:
         statement = statement.where(Spec.__table__.columns[factor].in_(values))
     status = only.get("status", ("ok",))
     if status is not None:
-        statement = statement.where(RoundTally.status.in_(status))
+        statement = statement.where(RoundTally.status.in_(status), STATUS.element.in_(status))
     if not only.get("all_definitions", False):
         ranked = _ranked(*named)
         newest = select(ranked.c.id, ranked.c.platform_id, ranked.c.contribution_id).where(ranked.c.age == 1)
@@ -366,12 +382,3 @@ def _ranked(*named: ColumnElement[bool]) -> Subquery:
 def _of_run(value: ColumnElement[Any], details: type[Base]) -> ScalarSelect[Any]:
     """A value over the details of each run; NULL where it has none."""
     return select(value).where(details.__table__.columns["run_id"] == Run.id).scalar_subquery()
-
-
-def _share(part: InstrumentedAttribute[int], whole: InstrumentedAttribute[int]) -> ColumnElement[float]:
-    return cast(func.sum(part), Real) / cast(func.nullif(func.sum(whole), 0), Real)
-
-
-def _total(column: InstrumentedAttribute[Any]) -> ColumnElement[int]:
-    # PostgreSQL's sum of big integers is a decimal number.
-    return cast(func.sum(column), BigInteger)

@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Label, Text, case, func, literal_column, select, true
 from sqlalchemy.orm import InstrumentedAttribute
 
+from tmflow.bounds import LONGEST_S, STEP_S
 from tmflow.platform_key import AT, DIGITS, parse, slug_of
 from tmflow.spec import TrialSpec
 from tmflow.store.models import (
@@ -53,9 +54,28 @@ HARDWARE_THREADS = case(
 )
 
 
+# A run of whose loop no machine can have such a time, and whatever else it says is worth no more.
+_IMPOSSIBLE = (Run.status == "ok") & (
+    (Run.loop_s > literal_column(str(LONGEST_S)))
+    | (Run.loop_s * Spec.threads < Spec.iterations * literal_column(str(STEP_S)))
+)
+# A run of a time that is impossible is shown as one that is invalid, and says why: nothing is computed from it.
+STATUS: Label[Any] = case((_IMPOSSIBLE, literal_column("'invalid'", Text)), else_=Run.status).label("status")
+REASON: Label[Any] = case(
+    (_IMPOSSIBLE, literal_column("'no machine can take the time that is recorded of its loop'", Text)), else_=Run.reason
+).label("reason")
+FINAL_ACCURACY: Label[Any] = case((~_IMPOSSIBLE, Run.final_accuracy)).label("final_accuracy")
+
+
 def seconds(column: InstrumentedAttribute[Any]) -> Label[Any]:
-    """A time of a run, NULL where the run is emulated."""
-    return case((Run.evidence != "emulated", column)).label(column.key)
+    """A time of a run, NULL where the run is emulated, and where no machine can take so long."""
+    possible = column <= literal_column(str(LONGEST_S))
+    return case(((Run.evidence != "emulated") & possible, column)).label(column.key)
+
+
+def loop_seconds() -> Label[Any]:
+    """The time of the loop of a run; NULL as `seconds`, and where no machine is so fast."""
+    return case(((Run.evidence != "emulated") & ~_IMPOSSIBLE, Run.loop_s)).label("loop_s")
 
 
 def platform_columns(*, joined: bool) -> list[Label[str]]:
@@ -93,16 +113,19 @@ _OF_RUN = [
     Run.evidence,
     BACKEND.label("backend"),
     Run.time_domain,
-    Run.status,
-    Run.reason,
+    STATUS,
+    REASON,
     Run.spec_id,
     Run.ordinal,
     Run.trial_seed,
     Run.resumed,
     Run.disturbed,
     Run.started_at_utc,
-    *map(seconds, (Run.setup_s, Run.loop_s, Run.evaluation_s, Run.total_s)),
-    Run.final_accuracy,
+    seconds(Run.setup_s),
+    loop_seconds(),
+    seconds(Run.evaluation_s),
+    seconds(Run.total_s),
+    FINAL_ACCURACY,
     Run.dataset_sha256,
 ]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +14,7 @@ from tmflow.runner.run_lines import SCHEMA_VERSION
 from tmflow.runner.runfile import Backend, CampaignRef, MachineState, Software
 from tmflow.spec import TrialSpec
 from tmflow.store import models
+from tmflow.store.documents import parse_object
 from tmflow.store.frame import Source, connected, fetch
 from tmflow.store.rows import PLAIN, Row
 
@@ -68,13 +68,15 @@ def _run(connection: Connection, uid: str) -> dict[str, Any]:
             "name": experiment["name"],
             "scale": experiment["scale"],
             "definition_sha256": experiment["definition_sha256"],
-            "definition": json.loads(experiment["definition_json"]),
+            "definition": parse_object(
+                experiment["definition_json"], f"the definition of experiment {experiment['name']}"
+            ),
         },
         "backend": _backend(connection, itself["backend_id"]),
         "round": round_["number"],
         "order_seed": round_["order_seed"],
         "spec": _part(TrialSpec, _row(connection, models.Spec, itself["spec_id"])),
-        "platform": json.loads(platform["facts_json"]),
+        "platform": parse_object(platform["facts_json"], f"what is known of platform {platform['slug']}"),
         "environment": _environment(connection, itself["environment_id"]),
         "software": _part(Software, _row(connection, models.Software, itself["software_id"])),
         "machine": None if set(machine.values()) == {None} else machine,
@@ -95,15 +97,17 @@ def _run(connection: Connection, uid: str) -> dict[str, Any]:
 def _environment(connection: Connection, environment_id: int | None) -> dict[str, Any] | None:
     if environment_id is None:
         return None
-    facts: dict[str, Any] = json.loads(_row(connection, models.Environment, environment_id)["facts_json"])
-    return facts
+    row = _row(connection, models.Environment, environment_id)
+    return parse_object(row["facts_json"], f"what is known of environment {row['env_sha256']}")
 
 
 def _backend(connection: Connection, backend_id: int | None) -> dict[str, Any] | None:
     if backend_id is None:
         return None
     row = _row(connection, models.Backend, backend_id)
-    return _part(Backend, row | {"config": json.loads(row["config_json"])})
+    return _part(
+        Backend, row | {"config": parse_object(row["config_json"], f"the configuration of backend {row['name']}")}
+    )
 
 
 def _list(connection: Connection, model: type[models.Base], run_id: int) -> list[Row]:

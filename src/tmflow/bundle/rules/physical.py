@@ -1,7 +1,6 @@
 """Values that no machine can give: times, counts and rates beyond what is physically possible, and texts without end.
 
-The bounds are generous by orders of magnitude. They keep out numbers that no statistics can be computed from: the
-rate of a run of 5e-324 s is infinite, and so is the ratio of one of 1e300 s to another.
+The bounds of times and counts are those of `tmflow.bounds`.
 """
 
 from __future__ import annotations
@@ -11,15 +10,13 @@ from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any
 
+from tmflow.bounds import LONGEST_S, STEP_S
 from tmflow.bundle.report import Fault
 from tmflow.bundle.rules.known import Known
 from tmflow.leaves import leaves
 from tmflow.runner.runfile import Run
 from tmflow.store.shared import ReadRun
 
-LONGEST_S = 366 * 86_400.0  # a year: no trial lasts so long
-STEP_S = 1e-9  # no step, attempt or read takes less: a processor has a few cycles in it
-MOST_COUNTED = int(LONGEST_S / STEP_S)
 HIGHEST_LOAD = 1e6  # processes that want to run
 CLOCK_SET_S = 200 * LONGEST_S  # a clock without a battery begins decades ago
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)  # of such a clock

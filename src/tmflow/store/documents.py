@@ -1,0 +1,21 @@
+"""JSON that the database holds as text."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tmflow.errors import BadInput
+
+_ADVICE = "restore a backup, or make the database anew from the run files (`tmflow ingest`)"
+
+
+def parse_object(text: str, what: str) -> dict[str, Any]:
+    """The object that a text of the database is. Raises BadInput where it is none; `what` names it."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise BadInput(f"{what} is no JSON in the database: {_ADVICE}.") from error
+    if not isinstance(found, dict):
+        raise BadInput(f"{what} is no JSON object in the database: {_ADVICE}.")
+    return found
