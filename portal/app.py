@@ -4,10 +4,10 @@ from pathlib import Path
 
 import streamlit as st
 
-from tmflow.portal.data import troubles_told
-from tmflow.portal.filters import keep_address
+from tmflow.portal.concurrency import in_turn, opened_once
 from tmflow.portal.share import share_bar
-from tmflow.portal.turns import in_turn, opened_once
+from tmflow.portal.study_data import troubles_told
+from tmflow.portal.url_state import keep_address
 
 # A file: a named icon would be fetched from somewhere else.
 st.set_page_config(page_title="tmflow", page_icon=Path(__file__).with_name("icon.svg"), layout="wide")

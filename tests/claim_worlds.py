@@ -16,15 +16,15 @@ import pandas as pd
 from sqlalchemy import Connection, text
 
 from tests.sample_runs import ENVIRONMENT, PLATFORM, SOFTWARE, backend
-from tmflow.canonical import sha256_of
+from tmflow.base.canonical_json import sha256_of
 from tmflow.claims import checks
 from tmflow.claims.checks import Check, Predicate
+from tmflow.claims.data import Tables
 from tmflow.claims.judge import Judged, judge
 from tmflow.claims.schema import Claim, Claims, load_claims
-from tmflow.claims.tables import Tables
-from tmflow.runner.runfile import Abort, CampaignRef, Counters, ExperimentRef, Run
-from tmflow.spec import TrialSpec
-from tmflow.strategy_parameters import parameters_of
+from tmflow.runfile.record import Abort, CampaignRef, Counters, ExperimentRef, Run
+from tmflow.spec.strategies import parameters_of
+from tmflow.spec.trial import TrialSpec
 
 World = Literal["holds", "fails", "borderline"]
 Change = Callable[[pd.DataFrame], pd.DataFrame]

@@ -15,8 +15,8 @@ import hypothesis
 import pytest
 import yaml
 
+from tmflow.base.paths import project_root
 from tmflow.native.loader import library_dir
-from tmflow.paths import project_root
 
 # An example that starts threads takes as long as the machine lets it; `make test-deep` asks for the second.
 hypothesis.settings.register_profile("default", hypothesis.settings(deadline=None))

@@ -10,10 +10,10 @@ from sqlalchemy import URL
 
 from tests.sample_bundles import consistent, sample_bundle
 from tests.sample_runs import sample_runs
-from tmflow.platform_key import key_of
-from tmflow.runner import runfile
-from tmflow.runner.runfile import Run
-from tmflow.store.contributions import import_bundle
+from tmflow.contributions.importer import import_bundle
+from tmflow.platform.key import key_of
+from tmflow.runfile import record
+from tmflow.runfile.record import Run
 from tmflow.store.ingest import ingest
 
 MACHINE = "synthetic-test-machine-8t"  # the key of the local runs
@@ -53,7 +53,7 @@ def _timed(run: Run, efficiency: float) -> Run:
 def store(url: URL, folder: Path, runs: Iterable[Run]) -> None:
     """Ingest the runs, as a study does."""
     folder.mkdir(parents=True, exist_ok=True)
-    runfile.write(folder / "runs.jsonl", [consistent(run) for run in runs])
+    record.write(folder / "runs.jsonl", [consistent(run) for run in runs])
     ingest(url, [folder / "runs.jsonl"])
 
 

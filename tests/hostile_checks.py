@@ -17,12 +17,12 @@ from tests.mutations import mutant
 from tests.repacked import Members, good_members
 from tests.sample_bundles import sample_bundle
 from tests.sample_runs import EMULATED, FULL, FUSED, sample_runs
-from tmflow.bundle.report import Report
+from tmflow.base.errors import BadInput
+from tmflow.bundle.problems import Report
 from tmflow.bundle.verify import verify
-from tmflow.errors import BadInput
+from tmflow.contributions.importer import NotSound, import_bundle
 from tmflow.store import schema
-from tmflow.store.address import sqlite_url
-from tmflow.store.contributions import NotSound, import_bundle
+from tmflow.store.url import sqlite_url
 
 SEED = 7
 MORE_MEMORY = 300 << 20  # than a process has that has checked nothing yet

@@ -28,7 +28,7 @@ from tests.changed_json import (
     spelled,
 )
 from tests.repacked import MANIFEST, Members, manifest_of
-from tmflow.canonical import sha256_of
+from tmflow.base.canonical_json import sha256_of
 
 CONTENTS: list[Callable[[Members, Random], None]] = []
 """The kinds of change, each made in the members of a good bundle."""

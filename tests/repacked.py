@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.raw_zips import STORED, Entry, zip_file
-from tmflow.canonical import canonical_json
+from tmflow.base.canonical_json import canonical_json
 
 Members = dict[str, bytes]
 MANIFEST = "manifest.json"

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from tests.sample_runs import sample_runs
-from tmflow.bundle.exported import Chosen, export
-from tmflow.runner import runfile
-from tmflow.runner.runfile import Run, Staleness
-from tmflow.spec import TrialSpec
-from tmflow.train.models import MODELS
+from tmflow.bundle.writer import Chosen, export
+from tmflow.runfile import record
+from tmflow.runfile.record import Run, Staleness
+from tmflow.spec.trial import TrialSpec
+from tmflow.training.models import MODELS
 
 
 def _untried(*names: str) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def write_results(results: Path, runs: Iterable[Run]) -> None:
         path = Path(its.scale) / its.name / its.definition_sha256[:12] / f"round-{run.round:03}.jsonl"
         files.setdefault(path, []).append(consistent(run))
     for path, its_runs in files.items():
-        runfile.write(results / "runs" / path, its_runs)
+        record.write(results / "runs" / path, its_runs)
 
 
 def consistent(run: Run) -> Run:

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tmflow.canonical import sha256_of
-from tmflow.runner.runfile import (
+from tmflow.base.canonical_json import sha256_of
+from tmflow.runfile.record import (
     Abort,
     Backend,
     CampaignRef,
@@ -30,8 +30,8 @@ from tmflow.runner.runfile import (
     Staleness,
     TakenBlocks,
 )
-from tmflow.spec import TrialSpec
-from tmflow.strategy_parameters import parameters_of
+from tmflow.spec.strategies import parameters_of
+from tmflow.spec.trial import TrialSpec
 
 PLATFORM: dict[str, Any] = {
     "isa": "x86_64",

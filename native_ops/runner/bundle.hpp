@@ -1,4 +1,4 @@
-// A bundle: run files with what is needed to trust them, in one zip. As src/tmflow/bundle/exported.py makes
+// A bundle: run files with what is needed to trust them, in one zip. As src/tmflow/bundle/writer.py makes
 // it: the same content has the same manifest, and so the same identity.
 #pragma once
 

@@ -1,4 +1,4 @@
-// The names that members of a bundle may have: as src/tmflow/bundle/layout.py.
+// The names that members of a bundle may have: as src/tmflow/bundle/format.py.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Why a transaction aborted: the family of its machine's raw status, as src/tmflow/aborts.py has it, where
-// the bits and the order in which they decide are explained.
+// Why a transaction aborted: the family of its machine's raw status, as src/tmflow/spec/abort_codes.py has
+// it, where the bits and the order in which they decide are explained.
 #pragma once
 
 #include <cstdint>

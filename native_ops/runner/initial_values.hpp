@@ -9,7 +9,7 @@
 
 namespace tmflow::runner {
 
-// One vector per variable of the model, as src/tmflow/train/models draws them for this seed. Throws
+// One vector per variable of the model, as src/tmflow/training/models draws them for this seed. Throws
 // std::invalid_argument for a model that it does not know.
 std::vector<std::vector<float>> initial_values(std::string_view model,
                                                const std::vector<train::VariableShape>& shapes,

@@ -1,5 +1,5 @@
 // What else the machine did during a trial: two samples of the kernel's counters, and what lies between them.
-// The same as src/tmflow/runner/machine.py, where the reasons for the limits are.
+// The same as src/tmflow/runner/machine_load.py, where the reasons for the limits are.
 #pragma once
 
 #include <filesystem>

@@ -38,8 +38,8 @@ struct TrialData {
   std::vector<int> test_digits;
 };
 
-// First image of each of the trial's `steps` batches in the permuted set: src/tmflow/train/batches.py. Throws
-// Unsupported where the training set is smaller than a batch.
+// First image of each of the trial's `steps` batches in the permuted set: src/tmflow/training/batches.py.
+// Throws Unsupported where the training set is smaller than a batch.
 std::vector<std::int64_t> batch_starts(std::uint32_t seed, std::size_t batch, std::size_t steps);
 
 }  // namespace tmflow::runner

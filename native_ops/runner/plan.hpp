@@ -1,5 +1,5 @@
 // The study that this program carries: data/native/study.jsonl, made of config.yaml by
-// src/tmflow/study/for_binary.py. Nothing of config.yaml is decided here.
+// src/tmflow/study/native_plan.py. Nothing of config.yaml is decided here.
 #pragma once
 
 #include <cstdint>

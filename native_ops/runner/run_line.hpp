@@ -1,4 +1,4 @@
-// A run: one line of a run file, as src/tmflow/runner/runfile.py has it.
+// A run: one line of a run file, as src/tmflow/runfile/record.py has it.
 #pragma once
 
 #include <cstdint>

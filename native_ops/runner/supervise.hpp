@@ -1,5 +1,5 @@
 // Runs a round in a fresh process for each environment that its points need. What a trial, or a warm-up, left
-// over that hung or killed its process is for another one. The same as src/tmflow/runner/supervise.py.
+// over that hung or killed its process is for another one. The same as src/tmflow/runner/supervisor.py.
 #pragma once
 
 #include "runner/job.hpp"

@@ -1,4 +1,4 @@
-// One training run of a point, as src/tmflow/train/native.py makes it.
+// One training run of a point, as src/tmflow/training/native_driver.py makes it.
 #pragma once
 
 #include <cstdint>

@@ -2,13 +2,13 @@
 
 import streamlit as st
 
+from tmflow.base.escaping import markdown
+from tmflow.claims.render import accepted
 from tmflow.claims.schema import load_claims
-from tmflow.claims.shown import accepted
-from tmflow.inert import markdown
-from tmflow.portal import claim, claims
-from tmflow.portal.data import study_or_stop
-from tmflow.portal.filters import PLATFORM, TOLD, Key, resolve, wanted
-from tmflow.portal.judged import judged
+from tmflow.portal.badges import judged
+from tmflow.portal.pages import claim, claims
+from tmflow.portal.study_data import study_or_stop
+from tmflow.portal.url_state import PLATFORM, TOLD, Key, resolve, wanted
 
 st.title("Claims")
 study = study_or_stop()

@@ -2,8 +2,8 @@
 
 import streamlit as st
 
-from tmflow.portal import compare
-from tmflow.portal.data import study_or_stop
+from tmflow.portal.pages import compare
+from tmflow.portal.study_data import study_or_stop
 
 st.title("Compare")
 study = study_or_stop()

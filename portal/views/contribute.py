@@ -2,8 +2,8 @@
 
 import streamlit as st
 
-from tmflow.portal import contribute
-from tmflow.portal.data import study_or_stop
+from tmflow.portal.pages import contribute
+from tmflow.portal.study_data import study_or_stop
 
 st.title("Add your hardware")
 st.markdown("What holds on one machine may not hold on yours, and the study is only as wide as its machines.")

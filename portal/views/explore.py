@@ -2,8 +2,8 @@
 
 import streamlit as st
 
-from tmflow.portal import explore
-from tmflow.portal.data import study_or_stop
+from tmflow.portal.pages import explore
+from tmflow.portal.study_data import study_or_stop
 
 st.title("Explore")
 study = study_or_stop()

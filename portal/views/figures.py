@@ -2,11 +2,11 @@
 
 import streamlit as st
 
-from tmflow.inert import markdown
-from tmflow.originals import load_originals
-from tmflow.portal import figures
-from tmflow.portal.data import study_or_stop
-from tmflow.portal.filters import TOLD, Key
+from tmflow.base.escaping import markdown
+from tmflow.claims.original_figures import load_originals
+from tmflow.portal.pages import figures
+from tmflow.portal.study_data import study_or_stop
+from tmflow.portal.url_state import TOLD, Key
 
 originals, wish = load_originals(), st.query_params.get(Key.FIGURE)
 if wish in originals.figures:

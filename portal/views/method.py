@@ -2,10 +2,11 @@
 
 import streamlit as st
 
-from tmflow.portal import filters, method
+from tmflow.portal import url_state
+from tmflow.portal.pages import method
 
 st.title("Method")
-filters.begin()
+url_state.begin()
 docs = method.docs()
 page = method.chosen_page(docs)
 if page == method.CONTENTS:

@@ -2,9 +2,9 @@
 
 import streamlit as st
 
-from tmflow.portal import platforms
-from tmflow.portal.data import study_or_stop
-from tmflow.portal.filters import Key
+from tmflow.portal.pages import platforms
+from tmflow.portal.study_data import study_or_stop
+from tmflow.portal.url_state import Key
 
 st.title("Platforms")
 study = study_or_stop()

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from tmflow.portal import quarantine
+from tmflow.portal.pages import quarantine
 
 st.title("Quarantine")
 st.markdown("Bundles that others handed over. None of their runs is in the database before it is accepted here.")

@@ -2,11 +2,11 @@
 
 import streamlit as st
 
-from tmflow.portal import one_run, run_list
-from tmflow.portal.data import study_or_stop
-from tmflow.portal.filters import Key
+from tmflow.portal.pages import run_detail, run_list
+from tmflow.portal.study_data import study_or_stop
+from tmflow.portal.url_state import Key
 
 st.title("Runs")
 study = study_or_stop()
-if not one_run.shown(study, st.query_params.get(Key.RUN)):
+if not run_detail.shown(study, st.query_params.get(Key.RUN)):
     run_list.show(study)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tmflow.opened import open_study
+    from tmflow.api import open_study
 
 __version__ = "0.1.0"
 __all__ = ["__version__", "open_study"]
@@ -13,7 +13,7 @@ __all__ = ["__version__", "open_study"]
 
 def __getattr__(name: str) -> Any:
     if name == "open_study":  # imported when it is asked for: pandas and what draws take a second, which no command has
-        from tmflow.opened import open_study
+        from tmflow.api import open_study
 
         return open_study
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tmflow import figures
-from tmflow.figures import DRAWINGS, Figure
-from tmflow.records import Records
+from tmflow.analysis.experiment_records import Records
+from tmflow.charts import figures
+from tmflow.charts.figures import DRAWINGS, Figure
 from tmflow.store import queries
-from tmflow.store.frame import Source
+from tmflow.store.frames import Source
 
 SCALES = ("full", "quick", "adhoc")  # the fullest first
 

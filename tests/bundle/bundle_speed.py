@@ -28,18 +28,19 @@ from tests import command_line
 from tests.conftest import environment
 from tests.sample_bundles import PROBE, consistent
 from tests.sample_runs import ENVIRONMENT, PLATFORM, SOFTWARE_TM, round_of
-from tmflow import stats
-from tmflow.bench.columns import state
-from tmflow.bundle import layout, manifest
+from tmflow.analysis import stats
+from tmflow.base.canonical_json import canonical_json, sha256_of
+from tmflow.base.clock import utc_now
+from tmflow.base.files import write_text
+from tmflow.base.paths import results_dir
+from tmflow.benchmark.text import state
+from tmflow.bundle import format, manifest
 from tmflow.bundle.manifest import Entry
-from tmflow.canonical import canonical_json, sha256_of
-from tmflow.clock import utc_now
-from tmflow.files import write_text
-from tmflow.paths import results_dir
 from tmflow.platform.facts import display_name, platform_facts
-from tmflow.runner import machine, runfile
-from tmflow.runner.runfile import MachineState, Run
-from tmflow.spec import Design, Manager, TrialSpec
+from tmflow.runfile import record
+from tmflow.runfile.record import MachineState, Run
+from tmflow.runner import machine_load
+from tmflow.spec.trial import Design, Manager, TrialSpec
 
 REPETITIONS = 10
 RUNS, MANY = 60_000, 1_000_000
@@ -71,7 +72,7 @@ def write_bundle(path: Path, n_runs: int, compression: int) -> None:
         for name, data in chain(documents(), rounds(n_runs // len(POINTS))):
             archive.writestr(zipfile.ZipInfo(name), data, compression)
             entries.append(Entry(name, len(data), hashlib.sha256(data).hexdigest()))
-        archive.writestr(zipfile.ZipInfo(layout.MANIFEST), manifest.text(entries), compression)
+        archive.writestr(zipfile.ZipInfo(format.MANIFEST), manifest.text(entries), compression)
 
 
 def documents() -> Iterator[tuple[str, bytes]]:
@@ -81,8 +82,8 @@ def documents() -> Iterator[tuple[str, bytes]]:
         "name": display_name(PLATFORM),
         "sha256": sha256_of(PLATFORM),
     }
-    yield layout.PLATFORM, canonical_json(platform).encode()
-    yield layout.PROBE, canonical_json(PROBE).encode()
+    yield format.PLATFORM, canonical_json(platform).encode()
+    yield format.PROBE, canonical_json(PROBE).encode()
 
 
 def rounds(n: int) -> Iterator[tuple[str, bytes]]:
@@ -101,7 +102,7 @@ def rounds(n: int) -> Iterator[tuple[str, bytes]]:
 
 def template(run: Run) -> tuple[str, float]:
     """The line of a run with marks where another round has something else, and its seconds."""
-    told = json.loads(runfile.to_line(run))
+    told = json.loads(record.to_line(run))
     marked = told | {"round": "@round", "trial_seed": "@seed", "uid": "@uid", "loop_s": "@loop_s"}
     return json.dumps(marked, sort_keys=True) + "\n", told["loop_s"]
 
@@ -147,7 +148,7 @@ def memory(process: psutil.Process) -> int:
 
 
 def main(path_of_report: Path) -> None:
-    before = machine.sample()
+    before = machine_load.sample()
     results_dir().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=results_dir()) as folder:
         path = Path(folder) / "bundle.zip"
@@ -157,7 +158,7 @@ def main(path_of_report: Path) -> None:
         write_bundle(many, MANY, zipfile.ZIP_DEFLATED)
         largest = checked(many)
         megabytes = many.stat().st_size / 1e6
-    meanwhile = MachineState(**machine.between(before, machine.sample()))
+    meanwhile = MachineState(**machine_load.between(before, machine_load.sample()))
     write_text(path_of_report, report(times, largest, megabytes, meanwhile) + "\n")
 
 

@@ -11,14 +11,14 @@ from typer.testing import CliRunner, Result
 
 from tests.sample_bundles import sample_bundle, write_results
 from tests.sample_runs import EMULATED, sample_runs
-from tmflow.bundle import layout, processes
-from tmflow.bundle.archive import open_bundle
-from tmflow.bundle.check import Checker
-from tmflow.bundle.exported import MAX_LOG, Chosen, export
+from tmflow.base.errors import BadInput
+from tmflow.bundle import format, parallel
+from tmflow.bundle.checker import Checker
+from tmflow.bundle.reader import open_bundle
 from tmflow.bundle.verify import only_checked, verify
+from tmflow.bundle.writer import MAX_LOG, Chosen, export
 from tmflow.cli import app
-from tmflow.errors import BadInput
-from tmflow.runner import runfile
+from tmflow.runfile import record
 
 
 def test_the_runs_of_a_bundle_are_those_of_the_run_files(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_only_the_chosen_runs_are_exported(tmp_path: Path) -> None:
     done = export(tmp_path / "results", tmp_path, Chosen(experiments=["two"]), None)
     with open_bundle(done.path) as bundle:
         names = {
-            runfile.parse_line(line, where).experiment.name
+            record.parse_line(line, where).experiment.name
             for m in bundle.run_members()
             for where, line in bundle.lines(m)
         }
@@ -94,9 +94,9 @@ def test_documents_and_logs_go_along(tmp_path: Path) -> None:
         (results / name).write_text(text)
     (tmp_path / "config.yaml").write_text("experiments: {}")
     with open_bundle(export(results, tmp_path, Chosen(), tmp_path / "config.yaml").path) as bundle:
-        sizes = {entry.path: entry.bytes for entry in bundle.manifest if not layout.is_run_file(entry.path)}
-        assert bundle.document(layout.CAMPAIGN) == {}
-        assert b"".join(bundle.chunks(layout.CONFIG)) == b"experiments: {}"
+        sizes = {entry.path: entry.bytes for entry in bundle.manifest if not format.is_run_file(entry.path)}
+        assert bundle.document(format.CAMPAIGN) == {}
+        assert b"".join(bundle.chunks(format.CONFIG)) == b"experiments: {}"
     assert sorted(sizes) == [
         *("campaign.json", "config.yaml", "logs/data.log", "logs/rounds/fig_4_1/round-001.log", "platform.json"),
     ]
@@ -125,8 +125,8 @@ def test_many_processes_find_what_one_does(tmp_path: Path, monkeypatch: pytest.M
     bad = [run.model_copy(update={"trial_seed": 77}) if number % 5 == 0 else run for number, run in enumerate(runs)]
     path = sample_bundle(tmp_path, [*bad, runs[7]])
     by_one = verify(path)
-    monkeypatch.setattr(processes, "WORTH_IT", 0)
-    monkeypatch.setattr(processes, "cpus_allowed", lambda: 3)
+    monkeypatch.setattr(parallel, "WORTH_IT", 0)
+    monkeypatch.setattr(parallel, "cpus_allowed", lambda: 3)
     by_three = verify(path)
     assert by_three == by_one
     assert by_one.runs == len(runs) + 1
@@ -135,11 +135,11 @@ def test_many_processes_find_what_one_does(tmp_path: Path, monkeypatch: pytest.M
 
 def test_processes_end_with_who_started_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = sample_bundle(tmp_path, sample_runs(rounds=6))
-    monkeypatch.setattr(processes, "WORTH_IT", 0)
-    monkeypatch.setattr(processes, "cpus_allowed", lambda: 2)
+    monkeypatch.setattr(parallel, "WORTH_IT", 0)
+    monkeypatch.setattr(parallel, "cpus_allowed", lambda: 2)
     others = psutil.Process().children()  # of the tests themselves
     with open_bundle(path) as bundle:
-        found = processes.run_files(bundle, Checker(bundle), only_checked)
+        found = parallel.run_files(bundle, Checker(bundle), only_checked)
         next(found)
         children = [child for child in psutil.Process().children() if child not in others]
         assert len(children) == 2

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.bundle.test_rules import MACHINE, Told, checked, told
-from tmflow.bundle import layout
+from tmflow.bundle import format
 from tmflow.bundle.rules.physical import LONGEST_TEXT
-from tmflow.spec import sha256_of
+from tmflow.spec.trial import sha256_of
 
 YEAR_S = 366 * 86_400.0
 
@@ -70,7 +70,7 @@ def test_the_least_and_the_most_that_are_possible(tmp_path: Path) -> None:
     run = told()
     for seconds in (5.1e-7, YEAR_S / 2):
         run.update(loop_s=seconds, total_s=max(1.0, seconds), setup_s=0.0, evaluation_s=0.0, curve=[])
-        found = checked(tmp_path / "b.zip", run, documents={layout.PROBE: None}).problems
+        found = checked(tmp_path / "b.zip", run, documents={format.PROBE: None}).problems
         assert [problem.severity for problem in found] == ["note"]  # that no speeds are known
 
 
@@ -86,6 +86,6 @@ def test_a_machine_of_more_than_there_is(tmp_path: Path) -> None:
     run = told()
     run["platform"]["threads_logical"] = 2**63 - 1
     machine = MACHINE | {"facts": run["platform"], "sha256": sha256_of(run["platform"])}
-    (found,) = checked(tmp_path / "b.zip", run, documents={layout.PLATFORM: machine}).problems
+    (found,) = checked(tmp_path / "b.zip", run, documents={format.PLATFORM: machine}).problems
     assert found.field == "platform.threads_logical"
     assert "is more than is possible: 1e+07" in found.text

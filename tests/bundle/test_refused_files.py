@@ -16,9 +16,9 @@ from tests.bundle.zips import Members, bundled, members_of, zipped
 from tests.raw_zips import Entry, zip_file
 from tests.sample_bundles import sample_bundle
 from tests.sample_runs import sample_runs
-from tmflow.bundle import layout
+from tmflow.bundle import format
 from tmflow.bundle.verify import verify
-from tmflow.spec import canonical_json
+from tmflow.spec.trial import canonical_json
 
 RUNS = "runs/fig_4_1/"
 
@@ -75,7 +75,7 @@ def test_names(good: Members, bundle: Path, name: str) -> None:
 def with_manifest_of(listed: Members, inside: Members) -> bytes:
     """A bundle whose manifest lists other members than are inside."""
     with zipfile.ZipFile(io.BytesIO(bundled(listed))) as archive:
-        return zipped({**inside, layout.MANIFEST: archive.read(layout.MANIFEST)})
+        return zipped({**inside, format.MANIFEST: archive.read(format.MANIFEST)})
 
 
 def test_members_that_the_manifest_lacks_or_that_lack(good: Members, bundle: Path) -> None:
@@ -86,7 +86,7 @@ def test_members_that_the_manifest_lacks_or_that_lack(good: Members, bundle: Pat
 
 def test_a_member_without_a_name(good: Members, bundle: Path) -> None:
     """Neither it nor what else the manifest lists or lacks beside it goes unseen."""
-    without = {name: data for name, data in good.items() if name != layout.PLATFORM}
+    without = {name: data for name, data in good.items() if name != format.PLATFORM}
     unnamed = {**good, "": b"{}"}
     for listed in (good, without, unnamed):
         assert "has no name" in refusal(bundle, with_manifest_of(listed, unnamed))
@@ -96,10 +96,10 @@ def test_a_member_without_a_name(good: Members, bundle: Path) -> None:
 
 
 def test_a_list_without_the_platform(good: Members, bundle: Path) -> None:
-    without = {name: data for name, data in good.items() if name != layout.PLATFORM}
+    without = {name: data for name, data in good.items() if name != format.PLATFORM}
     assert "'platform.json', which its manifest does not list" in refusal(bundle, with_manifest_of(without, good))
     assert "lacks 'platform.json', which its manifest lists" in refusal(bundle, with_manifest_of(good, without))
-    (said,) = [text for text in refusals(bundle, bundled(without)) if text.startswith(layout.PLATFORM)]
+    (said,) = [text for text in refusals(bundle, bundled(without)) if text.startswith(format.PLATFORM)]
     assert "it is missing" in said
 
 
@@ -107,10 +107,10 @@ def test_names_and_extra_fields_have_greatest_lengths(good: Members, bundle: Pat
     def of(name: int, extra: int) -> bytes:
         return zip_file([Entry(b"x" * name, b""), Entry(b"y", b"", central={"extra": bytes(extra)})])
 
-    for name, extra in ((layout.MAX_NAME + 1, 0), (1, layout.MAX_EXTRA + 1)):
+    for name, extra in ((format.MAX_NAME + 1, 0), (1, format.MAX_EXTRA + 1)):
         assert "of extra fields; the most allowed are 200 and 512" in refusal(bundle, of(name, extra))
-    assert "no manifest.json" in refusal(bundle, of(layout.MAX_NAME, layout.MAX_EXTRA))
-    assert "has a directory of" in refusal(bundle, of(layout.MAX_NAME, 2000))
+    assert "no manifest.json" in refusal(bundle, of(format.MAX_NAME, format.MAX_EXTRA))
+    assert "has a directory of" in refusal(bundle, of(format.MAX_NAME, 2000))
 
 
 def test_other_content_than_the_manifest_says(good: Members, bundle: Path) -> None:
@@ -132,7 +132,7 @@ def refusals(path: Path, data: bytes) -> list[str]:
 def test_duplicate_names(good: Members, bundle: Path) -> None:
     data = io.BytesIO(bundled(good))
     with zipfile.ZipFile(data, "a") as archive:
-        archive.writestr(layout.PLATFORM, b"{}")
+        archive.writestr(format.PLATFORM, b"{}")
     assert "two members named 'platform.json'" in refusal(bundle, data.getvalue())
 
 
@@ -175,18 +175,18 @@ FLAGS, METHOD, CRC, PACKED, SIZE = 8, 10, 16, 20, 24  # in the directory; two by
 )
 def test_headers(good: Members, bundle: Path, field: int, value: bytes, said: str) -> None:
     data = bundled(good)
-    told = refusals(bundle, patched(data, layout.PLATFORM, {field: value}, {field - 2: value}))
+    told = refusals(bundle, patched(data, format.PLATFORM, {field: value}, {field - 2: value}))
     assert said in told[0]
     assert "the directory and the header of member 'platform.json' disagree" in refusal(
-        bundle, patched(data, layout.PLATFORM, {field: value})
+        bundle, patched(data, format.PLATFORM, {field: value})
     )
 
 
 def test_names_that_disagree_or_are_no_text(good: Members, bundle: Path) -> None:
     data = bundled(good)
-    other = patched(data, layout.PLATFORM, {46: b"Platform.json"})
+    other = patched(data, format.PLATFORM, {46: b"Platform.json"})
     assert "disagree" in refusal(bundle, other)
-    wrong = patched(data, layout.PLATFORM, {46: b"\xff\xfe"}, {30: b"\xff\xfe"})
+    wrong = patched(data, format.PLATFORM, {46: b"\xff\xfe"}, {30: b"\xff\xfe"})
     assert "of a member is not UTF-8" in refusal(bundle, wrong)
 
 
@@ -219,29 +219,29 @@ def test_members_that_share_their_bytes(good: Members, bundle: Path) -> None:
 
 def test_bombs(good: Members, bundle: Path) -> None:
     name, other = run_file(good), "logs/zeros"
-    bomb = bundled({**good, name: bytes(64 * layout.MIB)}, zipfile.ZIP_DEFLATED)
+    bomb = bundled({**good, name: bytes(64 * format.MIB)}, zipfile.ZIP_DEFLATED)
     assert "says it grows more than 500 times" in refusal(bundle, bomb)
-    bomb = bundled({**good, other: bytes(2 * layout.MIB)})
+    bomb = bundled({**good, other: bytes(2 * format.MIB)})
     assert "says it has 2097152 bytes; allowed are 1048576" in refusal(bundle, bomb)
     # One that is larger than it says is not unpacked any further than that.
-    small = patched(bomb := bundled({**good, other: bytes(layout.MIB)}, zipfile.ZIP_DEFLATED), other,
+    small = patched(bomb := bundled({**good, other: bytes(format.MIB)}, zipfile.ZIP_DEFLATED), other,
                     {SIZE: struct.pack("<L", 1000)}, {SIZE - 2: struct.pack("<L", 1000)})  # fmt: skip
     assert len(small) == len(bomb)
     assert any("is larger than the 1000 bytes" in text for text in refusals(bundle, small))
 
 
 def test_window_of_lzma_that_takes_all_memory(good: Members, bundle: Path) -> None:
-    data = bytearray(bundled({layout.PLATFORM: good[layout.PLATFORM]}, zipfile.ZIP_LZMA))
-    window = data.index(layout.PLATFORM.encode()) + len(layout.PLATFORM) + 5
+    data = bytearray(bundled({format.PLATFORM: good[format.PLATFORM]}, zipfile.ZIP_LZMA))
+    window = data.index(format.PLATFORM.encode()) + len(format.PLATFORM) + 5
     data[window : window + 4] = b"\xff\xff\xff\xff"
     assert any("needs a window of 4294967295 bytes" in text for text in refusals(bundle, bytes(data)))
 
 
 def test_bytes_behind_the_end_of_what_was_packed(good: Members, bundle: Path) -> None:
     packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
-    text = good[layout.PLATFORM]
+    text = good[format.PLATFORM]
     packed = packer.compress(text) + packer.flush() + b"hidden"
-    data = bundled({**good, layout.PLATFORM: text, "logs/a": packed})
+    data = bundled({**good, format.PLATFORM: text, "logs/a": packed})
     method = struct.pack("<H", 8)
     told = refusals(bundle, patched(data, "logs/a", {METHOD: method}, {METHOD - 2: method}))
     assert any("something follows its end" in sentence or "its zip file says" in sentence for sentence in told)
@@ -283,14 +283,14 @@ def test_file_that_is_not_there_and_folder(tmp_path: Path, name: str, says: str)
     ],
 )
 def test_manifests(good: Members, bundle: Path, text: bytes, said: str) -> None:
-    assert said in refusal(bundle, zipped({**good, layout.MANIFEST: text}))
+    assert said in refusal(bundle, zipped({**good, format.MANIFEST: text}))
 
 
 def test_manifest_with_a_name_twice(good: Members, bundle: Path) -> None:
     with zipfile.ZipFile(io.BytesIO(bundled(good))) as archive:
-        listed = json.loads(archive.read(layout.MANIFEST))
+        listed = json.loads(archive.read(format.MANIFEST))
     listed["files"].append(listed["files"][-1])
-    data = zipped({**good, layout.MANIFEST: canonical_json(listed).encode()})
+    data = zipped({**good, format.MANIFEST: canonical_json(listed).encode()})
     assert "each once" in refusal(bundle, data)
 
 

@@ -13,13 +13,13 @@ import pytest
 from tests.bundle.zips import bundled
 from tests.sample_bundles import PROBE, consistent
 from tests.sample_runs import EMULATED, ENVIRONMENT, FULL, PLATFORM, sample_runs
-from tmflow.bundle import layout
-from tmflow.bundle.report import MAX_PROBLEMS, Problem, Report
-from tmflow.bundle.rules.known import DIGITS_TO_TEST
-from tmflow.bundle.rules.limits import Limits
+from tmflow.bundle import format
+from tmflow.bundle.problems import MAX_PROBLEMS, Problem, Report
+from tmflow.bundle.rules.expectations import DIGITS_TO_TEST
+from tmflow.bundle.rules.speed_limits import Limits
 from tmflow.bundle.verify import verify
-from tmflow.runner import runfile
-from tmflow.spec import canonical_json, sha256_of
+from tmflow.runfile import record
+from tmflow.spec.trial import canonical_json, sha256_of
 
 Told = dict[str, Any]
 Change = Callable[[Told], object]
@@ -31,13 +31,13 @@ MACHINE = {
 def told(strategy: str | Mapping[str, Any] = "stm", **factors: Any) -> Told:
     """A good run, as it is told."""
     (run,) = sample_runs(strategies=[strategy], threads=(2,), rounds=1, **FULL | {"dataset": "mnist"} | factors)
-    line: Told = json.loads(runfile.to_line(consistent(run)))
+    line: Told = json.loads(record.to_line(consistent(run)))
     return line
 
 
 def checked(path: Path, *runs: Told, documents: Mapping[str, Any] | None = None) -> Report:
     """The check of a bundle of these runs, a round of one experiment."""
-    members = {layout.PLATFORM: MACHINE, layout.PROBE: PROBE} | dict(documents or {})
+    members = {format.PLATFORM: MACHINE, format.PROBE: PROBE} | dict(documents or {})
     data = {name: canonical_json(document).encode() for name, document in members.items() if document is not None}
     lines = "".join(json.dumps(run, sort_keys=True) + "\n" for run in runs)
     path.write_bytes(bundled({**data, "runs/fig_4_1/0123456789ab/round-001.jsonl": lines.encode()}))
@@ -144,7 +144,7 @@ def test_machine_that_cannot_be(tmp_path: Path, facts: Told, field: str, said: s
     run = told()
     run["platform"] |= facts
     machine = MACHINE | {"facts": run["platform"], "sha256": sha256_of(run["platform"])}
-    problem = only(checked(tmp_path / "b.zip", run, documents={layout.PLATFORM: machine}))
+    problem = only(checked(tmp_path / "b.zip", run, documents={format.PLATFORM: machine}))
     assert problem.field == field
     assert said in problem.text
 
@@ -164,7 +164,7 @@ def test_machine_that_can_be(tmp_path: Path, facts: Told) -> None:
     run = told()
     run["platform"] |= facts
     machine = MACHINE | {"facts": run["platform"], "sha256": sha256_of(run["platform"])}
-    assert checked(tmp_path / "b.zip", run, documents={layout.PLATFORM: machine}).problems == []
+    assert checked(tmp_path / "b.zip", run, documents={format.PLATFORM: machine}).problems == []
 
 
 def test_strategy_without_transactions_counts_none(tmp_path: Path) -> None:
@@ -257,15 +257,15 @@ def test_runs_that_are_there_twice(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("documents", "said"),
     [
-        ({layout.PLATFORM: None}, "platform.json: it is missing"),
-        ({layout.PLATFORM: MACHINE | {"sha256": "0"}}, "platform.json: sha256 is 0, but the hash of its facts is"),
-        ({layout.PLATFORM: MACHINE | {"facts": {}}}, "platform.json, isa: Field required"),
-        ({layout.PLATFORM: MACHINE | {"more": 1}}, "platform.json, more: Extra inputs"),
+        ({format.PLATFORM: None}, "platform.json: it is missing"),
+        ({format.PLATFORM: MACHINE | {"sha256": "0"}}, "platform.json: sha256 is 0, but the hash of its facts is"),
+        ({format.PLATFORM: MACHINE | {"facts": {}}}, "platform.json, isa: Field required"),
+        ({format.PLATFORM: MACHINE | {"more": 1}}, "platform.json, more: Extra inputs"),
         (
-            {layout.PROBE: PROBE | {"evidence": "guessed"}},
+            {format.PROBE: PROBE | {"evidence": "guessed"}},
             "probe.json: evidence is 'guessed', but should be",
         ),
-        ({layout.PROBE: PROBE | {"platform_sha256": "0" * 64}}, "0000, but the platform of the bundle is"),
+        ({format.PROBE: PROBE | {"platform_sha256": "0" * 64}}, "0000, but the platform of the bundle is"),
     ],
 )
 def test_documents(tmp_path: Path, documents: Mapping[str, Any], said: str) -> None:
@@ -276,7 +276,7 @@ def test_documents(tmp_path: Path, documents: Mapping[str, Any], said: str) -> N
 
 @pytest.mark.parametrize("probe", [None, PROBE | {"limits": {"update_ns": None, "why": {"update_ns": "no time"}}}])
 def test_without_limits_there_is_a_note(tmp_path: Path, probe: Mapping[str, Any] | None) -> None:
-    found = checked(tmp_path / "b.zip", told(), documents={layout.PROBE: probe})
+    found = checked(tmp_path / "b.zip", told(), documents={format.PROBE: probe})
     assert only(found).severity == "note"
     assert found.ok
 

@@ -12,12 +12,12 @@ from sqlalchemy.engine import make_url
 from tests.bundle.zips import members_of, zipped
 from tests.sample_bundles import sample_bundle, write_results
 from tests.sample_runs import sample_runs
-from tmflow.bundle import layout
-from tmflow.bundle.exported import Chosen, export
-from tmflow.bundle.report import Report
+from tmflow.base.errors import BadInput
+from tmflow.bundle import format
+from tmflow.bundle.problems import Report
 from tmflow.bundle.verify import verify
-from tmflow.errors import BadInput
-from tmflow.store.contributions import NotSound, import_bundle
+from tmflow.bundle.writer import Chosen, export
+from tmflow.contributions.importer import NotSound, import_bundle
 
 OWNER = "ada@example.org"
 
@@ -94,13 +94,13 @@ def test_a_key_that_is_allowed_for_something_else_is_refused(tmp_path: Path, key
 
 
 def test_a_signature_of_another_bundle_is_refused(tmp_path: Path, key: Path) -> None:
-    theirs = members_of(signed(tmp_path / "theirs", key))[layout.SIGNATURE]
+    theirs = members_of(signed(tmp_path / "theirs", key))[format.SIGNATURE]
     write_results(tmp_path / "results", sample_runs(rounds=1))
     own = export(tmp_path / "results", tmp_path / "own.zip", Chosen(), None, key).path
     forged = tmp_path / "forged.zip"
     with zipfile.ZipFile(own) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
-    forged.write_bytes(zipped({**members, layout.SIGNATURE: theirs}))
+    forged.write_bytes(zipped({**members, format.SIGNATURE: theirs}))
     for allowed in (None, allow(tmp_path, key)):
         (error,) = errors(verify(forged, allowed))
         assert "the signature is not valid" in error
@@ -111,7 +111,7 @@ def test_what_is_no_signature_is_refused_in_a_sentence(tmp_path: Path, key: Path
     bundle = signed(tmp_path, key)
     with zipfile.ZipFile(bundle) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
-    bundle.write_bytes(zipped({**members, layout.SIGNATURE: text}))
+    bundle.write_bytes(zipped({**members, format.SIGNATURE: text}))
     report = verify(bundle)
     assert not report.ok
     assert len(errors(report)) == 1
@@ -146,7 +146,7 @@ def test_without_ssh_keygen_a_signature_is_not_checked_and_said_so(
     monkeypatch.setenv("PATH", str(tmp_path))
     report = verify(bundle)
     assert report.ok
-    assert [problem.text for problem in report.problems if problem.member == layout.SIGNATURE] == [
+    assert [problem.text for problem in report.problems if problem.member == format.SIGNATURE] == [
         "it is not checked, because ssh-keygen is not installed here."
     ]
     with pytest.raises(BadInput, match="ssh-keygen is missing"):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.sample_bundles import sample_bundle
-from tmflow.bundle import processes
+from tmflow.bundle import parallel
 from tmflow.bundle.verify import verify
 
 
@@ -18,8 +18,8 @@ def test_modules_in_the_folder_of_a_bundle_are_not_run(tmp_path: Path, monkeypat
     (tmp_path / "tmflow").mkdir()
     (tmp_path / "tmflow" / "__init__.py").write_text("raise SystemExit('run!')\n")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(processes, "WORTH_IT", 0)
-    monkeypatch.setattr(processes, "cpus_allowed", lambda: 2)
+    monkeypatch.setattr(parallel, "WORTH_IT", 0)
+    monkeypatch.setattr(parallel, "cpus_allowed", lambda: 2)
     assert verify(path).ok
 
 

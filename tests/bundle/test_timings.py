@@ -11,7 +11,7 @@ import pytest
 from tests.sample_bundles import sample_bundle
 from tests.sample_runs import sample_runs
 from tmflow.bundle.verify import verify
-from tmflow.runner.runfile import Run
+from tmflow.runfile.record import Run
 
 THREADS = (1, 2, 4)
 NOISE = np.random.default_rng(20261122)

@@ -8,7 +8,7 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from tmflow.bundle import layout, manifest
+from tmflow.bundle import format, manifest
 from tmflow.bundle.manifest import Entry
 
 Members = dict[str, bytes]
@@ -17,7 +17,7 @@ Members = dict[str, bytes]
 def members_of(path: Path) -> Members:
     """What is in a zip file, without its manifest."""
     with zipfile.ZipFile(path) as archive:
-        return {name: archive.read(name) for name in archive.namelist() if name != layout.MANIFEST}
+        return {name: archive.read(name) for name in archive.namelist() if name != format.MANIFEST}
 
 
 def zipped(members: Mapping[str, bytes], compression: int = zipfile.ZIP_STORED) -> bytes:
@@ -32,4 +32,4 @@ def zipped(members: Mapping[str, bytes], compression: int = zipfile.ZIP_STORED) 
 def bundled(members: Mapping[str, bytes], compression: int = zipfile.ZIP_STORED) -> bytes:
     """A bundle of these members, with a manifest that is right."""
     entries = [Entry(name, len(data), hashlib.sha256(data).hexdigest()) for name, data in members.items()]
-    return zipped({**members, layout.MANIFEST: manifest.text(entries)}, compression)
+    return zipped({**members, format.MANIFEST: manifest.text(entries)}, compression)

@@ -17,7 +17,7 @@ import pytest
 
 from tests.conftest import TINY, Checkout, Tmflow
 from tests.sample_runs import sample_runs
-from tmflow.runner import runfile
+from tmflow.runfile import record
 
 pytestmark = pytest.mark.slow
 
@@ -162,7 +162,7 @@ class TestDatabase:
 
     @pytest.fixture
     def good(self, tmp_path: Path, tmflow: Tmflow) -> Path:
-        runfile.write(tmp_path / "runs.jsonl", sample_runs())
+        record.write(tmp_path / "runs.jsonl", sample_runs())
         path = tmp_path / "study.db"
         assert tmflow("ingest", tmp_path / "runs.jsonl", TMFLOW_DB_URL=f"sqlite:///{path}").returncode == 0
         return path
@@ -189,7 +189,7 @@ class TestDatabase:
         assert good.read_bytes() == before
 
     def test_read_only(self, tmflow: Tmflow, good: Path, run_file: Path) -> None:
-        runfile.write(run_file, sample_runs()[:1])
+        record.write(run_file, sample_runs()[:1])
         good.chmod(0o444)
         good.parent.chmod(0o555)
         try:

@@ -15,13 +15,14 @@ import pytest
 
 from tests.conftest import Tmflow
 from tests.sample_runs import SPEC, sample_runs
-from tmflow.errors import BadInput
-from tmflow.runner import runfile
+from tmflow.base.errors import BadInput
+from tmflow.runfile import record
 from tmflow.runner.job import RoundJob
 from tmflow.runner.journal import Journal, UnderWay
-from tmflow.runner.supervise import run_round
-from tmflow.spec import TrialSpec
-from tmflow.store import address, queries, schema
+from tmflow.runner.supervisor import run_round
+from tmflow.spec.trial import TrialSpec
+from tmflow.store import queries, schema
+from tmflow.store import url as address
 from tmflow.store.engine import open_reader
 
 SIZE = 2 * 1024**2
@@ -82,7 +83,7 @@ def test_journal_and_run_file(disk: SmallDisk) -> None:
 
     disk.make_room()
     journal.finish()
-    assert list(runfile.read(journal.run_file)) == [first, second]
+    assert list(record.read(journal.run_file)) == [first, second]
 
 
 def job_of(folder: Path, points: list[TrialSpec], **changes: Any) -> RoundJob:
@@ -119,7 +120,7 @@ def test_a_timed_round_goes_on_where_it_stopped(disk: SmallDisk, capfd: pytest.C
 
     disk.make_room()
     run_round(job)
-    runs = list(runfile.read(job.run_file))
+    runs = list(record.read(job.run_file))
     assert {run.spec.sha256 for run in runs} == {point.sha256 for point in points}
     assert len(runs) == len(points)
     assert {run.uid for run in kept} < {run.uid for run in runs}
@@ -155,8 +156,8 @@ def test_ingest(disk: SmallDisk, tmp_path: Path, tmflow: Tmflow) -> None:
     path = disk.root / "study.db"
     url = address.sqlite_url(path)
     small, large = tmp_path / "small.jsonl", tmp_path / "large.jsonl"
-    runfile.write(small, sample_runs(rounds=1))
-    runfile.write(large, sample_runs(rounds=40, campaign="campaign-2"))
+    record.write(small, sample_runs(rounds=1))
+    record.write(large, sample_runs(rounds=40, campaign="campaign-2"))
 
     def ingest(file: Path) -> subprocess.CompletedProcess[str]:
         return tmflow("ingest", file, TMFLOW_DB_URL=f"sqlite:///{path}")

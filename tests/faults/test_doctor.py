@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Tmflow
-from tmflow.native import loader, registry, trial
+from tmflow.native import loader, registry, self_test
 
 FIELDS = {"name", "state", "text", "advice", "built", "runnable", "how", "adds"}
 AUDIT = "4 threads made 50 updates each of 1,000 elements"
@@ -64,8 +64,8 @@ def test_a_process_that_is_not_started_for_a_strategy_shows_in_its_trial() -> No
     """The trial reads back: without the environment it finds that it cannot run."""
     for name in ("itm", "tle"):
         if registry.require(name).runnable:
-            assert "process" in str(trial.try_here(name).why_not)
-    assert "is not elided" in trial.try_here("tle").how
+            assert "process" in str(self_test.try_here(name).why_not)
+    assert "is not elided" in self_test.try_here("tle").how
 
 
 def test_a_trial_that_crashes_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,7 +74,7 @@ def test_a_trial_that_crashes_is_told(tmp_path: Path, monkeypatch: pytest.Monkey
     library = tmp_path / "crash.so"
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, tmp_path / "crash.c"], check=True)
     monkeypatch.setenv("LD_PRELOAD", str(library))
-    tried = trial.try_each(["lock"])["lock"]
+    tried = self_test.try_each(["lock"])["lock"]
     assert tried.why_not == "its trial was ended by SIGSEGV"
 
 
@@ -87,7 +87,7 @@ def test_a_strategy_that_loses_updates_breaks_its_promise(monkeypatch: pytest.Mo
 
     stand_in = SimpleNamespace(audit=losing, strategies=real.strategies, why_not=real.why_not)
     monkeypatch.setattr(loader, "core", lambda: stand_in)
-    tried = trial.try_here("lock")
+    tried = self_test.try_here("lock")
     assert tried.why_not == "it breaks its promise: updates are not kept"
     assert tried.how == f"{AUDIT}: 25.0 % lost"
-    assert trial.try_here("nolock").why_not is None
+    assert self_test.try_here("nolock").why_not is None

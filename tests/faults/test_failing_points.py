@@ -16,10 +16,10 @@ import psutil
 import pytest
 
 from tests.conftest import Checkout, Tmflow, environment
-from tmflow.errors import BadInput
-from tmflow.runner import runfile
+from tmflow.base.errors import BadInput
+from tmflow.runfile import record
 from tmflow.runner.journal import Journal
-from tmflow.spec import TrialSpec
+from tmflow.spec.trial import TrialSpec
 
 pytestmark = pytest.mark.slow
 
@@ -101,7 +101,7 @@ def test_the_study_goes_on_and_says_why(tmp_path: Path, tmflow: Tmflow, checkout
     faults.join()
     assert study.returncode == 0, complained
 
-    runs = [run for path in checkout.results.glob("runs/full/*/*/round-*.jsonl") for run in runfile.read(path)]
+    runs = [run for path in checkout.results.glob("runs/full/*/*/round-*.jsonl") for run in record.read(path)]
     ends = {(run.experiment.name, run.spec.batch, run.spec.iterations): (run.status, run.reason) for run in runs}
     many = [ends.pop(("diverges", 1, iterations)) for iterations in MANY]
     assert ends == {

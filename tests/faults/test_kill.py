@@ -20,9 +20,9 @@ import psutil
 import pytest
 
 from tests.conftest import TINY, Checkout, Tmflow, environment
-from tmflow.runner import runfile
+from tmflow.runfile import record
+from tmflow.runfile.record import Run
 from tmflow.runner.journal import Journal
-from tmflow.runner.runfile import Run
 
 pytestmark = pytest.mark.slow
 
@@ -70,7 +70,7 @@ def wait_for_trials(checkout: Checkout, number: int) -> list[Run]:
 
 def finished(checkout: Checkout) -> list[Run]:
     assert not list(checkout.results.glob("runs/**/*.part"))
-    return [run for path in checkout.results.glob("runs/full/tiny/*/round-*.jsonl") for run in runfile.read(path)]
+    return [run for path in checkout.results.glob("runs/full/tiny/*/round-*.jsonl") for run in record.read(path)]
 
 
 def assert_each_exactly_once(runs: list[Run], trials: int = TRIALS) -> None:

@@ -13,7 +13,7 @@ from sqlalchemy import make_url
 
 from tests.conftest import environment
 from tmflow.native.loader import library_dir
-from tmflow.runner import runfile
+from tmflow.runfile import record
 from tmflow.store import engine, queries
 
 pytestmark = pytest.mark.slow
@@ -34,6 +34,6 @@ def test_a_kill_loses_no_round_that_has_ended(tmp_path: Path) -> None:
         finally:
             os.killpg(process.pid, signal.SIGKILL)
     assert told.startswith("round 1: ")
-    (first, *_) = runfile.read(path)
+    (first, *_) = record.read(path)
     assert first.status == "ok"
     assert first.uid in set(queries.runs(engine.open_reader(make_url(url)), all_definitions=True)["uid"])

@@ -18,9 +18,9 @@ from pathlib import Path
 from tests.mutants.catching import Catching, End, Outcome
 from tests.mutants.mutation import Catcher, Mutation, StaleMutation, read_mutations
 from tests.mutants.working_copy import WorkingCopy
-from tmflow.errors import BadInput, hint
+from tmflow.base.errors import BadInput, hint
+from tmflow.base.paths import project_root
 from tmflow.native.loader import library_dir
-from tmflow.paths import project_root
 
 LISTS = Path("tests/mutants")
 COPY = Path("build/mutants")  # git ignores it, and `make clean` removes it

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.native import cpp
-from tmflow.paths import project_root, results_dir
+from tmflow.base.paths import project_root, results_dir
 
 STRATEGIES = project_root() / "native_ops" / "cmake" / "strategies.cmake"
 UNKNOWN_TO_SANITIZERS = ("itm", "tle")  # the sanitizers know neither libitm nor the elision of glibc

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tmflow.paths import project_root
+from tmflow.base.paths import project_root
 
 BIN = Path(sys.prefix) / "bin"
 NATIVE_OPS = project_root() / "native_ops"

@@ -14,10 +14,10 @@ import numpy as np
 from deep_audit import audited
 from endurance import endured
 
-from tmflow.native import loader, process_state, registry
+from tmflow.native import availability, loader, registry
 from tmflow.native.parameters import native_parameters
-from tmflow.process_environment import process_environment
-from tmflow.strategy_parameters import parameters_of
+from tmflow.spec.process_env import process_environment
+from tmflow.spec.strategies import parameters_of
 
 Report = dict[str, Any]
 
@@ -47,9 +47,9 @@ def call(
 def state(strategy: str, parameters: Mapping[str, Any]) -> Report:
     """What this process is found to be."""
     return {
-        "why_not": process_state.why_not(strategy, parameters),
+        "why_not": availability.why_not(strategy, parameters),
         "library": loader.core().tm_library(),
-        "tunables": process_state.tunables_in_force(),
+        "tunables": availability.tunables_in_force(),
     }
 
 

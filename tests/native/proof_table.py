@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from tmflow.paths import project_root
+from tmflow.base.paths import project_root
 
 DOCS = project_root() / "docs" / "proofs.md"
 

@@ -13,7 +13,7 @@ from typing import Any
 import cmake
 from cpp import called
 
-from tmflow.paths import project_root
+from tmflow.base.paths import project_root
 
 # What a machine needs to have to build it, beside a shell and what comes with the compiler.
 TOOLS = (

@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 
 from tests.conftest import Tmflow
-from tmflow.bench import measure
-from tmflow.bench.measure import Bench
-from tmflow.bench.plan import Cell, Plan, make_plan, shuffled_turns
-from tmflow.bench.results import rows
-from tmflow.bench.rows import Copied, TimedVariant, Written
-from tmflow.bench.subject import LOOPS, MORE_VARIANTS, MUTEXES, parse_subjects
-from tmflow.bench.worker import Worker, WorkerFailed, Workers
-from tmflow.errors import BadInput
+from tmflow.base.errors import BadInput
+from tmflow.base.processes import Worker, WorkerFailed, Workers
+from tmflow.benchmark import updates
+from tmflow.benchmark.plan import Cell, Plan, make_plan, shuffled_turns
+from tmflow.benchmark.results import rows
+from tmflow.benchmark.rows import Copied, TimedVariant, Written
+from tmflow.benchmark.subjects import LOOPS, MORE_VARIANTS, MUTEXES, parse_subjects
+from tmflow.benchmark.updates import Bench
 from tmflow.native import loader, registry
 
 MUTEX_LOOPS = ["mutex_loop", *(f"mutex_loop:mutex={mutex}" for mutex in ("absl", "spin", "ticket", "mcs"))]
@@ -146,7 +146,7 @@ def test_the_fallbacks_are_every_strategy_and_the_cpus_that_there_are() -> None:
 
 
 def test_every_subject_has_a_turn_in_every_round_and_cell(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measure, "LIMIT_S", 120.0)  # a queue lock beside other tests takes its time
+    monkeypatch.setattr(updates, "LIMIT_S", 120.0)  # a queue lock beside other tests takes its time
     plan = small_plan("lock,nolock,always_aborts:budget=2", rounds=3)
     bench = Bench(plan, workers)
     outcome = bench.runnable()
@@ -294,12 +294,12 @@ def test_a_measurement_that_takes_too_long_is_given_up(workers: Workers, monkeyp
 
 
 def test_what_is_slow_gets_fewer_rounds(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measure, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(updates, "PATIENCE_S", 0.0)
     plan = small_plan("lock", elements="10", threads="1", rounds=5)
     outcome = Bench(plan, workers).runnable()
     Bench(plan, workers).measure(outcome, lambda done, total: None)
     (lock,) = (row for row in rows(plan, outcome) if not isinstance(row, Copied) and row.name == "lock")
-    assert (lock.rounds, lock.us_by_round[3:]) == (measure.FEWEST_ROUNDS, [None, None])
+    assert (lock.rounds, lock.us_by_round[3:]) == (updates.FEWEST_ROUNDS, [None, None])
 
 
 def test_a_process_has_the_environment_it_is_started_with() -> None:

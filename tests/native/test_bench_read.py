@@ -7,19 +7,19 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Tmflow
-from tmflow.bench.kinds import read_any, shown
-from tmflow.bench.read import measure, report
-from tmflow.bench.read.plan import ReadCell, ReadPlan, Way, make_read_plan
-from tmflow.bench.read.saved import SavedReads
-from tmflow.bench.subject import Subject
-from tmflow.errors import BadInput
+from tmflow.base.errors import BadInput
+from tmflow.benchmark import read_report, reads
+from tmflow.benchmark.kinds import read_any, shown
+from tmflow.benchmark.read_plan import ReadCell, ReadPlan, Way, make_read_plan
+from tmflow.benchmark.read_saved import SavedReads
+from tmflow.benchmark.subjects import Subject
 
 LOCK, NOLOCK = (Subject(name, name, promise=promise) for name, promise in (("lock", "tensor"), ("nolock", "none")))
 WAYS = [Way(LOCK, True, "tensor"), Way(LOCK, False, "element"), Way(NOLOCK, False, "element")]
 CELL = ReadCell(10, 1, 2)
 
 
-def answer(us: float, torn: int = 0) -> measure.Answer:
+def answer(us: float, torn: int = 0) -> reads.Answer:
     return {"seconds": us / 1e4, "reads": 100, "updates": 50, "checked": 20, "torn": torn}
 
 
@@ -30,7 +30,7 @@ def test_a_row_says_what_a_read_costs() -> None:
         ("lock, plain", CELL): [answer(1.0, torn=5), answer(4.0)],
         ("nolock, plain", CELL): [answer(3.0), answer(3.0)],
     }
-    plain, nolock, consistent = measure.summarised(plan, turns)
+    plain, nolock, consistent = reads.summarised(plan, turns)
     assert [row.name for row in (plain, nolock, consistent)] == ["lock, plain", "nolock, plain", "lock, consistent"]
     assert (consistent.us_per_read, consistent.promise, consistent.torn_fraction) == (pytest.approx(4), "tensor", 0)
     assert (consistent.ratio, consistent.ratio_low, consistent.ratio_high) == pytest.approx((2, 2, 2))
@@ -45,7 +45,7 @@ def test_a_consistent_read_promises_what_its_parameters_leave_of_it() -> None:
     htm = Subject("htm:chunk=4", "htm", parameters={"chunk": 4}, promise="tensor")
     ways = [Way(subject, True, "tensor") for subject in (adaptive, htm)]
     turns = {(way.name, CELL): [answer(1.0, torn=5)] for way in ways}
-    rows = measure.summarised(ReadPlan(ways, [CELL], rounds=1, seed=0, cpus=2), turns)
+    rows = reads.summarised(ReadPlan(ways, [CELL], rounds=1, seed=0, cpus=2), turns)
     assert [(row.promise, row.kept) for row in rows] == [("block", True)] * 2
 
 
@@ -78,6 +78,6 @@ def test_reads_of_the_real_library(tmflow: Tmflow, tmp_path: Path) -> None:
         assert row.checked > 0
         assert row.torn_fraction == 0 or not row.consistent
     text, drawn = shown(found, "reads")
-    assert (text, drawn) == (report.markdown(found), {})
+    assert (text, drawn) == (read_report.markdown(found), {})
     assert tmflow("bench", "report", path).stdout == f"{text}\n"
     assert "1,000 elements, 1 reading, 2 updating" in done.stdout

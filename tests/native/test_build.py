@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tmflow.errors import BadInput
+from tmflow.base.errors import BadInput
 from tmflow.native import loader
 from tmflow.native.build import build, is_current
 

@@ -14,15 +14,15 @@ import numpy as np
 import pytest
 from graphs import KINDS, in_threads, session_of
 
-from tmflow import data
-from tmflow.errors import BadInput, Unsupported
+from tmflow import datasets
+from tmflow.base.errors import BadInput, Unsupported
 from tmflow.native import loader, ops
+from tmflow.native.availability import why_not
 from tmflow.native.parameters import native_parameters
-from tmflow.native.process_state import why_not
 from tmflow.platform.profiles import load_profile, profile_names
-from tmflow.spec import TrialSpec
-from tmflow.train.measurement import Measurement, TrialData
-from tmflow.train.session import Variant
+from tmflow.spec.trial import TrialSpec
+from tmflow.training.measurement import Measurement, TrialData
+from tmflow.training.session import Variant
 
 TSX = {"provider": "emulated", "profile": "intel-tsx-study"}
 POWER = {"provider": "emulated", "profile": "ibm-power8-s822", "budget": 100, "spending": "study_power"}
@@ -118,7 +118,7 @@ def trials(threads: int, **factors: Any) -> Iterator[Measurement]:
     }  # fmt: skip
     spec = TrialSpec.model_validate(chosen)
     variant = Variant(spec, threads, 5)
-    trial = TrialData.make(data.load("mnist"), spec.matrix, 5)
+    trial = TrialData.make(datasets.load("mnist"), spec.matrix, 5)
     try:
         while True:
             yield variant.run(spec, 5, trial)

@@ -15,7 +15,7 @@ from own_process import call
 from variants import KEEPING
 
 from tmflow.native import registry
-from tmflow.process_environment import OF_A_PROCESS
+from tmflow.spec.process_env import OF_A_PROCESS
 
 SECONDS = float(os.environ.get("SECONDS_PER_STRATEGY", "1.5"))
 LIMIT_S = 4 * SECONDS + 60  # a process that has not ended by then hangs

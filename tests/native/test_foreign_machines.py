@@ -17,7 +17,7 @@ from typing import Any
 import cpp
 import pytest
 
-from tmflow import aborts
+from tmflow.spec import abort_codes
 
 pytestmark = pytest.mark.slow
 on_x86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="emulates x86-64 on x86-64")
@@ -72,7 +72,7 @@ def rows_of(*command: str | Path) -> list[dict[str, Any]]:
 
 def falls_back(machine: Machine, program: Path, why_not: str) -> None:
     """Every section is tried as often as its budget allows, aborts as this machine aborts, and takes the mutex."""
-    assert aborts.described(machine.mechanism, int(machine.status, 16)) == {
+    assert abort_codes.described(machine.mechanism, int(machine.status, 16)) == {
         "raw_code": machine.status,
         "family": machine.family,
     }

@@ -11,9 +11,9 @@ import pytest
 from graphs import KINDS, initialise, tf, tf1, value_of
 from numpy.typing import NDArray
 
-from tmflow.errors import BadInput
+from tmflow.base.errors import BadInput
 from tmflow.native import fused, loader, ops, registry
-from tmflow.native.minimise import minimise
+from tmflow.native.optimizer import minimise
 
 pytestmark = pytest.mark.usefixtures("runs_here")
 

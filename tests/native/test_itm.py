@@ -11,10 +11,10 @@ from typing import Any, get_args
 import pytest
 from own_process import call
 
-from tmflow.errors import Unsupported
-from tmflow.native import loader, process_state, registry
-from tmflow.process_environment import process_environment
-from tmflow.spec import Method
+from tmflow.base.errors import Unsupported
+from tmflow.native import availability, loader, registry
+from tmflow.spec.process_env import process_environment
+from tmflow.spec.trial import Method
 
 METHODS = get_args(Method)
 ALONE = {"serialirr", "serialirr_onwrite"}  # they make every transaction that writes irrevocable
@@ -75,7 +75,7 @@ def test_a_process_without_the_method_is_refused() -> None:
     other = {"ITM_DEFAULT_METHOD": "ml_wt"}
     assert call("state", "itm", {"method": "gl_wt"}, other)["why_not"].endswith("this one was started with ml_wt")
     with pytest.raises(Unsupported, match="strategy 'itm' cannot run here: itm with method gl_wt needs a process"):
-        process_state.require("itm", {"method": "gl_wt"})
+        availability.require("itm", {"method": "gl_wt"})
 
 
 def test_a_library_by_path_is_really_used(tmp_path: Path) -> None:

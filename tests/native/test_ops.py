@@ -10,7 +10,7 @@ import pytest
 from graphs import KINDS, in_threads, initialise, session_of, tf, tf1, value_of
 from variants import KEEPING, STRATEGIES
 
-from tmflow.errors import BadInput
+from tmflow.base.errors import BadInput
 from tmflow.native import loader, ops, registry
 
 pytestmark = pytest.mark.usefixtures("runs_here")

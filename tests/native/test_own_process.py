@@ -9,9 +9,9 @@ import sys
 
 import pytest
 
+from tmflow.base.paths import project_root
 from tmflow.native import registry
-from tmflow.paths import project_root
-from tmflow.process_environment import OF_A_PROCESS, process_environment
+from tmflow.spec.process_env import OF_A_PROCESS, process_environment
 
 OF_EVERY_STRATEGY = ["test_core.py", "test_ops.py", "test_random.py", "test_refused.py", "test_serial.py"]
 

@@ -10,10 +10,10 @@ import pytest
 from annotated_types import Ge, Le
 from graphs import session_of, tf, tf1
 
-from tmflow.errors import BadInput, Unsupported
+from tmflow.base.errors import BadInput, Unsupported
 from tmflow.native import loader, ops, registry
-from tmflow.spec import TrialSpec
-from tmflow.strategy_parameters import PARAMETERS, STRATEGY_PARAMETERS
+from tmflow.spec.strategies import PARAMETERS, STRATEGY_PARAMETERS
+from tmflow.spec.trial import TrialSpec
 
 # A spec names a machine, the library is given its numbers.
 NATIVE_NAMES = {"profile": "machine"}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from variants import STRATEGIES, Variant, variants_of
 
 from tmflow.native import loader
-from tmflow.strategy_parameters import parameters_of
+from tmflow.spec.strategies import parameters_of
 
 pytestmark = pytest.mark.random
 

@@ -11,7 +11,7 @@ from graphs import KINDS, initialise, session_of, tf, tf1, value_of
 from numpy.typing import NDArray
 from variants import STRATEGIES
 
-from tmflow.errors import BadInput
+from tmflow.base.errors import BadInput
 from tmflow.native import loader, ops
 
 pytestmark = pytest.mark.usefixtures("runs_here")

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tmflow import promises
-from tmflow.errors import BadInput
-from tmflow.native import loader, registry
+from tmflow.base.errors import BadInput
+from tmflow.native import loader, promises, registry
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ from runner import EMULATORS
 
 from tests.sample_bundles import write_results
 from tests.sample_runs import sample_runs
-from tmflow.bundle.exported import Chosen, Exported
-from tmflow.bundle.exported import export as export_in_python
 from tmflow.bundle.verify import verify
+from tmflow.bundle.writer import Chosen, Exported
+from tmflow.bundle.writer import export as export_in_python
 
 pytestmark = pytest.mark.slow
 

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from runner import EMULATORS, Ask, Program, asking
 
-from tmflow import aborts
-from tmflow.bench.plan import shuffled_turns
-from tmflow.spec import TrialSpec
-from tmflow.train import batches
-from tmflow.train.models import MODELS
+from tmflow.benchmark.plan import shuffled_turns
+from tmflow.spec import abort_codes
+from tmflow.spec.trial import TrialSpec
+from tmflow.training import batches
+from tmflow.training.models import MODELS
 
 pytestmark = pytest.mark.slow
 
@@ -89,5 +89,5 @@ def test_aborts_are_of_the_families_that_python_gives_them(ask: Ask) -> None:
     }
     for mechanism, raw in statuses.items():
         (found,) = ask("families", {"mechanism": mechanism, "statuses": [f"{status:x}" for status in raw]})
-        described = [aborts.described(mechanism, status) for status in raw]
+        described = [abort_codes.described(mechanism, status) for status in raw]
         assert found == [[one["raw_code"], one["family"]] for one in described]

@@ -20,12 +20,12 @@ import pytest
 from runner import EMULATORS, Ask, Program, asking
 
 from tests.unit import recorded_machines as recorded
-from tmflow.canonical import canonical_json
+from tmflow.base.canonical_json import canonical_json
 from tmflow.platform.environment import environment_facts
 from tmflow.platform.facts import display_name, platform_facts, platform_sha256
 from tmflow.platform.software import software
 from tmflow.platform.sysfiles import Files
-from tmflow.runner import machine
+from tmflow.runner import machine_load as machine
 
 pytestmark = pytest.mark.slow
 

@@ -17,24 +17,24 @@ import psutil
 import pytest
 from runner import Program
 
-from tmflow import data
+from tmflow import datasets
+from tmflow.base.paths import project_root
 from tmflow.bundle.verify import verify
-from tmflow.data import catalogue
-from tmflow.paths import project_root
+from tmflow.datasets import catalogue
 from tmflow.platform.facts import platform_facts, platform_sha256
 from tmflow.probe import document
-from tmflow.runner import runfile
+from tmflow.runfile import record
+from tmflow.runfile.record import Run
 from tmflow.runner.job import RoundJob
 from tmflow.runner.journal import Journal
-from tmflow.runner.runfile import Run
-from tmflow.runner.supervise import run_round
-from tmflow.store.address import sqlite_url
+from tmflow.runner.supervisor import run_round
 from tmflow.store.ingest import ingest
+from tmflow.store.url import sqlite_url
 from tmflow.study.campaign import load
 from tmflow.study.config import load_study
 from tmflow.study.plan import Plan
-from tmflow.train.measurement import TrialData
-from tmflow.train.native import Variant
+from tmflow.training.measurement import TrialData
+from tmflow.training.native_driver import Variant
 
 pytestmark = pytest.mark.slow
 
@@ -48,7 +48,7 @@ def run_files(results: Path) -> list[Path]:
 
 
 def runs_of(results: Path) -> list[Run]:
-    return [run for path in run_files(results) for run in runfile.read(path)]
+    return [run for path in run_files(results) for run in record.read(path)]
 
 
 def measured(program: Program, results: Path, *arguments: str) -> list[Run]:
@@ -73,7 +73,7 @@ def test_a_round_is_the_one_that_python_would_run(quick: Path) -> None:
     assert campaign.finished  # the quick study has no other of the native driver
     assert run_files(quick) == plan.run_files("true-contention")
     for number, path in enumerate(run_files(quick), start=1):
-        runs = list(runfile.read(path))
+        runs = list(record.read(path))
         job = RoundJob(
             campaign=campaign.ref,
             experiment=runs[0].experiment,
@@ -142,7 +142,7 @@ def test_one_worker_finds_what_it_finds_in_python(native_program: Program, quick
         native_program, tmp_path, "run", "--experiment", "time-to-accuracy", "--points", "1", "--rounds", "1"
     )
     assert {run.spec.model for run in alone} == {"mnist_softmax", "mnist_mlp"}
-    dataset = data.load("mnist")
+    dataset = datasets.load("mnist")
     images_of = {seed: TrialData.make(dataset, 784, seed) for seed in {run.trial_seed for run in alone}}
     for run in alone:
         images = images_of[run.trial_seed]

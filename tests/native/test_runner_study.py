@@ -9,20 +9,20 @@ from pathlib import Path
 import pytest
 from runner import Program
 
-from tmflow.bench.plan import shuffled_turns
-from tmflow.bench.rows import TimedVariant
-from tmflow.bench.subject import parse_subjects
-from tmflow.data import mnist as mnist_files
+from tmflow.base.paths import project_root
+from tmflow.benchmark.plan import shuffled_turns
+from tmflow.benchmark.rows import TimedVariant
+from tmflow.benchmark.subjects import parse_subjects
+from tmflow.datasets import mnist as mnist_files
 from tmflow.native import registry
-from tmflow.paths import project_root
-from tmflow.study import for_binary
+from tmflow.study import native_plan
 from tmflow.study.config import SCALES, load_study
 
 STUDY = load_study(project_root() / "config.yaml")
 
 
 def test_the_committed_file_is_what_config_yaml_gives(tmp_path: Path) -> None:
-    for_binary.write(STUDY, tmp_path / "study.jsonl")
+    native_plan.write(STUDY, tmp_path / "study.jsonl")
     committed = project_root() / "data" / "native" / "study.jsonl"
     assert committed.read_text() == (tmp_path / "study.jsonl").read_text(), (
         f"run `tmflow study plan --native {committed.relative_to(project_root())}`"
@@ -37,7 +37,7 @@ def test_each_machine_has_the_points_that_python_gives_it(native_program: Progra
                 native_program.run("plan", "--json", "--scale", scale, f"--processors={processors}").stdout
             )
             assert [one["id"] for one in told] == [
-                name for name in STUDY.at(scale) if for_binary.is_native(STUDY, name, scale)
+                name for name in STUDY.at(scale) if native_plan.is_native(STUDY, name, scale)
             ]
             for one in told:
                 points = STUDY.points(one["id"], scale, "mnist", processors)

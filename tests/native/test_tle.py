@@ -7,10 +7,10 @@ import re
 import pytest
 from own_process import call
 
-from tmflow.bench.worker import Worker
-from tmflow.errors import Unsupported
-from tmflow.native import process_state, registry
-from tmflow.process_environment import elision_tunables, process_environment
+from tmflow.base.errors import Unsupported
+from tmflow.base.processes import Worker
+from tmflow.native import availability, registry
+from tmflow.spec.process_env import elision_tunables, process_environment
 
 SETTINGS = ["default", "custom"]
 
@@ -96,8 +96,8 @@ def test_nor_does_the_benchmark_s_own_mutex() -> None:
 
 def test_this_process_is_none() -> None:
     with pytest.raises(Unsupported, match="strategy 'tle' cannot run here: tle needs a process whose mutexes glibc"):
-        process_state.require("tle", {})
-    process_state.require("lock", {})
+        availability.require("tle", {})
+    availability.require("lock", {})
 
 
 @pytest.mark.slow

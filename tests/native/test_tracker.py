@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from graphs import in_threads, session_of, tf, tf1
 
-from tmflow import contention
 from tmflow.native import ops, registry
-from tmflow.runner.runfile import Abort, Counters, FailedPublications, Lost, Reads, Retries, Staleness, TakenBlocks
+from tmflow.runfile.record import Abort, Counters, FailedPublications, Lost, Reads, Retries, Staleness, TakenBlocks
+from tmflow.spec import contention
 
 DELTA = np.ones(100, np.float32)
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, get_args
 
 import pytest
 
-from tmflow import aborts
 from tmflow.native import loader, registry
 from tmflow.platform.profiles import load_profile, profile_names
-from tmflow.spec import Manager
+from tmflow.spec import abort_codes
+from tmflow.spec.trial import Manager
 
 if TYPE_CHECKING:
     from tmflow.native._core import ParameterRow
@@ -64,7 +64,7 @@ class Variant:
     @property
     def has_transactions(self) -> bool:
         """Whether it tries transactions, and so counts what became of each."""
-        return aborts.mechanism(self.strategy, {}) is not None
+        return abort_codes.mechanism(self.strategy, {}) is not None
 
     def sections(self, elements: int) -> int:
         """The critical sections of one update of so many elements."""

@@ -9,7 +9,7 @@ from sqlalchemy import URL
 
 from tests.claim_worlds import CLAIMS, world_runs
 from tests.sample_runs import without_result
-from tmflow.runner import runfile
+from tmflow.runfile import record
 from tmflow.store import engine, queries
 from tmflow.store.engine import sqlite_url
 from tmflow.store.ingest import ingest
@@ -25,7 +25,7 @@ def claimed_database(folder: Path, *, failed: bool = False) -> URL:
     url = sqlite_url(folder / "study.db")
     claims = {name: CLAIMS.claims[name] for name in (SAME, FEW, ACCURACY)}
     runs = world_runs(CLAIMS.model_copy(update={"claims": claims}))
-    runfile.write(folder / "runs.jsonl", [without_result(run, "failed", CRASH) for run in runs] if failed else runs)
+    record.write(folder / "runs.jsonl", [without_result(run, "failed", CRASH) for run in runs] if failed else runs)
     ingest(url, [folder / "runs.jsonl"])
     return url
 

@@ -27,12 +27,13 @@ from sqlalchemy import select
 from tests import command_line
 from tests.portal.copies import SECONDS, Copy, add, copy_rounds, opened
 from tests.sample_runs import ENVIRONMENT, EPOCH, PLATFORM, SOFTWARE, round_of, without_result
-from tmflow.canonical import sha256_of
-from tmflow.paths import project_root
-from tmflow.runner import runfile
-from tmflow.runner.runfile import ExperimentRef, Run
-from tmflow.spec import TrialSpec
-from tmflow.store import address, engine, rows, tally
+from tmflow.base.canonical_json import sha256_of
+from tmflow.base.paths import project_root
+from tmflow.runfile import record
+from tmflow.runfile.record import ExperimentRef, Run
+from tmflow.spec.trial import TrialSpec
+from tmflow.store import engine, round_counts, rows
+from tmflow.store import url as address
 from tmflow.store.ingest import ingest
 from tmflow.store.models import Campaign, Environment, Platform, Round, Software
 from tmflow.study.config import Scale, load_study
@@ -172,7 +173,7 @@ def _machine(kind: str, number: int, luck: random.Random) -> tuple[dict[str, Any
     return facts, settings
 
 
-def _software(commit: str) -> runfile.Software:
+def _software(commit: str) -> record.Software:
     return SOFTWARE.model_copy(update={"git_commit": commit})
 
 
@@ -188,14 +189,14 @@ def make(n: int, path: Path) -> None:
         files = []
         for number, sheet in enumerate(sheets(n // 8)):
             files.append(Path(folder) / f"{sheet.experiment}-{sheet.machine}-{number}.jsonl")
-            runfile.write(files[-1], seed_runs(sheet))
+            record.write(files[-1], seed_runs(sheet))
         made = Path(folder) / "study.db"
         url = address.sqlite_url(made)
         ingest(url, files)
         with closing(opened(made)) as db, db:
             copy_rounds(db, list(plan(db, n)))
         with engine.open_writer(url).begin() as connection:
-            tally.count_again(connection, connection.scalars(select(Round.id)).all())
+            round_counts.count_again(connection, connection.scalars(select(Round.id)).all())
         made.rename(path)
 
 

@@ -28,15 +28,16 @@ from tests.portal.serving import serve_process
 from tests.portal.session import Session, View
 from tests.portal.visits import Visit, visits
 from tests.sample_runs import sample_runs
-from tmflow.bench.columns import state
-from tmflow.clock import utc_now
-from tmflow.files import write_text
+from tmflow.base.clock import utc_now
+from tmflow.base.files import write_text
+from tmflow.benchmark.text import state
 from tmflow.platform.facts import display_name, platform_facts
-from tmflow.runner import machine, runfile
-from tmflow.runner.runfile import MachineState
-from tmflow.store.address import sqlite_url
+from tmflow.runfile import record
+from tmflow.runfile.record import MachineState
+from tmflow.runner import machine_load
 from tmflow.store.engine import open_reader
 from tmflow.store.ingest import ingest
+from tmflow.store.url import sqlite_url
 
 REPEATS = 3
 SESSIONS = 50
@@ -166,7 +167,7 @@ def rounds(folder: Path) -> Iterator[Iterator[Path]]:
     def made() -> Iterator[Path]:
         for number in count(1):
             campaign = f"beside-the-load-{utc_now()}-{number}"
-            runfile.write(path, sample_runs(("load",), ("lock", "nolock"), (1, 2, 4), 1, campaign=campaign))
+            record.write(path, sample_runs(("load",), ("lock", "nolock"), (1, 2, 4), 1, campaign=campaign))
             yield path
 
     try:
@@ -178,7 +179,7 @@ def rounds(folder: Path) -> Iterator[Iterator[Path]]:
 def report(folder: Path) -> Iterator[str]:
     """The lines of the report, measured as they come."""
     yield from head()
-    before = machine.sample()
+    before = machine_load.sample()
     for size in sorted(int(path.stem.removeprefix("runs-")) for path in folder.glob("runs-*.db")):
         database = folder / f"runs-{size}.db"
         its = visits(open_reader(sqlite_url(database)))
@@ -191,7 +192,7 @@ def report(folder: Path) -> Iterator[str]:
                 copy = Path(shutil.copy(database, own))
                 with serve_process(f"sqlite:///{copy}") as (address, _):
                     yield from of_load(*asyncio.run(load_beside_a_study(address, copy, its)))
-    meanwhile = MachineState(**machine.between(before, machine.sample()))
+    meanwhile = MachineState(**machine_load.between(before, machine_load.sample()))
     yield f"The machine meanwhile: {state(meanwhile)}."
 
 

@@ -10,7 +10,7 @@ from serving import APP
 from sqlalchemy import URL
 from streamlit.testing.v1 import AppTest
 
-from tmflow.inert import JOINER
+from tmflow.base.escaping import JOINER
 from tmflow.portal.commands import LANGUAGE
 
 

@@ -8,9 +8,9 @@ from typing import NamedTuple
 from sqlalchemy import URL
 
 from tests.sample_runs import EMULATED, sample_runs
-from tmflow.paths import project_root
-from tmflow.publish.site import Written, publish
-from tmflow.runner import runfile
+from tmflow.base.paths import project_root
+from tmflow.reports.site.build import Written, publish
+from tmflow.runfile import record
 from tmflow.store import engine
 from tmflow.store.ingest import ingest
 from tmflow.study.config import load_study
@@ -40,7 +40,7 @@ def hostile_database(folder: Path) -> URL:
         curve_points=0,
     )
     told = [run.model_copy(update={"reason": HOSTILE}) if run.status == "unsupported" else run for run in runs]
-    runfile.write(folder / "runs.jsonl", told)
+    record.write(folder / "runs.jsonl", told)
     ingest(url, [folder / "runs.jsonl"])
     return url
 

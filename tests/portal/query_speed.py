@@ -17,14 +17,14 @@ from typing import Any
 from sqlalchemy import Engine, func, select
 
 from tests import command_line
-from tmflow.bench.columns import state
-from tmflow.clock import utc_now
-from tmflow.files import write_text
-from tmflow.paths import project_root
+from tmflow.base.clock import utc_now
+from tmflow.base.files import write_text
+from tmflow.base.paths import project_root
+from tmflow.benchmark.text import state
 from tmflow.platform.facts import display_name, platform_facts
-from tmflow.runner import machine
-from tmflow.runner.runfile import MachineState
-from tmflow.store import address, engine, queries, search, stored
+from tmflow.runfile.record import MachineState
+from tmflow.runner import machine_load
+from tmflow.store import engine, queries, run_detail, search, url
 from tmflow.store.models import Platform
 from tmflow.store.search import Asked
 
@@ -59,7 +59,7 @@ def questions(reader: Engine, experiment: str, platforms: list[str]) -> Question
         f"runs of it on {SIDE_BY_SIDE} platforms": lambda: queries.runs(
             reader, experiment=experiment, scale="full", platforms=platforms
         ),
-        "one run in full": lambda: stored.run(reader, uid),
+        "one run in full": lambda: run_detail.run(reader, uid),
         "the newest 50 runs of all": lambda: search.page(reader, Asked()),
         "the newest 50 that failed": lambda: search.page(reader, Asked(statuses=("failed",))),
         "the newest 50 of the platform": lambda: search.page(reader, Asked(platforms=(platforms[0],))),
@@ -86,10 +86,10 @@ def milliseconds(ask: Callable[[], Any]) -> float:
 
 def main(folder: Path) -> None:
     sizes = {int(match[1]): path for path in folder.iterdir() if (match := re.fullmatch(r"runs-(\d+)\.db", path.name))}
-    before = machine.sample()
+    before = machine_load.sample()
     found: dict[str, list[str]] = {}
     for _, path in sorted(sizes.items()):
-        reader = engine.open_reader(address.sqlite_url(path))
+        reader = engine.open_reader(url.sqlite_url(path))
         with reader.connect() as connection:
             platforms = connection.scalar(select(func.count()).select_from(Platform))
         found.setdefault("platforms", []).append(f"{platforms:,}")
@@ -99,7 +99,7 @@ def main(folder: Path) -> None:
         found.setdefault("its runs on the platform", []).append(f"{n_runs:,}")
         for name, ask in questions(reader, experiment, slugs).items():
             found.setdefault(name, []).append(f"{milliseconds(ask):.1f}")
-    meanwhile = MachineState(**machine.between(before, machine.sample()))
+    meanwhile = MachineState(**machine_load.between(before, machine_load.sample()))
     lines = [
         "# How fast the database answers a page",
         "",

@@ -16,7 +16,7 @@ from playwright.sync_api import Browser
 from tests import command_line
 from tests.portal.chromium import SIZES, chromium, settled
 from tests.portal.serving import serve
-from tmflow.paths import results_dir
+from tmflow.base.paths import results_dir
 from tmflow.store import queries, search
 from tmflow.store.engine import open_reader, url_from_env
 from tmflow.store.search import Asked

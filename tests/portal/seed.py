@@ -9,8 +9,8 @@ from typing import Any
 from sqlalchemy import URL
 
 from tests.sample_runs import EMULATED, FUSED, SOFTWARE_TM, sample_runs, without_result
-from tmflow.runner import runfile
-from tmflow.runner.runfile import Run
+from tmflow.runfile import record
+from tmflow.runfile.record import Run
 from tmflow.store.engine import sqlite_url
 from tmflow.store.ingest import ingest
 
@@ -67,16 +67,16 @@ def seed_database(
             curve_points=points,
         )
         files.append(folder / f"softmax-batch-{batch}-{scale}.jsonl")
-        runfile.write(files[-1], [without_result(run, "failed", CRASH) if _is_to_fail(run) else run for run in runs])
+        record.write(files[-1], [without_result(run, "failed", CRASH) if _is_to_fail(run) else run for run in runs])
     if transactions:
         files.append(folder / f"transactions-{scale}.jsonl")
         settings: dict[str, Any] = {"scale": scale, "campaign": f"campaign-{scale}", "platform": PLATFORM}
         settings |= {"batch": 1, "curve_points": 0}
-        runfile.write(files[-1], sample_runs(("transactions",), TRANSACTIONS, (1, 2, 4), rounds, **settings))
+        record.write(files[-1], sample_runs(("transactions",), TRANSACTIONS, (1, 2, 4), rounds, **settings))
     if beyond:
         files.append(folder / f"beyond-{scale}.jsonl")
         settings = {"scale": scale, "campaign": f"campaign-{scale}", "platform": PLATFORM}
-        runfile.write(files[-1], sample_runs(("beyond",), BEYOND, (1, 2), rounds, **settings))
+        record.write(files[-1], sample_runs(("beyond",), BEYOND, (1, 2), rounds, **settings))
     ingest(url, files)
     return url
 

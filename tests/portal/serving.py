@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tmflow.paths import project_root
+from tmflow.base.paths import project_root
 
 APP = project_root() / "portal" / "app.py"
 START_S = 60

@@ -19,7 +19,7 @@ from seed import seed_database
 from serving import serve
 from sqlalchemy import URL
 
-from tmflow import summaries
+from tmflow.analysis import summaries
 from tmflow.store import engine, queries
 
 pytestmark = pytest.mark.slow

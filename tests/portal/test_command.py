@@ -8,8 +8,8 @@ import pytest
 import typer
 
 from tmflow import cli
-from tmflow.portal.command import train_command
-from tmflow.spec import TrialSpec
+from tmflow.spec.trial import TrialSpec
+from tmflow.study.command import train_command
 
 SPECS = [
     TrialSpec(model="mnist_softmax", dataset="digits", strategy="tf_lock", threads=3, batch=7, matrix=100,

@@ -11,10 +11,10 @@ from sqlalchemy import URL
 from streamlit.testing.v1 import AppTest
 
 from tests.sample_runs import sample_runs
-from tmflow.inert import markdown
-from tmflow.runner import runfile
-from tmflow.runner.runfile import NO_TIME
-from tmflow.stats import independent_ratio_interval, ratio_interval
+from tmflow.analysis.stats import independent_ratio_interval, ratio_interval
+from tmflow.base.escaping import markdown
+from tmflow.runfile import record
+from tmflow.runfile.record import NO_TIME
 from tmflow.store import engine, queries
 from tmflow.store.ingest import ingest
 
@@ -43,7 +43,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> URL:
         ),
     }
     for name, runs in lots.items():
-        runfile.write(folder / f"{name}.jsonl", runs)
+        record.write(folder / f"{name}.jsonl", runs)
     ingest(url, [folder / f"{name}.jsonl" for name in lots])
     return url
 
@@ -176,7 +176,7 @@ def test_the_same_selection_twice_is_told(seeded: URL, monkeypatch: pytest.Monke
 
 def test_only_failed_runs_leave_nothing_to_compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     url = engine.sqlite_url(tmp_path / "failed.db")
-    runfile.write(tmp_path / "a.jsonl", sample_runs(strategies=("lock", "nolock"), unsupported=("lock", "nolock")))
+    record.write(tmp_path / "a.jsonl", sample_runs(strategies=("lock", "nolock"), unsupported=("lock", "nolock")))
     ingest(url, [tmp_path / "a.jsonl"])
     app = opened("compare", url, monkeypatch)
     assert "nothing to compare" in app.info[0].value
@@ -188,7 +188,7 @@ def test_of_several_parts_one_is_shown_in_full_and_all_are_told(
 ) -> None:
     url = engine.sqlite_url(tmp_path / "parts.db")
     variants = [{"strategy": name, "batch": batch} for name in ("lock", "nolock") for batch in (1, 100)]
-    runfile.write(tmp_path / "a.jsonl", sample_runs(strategies=variants))
+    record.write(tmp_path / "a.jsonl", sample_runs(strategies=variants))
     ingest(url, [tmp_path / "a.jsonl"])
     app = opened("compare", url, monkeypatch, part="batch 100")
     overview, table, _ = (element.value for element in app.dataframe)

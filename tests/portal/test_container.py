@@ -18,7 +18,7 @@ from serving import free_port, wait_until_healthy
 from session import Session
 from sqlalchemy import URL
 
-from tmflow.paths import project_root
+from tmflow.base.paths import project_root
 
 FILE = project_root() / "portal" / "hosting" / "Containerfile"
 VISITS = [

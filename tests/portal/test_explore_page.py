@@ -14,11 +14,12 @@ from sqlalchemy import URL
 from streamlit.testing.v1 import AppTest
 
 from tests.sample_runs import sample_runs
-from tmflow import explore, summaries
-from tmflow.explore import MEASURES
-from tmflow.layout import Layout, named
-from tmflow.runner import runfile
-from tmflow.runner.runfile import NO_TIME
+from tmflow.analysis import summaries
+from tmflow.charts import explore
+from tmflow.charts.explore import MEASURES
+from tmflow.charts.layout import Layout, named
+from tmflow.runfile import record
+from tmflow.runfile.record import NO_TIME
 from tmflow.store import engine, queries
 from tmflow.store.ingest import ingest
 
@@ -173,7 +174,7 @@ def test_several_platforms_in_one_view_and_too_many_are_told(tmp_path: Path, mon
     for n in range(10):
         file = tmp_path / f"{n}.jsonl"
         machine = PLATFORM | {"cpu_model": f"CPU *{n}*"}
-        runfile.write(file, sample_runs(("box",), ("lock",), (1, 2), 2, campaign=f"campaign-{n}", platform=machine))
+        record.write(file, sample_runs(("box",), ("lock",), (1, 2), 2, campaign=f"campaign-{n}", platform=machine))
         ingest(url, [file])
     platforms = sorted(set(seen(url, monkeypatch).multiselect(key="platform").options))
     assert len(platforms) == 10

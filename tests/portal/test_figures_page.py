@@ -11,8 +11,8 @@ from pages import commands, links, opened, texts
 from seed import CRASH
 from sqlalchemy import URL
 
-from tmflow.inert import markdown
-from tmflow.originals import load_originals
+from tmflow.base.escaping import markdown
+from tmflow.claims.original_figures import load_originals
 from tmflow.store import engine, queries
 
 

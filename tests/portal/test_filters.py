@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 import pytest
 
-from tmflow.portal.filters import ALL, DATA, OF_FACTORS, TOLD, Filter, Key, Selection, resolve
+from tmflow.portal.url_state import ALL, DATA, OF_FACTORS, TOLD, Filter, Key, Selection, resolve
 
 RUNS = pd.DataFrame(
     [

@@ -22,9 +22,9 @@ from playwright.sync_api import expect
 from seed import seed_database
 from serving import free_port, wait_until_healthy
 
-from tmflow.paths import project_root
+from tmflow.base.paths import project_root
 from tmflow.store import engine, queries
-from tmflow.store.snapshot import snapshot
+from tmflow.store.backup import snapshot
 
 HOSTING = project_root() / "portal" / "hosting"
 NAME = "portal.example.org"

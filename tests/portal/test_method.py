@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pages import opened, plain, texts
 
-from tmflow import handbook
+from tmflow.reports import docs_index
 
 
 @pytest.fixture
@@ -17,10 +17,10 @@ def nowhere(tmp_path: Path) -> str:
 
 def test_the_contents_lead_to_every_page_and_term(nowhere: str, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = texts(opened("method", nowhere, monkeypatch))
-    docs = handbook.pages()
+    docs = docs_index.pages()
     for name in docs:
         assert f'href="?page={name.replace("/", "%2F")}"' in shown
-    for term in handbook.glossary(docs["concepts"]):
+    for term in docs_index.glossary(docs["concepts"]):
         assert f'href="?term={term.anchor}"' in shown
 
 
@@ -43,7 +43,7 @@ def test_a_term_has_a_link_of_its_own(nowhere: str, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_page_of_each_group_is_shown(nowhere: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for page, *_ in handbook.grouped(handbook.pages()).values():  # tests/unit/test_handbook.py looks at all of them
+    for page, *_ in docs_index.grouped(docs_index.pages()).values():  # tests/unit/test_handbook.py looks at all of them
         app = opened("method", nowhere, monkeypatch, page=page.name)
         assert not app.warning
         assert page.title in texts(app)

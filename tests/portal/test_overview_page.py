@@ -16,13 +16,13 @@ from sqlalchemy import URL
 from streamlit.testing.v1 import AppTest
 
 from tests.sample_runs import FULL, sample_runs
-from tmflow.answers import OF_ACCURACY, OF_ALL, OF_LOSSES, OF_STUDY, ask
-from tmflow.promises import promises_of_updates
-from tmflow.runner import runfile
+from tmflow.native.promises import promises_of_updates
+from tmflow.reports.answers import OF_ACCURACY, OF_ALL, OF_LOSSES, OF_STUDY, ask
+from tmflow.runfile import record
+from tmflow.spec.strategies import parameters_of
 from tmflow.store import engine
 from tmflow.store.engine import sqlite_url
 from tmflow.store.ingest import ingest
-from tmflow.strategy_parameters import parameters_of
 
 MACHINES: dict[str, dict[str, Any]] = {
     "large": {"cpu_model": "Large CPU", "threads_logical": 4},
@@ -48,7 +48,7 @@ def seed_study(folder: Path, rounds: Mapping[str, int]) -> URL:
             settings = {"dataset": "mnist", "curve_points": 0, "campaign": machine, "platform": MACHINES[machine]}
             runs = sample_runs((experiment,), strategies, (1, 2, 4, 8), n, **{**settings, **factors})
             files.append(folder / f"{machine}-{experiment}.jsonl")
-            runfile.write(files[-1], runs)
+            record.write(files[-1], runs)
     ingest(url, files)
     return url
 
@@ -106,7 +106,7 @@ def test_links_lead_to_the_runs_and_to_the_claims(study: URL, monkeypatch: pytes
 def test_a_platform_answers_with_its_own_definition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     url = seed_study(tmp_path, {"large": 6})
     settings = {"dataset": "mnist", "campaign": "later", "platform": MACHINES["large"], "day": 3, "batch": 7}
-    runfile.write(tmp_path / "later.jsonl", sample_runs((OF_STUDY.experiment,), ("tf_lock",), (1,), 1, **settings))
+    record.write(tmp_path / "later.jsonl", sample_runs((OF_STUDY.experiment,), ("tf_lock",), (1,), 1, **settings))
     ingest(url, [tmp_path / "later.jsonl"])
     app = opened("overview", url, monkeypatch)
     assert "6 rounds on Large CPU" in words(app)

@@ -10,9 +10,9 @@ import pytest
 from pages import opened, plain, texts
 from sqlalchemy import URL
 
-from tmflow.portal.show import width_of
+from tmflow.portal.figure_view import width_of
 from tmflow.store import engine, schema
-from tmflow.store.snapshot import snapshot
+from tmflow.store.backup import snapshot
 
 # All that read the database; the method is of the docs alone.
 PAGES = ["overview", "figures", "explore", "compare", "claims", "platforms", "runs", "contribute"]

@@ -8,10 +8,10 @@ import altair as alt
 import pandas as pd
 
 from tests.unit.frames import grid
-from tmflow import summaries
-from tmflow.figures import figures_of
+from tmflow.analysis import summaries
+from tmflow.charts.figures import figures_of
 from tmflow.portal import parts
-from tmflow.strategy_parameters import parameters_of
+from tmflow.spec.strategies import parameters_of
 
 RUNS = pd.concat(
     [grid(("htm",), (1, 2), 2, **parameters_of("htm") | {"kernel": kernel, "optimisation": level, "budget": budget})

@@ -11,12 +11,12 @@ from sqlalchemy import URL
 
 from tests.sample_bundles import sample_bundle
 from tests.sample_runs import sample_runs
-from tmflow.inert import markdown
-from tmflow.noise import deviations, noise
-from tmflow.platform_key import key_of
-from tmflow.runner import runfile
-from tmflow.store import engine, platforms
-from tmflow.store.contributions import import_bundle
+from tmflow.analysis.noise import deviations, noise
+from tmflow.base.escaping import markdown
+from tmflow.contributions.importer import import_bundle
+from tmflow.platform.key import key_of
+from tmflow.runfile import record
+from tmflow.store import engine, platform_queries
 from tmflow.store.ingest import ingest
 
 HERE = "synthetic-test-machine-8t"
@@ -33,13 +33,13 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> URL:
         sample_runs(("fig-4.4",), rounds=1, disturbed_rounds=(1,), campaign="campaign-2", platform=DANGEROUS),
     ]
     for number, runs in enumerate(lots):
-        runfile.write(folder / f"{number}.jsonl", runs)
+        record.write(folder / f"{number}.jsonl", runs)
         ingest(url, [folder / f"{number}.jsonl"])
     return url
 
 
 def slug_of_dangerous(url: URL) -> str:
-    table = platforms.platforms(engine.open_reader(url))
+    table = platform_queries.platforms(engine.open_reader(url))
     return str(table.loc[table["isa"] == "aarch64", "platform"].iloc[0])
 
 
@@ -87,7 +87,7 @@ def test_a_platform_s_page_tells_what_was_recorded(two: URL, monkeypatch: pytest
     assert known["some_new_fact"] == "kept"
     assert settings.set_index("setting").loc["microcode"].tolist() == ["unknown"]
     assert software["runs"].tolist() == [24]
-    found = noise(deviations(platforms.newest_runs(engine.open_reader(two), HERE), 8))
+    found = noise(deviations(platform_queries.newest_runs(engine.open_reader(two), HERE), 8))
     metrics = {metric.label: metric.value for metric in app.metric}
     assert metrics["Between rounds"] == f"{100 * (found.between or 0):.2g} %"
     assert metrics["Disturbed runs"] == "25 %"
@@ -108,7 +108,7 @@ def test_one_round_shows_no_spread_and_text_of_others_is_inert(two: URL, monkeyp
 def test_a_bounded_reading_is_said(two: URL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     copy = tmp_path / "copy.db"
     shutil.copyfile(str(two.database), copy)
-    monkeypatch.setattr(platforms.newest_runs, "__defaults__", (10,))
+    monkeypatch.setattr(platform_queries.newest_runs, "__defaults__", (10,))
     app = opened("platforms", engine.sqlite_url(copy), monkeypatch, platform=HERE)
     assert "its 10 newest runs, of 24 in all" in texts(app)
 
@@ -124,7 +124,7 @@ def test_a_platform_that_is_not_there_is_one_sentence(slug: str, two: URL, monke
 
 def test_a_platform_with_only_failed_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     url = engine.sqlite_url(tmp_path / "failed.db")
-    runfile.write(tmp_path / "a.jsonl", sample_runs(strategies=("htm",), unsupported=("htm",)))
+    record.write(tmp_path / "a.jsonl", sample_runs(strategies=("htm",), unsupported=("htm",)))
     ingest(url, [tmp_path / "a.jsonl"])
     app = opened("platforms", url, monkeypatch, platform=HERE)
     assert "No spread to show" in app.info[0].value

@@ -13,11 +13,11 @@ import pandas as pd
 import pytest
 from published import HOSTILE, OWN, Published
 
-from tmflow.described import described
-from tmflow.errors import BadInput
-from tmflow.paths import project_root
-from tmflow.publish import listed
-from tmflow.publish.site import publish
+from tmflow.base.errors import BadInput
+from tmflow.base.paths import project_root
+from tmflow.platform.description import described
+from tmflow.reports.site import run_lists
+from tmflow.reports.site.build import publish
 from tmflow.store import engine, queries, schema
 from tmflow.study.config import load_study
 
@@ -137,10 +137,10 @@ def test_facts_of_a_machine_read_as_in_the_portal(site: Published) -> None:
 
 def test_of_too_many_runs_the_newest_are_listed_and_that_is_said(site: Published, tmp_path: Path) -> None:
     reader = engine.open_reader(site.url)
-    every = listed.newest(reader, "full")
-    few = listed.newest(reader, "full", at_most=5)
+    every = run_lists.newest(reader, "full")
+    few = run_lists.newest(reader, "full", at_most=5)
     assert list(few["uid"]) == list(every["uid"][:5])
-    index = listed.write(few, len(every), tmp_path)
+    index = run_lists.write(few, len(every), tmp_path)
     assert (index["listed"], index["total"]) == (5, len(every))
 
 

@@ -16,7 +16,7 @@ from chromium import SIZES, chromium
 from playwright.sync_api import Browser, Page, expect
 from published import HOSTILE, OWN, Published
 
-from tmflow.figures import slug
+from tmflow.charts.figures import slug
 from tmflow.store import engine, queries
 
 pytestmark = pytest.mark.slow

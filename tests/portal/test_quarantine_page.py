@@ -12,12 +12,12 @@ from uploading import MAINTAINER_TOKEN, UPLOAD_TOKEN, actions, asked, click, giv
 
 from tests.sample_bundles import sample_bundle
 from tests.sample_runs import sample_runs
-from tmflow.quarantine import listed, staging
-from tmflow.quarantine.place import Quarantine
-from tmflow.quarantine.tokens import Role
-from tmflow.runner.runfile import Run
+from tmflow.contributions import listed, staging
+from tmflow.contributions.access import Role
+from tmflow.contributions.importer import import_bundle
+from tmflow.contributions.quarantine import Quarantine
+from tmflow.runfile.record import Run
 from tmflow.store import engine, queries, schema
-from tmflow.store.contributions import import_bundle
 
 NAME = "mine **b** :smile:.zip"
 

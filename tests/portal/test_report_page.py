@@ -10,10 +10,10 @@ from chromium import SIZES, chromium
 from playwright.sync_api import expect
 from sqlalchemy import URL
 
-from tmflow import figures
-from tmflow.report import write_report
+from tmflow.charts import figures
+from tmflow.reports.experiment_table import write_table
+from tmflow.reports.html_report import write_report
 from tmflow.store import engine, queries
-from tmflow.tables import write_table
 
 pytestmark = pytest.mark.slow
 KINDS = ["speedup", "failures"]

@@ -16,13 +16,13 @@ from sqlalchemy import URL
 from streamlit.testing.v1 import AppTest
 
 from tests.sample_runs import sample_runs
-from tmflow.inert import JOINER
-from tmflow.portal import run_list
-from tmflow.portal.one_run import seconds
-from tmflow.portal.run_files import run_csv, run_json, table_csv, table_json
-from tmflow.runner import runfile
-from tmflow.runner.runfile import NO_TIME, Run
-from tmflow.store import engine, queries, stored
+from tmflow.base.escaping import JOINER
+from tmflow.portal.pages import run_list
+from tmflow.portal.pages.run_detail import seconds
+from tmflow.portal.pages.run_files import run_csv, run_json, table_csv, table_json
+from tmflow.runfile import record
+from tmflow.runfile.record import NO_TIME, Run
+from tmflow.store import engine, queries, run_detail
 from tmflow.store.ingest import ingest
 
 HELD = "held locks (s)"
@@ -291,7 +291,7 @@ def evil(tmp_path: Path) -> URL:
     runs = sample_runs((EVIL,), ("lock",), (1,), 2, unsupported=("lock",), platform={"cpu_model": EVIL})
     path = tmp_path / "evil.jsonl"
     reasons = (EVIL, FORMULA)
-    runfile.write(path, [run.model_copy(update={"reason": why}) for run, why in zip(runs, reasons, strict=True)])
+    record.write(path, [run.model_copy(update={"reason": why}) for run, why in zip(runs, reasons, strict=True)])
     url = engine.sqlite_url(tmp_path / "study.db")
     ingest(url, [path])
     return url
@@ -329,17 +329,17 @@ def test_a_file_of_runs_has_their_numbers_and_no_formula(evil: URL, seeded: URL)
 def test_the_files_of_a_run_are_its_run_file(evil: URL, seeded: URL) -> None:
     reader = engine.open_reader(seeded)
     uids = queries.runs(reader).groupby("evidence")["uid"].first()
-    measured = Run.model_validate_json(run_json(stored.run(reader, uids["measured"])))
+    measured = Run.model_validate_json(run_json(run_detail.run(reader, uids["measured"])))
     assert measured.uid == uids["measured"]
     assert measured.counters
-    emulated = json.loads(run_json(stored.run(reader, uids["emulated"])))
+    emulated = json.loads(run_json(run_detail.run(reader, uids["emulated"])))
     assert (emulated["no_time"], emulated["loop_s"]) == (NO_TIME, None)
-    lines = pd.read_csv(io.StringIO(run_csv(stored.run(reader, uids["measured"])))).set_index("name")["value"]
+    lines = pd.read_csv(io.StringIO(run_csv(run_detail.run(reader, uids["measured"])))).set_index("name")["value"]
     assert float(lines["loop_s"]) == measured.loop_s
     assert int(lines["counters.0.updates"]) == measured.counters[0].updates
     reader = engine.open_reader(evil)
     (uid,) = queries.runs(reader, status=None).query("reason.str.startswith('=')")["uid"]
-    assert f'reason,"\'{FORMULA.replace(chr(34), 2 * chr(34))}"' in run_csv(stored.run(reader, uid))
+    assert f'reason,"\'{FORMULA.replace(chr(34), 2 * chr(34))}"' in run_csv(run_detail.run(reader, uid))
 
 
 @pytest.mark.parametrize(

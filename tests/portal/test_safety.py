@@ -17,10 +17,10 @@ from serving import serve
 from sqlalchemy import URL, text
 
 from tests.sample_runs import SOFTWARE_TM, sample_runs
-from tmflow.figures import DRAWINGS, figures_of
-from tmflow.inert import JOINER
-from tmflow.paths import project_root
-from tmflow.runner import runfile
+from tmflow.base.escaping import JOINER
+from tmflow.base.paths import project_root
+from tmflow.charts.figures import DRAWINGS, figures_of
+from tmflow.runfile import record
 from tmflow.store import engine, queries
 from tmflow.store.engine import sqlite_url
 from tmflow.store.ingest import ingest
@@ -49,8 +49,8 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> URL:
     fields = {"uid", "campaign", "experiment", "round", "ordinal", "order_seed", "trial_seed", "resumed",
               "started_at_utc", "spec", "dataset_sha256", "evidence", "time_domain", "platform", "environment",
               "software"}  # fmt: skip
-    runs[0] = runfile.Run.model_validate({**runs[0].model_dump(include=fields), **ended})
-    runfile.write(folder / "runs.jsonl", runs)
+    runs[0] = record.Run.model_validate({**runs[0].model_dump(include=fields), **ended})
+    record.write(folder / "runs.jsonl", runs)
     ingest(url, [folder / "runs.jsonl"])
     return url
 
@@ -111,7 +111,7 @@ def test_nothing_is_sent_and_requests_of_others_are_refused() -> None:
 
 PLACES = """
 import streamlit as st
-from tmflow.inert import markdown
+from tmflow.base.escaping import markdown
 
 TEXTS = {texts!r}
 for at, words in enumerate(TEXTS):

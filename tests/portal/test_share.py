@@ -11,9 +11,9 @@ from serving import APP
 from sqlalchemy import URL
 from streamlit.testing.v1 import AppTest
 
-from tmflow import views
+from tmflow.portal import saved_views
+from tmflow.portal.saved_views import View
 from tmflow.portal.share import DEFAULT_PAGE, page_of
-from tmflow.views import View
 
 ROUTER = """
 import streamlit as st
@@ -21,8 +21,8 @@ import streamlit as st
 st.navigation([st.Page("views/explore.py"), st.Page("views/runs.py")]).run()
 """
 PAGE = """
-from tmflow.portal.data import study_or_stop
-from tmflow.portal.filters import DATA, choose
+from tmflow.portal.study_data import study_or_stop
+from tmflow.portal.url_state import DATA, choose
 from tmflow.portal.share import share_bar
 
 study = study_or_stop()
@@ -75,15 +75,15 @@ def test_a_view_is_saved_listed_and_deleted(file: Path, tmp_path: Path) -> None:
     app = page(tmp_path)
     app.text_input(key="name_of_view").input(" My view ")
     app.button[0].click().run()
-    assert {**views.saved(file)["My view"].choices}.items() >= WHOLE.items()
-    assert views.saved(file)["My view"].page == "runs"
+    assert {**saved_views.saved(file)["My view"].choices}.items() >= WHOLE.items()
+    assert saved_views.saved(file)["My view"].page == "runs"
     assert app.selectbox(key="saved_view").options == ["My view"]
     assert app.code[1].value == "https://portal.example/base/runs?view=My+view"
     app.text_input(key="name_of_view").input("My view")
     app.button[0].click().run()
     assert "already" in app.error[0].value
     app.button(key="delete_view").click().run()
-    assert views.saved(file) == {}
+    assert saved_views.saved(file) == {}
     assert "saved_view" not in {box.key for box in app.selectbox}
 
 
@@ -105,7 +105,7 @@ def test_a_broken_file_of_views_stops_no_page(file: Path) -> None:
 
 
 def test_a_saved_view_of_a_page_that_has_gone_stops_no_page(file: Path) -> None:
-    views.save(file, "old", View(page="speedup", choices={}))
+    saved_views.save(file, "old", View(page="speedup", choices={}))
     assert "no page 'speedup' any more" in texts(page(file.parent))
 
 
@@ -119,7 +119,7 @@ def test_a_view_that_is_not_saved_is_told(name: str, file: Path) -> None:
 
 @pytest.mark.parametrize("start", ["runs", "method"])
 def test_a_named_view_opens_from_any_page(start: str, file: Path) -> None:
-    views.save(
+    saved_views.save(
         file, "mine", View(page="explore", choices={"experiment": ["softmax-batch-100"], "metric": ["accuracy"]})
     )
     app = AppTest.from_file(str(APP), default_timeout=60)
@@ -132,7 +132,7 @@ def test_a_named_view_opens_from_any_page(start: str, file: Path) -> None:
 
 
 def test_a_view_that_names_itself_does_not_go_in_circles(file: Path) -> None:
-    views.save(file, "round", View(page="explore", choices={"view": ["round"], "metric": ["accuracy"]}))
+    saved_views.save(file, "round", View(page="explore", choices={"view": ["round"], "metric": ["accuracy"]}))
     app = AppTest.from_file(str(APP), default_timeout=60)
     app.query_params["view"] = "round"
     app.switch_page("views/runs.py").run()
@@ -141,7 +141,7 @@ def test_a_view_that_names_itself_does_not_go_in_circles(file: Path) -> None:
 
 
 def test_a_named_view_of_a_page_that_has_gone_is_told(file: Path) -> None:
-    views.save(file, "old", View(page="speedup", choices={}))
+    saved_views.save(file, "old", View(page="speedup", choices={}))
     app = AppTest.from_file(str(APP), default_timeout=60)
     app.query_params["view"] = "old"
     app.switch_page("views/explore.py").run()

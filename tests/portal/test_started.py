@@ -19,8 +19,8 @@ from websockets.exceptions import InvalidStatus
 from websockets.typing import Origin
 
 from tmflow import cli
-from tmflow.quarantine.tokens import Role
-from tmflow.store import address
+from tmflow.contributions.access import Role
+from tmflow.store import url as address
 
 
 def test_paths_of_the_environment_are_those_of_where_it_is_typed(tmp_path: Path) -> None:

@@ -3,8 +3,8 @@
 import pandas as pd
 from sqlalchemy import make_url
 
-from tmflow.captions import Caption
-from tmflow.portal.data import Study
+from tmflow.charts.captions import Caption
+from tmflow.portal.study_data import Study
 
 
 def study(n_runs: int, identity: tuple[object, ...] = ("here", 1, "then")) -> Study:

@@ -7,7 +7,7 @@ from threading import Barrier, BrokenBarrierError, Thread
 import pytest
 from streamlit.runtime.scriptrunner import StopException
 
-from tmflow.portal.turns import AT_ONCE, in_turn
+from tmflow.portal.concurrency import AT_ONCE, in_turn
 
 
 def test_only_so_many_run_at_once_and_whoever_waits_gets_a_turn() -> None:

@@ -18,10 +18,12 @@ from uploading import MAINTAINER_TOKEN, UPLOAD_TOKEN
 
 from tests.sample_bundles import sample_bundle
 from tests.sample_runs import PLATFORM, sample_runs
-from tmflow.quarantine import listed, place, staging
-from tmflow.quarantine.place import Quarantine
-from tmflow.quarantine.tokens import Role
-from tmflow.store import address, engine, queries
+from tmflow.contributions import listed, staging
+from tmflow.contributions import quarantine as place
+from tmflow.contributions.access import Role
+from tmflow.contributions.quarantine import Quarantine
+from tmflow.store import engine, queries
+from tmflow.store import url as address
 
 pytestmark = pytest.mark.slow
 PATIENCE_S = 60

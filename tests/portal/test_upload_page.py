@@ -15,10 +15,11 @@ from uploading import UPLOAD_TOKEN, actions, asked, click, give, quarantine_in
 
 from tests.sample_bundles import sample_bundle
 from tmflow.bundle.verify import verify
-from tmflow.portal import admission
-from tmflow.quarantine import limits, listed, place, rates
-from tmflow.quarantine.place import Quarantine
-from tmflow.quarantine.tokens import Role
+from tmflow.contributions import limits, listed, rates
+from tmflow.contributions import quarantine as place
+from tmflow.contributions.access import Role
+from tmflow.contributions.quarantine import Quarantine
+from tmflow.portal import access
 
 
 @pytest.fixture
@@ -122,13 +123,13 @@ def test_too_many_uploads_are_told(quarantine: Quarantine, page: AppTest, monkey
         ("192.0.2.1", "", "192.0.2.1"),
         ("192.0.2.1", "192.0.2.9", "192.0.2.1"),  # whoever comes from elsewhere is not believed
         (None, "192.0.2.9, 2001:db8::1", "2001:db8::1"),  # a proxy here adds the address that it saw at the end
-        (None, "", admission.HERE),
-        (None, "everybody", admission.HERE),
+        (None, "", access.HERE),
+        (None, "everybody", access.HERE),
     ],
 )
 def test_a_visitor_is_known_by_the_address_that_cannot_be_made_up(
     connection: str | None, header: str, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = SimpleNamespace(ip_address=connection, headers={"X-Forwarded-For": header})
-    monkeypatch.setattr(admission.st, "context", seen)
-    assert admission.visitor() == address
+    monkeypatch.setattr(access.st, "context", seen)
+    assert access.visitor() == address

@@ -8,9 +8,10 @@ import pytest
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import TextInput
 
-from tmflow.quarantine import listed, place
-from tmflow.quarantine.place import Quarantine
-from tmflow.quarantine.tokens import Role
+from tmflow.contributions import listed
+from tmflow.contributions import quarantine as place
+from tmflow.contributions.access import Role
+from tmflow.contributions.quarantine import Quarantine
 
 UPLOAD_TOKEN, MAINTAINER_TOKEN = "a-token-for-uploads", "a-token-for-maintainers"
 

@@ -8,7 +8,7 @@ import pytest
 from staged import Clock
 
 from tests.sample_bundles import sample_bundle
-from tmflow.quarantine.place import Quarantine
+from tmflow.contributions.quarantine import Quarantine
 
 
 @pytest.fixture

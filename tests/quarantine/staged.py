@@ -11,9 +11,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from tmflow.quarantine import listed, staging
-from tmflow.quarantine.place import Quarantine
-from tmflow.quarantine.staging import Staged
+from tmflow.contributions import listed, staging
+from tmflow.contributions.quarantine import Quarantine
+from tmflow.contributions.staging import Staged
 
 ADDRESS = "192.0.2.1"
 

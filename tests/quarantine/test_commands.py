@@ -13,10 +13,10 @@ import typer
 from tests.sample_bundles import sample_bundle
 from tests.sample_runs import sample_runs
 from tmflow import cli
+from tmflow.base.errors import BadInput
 from tmflow.bundle.verify import verify
-from tmflow.errors import BadInput
-from tmflow.quarantine import place
-from tmflow.store import address
+from tmflow.contributions import quarantine
+from tmflow.store import url
 
 Call = Callable[..., str]
 
@@ -24,8 +24,8 @@ Call = Callable[..., str]
 @pytest.fixture
 def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
     """What `tmflow bundle ...` prints, with a quarantine and a database of its own."""
-    monkeypatch.setenv(place.VARIABLE, str(tmp_path / "quarantine"))
-    monkeypatch.setenv(address.VARIABLE, f"sqlite:///{tmp_path}/study.db")
+    monkeypatch.setenv(quarantine.VARIABLE, str(tmp_path / "quarantine"))
+    monkeypatch.setenv(url.VARIABLE, f"sqlite:///{tmp_path}/study.db")
 
     def called(*words: str | Path) -> str:
         capsys.readouterr()

@@ -11,14 +11,14 @@ from staged import ADDRESS, done, files, killed_at_every_step, staged
 from tests.sample_bundles import sample_bundle
 from tests.sample_runs import sample_runs
 from tests.store.schemas import contents
+from tmflow.base.errors import BadInput
 from tmflow.bundle.verify import verify
-from tmflow.errors import BadInput
-from tmflow.quarantine import deciding, listed
-from tmflow.quarantine.compare import MISSING, differences
-from tmflow.quarantine.place import Quarantine
-from tmflow.runner.runfile import Run
+from tmflow.contributions import listed, review
+from tmflow.contributions.compare import MISSING, differences
+from tmflow.contributions.importer import import_bundle
+from tmflow.contributions.quarantine import Quarantine
+from tmflow.runfile.record import Run
 from tmflow.store import engine, queries, schema
-from tmflow.store.contributions import import_bundle
 from tmflow.store.storing import Conflict
 
 MAINTAINER = "user maintainer"
@@ -54,24 +54,24 @@ def test_what_waits_changes_no_byte_of_the_database(
     before = (tmp_path / "study.db").read_bytes()
     identity = staged(quarantine, bundle).report.identity
     assert identity
-    deciding.reject(quarantine, identity, "nobody knows this machine", MAINTAINER)
+    review.reject(quarantine, identity, "nobody knows this machine", MAINTAINER)
     assert (tmp_path / "study.db").read_bytes() == before
 
 
 def test_an_accepted_bundle_is_in_the_database_and_stays_on_record(
     quarantine: Quarantine, waiting: str, bundle: Path, study: URL
 ) -> None:
-    report = deciding.accept(quarantine, study, waiting[:12], MAINTAINER)
+    report = review.accept(quarantine, study, waiting[:12], MAINTAINER)
     assert (report.identity, report.name, report.runs_new) == (waiting, bundle.name, len(sample_runs()))
     assert uids(study) == {run.uid for run in sample_runs()}
     assert listed.waiting(quarantine) == []
     assert done(quarantine) == [("upload", "staged", ADDRESS), ("accept", "accepted", MAINTAINER)]
     with pytest.raises(BadInput, match=f"{waiting} was accepted at 2026-01-31T12:00:00.000Z already"):
-        deciding.accept(quarantine, study, waiting, MAINTAINER)
+        review.accept(quarantine, study, waiting, MAINTAINER)
 
 
 def test_an_accepted_bundle_is_not_taken_again(quarantine: Quarantine, waiting: str, bundle: Path, study: URL) -> None:
-    deciding.accept(quarantine, study, waiting, MAINTAINER)
+    review.accept(quarantine, study, waiting, MAINTAINER)
     again = staged(quarantine, bundle)
     assert (again.outcome, "in the database already" in again.said) == ("known", True)
 
@@ -80,8 +80,8 @@ def test_a_rejected_bundle_is_gone_and_whoever_brings_it_again_is_told_why(
     quarantine: Quarantine, waiting: str, bundle: Path
 ) -> None:
     with pytest.raises(BadInput, match="rejected for a reason"):
-        deciding.reject(quarantine, waiting, "  ", MAINTAINER)
-    deciding.reject(quarantine, waiting, "no such machine", MAINTAINER)
+        review.reject(quarantine, waiting, "  ", MAINTAINER)
+    review.reject(quarantine, waiting, "no such machine", MAINTAINER)
     assert files(quarantine) == set()
     again = staged(quarantine, bundle)
     assert again.outcome == "refused"
@@ -95,7 +95,7 @@ def test_an_identity_must_name_one_bundle_that_waits(quarantine: Quarantine, wai
     digits = "should be that of a waiting bundle, or its first 8 hex digits or more"
     for identity, said in ((nobodys, f"no bundles .* begins with '{nobodys}'"), *((x, digits) for x in NO_IDENTITIES)):
         with pytest.raises(BadInput, match=said):
-            deciding.reject(quarantine, identity.format(waiting=waiting), "why", MAINTAINER)
+            review.reject(quarantine, identity.format(waiting=waiting), "why", MAINTAINER)
     assert [upload.identity for upload in listed.waiting(quarantine)] == [waiting]
 
 
@@ -107,7 +107,7 @@ def test_a_conflict_stays_and_both_versions_are_told_where_they_differ(
     import_bundle(study, sample_bundle(tmp_path / "stored", other_version(runs, uid), probe=None))
     before = contents(study)
     with pytest.raises(Conflict, match=uid):
-        deciding.accept(quarantine, study, waiting, MAINTAINER)
+        review.accept(quarantine, study, waiting, MAINTAINER)
     assert contents(study) == before
     (upload,) = listed.waiting(quarantine)
     assert upload.state == "conflict"
@@ -132,7 +132,7 @@ def test_a_conflict_stays_and_both_versions_are_told_where_they_differ(
 def test_what_the_database_refuses_goes_on_waiting(quarantine: Quarantine, waiting: str, tmp_path: Path) -> None:
     (tmp_path / "no.db").write_text("this is no database" * 100)
     with pytest.raises(BadInput, match="is not a SQLite database"):
-        deciding.accept(quarantine, engine.sqlite_url(tmp_path / "no.db"), waiting, MAINTAINER)
+        review.accept(quarantine, engine.sqlite_url(tmp_path / "no.db"), waiting, MAINTAINER)
     (upload,) = listed.waiting(quarantine)
     assert upload.state == "waiting"
     assert done(quarantine)[-1] == ("accept", "refused", MAINTAINER)
@@ -144,7 +144,7 @@ def test_a_kill_at_any_step_of_a_decision_leaves_all_or_nothing(
 ) -> None:
     def decide() -> None:
         if listed.waiting(quarantine):
-            deciding.accept(quarantine, study, waiting, MAINTAINER)
+            review.accept(quarantine, study, waiting, MAINTAINER)
 
     everything = {run.uid for run in sample_runs()}
     n_kills = 0

@@ -15,11 +15,11 @@ from staged import ADDRESS, Clock, done, files, killed_at_every_step, staged
 
 from tests.sample_bundles import sample_bundle
 from tests.sample_runs import sample_runs
+from tmflow.base.errors import BadInput
 from tmflow.bundle.verify import verify
-from tmflow.errors import BadInput
-from tmflow.quarantine import deciding, limits, listed, staging
-from tmflow.quarantine.place import Quarantine
-from tmflow.quarantine.tables import Upload
+from tmflow.contributions import limits, listed, review, staging
+from tmflow.contributions.quarantine import Quarantine
+from tmflow.contributions.tables import Upload
 
 
 def test_a_good_bundle_waits_with_its_report(quarantine: Quarantine, bundle: Path) -> None:
@@ -130,7 +130,7 @@ def test_a_conflict_is_kept_beside_what_is_stored(quarantine: Quarantine, bundle
 
 def test_a_conflict_that_was_rejected_is_not_kept_again(quarantine: Quarantine, bundle: Path) -> None:
     identity = staging.keep_conflict(quarantine, bundle, "user x", "run 1 differs.")
-    deciding.reject(quarantine, identity, "the clock was wrong", "user y")
+    review.reject(quarantine, identity, "the clock was wrong", "user y")
     with pytest.raises(BadInput, match=r"run 1 differs\. Nothing is stored\. The bundle was rejected at .*: the clock"):
         staging.keep_conflict(quarantine, bundle, "user x", "run 1 differs.")
     assert not listed.waiting(quarantine)

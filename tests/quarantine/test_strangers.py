@@ -11,10 +11,10 @@ from staged import staged
 
 from tests.sample_bundles import sample_bundle
 from tests.sample_runs import sample_runs
-from tmflow.errors import BadInput
-from tmflow.quarantine import deciding
-from tmflow.quarantine.place import RECEIVED, Quarantine
-from tmflow.store.address import sqlite_url
+from tmflow.base.errors import BadInput
+from tmflow.contributions import review
+from tmflow.contributions.quarantine import RECEIVED, Quarantine
+from tmflow.store.url import sqlite_url
 
 
 def test_another_bundle_in_the_place_of_one_that_was_checked_is_not_stored(
@@ -25,7 +25,7 @@ def test_another_bundle_in_the_place_of_one_that_was_checked_is_not_stored(
     other = sample_bundle(tmp_path / "other", sample_runs(("another",)))
     shutil.copyfile(other, quarantine.file(identity))
     with pytest.raises(BadInput, match="it is another bundle"):
-        deciding.accept(quarantine, sqlite_url(tmp_path / "study.db"), identity, "maintainer")
+        review.accept(quarantine, sqlite_url(tmp_path / "study.db"), identity, "maintainer")
     assert not (tmp_path / "study.db").exists()
 
 

@@ -7,10 +7,10 @@ import os
 import pytest
 from staged import ADDRESS, Clock, done
 
-from tmflow.errors import BadInput
-from tmflow.quarantine import rates, staging, tokens
-from tmflow.quarantine.place import Quarantine
-from tmflow.quarantine.tokens import Role
+from tmflow.base.errors import BadInput
+from tmflow.contributions import access, rates, staging
+from tmflow.contributions.access import Role
+from tmflow.contributions.quarantine import Quarantine
 
 UPLOAD, MAINTAINER = "an-upload-token-of-25-bytes", "a-maintainers-token-är"
 
@@ -22,11 +22,11 @@ def known(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_each_token_opens_its_own_door_alone(quarantine: Quarantine) -> None:
-    tokens.admit(quarantine, Role.UPLOADER, UPLOAD, ADDRESS)
-    tokens.admit(quarantine, Role.MAINTAINER, MAINTAINER, ADDRESS)
+    access.admit(quarantine, Role.UPLOADER, UPLOAD, ADDRESS)
+    access.admit(quarantine, Role.MAINTAINER, MAINTAINER, ADDRESS)
     for role, wrong in ((Role.UPLOADER, MAINTAINER), (Role.MAINTAINER, UPLOAD), (Role.UPLOADER, "\ud800")):
         with pytest.raises(BadInput, match="not the token"):
-            tokens.admit(quarantine, role, wrong, ADDRESS)
+            access.admit(quarantine, role, wrong, ADDRESS)
     assert [outcome for _, outcome, _ in done(quarantine)] == ["right", "right", "wrong", "wrong", "wrong"]
 
 
@@ -35,34 +35,34 @@ def test_without_a_token_it_is_off_whatever_is_given(
     quarantine: Quarantine, monkeypatch: pytest.MonkeyPatch, token: str
 ) -> None:
     monkeypatch.setenv(Role.UPLOADER, token)
-    assert not tokens.is_on(Role.UPLOADER)
-    assert tokens.trouble(Role.UPLOADER) is None
+    assert not access.is_on(Role.UPLOADER)
+    assert access.trouble(Role.UPLOADER) is None
     for given in ("", token):
         with pytest.raises(BadInput, match="not the token"):
-            tokens.admit(quarantine, Role.UPLOADER, given, ADDRESS)
+            access.admit(quarantine, Role.UPLOADER, given, ADDRESS)
 
 
 def test_a_token_that_is_easily_guessed_is_not_used(quarantine: Quarantine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(Role.UPLOADER, "x" * 15)
-    assert tokens.trouble(Role.UPLOADER) == (
+    assert access.trouble(Role.UPLOADER) == (
         "TMFLOW_UPLOAD_TOKEN has 15 bytes, and at least 16 are needed: uploads are off."
     )
     with pytest.raises(BadInput, match="not the token"):
-        tokens.admit(quarantine, Role.UPLOADER, "x" * 15, ADDRESS)
+        access.admit(quarantine, Role.UPLOADER, "x" * 15, ADDRESS)
     monkeypatch.setenv(Role.UPLOADER, "x" * 16)
-    assert tokens.is_on(Role.UPLOADER)
+    assert access.is_on(Role.UPLOADER)
 
 
 def test_who_uploads_must_not_be_able_to_accept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(Role.MAINTAINER, UPLOAD)
-    assert "is the same as TMFLOW_UPLOAD_TOKEN" in (tokens.trouble(Role.MAINTAINER) or "")
-    assert not tokens.is_on(Role.MAINTAINER)
-    assert tokens.is_on(Role.UPLOADER)
+    assert "is the same as TMFLOW_UPLOAD_TOKEN" in (access.trouble(Role.MAINTAINER) or "")
+    assert not access.is_on(Role.MAINTAINER)
+    assert access.is_on(Role.UPLOADER)
 
 
 def guess(quarantine: Quarantine, by: str) -> str:
     with pytest.raises(BadInput) as refused:
-        tokens.admit(quarantine, Role.UPLOADER, "a guess", by)
+        access.admit(quarantine, Role.UPLOADER, "a guess", by)
     return str(refused.value)
 
 
@@ -71,10 +71,10 @@ def test_after_a_few_wrong_tokens_not_even_the_right_one_passes(quarantine: Quar
         assert "not the token" in guess(quarantine, ADDRESS)
     for _ in range(3):
         with pytest.raises(BadInput, match=r"too many wrong tokens from 192\.0\.2\.1: at most 5 in 15 minutes"):
-            tokens.admit(quarantine, Role.UPLOADER, UPLOAD, ADDRESS)
-    tokens.admit(quarantine, Role.UPLOADER, UPLOAD, "192.0.2.2")  # somebody else
+            access.admit(quarantine, Role.UPLOADER, UPLOAD, ADDRESS)
+    access.admit(quarantine, Role.UPLOADER, UPLOAD, "192.0.2.2")  # somebody else
     clock.forward(minutes=15, seconds=1)
-    tokens.admit(quarantine, Role.UPLOADER, UPLOAD, ADDRESS)
+    access.admit(quarantine, Role.UPLOADER, UPLOAD, ADDRESS)
     limited = [entry for entry in done(quarantine) if entry[0] == "limit"]
     assert limited == [("limit", "wrong tokens", ADDRESS)]  # once, however often it was tried
 
@@ -112,7 +112,7 @@ def test_all_who_come_at_once_are_written_down(quarantine: Quarantine) -> None:
         if (child := os.fork()) == 0:
             code = 1
             try:
-                tokens.admit(quarantine, Role.UPLOADER, UPLOAD, f"192.0.2.{number}")
+                access.admit(quarantine, Role.UPLOADER, UPLOAD, f"192.0.2.{number}")
                 code = 0
             finally:
                 os._exit(code)

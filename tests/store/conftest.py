@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import URL, create_engine
 
-from tmflow.store import address
+from tmflow.store import url as address
 
 HOMES = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
 

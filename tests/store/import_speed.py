@@ -11,14 +11,14 @@ from pathlib import Path
 
 from tests import command_line
 from tests.bundle.bundle_speed import WANTED_MB, called, write_bundle
-from tmflow.bench.columns import state
-from tmflow.clock import utc_now
-from tmflow.files import write_text
-from tmflow.paths import results_dir
+from tmflow.base.clock import utc_now
+from tmflow.base.files import write_text
+from tmflow.base.paths import results_dir
+from tmflow.benchmark.text import state
 from tmflow.platform.environment import cpus_allowed
 from tmflow.platform.facts import display_name, platform_facts
-from tmflow.runner import machine
-from tmflow.runner.runfile import MachineState
+from tmflow.runfile.record import MachineState
+from tmflow.runner import machine_load
 
 RUNS, WANTED_S = 100_000, 30
 
@@ -28,9 +28,9 @@ def main(report: Path, n_runs: int) -> None:
     with tempfile.TemporaryDirectory(dir=results_dir()) as folder:
         bundle = Path(folder) / "bundle.zip"
         write_bundle(bundle, n_runs, zipfile.ZIP_DEFLATED)
-        before = machine.sample()
+        before = machine_load.sample()
         rows = [row(bundle, cpus) for cpus in sorted({2, max(cpus_allowed() or 2, 2)})]
-        meanwhile = MachineState(**machine.between(before, machine.sample()))
+        meanwhile = MachineState(**machine_load.between(before, machine_load.sample()))
         size = bundle.stat().st_size / 1e6
     lines = [
         "# How fast bundles are imported",

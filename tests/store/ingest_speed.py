@@ -23,17 +23,20 @@ from tqdm import tqdm
 
 from tests import command_line
 from tests.sample_runs import SOFTWARE_TM, sample_runs
-from tmflow import stats
-from tmflow.bench.columns import state
-from tmflow.canonical import sha256_of
-from tmflow.clock import utc_now
-from tmflow.files import write_text
-from tmflow.paths import results_dir
+from tmflow.analysis import stats
+from tmflow.base.canonical_json import sha256_of
+from tmflow.base.clock import utc_now
+from tmflow.base.files import write_text
+from tmflow.base.paths import results_dir
+from tmflow.benchmark.text import state
 from tmflow.platform.facts import display_name, platform_facts
-from tmflow.runner import machine, run_lines, runfile
-from tmflow.runner.runfile import ExperimentRef, MachineState
-from tmflow.spec import Design, Manager
-from tmflow.store import address, engine, incoming, models, schema
+from tmflow.runfile import lines as run_lines
+from tmflow.runfile import record
+from tmflow.runfile.record import ExperimentRef, MachineState
+from tmflow.runner import machine_load
+from tmflow.spec.trial import Design, Manager
+from tmflow.store import engine, incoming, models, schema
+from tmflow.store import url as address
 from tmflow.store.ingest import ingest
 
 REPETITIONS = 10
@@ -75,7 +78,7 @@ def write_files(folder: Path, curve_points: int) -> list[Path]:
     runs = sample_runs(strategies=VARIANTS, threads=(2,), rounds=ROUNDS, curve_points=curve_points)
     paths = [folder / f"round-{number:03}.jsonl" for number in range(1, ROUNDS + 1)]
     for number, path in enumerate(paths, start=1):
-        runfile.write(path, [run.model_copy(update={"experiment": experiment}) for run in runs if run.round == number])
+        record.write(path, [run.model_copy(update={"experiment": experiment}) for run in runs if run.round == number])
     return paths
 
 
@@ -85,7 +88,7 @@ def measured(paths: Sequence[Path]) -> Times:
         all_s = seconds(lambda: ingest(url, paths))
     json_s = seconds(
         lambda: [
-            runfile.decoded(line, where)
+            record.decoded(line, where)
             for path in paths
             for where, line in run_lines.lines(path, run_lines.contents(path))
         ]
@@ -119,7 +122,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 def main(path_of_report: Path) -> None:
     gc.disable()  # as `ingest` does, for its parts alone too
-    before = machine.sample()
+    before = machine_load.sample()
     results_dir().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=results_dir()) as folder:
         files = {points: write_files(Path(folder) / str(points), points) for points in CURVES}
@@ -128,7 +131,7 @@ def main(path_of_report: Path) -> None:
         for _ in tqdm(range(REPETITIONS), disable=None, leave=False, file=sys.stderr):
             for points in random.sample(CURVES, len(CURVES)):
                 times[points].append(measured(files[points]))
-    meanwhile = MachineState(**machine.between(before, machine.sample()))
+    meanwhile = MachineState(**machine_load.between(before, machine_load.sample()))
     write_text(path_of_report, report(rows, times, meanwhile) + "\n")
 
 

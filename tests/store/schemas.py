@@ -8,7 +8,8 @@ from typing import Any
 from alembic import command
 from sqlalchemy import URL, MetaData, Table, create_engine, inspect, select
 
-from tmflow.store import address, engine
+from tmflow.store import engine
+from tmflow.store import url as address
 from tmflow.store.revision import alembic_config
 
 CONSTRAINTS = """

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tmflow.errors import BadInput
-from tmflow.store import address
+from tmflow.base.errors import BadInput
+from tmflow.store import url as address
 
 
 @pytest.mark.parametrize("empty", [None, ""])

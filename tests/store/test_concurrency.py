@@ -10,8 +10,8 @@ from sqlalchemy import URL, insert
 from sqlalchemy.exc import IntegrityError, OperationalError
 
 from tests.sample_runs import sample_runs
-from tmflow.errors import BadInput
-from tmflow.runner import runfile
+from tmflow.base.errors import BadInput
+from tmflow.runfile import record
 from tmflow.store import engine, models, queries, schema
 from tmflow.store.ingest import ingest
 
@@ -28,13 +28,13 @@ def ingest_files(url: URL, paths: list[Path]) -> int:
 def test_writers_at_once_all_succeed(url: URL, tmp_path: Path) -> None:
     """They all begin with no database, so they race to make it too; one file is everybody's."""
     shared = tmp_path / "shared.jsonl"
-    runfile.write(shared, sample_runs(campaign="campaign-shared", rounds=1))
+    record.write(shared, sample_runs(campaign="campaign-shared", rounds=1))
     jobs = []
     for writer in range(WRITERS):
         paths = [shared]
         for number in range(3):
             paths.append(tmp_path / f"{writer}-{number}.jsonl")
-            runfile.write(paths[-1], sample_runs(campaign=f"campaign-{writer}-{number}", rounds=1))
+            record.write(paths[-1], sample_runs(campaign=f"campaign-{writer}-{number}", rounds=1))
         jobs.append((url, paths))
     with SPAWN.Pool(WRITERS) as pool:
         new = pool.starmap(ingest_files, jobs)
@@ -46,7 +46,7 @@ def test_writers_at_once_all_succeed(url: URL, tmp_path: Path) -> None:
 
 def test_a_reader_does_not_wait_for_a_writer_nor_hold_it_up(url: URL, tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
-    runfile.write(path, runs := sample_runs(rounds=1))
+    record.write(path, runs := sample_runs(rounds=1))
     ingest(url, [path])
     new = {"sha256": "f" * 64, "name": "x", "ingested_at_utc": "2026-01-01T00:00:00Z", "n_runs": 0}
     reader = engine.open_reader(url)
@@ -62,7 +62,7 @@ def test_a_reader_does_not_wait_for_a_writer_nor_hold_it_up(url: URL, tmp_path: 
 
 def test_an_open_cursor_of_a_reader_does_not_hold_up_a_writer(url: URL, tmp_path: Path) -> None:
     for name in ("a", "b"):
-        runfile.write(tmp_path / name, sample_runs(rounds=1, campaign=f"campaign-{name}"))
+        record.write(tmp_path / name, sample_runs(rounds=1, campaign=f"campaign-{name}"))
     ingest(url, [tmp_path / "a"])
     with engine.open_reader(url).connect() as reading:
         rows = reading.exec_driver_sql("SELECT uid FROM run")
@@ -98,7 +98,7 @@ def test_a_writer_cannot_refer_to_what_is_not_there(url: URL) -> None:
 
 def test_waiting_for_a_writer_has_an_end(url: URL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     schema.upgrade(url)
-    runfile.write(tmp_path / "runs.jsonl", sample_runs(rounds=1))
+    record.write(tmp_path / "runs.jsonl", sample_runs(rounds=1))
     monkeypatch.setattr(engine, "WRITERS_WAIT_S", 1)
     with (
         engine.open_writer(url).begin(),
@@ -113,7 +113,7 @@ def test_who_waits_for_a_writer_says_so_and_then_goes_on(
 ) -> None:
     """As a round's ingest does beside an import of many runs. The other writer ends as soon as that is said."""
     schema.upgrade(url)
-    runfile.write(tmp_path / "runs.jsonl", sample_runs(rounds=1))
+    record.write(tmp_path / "runs.jsonl", sample_runs(rounds=1))
     monkeypatch.setattr(engine, "PATIENCE_S", 0.1)
     say = engine._say_that_it_waits
     with engine.open_writer(url).connect() as other:

@@ -14,9 +14,10 @@ from sqlalchemy import URL
 from tests.conftest import Tmflow
 from tests.sample_bundles import sample_bundle
 from tests.sample_runs import EMULATED, SOFTWARE_TM, sample_runs
-from tmflow.runner import runfile
-from tmflow.store import address, engine, models, schema
-from tmflow.store.contributions import import_bundle
+from tmflow.contributions.importer import import_bundle
+from tmflow.runfile import record
+from tmflow.store import engine, models, schema
+from tmflow.store import url as address
 from tmflow.store.ingest import ingest
 
 HASH = "0" * 64
@@ -25,7 +26,7 @@ HASH = "0" * 64
 def fill(url: URL, folder: Path) -> None:
     for number, strategies in enumerate(((EMULATED, SOFTWARE_TM), ("tf_lock", "tle"))):
         path = folder / f"{number}.jsonl"
-        runfile.write(path, sample_runs(strategies=strategies, threads=(1, 2), rounds=2, campaign=f"campaign-{number}"))
+        record.write(path, sample_runs(strategies=strategies, threads=(1, 2), rounds=2, campaign=f"campaign-{number}"))
         ingest(url, [path])
 
 

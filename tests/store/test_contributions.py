@@ -13,12 +13,12 @@ from sqlalchemy import URL, Engine
 from tests.sample_bundles import PROBE, consistent, sample_bundle
 from tests.sample_runs import EMULATED, PLATFORM, sample_runs
 from tests.store.schemas import contents
-from tmflow.bundle import processes
-from tmflow.errors import BadInput
-from tmflow.runner import runfile
-from tmflow.runner.runfile import Run
-from tmflow.store import engine, platforms, queries, schema, search, stored
-from tmflow.store.contributions import NotSound, contributions, import_bundle, restore, withdraw
+from tmflow.base.errors import BadInput
+from tmflow.bundle import parallel
+from tmflow.contributions.importer import NotSound, contributions, import_bundle, restore, withdraw
+from tmflow.runfile import record
+from tmflow.runfile.record import Run
+from tmflow.store import engine, platform_queries, queries, run_detail, schema, search
 from tmflow.store.ingest import ingest
 from tmflow.store.search import Asked
 from tmflow.store.storing import Conflict
@@ -37,15 +37,15 @@ ASKED: dict[str, Callable[[Engine], Any]] = {
     "search by text": lambda reader: search.tally(reader, Asked(text="not")),
     "page": lambda reader: search.page(reader, Asked()),
     "page by time": lambda reader: search.page(reader, Asked(), "step_time"),
-    "platforms": platforms.platforms,
-    "settings": lambda reader: platforms.environments(reader, MACHINE, joined=True),
-    "newest runs": lambda reader: platforms.newest_runs(reader, MACHINE, joined=True),
+    "platforms": platform_queries.platforms,
+    "settings": lambda reader: platform_queries.environments(reader, MACHINE, joined=True),
+    "newest runs": lambda reader: platform_queries.newest_runs(reader, MACHINE, joined=True),
 }
 
 
 def ingested(url: URL, folder: Path, runs: list[Run]) -> Engine:
     path = folder / f"{runs[0].campaign.uid}.jsonl"
-    runfile.write(path, [consistent(run) for run in runs])
+    record.write(path, [consistent(run) for run in runs])
     ingest(url, [path])
     return engine.open_reader(url)
 
@@ -98,9 +98,9 @@ def test_many_processes_bring_what_one_does(tmp_path: Path, monkeypatch: pytest.
     bundle = sample_bundle(tmp_path, sample_runs(strategies=("tf_lock", "stm", EMULATED), rounds=7))
     urls = [engine.sqlite_url(tmp_path / f"{number}.db") for number in range(2)]
     import_bundle(urls[0], bundle)
-    monkeypatch.setattr(processes, "WORTH_IT", 0)
-    monkeypatch.setattr(processes, "cpus_allowed", lambda: 3)
-    monkeypatch.setattr("tmflow.store.aside._REMEMBERED_BYTES", 2)
+    monkeypatch.setattr(parallel, "WORTH_IT", 0)
+    monkeypatch.setattr(parallel, "cpus_allowed", lambda: 3)
+    monkeypatch.setattr("tmflow.contributions.spool._REMEMBERED_BYTES", 2)
     import_bundle(urls[1], bundle)
     one, three = map(contents, urls)
     for tables in (one, three):
@@ -149,8 +149,8 @@ def test_a_withdrawn_contribution_is_as_if_it_had_never_been(url: URL, tmp_path:
     assert hidden == {name: told for name, told in before.items() if name != "revision"}
     assert search.neighbours(reader, theirs[0].uid) == (None, None)
     with pytest.raises(BadInput, match=r"was withdrawn with contribution bundle\.zip: the clock was wrong\."):
-        stored.run(reader, theirs[0].uid)
-    assert stored.run(reader, own[0].uid)["uid"] == own[0].uid
+        run_detail.run(reader, theirs[0].uid)
+    assert run_detail.run(reader, own[0].uid)["uid"] == own[0].uid
     assert schema.check(url).ok
     assert import_bundle(url, tmp_path / "bundle.zip").withdrawn == "the clock was wrong"
     for identity in (report.identity, elsewhere.identity):
@@ -231,7 +231,7 @@ def probe(day: int) -> dict[str, Any]:
 
 
 def _newest(reader: Engine, slug: str) -> dict[str, Any] | None:
-    found = platforms.newest_probe(reader, slug, joined=True)
+    found = platform_queries.newest_probe(reader, slug, joined=True)
     return found and found.as_dict()
 
 

@@ -7,12 +7,12 @@ import json
 import pytest
 
 from tests.sample_runs import sample_runs
-from tmflow.canonical import sha256_of
-from tmflow.errors import BadInput
-from tmflow.runner import runfile
-from tmflow.store import shared
+from tmflow.base.canonical_json import sha256_of
+from tmflow.base.errors import BadInput
+from tmflow.runfile import reader as shared
+from tmflow.runfile import record
+from tmflow.runfile.validate import line_reader
 from tmflow.store.incoming import read_line
-from tmflow.store.reading import line_reader
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def test_json_that_breaks_parsers(line: str) -> None:
 
 
 def test_a_million_faults_are_told_at_once() -> None:
-    told = json.loads(runfile.to_line(sample_runs()[0]))
+    told = json.loads(record.to_line(sample_runs()[0]))
     with pytest.raises(BadInput, match=r"^here: counters\.0: Input should be a valid dictionary"):
         read_line("here", json.dumps(told | {"counters": [1] * 1_000_000}), "", line_reader())
     with pytest.raises(BadInput, match=r"^here: the run: 1,000,000 things are wrong with it"):
@@ -36,7 +36,7 @@ def test_a_million_faults_are_told_at_once() -> None:
 def test_what_is_remembered_is_bounded_and_changes_nothing(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
     monkeypatch.setattr(shared, "REMEMBERED_BYTES", at_once)
     runs, reader = sample_runs(), line_reader()
-    read = [read_line("here", runfile.to_line(run), "", reader) for run in (*runs, *runs)]
+    read = [read_line("here", record.to_line(run), "", reader) for run in (*runs, *runs)]
     assert [run.content_sha256 for run in read] == [run.content_sha256 for run in (*runs, *runs)]
 
 
@@ -44,8 +44,8 @@ def test_parts_in_the_wrong_place_are_not_taken_for_those_of_the_run() -> None:
     """A line in which the text of a known part stands somewhere else, too."""
     first, second = sample_runs(strategies=("tf_lock",), threads=(1,), rounds=2)
     reader = line_reader()
-    read_line("here", runfile.to_line(first), "", reader)
-    told = json.loads(runfile.to_line(second))
+    read_line("here", record.to_line(first), "", reader)
+    told = json.loads(record.to_line(second))
     hidden = {"campaign": told["campaign"], "counters": 0}
     told["experiment"]["definition"] |= hidden
     told["experiment"]["definition_sha256"] = sha256_of(told["experiment"]["definition"])
@@ -53,12 +53,12 @@ def test_parts_in_the_wrong_place_are_not_taken_for_those_of_the_run() -> None:
     line = json.dumps({"backend": None, "experiment": told.pop("experiment"), **told}) + "\n"
     assert read_line("here", line, "", reader).origin.run.campaign.uid == "campaign-2"
     other = '"campaign": {"uid": "x", "created_at_utc": "2026-01-01T00:00:00Z"}, "reads": []'
-    twice = runfile.to_line(first).replace('"reads": []', other)
+    twice = record.to_line(first).replace('"reads": []', other)
     assert read_line("here", twice, "", reader).origin.run.campaign.uid == "x"
 
 
 @pytest.mark.parametrize(("field", "number"), [("points", "1e400"), ("some_new_fact", "-1e999")])
 def test_infinite_number_where_anything_is_allowed(field: str, number: str) -> None:
-    line = runfile.to_line(sample_runs()[0]).replace(f'"{field}": ', f'"{field}": {number}, "z": ', 1)
+    line = record.to_line(sample_runs()[0]).replace(f'"{field}": ', f'"{field}": {number}, "z": ', 1)
     with pytest.raises(BadInput, match=r"^here: a number in it is no JSON: Out of range float values"):
         read_line("here", line, "", line_reader())

@@ -15,9 +15,10 @@ from sqlalchemy import URL
 from tests.killing import kill_after, seconds_of
 from tests.sample_bundles import consistent, sample_bundle
 from tests.sample_runs import sample_runs
-from tmflow.runner import runfile
-from tmflow.store import address, engine, queries, schema
-from tmflow.store.contributions import contributions, import_bundle
+from tmflow.contributions.importer import contributions, import_bundle
+from tmflow.runfile import record
+from tmflow.store import engine, queries, schema
+from tmflow.store import url as address
 from tmflow.store.ingest import ingest
 
 KILLS = 50
@@ -28,7 +29,7 @@ FORK = multiprocessing.get_context("fork")  # which has imported all that it nee
 @pytest.mark.slow
 def test_an_import_that_is_killed_is_all_or_nothing(tmp_path: Path) -> None:
     own = tmp_path / "own.db"
-    runfile.write(tmp_path / "own.jsonl", [consistent(run) for run in sample_runs()])
+    record.write(tmp_path / "own.jsonl", [consistent(run) for run in sample_runs()])
     ingest(address.sqlite_url(own), [tmp_path / "own.jsonl"])
     theirs = sample_runs(("fig_4_1", "fig_4_4"), campaign="campaign-2", rounds=8)
     bundle = sample_bundle(tmp_path, theirs)
@@ -66,7 +67,7 @@ def test_an_import_that_is_killed_is_all_or_nothing(tmp_path: Path) -> None:
 def test_writers_at_once_lose_no_run_and_see_no_lock(url: URL, tmp_path: Path) -> None:
     """Imports and ingests, which all find no database and race to make it; some runs and a bundle are everybody's."""
     shared = tmp_path / "shared.jsonl"
-    runfile.write(shared, [consistent(run) for run in sample_runs(campaign="campaign-shared", rounds=1)])
+    record.write(shared, [consistent(run) for run in sample_runs(campaign="campaign-shared", rounds=1)])
     bundles = [sample_bundle(tmp_path / "shared", sample_runs(campaign="campaign-shared", rounds=2))]
     work: list[Callable[[], object]] = []
     for writer in range(WRITERS):
@@ -75,7 +76,7 @@ def test_writers_at_once_lose_no_run_and_see_no_lock(url: URL, tmp_path: Path) -
             bundles.append(sample_bundle(tmp_path / str(writer), runs))
             work.append(partial(_imports, url, [bundles[0], bundles[-1]]))
         else:
-            runfile.write(path := tmp_path / f"{writer}.jsonl", [consistent(run) for run in runs])
+            record.write(path := tmp_path / f"{writer}.jsonl", [consistent(run) for run in runs])
             work.append(partial(_ingests, url, [shared, path]))
     writers = [FORK.Process(target=its) for its in work]
     for process in writers:

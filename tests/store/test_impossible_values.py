@@ -11,11 +11,11 @@ from sqlalchemy import Engine
 
 from tests.sample_bundles import sample_bundle
 from tests.sample_runs import FULL, SOFTWARE_TM, sample_runs
-from tmflow import summaries
-from tmflow.described import transactions as told_of_transactions
-from tmflow.errors import BadInput
-from tmflow.store import circumstances, engine, platforms, queries, stored
-from tmflow.store.contributions import import_bundle
+from tmflow.analysis import summaries
+from tmflow.base.errors import BadInput
+from tmflow.contributions.importer import import_bundle
+from tmflow.platform.description import transactions as told_of_transactions
+from tmflow.store import circumstances, engine, platform_queries, queries, run_detail
 from tmflow.store.engine import sqlite_url
 
 MOST = 2**63 - 1
@@ -46,7 +46,7 @@ def test_a_run_of_an_impossible_time_is_invalid_and_says_so(database: Path, seco
     reasons = set(summaries.step_time(runs)["reason"].dropna())
     assert reasons == {f"1 of 2 rounds invalid: {wrong['reason']}"}
     assert wrong["uid"] not in set(queries.curves(source)["uid"])
-    newest = platforms.newest_runs(source, str(runs["platform"].iloc[0]))
+    newest = platform_queries.newest_runs(source, str(runs["platform"].iloc[0]))
     assert list(newest.loc[newest["uid"] == wrong["uid"], "status"]) == ["invalid"]
 
 
@@ -103,8 +103,8 @@ def test_json_that_is_no_object_is_a_sentence(database: Path, text: str) -> None
     for read in (
         lambda: queries.definition(source, "fig_4_1", "full", [key]),
         lambda: circumstances.platforms(source, [key]),
-        lambda: platforms.newest_probe(source, key),
-        lambda: stored.run(source, str(runs["uid"].iloc[0])),
+        lambda: platform_queries.newest_probe(source, key),
+        lambda: run_detail.run(source, str(runs["uid"].iloc[0])),
     ):
         with pytest.raises(BadInput, match=r"is no JSON( object)? in the database: restore a backup, or .*\.$"):
             read()
@@ -114,13 +114,13 @@ def test_a_probe_that_lacks_a_field_is_a_sentence(database: Path) -> None:
     source = with_change(database, "UPDATE probe SET document_json = '{}'")
     key = str(queries.runs(source)["platform"].iloc[0])
     with pytest.raises(BadInput, match=r"^the probe of platform .* in the database: 'schema_version' is missing\.$"):
-        platforms.newest_probe(source, key)
+        platform_queries.newest_probe(source, key)
 
 
 def test_mitigations_that_are_no_json_are_a_sentence(database: Path) -> None:
     source = with_change(database, "UPDATE environment SET mitigations_json = '{'")
     key = str(queries.runs(source)["platform"].iloc[0])
-    settings = platforms.environments(source, key)
+    settings = platform_queries.environments(source, key)
     with pytest.raises(BadInput, match="mitigations of a kernel is no JSON in the database"):
         told_of_transactions({"isa": "x86_64", "tm_capability": "rtm"}, settings)
 

@@ -12,11 +12,12 @@ import pytest
 from sqlalchemy import URL, func, select
 
 from tests.sample_runs import EMULATED, PLATFORM, SOFTWARE_TM, backend, sample_runs
-from tmflow.canonical import sha256_of
-from tmflow.errors import BadInput
-from tmflow.runner import runfile
-from tmflow.runner.runfile import Run
-from tmflow.store import address, engine, models, queries, schema, stored
+from tmflow.base.canonical_json import sha256_of
+from tmflow.base.errors import BadInput
+from tmflow.runfile import record
+from tmflow.runfile.record import Run
+from tmflow.store import engine, models, queries, run_detail, schema
+from tmflow.store import url as address
 from tmflow.store.ingest import IngestReport, ingest
 
 Write = Callable[..., Path]
@@ -33,7 +34,7 @@ def write(tmp_path: Path) -> Write:
     """Write runs to a run file, by default to runs.jsonl, and return its path."""
 
     def write(runs: Sequence[Run], name: str = "runs.jsonl") -> Path:
-        runfile.write(tmp_path / name, runs)
+        record.write(tmp_path / name, runs)
         return tmp_path / name
 
     return write
@@ -63,7 +64,7 @@ def test_every_run_comes_back_as_it_was(url: URL, write: Write) -> None:
     assert report == IngestReport(files=1, files_known=0, runs_new=len(runs), runs_known=0)
     reader = engine.open_reader(url)
     for run in runs:
-        whole = stored.run(reader, run.uid)
+        whole = run_detail.run(reader, run.uid)
         assert whole.pop("stored")["content_sha256"] == run.content_sha256
         assert Run.model_validate(whole) == run
 
@@ -74,7 +75,7 @@ def test_emulated_and_software_transactions_come_back_as_they_were(url: URL, wri
     ingest(url, [write(runs)])
     reader = engine.open_reader(url)
     for run in runs:
-        whole = stored.run(reader, run.uid)
+        whole = run_detail.run(reader, run.uid)
         assert whole.pop("stored")["content_sha256"] == run.content_sha256
         assert Run.model_validate(whole) == run
     assert count(url, models.Backend) == 2
@@ -115,7 +116,7 @@ def test_a_run_is_known_in_another_file_too(url: URL, write: Write) -> None:
     report = ingest(url, [write(runs, "whole.jsonl"), write(runs[3:7], "other.jsonl")])
     assert report == IngestReport(files=2, files_known=0, runs_new=len(runs) - 5, runs_known=9)
     assert count(url, models.Run) == len(runs)
-    assert stored.run(engine.open_reader(url), runs[0].uid)["stored"]["run_file"] == "part.jsonl"
+    assert run_detail.run(engine.open_reader(url), runs[0].uid)["stored"]["run_file"] == "part.jsonl"
 
 
 def test_the_order_of_files_does_not_matter(url: URL, write: Write) -> None:

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from tests.changed_json import REMOVED, TWICE, Place, paths, spelled
 from tests.sample_runs import EMULATED, FULL, FUSED, sample_runs
-from tmflow.errors import BadInput
-from tmflow.runner import runfile
-from tmflow.runner.runfile import Run
+from tmflow.base.errors import BadInput
+from tmflow.runfile import record
+from tmflow.runfile.reader import ORIGIN, SPEC, Reader
+from tmflow.runfile.record import Run
+from tmflow.runfile.validate import line_reader
 from tmflow.store.incoming import read_line
-from tmflow.store.reading import line_reader
-from tmflow.store.shared import ORIGIN, SPEC, Reader
 
 RUNS = [
     *sample_runs(strategies=("stm", EMULATED), threads=(2,), rounds=1, disturbed_rounds=(1,)),
@@ -30,7 +30,7 @@ OTHERS = ("null", "true", "false", "[]", "{}", "[null]", '{"worker": 1}', '""', 
 
 
 def line_of(run: Run) -> str:
-    return runfile.to_line(run).rstrip("\n")
+    return record.to_line(run).rstrip("\n")
 
 
 def outcome(line: str, reader: Reader) -> str:

@@ -14,14 +14,15 @@ from sqlalchemy.exc import IntegrityError
 from tests.forged import contribute, forged_runs, local_runs, store
 from tests.sample_runs import EMULATED, FULL, FUSED, SOFTWARE_TM, sample_runs
 from tests.store.schemas import contents, definitions, downgrade
-from tmflow.errors import BadInput
-from tmflow.runner import runfile
-from tmflow.store import address, engine, schema
-from tmflow.store.contributions import contributions, withdraw
+from tmflow.base.errors import BadInput
+from tmflow.contributions.importer import contributions, withdraw
+from tmflow.runfile import record
+from tmflow.spec.strategies import PARAMETERS
+from tmflow.store import engine, schema
+from tmflow.store import url as address
 from tmflow.store.ingest import ingest
 from tmflow.store.models import Base
 from tmflow.store.revision import alembic_config, head
-from tmflow.strategy_parameters import PARAMETERS
 
 
 def of_models(url: URL) -> set[tuple[str, ...]]:
@@ -95,7 +96,7 @@ def without(rows: list[dict[str, Any]], *names: str) -> list[dict[str, Any]]:
 
 def test_the_second_revision_keeps_what_the_first_held(url: URL, tmp_path: Path) -> None:
     file = tmp_path / "round-001.jsonl"
-    runfile.write(file, sample_runs(strategies=("tf_lock", "stm"), threads=(1, 2), rounds=1))
+    record.write(file, sample_runs(strategies=("tf_lock", "stm"), threads=(1, 2), rounds=1))
     schema.upgrade(url)
     ingest(url, [file])
     before = contents(url)
@@ -118,7 +119,7 @@ def test_the_second_revision_keeps_what_the_first_held(url: URL, tmp_path: Path)
 def test_the_third_revision_keeps_what_the_second_held(url: URL, tmp_path: Path) -> None:
     file = tmp_path / "round-001.jsonl"
     rtm = {"strategy": "htm", "provider": "rtm", "budget": 0, "spending": "tuned", "chunk": 64}
-    runfile.write(file, sample_runs(strategies=("tf_lock", rtm), threads=(1, 2), rounds=1))
+    record.write(file, sample_runs(strategies=("tf_lock", rtm), threads=(1, 2), rounds=1))
     schema.upgrade(url)
     ingest(url, [file])
     before, made = contents(url), definitions(url)
@@ -132,14 +133,14 @@ def test_the_third_revision_keeps_what_the_second_held(url: URL, tmp_path: Path)
     assert {row["provider"] for row in before["spec"]} == {None, "rtm"}
     assert definitions(url) == made
     assert schema.check(url).ok
-    runfile.write(file, sample_runs(strategies=(EMULATED,), threads=(1,), campaign="campaign-2"))
+    record.write(file, sample_runs(strategies=(EMULATED,), threads=(1,), campaign="campaign-2"))
     assert ingest(url, [file]).runs_new == 3
 
 
 def test_the_fourth_revision_keeps_what_the_third_held(url: URL, tmp_path: Path) -> None:
     file = tmp_path / "round-001.jsonl"
     eigen = {"strategy": "lock", "kernel": "eigen", "optimisation": "O3"}
-    runfile.write(file, sample_runs(strategies=("tf_lock", eigen, EMULATED), threads=(1, 2), rounds=1))
+    record.write(file, sample_runs(strategies=("tf_lock", eigen, EMULATED), threads=(1, 2), rounds=1))
     schema.upgrade(url)
     ingest(url, [file])
     before, made = contents(url), definitions(url)
@@ -165,7 +166,7 @@ def test_the_fourth_revision_keeps_what_the_third_held(url: URL, tmp_path: Path)
         ("plain", "separate", "usual")
     }
     assert schema.check(url).ok
-    runfile.write(file, sample_runs(strategies=(FUSED,), threads=(2,), campaign="campaign-2", **FULL))
+    record.write(file, sample_runs(strategies=(FUSED,), threads=(2,), campaign="campaign-2", **FULL))
     assert ingest(url, [file]).runs_new == 3
 
 
@@ -174,7 +175,7 @@ def test_the_fifth_revision_keeps_what_the_fourth_held_and_what_clocks_did_is_no
 ) -> None:
     file = tmp_path / "round-001.jsonl"
     runs = sample_runs(strategies=("tf_lock",), threads=(1, 2), rounds=1)
-    runfile.write(file, runs)
+    record.write(file, runs)
     schema.upgrade(url)
     ingest(url, [file])
     before, made = contents(url), definitions(url)
@@ -187,7 +188,7 @@ def test_the_fifth_revision_keeps_what_the_fourth_held_and_what_clocks_did_is_no
     assert machine
     slept = machine.model_copy(update={"suspended_s": 3.5, "clock_moved_s": -1.25, "disturbed": True})
     file = tmp_path / "round-002.jsonl"
-    runfile.write(file, [runs[0].model_copy(update={"machine": slept, "uid": "a-run-that-slept", "round": 2})])
+    record.write(file, [runs[0].model_copy(update={"machine": slept, "uid": "a-run-that-slept", "round": 2})])
     ingest(url, [file])
     assert next(row for row in contents(url)["run"] if row["uid"] == "a-run-that-slept")["clock_moved_s"] == -1.25
     with pytest.raises(BadInput, match="revision 0004 cannot hold what the clocks did"):
@@ -197,8 +198,8 @@ def test_the_fifth_revision_keeps_what_the_fourth_held_and_what_clocks_did_is_no
 
 def test_the_sixth_revision_counts_the_runs_that_are_there(url: URL, tmp_path: Path) -> None:
     files = [tmp_path / f"{number}.jsonl" for number in range(2)]
-    runfile.write(files[0], sample_runs(strategies=("tf_lock", EMULATED, "htm"), threads=(1, 2), unsupported=("htm",)))
-    runfile.write(files[1], sample_runs(("fig_4_4",), rounds=2, campaign="campaign-2", platform={"sockets": 2}))
+    record.write(files[0], sample_runs(strategies=("tf_lock", EMULATED, "htm"), threads=(1, 2), unsupported=("htm",)))
+    record.write(files[1], sample_runs(("fig_4_4",), rounds=2, campaign="campaign-2", platform={"sockets": 2}))
     schema.upgrade(url)
     ingest(url, files)
     before, made = contents(url), definitions(url)
@@ -212,7 +213,7 @@ def test_the_sixth_revision_counts_the_runs_that_are_there(url: URL, tmp_path: P
 
 def test_the_seventh_revision_changes_indexes_alone_and_the_eighth_keeps_all(url: URL, tmp_path: Path) -> None:
     file = tmp_path / "round-001.jsonl"
-    runfile.write(file, runs := sample_runs(strategies=("tf_lock",), threads=(1, 2), rounds=1))
+    record.write(file, runs := sample_runs(strategies=("tf_lock",), threads=(1, 2), rounds=1))
     schema.upgrade(url)
     ingest(url, [file])
     before, made = contents(url), definitions(url)
@@ -234,7 +235,7 @@ def test_runs_that_were_made_without_python_are_not_given_up(url: URL, tmp_path:
     schema.upgrade(url)
     downgrade(url, "0007")
     assert schema.upgrade(url)[:2] == ("0007", head())
-    runfile.write(file, [run.model_copy(update={"software": run.software.model_copy(update={"python": None})})])
+    record.write(file, [run.model_copy(update={"software": run.software.model_copy(update={"python": None})})])
     ingest(url, [file])
     assert [row["python"] for row in contents(url)["software"]] == [None]
     with pytest.raises(BadInput, match="revision 0007 cannot hold the runs of this database that were made without"):
@@ -245,7 +246,7 @@ def test_runs_that_were_made_without_python_are_not_given_up(url: URL, tmp_path:
 def test_no_run_is_left_without_its_spec(url: URL, tmp_path: Path) -> None:
     """Runs refer to the table that SQLite makes anew: one that would lose its spec must stop the migration."""
     file = tmp_path / "round-001.jsonl"
-    runfile.write(file, sample_runs(strategies=("tf_lock",), threads=(1, 2), rounds=1))
+    record.write(file, sample_runs(strategies=("tf_lock",), threads=(1, 2), rounds=1))
     schema.upgrade(url)
     ingest(url, [file])
     downgrade(url, "0003")
@@ -277,7 +278,7 @@ def test_nothing_is_given_up_for_an_older_schema(
     url: URL, tmp_path: Path, variant: dict[str, Any], to: str, says: str
 ) -> None:
     file = tmp_path / "round-001.jsonl"
-    runfile.write(file, sample_runs(strategies=(variant,), threads=(1,), rounds=1))
+    record.write(file, sample_runs(strategies=(variant,), threads=(1,), rounds=1))
     schema.upgrade(url)
     ingest(url, [file])
     before = contents(url)

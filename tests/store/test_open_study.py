@@ -10,10 +10,10 @@ import pytest
 
 import tmflow
 from tests.sample_runs import EMULATED, sample_runs
-from tmflow.errors import BadInput
-from tmflow.opened import Study
-from tmflow.paths import project_root
-from tmflow.runner import runfile
+from tmflow.api import Study
+from tmflow.base.errors import BadInput
+from tmflow.base.paths import project_root
+from tmflow.runfile import record
 from tmflow.store import queries
 from tmflow.store.engine import sqlite_url
 from tmflow.store.ingest import ingest
@@ -32,7 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     for number, runs in enumerate(lots):
         file = folder / f"{number}.jsonl"
-        runfile.write(file, runs)
+        record.write(file, runs)
         ingest(sqlite_url(folder / "results" / "study.db"), [file])
     return folder
 

@@ -10,10 +10,10 @@ import pytest
 from sqlalchemy import URL, Engine, text
 
 from tests.sample_runs import EMULATED, PLATFORM, sample_runs
-from tmflow.runner import runfile
-from tmflow.runner.runfile import Run
-from tmflow.store import circumstances, engine, platforms, queries, schema
-from tmflow.store.frame import Statement
+from tmflow.runfile import record
+from tmflow.runfile.record import Run
+from tmflow.store import circumstances, engine, platform_queries, queries, schema
+from tmflow.store.frames import Statement
 from tmflow.store.ingest import ingest
 
 SLUG = "synthetic-test-machine-8t"
@@ -25,7 +25,7 @@ def store(url: URL, tmp_path: Path) -> Callable[..., Engine]:
 
     def store(*lots: list[Run]) -> Engine:
         for number, runs in enumerate(lots):
-            runfile.write(tmp_path / f"{number}.jsonl", runs)
+            record.write(tmp_path / f"{number}.jsonl", runs)
             ingest(url, [tmp_path / f"{number}.jsonl"])
         return engine.open_reader(url)
 
@@ -41,39 +41,39 @@ def two_machines() -> tuple[list[Run], list[Run]]:
 
 
 def test_every_platform_has_a_row_with_its_facts(store: Callable[..., Engine]) -> None:
-    found = platforms.platforms(store(*two_machines())).set_index("platform")
+    found = platform_queries.platforms(store(*two_machines())).set_index("platform")
     assert set(found.index) == {SLUG, "other-machine-16t"}
     assert found.loc[SLUG, ["isa", "threads_logical", "tm_capability"]].tolist() == ["x86_64", 8, "none"]
 
 
 def test_settings_are_those_of_one_platform(store: Callable[..., Engine]) -> None:
     reader = store(*two_machines())
-    (row,) = platforms.environments(reader, SLUG).to_dict("records")
+    (row,) = platform_queries.environments(reader, SLUG).to_dict("records")
     assert (row["kernel"], row["governor"], row["cpus_allowed"]) == ("Linux 6.0.0", "performance", 8)
     assert pd.isna(row["tm_enabled"])
-    assert platforms.environments(reader, "nowhere").empty
+    assert platform_queries.environments(reader, "nowhere").empty
 
 
 def test_the_newest_runs_are_those_of_one_platform_and_so_many(store: Callable[..., Engine]) -> None:
     here, there = two_machines()
     reader = store(here, there)
-    found = platforms.newest_runs(reader, SLUG)
+    found = platform_queries.newest_runs(reader, SLUG)
     assert set(found["uid"]) == {run.uid for run in here}
     assert found["started_at_utc"].is_monotonic_decreasing
     assert found.loc[found["evidence"] == "emulated", "loop_s"].isna().all()
     times = {run.uid: run.loop_s for run in here if run.evidence == "measured"}
     assert found[found["evidence"] == "measured"].set_index("uid")["loop_s"].to_dict() == times
-    newest = platforms.newest_runs(reader, SLUG, at_most=4)
+    newest = platform_queries.newest_runs(reader, SLUG, at_most=4)
     pd.testing.assert_frame_equal(newest, found.head(4))
-    assert platforms.newest_runs(reader, "nowhere").empty
+    assert platform_queries.newest_runs(reader, "nowhere").empty
 
 
 def test_types_do_not_depend_on_rows(url: URL, store: Callable[..., Engine]) -> None:
     schema.upgrade(url)
     asked = (
-        platforms.platforms,
-        lambda reader: platforms.environments(reader, SLUG),
-        lambda reader: platforms.newest_runs(reader, SLUG),
+        platform_queries.platforms,
+        lambda reader: platform_queries.environments(reader, SLUG),
+        lambda reader: platform_queries.newest_runs(reader, SLUG),
         queries.origins,
     )
     empty = [query(engine.open_reader(url)).dtypes for query in asked]
@@ -106,10 +106,10 @@ def test_runs_are_found_by_uid(store: Callable[..., Engine]) -> None:
 
 
 def test_the_newest_runs_are_read_by_index_alone_and_not_sorted(sqlite: URL, tmp_path: Path) -> None:
-    runfile.write(tmp_path / "0.jsonl", sample_runs())
+    record.write(tmp_path / "0.jsonl", sample_runs())
     ingest(sqlite, [tmp_path / "0.jsonl"])
     reader = engine.open_reader(sqlite)
-    plan = explained(reader, platforms.statement_of_newest_runs(SLUG, 10))
+    plan = explained(reader, platform_queries.statement_of_newest_runs(SLUG, 10))
     assert any("SEARCH run USING INDEX ix_run_platform_id_started_at_utc (platform_id=?)" in step for step in plan), (
         plan
     )

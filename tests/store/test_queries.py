@@ -10,11 +10,11 @@ import pytest
 from sqlalchemy import URL, Engine
 
 from tests.sample_runs import EMULATED, FULL, FUSED, SOFTWARE, SOFTWARE_TM, sample_runs
-from tmflow.errors import BadInput
-from tmflow.runner import runfile
-from tmflow.runner.runfile import Counters, MachineState, Run
-from tmflow.spec import TrialSpec
-from tmflow.store import engine, queries, schema, stored
+from tmflow.base.errors import BadInput
+from tmflow.runfile import record
+from tmflow.runfile.record import Counters, MachineState, Run
+from tmflow.spec.trial import TrialSpec
+from tmflow.store import engine, queries, run_detail, schema
 from tmflow.store.ingest import ingest
 
 TABLES: dict[str, Callable[[Engine], pd.DataFrame]] = {
@@ -37,7 +37,7 @@ def store(url: URL, tmp_path: Path) -> Callable[..., Engine]:
     def store(*lots: list[Run]) -> Engine:
         for number, runs in enumerate(lots):
             path = tmp_path / f"{number}.jsonl"
-            runfile.write(path, runs)
+            record.write(path, runs)
             ingest(url, [path])
         return engine.open_reader(url)
 
@@ -138,7 +138,7 @@ def test_full_measures_are_stored_as_they_were_told(store: Callable[..., Engine]
     runs = sample_runs(strategies=(FUSED, "nolock"), threads=(2,), rounds=1, **FULL)
     reader = store(runs)
     for run in runs:
-        told = stored.run(reader, run.uid)
+        told = run_detail.run(reader, run.uid)
         del told["stored"]
         assert Run.model_validate(told) == run
         assert Run.model_validate(told).content_sha256 == run.content_sha256
@@ -181,7 +181,7 @@ def test_transactions_and_aborts_add_up(store: Callable[..., Engine]) -> None:
 
 def test_stored_aborts_are_as_they_were_told(store: Callable[..., Engine]) -> None:
     (run,) = sample_runs(strategies=("htm",), threads=(2,), rounds=1, budget=5)
-    told = stored.run(store([run]), run.uid)
+    told = run_detail.run(store([run]), run.uid)
     assert told["spec"]["budget"] == 5
     assert told["aborts"] == [abort.model_dump() for abort in run.aborts]
 
@@ -238,7 +238,7 @@ def test_zero_is_not_null(store: Callable[..., Engine]) -> None:
     assert pd.isna(table.loc[null.uid, "setup_s"])
     assert not table.loc[zero.uid, "disturbed"]
     assert table.loc[null.uid, "disturbed"] is pd.NA
-    measured, unknown = stored.run(reader, zero.uid), stored.run(reader, null.uid)
+    measured, unknown = run_detail.run(reader, zero.uid), run_detail.run(reader, null.uid)
     assert (measured["machine"]["steal_fraction"], unknown["machine"]) == (0.0, None)
     counters = {"worker": 0, "variable": "W", "updates": 0, "lock_waited_s": None, "lock_held_s": None}
     assert measured["counters"] == [{**counters, "commits": 0, "fallbacks": 0, "attempts": 0}]
@@ -339,11 +339,11 @@ def test_a_connection_will_do_as_well(store: Callable[..., Engine]) -> None:
     reader = store(runs)
     with reader.connect() as connection:
         pd.testing.assert_frame_equal(queries.runs(connection), queries.runs(reader))
-        assert stored.run(connection, runs[0].uid) == stored.run(reader, runs[0].uid)
+        assert run_detail.run(connection, runs[0].uid) == run_detail.run(reader, runs[0].uid)
         assert queries.revision(connection) == queries.revision(reader)
 
 
 def test_a_run_that_is_not_there(store: Callable[..., Engine]) -> None:
     reader = store(sample_runs(rounds=1))
     with pytest.raises(BadInput, match="the database has no run nowhere"):
-        stored.run(reader, "nowhere")
+        run_detail.run(reader, "nowhere")

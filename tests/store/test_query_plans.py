@@ -14,10 +14,10 @@ import pytest
 from sqlalchemy import Engine, Select, event, select
 
 from tests.sample_runs import EMULATED, FULL, sample_runs
-from tmflow import contention
-from tmflow.runner import runfile
-from tmflow.store import engine, queries, stored
-from tmflow.store.frame import fetch
+from tmflow.runfile import record
+from tmflow.spec import contention
+from tmflow.store import engine, queries, run_detail
+from tmflow.store.frames import fetch
 from tmflow.store.ingest import ingest
 from tmflow.store.models import Run
 
@@ -51,7 +51,7 @@ ONLY: dict[str, queries.Only] = {
 def reader(tmp_path_factory: pytest.TempPathFactory) -> Engine:
     folder = tmp_path_factory.mktemp("plans")
     runs = [*sample_runs(strategies=("tf_lock", EMULATED)), *sample_runs(("beyond",), ("lock",), campaign="2", **FULL)]
-    runfile.write(folder / "runs.jsonl", runs)
+    record.write(folder / "runs.jsonl", runs)
     url = engine.sqlite_url(folder / "study.db")
     ingest(url, [folder / "runs.jsonl"])
     return engine.open_reader(url)
@@ -125,7 +125,7 @@ def test_runs_are_found_by_their_uids(reader: Engine) -> None:
 def test_one_run_is_found_with_all_its_details(reader: Engine) -> None:
     (uid, *_) = queries.runs(reader)["uid"]
     with asked(reader) as steps:
-        stored.run(reader, uid)
+        run_detail.run(reader, uid)
     assert scanned(steps) == set(), steps
 
 

@@ -12,9 +12,10 @@ import pytest
 from sqlalchemy import URL, create_engine, insert
 
 from tests.sample_runs import sample_runs
-from tmflow.errors import BadInput
-from tmflow.runner import runfile
-from tmflow.store import address, engine, models, queries, schema
+from tmflow.base.errors import BadInput
+from tmflow.runfile import record
+from tmflow.store import engine, models, queries, schema
+from tmflow.store import url as address
 from tmflow.store.ingest import ingest
 
 # Root may write any file, unless that capability is taken away.
@@ -23,7 +24,7 @@ WITHOUT_ROOT_S_RIGHTS = ("setpriv", "--bounding-set=-dac_override,-dac_read_sear
 SCRIPT = """
 import sys
 from pathlib import Path
-from tmflow.errors import BadInput
+from tmflow.base.errors import BadInput
 from tmflow.store import address, engine, queries, schema
 from tmflow.store.ingest import ingest
 url, file = address.sqlite_url(Path(sys.argv[1])), Path(sys.argv[2])
@@ -47,7 +48,7 @@ def say(path: Path, *expressions: str, file: Path = Path()) -> list[str]:
 def files(tmp_path: Path) -> list[Path]:
     """Two run files of nine runs each."""
     for number in (1, 2):
-        runfile.write(tmp_path / f"{number}.jsonl", sample_runs(rounds=1, campaign=f"campaign-{number}"))
+        record.write(tmp_path / f"{number}.jsonl", sample_runs(rounds=1, campaign=f"campaign-{number}"))
     return [tmp_path / "1.jsonl", tmp_path / "2.jsonl"]
 
 

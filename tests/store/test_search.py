@@ -11,8 +11,8 @@ import pytest
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 
 from tests.sample_runs import EMULATED, sample_runs
-from tmflow.runner import runfile
-from tmflow.runner.runfile import Run
+from tmflow.runfile import record
+from tmflow.runfile.record import Run
 from tmflow.store import engine, schema, search
 from tmflow.store.ingest import ingest
 from tmflow.store.search import Asked, Order
@@ -28,7 +28,7 @@ BY_UID = {run.uid: run for run in RUNS}
 
 def stored(url: URL, folder: Path) -> Engine:
     """A reader of a database with `RUNS`."""
-    runfile.write(folder / "runs.jsonl", RUNS)
+    record.write(folder / "runs.jsonl", RUNS)
     ingest(url, [folder / "runs.jsonl"])
     return engine.open_reader(url)
 

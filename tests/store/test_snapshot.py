@@ -11,18 +11,18 @@ import pytest
 from sqlalchemy import text
 
 from tests.sample_runs import sample_runs
-from tmflow.errors import BadInput
-from tmflow.runner import runfile
+from tmflow.base.errors import BadInput
+from tmflow.runfile import record
 from tmflow.store import engine, queries, schema
-from tmflow.store.address import parse
+from tmflow.store.backup import snapshot
 from tmflow.store.engine import sqlite_url
 from tmflow.store.ingest import ingest
-from tmflow.store.snapshot import snapshot
+from tmflow.store.url import parse
 
 
 def ingested(folder: Path, name: str = "one") -> None:
     path = folder / f"{name}.jsonl"
-    runfile.write(path, sample_runs((name,), ("lock",), (1, 2), 2, campaign=f"campaign-{name}"))
+    record.write(path, sample_runs((name,), ("lock",), (1, 2), 2, campaign=f"campaign-{name}"))
     ingest(sqlite_url(folder / "study.db"), [path])
 
 

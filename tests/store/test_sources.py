@@ -11,15 +11,15 @@ import pytest
 from sqlalchemy import URL, Engine
 
 from tests.forged import CLAIM, EXPERIMENT, MACHINE, contribute, forged_runs, local_runs, store
-from tmflow import summaries
-from tmflow.answers import ask
+from tmflow.analysis import summaries
+from tmflow.analysis.pairwise import Sides
+from tmflow.charts.figures import DRAWINGS
 from tmflow.claims.heading import heading
 from tmflow.claims.verdicts import verdicts
-from tmflow.comparing import Sides
-from tmflow.figures import DRAWINGS
-from tmflow.platform_key import is_local
-from tmflow.store import circumstances, engine, platforms, queries, schema, search, stored
-from tmflow.store.contributions import withdraw
+from tmflow.contributions.importer import withdraw
+from tmflow.platform.key import is_local
+from tmflow.reports.answers import ask
+from tmflow.store import circumstances, engine, platform_queries, queries, run_detail, schema, search
 from tmflow.store.search import Asked
 
 ASKED: dict[str, Callable[[Engine], Any]] = {
@@ -33,9 +33,9 @@ ASKED: dict[str, Callable[[Engine], Any]] = {
     "definition": lambda reader: queries.definition(reader, EXPERIMENT, "full", [MACHINE]),
     "search": lambda reader: search.page(reader, Asked(platforms=(MACHINE,))),
     "tally": lambda reader: search.tally(reader, Asked(platforms=(MACHINE,))),
-    "platforms": lambda reader: of_machine(platforms.platforms(reader)),
-    "settings": lambda reader: platforms.environments(reader, MACHINE),
-    "newest runs": lambda reader: platforms.newest_runs(reader, MACHINE),
+    "platforms": lambda reader: of_machine(platform_queries.platforms(reader)),
+    "settings": lambda reader: platform_queries.environments(reader, MACHINE),
+    "newest runs": lambda reader: platform_queries.newest_runs(reader, MACHINE),
     "figures": lambda reader: [
         DRAWINGS[kind].summarise(queries.records(reader, experiment=EXPERIMENT, platforms=[MACHINE]))
         for kind in ("speedup", "speedup_vs_tf_lock", "step_time", "accuracy")
@@ -131,7 +131,7 @@ def test_the_same_campaign_and_round_are_no_way_in(url: URL, tmp_path: Path) -> 
     assert not sides.paired
     uid = claimed[1].uid
     assert {its for its in search.neighbours(reader, uid) if its} <= {run.uid for run in claimed}
-    assert stored.run(reader, uid)["stored"]["platform"] == key
+    assert run_detail.run(reader, uid)["stored"]["platform"] == key
 
 
 def test_no_contribution_speaks_where_local_runs_leave_a_claim_untested(url: URL, tmp_path: Path) -> None:
@@ -148,21 +148,21 @@ def test_a_contribution_is_a_platform_by_its_key(url: URL, tmp_path: Path) -> No
     assert not is_local(key)
     assert set(queries.counts(reader)["platform"]) == {key}
     assert circumstances.platforms(reader, [key])[key]["cores_physical"] == 4
-    assert platforms.local_platform(reader, "0" * 64) is None
+    assert platform_queries.local_platform(reader, "0" * 64) is None
     assert len(queries.runs(reader, platforms=[key])) == len(forged_runs())
     assert queries.runs(reader, platforms=[MACHINE]).empty
-    (row,) = platforms.contributions_to(reader, MACHINE).to_dict("records")
+    (row,) = platform_queries.contributions_to(reader, MACHINE).to_dict("records")
     assert (row["platform"], row["name"], row["n_runs"]) == (key, "stranger.zip", len(forged_runs()))
-    assert platforms.newest_probe(reader, key) is not None
-    assert platforms.newest_probe(reader, MACHINE) is None
+    assert platform_queries.newest_probe(reader, key) is not None
+    assert platform_queries.newest_probe(reader, MACHINE) is None
     withdraw(url, row["identity"], "invented")
-    assert platforms.contributions_to(reader, MACHINE).empty
+    assert platform_queries.contributions_to(reader, MACHINE).empty
 
 
 @pytest.mark.parametrize("digits", [15, 64])
 def test_a_key_names_a_contribution_by_all_of_its_digits_alone(url: URL, tmp_path: Path, digits: int) -> None:
     contribute(url, tmp_path / "forged", forged_runs())
     reader = engine.open_reader(url)
-    (identity,) = platforms.contributions_to(reader, MACHINE)["identity"]
+    (identity,) = platform_queries.contributions_to(reader, MACHINE)["identity"]
     assert queries.runs(reader, platforms=[f"{MACHINE}@{identity[:digits]}"]).empty
     assert search.page(reader, Asked(platforms=(f"{MACHINE}@{identity[:digits]}",))).empty

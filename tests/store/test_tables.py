@@ -12,8 +12,9 @@ from sqlalchemy import URL, CheckConstraint, Connection, delete, func, insert, s
 from sqlalchemy.exc import DataError, IntegrityError
 
 from tests.sample_runs import SPEC
-from tmflow.runner import content
-from tmflow.runner.runfile import (
+from tmflow.runfile import content_hash
+from tmflow.runfile.facts import EnvironmentFacts, PlatformFacts
+from tmflow.runfile.record import (
     Backend,
     CampaignRef,
     Counters,
@@ -26,9 +27,8 @@ from tmflow.runner.runfile import (
     Software,
     Staleness,
 )
-from tmflow.spec import OF_THE_SESSION, TrialSpec
+from tmflow.spec.trial import OF_THE_SESSION, TrialSpec
 from tmflow.store import engine, models, schema
-from tmflow.store.facts import EnvironmentFacts, PlatformFacts
 
 HASH = "0" * 64
 TIME = "2026-01-01T00:00:00.000Z"
@@ -379,5 +379,5 @@ def test_every_field_of_a_run_file_has_a_column(
 @pytest.mark.parametrize("name", models.DETAILS)
 def test_entries_of_a_list_are_told_apart_as_rows_of_its_table_are(name: str) -> None:
     key = [column.name for column in models.DETAILS[name].__table__.primary_key]
-    assert ["run_id", *content.LISTS[name]] == key
-    assert set(content.LISTS) == {*models.DETAILS, "aborts"}
+    assert ["run_id", *content_hash.LISTS[name]] == key
+    assert set(content_hash.LISTS) == {*models.DETAILS, "aborts"}

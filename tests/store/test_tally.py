@@ -7,7 +7,7 @@ from pathlib import Path
 from sqlalchemy import URL, select
 
 from tests.sample_runs import EMULATED, sample_runs
-from tmflow.runner import runfile
+from tmflow.runfile import record
 from tmflow.store import engine, models
 from tmflow.store.ingest import ingest
 
@@ -16,7 +16,7 @@ def test_the_tally_of_a_round_grows_with_it(url: URL, tmp_path: Path) -> None:
     runs = sample_runs(strategies=("tf_lock", EMULATED, "htm"), unsupported=("htm",), rounds=2)
     for number, part in enumerate((runs[:7], runs[5:], runs[5:], runs[:3])):
         file = tmp_path / f"{number}.jsonl"
-        runfile.write(file, part)
+        record.write(file, part)
         ingest(url, [file])
     kinds = {(run.round, run.evidence, run.status) for run in runs}
     of_kind = {kind: [r for r in runs if (r.round, r.evidence, r.status) == kind] for kind in kinds}

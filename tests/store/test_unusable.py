@@ -10,8 +10,9 @@ import pytest
 from sqlalchemy import URL, create_engine
 
 from tests.store.schemas import definitions
-from tmflow.errors import BadInput
-from tmflow.store import address, engine, schema
+from tmflow.base.errors import BadInput
+from tmflow.store import engine, schema
+from tmflow.store import url as address
 from tmflow.store.revision import head
 
 

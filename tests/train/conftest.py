@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from tmflow import data
-from tmflow.runner import runfile
-from tmflow.spec import TrialSpec
-from tmflow.train import drivers
-from tmflow.train.measurement import Measurement, TrialData
-from tmflow.train.models import MODELS
+from tmflow import datasets
+from tmflow.runfile import record
+from tmflow.spec.trial import TrialSpec
+from tmflow.training import drivers
+from tmflow.training.measurement import Measurement, TrialData
+from tmflow.training.models import MODELS
 
 SEED = 5
 Run = Callable[[TrialSpec], Any]
@@ -32,15 +32,15 @@ def make_spec(model: str = "mnist_softmax", **factors: Any) -> TrialSpec:
 
 
 ROWS: dict[str, type[BaseModel]] = {
-    "curve": runfile.CurvePoint,
-    "counters": runfile.Counters,
-    "aborts": runfile.Abort,
-    "staleness": runfile.Staleness,
-    "retries": runfile.Retries,
-    "failed_publications": runfile.FailedPublications,
-    "taken_blocks": runfile.TakenBlocks,
-    "reads": runfile.Reads,
-    "lost": runfile.Lost,
+    "curve": record.CurvePoint,
+    "counters": record.Counters,
+    "aborts": record.Abort,
+    "staleness": record.Staleness,
+    "retries": record.Retries,
+    "failed_publications": record.FailedPublications,
+    "taken_blocks": record.TakenBlocks,
+    "reads": record.Reads,
+    "lost": record.Lost,
 }
 
 
@@ -51,18 +51,18 @@ def checked(measured: Measurement) -> Any:
 
 
 @pytest.fixture(scope="session")
-def mnist() -> data.Dataset:
-    return data.load("mnist")
+def mnist() -> datasets.Dataset:
+    return datasets.load("mnist")
 
 
 @pytest.fixture(scope="session")
-def trial_data(mnist: data.Dataset) -> TrialData:
+def trial_data(mnist: datasets.Dataset) -> TrialData:
     """All pixels, in the order of SEED."""
     return TrialData.make(mnist, 784, SEED)
 
 
 @pytest.fixture(scope="session")
-def run(mnist: data.Dataset, trial_data: TrialData) -> Run:
+def run(mnist: datasets.Dataset, trial_data: TrialData) -> Run:
     """Trains as a spec says, whichever its driver."""
     truncated = lru_cache(1)(lambda matrix: TrialData.make(mnist, matrix, SEED))
 

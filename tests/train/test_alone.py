@@ -19,19 +19,19 @@ import pytest
 from sqlalchemy import make_url
 
 from tests.train.conftest import checked
-from tmflow import data
+from tmflow import datasets
 from tmflow.alone import plan
 from tmflow.alone.rounds import Round
+from tmflow.base.paths import project_root
 from tmflow.bundle.verify import verify
-from tmflow.data import mnist as mnist_files
+from tmflow.datasets import mnist as mnist_files
 from tmflow.native import loader, registry
-from tmflow.paths import project_root
 from tmflow.platform.facts import platform_facts, platform_sha256
 from tmflow.probe.document import parse
-from tmflow.runner import runfile
+from tmflow.runfile import record
 from tmflow.store.ingest import ingest
-from tmflow.train import native
-from tmflow.train.measurement import TrialData
+from tmflow.training import native_driver
+from tmflow.training.measurement import TrialData
 
 SOURCES = project_root() / "src"
 NATIVE = "native-softmax"
@@ -78,9 +78,9 @@ def measured(call: Command, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def runs(measured: Path) -> list[runfile.Run]:
+def runs(measured: Path) -> list[record.Run]:
     (file,) = measured.glob(f"runs/full/{NATIVE}/*/round-001.jsonl")
-    return list(runfile.read(file))
+    return list(record.read(file))
 
 
 def test_the_environment_has_numpy_and_nothing_else(bare: Path) -> None:
@@ -101,20 +101,20 @@ def test_a_run_file_is_stored_and_a_bundle_is_in_order(call: Command, measured: 
     assert found.identity in done.stdout
 
 
-def test_one_worker_ends_as_under_the_package_s_own_driver(runs: list[runfile.Run], mnist: data.Dataset) -> None:
+def test_one_worker_ends_as_under_the_package_s_own_driver(runs: list[record.Run], mnist: datasets.Dataset) -> None:
     seen = 0
     for run in runs:
         if run.spec.threads > 1 or run.spec.strategy == "htm" or run.status != "ok":
             continue
         trial_data = TrialData.make(mnist, run.spec.matrix, run.trial_seed)
-        own = checked(native.Variant(run.spec).run(run.spec, run.trial_seed, trial_data))
+        own = checked(native_driver.Variant(run.spec).run(run.spec, run.trial_seed, trial_data))
         assert (run.final_accuracy, run.counters, run.aborts) == (own.final_accuracy, own.counters, own.aborts)
         assert run.staleness == own.staleness
         seen += 1
     assert seen == 4  # lock, nolock, striped, block_stm
 
 
-def test_a_run_says_what_one_of_the_package_says(runs: list[runfile.Run]) -> None:
+def test_a_run_says_what_one_of_the_package_says(runs: list[record.Run]) -> None:
     (experiment,) = plan.study().at("full", [NATIVE])
     for run in runs:
         assert run.experiment.model_dump() == experiment.reference
@@ -220,9 +220,9 @@ def one_point(tmp_path: Path) -> Iterator[Callable[..., Round]]:
     return made
 
 
-def recorded(one: Round) -> runfile.Run:
+def recorded(one: Round) -> record.Run:
     one.run()
-    (run,) = runfile.read(one.run_file)
+    (run,) = record.read(one.run_file)
     assert one.statuses() == Counter([run.status])
     return run
 

@@ -7,13 +7,13 @@ import math
 import numpy as np
 import pytest
 
-from tmflow import data
-from tmflow.errors import Diverged
-from tmflow.spec import TrialSpec
-from tmflow.train import native_trial
-from tmflow.train.measurement import TrialData
-from tmflow.train.model import CLASSES
-from tmflow.train.models import MODELS
+from tmflow import datasets
+from tmflow.base.errors import Diverged
+from tmflow.spec.models import CLASSES
+from tmflow.spec.trial import TrialSpec
+from tmflow.training import native_trial
+from tmflow.training.measurement import TrialData
+from tmflow.training.models import MODELS
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, 1e38])
@@ -22,7 +22,7 @@ def test_values_or_scores_that_are_not_finite(value: float) -> None:
     spec = TrialSpec(model="mnist_softmax", dataset="digits", strategy="lock", driver="native", variables=None,
                      intra_op_threads=None, inter_op_threads=None, step_call=None, threads=1, batch=1, iterations=1,
                      learning_rate=0.5, test_images=50)  # fmt: skip
-    digits = TrialData.make(data.load("digits"), spec.matrix, seed=0)
+    digits = TrialData.make(datasets.load("digits"), spec.matrix, seed=0)
     values = MODELS[spec.model].initial_values(spec, 0)
     assert 0 <= native_trial.accuracy(spec, values, digits) <= 1
     values[0].ravel()[np.flatnonzero(digits.test_images[0])[:40] * CLASSES] = value

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from tests.train.conftest import SEED, Train, make_spec
-from tmflow.errors import Unsupported
+from tmflow.base.errors import Unsupported
 from tmflow.native import ops
-from tmflow.native.minimise import apply_all
-from tmflow.train import batches
-from tmflow.train.measurement import TrialData
-from tmflow.train.model import Array
-from tmflow.train.models import MODELS
+from tmflow.native.optimizer import apply_all
+from tmflow.spec.models import Array
+from tmflow.training import batches
+from tmflow.training.measurement import TrialData
+from tmflow.training.models import MODELS
 
 tf = pytest.importorskip("tensorflow")
 tf1 = tf.compat.v1

@@ -8,8 +8,8 @@ from scipy.signal import correlate2d
 
 from tests.train.conftest import make_spec
 from tmflow.native import loader
-from tmflow.train.model import Array
-from tmflow.train.models import MODELS
+from tmflow.spec.models import Array
+from tmflow.training.models import MODELS
 
 SOFTMAX, DEEP = make_spec("mnist_softmax"), make_spec("mnist_deep")
 softmax, deep = MODELS["mnist_softmax"], MODELS["mnist_deep"]

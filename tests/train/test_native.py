@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 
 from tests.train.conftest import SEED, Run
 from tests.train.conftest import make_spec as short_spec
-from tmflow import data
-from tmflow.errors import Unsupported
-from tmflow.native import loader, registry
-from tmflow.spec import TrialSpec
-from tmflow.strategy_parameters import parameters_of
-from tmflow.train import batches, native, native_trial, possible, session
-from tmflow.train.measurement import TrialData
-from tmflow.train.models import MODELS
+from tmflow import datasets
+from tmflow.base.errors import Unsupported
+from tmflow.native import loader, possible, registry
+from tmflow.spec.strategies import parameters_of
+from tmflow.spec.trial import TrialSpec
+from tmflow.training import batches, native_driver, native_trial, session
+from tmflow.training.measurement import TrialData
+from tmflow.training.models import MODELS
 
 SOFTMAX: dict[str, Any] = {"model": "mnist_softmax"}
 RELU: dict[str, Any] = {"model": "mnist_mlp", "hidden": 128, "activation": "relu"}
@@ -93,7 +93,7 @@ def test_every_loss_is_that_of_numpy(trial_data: TrialData, model: dict[str, Any
     spec = make_spec(**model, batch=batch, **WAYS[way])
     expected = list(Reference(spec).losses(trial_data))
     assert len(expected) == 100
-    trial = native_trial.make_trial(spec, native.asked(spec).parameters)
+    trial = native_trial.make_trial(spec, native_driver.asked(spec).parameters)
     trial.set_variables(MODELS[spec.model].initial_values(spec, SEED))
     starts = batches.batch_starts(SEED, len(trial_data.train_images), batch, 100)
     losses = np.empty(100)
@@ -102,11 +102,11 @@ def test_every_loss_is_that_of_numpy(trial_data: TrialData, model: dict[str, Any
 
 
 @pytest.mark.parametrize(("matrix", "hidden"), [(1, 1), (100, 7), (783, 9), (784, 131)])
-def test_widths_that_fill_no_vector(trial_data: TrialData, mnist: data.Dataset, matrix: int, hidden: int) -> None:
+def test_widths_that_fill_no_vector(trial_data: TrialData, mnist: datasets.Dataset, matrix: int, hidden: int) -> None:
     spec = make_spec(**RELU | {"hidden": hidden}, matrix=matrix, batch=7)
     trial_data = TrialData.make(mnist, matrix, SEED)
     expected = list(Reference(spec).losses(trial_data))
-    trial = native_trial.make_trial(spec, native.asked(spec).parameters)
+    trial = native_trial.make_trial(spec, native_driver.asked(spec).parameters)
     trial.set_variables(MODELS[spec.model].initial_values(spec, SEED))
     starts = batches.batch_starts(SEED, len(trial_data.train_images), 7, 100)
     losses = np.empty(100)
@@ -298,7 +298,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("wrong", "sentence"), BAD)
 def test_bad_data_is_refused_and_nothing_is_done(wrong: dict[str, Any], sentence: str) -> None:
-    trial = native_trial.make_trial(make_spec(), native.asked(make_spec()).parameters)
+    trial = native_trial.make_trial(make_spec(), native_driver.asked(make_spec()).parameters)
     before = trial.variables()
     good: dict[str, Any] = {
         "images": IMAGES, "labels": LABELS, "starts": STARTS, "batch": 10, "learning_rate": 1.0, "losses": None
@@ -326,9 +326,9 @@ from tests.train.conftest import SEED, Run
 from tests.train.conftest import make_spec as short_spec
 from tmflow import data
 from tmflow.runner import round
-from tmflow.spec import TrialSpec
-from tmflow.train import drivers, possible
-from tmflow.train.measurement import TrialData
+from tmflow.spec.trial import TrialSpec
+from tmflow.training import drivers, possible
+from tmflow.training.measurement import TrialData
 spec = TrialSpec.model_validate(json.loads(sys.argv[1]))
 assert not possible.why_not(spec)
 measured = drivers.make_variant(spec, 1, 0).run(spec, 0, TrialData.make(data.load("digits"), 784, 0))
@@ -360,7 +360,7 @@ def test_no_step_waits_for_denormal_numbers(trial_data: TrialData) -> None:
 def test_who_waits_for_a_run_stops_no_other_thread(trial_data: TrialData) -> None:
     """Asking a trial that runs must not keep the interpreter lock, and with it all other threads, until it ends."""
     spec = make_spec()
-    trial = native_trial.make_trial(spec, native.asked(spec).parameters)
+    trial = native_trial.make_trial(spec, native_driver.asked(spec).parameters)
     trial.set_variables([value.ravel() for value in MODELS[spec.model].initial_values(spec, SEED)])
     images, labels = trial_data.train_images[:1], trial_data.train_labels[:1]
     began = last = time.monotonic()

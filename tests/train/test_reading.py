@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from tests.train.conftest import Train, make_spec
-from tmflow.errors import Unsupported
-from tmflow.native import registry
-from tmflow.train import possible
+from tmflow.base.errors import Unsupported
+from tmflow.native import possible, registry
 
 READABLE = [
     row.name

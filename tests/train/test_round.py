@@ -16,16 +16,16 @@ from typing import Any
 
 import pytest
 
-from tmflow.errors import BadInput
+from tmflow.base.errors import BadInput
 from tmflow.native import loader, registry
 from tmflow.platform.profiles import load_profile
-from tmflow.runner import runfile
+from tmflow.runfile import record
+from tmflow.runfile.record import CampaignRef, ExperimentRef, Run
 from tmflow.runner.job import RoundJob
 from tmflow.runner.journal import Journal
-from tmflow.runner.runfile import CampaignRef, ExperimentRef, Run
-from tmflow.runner.supervise import run_round
-from tmflow.spec import TrialSpec
-from tmflow.strategy_parameters import parameters_of
+from tmflow.runner.supervisor import run_round
+from tmflow.spec.strategies import parameters_of
+from tmflow.spec.trial import TrialSpec
 
 pytestmark = pytest.mark.slow
 
@@ -52,7 +52,7 @@ def job_of(tmp_path: Path, points: list[TrialSpec], timeout_s: float = 300) -> R
 def run(tmp_path: Path, points: list[TrialSpec], timeout_s: float = 300) -> dict[str, Run]:
     job = job_of(tmp_path, points, timeout_s)
     run_round(job)
-    runs = list(runfile.read(job.run_file))
+    runs = list(record.read(job.run_file))
     assert {run.spec.sha256 for run in runs} == {point.sha256 for point in points}
     assert len(runs) == len(points)
     return {run.spec.sha256: run for run in runs}
@@ -220,7 +220,7 @@ def test_a_state_that_cannot_be_had_is_recorded_with_the_reason(tmp_path: Path) 
     shutil.copy(str(loader.core().tm_library()), library)
     job = job_of(tmp_path, [point(**GL_WT)])
     run_process(tmp_path, job, 0, ITM_DEFAULT_METHOD="gl_wt", LD_PRELOAD=str(library))
-    (recorded,) = runfile.read(job.run_file)
+    (recorded,) = record.read(job.run_file)
     assert recorded.status == "unsupported"
     assert "in place of libitm, and no library was asked for" in str(recorded.reason)
 
@@ -243,7 +243,7 @@ def test_a_round_that_is_measured_is_not_run_again_and_one_of_other_points_is_se
     assert again == first
     (other,) = run(tmp_path, [point(batch=6)]).values()
     assert other.spec.batch == 6
-    assert list(runfile.read(tmp_path / "round-002.a-campai.jsonl")) == [first]
+    assert list(record.read(tmp_path / "round-002.a-campai.jsonl")) == [first]
 
 
 def test_a_run_says_where_and_how_it_ran(tmp_path: Path) -> None:

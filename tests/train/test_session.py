@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from tests.train.conftest import SEED, Train, make_spec
-from tmflow import data
-from tmflow.errors import BadInput, Unsupported
+from tmflow import datasets
+from tmflow.base.errors import BadInput, Unsupported
 from tmflow.native import registry
-from tmflow.spec import TrialSpec
-from tmflow.train import batches
-from tmflow.train.measurement import TrialData
-from tmflow.train.session import Variant
+from tmflow.spec.trial import TrialSpec
+from tmflow.training import batches
+from tmflow.training.measurement import TrialData
+from tmflow.training.session import Variant
 
 
 def reference_accuracy(trial: TrialData, spec: TrialSpec, seed: int) -> float:
@@ -37,7 +37,7 @@ def reference_accuracy(trial: TrialData, spec: TrialSpec, seed: int) -> float:
 @pytest.mark.parametrize("strategy", ["tf_lock", "tf_nolock", "lock", "nolock"])
 @pytest.mark.parametrize("factors", [{}, {"matrix": 100, "step_call": "callable"}], ids=["whole", "truncated"])
 def test_one_worker_trains_as_a_serial_program_does(
-    train: Train, mnist: data.Dataset, strategy: str, factors: dict[str, Any]
+    train: Train, mnist: datasets.Dataset, strategy: str, factors: dict[str, Any]
 ) -> None:
     spec = make_spec(strategy=strategy, **factors)
     expected = reference_accuracy(TrialData.make(mnist, spec.matrix, SEED), spec, SEED)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from tmflow.train.tensorflow_alone import NOT_NEEDED
+from tmflow.training.tensorflow_import import NOT_NEEDED
 
 VARIANT = """
 import sys
 from tests.train.conftest import make_spec
-from tmflow.train.session import Variant
+from tmflow.training.session import Variant
 Variant(make_spec(strategy="tf_lock"), 1, 1).close()
 """
 OTHERS = "[name for name in ('keras', 'h5py', 'sklearn', 'pandas') if name in sys.modules]"

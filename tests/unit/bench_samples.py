@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from tmflow.bench.left_out import LeftOut
-from tmflow.bench.measure import Measured, Outcome
-from tmflow.bench.plan import Cell, Plan
-from tmflow.bench.results import rows
-from tmflow.bench.saved import Saved
-from tmflow.bench.subject import Subject
-from tmflow.runner.runfile import MachineState, Software
+from tmflow.benchmark.left_out import LeftOut
+from tmflow.benchmark.plan import Cell, Plan
+from tmflow.benchmark.results import rows
+from tmflow.benchmark.saved import Saved
+from tmflow.benchmark.subjects import Subject
+from tmflow.benchmark.updates import Measured, Outcome
+from tmflow.runfile.record import MachineState, Software
 
 SMALL, LARGE = Cell(10, 1), Cell(1000, 8)
 

@@ -8,10 +8,11 @@ import pytest
 from sqlalchemy import URL, Connection
 
 from tests.claim_worlds import CLAIMS, COMMITS, SPEED, only, set_world, world_runs
+from tmflow.claims.data import Tables, load
 from tmflow.claims.judge import experiments
-from tmflow.claims.tables import Tables, load
-from tmflow.runner import runfile
-from tmflow.store import address, engine
+from tmflow.runfile import record
+from tmflow.store import engine
+from tmflow.store import url as address
 from tmflow.store.ingest import ingest
 
 
@@ -19,7 +20,7 @@ from tmflow.store.ingest import ingest
 def claims_url(tmp_path_factory: pytest.TempPathFactory) -> URL:
     """A run for each round of each point that a claim looks at."""
     folder = tmp_path_factory.mktemp("claims")
-    runfile.write(folder / "runs.jsonl", world_runs(CLAIMS))
+    record.write(folder / "runs.jsonl", world_runs(CLAIMS))
     url = address.sqlite_url(folder / "study.db")
     ingest(url, [folder / "runs.jsonl"])
     return url

@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from tmflow.records import Loaded
-from tmflow.spec import TrialSpec
+from tmflow.analysis.experiment_records import Loaded
+from tmflow.spec.trial import TrialSpec
 
 SPEC = {"model": "mnist_softmax", "dataset": "mnist", "batch": 100, "iterations": 1000, "learning_rate": 0.5}
 RUN = {

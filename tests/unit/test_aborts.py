@@ -7,10 +7,10 @@ from typing import get_args
 
 import pytest
 
-from tmflow import aborts
-from tmflow.aborts import CAPACITY, CONFLICT, DEBUG, EXPLICIT, NESTED, RETRY
-from tmflow.paths import project_root
-from tmflow.runner.runfile import Abort
+from tmflow.base.paths import project_root
+from tmflow.runfile.record import Abort
+from tmflow.spec import abort_codes
+from tmflow.spec.abort_codes import CAPACITY, CONFLICT, DEBUG, EXPLICIT, NESTED, RETRY
 
 TAKEN = 30 << 24 | EXPLICIT
 
@@ -50,8 +50,8 @@ def test_bits_are_those_of_the_compiler() -> None:
     ],
 )
 def test_rtm(status: int, family: str, study: str) -> None:
-    assert aborts.rtm_family(status) == family
-    assert aborts.study_tsx_class(status) == study
+    assert abort_codes.rtm_family(status) == family
+    assert abort_codes.study_tsx_class(status) == study
 
 
 @pytest.mark.parametrize(
@@ -76,8 +76,8 @@ def test_rtm(status: int, family: str, study: str) -> None:
     ],
 )
 def test_power(status: int, family: str, study: str) -> None:
-    assert aborts.power_family(status) == family
-    assert aborts.study_power_class(status) == study
+    assert abort_codes.power_family(status) == family
+    assert abort_codes.study_power_class(status) == study
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_power(status: int, family: str, study: str) -> None:
     ],
 )
 def test_the_bits_of_rtm_put_an_abort_in_a_class_of_the_study(status: int, bits: str) -> None:
-    assert aborts.tsx_class(status) == bits
+    assert abort_codes.tsx_class(status) == bits
 
 
 @pytest.mark.parametrize(
@@ -108,46 +108,46 @@ def test_the_bits_of_rtm_put_an_abort_in_a_class_of_the_study(status: int, bits:
     ],
 )
 def test_the_bits_of_power_put_an_abort_in_a_class_of_the_study(status: int, bits: str) -> None:
-    assert aborts.power_class(status) == bits
+    assert abort_codes.power_class(status) == bits
 
 
 def test_the_causes_of_the_stm_are_those_of_the_library() -> None:
     source = project_root() / "native_ops" / "include" / "tmflow" / "stm" / "cause.hpp"
     enumerators = re.findall(r"^  (\w+) = (\d+),", source.read_text(encoding="utf-8"), re.MULTILINE)
     causes = {int(number): name for name, number in enumerators if name != "none"}
-    assert causes == {number: name for number, (name, _) in aborts.STM_CAUSES.items()}
+    assert causes == {number: name for number, (name, _) in abort_codes.STM_CAUSES.items()}
 
 
 @pytest.mark.parametrize(
     ("cause", "family"), [(1, "explicit"), (4, "conflict"), (8, "validation"), (9, "conflict"), (99, "unknown")]
 )
 def test_stm(cause: int, family: str) -> None:
-    assert aborts.described("stm", cause) == {"raw_code": f"0x{cause:08x}", "family": family}
+    assert abort_codes.described("stm", cause) == {"raw_code": f"0x{cause:08x}", "family": family}
 
 
 def test_every_rtm_status_has_a_family_that_a_run_file_knows() -> None:
     known = set(get_args(Abort.model_fields["family"].annotation))
-    assert set(get_args(aborts.Family)) <= known
-    assert {aborts.rtm_family(status) for status in range(128)} <= known
+    assert set(get_args(abort_codes.Family)) <= known
+    assert {abort_codes.rtm_family(status) for status in range(128)} <= known
 
 
 def test_the_whole_status_is_kept_as_text() -> None:
-    assert aborts.described("rtm", TAKEN) == {"raw_code": "0x1e000001", "family": "lock_subscription"}
-    assert aborts.described("rtm", 0) == {"raw_code": "0x00000000", "family": "interrupt_or_fault"}
+    assert abort_codes.described("rtm", TAKEN) == {"raw_code": "0x1e000001", "family": "lock_subscription"}
+    assert abort_codes.described("rtm", 0) == {"raw_code": "0x00000000", "family": "interrupt_or_fault"}
     high = texasr(7, 9, code=0x81)  # too high for a signed number
-    assert aborts.described("power", high - 2**64) == aborts.described("power", high)
-    assert aborts.described("power", high)["raw_code"] == f"0x{high:x}"
+    assert abort_codes.described("power", high - 2**64) == abort_codes.described("power", high)
+    assert abort_codes.described("power", high)["raw_code"] == f"0x{high:x}"
 
 
 def test_only_strategies_that_try_transactions_have_a_mechanism() -> None:
-    assert aborts.mechanism("htm", {"provider": "power"}) == "power"
-    assert aborts.mechanism("htm", {"budget": 3}) in aborts.FAMILIES
-    assert aborts.mechanism("itm", {"method": "gl_wt"}) == "itm"
-    assert aborts.mechanism("tle", {}) == "tle"
-    assert aborts.mechanism("stm", {"design": "wt"}) == "stm"
-    assert aborts.mechanism("lock", {}) is None
-    assert aborts.mechanism("tf_lock", {}) is None
+    assert abort_codes.mechanism("htm", {"provider": "power"}) == "power"
+    assert abort_codes.mechanism("htm", {"budget": 3}) in abort_codes.FAMILIES
+    assert abort_codes.mechanism("itm", {"method": "gl_wt"}) == "itm"
+    assert abort_codes.mechanism("tle", {}) == "tle"
+    assert abort_codes.mechanism("stm", {"design": "wt"}) == "stm"
+    assert abort_codes.mechanism("lock", {}) is None
+    assert abort_codes.mechanism("tf_lock", {}) is None
 
 
 def test_a_restart_of_libitm_has_no_known_cause() -> None:
-    assert aborts.described("itm", 0) == {"raw_code": "0x00000000", "family": "unknown"}
+    assert abort_codes.described("itm", 0) == {"raw_code": "0x00000000", "family": "unknown"}

@@ -12,17 +12,17 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.sample_runs import ENVIRONMENT, sample_runs
-from tmflow.errors import BadInput
-from tmflow.files import write_json
-from tmflow.runner import runfile
-from tmflow.runner.runfile import Run
-from tmflow.spec import TrialSpec
-from tmflow.stats import Interval, ratio_interval
+from tmflow.analysis.stats import Interval, ratio_interval
+from tmflow.base.errors import BadInput
+from tmflow.base.files import write_json
+from tmflow.runfile import record
+from tmflow.runfile.record import Run
+from tmflow.spec.trial import TrialSpec
 from tmflow.study import adaptive, campaign
 from tmflow.study.config import Scale, check_study
-from tmflow.study.costs import OUTPUTS_S
+from tmflow.study.cost_model import OUTPUTS_S
 from tmflow.study.plan import Plan, dataset_path
-from tmflow.study.status import status
+from tmflow.workflow.status import status
 
 FACTORS: dict[str, Any] = {"model": "mnist_softmax", "batch": 10, "iterations": 100, "learning_rate": 0.5}
 ROUNDS, AT_MOST = 4, 6
@@ -64,7 +64,7 @@ def measure(plan: Plan, ratios: Sequence[float], **changes: Any) -> None:
         times = [drift if p.strategy == points[0].strategy else drift * ratios[number - 1] for p in points]
         if not path.exists():
             runs = [timed(point, number, loop_s) for point, loop_s in zip(points, times, strict=True)]
-            runfile.write(path, [run.model_copy(update=changes) for run in runs])
+            record.write(path, [run.model_copy(update=changes) for run in runs])
 
 
 def test_a_narrow_interval_wants_nothing(tmp_path: Path) -> None:

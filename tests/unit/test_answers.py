@@ -9,11 +9,12 @@ import pandas as pd
 import pytest
 from frames import ended, run
 
-from tmflow import against, answers, in_words
-from tmflow.answers import OF_ACCURACY, OF_ALL, OF_LOSSES, OF_STUDY
+from tmflow.analysis import baseline
+from tmflow.base.paths import project_root
 from tmflow.claims.schema import load_claims
 from tmflow.claims.selection import LEAST_ROUNDS, Missing
-from tmflow.paths import project_root
+from tmflow.reports import answers, narrative
+from tmflow.reports.answers import OF_ACCURACY, OF_ALL, OF_LOSSES, OF_STUDY
 from tmflow.study.config import load_study
 
 NOISE = (1.0, 1.01, 0.99, 1.02, 0.98, 1.0)
@@ -135,7 +136,7 @@ def test_what_does_not_count_is_missing(changes: dict[str, Any], why: str) -> No
     with pytest.raises(Missing, match=why):
         answers.find(runs, OF_STUDY)
     answer = answers.on_transactions(runs, "1234abcd")
-    assert answer.short == in_words.NOTHING
+    assert answer.short == narrative.NOTHING
     assert answer.figure is None
     (sentence,) = answer.sentences
     assert why in sentence
@@ -178,7 +179,7 @@ def test_what_is_as_fast_as_the_fastest_is_named() -> None:
     uneven = runs["round"].map(lambda r: 1 + 0.01 * (-1) ** r).where(runs["strategy"] == "combining", 1.0)
     answer = answers.on_strategies(runs.assign(loop_s=runs["loop_s"] * uneven), "", PROMISES, "1234abcd")
     assert "combining cannot be told from it." in answer.sentences
-    assert in_words.not_slower(runs, "striped", ["striped", "combining"]) == []
+    assert narrative.not_slower(runs, "striped", ["striped", "combining"]) == []
 
 
 def test_where_none_is_faster_the_lock_will_do() -> None:
@@ -189,7 +190,7 @@ def test_where_none_is_faster_the_lock_will_do() -> None:
 
 def test_a_promise_that_is_not_known_is_said() -> None:
     answer = strategies({"striped": 1.4, "nolock": 1.6}, {"nolock": None, "lock": None})
-    assert answer.short == in_words.NOTHING
+    assert answer.short == narrative.NOTHING
     assert answer.sentences[0].startswith("Whether nolock and striped may lose updates is known where")
 
 
@@ -231,7 +232,7 @@ def test_what_was_lost() -> None:
 def test_a_round_without_the_baseline_is_told_and_left_out() -> None:
     runs = runs_of(OF_STUDY, {"htm": 2.0})
     ended(runs, (runs["strategy"] == "tf_lock") & (runs["round"] == 3), "failed", "it broke")
-    (row,) = against.speed(runs, "tf_lock", LEAST_ROUNDS).to_dict("records")
+    (row,) = baseline.speed(runs, "tf_lock", LEAST_ROUNDS).to_dict("records")
     assert (row["rounds"], row["told"]) == (5, "open")
     assert row["reason"] == "1 of 6 rounds with a result lack tf_lock"
 

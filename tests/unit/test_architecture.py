@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from envs.make_conda import conda_file
-from tmflow.paths import project_root
+from tmflow.base.paths import project_root
 
 ROOT = project_root()
 PACKAGE = ROOT / "src" / "tmflow"

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tmflow.train import batches
+from tmflow.training import batches
 
 
 @given(st.integers(0, 1000), st.integers(1, 50), st.integers(50, 400), st.integers(1, 500))

@@ -8,14 +8,14 @@ import math
 import pytest
 from bench_samples import LARGE, LOCK, LOOP, MEMCPY, NOLOCK, SMALL, SPIN_LOOP, WRITING, answer, measured, plan
 
-from tmflow.bench.calibrated import TARGET_S, calibrated
-from tmflow.bench.measure import Measured, Outcome
-from tmflow.bench.plan import Cell, numbers
-from tmflow.bench.results import counted, geometric_mean, rows
-from tmflow.bench.rows import Copied, TimedReference, TimedVariant, Written
-from tmflow.bench.subject import BEST_MUTEX, Subject
-from tmflow.errors import BadInput
-from tmflow.strategy_parameters import Value
+from tmflow.base.errors import BadInput
+from tmflow.benchmark.calibrated import TARGET_S, calibrated
+from tmflow.benchmark.plan import Cell, numbers
+from tmflow.benchmark.results import counted, geometric_mean, rows
+from tmflow.benchmark.rows import Copied, TimedReference, TimedVariant, Written
+from tmflow.benchmark.subjects import BEST_MUTEX, Subject
+from tmflow.benchmark.updates import Measured, Outcome
+from tmflow.spec.strategies import Value
 
 
 def test_the_interval_is_on_the_log_scale() -> None:

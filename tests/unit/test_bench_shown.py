@@ -8,18 +8,19 @@ from pathlib import Path
 import pytest
 from bench_samples import LARGE, LOCK, LOOP, MEMCPY, NOLOCK, SMALL, WRITING, benchmark, htm, measured, plan
 
-from tmflow.bench import columns, saved
-from tmflow.bench.attempts import rests
-from tmflow.bench.compared import relative_to
-from tmflow.bench.left_out import LeftOut
-from tmflow.bench.measure import Outcome
-from tmflow.bench.plan import Cell
-from tmflow.bench.report import markdown
-from tmflow.bench.rows import TimedVariant
-from tmflow.bench.saved import Saved
-from tmflow.bench.subject import BEST_MUTEX
-from tmflow.bench.table import table
-from tmflow.errors import BadInput
+from tmflow.base.errors import BadInput
+from tmflow.benchmark import saved
+from tmflow.benchmark import text as columns
+from tmflow.benchmark.attempts import rests
+from tmflow.benchmark.comparison import relative_to
+from tmflow.benchmark.left_out import LeftOut
+from tmflow.benchmark.markdown import markdown
+from tmflow.benchmark.plan import Cell
+from tmflow.benchmark.rows import TimedVariant
+from tmflow.benchmark.saved import Saved
+from tmflow.benchmark.subjects import BEST_MUTEX
+from tmflow.benchmark.table import table
+from tmflow.benchmark.updates import Outcome
 
 LATER = ("us_with_writing_by_round", "turn_by_round")  # of rows
 

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from tests.sample_runs import sample_runs
-from tmflow.bench.kinds import read_any, shown
-from tmflow.bench.saved import write
-from tmflow.bench.step import report
-from tmflow.bench.step.measure import check, summarised
-from tmflow.bench.step.saved import SavedSteps
-from tmflow.bench.step.subject import OF_THE_TARGETS, StepSubject, parse_step
-from tmflow.errors import BadInput
-from tmflow.runner.runfile import Run
-from tmflow.spec import TrialSpec
+from tmflow.base.errors import BadInput
+from tmflow.benchmark import step_report
+from tmflow.benchmark.kinds import read_any, shown
+from tmflow.benchmark.saved import write
+from tmflow.benchmark.step_saved import SavedSteps
+from tmflow.benchmark.step_subject import OF_THE_TARGETS, StepSubject, parse_step
+from tmflow.benchmark.steps import check, summarised
+from tmflow.runfile.record import Run
+from tmflow.spec.trial import TrialSpec
 
 
 def ran(spec: TrialSpec, us: float, accuracy: float = 0.9) -> Run:
@@ -98,7 +98,7 @@ def test_times_are_paired_round_by_round() -> None:
     assert a.us_high > 400
     assert (a.accuracy, a.promise, a.rounds) == (pytest.approx(0.9), "tensor", 2)
     assert [(one.name, one.failed) for one in found.left_out] == [("out", False)]
-    text = report.table(found)
+    text = step_report.table(found)
     assert "out cannot run here: htm needs hardware" in text
     assert " ".join(text.splitlines()[5].split()).startswith("b 100 [")
 
@@ -116,7 +116,7 @@ def test_targets(native: float, says: str) -> None:
             "deep, lock": (2500.0, 3000.0),
         }
     )
-    checked = {one.what: one for one in report.targets(found)}
+    checked = {one.what: one for one in step_report.targets(found)}
     assert checked["softmax, native"].verdict == says
     assert checked["MLP, native"].verdict == "undecided"
     assert list(checked) == ["softmax, native", "MLP, native", "deep, fused striped", "deep, lock"]
@@ -128,5 +128,5 @@ def test_the_file_gives_the_same_report(tmp_path: Path) -> None:
     write(tmp_path / "steps.json", found)
     again = read_any(tmp_path / "steps.json")
     assert again == found
-    assert shown(again, "steps") == (report.markdown(found), {})
-    assert "| b | 100 [" in report.markdown(found)
+    assert shown(again, "steps") == (step_report.markdown(found), {})
+    assert "| b | 100 [" in step_report.markdown(found)

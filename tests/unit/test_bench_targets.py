@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 from bench_samples import LOCK, LOOP, MEMCPY, NOLOCK, SPIN_LOOP, benchmark, measured, plan
 
-from tmflow import figures
-from tmflow.bench import plots, targets
-from tmflow.bench.compared import best_of_equal_promise
-from tmflow.bench.measure import Outcome
-from tmflow.bench.plan import Cell
-from tmflow.bench.report import markdown
-from tmflow.bench.saved import Saved
-from tmflow.bench.subject import BEST_MUTEX, Subject
-from tmflow.bench.targets import verdict
-from tmflow.stats import Interval
+from tmflow.analysis.stats import Interval
+from tmflow.benchmark import plots, targets
+from tmflow.benchmark.comparison import best_of_equal_promise
+from tmflow.benchmark.markdown import markdown
+from tmflow.benchmark.plan import Cell
+from tmflow.benchmark.saved import Saved
+from tmflow.benchmark.subjects import BEST_MUTEX, Subject
+from tmflow.benchmark.targets import verdict
+from tmflow.benchmark.updates import Outcome
+from tmflow.charts import figures
 
 STRIPED = Subject("striped", "striped", parameters={"block": 2048}, promise="block")
 BLOCK_STM = Subject("block_stm", "block_stm", promise="tensor")

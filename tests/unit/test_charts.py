@@ -11,9 +11,10 @@ import pytest
 from drawn import marks, points, text
 from frames import grid
 
-from tmflow import captions, charts, palette, summaries
-from tmflow.axes import Ticks, value_range
-from tmflow.variants import panels
+from tmflow.analysis import summaries
+from tmflow.analysis.variants import panels
+from tmflow.charts import captions, measure_charts, palette
+from tmflow.charts.axes import Ticks, value_range
 
 FIVE = ("tf_lock", "tf_nolock", "lock", "nolock", "htm")
 
@@ -21,9 +22,9 @@ FIVE = ("tf_lock", "tf_nolock", "lock", "nolock", "htm")
 @pytest.mark.parametrize(
     ("draw", "summarise"),
     [
-        (charts.speedup, summaries.speedup),
-        (charts.step_time, summaries.step_time),
-        (charts.accuracy, summaries.accuracy),
+        (measure_charts.speedup, summaries.speedup),
+        (measure_charts.step_time, summaries.step_time),
+        (measure_charts.accuracy, summaries.accuracy),
     ],
 )
 @pytest.mark.parametrize("rounds", [1, 6])
@@ -38,7 +39,7 @@ def test_points_are_the_rows_of_the_summary(
 
 
 def test_equal_points_of_different_strategies_stay_apart() -> None:
-    drawn = points(charts.accuracy(summaries.accuracy(grid(FIVE, (1, 2, 4, 8)))))
+    drawn = points(measure_charts.accuracy(summaries.accuracy(grid(FIVE, (1, 2, 4, 8)))))
     assert drawn.groupby("threads")["estimate"].nunique().eq(1).all()  # they do coincide
     assert not drawn.duplicated(["x", "estimate"]).any()
     # and each stays nearer to its own number of threads than to any other
@@ -48,14 +49,14 @@ def test_equal_points_of_different_strategies_stay_apart() -> None:
 
 def test_points_without_interval_have_no_bar() -> None:
     runs = grid(("tf_lock",), (1, 2))
-    chart = charts.accuracy(summaries.accuracy(runs[(runs["threads"] == 1) | (runs["round"] == 1)]))
+    chart = measure_charts.accuracy(summaries.accuracy(runs[(runs["threads"] == 1) | (runs["round"] == 1)]))
     (drawn,) = marks(chart, "point")
     assert {row["threads"] for row in drawn["rows"]} == {1, 2}
     assert {row["threads"] for row in marks(chart, "rule")[0]["rows"]} == {1}
 
 
 def test_evidence_kinds_have_marks_of_their_own() -> None:
-    chart = charts.accuracy(summaries.accuracy(grid(("tf_lock",), evidence="emulated")))
+    chart = measure_charts.accuracy(summaries.accuracy(grid(("tf_lock",), evidence="emulated")))
     (drawn,) = marks(chart, "point")
     assert not drawn["mark"]["filled"]
     assert "emulated" in drawn["encoding"]["opacity"]["legend"]["labelExpr"]
@@ -65,7 +66,7 @@ def test_a_point_without_estimate_is_not_drawn_but_named() -> None:
     runs = grid()
     runs = runs[(runs["strategy"] != "tf_nolock") | (runs["threads"] > 1)]
     summary = summaries.speedup(runs)
-    assert set(points(charts.speedup(summary))["strategy"]) == {"tf_lock"}
+    assert set(points(measure_charts.speedup(summary))["strategy"]) == {"tf_lock"}
     lines = captions.caption(summary, "7").lines
     assert (
         "Not shown: tf_nolock x2, tf_nolock x4, tf_nolock x8: "
@@ -79,7 +80,7 @@ def test_a_strategy_without_a_result_is_named_with_the_reason_in_short() -> None
     runs.loc[htm, ["status", "reason"]] = ["failed", f"InvalidArgumentError: {'a long story, ' * 50}."]
     runs.loc[htm, ["loop_s", "final_accuracy"]] = float("nan")
     summary = summaries.accuracy(runs)
-    assert set(points(charts.accuracy(summary))["strategy"]) == {"tf_lock"}
+    assert set(points(measure_charts.accuracy(summary))["strategy"]) == {"tf_lock"}
     (line,) = (line for line in captions.caption(summary, "7").lines if "htm" in line)
     assert line.startswith("Not shown: htm x1, htm x2, htm x4, htm x8: failed: InvalidArgumentError: a long story")
     assert line.endswith(" ….")
@@ -87,7 +88,7 @@ def test_a_strategy_without_a_result_is_named_with_the_reason_in_short() -> None
 
 
 def test_the_oversubscribed_region_is_shaded_and_labelled() -> None:
-    chart = charts.step_time(summaries.step_time(grid(hardware_threads=4)))
+    chart = measure_charts.step_time(summaries.step_time(grid(hardware_threads=4)))
     (shade,) = marks(chart, "rect")
     assert 4 < shade["rows"][0]["x"] < 8 < shade["rows"][0]["end"]
     assert "more than 4 hardware threads" in text(chart)
@@ -95,19 +96,19 @@ def test_the_oversubscribed_region_is_shaded_and_labelled() -> None:
 
 @pytest.mark.parametrize("hardware", [8, None])
 def test_nothing_is_shaded_where_nothing_is_known_to_be_oversubscribed(hardware: int | None) -> None:
-    chart = charts.step_time(summaries.step_time(grid(hardware_threads=hardware)))
+    chart = measure_charts.step_time(summaries.step_time(grid(hardware_threads=hardware)))
     assert marks(chart, "rect") == []
 
 
 def test_everything_oversubscribed_is_shaded_whole() -> None:
-    chart = charts.step_time(summaries.step_time(grid(threads=(2, 4), hardware_threads=1)))
+    chart = measure_charts.step_time(summaries.step_time(grid(threads=(2, 4), hardware_threads=1)))
     (shade,) = marks(chart, "rect")
     left = chart.to_dict()["layer"][-1]["encoding"]["x"]["scale"]["domain"][0]
     assert shade["rows"][0]["x"] == pytest.approx(max(left, Ticks((2, 4)).between(1, 2)))
 
 
 def test_the_ideal_line_is_as_many_times_as_workers() -> None:
-    chart = charts.speedup(summaries.speedup(grid()))
+    chart = measure_charts.speedup(summaries.speedup(grid()))
     ideal = next(layer for layer in marks(chart, "line") if "ideal" in layer["rows"][0])
     assert ideal["rows"][0] == {"x": 1, "ideal": 1}
     assert ideal["rows"][-1] == {"x": pytest.approx(8), "ideal": pytest.approx(8)}
@@ -119,13 +120,16 @@ def test_axis_titles_have_units() -> None:
         encoding = marks(chart, "point")[0]["encoding"]
         return encoding["x"]["title"], encoding["y"]["title"]
 
-    assert titles(charts.step_time(summaries.step_time(grid()))) == (
+    assert titles(measure_charts.step_time(summaries.step_time(grid()))) == (
         "Worker threads (log scale)",
         "Wall time per step (µs)",
     )
     linear = grid(threads=(1, 2, 3, 4))
-    assert titles(charts.speedup(summaries.speedup(linear)))[0] == "Worker threads"
-    assert titles(charts.speedup(summaries.speedup(linear, "tf_lock")))[1] == "Speedup over tf_lock with one worker"
+    assert titles(measure_charts.speedup(summaries.speedup(linear)))[0] == "Worker threads"
+    assert (
+        titles(measure_charts.speedup(summaries.speedup(linear, "tf_lock")))[1]
+        == "Speedup over tf_lock with one worker"
+    )
 
 
 def test_ranges_start_at_zero_zoom_on_fractions_and_turn_log() -> None:
@@ -185,7 +189,9 @@ def test_looks_are_distinct_fixed_and_the_same_in_every_chart() -> None:
     assert palette.look("some_new_strategy") not in known
     assert palette.ordered(["zebra", "htm", "tf_lock", "ant", "htm"]) == ["tf_lock", "htm", "ant", "zebra"]
     for strategies in (("nolock",), FIVE):
-        scale = marks(charts.accuracy(summaries.accuracy(grid(strategies))), "point")[0]["encoding"]["color"]["scale"]
+        scale = marks(measure_charts.accuracy(summaries.accuracy(grid(strategies))), "point")[0]["encoding"]["color"][
+            "scale"
+        ]
         assert dict(zip(scale["domain"], scale["range"], strict=True))["nolock"] == palette.look("nolock").colour
 
 
@@ -205,10 +211,10 @@ def test_curve_and_staleness_draw_every_step() -> None:
     runs = grid(threads=(2,), rounds=2, curve_points=3)
     runs.loc[runs["strategy"] == "tf_nolock", ["status", "reason"]] = ["failed", "boom"]
     rows = [{"uid": uid, "iteration": i, "accuracy": i / 2000} for uid in runs["uid"] for i in (0, 500, 1000)]
-    drawn = points(charts.curve(summaries.curve(runs, pd.DataFrame(rows))))
+    drawn = points(measure_charts.curve(summaries.curve(runs, pd.DataFrame(rows))))
     assert sorted(set(drawn["iteration"])) == [0, 500, 1000]
     counts = [{"uid": uid, "staleness": s, "steps": 10} for uid in runs["uid"] for s in (0, 1, 5)]
-    drawn = points(charts.staleness(summaries.staleness(runs, pd.DataFrame(counts))))
+    drawn = points(measure_charts.staleness(summaries.staleness(runs, pd.DataFrame(counts))))
     assert drawn.groupby("strategy")["estimate"].sum().to_dict() == pytest.approx({"tf_lock": 1})
 
 
@@ -216,7 +222,7 @@ def test_a_bar_is_cut_at_the_edge_of_a_log_axis_too() -> None:
     runs = grid(("tf_lock", "stm"), (1, 2), rounds=2)
     runs.loc[runs["strategy"] == "stm", "loop_s"] *= 100
     summary = summaries.step_time(runs)
-    chart, shown = charts.step_time(summary), value_range(summary)
+    chart, shown = measure_charts.step_time(summary), value_range(summary)
     assert shown.log
     assert summary["high"].max() > shown.high  # two rounds that differ by half: a very wide interval
     bars = marks(chart, "rule")[0]["rows"]
@@ -257,7 +263,7 @@ def test_variants_are_drawn_and_captioned() -> None:
     runs = pd.concat([grid(("tf_lock",)), *(grid(("htm",), budget=budget, **own) for budget in (0, 5))])
     runs.loc[(runs["budget"] == 0) & (runs["threads"] == 8), ["status", "reason"]] = ["failed", "boom"]
     ((_, panel),) = panels(summaries.accuracy(runs))
-    drawn = points(charts.accuracy(panel))
+    drawn = points(measure_charts.accuracy(panel))
     assert drawn.groupby("variant").size().to_dict() == {"tf_lock": 4, "htm (budget 0)": 3, "htm (budget 5)": 4}
     lines = captions.caption(panel, "r1").lines
     assert "htm: chunk 64." in lines
@@ -300,7 +306,7 @@ def test_the_time_to_a_target_names_it_and_who_never_was_there() -> None:
     ]
     parts = dict(panels(summaries.time_to_accuracy(runs, pd.DataFrame(curves))))
     assert list(parts) == ["target 0.9", "target 0.97"]
-    chart = charts.time_to_accuracy(parts["target 0.9"])
+    chart = measure_charts.time_to_accuracy(parts["target 0.9"])
     assert set(points(chart)["strategy"]) == {"lock"}
     assert marks(chart, "point")[0]["encoding"]["y"]["title"] == "Seconds to 90% test accuracy"
     text = captions.caption(parts["target 0.9"], "1").text

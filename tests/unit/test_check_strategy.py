@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
+from tmflow.base.paths import project_root
 from tmflow.native import registry
-from tmflow.paths import project_root
 
 
 def run(*command: str) -> subprocess.CompletedProcess[str]:

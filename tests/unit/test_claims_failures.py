@@ -9,9 +9,9 @@ import pytest
 from sqlalchemy import Connection
 
 from tests.claim_worlds import CLAIMS, SPEED, Change, only, set_world, verdict_of
+from tmflow.base.errors import Diverged
+from tmflow.claims.data import Tables, load
 from tmflow.claims.judge import experiments
-from tmflow.claims.tables import Tables, load
-from tmflow.errors import Diverged
 
 BELOW = "deep-not-acceptable"
 DIVERGED = f"{Diverged.__name__}: the weights are not finite numbers"

@@ -6,8 +6,8 @@ import pytest
 from sqlalchemy import URL, Connection
 
 from tests.claim_worlds import CLAIMS, SPEED, set_world
+from tmflow.base.errors import BadInput
 from tmflow.claims.verdicts import verdicts
-from tmflow.errors import BadInput
 from tmflow.store import engine, queries
 
 

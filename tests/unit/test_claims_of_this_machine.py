@@ -12,10 +12,10 @@ from sqlalchemy import URL
 from typer.testing import CliRunner
 
 from tests.forged import CLAIM, MACHINE, contribute, forged_runs, local_runs, store
+from tmflow.base.errors import BadInput
 from tmflow.cli import app
-from tmflow.errors import BadInput
 from tmflow.platform.facts import display_name, platform_facts
-from tmflow.store import address
+from tmflow.store import url as address
 
 
 @pytest.fixture

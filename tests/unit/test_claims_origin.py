@@ -10,12 +10,13 @@ import pytest
 
 from tests.claim_worlds import COMMITS, SPEED, only, verdict_of, world_runs
 from tests.sample_runs import SOFTWARE
-from tmflow.canonical import sha256_of
+from tmflow.base.canonical_json import sha256_of
+from tmflow.claims.data import Tables, load
 from tmflow.claims.judge import judge
-from tmflow.claims.tables import Tables, load
-from tmflow.runner import runfile
-from tmflow.runner.runfile import CampaignRef
-from tmflow.store import address, engine
+from tmflow.runfile import record
+from tmflow.runfile.record import CampaignRef
+from tmflow.store import engine
+from tmflow.store import url as address
 from tmflow.store.ingest import ingest
 
 OLD, NEW = "tmflow 0.1.0 at 0000000000", "tmflow 0.2.0 at 1111111111"
@@ -79,8 +80,8 @@ def test_a_database_tells_software_and_definitions_apart(tmp_path: Path) -> None
     for campaign, its in others.items():
         ref = CampaignRef(uid=campaign, created_at_utc="2026-02-01T00:00:00.000Z")
         path = tmp_path / f"{campaign}.jsonl"
-        runfile.write(path, [r.model_copy(update={"uid": f"{r.uid}-{campaign}", "campaign": ref} | its) for r in runs])
-    runfile.write(tmp_path / "runs.jsonl", runs)
+        record.write(path, [r.model_copy(update={"uid": f"{r.uid}-{campaign}", "campaign": ref} | its) for r in runs])
+    record.write(tmp_path / "runs.jsonl", runs)
     url = address.sqlite_url(tmp_path / "study.db")
     ingest(url, sorted(tmp_path.glob("*.jsonl")))
     (verdict,) = judge(only(COMMITS), load(engine.open_reader(url), ["fig-4.1"]), "measured")

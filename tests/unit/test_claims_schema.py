@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from tmflow.base.errors import BadInput
+from tmflow.base.paths import project_root
 from tmflow.claims.schema import check_claims, load_claims
-from tmflow.errors import BadInput
-from tmflow.paths import project_root
 from tmflow.study.config import load_study
 
 RAW: dict[str, Any] = {

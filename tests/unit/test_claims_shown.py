@@ -11,13 +11,14 @@ import pytest
 from frames import run
 from typer.testing import CliRunner
 
+from tmflow.claims.data import Tables, load
 from tmflow.claims.judge import Judged, experiments, judge
+from tmflow.claims.render import WIDTH, as_text
 from tmflow.claims.schema import Claims, check_claims, load_claims
 from tmflow.claims.section import section
-from tmflow.claims.shown import WIDTH, as_text
-from tmflow.claims.tables import Tables, load
 from tmflow.cli import app
-from tmflow.store import address, engine, schema
+from tmflow.store import engine, schema
+from tmflow.store import url as address
 
 CLAIMS = check_claims(
     {

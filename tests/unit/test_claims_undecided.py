@@ -8,8 +8,8 @@ from sqlalchemy import Connection
 
 from tests.claim_worlds import CLAIMS, COMMITS, SPEED, World, by_name, only, set_world, verdict_of
 from tmflow.claims import chart
+from tmflow.claims.data import Tables, load
 from tmflow.claims.judge import Judged, experiments
-from tmflow.claims.tables import Tables, load
 from tmflow.claims.undecided import would_decide
 from tmflow.claims.verdict import in_words
 

@@ -9,10 +9,10 @@ import pytest
 from sqlalchemy import Connection
 
 from tests.claim_worlds import CLAIMS, COMMITS, SPEED, Change, World, by_name, only, set_world, verdict_of
-from tmflow.canonical import sha256_of
+from tmflow.base.canonical_json import sha256_of
+from tmflow.claims.data import Tables, load
 from tmflow.claims.judge import experiments
 from tmflow.claims.schema import Claims, check_claims
-from tmflow.claims.tables import Tables, load
 
 EXPECTED: dict[World, str] = {"holds": "reproduced", "fails": "contradicted", "borderline": "inconclusive"}
 

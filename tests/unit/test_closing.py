@@ -9,15 +9,16 @@ import pytest
 
 from tests.conftest import TINY
 from tests.sample_runs import sample_runs
-from tmflow.runner import runfile
+from tmflow.reports import headline
+from tmflow.runfile import record
 from tmflow.store import engine
 from tmflow.store.ingest import ingest
-from tmflow.study import campaign, summary
+from tmflow.study import campaign
 from tmflow.study.campaign import Campaign
-from tmflow.study.closing import _files, stopped
 from tmflow.study.config import check_study
 from tmflow.study.plan import Plan
-from tmflow.study.request import Request
+from tmflow.workflow.closing import _files, stopped
+from tmflow.workflow.request import Request
 
 BEGAN_NS = 2_000_000_000_000_000_000
 UNTIL = Request(options=("--until", "round"))
@@ -58,11 +59,11 @@ def test_a_study_that_was_stopped_says_what_can_be_looked_at(plan: Plan) -> None
     assert stopped(plan, Request(), database) == f"{kept} No round is complete yet."
     first, second = plan.run_files("tiny")
     runs = sample_runs(("tiny",), rounds=2)
-    runfile.write(first, [run for run in runs if run.round == 1])
+    record.write(first, [run for run in runs if run.round == 1])
     ingest(database, [first])
     seen = f"{kept} 1 complete round can be seen with `make portal` and `tmflow claims`."
     assert stopped(plan, Request(), database) == seen
-    runfile.write(second, [run for run in runs if run.round == 2])
+    record.write(second, [run for run in runs if run.round == 2])
     missing = " 1 complete round is not stored yet; `tmflow ingest FILE...` stores run files."
     assert stopped(plan, Request(), database) == seen + missing
     named = stopped(Plan(plan.study, "quick", plan.results), Request(("tiny",)), database)
@@ -71,11 +72,11 @@ def test_a_study_that_was_stopped_says_what_can_be_looked_at(plan: Plan) -> None
 
 def test_the_end_and_the_report_count_disturbed_trials(plan: Plan) -> None:
     runs = sample_runs(("tiny",), rounds=3, disturbed_rounds=(2,))
-    runfile.write(plan.results / "runs.jsonl", runs)
+    record.write(plan.results / "runs.jsonl", runs)
     database = engine.sqlite_url(plan.results / "study.db")
     ingest(database, [plan.results / "runs.jsonl"])
     uid, created = runs[0].campaign.uid, runs[0].campaign.created_at_utc
     campaign.save(plan.results, Campaign(uid=uid, created_at_utc=created, scale="full", platform_sha256="0" * 64))
-    assert summary.of_study(plan, engine.open_reader(database))[-1].startswith(
+    assert headline.of_study(plan, engine.open_reader(database))[-1].startswith(
         "Other processes used the machine during 9 of 27 trials, and during most trials of 1 of 3 rounds, so "
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tmflow.paths import project_root
+from tmflow.base.paths import project_root
 
 TESTS = project_root() / "tests"
 INTERNAL = {"tests.native.own_process"}  # started by tests alone

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 from frames import grid
 
-from tmflow.comparability import Difference, Things, differences, forbids
-from tmflow.comparing import Sides
+from tmflow.analysis.comparability import Difference, Things, differences, forbids
+from tmflow.analysis.pairwise import Sides
 
 FACTS: dict[str, Any] = {"cpu_model": "A CPU", "l3_bytes": 1 << 20}
 SETTINGS: dict[str, Any] = {"kernel": "Linux 6.1", "microcode": "0x1", "mitigations": {"mds": "Not affected"}}

@@ -10,9 +10,9 @@ import pytest
 from frames import ended, grid
 from scipy import stats as oracle
 
-from tmflow.comparing import Sides, compared, joint_sentence, pairing_sentence, parts, sentence
-from tmflow.comparing_chart import caption, chart, range_of
-from tmflow.runner.runfile import NO_TIME
+from tmflow.analysis.pairwise import Sides, compared, joint_sentence, pairing_sentence, parts, sentence
+from tmflow.charts.pairwise import caption, chart, range_of
+from tmflow.runfile.record import NO_TIME
 
 
 def sides(a: pd.DataFrame, b: pd.DataFrame) -> Sides:

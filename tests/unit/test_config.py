@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from tmflow.errors import BadInput
-from tmflow.strategy_parameters import parameters_of
+from tmflow.base.documents import read_yaml
+from tmflow.base.errors import BadInput
+from tmflow.spec.strategies import parameters_of
 from tmflow.study.config import check_study, load_study
-from tmflow.yaml_file import read_yaml
 
 MINIMAL: dict[str, Any] = {
     "experiments": {

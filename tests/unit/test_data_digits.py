@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from tmflow.data import digits, load
-from tmflow.data.dataset import Dataset
+from tmflow.datasets import digits, load
+from tmflow.datasets.dataset import Dataset
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from idx_bytes import encoded
 
-from tmflow.data import idx
-from tmflow.errors import BadInput
+from tmflow.base.errors import BadInput
+from tmflow.datasets import idx
 
 PIXELS = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
 

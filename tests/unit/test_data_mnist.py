@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 from idx_bytes import encoded
 
-from tmflow import data
-from tmflow.data import catalogue, mnist
-from tmflow.data.catalogue import Catalogue, IdxFile
-from tmflow.data.dataset import truncate
-from tmflow.data.download import NotAvailable, download
-from tmflow.errors import BadInput
+from tmflow import datasets
+from tmflow.base.errors import BadInput
+from tmflow.datasets import catalogue, mnist
+from tmflow.datasets.catalogue import Catalogue, IdxFile
+from tmflow.datasets.dataset import truncate
+from tmflow.datasets.download import NotAvailable, download
 
 ROLES = ("train_images", "train_labels", "test_images", "test_labels")
 
@@ -323,13 +323,13 @@ def test_a_folder_that_cannot_be_written_is_named(empty_machine: Path, serve: Ca
 
 
 def test_auto_falls_back_to_the_digits_with_one_warning_and_mnist_does_not() -> None:
-    resolved = data.resolve("auto")
+    resolved = datasets.resolve("auto")
     assert resolved.name == "digits"
     assert resolved.warning is not None
     assert "digits instead of MNIST" in resolved.warning
     with pytest.raises(BadInput, match=r"MNIST is not in .* \(no mirror is given\)"):
-        data.resolve("mnist")
-    assert data.resolve("digits").warning is None
+        datasets.resolve("mnist")
+    assert datasets.resolve("digits").warning is None
 
 
 def test_auto_does_not_paper_over_a_wrong_file(empty_machine: Path) -> None:
@@ -337,12 +337,12 @@ def test_auto_does_not_paper_over_a_wrong_file(empty_machine: Path) -> None:
     for file in catalogue.mnist().files.values():
         (empty_machine / file.name).write_bytes(b"spoilt")
     with pytest.raises(BadInput, match="train-images-idx3-ubyte is not an IDX file"):
-        data.resolve("auto")
+        datasets.resolve("auto")
 
 
 def test_an_unknown_dataset_is_refused_with_the_valid_ones() -> None:
     with pytest.raises(BadInput, match=r"unknown dataset 'minst' .*did you mean 'mnist'.*auto, digits, mnist"):
-        data.resolve("minst")
+        datasets.resolve("minst")
 
 
 # --- the arrays ------------------------------------------------------------------------------------------------------

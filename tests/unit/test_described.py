@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from tmflow.described import UNKNOWN, described, told, transactions
+from tmflow.platform.description import UNKNOWN, described, told, transactions
 
 TAA = json.dumps({"tsx_async_abort": "Mitigation: TSX disabled"})
 

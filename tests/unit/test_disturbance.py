@@ -10,10 +10,11 @@ import pytest
 from tests.unit.frames import grid
 from tests.unit.test_answers import OF_STUDY, runs_of
 from tests.unit.test_machine import taken
-from tmflow import answers, diagnosis
-from tmflow.disturbance import Disturbance, count_disturbed, sentence_on
-from tmflow.runner import load, machine
-from tmflow.runner.load import Load, User
+from tmflow.analysis.disturbance import Disturbance, count_disturbed, sentence_on
+from tmflow.reports import answers
+from tmflow.runner import busy_machine, machine_load
+from tmflow.runner.busy_machine import Load, User
+from tmflow.workflow import doctor
 
 QUIET = Load(2, 0.25, 0.01, 0.0, busy=False, users=[])
 BUSY = Load(2, 7.0, 0.9, 0.03, busy=True, users=[User(17, "cc1plus", 0.98)])
@@ -64,14 +65,14 @@ def test_the_card_of_the_overview_counts_them() -> None:
 
 
 def test_the_load_now_and_who_makes_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "TICKS_PER_S", 100)
+    monkeypatch.setattr(machine_load, "TICKS_PER_S", 100)
     samples = iter([taken(0), taken(1, user=180)])
     used = iter(
         [{(17, "cc1plus"): 5.0, (18, "idle"): 1.0}, {(17, "cc1plus"): 5.98, (18, "idle"): 1.01, (19, "new"): 3.0}]
     )
-    monkeypatch.setattr(machine, "sample", lambda: next(samples))
-    monkeypatch.setattr(load, "_used", lambda: next(used))
-    now = load.look(0)
+    monkeypatch.setattr(machine_load, "sample", lambda: next(samples))
+    monkeypatch.setattr(busy_machine, "_used", lambda: next(used))
+    now = busy_machine.look(0)
     assert (now.busy, now.others, now.users) == (True, pytest.approx(0.9), [User(17, "cc1plus", pytest.approx(0.98))])
     assert "load 0.2 on " in str(now)
     assert str(now).endswith(
@@ -84,17 +85,17 @@ def test_where_the_kernel_tells_no_shares_the_load_decides(
     load1: float | None, busy: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     samples = iter(dataclasses.replace(taken(at_s), load1=load1, times=None) for at_s in (0, 1))
-    monkeypatch.setattr(machine, "sample", lambda: next(samples))
-    assert load.look(0).busy is busy
+    monkeypatch.setattr(machine_load, "sample", lambda: next(samples))
+    assert busy_machine.look(0).busy is busy
 
 
 def test_doctor_says_whether_the_machine_is_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(diagnosis, "look", lambda: QUIET)
-    assert (diagnosis._load().state, diagnosis._load().text) == (
+    monkeypatch.setattr(doctor, "look", lambda: QUIET)
+    assert (doctor._load().state, doctor._load().text) == (
         "ok", "yes: load 0.2 on 2 processors, other processes use 1 % of the CPU time",
     )  # fmt: skip
-    monkeypatch.setattr(diagnosis, "look", lambda: BUSY)
-    found = diagnosis._load()
+    monkeypatch.setattr(doctor, "look", lambda: BUSY)
+    found = doctor._load()
     assert found.state == "limited"
     assert found.text == (
         "no: load 7.0 on 2 processors, other processes use 90 % of the CPU time, the hypervisor takes 3 %: "

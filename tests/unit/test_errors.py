@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tmflow.errors import unknown
+from tmflow.base.errors import unknown
 
 STRATEGIES = ("lock", "nolock", "tf_lock", "tf_nolock", "block_stm", "stm", "adaptive")
 

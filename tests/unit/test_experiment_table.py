@@ -7,8 +7,8 @@ from pathlib import Path
 import pandas as pd
 from frames import grid
 
-from tmflow.captions import MEASURED_IN_FULL
-from tmflow.tables import experiment_table, write_table
+from tmflow.charts.captions import MEASURED_IN_FULL
+from tmflow.reports.experiment_table import experiment_table, write_table
 
 
 def test_every_point_has_its_intervals_or_the_reason() -> None:

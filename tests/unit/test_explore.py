@@ -9,10 +9,11 @@ import pytest
 from drawn import marks, points, text
 from frames import ended, grid, records
 
-from tmflow import explore, palette, summaries
-from tmflow.aborts import says
-from tmflow.layout import COLOURS, LINES, NONE, PARTS, Layout, default, dimensions, facet_of
-from tmflow.records import Loaded
+from tmflow.analysis import summaries
+from tmflow.analysis.experiment_records import Loaded
+from tmflow.charts import explore, palette
+from tmflow.charts.layout import COLOURS, LINES, NONE, PARTS, Layout, default, dimensions, facet_of
+from tmflow.spec.abort_codes import says
 
 HTM = {"provider": "rtm", "budget": 5, "spending": "study_tsx", "subscription": "variable"}
 

@@ -11,10 +11,11 @@ import pandas as pd
 import pytest
 from frames import grid
 
-from tmflow import charts, palette, summaries
-from tmflow.facets import MOST, facets
-from tmflow.figures import Figure, figures_of
-from tmflow.strategy_parameters import parameters_of
+from tmflow.analysis import summaries
+from tmflow.charts import measure_charts, palette
+from tmflow.charts.facets import MOST, facets
+from tmflow.charts.figures import Figure, figures_of
+from tmflow.spec.strategies import parameters_of
 
 
 def one(strategy: str, **parameters: Any) -> pd.DataFrame:
@@ -86,7 +87,7 @@ def test_what_is_legible_stays_whole() -> None:
         summary = summaries.step_time(runs)
         ((label, whole),) = facets(summary)
         assert (label, whole is summary) == ("", True)
-        assert isinstance(charts.step_time(summary), alt.LayerChart)
+        assert isinstance(measure_charts.step_time(summary), alt.LayerChart)
 
 
 def test_variants_of_one_colour_come_apart_too() -> None:

@@ -7,8 +7,10 @@ import pytest
 from drawn import marks, points
 from frames import grid
 
-from tmflow import against, against_chart, captions, charts, in_words, stats, summaries
-from tmflow.axes import value_range
+from tmflow.analysis import baseline, stats, summaries
+from tmflow.charts import captions, forest, measure_charts
+from tmflow.charts.axes import value_range
+from tmflow.reports import narrative
 
 
 def lost(rounds: int = 6, shares: tuple[float, ...] = (0.01, 0.0, 0.05, 0.0, 0.0, 0.0)) -> pd.DataFrame:
@@ -40,13 +42,13 @@ def test_no_share_has_an_interval_of_width_0_or_below_0() -> None:
 
 
 def test_words_tell_what_no_loss_in_few_rounds_leaves_open() -> None:
-    told = in_words.of_losses(lost(), "here")
+    told = narrative.of_losses(lost(), "here")
     assert "under every other strategy none (so at most 46 % of rounds lose any, with 95 % confidence)" in told
 
 
 def test_rows_without_any_loss_have_no_bar_but_the_number_of_rounds() -> None:
     summary = lost()
-    chart = charts.lost(summary)
+    chart = measure_charts.lost(summary)
     assert {row["strategy"] for mark in marks(chart, "rule") for row in mark["rows"]} == {"nolock"}
     said = {row["says"] for mark in marks(chart, "text") for row in mark["rows"]}
     assert "0 in 6 rounds (2 workers)" in said
@@ -60,25 +62,25 @@ def test_rows_without_any_loss_have_no_bar_but_the_number_of_rounds() -> None:
 def test_a_bar_that_leaves_the_chart_ends_in_an_arrow_and_has_no_cap(kind: str) -> None:
     if kind == "lost":
         summary, across = lost(shares=(0.9, 0, 0, 0, 0, 0.001)), "x"
-        chart, arrow, caps = charts.lost(summary), "triangle-right", "vertical"
+        chart, arrow, caps = measure_charts.lost(summary), "triangle-right", "vertical"
     elif kind == "speedup":
         runs = grid(("lock",), (1, 2), 2)
         wild = (runs["threads"] == 2) & (runs["round"] == 2)
         summary, across = summaries.speedup(runs.assign(loop_s=runs["loop_s"].mask(wild, runs["loop_s"] / 9))), "y"
-        chart, arrow, caps = charts.speedup(summary), "triangle-up", "horizontal"
+        chart, arrow, caps = measure_charts.speedup(summary), "triangle-up", "horizontal"
     elif kind == "against":
         runs = grid(("tf_lock", "nolock"), (2,), 3)
         wild = (runs["strategy"] == "nolock") & (runs["round"] == 2)
         runs = runs.assign(loop_s=runs["loop_s"].mask(wild, runs["loop_s"] / 9))
-        summary, across = against.speed(runs, "tf_lock", 1), "x"
-        chart, arrow, caps = against_chart.speed(summary, "tf_lock"), "triangle-right", "vertical"
+        summary, across = baseline.speed(runs, "tf_lock", 1), "x"
+        chart, arrow, caps = forest.speed(summary, "tf_lock"), "triangle-right", "vertical"
     else:
         runs = grid(("stm",), (2,), 2)
         attempts = pd.DataFrame({"uid": runs["uid"], "commits": 1, "fallbacks": None, "attempts": 1000})
         aborted = pd.DataFrame({"uid": runs["uid"], "mechanism": "stm", "family": "conflict", "n": [300, 900]})
         summary, across = summaries.failures(runs, attempts, aborted), "y"
         summary = summary.assign(high=summary["high"].where(summary["cause"] != "any", 1.2))
-        chart, arrow, caps = charts.failures(summary), "triangle-up", "horizontal"
+        chart, arrow, caps = measure_charts.failures(summary), "triangle-up", "horizontal"
     shown = value_range(summary)
     (cut,) = summary.loc[(summary["high"] > shown.high) & (summary["estimate"] > 0), "high"].unique()
     (drawn,) = [mark for mark in marks(chart, "point") if mark["mark"].get("shape") == arrow]
@@ -96,9 +98,9 @@ def test_a_bar_that_leaves_the_chart_ends_in_an_arrow_and_has_no_cap(kind: str) 
 def test_a_line_of_staleness_does_not_run_through_what_was_never_seen() -> None:
     runs = grid(("lock",), (2,), 2)
     counts = [{"uid": uid, "staleness": n, "steps": 10} for uid in runs["uid"] for n in (0, 1, 4, 5)]
-    drawn = points(charts.staleness(summaries.staleness(runs, pd.DataFrame(counts)))).sort_values("staleness")
+    drawn = points(measure_charts.staleness(summaries.staleness(runs, pd.DataFrame(counts)))).sort_values("staleness")
     assert drawn["staleness"].tolist() == [0, 1, 4, 5]
     first, second, third, last = drawn["line"]
     assert first == second != third == last
-    chart = charts.staleness(summaries.staleness(runs, pd.DataFrame(counts)))
+    chart = measure_charts.staleness(summaries.staleness(runs, pd.DataFrame(counts)))
     assert all(mark["encoding"]["detail"]["field"] == "line" for mark in marks(chart, "line"))

@@ -13,9 +13,10 @@ import pytest
 from frames import grid, records
 from PIL import Image
 
-from tmflow import charts, figures, summaries
-from tmflow.figures import Figure, draw_experiment, export, figures_of
-from tmflow.records import Loaded
+from tmflow.analysis import summaries
+from tmflow.analysis.experiment_records import Loaded
+from tmflow.charts import figures, measure_charts
+from tmflow.charts.figures import Figure, draw_experiment, export, figures_of
 from tmflow.study.config import Kind
 
 
@@ -169,5 +170,5 @@ def test_config_knows_every_kind_and_no_other() -> None:
 
 
 def test_every_drawing_has_a_chart() -> None:
-    assert {drawing.chart.__name__ for drawing in figures.DRAWINGS.values()} <= set(vars(charts))
+    assert {drawing.chart.__name__ for drawing in figures.DRAWINGS.values()} <= set(vars(measure_charts))
     assert figures.slug("speedup", "batch 1, step call callable") == "speedup-batch-1-step-call-callable"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tmflow.errors import BadInput
-from tmflow.files import refusal, require_writable, whole_folder, write_text
+from tmflow.base.errors import BadInput
+from tmflow.base.files import refusal, require_writable, whole_folder, write_text
 
 KEPT = "what was written before is kept."
 

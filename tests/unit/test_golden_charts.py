@@ -16,10 +16,11 @@ import pandas as pd
 import pytest
 from frames import grid, records
 
-from tmflow import comparing_chart, explore, noise, summaries
-from tmflow.comparing import Sides, compared
-from tmflow.layout import Layout
-from tmflow.marks import Chart
+from tmflow.analysis import noise, summaries
+from tmflow.analysis.pairwise import Sides, compared
+from tmflow.charts import explore, pairwise
+from tmflow.charts.layout import Layout
+from tmflow.charts.marks import Chart
 
 GOLDEN = Path(__file__).with_name("golden")
 HTM = {"provider": "rtm", "budget": 5, "spending": "study_tsx", "subscription": "variable"}
@@ -58,7 +59,7 @@ LAYOUTS: dict[str, tuple[pd.DataFrame, Layout]] = {
 
 def sides() -> Chart:
     of_a, of_b = (grid((name,)).assign(software_sha256="5" * 64) for name in ("lock", "nolock"))
-    return comparing_chart.chart(compared(Sides(of_a, of_b), "speed"))
+    return pairwise.chart(compared(Sides(of_a, of_b), "speed"))
 
 
 def spread() -> Chart:

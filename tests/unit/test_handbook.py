@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tmflow import handbook
-from tmflow.handbook import LINK, VOCABULARY
 from tmflow.native import registry
-from tmflow.strategy_parameters import PARAMETERS
+from tmflow.reports import docs_index
+from tmflow.reports.docs_index import LINK, VOCABULARY
+from tmflow.spec.strategies import PARAMETERS
 
-DOCS = handbook.pages()
+DOCS = docs_index.pages()
 
 
 class Here:
@@ -26,7 +26,7 @@ class Here:
 
 
 def markdown(name: str) -> str:
-    return (handbook.docs_dir() / f"{name}.md").read_text()
+    return (docs_index.docs_dir() / f"{name}.md").read_text()
 
 
 @pytest.mark.parametrize("name", DOCS)
@@ -34,18 +34,18 @@ def test_every_link_of_the_docs_leads_somewhere(name: str) -> None:
     for link in LINK.finditer(markdown(name)):
         if re.match(r"[a-z]+:", link[3]):
             continue
-        page, anchor = handbook.target(link[3], name)
+        page, anchor = docs_index.target(link[3], name)
         if page in DOCS:
             assert anchor in {"", *(section.anchor for section in DOCS[page].sections)}, link[0]
         else:
-            assert (handbook.docs_dir() / page).is_file(), link[0]
+            assert (docs_index.docs_dir() / page).is_file(), link[0]
             assert not anchor, link[0]
 
 
 @pytest.mark.parametrize("name", DOCS)
 def test_links_are_found_as_markdown_has_them(name: str) -> None:
     """None is inside code, and none is of a form that is overlooked."""
-    tokens = (child for block in handbook.parser().parse(markdown(name)) for child in block.children or ())
+    tokens = (child for block in docs_index.parser().parse(markdown(name)) for child in block.children or ())
     of_markdown = [token for token in tokens if token.type in ("link_open", "image")]
     assert len(LINK.findall(markdown(name))) == len(of_markdown)
 
@@ -60,7 +60,7 @@ def test_nothing_of_a_page_is_left_out(name: str) -> None:
 
 
 def test_the_glossary_has_every_strategy_and_parameter_and_the_words_of_results() -> None:
-    terms = {term.name: term for term in handbook.glossary(DOCS[VOCABULARY])}
+    terms = {term.name: term for term in docs_index.glossary(DOCS[VOCABULARY])}
     assert {*registry.names(), *PARAMETERS} <= set(terms)
     words = {"staleness", "lost update", "torn read", "commit", "abort", "evidence", "round", "platform", "speedup"}
     assert words <= set(terms)
@@ -70,30 +70,30 @@ def test_the_glossary_has_every_strategy_and_parameter_and_the_words_of_results(
 
 
 def test_a_term_has_its_own_row_of_a_table_in_words() -> None:
-    page = handbook.Page("x", [handbook.Section(1, "X", "x", "| a | of |\n|---|---|\n| **b**: c | `d` |\n")])
-    assert handbook.glossary(page) == [handbook.Term("b", ["**b**: c; of: `d`."])]
+    page = docs_index.Page("x", [docs_index.Section(1, "X", "x", "| a | of |\n|---|---|\n| **b**: c | `d` |\n")])
+    assert docs_index.glossary(page) == [docs_index.Term("b", ["**b**: c; of: `d`."])]
 
 
 def test_links_go_to_the_places_that_are_given() -> None:
     text = (
         "[a](protocol.md#the-statistics) [x](#here) ![p](img/p.svg) [q](q.json) [r.py](../src/r.py) [w](https://w.org)"
     )
-    assert handbook.linked(text, "concepts", Here(), DOCS) == (
+    assert docs_index.linked(text, "concepts", Here(), DOCS) == (
         "[a](<protocol|the-statistics>) [x](<concepts|here>) ![p](<img/p.svg>) q (`docs/q.json`) `src/r.py` "
         "[w](https://w.org)"
     )
-    assert handbook.linked("[a](../speed.md)", "strategies/stm", Here(), DOCS) == "[a](<speed|>)"
+    assert docs_index.linked("[a](../speed.md)", "strategies/stm", Here(), DOCS) == "[a](<speed|>)"
 
 
 def test_anchors_are_those_of_a_repository_s_pages(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text("# Reads, `plain` or not?\n\n## Same\n\n    # code\n\n## Same\n")
-    assert [s.anchor for s in handbook.pages(tmp_path)["a"].sections] == ["reads-plain-or-not", "same", "same-1"]
+    assert [s.anchor for s in docs_index.pages(tmp_path)["a"].sections] == ["reads-plain-or-not", "same", "same-1"]
 
 
 def test_html_in_the_docs_is_text() -> None:
-    assert handbook.html("a <b>c</b>") == "<p>a &lt;b&gt;c&lt;/b&gt;</p>\n"
+    assert docs_index.html("a <b>c</b>") == "<p>a &lt;b&gt;c&lt;/b&gt;</p>\n"
 
 
 @pytest.mark.parametrize(("words", "found"), [("", True), ("LOCK stale", True), ("lock other", False)])
 def test_a_search_wants_every_word(words: str, found: bool) -> None:
-    assert handbook.matches(words, "Staleness", "of a lock") is found
+    assert docs_index.matches(words, "Staleness", "of a lock") is found

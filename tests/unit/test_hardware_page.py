@@ -11,8 +11,8 @@ import pytest
 import typer
 
 from tmflow.alone.cli import parser
+from tmflow.base.paths import project_root
 from tmflow.cli import app
-from tmflow.paths import project_root
 
 ROOT = project_root()
 PAGE = ROOT / "docs" / "add-your-hardware.md"

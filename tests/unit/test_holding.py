@@ -13,15 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from tmflow.errors import BadInput
-from tmflow.study.holding import machine_for_a_study, results_to_itself
-from tmflow.study.stopping import Stopped
+from tmflow.base.errors import BadInput
+from tmflow.base.stopping import Stopped
+from tmflow.workflow.locking import machine_for_a_study, results_to_itself
 
 # A study with a child that has inherited the lock, and which ends when its standard input does.
 STUDY = """
 import subprocess, sys
 from pathlib import Path
-from tmflow.study.holding import machine_for_a_study
+from tmflow.workflow.locking import machine_for_a_study
 with machine_for_a_study(Path(sys.argv[1])) as lock:
     child = subprocess.Popen(["cat"], pass_fds=(lock,))
     print("holds", flush=True)
@@ -30,7 +30,7 @@ with machine_for_a_study(Path(sys.argv[1])) as lock:
 STEP = """
 import sys
 from pathlib import Path
-from tmflow.study.holding import step_at_work
+from tmflow.workflow.locking import step_at_work
 step_at_work(Path(sys.argv[1]))
 print("works", flush=True)
 sys.stdin.read()
@@ -38,7 +38,7 @@ sys.stdin.read()
 STEP_WITH_CHILD = """
 import subprocess, sys
 from pathlib import Path
-from tmflow.study.holding import step_at_work
+from tmflow.workflow.locking import step_at_work
 step_at_work(Path(sys.argv[1]))
 child = subprocess.Popen(["sleep", "600"], close_fds=False)
 print("works", flush=True)

@@ -10,11 +10,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.sample_runs import sample_runs
-from tmflow import stats
-from tmflow.runner import runfile
+from tmflow.analysis import stats
+from tmflow.analysis.summaries import speedup, step_time
+from tmflow.runfile import record
 from tmflow.store import engine, queries
 from tmflow.store.ingest import ingest
-from tmflow.summaries import speedup, step_time
 
 TIMES = st.floats(min_value=5e-324, max_value=1.7e308)
 
@@ -37,7 +37,7 @@ def test_summaries_of_times_that_no_run_has(seconds: float, tmp_path_factory: py
     folder = tmp_path_factory.mktemp("times")
     runs = sample_runs(strategies=("tf_lock", "nolock"), threads=(1, 2), rounds=6)
     runs = [run.model_copy(update={"loop_s": seconds}) if at % 3 == 0 else run for at, run in enumerate(runs)]
-    runfile.write(folder / "runs.jsonl", runs)
+    record.write(folder / "runs.jsonl", runs)
     url = engine.sqlite_url(folder / "study.db")
     ingest(url, [folder / "runs.jsonl"])
     table = queries.runs(engine.open_reader(url))

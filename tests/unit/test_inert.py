@@ -7,7 +7,7 @@ import io
 import pandas as pd
 import pytest
 
-from tmflow.inert import csv_cell, csv_frame
+from tmflow.base.escaping import csv_cell, csv_frame
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", '=HYPERLINK("http://x")'])

@@ -7,7 +7,7 @@ import html
 import pytest
 from markdown_it import MarkdownIt
 
-from tmflow.inert import JOINER, markdown
+from tmflow.base.escaping import JOINER, markdown
 
 TEXTS = [
     "plain words, 50 % of them; \"quoted\" 'so' (here)?", "fig-4.1 softmax-batch-100", "_em_ __b__ *em* **b** ~~s~~",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.sample_runs import sample_runs
-from tmflow.runner import runfile
+from tmflow.runfile import record
 from tmflow.runner.journal import Journal
 
 
@@ -15,14 +15,14 @@ def test_finish_makes_the_run_file_in_planned_order(tmp_path: Path) -> None:
     for run in reversed(runs):
         journal.append(run)
     journal.finish()
-    ordinals = [run.ordinal for run in runfile.read(journal.run_file)]
+    ordinals = [run.ordinal for run in record.read(journal.run_file)]
     assert ordinals == sorted(ordinals)
     assert not journal.path.exists()
 
 
 def test_kill_at_any_byte_of_a_write(tmp_path: Path) -> None:
     runs = sample_runs()[:3]
-    first, second, third = (runfile.to_line(run).encode() for run in runs)
+    first, second, third = (record.to_line(run).encode() for run in runs)
     for cut in range(0, len(second), 97):
         journal = Journal(tmp_path / f"cut-{cut}.jsonl")
         journal.path.write_bytes(first + second[:cut])
@@ -36,5 +36,5 @@ def test_kill_at_any_byte_of_a_write(tmp_path: Path) -> None:
 def test_a_note_of_another_version_tells_nothing(tmp_path: Path) -> None:
     """Such a study goes on where it was: what was under way is run again, as it is not in the journal."""
     journal = Journal(tmp_path / "round-001.jsonl")
-    (tmp_path / "round-001.jsonl.now").write_text(runfile.to_line(sample_runs()[0]))
+    (tmp_path / "round-001.jsonl.now").write_text(record.to_line(sample_runs()[0]))
     assert journal.under_way() is None

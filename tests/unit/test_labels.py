@@ -10,11 +10,12 @@ import pandas as pd
 import pytest
 from frames import grid
 
-from tmflow import explore, summaries
-from tmflow.figures import svg
-from tmflow.labels import in_lines, in_room, longest, most_lines
-from tmflow.layout import Layout
-from tmflow.strategy_parameters import parameters_of
+from tmflow.analysis import summaries
+from tmflow.charts import explore
+from tmflow.charts.figures import svg
+from tmflow.charts.labels import in_lines, in_room, longest, most_lines
+from tmflow.charts.layout import Layout
+from tmflow.spec.strategies import parameters_of
 
 LIBRARIES = [f"libitm-{number} of a name that is too long for a line" for number in (1, 2)]
 

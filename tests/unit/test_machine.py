@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tmflow.runner import machine
-from tmflow.runner.machine import CLOCK_LIMIT_S, MIN_WINDOW_S, Clocks, CpuTimes, Sample
-from tmflow.runner.runfile import MachineState
+from tmflow.runfile.record import MachineState
+from tmflow.runner import machine_load
+from tmflow.runner.machine_load import CLOCK_LIMIT_S, MIN_WINDOW_S, Clocks, CpuTimes, Sample
 
 STAT = """\
 cpu  {user} 0 100 5000 10 0 5 {steal} 0 0
@@ -34,7 +34,7 @@ def taken(at_s: float, own_s: float = 0.0, user: int = 0, steal: int = 0) -> Sam
 @pytest.fixture(autouse=True)
 def ticks_of_10_ms(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of the recorded counters, and of nearly every Linux."""
-    monkeypatch.setattr(machine, "TICKS_PER_S", 100)
+    monkeypatch.setattr(machine_load, "TICKS_PER_S", 100)
 
 
 def test_the_kernels_counters_are_read() -> None:
@@ -59,7 +59,7 @@ def test_other_text_is_unreadable(text: str) -> None:
     ],
 )
 def test_the_shares_of_a_recorded_window(after: Sample, steal: float, others: float, disturbed: bool) -> None:
-    state = MachineState(**machine.between(taken(0), after))
+    state = MachineState(**machine_load.between(taken(0), after))
     assert state.steal_fraction == pytest.approx(steal)
     assert state.others_fraction == pytest.approx(others)
     assert state.disturbed is disturbed
@@ -75,7 +75,7 @@ def test_the_shares_of_a_recorded_window(after: Sample, steal: float, others: fl
     ],
 )
 def test_what_cannot_be_told_is_none(before: Sample, after: Sample) -> None:
-    state = MachineState(**machine.between(before, after))
+    state = MachineState(**machine_load.between(before, after))
     assert (state.steal_fraction, state.others_fraction, state.disturbed) == (None, None, None)
 
 
@@ -89,7 +89,7 @@ def test_a_trial_in_which_the_machine_slept_or_the_clock_was_set_is_flagged(
 ) -> None:
     calm = taken(window_s, user=int(100 * window_s), own_s=window_s)
     clocks = Clocks(window_s, 1000 + window_s + slept_s, 1.7e9 + window_s + slept_s + set_by_s)
-    state = MachineState(**machine.between(taken(0), dataclasses.replace(calm, clocks=clocks)))
+    state = MachineState(**machine_load.between(taken(0), dataclasses.replace(calm, clocks=clocks)))
     assert state.suspended_s == pytest.approx(slept_s, abs=1e-6)
     assert state.clock_moved_s == pytest.approx(set_by_s, abs=1e-6)
     assert state.disturbed is (True if disturbed else None if window_s < MIN_WINDOW_S else False)
@@ -100,9 +100,9 @@ def test_short_trials_of_a_round_are_judged_together(monkeypatch: pytest.MonkeyP
     at_s = [eighth / 8 for eighth in range(9)] + [1.5]
     busy = [0, 0, 0, 0, 5, 20, 35, 50, 60, 61]  # ticks; ours are none
     samples = [taken(now, user=ticks) for now, ticks in zip(at_s, busy, strict=True)]
-    watch, states = machine.Watch(), []
+    watch, states = machine_load.Watch(), []
     for before, after in itertools.pairwise(samples):
-        monkeypatch.setattr(machine, "sample", lambda before=before: before)
+        monkeypatch.setattr(machine_load, "sample", lambda before=before: before)
         assert watch.begin() is before
         states.append(MachineState(**watch.since(before, after)))
     assert [state.disturbed for state in states] == [None] * 3 + [False] + [True] * 4 + [False]
@@ -111,9 +111,9 @@ def test_short_trials_of_a_round_are_judged_together(monkeypatch: pytest.MonkeyP
 
 def test_of_a_short_trial_load_and_clocks_are_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     begun, before, after = taken(0), dataclasses.replace(taken(1), load1=2.0), taken(1.1, user=30)
-    watch = machine.Watch()
+    watch = machine_load.Watch()
     for sample in (begun, before):
-        monkeypatch.setattr(machine, "sample", lambda sample=sample: sample)
+        monkeypatch.setattr(machine_load, "sample", lambda sample=sample: sample)
         watch.begin()
     state = MachineState(**watch.since(before, after))
     assert (state.load1_before, state.suspended_s, state.disturbed) == (2.0, pytest.approx(0), True)
@@ -125,12 +125,12 @@ def test_without_a_clock_that_counts_suspension_nothing_is_said_of_it() -> None:
         dataclasses.replace(taken(at_s, user=user), clocks=Clocks(at_s, None, 5 * at_s))
         for at_s, user in ((0, 0), (1, 9))
     )
-    state = MachineState(**machine.between(before, after))
+    state = MachineState(**machine_load.between(before, after))
     assert (state.suspended_s, state.clock_moved_s, state.disturbed) == (None, None, False)
 
 
 def test_a_system_without_proc_is_unreadable(tmp_path: Path) -> None:
-    assert machine.sample(tmp_path / "stat").times is None
+    assert machine_load.sample(tmp_path / "stat").times is None
 
 
 # --- this machine ----------------------------------------------------------------------------------------------------
@@ -147,34 +147,34 @@ def burn(seconds: float) -> None:
 
 def test_the_clocks_of_this_machine_agree() -> None:
     """But for readings between which this process had to wait, which is not always."""
-    pairs = [machine.between(machine.sample(), machine.sample()) for _ in range(50)]
+    pairs = [machine_load.between(machine_load.sample(), machine_load.sample()) for _ in range(50)]
     states = [MachineState(**pair) for pair in pairs]
     assert all(state.suspended_s is not None for state in states)
     assert any((state.suspended_s or 0) < CLOCK_LIMIT_S > abs(state.clock_moved_s or 0) for state in states)
 
 
 def test_our_own_work_is_ours() -> None:
-    before, mine_s = machine.sample(), time.process_time()
+    before, mine_s = machine_load.sample(), time.process_time()
     burn(0.1)
     mine_s = time.process_time() - mine_s
     assert mine_s > 0.01
-    assert machine.sample().own_s - before.own_s == pytest.approx(mine_s, abs=0.02)
+    assert machine_load.sample().own_s - before.own_s == pytest.approx(mine_s, abs=0.02)
 
 
 def test_the_work_of_another_process_is_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "TICKS_PER_S", os.sysconf("SC_CLK_TCK"))
+    monkeypatch.setattr(machine_load, "TICKS_PER_S", os.sysconf("SC_CLK_TCK"))
     other = subprocess.Popen([sys.executable, "-c", BUSY.format(seconds=60)], stdout=subprocess.PIPE)
     try:
         assert other.stdout is not None
         other.stdout.readline()  # it is up and burning
-        before, begun_s, deadline = machine.sample(), cpu_seconds(other.pid), time.monotonic() + 60
+        before, begun_s, deadline = machine_load.sample(), cpu_seconds(other.pid), time.monotonic() + 60
         while cpu_seconds(other.pid) - begun_s < 2 * MIN_WINDOW_S and time.monotonic() < deadline:
             burn(0.1)
-        after, burnt_s = machine.sample(), cpu_seconds(other.pid) - begun_s
+        after, burnt_s = machine_load.sample(), cpu_seconds(other.pid) - begun_s
     finally:
         other.kill()
         other.communicate()
-    state = MachineState(**machine.between(before, after))
+    state = MachineState(**machine_load.between(before, after))
     if after.times is None or state.others_fraction is None:
         pytest.skip("this system does not show the machine's CPU times")
     others_s = state.others_fraction * after.times.cpus * (after.at_s - before.at_s)
@@ -185,9 +185,9 @@ def test_the_work_of_another_process_is_others(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_child_that_has_ended_is_ours() -> None:
     command = [sys.executable, "-c", BUSY.format(seconds=0.3)]
-    before = machine.sample()
+    before = machine_load.sample()
     subprocess.run(command, check=True, capture_output=True)
-    assert machine.sample().own_s - before.own_s > 0.1
+    assert machine_load.sample().own_s - before.own_s > 0.1
 
 
 def cpu_seconds(pid: int) -> float:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tmflow.paths import project_root
+from tmflow.base.paths import project_root
 
 BUILT = ("results/build/lib/_core.so", "build/x", ".ruff_cache/x", "src/tmflow/__pycache__/x.pyc")
 KEPT = (

@@ -19,8 +19,8 @@ from tests.mutants import run
 from tests.mutants.catching import End, Outcome
 from tests.mutants.mutation import Catcher, Mutation, StaleMutation, read_mutations
 from tests.mutants.run import Verdict
-from tmflow.errors import BadInput
-from tmflow.paths import project_root
+from tmflow.base.errors import BadInput
+from tmflow.base.paths import project_root
 
 ROOT = project_root()
 NATIVE = ROOT / "native_ops"

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from frames import grid
 
-from tmflow.noise import BINS, caption, chart, deviations, histogram, noise
+from tmflow.analysis.noise import BINS, caption, chart, deviations, histogram, noise
 
 
 def measured(own: float, shared: float = 0.0, **changes: object) -> pd.DataFrame:

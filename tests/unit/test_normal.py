@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
 
-from tmflow.train import normal
-from tmflow.train.model import truncated_normal
+from tmflow.spec.models import truncated_normal
+from tmflow.training import normal
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from tmflow.base.documents import read_yaml
+from tmflow.base.errors import BadInput
+from tmflow.base.paths import project_root
+from tmflow.claims.original_figures import CONCLUSIONS, check_originals, experiment_of, load_originals
 from tmflow.claims.schema import load_claims
-from tmflow.errors import BadInput
-from tmflow.originals import CONCLUSIONS, check_originals, experiment_of, load_originals
-from tmflow.paths import project_root
 from tmflow.study.config import load_study
-from tmflow.yaml_file import read_yaml
 
 ORIGINALS = load_originals()
 FILE = project_root() / "data" / "figures.yaml"

@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 from frames import grid
 
-from tmflow import summaries
-from tmflow.curves import first_at
-from tmflow.runner.runfile import NO_TIME
-from tmflow.variants import panels
+from tmflow.analysis import summaries
+from tmflow.analysis.curves import first_at
+from tmflow.analysis.variants import panels
+from tmflow.runfile.record import NO_TIME
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from itertools import combinations
 
 import pytest
 
-from tmflow import palette
-from tmflow.paths import project_root
+from tmflow.base.paths import project_root
+from tmflow.charts import palette
 
 THEME = tomllib.loads((project_root() / ".streamlit" / "config.toml").read_text())["theme"]
 PAGES = {scheme: THEME[scheme]["backgroundColor"] for scheme in ("light", "dark")} | {"paper": "#FFFFFF"}

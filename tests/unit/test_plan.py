@@ -12,17 +12,18 @@ from typer.testing import CliRunner
 
 from tests.sample_runs import sample_runs
 from tests.unit.many_trials import study_of
+from tmflow.base.errors import BadInput
 from tmflow.cli import app
 from tmflow.cli import study as study_command
-from tmflow.errors import BadInput
-from tmflow.runner import runfile, warm_ups
-from tmflow.runner.runfile import CampaignRef
-from tmflow.spec import TrialSpec
+from tmflow.runfile import record
+from tmflow.runfile.record import CampaignRef
+from tmflow.runner import warm_ups
+from tmflow.spec.trial import TrialSpec
 from tmflow.study import campaign
 from tmflow.study.config import check_study, kept_threads
-from tmflow.study.costs import Costs, guess
+from tmflow.study.cost_model import Costs, guess
 from tmflow.study.plan import Plan
-from tmflow.study.status import status
+from tmflow.workflow.status import status
 
 FACTORS: dict[str, Any] = {
     "model": "mnist_softmax",
@@ -170,7 +171,7 @@ def recorded(plan: Plan, number: int, loop_s: dict[tuple[str, int], float], camp
             its_campaign = example.campaign.model_copy(update={"uid": campaign_uid})
             identity = {"uid": f"{campaign_uid}-{number}-{ordinal}", "campaign": its_campaign, "spec": point}
             runs.append(example.model_copy(update=identity | times))
-    runfile.write(plan.folder("one") / f"round-{number:03}.jsonl", runs)
+    record.write(plan.folder("one") / f"round-{number:03}.jsonl", runs)
 
 
 def test_the_estimate_follows_past_runs_that_are_alike(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from recorded_machines import ARM, ARM_CPUINFO, POWER, X86, X86_CPUINFO, Tree, lay_out
 
-from tmflow.canonical import canonical_json
+from tmflow.base.canonical_json import canonical_json
 from tmflow.platform import cpuinfo
 from tmflow.platform.facts import display_name, platform_facts, platform_sha256, write_platform
 

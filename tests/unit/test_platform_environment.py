@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from recorded_machines import CPUS, HOST, POWER_CPUINFO, X86_CPUINFO, Tree, lay_out
 
-from tmflow.canonical import canonical_json
-from tmflow.errors import BadInput
-from tmflow.paths import project_root, results_dir
+from tmflow.base.canonical_json import canonical_json
+from tmflow.base.errors import BadInput
+from tmflow.base.paths import project_root, results_dir
 from tmflow.platform.environment import environment_facts
 from tmflow.platform.software import CODE, code_of, git_state, software
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from tmflow.errors import BadInput
+from tmflow.base.errors import BadInput
 from tmflow.probe import document, run
 from tmflow.probe.profile import profile_of, require_new_name
-from tmflow.probe.table import table
+from tmflow.probe.text import table
 
 SAMPLE: dict[str, Any] = json.loads((Path(__file__).parent / "probe.json").read_text())
 NO_TM = "this processor does not report transactions"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tmflow.errors import BadInput
-from tmflow.process_environment import OF_A_PROCESS, elision_tunables, process_environment
-from tmflow.strategy_parameters import STRATEGY_PARAMETERS
+from tmflow.base.errors import BadInput
+from tmflow.spec.process_env import OF_A_PROCESS, elision_tunables, process_environment
+from tmflow.spec.strategies import STRATEGY_PARAMETERS
 
 
 def tunables(assignments: str) -> dict[str, str]:

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
-from tmflow.diagnosis import _profiles
-from tmflow.errors import BadInput
-from tmflow.paths import project_root
+from tmflow.base.errors import BadInput
+from tmflow.base.paths import project_root
 from tmflow.platform.profiles import load_profile, profile_names
+from tmflow.workflow.doctor import _profiles
 
 CACHED, ENTRIES = "intel-tsx-study", "ibm-power8-s822"
 

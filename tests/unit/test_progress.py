@@ -18,17 +18,17 @@ import pytest
 
 from tests.conftest import TINY
 from tests.sample_runs import sample_runs
-from tmflow.runner import runfile
+from tmflow.runfile import record
+from tmflow.runfile.record import Run
 from tmflow.runner.journal import Journal, UnderWay
-from tmflow.runner.runfile import Run
-from tmflow.study import build_progress, pace, progress
-from tmflow.study.build_progress import build_log
 from tmflow.study.config import check_study
-from tmflow.study.pace import Pace
 from tmflow.study.plan import Plan
-from tmflow.study.progress import Progress, watch
-from tmflow.study.request import parse_request
-from tmflow.study.steps import snakemake_log
+from tmflow.workflow import build_progress, pace, progress
+from tmflow.workflow.build_progress import build_log
+from tmflow.workflow.pace import Pace
+from tmflow.workflow.progress import Progress, watch
+from tmflow.workflow.request import parse_request
+from tmflow.workflow.steps import snakemake_log
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_a_journal_is_counted_as_it_grows_and_the_run_file_takes_its_place(plan:
     assert watched.look().done == 4, "a line without its end is being written"
     journal.finish()
     assert (watched.look().done, watched.look().done) == (4, 4)
-    runfile.write(plan.run_files("tiny")[1], runs)
+    record.write(plan.run_files("tiny")[1], runs)
     state = watched.look()
     assert (state.done, state.left_s, state.now) == (8, 0, "storing and drawing")
 
@@ -99,7 +99,7 @@ def test_nothing_is_left_to_measure_once_all_rounds_are_complete(plan: Plan, run
     study = check_study({**TINY, "experiments": {**TINY["experiments"], "drawn": drawn}})
     two = Plan(study, "full", plan.results)
     for path in two.run_files("tiny"):
-        runfile.write(path, runs)
+        record.write(path, runs)
     assert str(Progress(two).look()) == "0 failed, storing and drawing"
 
 
@@ -116,7 +116,7 @@ def test_of_one_figure_only_the_runs_behind_it_are_counted(tmp_path: Path) -> No
 
 def test_what_is_drawn_is_told_from_the_log_of_this_call(plan: Plan, runs: list[Run]) -> None:
     for path in plan.run_files("tiny"):
-        runfile.write(path, runs)
+        record.write(path, runs)
     log = snakemake_log(plan.results)
     log.parent.mkdir()
     log.write_text("localrule figures:\n    wildcards: experiment=of-an-earlier-call\n9 of 9 steps (100%) done\n")
@@ -183,7 +183,7 @@ def test_time_left_follows_what_the_trials_took(plan: Plan, runs: list[Run], mon
     """Told by the estimate at first; a study that is ten times as slow is believed once enough of it is measured."""
     first = Progress(plan).look().left_s
     assert first == pytest.approx(plan.estimated_s("tiny"))
-    runfile.write(plan.run_files("tiny")[0], taking(runs, plan, 10))
+    record.write(plan.run_files("tiny")[0], taking(runs, plan, 10))
     assert Progress(plan).look().left_s == pytest.approx(first / 2)
     monkeypatch.setattr(pace, "TRUSTED_S", 0.1 * plan.estimated_trial_s(runs[0].spec))
     assert Progress(plan).look().left_s == pytest.approx(10 * first / 2)
@@ -202,7 +202,7 @@ def test_trials_that_hung_for_minutes_do_not_make_hours_of_what_is_left() -> Non
 
 def test_a_resumed_study_does_not_take_the_runs_of_its_estimate_for_news(plan: Plan, runs: list[Run]) -> None:
     """They are as they were estimated, for they made the estimate: what comes now may be slower."""
-    runfile.write(plan.run_files("tiny")[0], taking(runs, plan, 200))
+    record.write(plan.run_files("tiny")[0], taking(runs, plan, 200))
     resumed = Plan(plan.study, plan.scale, plan.results)
     assert resumed.past_runs == {run.uid for run in runs}
     assert Progress(resumed).look().left_s == pytest.approx(resumed.estimated_s("tiny") / 2)
@@ -217,7 +217,7 @@ def test_without_a_terminal_a_line_now_and_then(
     plan: Plan, runs: list[Run], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(progress._Lines, "every_s", 0.05)
-    runfile.write(plan.run_files("tiny")[0], runs)
+    record.write(plan.run_files("tiny")[0], runs)
     assert watch(sleeping(0.5), Progress(plan)) == 3
     warning, *lines = capfd.readouterr().err.splitlines()
     assert warning == "tmflow: digits stand in"
@@ -227,7 +227,7 @@ def test_without_a_terminal_a_line_now_and_then(
 
 
 def test_a_terminal_gets_one_bar(plan: Plan, runs: list[Run], monkeypatch: pytest.MonkeyPatch) -> None:
-    runfile.write(plan.run_files("tiny")[0], runs)
+    record.write(plan.run_files("tiny")[0], runs)
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, 120))
     with os.fdopen(theirs, "w") as terminal:
@@ -248,10 +248,10 @@ def test_a_look_costs_no_more_than_two_thousandths_of_one_core(plan: Plan, runs:
     study = Plan(check_study({**TINY, "experiments": many}), "full", plan.results)
     for name in study.experiments[:8]:
         for path in study.run_files(name):
-            runfile.write(path, runs)
+            record.write(path, runs)
     journal = Journal(study.run_files("e9")[0])
     journal.path.parent.mkdir(parents=True)
-    journal.path.write_text("".join(map(runfile.to_line, runs * 25)))
+    journal.path.write_text("".join(map(record.to_line, runs * 25)))
     journal.begin(under_way(runs[:1]))
     watched = Progress(study)
     watched.look()

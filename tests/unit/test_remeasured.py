@@ -10,14 +10,14 @@ from sqlalchemy import URL
 from tests.conftest import TINY
 from tests.sample_runs import sample_runs
 from tmflow.platform.facts import platform_facts
-from tmflow.runner import runfile
-from tmflow.runner.runfile import CampaignRef
+from tmflow.runfile import record
+from tmflow.runfile.record import CampaignRef
 from tmflow.store.engine import sqlite_url
 from tmflow.store.ingest import ingest
-from tmflow.study import pipeline
 from tmflow.study.config import check_study
 from tmflow.study.plan import Plan
-from tmflow.study.remeasured import already_stored
+from tmflow.workflow import run
+from tmflow.workflow.remeasured import already_stored
 
 CAMPAIGN = CampaignRef(uid="a-campaign", created_at_utc="2026-01-01T00:00:00Z")
 
@@ -38,7 +38,7 @@ def measured(results: Path, platform: dict[str, object]) -> tuple[Plan, URL]:
             "uid": f"run-of-round-{number}",
             "spec": job.points[0],
         }
-        runfile.write(path, [example.model_copy(update=fields)])
+        record.write(path, [example.model_copy(update=fields)])
     database = sqlite_url(results / "study.db")
     ingest(database, plan.run_files("tiny"))
     return plan, database
@@ -71,8 +71,8 @@ def test_a_database_that_is_lost_is_filled_and_drawn_from_anew(tmp_path: Path) -
     mark = tmp_path / "ingested" / "full" / "tiny-0a.json"
     mark.parent.mkdir(parents=True)
     mark.touch()
-    pipeline._drop_stale_marks(plan, database)
+    run._drop_stale_marks(plan, database)
     assert mark.exists()
     (tmp_path / "study.db").unlink()
-    pipeline._drop_stale_marks(plan, database)
+    run._drop_stale_marks(plan, database)
     assert not mark.exists()

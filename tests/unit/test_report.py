@@ -13,10 +13,10 @@ import pandas as pd
 import pytest
 from frames import ended, grid, records
 
-from tmflow import figures
-from tmflow.figures import draw_experiment
-from tmflow.report import gaps, write_report
-from tmflow.tables import experiment_table, write_table
+from tmflow.charts import figures
+from tmflow.charts.figures import draw_experiment
+from tmflow.reports.experiment_table import experiment_table, write_table
+from tmflow.reports.html_report import gaps, write_report
 
 QUESTION = "Is a < b, & who says so?"
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT, TINY
-from tmflow.errors import BadInput
-from tmflow.study import pipeline
+from tmflow.base.errors import BadInput
 from tmflow.study.config import check_study
 from tmflow.study.plan import Plan
-from tmflow.study.request import RULES, Request, parse_request
+from tmflow.workflow import run
+from tmflow.workflow.request import RULES, Request, parse_request
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_fresh_is_for_the_whole_study(plan: Plan) -> None:
     with pytest.raises(
         BadInput, match=r"^--fresh measures the whole study anew: name no experiment or file with it\.$"
     ):
-        pipeline.run(plan, ["tiny"], fresh=True)
+        run.run(plan, ["tiny"], fresh=True)
 
 
 def test_what_quick_leaves_out(plan: Plan) -> None:

@@ -13,22 +13,22 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tests.sample_runs import EMULATED, FULL, SOFTWARE_TM, backend, sample_runs
-from tmflow.canonical import canonical_json, sha256_of
-from tmflow.errors import BadInput
-from tmflow.runner import content, runfile
-from tmflow.runner.runfile import CLOCKS, LOCK_TIMES
-from tmflow.spec import AS_BEFORE
+from tmflow.base.canonical_json import canonical_json, sha256_of
+from tmflow.base.errors import BadInput
+from tmflow.runfile import content_hash, record
+from tmflow.runfile.record import CLOCKS, LOCK_TIMES
+from tmflow.spec.trial import AS_BEFORE
 
 
 @pytest.fixture
 def run_file(tmp_path: Path) -> Path:
     path = tmp_path / "round-001.jsonl"
-    runfile.write(path, sample_runs())
+    record.write(path, sample_runs())
     return path
 
 
 def test_round_trip(run_file: Path) -> None:
-    assert list(runfile.read(run_file)) == sample_runs()
+    assert list(record.read(run_file)) == sample_runs()
     assert [path.name for path in run_file.parent.iterdir()] == [run_file.name]
 
 
@@ -36,14 +36,14 @@ def test_cut_in_half_is_refused_by_name(run_file: Path) -> None:
     data = run_file.read_bytes()
     run_file.write_bytes(data[: len(data) // 2])
     with pytest.raises(BadInput, match=rf"{run_file.name} is cut off in line \d+"):
-        list(runfile.read(run_file))
+        list(record.read(run_file))
 
 
 def test_newer_schema_is_refused_with_what_to_do(run_file: Path) -> None:
     line = json.loads(run_file.read_text().splitlines()[0])
     run_file.write_text(json.dumps({**line, "schema_version": 99}) + "\n")
     with pytest.raises(BadInput, match=r"schema version 99 is newer than 1, .* install a newer tmflow"):
-        list(runfile.read(run_file))
+        list(record.read(run_file))
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_bad_field_is_named(run_file: Path, change: dict[str, object], names: st
     line = json.loads(run_file.read_text().splitlines()[0])
     run_file.write_text(json.dumps({**line, **change}) + "\n")
     with pytest.raises(BadInput, match=f"line 1: {names}"):
-        list(runfile.read(run_file))
+        list(record.read(run_file))
 
 
 # A run as it was written and stored before a run could have a backend, or a spec these factors.
@@ -73,7 +73,7 @@ def test_an_old_run_file_is_read_and_keeps_its_hash(run_file: Path) -> None:
     assert {row.pop(name) for row in line["counters"] for name in LOCK_TIMES} == {None}
     assert {line["machine"].pop(name) for name in CLOCKS} == {None}
     run_file.write_text(json.dumps(line) + "\n")
-    (run,) = runfile.read(run_file)
+    (run,) = record.read(run_file)
     assert run.content_sha256 == OLD_HASH
     assert run.content_sha256 == sha256_of(line)
 
@@ -96,16 +96,16 @@ def test_runs_keep_the_hash_that_they_had_before_the_native_driver(strategy: Any
 def test_the_hash_is_of_canonical_json_whatever_the_floats(points: list[tuple[float, float]]) -> None:
     curve = [{"iteration": i, "elapsed_s": at, "accuracy": reached} for i, (at, reached) in enumerate(points)]
     (run,) = sample_runs(strategies=(SOFTWARE_TM,), threads=(2,), rounds=1)
-    other = runfile.parse_line(json.dumps(run.model_dump(mode="json") | {"curve": curve}), "here")
+    other = record.parse_line(json.dumps(run.model_dump(mode="json") | {"curve": curve}), "here")
     assert [(point.elapsed_s, point.accuracy) for point in other.curve] == points
     assert other.content_sha256 == sha256_of(said_by(other))
 
 
-def said_by(run: runfile.Run) -> dict[str, Any]:
+def said_by(run: record.Run) -> dict[str, Any]:
     """What the hash of such a run is of."""
     said = run.model_dump(mode="json", exclude={"backend", *LISTS_LATER})
     kept = {"dropout_keep", "provider", "budget", "spending", "chunk"}
-    for rows, later in ((said["counters"], LOCK_TIMES), ([said["machine"]], runfile.MachineState.LATER)):
+    for rows, later in ((said["counters"], LOCK_TIMES), ([said["machine"]], record.MachineState.LATER)):
         for row in rows:
             for name in later:
                 del row[name]
@@ -117,7 +117,7 @@ def said_by(run: runfile.Run) -> dict[str, Any]:
     return said
 
 
-@pytest.mark.parametrize("name", sorted(content.LISTS))
+@pytest.mark.parametrize("name", sorted(content_hash.LISTS))
 def test_every_list_is_spelt_as_canonical_json_spells_it(name: str) -> None:
     (run,) = sample_runs(strategies=(SOFTWARE_TM,), threads=(2,), rounds=1, **FULL)
     entries = getattr(run, name)
@@ -125,7 +125,7 @@ def test_every_list_is_spelt_as_canonical_json_spells_it(name: str) -> None:
     odd = {"variable": 'é"\\\n\x1f\u2028/', "n": 2**64, "updates": 2**64, "lock_held_s": 1e-5}
     for field, value in odd.items():
         changed = [entry.model_copy(update={field: value} if field in vars(entry) else {}) for entry in entries]
-        assert bytes(content.listed(changed)) == canonical_json([entry.model_dump() for entry in changed]).encode()
+        assert bytes(content_hash.listed(changed)) == canonical_json([entry.model_dump() for entry in changed]).encode()
 
 
 @pytest.mark.parametrize("value", [None, True, 0, 2**64, 1e-5, 1e16, -0.0, 0.1, 'é"\\\n\x1f\u2028/'], ids=repr)
@@ -162,8 +162,8 @@ def test_whatever_full_measures_find_is_in_the_hash() -> None:
 def test_what_is_emulated_shows_no_time_under_locks() -> None:
     (emulated,) = sample_runs(strategies=(EMULATED,), threads=(2,), rounds=1, measures="full")
     (measured,) = sample_runs(strategies=("lock",), threads=(2,), rounds=1, measures="full")
-    assert {row[name] for row in runfile.shown(emulated)["counters"] for name in LOCK_TIMES} == {None}
-    assert {row[name] for row in runfile.shown(measured)["counters"] for name in LOCK_TIMES} == {0.001, 0.002}
+    assert {row[name] for row in record.shown(emulated)["counters"] for name in LOCK_TIMES} == {None}
+    assert {row[name] for row in record.shown(measured)["counters"] for name in LOCK_TIMES} == {0.001, 0.002}
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_what_is_emulated_shows_no_time_under_locks() -> None:
 def test_counts_that_cannot_be_are_refused(change: dict[str, object], says: str) -> None:
     good = sample_runs()[0].model_dump()
     with pytest.raises(ValidationError, match=says):
-        runfile.Run.model_validate({**good, **change})
+        record.Run.model_validate({**good, **change})
 
 
 def test_what_a_backend_was_given_is_in_the_hash() -> None:
@@ -203,9 +203,9 @@ def test_what_a_backend_was_given_is_in_the_hash() -> None:
 )
 def test_an_evidence_has_its_backend_and_no_other(changes: dict[str, object], says: str) -> None:
     good = sample_runs(strategies=(EMULATED,))[0].model_dump()
-    assert runfile.Run.model_validate(good).backend == backend("intel-tsx-study")
+    assert record.Run.model_validate(good).backend == backend("intel-tsx-study")
     with pytest.raises(ValidationError, match=says):
-        runfile.Run.model_validate({**good, **changes})
+        record.Run.model_validate({**good, **changes})
 
 
 def test_garbage_and_missing_files(tmp_path: Path) -> None:
@@ -213,12 +213,12 @@ def test_garbage_and_missing_files(tmp_path: Path) -> None:
     (tmp_path / "binary.jsonl").write_bytes(b"\xff\xfe\n")
     for name, says in (("garbage", "not JSON"), ("binary", "not UTF-8"), ("missing", "cannot be read")):
         with pytest.raises(BadInput, match=says):
-            list(runfile.read(tmp_path / f"{name}.jsonl"))
+            list(record.read(tmp_path / f"{name}.jsonl"))
 
 
 def test_error_xor_result() -> None:
     good = sample_runs()[0].model_dump()
     with pytest.raises(ValidationError, match="final_accuracy"):
-        runfile.Run.model_validate({**good, "status": "failed", "reason": "it broke"})
+        record.Run.model_validate({**good, "status": "failed", "reason": "it broke"})
     with pytest.raises(ValidationError, match="no reason"):
-        runfile.Run.model_validate({**good, "reason": "why?"})
+        record.Run.model_validate({**good, "reason": "why?"})

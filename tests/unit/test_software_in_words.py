@@ -12,8 +12,8 @@ import pytest
 
 from tests.sample_runs import SOFTWARE
 from tmflow.platform.software import CODE
-from tmflow.store import software as in_words
-from tmflow.store.software import measured_by
+from tmflow.store import software_labels as in_words
+from tmflow.store.software_labels import measured_by
 
 DOCS = {"a" * 40: "code 1", "b" * 40: "code 1", "c" * 40: "code 2"}  # b changed docs alone
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from tmflow.canonical import sha256_of
-from tmflow.spec import AS_BEFORE, OF_THE_SESSION, TrialSpec
-from tmflow.strategy_parameters import owners
+from tmflow.base.canonical_json import sha256_of
+from tmflow.spec.strategies import owners
+from tmflow.spec.trial import AS_BEFORE, OF_THE_SESSION, TrialSpec
 
 SOFTMAX = {
     "model": "mnist_softmax",
@@ -204,7 +204,7 @@ def test_different_factors_have_different_identities(one: int, other: int) -> No
 
 def test_a_spec_needs_nothing_that_is_slow_to_import() -> None:
     slow = {"tensorflow", "scipy", "pandas", "sqlalchemy"}
-    program = f"import sys, tmflow.spec; print(*sorted({slow} & set(sys.modules)))"
+    program = f"import sys, tmflow.spec.trial; print(*sorted({slow} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "\n"
 

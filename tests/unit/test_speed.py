@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from tmflow import figures
-from tmflow.bench.kinds import read_any, shown
-from tmflow.paths import project_root
+from tmflow.base.paths import project_root
+from tmflow.benchmark.kinds import read_any, shown
+from tmflow.charts import figures
 
 SPEED = project_root() / "docs" / "speed"
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats as oracle
 
-from tmflow.stats import (
+from tmflow.analysis.stats import (
     Interval,
     difference_equivalence,
     difference_interval,

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tmflow.stats import equivalence, joint_ratio_intervals, mean_interval, median_interval, ratio_interval
+from tmflow.analysis.stats import equivalence, joint_ratio_intervals, mean_interval, median_interval, ratio_interval
 
 REPEATS = 5000
 ROUNDS = pytest.mark.parametrize("rounds", [6, 8, 12])

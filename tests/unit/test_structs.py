@@ -8,7 +8,7 @@ import pytest
 from annotated_types import MaxLen
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from tmflow.runner.structs import struct_of
+from tmflow.runfile.structs import struct_of
 
 
 class Closed(BaseModel):

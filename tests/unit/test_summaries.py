@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 from frames import ended, grid, run
 
-from tmflow import summaries
-from tmflow.errors import BadInput
-from tmflow.stats import ratio_interval
-from tmflow.variants import panels, variants
+from tmflow.analysis import summaries
+from tmflow.analysis.stats import ratio_interval
+from tmflow.analysis.variants import panels, variants
+from tmflow.base.errors import BadInput
 
 
 def point(summary: pd.DataFrame, **where: Any) -> pd.Series:

@@ -10,11 +10,11 @@ from typer.testing import CliRunner
 
 from tests.sample_runs import EMULATED, FULL, SOFTWARE_TM, sample_runs
 from tmflow import cli
+from tmflow.base.errors import BadInput
 from tmflow.cli.train import _as_json, _as_line
-from tmflow.errors import BadInput
-from tmflow.runner.runfile import NO_TIME, TIMES
-from tmflow.spec import OF_THE_SESSION, TrialSpec
-from tmflow.strategy_parameters import PARAMETERS, owners
+from tmflow.runfile.record import NO_TIME, TIMES
+from tmflow.spec.strategies import PARAMETERS, owners
+from tmflow.spec.trial import OF_THE_SESSION, TrialSpec
 from tmflow.study.config import make_spec
 
 SOFTMAX = {"model": "mnist_softmax", "dataset": "mnist", "threads": 1, "batch": 1, "iterations": 1, "learning_rate": 1}

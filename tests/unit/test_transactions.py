@@ -11,12 +11,13 @@ from frames import ended, grid, run
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tmflow import captions, summaries
-from tmflow.axes import value_range
-from tmflow.runner.runfile import NO_TIME
-from tmflow.strategy_parameters import parameters_of
-from tmflow.variants import panels, unusual
-from tmflow.variants import variants as names_of
+from tmflow.analysis import summaries
+from tmflow.analysis.variants import panels, unusual
+from tmflow.analysis.variants import variants as names_of
+from tmflow.charts import captions
+from tmflow.charts.axes import value_range
+from tmflow.runfile.record import NO_TIME
+from tmflow.spec.strategies import parameters_of
 
 
 def emulated(profile: str = "intel-tsx-study", backend: str = "0123abcd", **changes: Any) -> pd.DataFrame:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tmflow.answers import OF_ACCURACY, OF_ALL, OF_LOSSES, OF_STUDY
-from tmflow.paths import project_root
-from tmflow.spec import TrialSpec
+from tmflow.base.paths import project_root
+from tmflow.reports.answers import OF_ACCURACY, OF_ALL, OF_LOSSES, OF_STUDY
+from tmflow.spec.trial import TrialSpec
 from tmflow.study.config import Scale, Study, load_study
 from tmflow.study.plan import Plan
 

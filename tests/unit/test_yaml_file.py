@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from tmflow.yaml_file import kept, read_yaml
+from tmflow.base.documents import kept, read_yaml
 
 
 def test_a_file_is_read_again_when_it_has_changed(tmp_path: Path) -> None:

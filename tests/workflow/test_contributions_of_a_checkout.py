@@ -11,13 +11,13 @@ from sqlalchemy import URL
 from tests.conftest import ROOT, TINY, Checkout, Tmflow
 from tests.sample_bundles import sample_bundle
 from tests.sample_runs import sample_runs
-from tmflow.bundle import layout
-from tmflow.bundle.archive import open_bundle
+from tmflow.bundle import format
+from tmflow.bundle.reader import open_bundle
 from tmflow.bundle.verify import verify
-from tmflow.runner.runfile import ExperimentRef
-from tmflow.spec import sha256_of
+from tmflow.contributions.importer import contributions
+from tmflow.runfile.record import ExperimentRef
+from tmflow.spec.trial import sha256_of
 from tmflow.store import engine, queries, rows
-from tmflow.store.contributions import contributions
 from tmflow.study.config import load_study
 
 BUNDLES = sorted((ROOT / "contrib").glob("*/*.zip"))
@@ -28,7 +28,7 @@ def test_a_contribution_is_sound_and_in_the_folder_of_its_platform(path: Path) -
     found = verify(path)
     assert found.ok, [problem.sentence for problem in found.problems]
     with open_bundle(path) as bundle:
-        platform = bundle.document(layout.PLATFORM)
+        platform = bundle.document(format.PLATFORM)
     assert platform
     assert path.parent.name == rows.platform_row(platform["facts"])["slug"]
 

@@ -22,7 +22,7 @@ def extended(tmp_path_factory: pytest.TempPathFactory, checkout_at: type[Checkou
     checkout = checkout_at(tmp_path_factory.mktemp("toy") / "checkout", _with_models("mnist_softmax", "toy"))
     shutil.copytree(ROOT / "src", checkout.root / "src")
     (source,) = re.findall("```python\n(.*?)```", (ROOT / "docs" / "add-a-model.md").read_text(), re.DOTALL)
-    (checkout.root / "src" / "tmflow" / "train" / "models" / "toy.py").write_text(source, encoding="utf-8")
+    (checkout.root / "src" / "tmflow" / "training" / "models" / "toy.py").write_text(source, encoding="utf-8")
     return checkout
 
 

@@ -10,11 +10,11 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.sample_runs import EMULATED, FULL, SOFTWARE_TM, sample_runs
-from tmflow.notebooks import execute
-from tmflow.runner import runfile
+from tmflow.runfile import record
+from tmflow.spec.strategies import parameters_of
 from tmflow.store import engine
 from tmflow.store.ingest import ingest
-from tmflow.strategy_parameters import parameters_of
+from tmflow.workflow.notebooks import execute
 
 pytestmark = pytest.mark.slow
 
@@ -42,7 +42,7 @@ def much(tmp_path_factory: pytest.TempPathFactory) -> str:
 def _stored(folder: Path, *files: Any) -> str:
     url = engine.sqlite_url(folder / "study.db")
     for number, runs in enumerate(files):
-        runfile.write(folder / f"{number}.jsonl", runs)
+        record.write(folder / f"{number}.jsonl", runs)
     ingest(url, sorted(folder.glob("*.jsonl")))
     return url.render_as_string()
 

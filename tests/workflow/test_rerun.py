@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import TINY, Checkout, Tmflow
-from tmflow.study.rerun import rerun
+from tmflow.study.commands import rerun
 
 pytestmark = pytest.mark.slow
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import ROOT, TINY, Checkout, Tmflow
-from tmflow.runner import runfile
+from tmflow.runfile import record
 
 pytestmark = pytest.mark.slow
 
@@ -56,7 +56,7 @@ def query(study: Checkout, sql: str) -> list[tuple[Any, ...]]:
 
 
 def test_every_trial_is_stored_exactly_once(study: Checkout) -> None:
-    lines = [run for path in study.results.glob("runs/full/*/*/round-*.jsonl") for run in runfile.read(path)]
+    lines = [run for path in study.results.glob("runs/full/*/*/round-*.jsonl") for run in record.read(path)]
     assert len(lines) == 2 * (4 + 2)
     assert {run.status for run in lines} == {"ok"}
     assert {run.spec.dataset for run in lines} == {"digits"}
@@ -65,7 +65,7 @@ def test_every_trial_is_stored_exactly_once(study: Checkout) -> None:
 
 
 def test_rounds_are_shuffled_by_their_seed_and_share_a_campaign(study: Checkout) -> None:
-    rounds = [list(runfile.read(path)) for path in sorted(study.results.glob("runs/full/tiny/*/round-*.jsonl"))]
+    rounds = [list(record.read(path)) for path in sorted(study.results.glob("runs/full/tiny/*/round-*.jsonl"))]
     assert len({run.campaign.uid for runs in rounds for run in runs}) == 1
     assert len({runs[0].order_seed for runs in rounds}) == len(rounds)
     assert [run.trial_seed for run in rounds[1]] == [8] * 4
@@ -141,7 +141,7 @@ def test_an_experiment_draws_on_the_runs_of_another(study: Checkout) -> None:
 
 
 def uids(study: Checkout, scale: str = "full") -> set[str]:
-    return {run.uid for path in study.results.glob(f"runs/{scale}/*/*/round-*.jsonl") for run in runfile.read(path)}
+    return {run.uid for path in study.results.glob(f"runs/{scale}/*/*/round-*.jsonl") for run in record.read(path)}
 
 
 def test_what_is_measured_stays_measured(study: Checkout, tmflow: Tmflow) -> None:

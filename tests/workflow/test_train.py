@@ -9,7 +9,7 @@ import pytest
 
 from tests.conftest import Tmflow
 from tmflow.native.loader import library_dir
-from tmflow.runner import runfile
+from tmflow.runfile import record
 from tmflow.store import engine, queries
 
 pytestmark = pytest.mark.slow
@@ -59,7 +59,7 @@ def test_what_is_saved_is_in_the_database_and_in_the_results(tmflow: Tmflow, tmp
     runs = queries.runs(engine.open_reader(engine.sqlite_url(tmp_path / "results" / "study.db")), all_definitions=True)
     assert (list(runs["uid"]), set(runs["scale"])) == (trained, {"adhoc"})
     files = sorted((tmp_path / "results").glob("runs/adhoc/train/*/round-*.jsonl"))
-    assert [run.uid for path in files for run in runfile.read(path)] == trained
+    assert [run.uid for path in files for run in record.read(path)] == trained
 
 
 def test_a_database_that_cannot_be_used_is_noticed_before_the_training(tmflow: Tmflow, tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from shlex import quote
 
 from snakemake.exceptions import WorkflowError
 
-from tmflow.errors import BadInput
-from tmflow.paths import results_dir
+from tmflow.base.errors import BadInput
+from tmflow.base.paths import results_dir
 from tmflow.study.config import check_study
 from tmflow.study.plan import Plan
 

@@ -99,8 +99,8 @@ class Json {
   std::variant<std::monostate, bool, std::int64_t, double, std::string, Array, Object> value_;
 };
 
-// The one spelling of a value, byte for byte as tmflow.spec.canonical_json: what every hash of this project
-// is taken of. Throws JsonError for what JSON has not: NaN, infinity, text that is not UTF-8.
+// The one spelling of a value, byte for byte as tmflow.spec.trial.canonical_json: what every hash of this
+// project is taken of. Throws JsonError for what JSON has not: NaN, infinity, text that is not UTF-8.
 std::string canonical(const Json& value);
 
 // A number as Python's repr: the fewest digits that are read back as that very double.

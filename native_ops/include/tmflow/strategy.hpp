@@ -51,7 +51,8 @@ struct StrategyInfo {
   // Whether the parameters fit each other; throws std::invalid_argument if they do not.
   void (*check)(const Parameters&) = nullptr;
   // What it guarantees of updates of a variable of so many elements, where that depends on the parameters;
-  // elsewhere it is `updates`. src/tmflow/bench/subject.py has the same rule, and a test compares the two.
+  // elsewhere it is `updates`. src/tmflow/benchmark/subjects.py has the same rule, and a test compares the
+  // two.
   Promise (*updates_over)(const Parameters&, std::size_t elements) = nullptr;
 };
 

@@ -8,12 +8,12 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from tmflow.bench.left_out import LeftOut
-from tmflow.bench.measure import Bench, NotMeasurable, Outcome, update_times
-from tmflow.bench.plan import Plan
-from tmflow.bench.subject import MEMCPY, WRITING
-from tmflow.bench.worker import Workers
-from tmflow.runner.lock import machine_to_itself
+from tmflow.base.locks import machine_to_itself
+from tmflow.base.processes import Workers
+from tmflow.benchmark.left_out import LeftOut
+from tmflow.benchmark.plan import Plan
+from tmflow.benchmark.subjects import MEMCPY, WRITING
+from tmflow.benchmark.updates import Bench, NotMeasurable, Outcome, update_times
 
 
 def run(plan: Plan, *, as_json: bool) -> bool:

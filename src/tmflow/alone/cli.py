@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from tmflow import __version__
 from tmflow.alone.plan import Experiment, study
-from tmflow.errors import BadInput, RoundFailed
+from tmflow.base.errors import BadInput, RoundFailed
 from tmflow.platform.environment import cpus_allowed
 
 Arguments = argparse.Namespace
@@ -26,7 +26,7 @@ class _Parser(argparse.ArgumentParser):
 
 def doctor(given: Arguments) -> int:
     """Tell what runs here, and what to do next."""
-    from tmflow import findings
+    from tmflow.workflow import findings
 
     found = [findings.machine(), findings.tm(), findings.python(), findings.data(), *findings.strategies()]
     why = "the native driver's experiments; whoever stores the bundle is told which claims they decide"
@@ -39,9 +39,9 @@ def doctor(given: Arguments) -> int:
 
 def build(given: Arguments) -> int:
     """Build the native library; what is up to date is not built again."""
+    from tmflow.base.paths import results_dir
     from tmflow.native.build import build
     from tmflow.native.loader import library_dir
-    from tmflow.paths import results_dir
 
     build(results_dir() / "build" / "cmake", library_dir(), None)
     print(f"Built {library_dir()}.")
@@ -77,11 +77,11 @@ def run(given: Arguments) -> int:
 
 def probe(given: Arguments) -> int:
     """Find out by trying what the transactions of this machine can do and cost; leave it alone meanwhile."""
-    from tmflow.files import write_json
+    from tmflow.base.files import write_json
+    from tmflow.base.locks import machine_to_itself
     from tmflow.native import loader
     from tmflow.platform.facts import platform_facts, platform_sha256
     from tmflow.probe.seconds import require_seconds
-    from tmflow.runner.lock import machine_to_itself
 
     require_seconds(given.seconds)
     with machine_to_itself():
@@ -97,7 +97,7 @@ def probe(given: Arguments) -> int:
 
 def export(given: Arguments) -> int:
     """Write the runs into one file, for `tmflow bundle import` or a pull request."""
-    from tmflow.bundle.exported import Chosen, export
+    from tmflow.bundle.writer import Chosen, export
 
     done = export(_results(given), Path(given.out), Chosen(), None)
     print(f"{done.path}: {done.runs} runs of {done.platform}, bundle {done.identity}")
@@ -107,7 +107,7 @@ def export(given: Arguments) -> int:
 def bench(given: Arguments) -> int:
     """Time updates of one variable in full contention, under each strategy."""
     from tmflow.alone import bench as its
-    from tmflow.bench.plan import make_plan
+    from tmflow.benchmark.plan import make_plan
 
     made = make_plan(given.elements, given.threads, given.strategy, given.rounds, 0, None, given.gradient)
     return 0 if its.run(made, as_json=given.json) else 1

@@ -9,10 +9,10 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
-from tmflow.errors import BadInput, unknown
-from tmflow.paths import project_root
-from tmflow.strategy_parameters import PARAMETERS, Value
-from tmflow.train.native_trial import Asked
+from tmflow.base.errors import BadInput, unknown
+from tmflow.base.paths import project_root
+from tmflow.spec.strategies import PARAMETERS, Value
+from tmflow.training.native_trial import Asked
 
 Json = dict[str, Any]
 

@@ -15,17 +15,17 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, TextIO
 
-from tmflow import data
+from tmflow import datasets
 from tmflow.alone.plan import Point, Spec, study
-from tmflow.clock import utc_now
-from tmflow.data.dataset import Dataset
-from tmflow.errors import BadInput, Diverged, Unsupported
-from tmflow.native import process_state
-from tmflow.runner import machine
-from tmflow.strategy_parameters import parameters_of
-from tmflow.train.measurement import TrialData, for_warm_up
-from tmflow.train.native_trial import WARM_UP_IMAGES, WARM_UP_STEPS, measure
-from tmflow.train.possible import not_so
+from tmflow.base.clock import utc_now
+from tmflow.base.errors import BadInput, Diverged, Unsupported
+from tmflow.datasets.dataset import Dataset
+from tmflow.native import availability
+from tmflow.native.possible import not_so
+from tmflow.runner import machine_load
+from tmflow.spec.strategies import parameters_of
+from tmflow.training.measurement import TrialData, for_warm_up
+from tmflow.training.native_trial import WARM_UP_IMAGES, WARM_UP_STEPS, measure
 
 
 class Process:
@@ -36,7 +36,7 @@ class Process:
         self._number = number
         self._told = told
         self._why_not = {point.sha256: _why_not(point) for point in points}
-        self._watch = machine.Watch()
+        self._watch = machine_load.Watch()
 
     def run(self) -> None:
         for alike in self._alike():
@@ -76,9 +76,9 @@ class Process:
         except Exception as error:  # a failed trial is a result; the round goes on
             traceback.print_exc()
             reason = f"{type(error).__name__}: {' '.join(str(error).split())[:500]}"
-            state = self._watch.since(before, machine.sample())
+            state = self._watch.since(before, machine_load.sample())
             return {"status": "failed", "reason": reason, "machine": state, "started_at_utc": started_at}
-        after = machine.sample()
+        after = machine_load.sample()
         told = {"machine": self._watch.since(before, after), "total_s": after.at_s - before.at_s, **vars(measured)}
         return {"status": "ok", "started_at_utc": started_at, **told}
 
@@ -101,14 +101,14 @@ def _why_not(point: Point) -> str | None:
     strategy, given = point.spec.strategy, point.spec.parameters()
     values = {**parameters_of(strategy, given.get("spending")), **given}
     try:
-        return not_so(point.spec) or process_state.why_not_with(strategy, values, point.asked.parameters)
+        return not_so(point.spec) or availability.why_not_with(strategy, values, point.asked.parameters)
     except (BadInput, Unsupported, ValueError):
         return None
 
 
 @cache
 def _dataset() -> Dataset:
-    return data.load("mnist")
+    return datasets.load("mnist")
 
 
 @cache

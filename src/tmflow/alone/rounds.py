@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tmflow.alone.plan import Experiment, Json, Point, study
-from tmflow.clock import utc_now
-from tmflow.errors import RoundFailed
-from tmflow.files import write_text
+from tmflow.base.clock import utc_now
+from tmflow.base.errors import RoundFailed
+from tmflow.base.files import write_text
+from tmflow.base.locks import machine_to_itself
 from tmflow.native import registry
 from tmflow.platform.environment import environment_facts
 from tmflow.platform.facts import platform_facts
 from tmflow.platform.software import software
-from tmflow.runner.lock import machine_to_itself
 from tmflow.runner.order import order_seed, processes
 
 # A kill may have come from outside, for want of memory for instance: a trial, or a warm-up, gets a second chance.

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from tmflow.alone.plan import Experiment, Json, Study
 from tmflow.alone.rounds import Round
-from tmflow.clock import utc_now
-from tmflow.data import mnist
-from tmflow.files import require_writable, write_json
+from tmflow.base.clock import utc_now
+from tmflow.base.files import require_writable, write_json
+from tmflow.datasets import mnist
 from tmflow.platform.facts import platform_facts, platform_sha256
 
 

@@ -1,1 +1,1 @@
-"""A bundle: the runs of one machine in one file, to carry anywhere; what is in it is trusted after a check alone."""
+"""The file format that runs travel in: writing, reading, verification and its rules."""

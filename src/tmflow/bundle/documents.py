@@ -7,16 +7,16 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from tmflow.bundle import layout
-from tmflow.bundle.archive import Bundle
+from tmflow.base.canonical_json import sha256_of
+from tmflow.base.errors import BadInput
+from tmflow.base.validation import document, first_of
+from tmflow.bundle import format
+from tmflow.bundle.problems import Problem
+from tmflow.bundle.reader import Bundle
 from tmflow.bundle.refused import Refused
-from tmflow.bundle.report import Problem
-from tmflow.bundle.rules.limits import Limits, limits_of
-from tmflow.canonical import sha256_of
-from tmflow.errors import BadInput
+from tmflow.bundle.rules.speed_limits import Limits, limits_of
 from tmflow.probe.document import Probe
-from tmflow.store.facts import EnvironmentFacts, PlatformFacts
-from tmflow.validation import document, first_of
+from tmflow.runfile.facts import EnvironmentFacts, PlatformFacts
 
 Facts = dict[str, object]
 
@@ -45,11 +45,11 @@ def machine(bundle: Bundle) -> Machine:
     try:
         platform_sha256 = _platform_sha256(bundle)
     except (ValueError, Refused) as error:
-        problems.append(_problem(bundle, layout.PLATFORM, error))
+        problems.append(_problem(bundle, format.PLATFORM, error))
     try:
         limits = _limits(bundle, platform_sha256)
     except (ValueError, Refused) as error:
-        problems.append(_problem(bundle, layout.PROBE, error))
+        problems.append(_problem(bundle, format.PROBE, error))
     else:
         if limits is None:
             problems.append(_unlimited(bundle))
@@ -57,17 +57,17 @@ def machine(bundle: Bundle) -> Machine:
 
 
 def _unlimited(bundle: Bundle) -> Problem:
-    if bundle.document(layout.PROBE) is None:
+    if bundle.document(format.PROBE) is None:
         text = "it is missing, so no speeds are held against it; call `probe` before you export, if you still can."
-        return Problem(layout.PROBE, None, None, None, text, "note")
+        return Problem(format.PROBE, None, None, None, text, "note")
     text = "it says no speeds that this machine can have, so those of the runs are not held against them."
-    return Problem(layout.PROBE, None, None, "limits", text, "note")
+    return Problem(format.PROBE, None, None, "limits", text, "note")
 
 
 def _platform_sha256(bundle: Bundle) -> str | None:
-    if bundle.version == layout.PLAIN:
+    if bundle.version == format.PLAIN:
         return None
-    told = bundle.document(layout.PLATFORM)
+    told = bundle.document(format.PLATFORM)
     if told is None:
         raise ValueError("it is missing; a bundle says what machine its runs are of")
     platform = _Platform.model_validate(told)
@@ -79,13 +79,13 @@ def _platform_sha256(bundle: Bundle) -> str | None:
 
 
 def _limits(bundle: Bundle, platform_sha256: str | None) -> Limits | None:
-    told = bundle.document(layout.PROBE)
+    told = bundle.document(format.PROBE)
     if told is None:
         return None
     try:
-        probe = document(Probe, told, layout.PROBE)
+        probe = document(Probe, told, format.PROBE)
     except BadInput as error:
-        raise ValueError(str(error).removeprefix(f"{layout.PROBE}: ").removesuffix(".")) from error
+        raise ValueError(str(error).removeprefix(f"{format.PROBE}: ").removesuffix(".")) from error
     if None not in (probe.platform_sha256, platform_sha256) and probe.platform_sha256 != platform_sha256:
         raise ValueError(
             f"platform_sha256 is {probe.platform_sha256}, but the platform of the bundle is {platform_sha256}"
@@ -96,11 +96,11 @@ def _limits(bundle: Bundle, platform_sha256: str | None) -> Limits | None:
 def _other_documents(bundle: Bundle) -> Iterator[Problem]:
     """Of the others it is only asked that they can be read."""
     try:
-        bundle.document(layout.CAMPAIGN)
+        bundle.document(format.CAMPAIGN)
     except Refused as error:
-        yield bundle.problem(layout.CAMPAIGN, error)
-    for name in (entry.path for entry in bundle.manifest if not layout.is_run_file(entry.path)):
-        if name not in layout.DOCUMENTS:
+        yield bundle.problem(format.CAMPAIGN, error)
+    for name in (entry.path for entry in bundle.manifest if not format.is_run_file(entry.path)):
+        if name not in format.DOCUMENTS:
             try:
                 for _ in bundle.chunks(name):
                     pass

@@ -6,20 +6,20 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from tmflow.bundle import layout
+from tmflow.base.canonical_json import canonical_json
+from tmflow.bundle import format
 from tmflow.bundle.refused import Refused
-from tmflow.canonical import canonical_json
 
 
 def require_few_parts(text: str, where: str) -> None:
     """Raise Refused for so many lists, objects or fields that they or the errors in them would fill the memory."""
-    if len(text) <= layout.MAX_PARTS:
+    if len(text) <= format.MAX_PARTS:
         return
     n = text.count("[") + text.count("{")
-    if n > layout.MAX_PARTS:
-        raise Refused(f"{where} has {n} lists and objects; the most allowed is {layout.MAX_PARTS}.")
-    if (n := text.count(":")) > layout.MAX_FIELDS:
-        raise Refused(f"{where} has {n} fields, or colons; the most allowed is {layout.MAX_FIELDS}.")
+    if n > format.MAX_PARTS:
+        raise Refused(f"{where} has {n} lists and objects; the most allowed is {format.MAX_PARTS}.")
+    if (n := text.count(":")) > format.MAX_FIELDS:
+        raise Refused(f"{where} has {n} fields, or colons; the most allowed is {format.MAX_FIELDS}.")
 
 
 def decoded(data: bytes, where: str) -> dict[str, Any]:

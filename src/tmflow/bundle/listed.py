@@ -6,11 +6,11 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, FailFast, Field, ValidationError
 
-from tmflow.bundle import layout
+from tmflow.base.validation import first_of
+from tmflow.bundle import format as layout
 from tmflow.bundle.json_text import decoded
 from tmflow.bundle.manifest import Entry, text
 from tmflow.bundle.refused import Refused
-from tmflow.validation import first_of
 
 
 class _Closed(BaseModel):

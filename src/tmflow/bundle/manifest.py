@@ -6,8 +6,8 @@ import hashlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tmflow.bundle import layout
-from tmflow.canonical import canonical_json
+from tmflow.base.canonical_json import canonical_json
+from tmflow.bundle import format
 
 
 class Entry(NamedTuple):
@@ -18,10 +18,10 @@ class Entry(NamedTuple):
     sha256: str
 
 
-def text(entries: Sequence[Entry], version: int = layout.VERSION) -> bytes:
+def text(entries: Sequence[Entry], version: int = format.VERSION) -> bytes:
     """The one spelling of a manifest: two bundles of the same content have the same."""
     files = [entry._asdict() for entry in sorted(entries)]
-    return canonical_json({"files": files, "format": layout.FORMAT, "version": version}).encode()
+    return canonical_json({"files": files, "format": format.FORMAT, "version": version}).encode()
 
 
 def identity(data: bytes) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tmflow.errors import BadInput
+from tmflow.base.errors import BadInput
 
 
 class Refused(BadInput):

@@ -12,8 +12,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from tmflow.base.errors import BadInput
 from tmflow.bundle.refused import Refused
-from tmflow.errors import BadInput
 
 NAMESPACE = "tmflow-bundle"  # a signature for another purpose is none of a bundle
 _KEY = re.compile(r"with (?P<type>[A-Z0-9-]+) key (?P<fingerprint>SHA256:[A-Za-z0-9+/]{43})")

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from tmflow.runner.runfile import Run
+from tmflow.runfile.record import Run
 
 MIN_RUNS = 20  # of fewer, coincidences are too many
 MIN_ROUNDS = 3

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Protocol
 
-from tmflow.bundle import layout
+from tmflow.bundle import format
 from tmflow.bundle.refused import Refused
 
 STORED, DEFLATED, LZMA = 0, 8, 14
@@ -88,8 +88,8 @@ def _of_lzma(first: bytes, where: str) -> tuple[_Decoder, bytes]:
     properties, window = first[4:5], int.from_bytes(first[5:_LZMA_HEADER], "little")
     if len(first) < _LZMA_HEADER or int.from_bytes(first[2:4], "little") != 5 or properties[0] >= 9 * 5 * 5:
         raise Refused(f"{where} cannot be unpacked: it has no header of LZMA.")
-    if window > layout.MAX_LZMA_WINDOW:
-        raise Refused(f"{where} needs a window of {window} bytes for LZMA; allowed are {layout.MAX_LZMA_WINDOW}.")
+    if window > format.MAX_LZMA_WINDOW:
+        raise Refused(f"{where} needs a window of {window} bytes for LZMA; allowed are {format.MAX_LZMA_WINDOW}.")
     rest, lc = divmod(properties[0], 9)
     pb, lp = divmod(rest, 5)
     if lc + lp > 4:

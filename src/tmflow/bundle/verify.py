@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from tmflow.bundle import layout, processes, signature
-from tmflow.bundle.archive import Bundle, open_bundle
-from tmflow.bundle.check import Checker
-from tmflow.bundle.processes import Made, Prepare, Work
+from tmflow.base.errors import BadInput
+from tmflow.bundle import format, parallel, signature
+from tmflow.bundle.checker import Checker
+from tmflow.bundle.parallel import Made, Prepare, Work
+from tmflow.bundle.problems import Findings, Problem, Report, Severity, report
+from tmflow.bundle.reader import Bundle, open_bundle
 from tmflow.bundle.refused import Refused
-from tmflow.bundle.report import Findings, Problem, Report, Severity, report
-from tmflow.errors import BadInput
-from tmflow.runner import runfile
+from tmflow.runfile import record
 
 LOOKED_UP = 20  # runs that are there twice of which the uid is told, for which their run file is read again
 
@@ -47,7 +47,7 @@ def checked(
     _check_signature(bundle, findings, allowed_signers)
     checker = Checker(bundle)
     findings.merge(checker.documents())
-    for its, made in processes.run_files(bundle, checker, prepare):
+    for its, made in parallel.run_files(bundle, checker, prepare):
         findings.merge(its)
         _require_not_too_many(bundle, findings)
         yield made
@@ -69,7 +69,7 @@ def _check_signature(bundle: Bundle, findings: Findings, allowed_signers: Path |
 
 
 def _of_signature(text: str, severity: Severity = "error") -> Problem:
-    return Problem(layout.SIGNATURE, None, None, None, text, severity)
+    return Problem(format.SIGNATURE, None, None, None, text, severity)
 
 
 def only_checked(_: Bundle, checker: Checker) -> Work[None]:
@@ -78,8 +78,8 @@ def only_checked(_: Bundle, checker: Checker) -> Work[None]:
 
 
 def _require_not_too_many(bundle: Bundle, findings: Findings) -> None:
-    if findings.runs > layout.MAX_RUNS:
-        raise Refused(f"{bundle.path} has more than {layout.MAX_RUNS:,} runs, which are the most allowed.")
+    if findings.runs > format.MAX_RUNS:
+        raise Refused(f"{bundle.path} has more than {format.MAX_RUNS:,} runs, which are the most allowed.")
 
 
 def _of_all(bundle: Bundle, findings: Findings) -> None:
@@ -100,7 +100,7 @@ def _of_all(bundle: Bundle, findings: Findings) -> None:
 def _uid(bundle: Bundle, member: str, line: int) -> str | None:
     try:
         where, text = next(islice(bundle.lines(member), line - 1, None))
-        uid = runfile.decoded(text, where).get("uid")
+        uid = record.decoded(text, where).get("uid")
     except BadInput:
         return None
     return uid if isinstance(uid, str) else None

@@ -1,1 +1,1 @@
-"""The study's findings as claims, and the verdict that runs give on each (docs/claims.md)."""
+"""Findings as checks, and the verdict of the runs on each (docs/claims.md)."""

@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from tmflow.analysis.run_table import ROUND
+from tmflow.base.errors import Diverged
 from tmflow.claims.checks import Factors, Measure
 from tmflow.claims.curve import Values
-from tmflow.errors import Diverged
-from tmflow.point import ROUND
 
 # What a verdict tells of the runs that it is drawn from.
 TOLD = [

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 import altair as alt
 import pandas as pd
 
-from tmflow import palette
-from tmflow.captions import EVIDENCE, Caption, dated
+from tmflow.base.text import several
+from tmflow.charts import palette
+from tmflow.charts.captions import EVIDENCE, Caption, dated
+from tmflow.charts.figures import Figure
+from tmflow.charts.layers import Layer
+from tmflow.charts.marks import layered, tooltip
 from tmflow.claims.judge import Judged
 from tmflow.claims.verdict import Finding, Number, n_disturbed
-from tmflow.figures import Figure
-from tmflow.layers import Layer
-from tmflow.marks import layered, tooltip
-from tmflow.wording import several
 
 ROW, DOWN = 40, 8  # px of a number, its words above its interval, and of the interval below the middle
 AROUND = 80  # px of a chart that are not rows: the axis and its title

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tmflow.errors import BadInput
+from tmflow.base.errors import BadInput
+from tmflow.base.text import listed, several
 from tmflow.platform.facts import display_name, platform_facts, platform_sha256
-from tmflow.platform_key import is_local
-from tmflow.store import platforms
-from tmflow.store.frame import Source, connected
-from tmflow.wording import listed, several
+from tmflow.platform.key import is_local
+from tmflow.store import platform_queries
+from tmflow.store.frames import Source, connected
 
 
 def this_machine(source: Source) -> str | None:
@@ -17,9 +17,9 @@ def this_machine(source: Source) -> str | None:
     """
     facts = platform_facts()
     with connected(source) as connection:
-        if (here := platforms.local_platform(connection, platform_sha256(facts))) is not None:
+        if (here := platform_queries.local_platform(connection, platform_sha256(facts))) is not None:
             return here
-        others = platforms.platforms(connection)
+        others = platform_queries.platforms(connection)
     if others.empty:
         return None
     keys = listed([str(key) for key in others["platform"]])
@@ -34,8 +34,8 @@ def heading(source: Source, platform: str | None, *, joined: bool = False) -> st
     if platform is None:
         return "This database has no runs."
     with connected(source) as connection:
-        known = platforms.platforms(connection, joined=joined)
-        contributed = platforms.contributions_to(connection, platform)
+        known = platform_queries.platforms(connection, joined=joined)
+        contributed = platform_queries.contributions_to(connection, platform)
     name = known.loc[known["platform"] == platform, "platform_name"].iloc[0]
     others = contributed[contributed["platform"] != platform]
     if joined:

@@ -9,17 +9,17 @@ from typing import Any, NamedTuple, get_args
 
 import pandas as pd
 
+from tmflow.base.text import listed, several
 from tmflow.claims import verdict
 from tmflow.claims.candidates import Candidates
-from tmflow.claims.origin import Origin, origins, who_speaks
+from tmflow.claims.data import Tables
+from tmflow.claims.provenance import Origin, origins, who_speaks
 from tmflow.claims.schema import Claim, Claims, Hardware
 from tmflow.claims.selection import usable
-from tmflow.claims.tables import Tables
 from tmflow.claims.verdict import Finding, Verdict
-from tmflow.platform_key import is_local
-from tmflow.runner.runfile import NO_TIME
-from tmflow.spec import Evidence
-from tmflow.wording import listed, several
+from tmflow.platform.key import is_local
+from tmflow.runfile.record import NO_TIME
+from tmflow.spec.trial import Evidence
 
 KINDS: tuple[Evidence, ...] = get_args(Evidence)
 # What runs of one machine have in common: the platform, the hardware threads that they could use, the emulator.

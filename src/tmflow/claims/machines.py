@@ -11,8 +11,8 @@ from sqlalchemy import select
 from tmflow.claims.judge import NEEDS
 from tmflow.claims.schema import Claim, Claims, Hardware
 from tmflow.claims.selection import CAPABILITY
-from tmflow.platform_key import slug_of
-from tmflow.store.frame import Source, frame
+from tmflow.platform.key import slug_of
+from tmflow.store.frames import Source, frame
 from tmflow.store.models import Platform
 
 

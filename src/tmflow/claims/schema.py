@@ -7,13 +7,13 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from tmflow.base.documents import kept, read_yaml
+from tmflow.base.errors import BadInput, unknown
+from tmflow.base.paths import project_root
+from tmflow.base.validation import document
 from tmflow.claims.checks import Check, Closed, Factors
-from tmflow.errors import BadInput, unknown
 from tmflow.native import registry
-from tmflow.paths import project_root
-from tmflow.spec import Evidence, TrialSpec
-from tmflow.validation import document
-from tmflow.yaml_file import kept, read_yaml
+from tmflow.spec.trial import Evidence, TrialSpec
 
 Hardware = Literal["rtm", "power", "any"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+from tmflow.base.text import interval, span
 from tmflow.claims.judge import KINDS, Judged
-from tmflow.claims.shown import accepted, counted, machines, without_runs
-from tmflow.wording import interval, span
+from tmflow.claims.render import accepted, counted, machines, without_runs
 
 INTRODUCTION = (
     "Each finding of the study, held against the runs of one machine, by each kind of evidence apart. Reproduced: "

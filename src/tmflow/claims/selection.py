@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from tmflow.base.text import listed, workers
 from tmflow.claims.candidates import Candidates, Mask
 from tmflow.claims.checks import Check, Factors, Predicate
 from tmflow.claims.curve import Curve, Values
 from tmflow.claims.schema import Hardware
 from tmflow.platform.profiles import load_profile, profile_names
-from tmflow.wording import listed, workers
 
 LEAST_ROUNDS = 6  # no verdict from fewer
 # What a platform's facts say, by the claim's word for its transactions.

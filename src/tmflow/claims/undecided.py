@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tmflow.base.text import listed, several
 from tmflow.claims.judge import NEEDS, Judged
-from tmflow.wording import listed, several
 
 
 def would_decide(judged: Judged) -> str:

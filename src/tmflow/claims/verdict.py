@@ -8,14 +8,14 @@ from typing import Literal, NamedTuple, TypedDict
 
 import pandas as pd
 
+from tmflow.analysis.run_table import n_rounds
+from tmflow.analysis.stats import MANY_ROUNDS, bounded
+from tmflow.base.text import interval, several, span, workers
 from tmflow.claims.candidates import Candidates
 from tmflow.claims.checks import Check, Factors
 from tmflow.claims.schema import Claim
 from tmflow.claims.selection import LEAST_ROUNDS, Missing, Selected, ends, select
-from tmflow.claims.statement import Statement, Unit, decide, rounds_needed
-from tmflow.point import n_rounds
-from tmflow.stats import MANY_ROUNDS, bounded
-from tmflow.wording import interval, several, span, workers
+from tmflow.claims.statements import Statement, Unit, decide, rounds_needed
 
 Verdict = Literal["reproduced", "contradicted", "inconclusive", "untested"]
 # Of several checks the first of these that any has: one that fails is enough, and what was not looked at may yet fail.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tmflow.base.errors import unknown
+from tmflow.claims.data import load
 from tmflow.claims.judge import Judged, experiments, judge
 from tmflow.claims.schema import load_claims
-from tmflow.claims.tables import load
-from tmflow.errors import unknown
-from tmflow.spec import Evidence
-from tmflow.store import platforms
-from tmflow.store.frame import Source
+from tmflow.spec.trial import Evidence
+from tmflow.store import platform_queries
+from tmflow.store.frames import Source
 
 
 def verdicts(
@@ -23,11 +23,11 @@ def verdicts(
 ) -> list[Judged]:
     """On every claim of data/claims.yaml, or on these alone, by each kind of evidence or by one alone.
 
-    platform: by the runs of this one alone, by its key (`tmflow.platform_key`); no others are read. joined: by the runs
+    platform: by the runs of this one alone, by its key (`tmflow.platform.key`); no others are read. joined: by the runs
     of all sources of a platform together. Raises BadInput where the platform has no run, and for an unknown claim.
     """
     if platform is not None:
-        known = list(platforms.platforms(source, joined=joined)["platform"])
+        known = list(platform_queries.platforms(source, joined=joined)["platform"])
         if platform not in known:
             raise unknown("platform", platform, known)
     its_claims = load_claims()

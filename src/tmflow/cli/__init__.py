@@ -12,6 +12,10 @@ from types import FrameType
 import typer
 
 from tmflow import __version__
+from tmflow.base.errors import BadInput, PipelineFailed, RoundFailed, Unsupported
+from tmflow.base.files import refusal
+from tmflow.base.stopping import Stopped
+from tmflow.base.text import printable
 from tmflow.cli import (
     bench,
     bundle,
@@ -28,10 +32,6 @@ from tmflow.cli import (
     train,
 )
 from tmflow.cli.usage import explained, require_text
-from tmflow.errors import BadInput, PipelineFailed, RoundFailed, Unsupported
-from tmflow.files import refusal
-from tmflow.study.stopping import Stopped
-from tmflow.wording import printable
 
 app = typer.Typer(
     name="tmflow",

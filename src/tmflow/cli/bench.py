@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from pydantic import BaseModel
 
+from tmflow.base.errors import BadInput
 from tmflow.cli.saving import require_writable
-from tmflow.errors import BadInput
 
 if TYPE_CHECKING:
-    from tmflow.bench.header import Header
+    from tmflow.benchmark.header import Header
 
 app = typer.Typer(help="Measure what updates and training steps cost.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -64,10 +64,11 @@ def apply(
     copying 6 bytes per element from and to memory of its own, which moves as many bytes as an update does. With fresh
     gradients an update's time is what it adds to the writing of the gradient, which is measured by itself.
     """
-    from tmflow.bench import columns, table
-    from tmflow.bench.plan import make_plan
-    from tmflow.bench.rows import TimedVariant, printed
-    from tmflow.bench.run import run
+    from tmflow.benchmark import table
+    from tmflow.benchmark import text as columns
+    from tmflow.benchmark.plan import make_plan
+    from tmflow.benchmark.rows import TimedVariant, printed
+    from tmflow.benchmark.run import run
 
     plan = make_plan(elements, threads, strategy, rounds, seed, reference, gradient)
     if save:
@@ -105,19 +106,20 @@ def step(
 
     us_per_step is wall time of the workers' loops over all steps of all workers.
     """
-    from tmflow import data
-    from tmflow.bench.step import measure, report
-    from tmflow.bench.step.subject import OF_THE_TARGETS, parse_step
+    from tmflow import datasets
+    from tmflow.benchmark import step_report
+    from tmflow.benchmark import steps as measure
+    from tmflow.benchmark.step_subject import OF_THE_TARGETS, parse_step
 
     texts = [*(OF_THE_TARGETS if targets else ()), *(steps or ())]
     measure.check([parse_step(text, "mnist") for text in texts], rounds, reference)  # before anything is downloaded
     if save:
         require_writable(save)
-    resolved = data.resolve(dataset)
+    resolved = datasets.resolve(dataset)
     if resolved.warning:
         print(f"tmflow: {resolved.warning}", file=sys.stderr)
     benchmark = measure.measure([parse_step(text, resolved.name) for text in texts], rounds, reference)
-    _tell(benchmark, _dumped(benchmark.rows) if as_json else report.table(benchmark), save, [])
+    _tell(benchmark, _dumped(benchmark.rows) if as_json else step_report.table(benchmark), save, [])
     if any(row.rounds < rounds for row in benchmark.rows):
         raise typer.Exit(1)
 
@@ -136,19 +138,19 @@ def read(
     ] = None,
 ) -> None:
     """Time reads of one float32 variable while others update it: by way of the strategy, and by a plain copy."""
-    from tmflow.bench.read import measure, report
-    from tmflow.bench.read.plan import make_read_plan
+    from tmflow.benchmark import read_report, reads
+    from tmflow.benchmark.read_plan import make_read_plan
 
     plan = make_read_plan(elements, readers, writers, strategy, rounds, seed)
     if save:
         require_writable(save)
-    benchmark = measure.run(plan)
+    benchmark = reads.run(plan)
     broken = [
         f"{row.name}: promises {row.promise}, and {row.torn_fraction:.3g} were torn."
         for row in benchmark.rows
         if not row.kept
     ]
-    _tell(benchmark, _dumped(benchmark.rows) if as_json else report.table(benchmark), save, broken)
+    _tell(benchmark, _dumped(benchmark.rows) if as_json else read_report.table(benchmark), save, broken)
 
 
 def _dumped(rows: Iterable[BaseModel]) -> list[dict[str, Any]]:
@@ -160,7 +162,8 @@ def _tell(benchmark: Header, told: str | list[dict[str, Any]], save: Path | None
 
     Exits with 1 if a promise was broken, a sentence each, or if something failed that was to run.
     """
-    from tmflow.bench import columns, saved
+    from tmflow.benchmark import saved
+    from tmflow.benchmark import text as columns
 
     if save:
         saved.write(save, benchmark)
@@ -189,11 +192,11 @@ def report(
     ] = None,
 ) -> None:
     """Print a saved benchmark as Markdown tables."""
-    from tmflow import figures
-    from tmflow.bench.compared import relative_to
-    from tmflow.bench.kinds import read_any, shown
-    from tmflow.bench.saved import Saved
-    from tmflow.files import write_text
+    from tmflow.base.files import write_text
+    from tmflow.benchmark.comparison import relative_to
+    from tmflow.benchmark.kinds import read_any, shown
+    from tmflow.benchmark.saved import Saved
+    from tmflow.charts import figures
 
     benchmark = read_any(file)
     if reference is not None:

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from tmflow.paths import project_root, results_dir
-from tmflow.spec import Evidence
+from tmflow.base.paths import project_root, results_dir
+from tmflow.base.text import printable, several
+from tmflow.spec.trial import Evidence
 from tmflow.study.config import SCALES, Scale, load_study
-from tmflow.wording import printable, several
 
 app = typer.Typer(
     help="Carry the runs of a machine to another, in one file.", no_args_is_help=True, rich_markup_mode=None
@@ -36,7 +36,7 @@ def export(
     as_json: JsonOption = False,
 ) -> None:
     """Write the run files of results/runs, with what they belong to, into one file."""
-    from tmflow.bundle.exported import Chosen, export
+    from tmflow.bundle.writer import Chosen, export
 
     chosen = Chosen(experiment or (), scale, evidence)
     done = export(results_dir(), output, chosen, _config((scale,) if scale else SCALES), sign)

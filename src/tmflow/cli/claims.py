@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from tmflow.paths import results_dir
-from tmflow.spec import Evidence
+from tmflow.base.paths import results_dir
+from tmflow.spec.trial import Evidence
 
 
 def claims(
@@ -24,7 +24,7 @@ def claims(
 ) -> None:
     """Check every claim of data/claims.yaml against the runs of one platform: by default, of this machine."""
     from tmflow.claims.heading import heading, this_machine
-    from tmflow.claims.shown import as_text
+    from tmflow.claims.render import as_text
     from tmflow.claims.verdicts import verdicts
     from tmflow.store import engine
 

@@ -9,10 +9,10 @@ from typing import Annotated
 
 import typer
 
+from tmflow.base.paths import results_dir
+from tmflow.base.text import printable, several
 from tmflow.cli import quarantine
 from tmflow.cli.bundle import AllowedSigners, JsonOption
-from tmflow.paths import results_dir
-from tmflow.wording import printable, several
 
 IdentityArgument = Annotated[str, typer.Argument(help="The identity of the bundle, or its first 8 digits or more.")]
 
@@ -26,14 +26,15 @@ def import_bundles(
 
     The database is results/study.db, or the SQLAlchemy URL in TMFLOW_DB_URL.
     """
-    from tmflow.store import contributions, engine
+    from tmflow.contributions import importer
+    from tmflow.store import engine
     from tmflow.store.storing import Conflict
 
     url = engine.url_from_env(results_dir() / "study.db")
     reports = []
     for file in files:
         try:
-            reports.append(report := contributions.import_bundle(url, file, allowed_signers=allowed_signers))
+            reports.append(report := importer.import_bundle(url, file, allowed_signers=allowed_signers))
         except Conflict as error:
             raise quarantine.kept(file, error) from error
         if not as_json:
@@ -49,31 +50,34 @@ def withdraw(
     reason: Annotated[str, typer.Option(help="Why, in a few words; whoever asks for one of its runs is told.")],
 ) -> None:
     """Hide the runs of a contribution everywhere; nothing is deleted."""
-    from tmflow.store import contributions, engine
+    from tmflow.contributions import importer
+    from tmflow.store import engine
 
     url = engine.url_from_env(results_dir() / "study.db")
-    whole = contributions.whole_identity(url, identity)
+    whole = importer.whole_identity(url, identity)
     with quarantine.noted("withdraw", whole, reason):
-        n_runs = contributions.withdraw(url, whole, reason)
+        n_runs = importer.withdraw(url, whole, reason)
     typer.echo(f"{several(n_runs, 'run')} hidden; `tmflow bundle restore {whole[:12]}` shows them again.")
 
 
 def restore(identity: IdentityArgument) -> None:
     """Show the runs of a withdrawn contribution again."""
-    from tmflow.store import contributions, engine
+    from tmflow.contributions import importer
+    from tmflow.store import engine
 
     url = engine.url_from_env(results_dir() / "study.db")
-    whole = contributions.whole_identity(url, identity)
+    whole = importer.whole_identity(url, identity)
     with quarantine.noted("restore", whole):
-        n_runs = contributions.restore(url, whole)
+        n_runs = importer.restore(url, whole)
     typer.echo(f"{several(n_runs, 'run')} shown again.")
 
 
 def list_contributions(as_json: JsonOption = False) -> None:
     """The contributions that the database holds, in the order of their import."""
-    from tmflow.store import contributions, engine
+    from tmflow.contributions import importer
+    from tmflow.store import engine
 
-    found = contributions.contributions(engine.open_reader(engine.url_from_env(results_dir() / "study.db")))
+    found = importer.contributions(engine.open_reader(engine.url_from_env(results_dir() / "study.db")))
     if as_json:
         typer.echo(found.to_json(orient="records", indent=1))
         return

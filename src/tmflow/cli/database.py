@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from tmflow.paths import results_dir
+from tmflow.base.paths import results_dir
 
 app = typer.Typer(help="Create, upgrade and check the database of runs.", no_args_is_help=True, rich_markup_mode=None)
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
@@ -62,8 +62,8 @@ def check(as_json: JsonOption = False) -> None:
 @app.command()
 def snapshot(file: Annotated[Path, typer.Argument(help="The file to write; one that is there is replaced.")]) -> None:
     """Copy the database into one file to carry elsewhere, while others read and write it."""
+    from tmflow.store import backup as copies
     from tmflow.store import engine
-    from tmflow.store import snapshot as copies
 
     n_bytes = copies.snapshot(engine.url_from_env(results_dir() / "study.db"), file)
     typer.echo(f"{file}: {n_bytes / 1e6:.1f} MB.")

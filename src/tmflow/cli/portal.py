@@ -11,8 +11,8 @@ from typing import Annotated
 
 import typer
 
-from tmflow.errors import LONGEST, BadInput
-from tmflow.paths import project_root
+from tmflow.base.errors import LONGEST, BadInput
+from tmflow.base.paths import project_root
 
 
 def portal(
@@ -31,21 +31,21 @@ def portal(
 
 def _upload_mib() -> int:
     """The largest upload; none where there is no token for it. A token that is not used is told."""
-    from tmflow.quarantine import limits, tokens
+    from tmflow.contributions import access, limits
 
-    for role in tokens.Role:
-        if trouble := tokens.trouble(role):
+    for role in access.Role:
+        if trouble := access.trouble(role):
             typer.echo(f"tmflow: {trouble}", err=True)
-    return limits.UPLOAD_MIB if tokens.is_on(tokens.Role.UPLOADER) else 0
+    return limits.UPLOAD_MIB if access.is_on(access.Role.UPLOADER) else 0
 
 
 def _make_absolute() -> None:
     """What the environment names is relative to the folder where the command was typed, not to the checkout."""
-    from tmflow import views
-    from tmflow.quarantine import place
-    from tmflow.store import address
+    from tmflow.contributions import quarantine
+    from tmflow.portal import saved_views
+    from tmflow.store import url as address
 
-    for variable in ("TMFLOW_ROOT", "TMFLOW_RESULTS_DIR", views.VARIABLE, place.VARIABLE):
+    for variable in ("TMFLOW_ROOT", "TMFLOW_RESULTS_DIR", saved_views.VARIABLE, quarantine.VARIABLE):
         if path := os.environ.get(variable):
             os.environ[variable] = str(Path(path).expanduser().absolute())
     if os.environ.get(address.VARIABLE):
@@ -57,7 +57,7 @@ def _make_absolute() -> None:
 
 def _require_free(address: str, port: int) -> None:
     """Raise BadInput if the address is none of this machine's, or the port is not to be had there."""
-    from tmflow import inert
+    from tmflow.base import escaping
 
     try:
         if not address.strip():  # to a socket it means every address of this machine
@@ -66,7 +66,7 @@ def _require_free(address: str, port: int) -> None:
     except (OSError, UnicodeError) as error:
         cause = error.strerror if isinstance(error, OSError) else "that is the name of no machine"
         raise BadInput(
-            f"the portal cannot listen on --address {inert.line(address)[:LONGEST]} --port {port}: "
+            f"the portal cannot listen on --address {escaping.line(address)[:LONGEST]} --port {port}: "
             f"{str(cause).partition(' (')[0]}; give an address of this machine, such as 127.0.0.1, and a port that is "
             "free."
         ) from error

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
+from tmflow.base.errors import BadInput
 from tmflow.cli.saving import require_writable
-from tmflow.errors import BadInput
 
 
 def probe(
@@ -29,12 +29,12 @@ def probe(
 
     Leave the machine alone meanwhile. What every number means: docs/probe.md.
     """
-    from tmflow.paths import results_dir
+    from tmflow.base.locks import machine_to_itself
+    from tmflow.base.paths import results_dir
     from tmflow.platform.profiles import load_profile
     from tmflow.probe import document, run
     from tmflow.probe.profile import profile_of, require_new_name, write_profile
-    from tmflow.probe.table import table
-    from tmflow.runner.lock import machine_to_itself
+    from tmflow.probe.text import table
 
     if profile is not None and emulate is not None:
         raise BadInput("--profile makes a profile of this machine, so --emulate cannot be given with it.")

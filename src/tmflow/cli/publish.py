@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tmflow.paths import project_root, results_dir
+from tmflow.base.paths import project_root, results_dir
 from tmflow.study.config import Scale, load_study
 
 
@@ -16,7 +16,7 @@ def publish(
     scale: Annotated[Scale, typer.Option(help="The runs of this scale.")] = "full",
 ) -> None:
     """Write the results as static pages, which any host of files serves: charts, tables, claims, runs and the docs."""
-    from tmflow.publish.site import publish as write_site
+    from tmflow.reports.site.build import publish as write_site
     from tmflow.store import engine
 
     reader = engine.open_reader(engine.url_from_env(results_dir() / "study.db"))

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tmflow.base.errors import BadInput
+from tmflow.base.paths import results_dir
+from tmflow.base.text import several
 from tmflow.cli.bundle import JsonOption
-from tmflow.errors import BadInput
-from tmflow.paths import results_dir
-from tmflow.wording import several
 
 if TYPE_CHECKING:
-    from tmflow.quarantine.place import Quarantine
-    from tmflow.quarantine.tables import Action
+    from tmflow.contributions.quarantine import Quarantine
+    from tmflow.contributions.tables import Action
 
 app = typer.Typer()  # its commands are among those of `tmflow bundle`
 SHOWN = 20  # runs that `compare` shows unless it is asked for one
@@ -36,7 +36,7 @@ def stage(
     as_json: JsonOption = False,
 ) -> None:
     """Check a bundle and keep it in the quarantine, where it waits for `accept` or `reject`."""
-    from tmflow.quarantine import staging
+    from tmflow.contributions import staging
 
     staged = staging.stage(_quarantine(), file, name or Path(file.name).name, by or _user())
     if as_json:
@@ -52,7 +52,7 @@ def stage(
 @app.command()
 def waiting(as_json: JsonOption = False) -> None:
     """List the bundles that wait for a decision, the oldest first."""
-    from tmflow.quarantine.listed import waiting as listed
+    from tmflow.contributions.listed import waiting as listed
 
     uploads = listed(_quarantine())
     if as_json:
@@ -66,11 +66,11 @@ def waiting(as_json: JsonOption = False) -> None:
 @app.command()
 def accept(identity: Identity, by: By = None) -> None:
     """Store a waiting bundle in the database, all of it or nothing."""
-    from tmflow.quarantine import deciding
+    from tmflow.contributions import review
     from tmflow.store import engine
 
     url = engine.url_from_env(results_dir() / "study.db")
-    report = deciding.accept(_quarantine(), url, identity, by or _user())
+    report = review.accept(_quarantine(), url, identity, by or _user())
     hidden = f" It is withdrawn, so they are hidden: {report.withdrawn}." if report.withdrawn else ""
     _say(f"{report.identity} is accepted: {several(report.runs_new, 'run')} stored, {report.runs_known} known.{hidden}")
 
@@ -82,9 +82,9 @@ def reject(
     by: By = None,
 ) -> None:
     """Turn a waiting bundle away; its file is removed, and it is not taken again."""
-    from tmflow.quarantine import deciding
+    from tmflow.contributions import review
 
-    typer.echo(f"{deciding.reject(_quarantine(), identity, reason, by or _user())} was rejected.")
+    typer.echo(f"{review.reject(_quarantine(), identity, reason, by or _user())} was rejected.")
 
 
 @app.command()
@@ -94,12 +94,12 @@ def compare(
     as_json: JsonOption = False,
 ) -> None:
     """Show runs that the database has with another content: both versions, field by field, where they differ."""
-    from tmflow.quarantine import deciding
-    from tmflow.quarantine.compare import differences
+    from tmflow.contributions import review
+    from tmflow.contributions.compare import differences
     from tmflow.store import engine
 
     quarantine = _quarantine()
-    whole = deciding.require_open(quarantine, identity)["identity"]
+    whole = review.require_open(quarantine, identity)["identity"]
     database = engine.open_reader(engine.url_from_env(results_dir() / "study.db"))
     found = list(islice(differences(database, quarantine.file(whole), run), SHOWN))
     if as_json:
@@ -119,7 +119,7 @@ def audit(
     last: Annotated[int, typer.Option(min=1, help="So many of the newest.")] = 100, as_json: JsonOption = False
 ) -> None:
     """List what was done in the quarantine, the newest last."""
-    from tmflow.quarantine.listed import audit as listed
+    from tmflow.contributions.listed import audit as listed
 
     rows = listed(_quarantine(), last)
     if as_json:
@@ -130,7 +130,7 @@ def audit(
 
 def kept(file: Path, conflict: BadInput) -> BadInput:
     """Keep a bundle that the database contradicts in the quarantine, and say so."""
-    from tmflow.quarantine import staging
+    from tmflow.contributions import staging
 
     identity = staging.keep_conflict(_quarantine(), file, _user(), str(conflict))
     return BadInput(
@@ -149,7 +149,7 @@ def noted(action: Action, identity: str, reason: str | None = None) -> Iterator[
 
 
 def _quarantine() -> Quarantine:
-    from tmflow.quarantine.place import Quarantine, folder
+    from tmflow.contributions.quarantine import Quarantine, folder
 
     return Quarantine(folder())
 
@@ -160,6 +160,6 @@ def _user() -> str:
 
 def _say(words: str) -> None:
     """A line that others had a part in."""
-    from tmflow import inert
+    from tmflow.base import escaping
 
-    typer.echo(inert.line(words))
+    typer.echo(escaping.line(words))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from tmflow.errors import BadInput
+from tmflow.base.errors import BadInput
 
 
 def require_writable(path: Path, name: str = "--save") -> None:

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
+from tmflow.base.paths import results_dir
 from tmflow.cli.saving import require_writable
-from tmflow.paths import results_dir
 from tmflow.study.config import Scale
 
 app = typer.Typer(help="The steps of the study, as Snakemake calls them.", rich_markup_mode=None)
@@ -17,7 +17,7 @@ app = typer.Typer(help="The steps of the study, as Snakemake calls them.", rich_
 
 @app.callback()
 def _at_work() -> None:
-    from tmflow.study.holding import step_at_work
+    from tmflow.workflow.locking import step_at_work
 
     step_at_work(results_dir())
 
@@ -44,23 +44,25 @@ def build(output: Path) -> None:
 @app.command(name="data")
 def get_data(dataset: str, output: Path) -> None:
     """Find or download the dataset, check it, and write which one it is."""
-    from tmflow import data
-    from tmflow.files import write_json
+    from tmflow import datasets
+    from tmflow.base.files import write_json
 
-    resolved = data.resolve(dataset)
+    resolved = datasets.resolve(dataset)
     if resolved.warning:
         print(f"tmflow: {resolved.warning}", file=sys.stderr)
-    write_json(output, {"name": resolved.name, "sha256": data.load(resolved.name).sha256, "warning": resolved.warning})
+    write_json(
+        output, {"name": resolved.name, "sha256": datasets.load(resolved.name).sha256, "warning": resolved.warning}
+    )
 
 
 @app.command(name="round")
 def one_round(experiment: str, definition: str, number: int, scale: Annotated[Scale, typer.Option()] = "full") -> None:
     """Run one round of an experiment in a fresh process, after storing the rounds that are complete."""
+    from tmflow.base.errors import BadInput
     from tmflow.cli.study import make_plan
-    from tmflow.errors import BadInput
-    from tmflow.runner.supervise import run_round
+    from tmflow.runner.supervisor import run_round
     from tmflow.study.campaign import current, load
-    from tmflow.study.round_storing import store_complete_rounds
+    from tmflow.workflow.round_storing import store_complete_rounds
 
     plan = make_plan(scale)
     if plan.definition_id(experiment) != definition:
@@ -74,11 +76,12 @@ def one_round(experiment: str, definition: str, number: int, scale: Annotated[Sc
 @app.command(name="figures")
 def draw(experiment: str, scale: Annotated[Scale, typer.Option()] = "full") -> None:
     """Draw the figures of an experiment from the database, and write its table: most of either is to start."""
-    from tmflow import figures, tables
+    from tmflow.base.errors import unknown
+    from tmflow.charts import figures
     from tmflow.cli.study import make_plan
-    from tmflow.errors import unknown
+    from tmflow.reports import experiment_table
     from tmflow.store import engine, queries
-    from tmflow.study.shown import shown_of
+    from tmflow.study.figure_selection import shown_of
 
     plan = make_plan(scale)
     if experiment not in plan.study.experiments:
@@ -95,7 +98,7 @@ def draw(experiment: str, scale: Annotated[Scale, typer.Option()] = "full") -> N
         queries.revision(reader),
         shown["shows"],
     )
-    tables.write_table(runs, experiment, its.question, scale, results_dir() / "tables" / f"{experiment}.html")
+    experiment_table.write_table(runs, experiment, its.question, scale, results_dir() / "tables" / f"{experiment}.html")
 
 
 @app.command()
@@ -105,14 +108,14 @@ def report(scale: Annotated[Scale, typer.Option()] = "full") -> None:
     from tmflow.claims.section import section as verdicts_section
     from tmflow.claims.verdicts import verdicts
     from tmflow.cli.study import make_plan
-    from tmflow.report import write_report
+    from tmflow.reports import headline
+    from tmflow.reports.html_report import write_report
     from tmflow.store import engine
-    from tmflow.study import summary
 
     plan = make_plan(scale)
     reader = engine.open_reader(engine.url_from_env(plan.results / "study.db"))
-    first = [summary.section(summary.of_study(plan, reader))]
-    platform = summary.machine(plan, reader)
+    first = [headline.section(headline.of_study(plan, reader))]
+    platform = headline.machine(plan, reader)
     if scale == "full" and platform is not None:  # nothing is decided from a quick one
         first.append(verdicts_section(verdicts(reader, platform=platform), heading(reader, platform)))
     questions = {name: plan.study.experiments[name].question for name in plan.experiments}
@@ -122,6 +125,6 @@ def report(scale: Annotated[Scale, typer.Option()] = "full") -> None:
 @app.command()
 def notebook(source: Path, output: Path) -> None:
     """Execute a notebook against the database, and write it with what it shows."""
-    from tmflow.notebooks import execute
+    from tmflow.workflow.notebooks import execute
 
     execute(source, output)

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from tmflow.paths import project_root, results_dir
+from tmflow.base.paths import project_root, results_dir
+from tmflow.base.text import several
 from tmflow.study.campaign import latest_scale
 from tmflow.study.config import Scale, load_study
 from tmflow.study.plan import Plan
-from tmflow.wording import several
 
 app = typer.Typer(help="Plan, run and watch the study of config.yaml.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -36,9 +36,9 @@ def plan(
 ) -> None:
     """List the experiments, their trials, and how long they will take: by past runs like them, else by a guess."""
     if native:
-        from tmflow.study import for_binary
+        from tmflow.study import native_plan
 
-        for_binary.write(load_study(project_root() / "config.yaml"), native)
+        native_plan.write(load_study(project_root() / "config.yaml"), native)
         return
     its_plan = make_plan(scale)
     rows: list[dict[str, Any]] = [
@@ -70,7 +70,7 @@ def plan(
 @app.command()
 def status(scale: ScaleOption = None, as_json: JsonOption = False) -> None:
     """Tell how many trials of the plan are done, failed and unsupported, by which campaigns, and what that has cost."""
-    from tmflow.study.status import status as study_status
+    from tmflow.workflow.status import status as study_status
 
     state = study_status(make_plan(scale))
     if as_json:
@@ -105,7 +105,7 @@ def run(
 
     Safe to interrupt and to repeat. Options that are not listed here go to Snakemake, for example --dry-run.
     """
-    from tmflow.study import pipeline
+    from tmflow.workflow import run as pipeline
 
     pipeline.run(make_plan(scale or "full"), arguments or [], fresh=fresh)
 
@@ -113,7 +113,7 @@ def run(
 @app.command()
 def build() -> None:
     """Build the native strategies, if they are not built yet."""
-    from tmflow.study import pipeline
+    from tmflow.workflow import run as pipeline
 
     pipeline.build(make_plan("full"))
 
@@ -121,6 +121,6 @@ def build() -> None:
 @app.command()
 def lint() -> None:
     """Check the Snakemake workflow with Snakemake's own linter."""
-    from tmflow.study import pipeline
+    from tmflow.workflow import run as pipeline
 
     pipeline.lint(make_plan("full"))

@@ -10,13 +10,13 @@ from typing import Annotated, Any
 
 import typer
 
-from tmflow.cli.parameters import with_parameters
+from tmflow.base.paths import results_dir
+from tmflow.cli.options import with_parameters
 from tmflow.cli.saving import require_writable
-from tmflow.paths import results_dir
-from tmflow.runner.runfile import NO_TIME, Run, shown, write
-from tmflow.shares import shares
+from tmflow.runfile.record import NO_TIME, Run, shown, write
+from tmflow.runfile.shares import shares
 from tmflow.study.config import make_spec
-from tmflow.train.models import MODELS, factors_of
+from tmflow.training.models import MODELS, factors_of
 
 MODEL_HELP = f"{'; '.join(f'{name}: {model.summary}' for name, model in MODELS.items())}."
 Rounds = Annotated[int, typer.Option(help="Fresh processes, each trains once with the next seed.")]
@@ -79,8 +79,8 @@ def train(
         "curve_points": curve_points, **parameters,
     }  # fmt: skip
     factors |= {name: value for name, value in factors_of(model).items() if factors[name] is None}
-    from tmflow import data
-    from tmflow.store import address, engine, schema
+    from tmflow import datasets
+    from tmflow.store import engine, schema, url
     from tmflow.study.adhoc import check_rounds, store_round, train_rounds
 
     make_spec({**factors, "dataset": "mnist"}, "tmflow train")  # before anything is downloaded
@@ -90,7 +90,7 @@ def train(
     database = engine.url_from_env(results_dir() / "study.db")
     if save:
         schema.require_usable(database)
-    resolved = data.resolve(dataset)
+    resolved = datasets.resolve(dataset)
     if resolved.warning:
         print(f"tmflow: {resolved.warning}", file=sys.stderr)
     spec = make_spec({**factors, "dataset": resolved.name}, "tmflow train")
@@ -104,7 +104,7 @@ def train(
                 store_round(database, Path(folder), run.round, keep_in=results_dir())
             typer.echo(_as_json(run) if as_json else _as_line(run))
     if save:
-        print(f"tmflow: the runs are stored in {address.shown(database)}.", file=sys.stderr)
+        print(f"tmflow: the runs are stored in {url.shown(database)}.", file=sys.stderr)
     if any(run.status != "ok" for run in runs):
         raise typer.Exit(1)
 

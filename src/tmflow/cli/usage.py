@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import typer
 from pydantic import ValidationError
 
-from tmflow.errors import BadInput
+from tmflow.base.errors import BadInput
 
 
 def require_text(arguments: Sequence[str]) -> None:

@@ -1,1 +1,1 @@
-"""The native side: the strategies in C++, as a Python module and as TensorFlow ops, and the registry of them all."""
+"""The compiled core from Python: its build, its loading, the registry of strategies and the TensorFlow ops."""

@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 from typing import TextIO
 
-from tmflow.errors import BadInput
+from tmflow.base.errors import BadInput
+from tmflow.base.paths import project_root
 from tmflow.native import loader
-from tmflow.paths import project_root
 
 COMPILERS = ("c++", "g++", "clang++")
 

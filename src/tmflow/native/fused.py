@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tmflow.errors import BadInput
-from tmflow.strategy_parameters import Value
+from tmflow.base.errors import BadInput
+from tmflow.spec.strategies import Value
 
 NOT_EMULATED = (
     "kernel fused does not go with provider emulated: an emulated transaction walks a gradient that is written"

@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from tmflow.errors import BadInput, Unsupported
-from tmflow.paths import results_dir
+from tmflow.base.errors import BadInput, Unsupported
+from tmflow.base.paths import results_dir
 
 if TYPE_CHECKING:
     from tmflow.native import _core

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tmflow import aborts, contention
-from tmflow.errors import BadInput
-from tmflow.native import fused, loader, process_state
+from tmflow.base.errors import BadInput
+from tmflow.native import availability, fused, loader
 from tmflow.native.parameters import native_parameters
-from tmflow.strategy_parameters import LOCKS_UNTOLD, Value
+from tmflow.spec import abort_codes, contention
+from tmflow.spec.strategies import LOCKS_UNTOLD, Value
 
 if TYPE_CHECKING:
-    from tmflow.spec import Measures
+    from tmflow.spec.trial import Measures
 
 STOCK_LOCKING = {"tf_lock": True, "tf_nolock": False}  # the first on either kind of variable
 
@@ -116,7 +116,7 @@ class Tracker:
     def _abort(self, worker: int, variable: int, status: int, n: int) -> dict[str, Any]:
         mechanism = self._mechanisms[variable]
         assert mechanism is not None, "only transactions abort"
-        described = aborts.described(mechanism, status)
+        described = abort_codes.described(mechanism, status)
         return {"worker": worker, "variable": self.variables[variable], "mechanism": mechanism, **described, "n": n}
 
     def reset(self, session: Any) -> None:
@@ -160,7 +160,7 @@ def apply_gradient_descent(
     """
     import tensorflow as tf
 
-    process_state.require(strategy, parameters)
+    availability.require(strategy, parameters)
     target = variable.op.outputs[0]
     is_resource = target.dtype == tf.resource
     dtype = variable.dtype.base_dtype
@@ -184,7 +184,7 @@ def apply_gradient_descent(
     factors = fused.dense_factors(gradient) if fused.asked(parameters) else None
     if factors is not None and parameters.get("provider") == "emulated":
         raise BadInput(f"{fused.NOT_EMULATED}.")
-    tracker.count(index, aborts.mechanism(strategy, parameters), tells_locks=strategy not in LOCKS_UNTOLD)
+    tracker.count(index, abort_codes.mechanism(strategy, parameters), tells_locks=strategy not in LOCKS_UNTOLD)
     attributes = {"strategy": strategy, "parameters": native_parameters(strategy, parameters), "variable": index}
     if not is_resource:
         attributes["container"] = variable.op.get_attr("container")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tmflow.errors import BadInput
+from tmflow.base.errors import BadInput
 from tmflow.native import registry
-from tmflow.strategy_parameters import STRATEGY_PARAMETERS, Value, parameters_of
+from tmflow.spec.strategies import STRATEGY_PARAMETERS, Value, parameters_of
 
 
 def native_parameters(strategy: str, parameters: Mapping[str, Value]) -> list[str]:

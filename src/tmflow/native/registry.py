@@ -8,10 +8,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from tmflow.errors import BadInput, unknown
-from tmflow.files import write_json
+from tmflow.base.errors import BadInput, unknown
+from tmflow.base.files import write_json
+from tmflow.base.paths import project_root
 from tmflow.native import loader
-from tmflow.paths import project_root
 
 if TYPE_CHECKING:
     from tmflow.native import _core

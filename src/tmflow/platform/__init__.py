@@ -1,1 +1,1 @@
-"""Which machine this is (facts), how it is set up (environment), and what runs on it (software)."""
+"""The facts of this machine, its settings and its software; profiles of machines that are emulated."""

@@ -8,8 +8,8 @@ import struct
 from pathlib import Path
 from typing import Any
 
-from tmflow.canonical import sha256_of
-from tmflow.files import write_json
+from tmflow.base.canonical_json import sha256_of
+from tmflow.base.files import write_json
 from tmflow.platform import cpuinfo
 from tmflow.platform.sysfiles import Files
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from tmflow import __version__
-from tmflow.errors import BadInput
-from tmflow.paths import project_root
+from tmflow.base.errors import BadInput
+from tmflow.base.paths import project_root
 
 CODE = ("native_ops", "src", "workflow")  # what of a checkout can change a number
 

@@ -1,1 +1,1 @@
-"""What the portal's pages share: reading the database, filters in the URL, and how a figure is shown."""
+"""The Streamlit portal: its state, data and components; one module a page in `pages`."""

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import streamlit as st
 
-from tmflow.portal.filters import JOINED, Key, sources_joined
+from tmflow.portal.url_state import JOINED, Key, sources_joined
 
 Item = TypeVar("Item")
 ICONS = {

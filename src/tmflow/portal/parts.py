@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
-from tmflow.labels import LETTER, in_room, longest
-from tmflow.marks import ENTRY
-from tmflow.stacks import WORDS
+from tmflow.charts.labels import LETTER, in_room, longest
+from tmflow.charts.marks import ENTRY
+from tmflow.charts.stacked_bars import WORDS
 
 WIDTH = 410  # px: three in a row on a wide screen; on a phone the width that there is
 LEGEND = 270  # px of a legend's width beside the axis, which a phone has too

@@ -9,11 +9,11 @@ from urllib.parse import urlsplit, urlunsplit
 import streamlit as st
 from streamlit.errors import StreamlitAPIException
 
-from tmflow import inert, views
-from tmflow.errors import BadInput
-from tmflow.paths import project_root
-from tmflow.portal import filters
-from tmflow.views import View
+from tmflow.base import escaping
+from tmflow.base.errors import BadInput
+from tmflow.base.paths import project_root
+from tmflow.portal import saved_views, url_state
+from tmflow.portal.saved_views import View
 
 DEFAULT_PAGE = "overview"  # the one without a name in its address
 
@@ -30,7 +30,7 @@ class Key(StrEnum):
 def share_bar() -> None:
     """A button that opens the link to this view, and the named views; to be called after the page's filters."""
     address = st.context.url or ""
-    view = View(page=page_of(address), choices=filters.present())
+    view = View(page=page_of(address), choices=url_state.present())
     with st.popover("Share", icon=":material/share:"):
         st.markdown("**This view**")
         st.code(link(address, view.query), language=None, wrap_lines=True)
@@ -52,17 +52,17 @@ def page_of(address: str) -> str:
 @st.fragment
 def _named(address: str, view: View) -> None:
     """The views that have a name, and a form to name this one. A fragment: the page is not drawn anew for it."""
-    file = views.path()
+    file = saved_views.path()
     st.markdown("**Named views**")
-    refused = views.refusal(file)
+    refused = saved_views.refusal(file)
     if refused:
-        st.caption(inert.markdown(refused))
+        st.caption(escaping.markdown(refused))
     else:
         _form(file, view)
     try:
-        saved = views.saved(file)
+        saved = saved_views.saved(file)
     except BadInput as error:
-        st.error(inert.markdown(error))
+        st.error(escaping.markdown(error))
         return
     if saved:
         _open(file, saved, address, may_delete=refused is None)
@@ -73,15 +73,15 @@ def _form(file: Path, view: View) -> None:
         name = st.text_input("Name for this view", key=Key.NAME, max_chars=60)
         if st.form_submit_button("Save", icon=":material/bookmark_add:"):
             try:
-                views.save(file, name.strip(), view)
+                saved_views.save(file, name.strip(), view)
             except BadInput as error:
-                st.error(inert.markdown(error))
+                st.error(escaping.markdown(error))
 
 
 def _open(file: Path, saved: dict[str, View], address: str, may_delete: bool) -> None:
     name = st.selectbox("Saved", list(saved), key=Key.SAVED)
     view = saved[name]
-    st.code(link(address, views.query({filters.Key.VIEW: [name]})), language=None, wrap_lines=True)
+    st.code(link(address, saved_views.query({url_state.Key.VIEW: [name]})), language=None, wrap_lines=True)
     with st.container(horizontal=True):
         try:
             page = f"views/{view.page}.py"
@@ -94,6 +94,6 @@ def _open(file: Path, saved: dict[str, View], address: str, may_delete: bool) ->
 
 def _delete(file: Path, name: str) -> None:
     try:
-        views.delete(file, name)
+        saved_views.delete(file, name)
     except BadInput as error:
-        st.toast(inert.markdown(error))
+        st.toast(escaping.markdown(error))

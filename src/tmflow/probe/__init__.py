@@ -1,1 +1,1 @@
-"""What a machine's transactions and memory really do: the document of `tmflow probe`, and a profile made of it."""
+"""What a machine's transactions and memory really do: the document of `tmflow probe` and the profile made from it."""

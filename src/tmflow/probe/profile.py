@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 import yaml
 
-from tmflow.errors import BadInput
-from tmflow.files import write_text
-from tmflow.paths import project_root
+from tmflow.base.errors import BadInput
+from tmflow.base.files import write_text
+from tmflow.base.paths import project_root
 from tmflow.platform.facts import display_name, platform_facts
 from tmflow.platform.profiles import Profile, profile_names
 from tmflow.probe.document import Part, Probe

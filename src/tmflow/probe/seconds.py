@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tmflow.errors import BadInput
+from tmflow.base.errors import BadInput
 
 LEAST_S, MOST_S = 5.0, 600.0  # as the native library takes them
 

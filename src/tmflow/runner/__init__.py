@@ -1,1 +1,1 @@
-"""How trials are run and written down: rounds, run files, the machine's state."""
+"""A round in fresh processes: job, round, supervisor, journal and the load of the machine."""

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from tmflow.process_environment import process_environment
+from tmflow.runfile.record import CampaignRef, ExperimentRef
 from tmflow.runner import order
-from tmflow.runner.runfile import CampaignRef, ExperimentRef
-from tmflow.spec import TrialSpec
+from tmflow.spec.process_env import process_environment
+from tmflow.spec.trial import TrialSpec
 
 TIMED_OUT = 75  # exit code of a round: what exceeded its time is in the journal, the rest is for a new process
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from tmflow.files import write_text, writing
-from tmflow.runner import runfile
-from tmflow.runner.runfile import Run
-from tmflow.spec import TrialSpec
+from tmflow.base.files import write_text, writing
+from tmflow.runfile import record
+from tmflow.runfile.record import Run
+from tmflow.spec.trial import TrialSpec
 
 
 class UnderWay(BaseModel):
@@ -43,7 +43,7 @@ class Journal:
         self._end = data.rfind(b"\n") + 1
         lines = data[: self._end].decode("utf-8").splitlines()
         where = f"journal {self.path}, line"
-        self.runs: list[Run] = [runfile.parse_line(line, f"{where} {number}") for number, line in enumerate(lines, 1)]
+        self.runs: list[Run] = [record.parse_line(line, f"{where} {number}") for number, line in enumerate(lines, 1)]
 
     def keep_only(self, points: Iterable[TrialSpec]) -> None:
         """Forget trials of other points: a round may be resumed after its dataset has changed from digits to MNIST."""
@@ -73,7 +73,7 @@ class Journal:
 
         Raises BadInput where it cannot be written; what the journal held before, it still holds.
         """
-        line = runfile.to_line(run).encode("utf-8")
+        line = record.to_line(run).encode("utf-8")
         with writing(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.path.touch()
@@ -89,7 +89,7 @@ class Journal:
 
     def finish(self) -> None:
         """Make the run file of all trials, in the order in which they were planned; the journal goes."""
-        runfile.write(self.run_file, sorted(self.runs, key=lambda run: run.ordinal))
+        record.write(self.run_file, sorted(self.runs, key=lambda run: run.ordinal))
         self.path.unlink(missing_ok=True)
         self.forget_under_way()
 

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
-from tmflow.canonical import sha256_of
+from tmflow.base.canonical_json import sha256_of
 
 Point = TypeVar("Point")
 

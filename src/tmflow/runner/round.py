@@ -19,23 +19,24 @@ from pathlib import Path
 from typing import Any
 
 from tmflow import __version__
-from tmflow.clock import utc_now
-from tmflow.errors import BadInput, Diverged, Unsupported
+from tmflow.base.clock import utc_now
+from tmflow.base.errors import BadInput, Diverged, Unsupported
+from tmflow.base.locks import machine_to_itself
 from tmflow.native import registry
+from tmflow.native.possible import why_not
 from tmflow.platform.environment import environment_facts
 from tmflow.platform.facts import platform_facts
 from tmflow.platform.profiles import load_profile
 from tmflow.platform.software import software
-from tmflow.runner import machine, warm_ups
-from tmflow.runner.images import Images
+from tmflow.runfile.record import Backend, Run
+from tmflow.runner import machine_load as machine
+from tmflow.runner import warm_ups
 from tmflow.runner.job import TIMED_OUT, RoundJob
 from tmflow.runner.journal import Journal, UnderWay
-from tmflow.runner.lock import machine_to_itself
-from tmflow.runner.runfile import Backend, Run
-from tmflow.spec import Status, TrialSpec
-from tmflow.train.drivers import graph_key, make_variant
-from tmflow.train.measurement import TrialData, Variant
-from tmflow.train.possible import why_not
+from tmflow.spec.trial import Status, TrialSpec
+from tmflow.training.drivers import graph_key, make_variant
+from tmflow.training.images import Images
+from tmflow.training.measurement import TrialData, Variant
 
 
 class RoundRunner:

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from tmflow.files import writing
+from tmflow.base.files import writing
 
 
 def note(run_file: Path, campaign_uid: str, seconds: float) -> None:

@@ -1,1 +1,1 @@
-"""The database of runs: models, migrations, the one writer (`ingest`) and the questions asked of it (`queries`)."""
+"""The database of runs: models, migrations, engine, ingest, queries, search and checks."""

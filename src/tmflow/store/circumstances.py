@@ -7,9 +7,9 @@ from typing import Any
 
 from sqlalchemy import select
 
-from tmflow.platform_key import slug_of
+from tmflow.platform.key import slug_of
 from tmflow.store.documents import parse_object
-from tmflow.store.frame import Source, fetch
+from tmflow.store.frames import Source, fetch
 from tmflow.store.models import Base, Environment, Platform, Software
 
 Facts = dict[str, Any]
@@ -17,7 +17,7 @@ Facts = dict[str, Any]
 
 
 def platforms(source: Source, keys: Iterable[str]) -> dict[str, Facts]:
-    """The facts of platforms by their keys (`tmflow.platform_key`): all that were recorded, known or not.
+    """The facts of platforms by their keys (`tmflow.platform.key`): all that were recorded, known or not.
 
     They are the same whatever the source: a platform is the hash of its facts.
     """

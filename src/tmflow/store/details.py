@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import Any
 
 from tmflow.store import models
-from tmflow.store.once import Key, columns
+from tmflow.store.dedup import Key, columns
 
 REASON = ("mechanism", "raw_code", "family")
 """What an abort has in its row in place of the id of an AbortReason."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tmflow.errors import BadInput
+from tmflow.base.errors import BadInput
 
 _ADVICE = "restore a backup, or make the database anew from the run files (`tmflow ingest`)"
 

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from sqlalchemy import URL
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, ProgrammingError
 
-from tmflow.errors import BadInput
-from tmflow.store.address import is_sqlite, shown
+from tmflow.base.errors import BadInput
+from tmflow.store.url import is_sqlite, shown
 
 _BUSY = "is locked: another writer held it all the while; try again when it is done."
 _READ_ONLY = "is read-only; to write, this user needs the right to change it (for a SQLite file: and its folder)."

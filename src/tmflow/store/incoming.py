@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from tmflow.errors import BadInput
-from tmflow.runner import content, run_lines
-from tmflow.runner.runfile import Backend
+from tmflow.base.errors import BadInput
+from tmflow.runfile import content_hash, lines
+from tmflow.runfile.reader import Reader, ReadRun, Shared
+from tmflow.runfile.record import Backend
+from tmflow.runfile.validate import line_reader, read_run
+from tmflow.store.dedup import Key
 from tmflow.store.details import details
-from tmflow.store.once import Key
-from tmflow.store.reading import line_reader, read_run
 from tmflow.store.rows import Row, run_row
-from tmflow.store.shared import Reader, ReadRun, Shared
 
 
 class IncomingRun(NamedTuple):
@@ -50,11 +50,11 @@ def read_files(paths: Iterable[Path], known: Container[str]) -> list[IncomingFil
 
 
 def _read_file(path: Path, known: Container[str], reader: Reader) -> IncomingFile:
-    data = run_lines.contents(path)
+    data = lines.contents(path)
     sha256 = hashlib.sha256(data).hexdigest()
     if sha256 in known:
         return IncomingFile(path.name, sha256, ())
-    runs = [read_line(where, line, sha256, reader) for where, line in run_lines.lines(path, data)]
+    runs = [read_line(where, line, sha256, reader) for where, line in lines.lines(path, data)]
     if not runs:
         raise BadInput(f"run file {path} is empty; a run file holds one run or more, each on a line.")
     return IncomingFile(path.name, sha256, runs)
@@ -68,8 +68,8 @@ def read_line(where: str, line: str, file_sha256: str, reader: Reader) -> Incomi
 def rows_of(read: ReadRun, where: str, file_sha256: str) -> IncomingRun:
     """A run that was read as rows."""
     run, lists, origin, spec = read
-    spelt = {name: content.listed(entries) for name, entries in lists.items()}
-    sha256 = content.sha256(run, spelt | origin.spelt | spec.spelt)
+    spelt = {name: content_hash.listed(entries) for name, entries in lists.items()}
+    sha256 = content_hash.sha256(run, spelt | origin.spelt | spec.spelt)
     return IncomingRun(
         where=where,
         file_sha256=file_sha256,

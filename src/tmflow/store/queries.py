@@ -1,7 +1,7 @@
 """Questions to the database, answered as tables of pandas. Pure functions of an engine or a connection.
 
 A column is named as in the tables; of other tables: `experiment` (its name), `platform` (whose runs of which platform:
-`tmflow.platform_key`), `round` (the number), `campaign_uid`, `hardware_threads` (those that the run could use),
+`tmflow.platform.key`), `round` (the number), `campaign_uid`, `hardware_threads` (those that the run could use),
 `backend` (what stood in for hardware: its name and 8 hex digits of the hash of its numbers). Times are ISO 8601 text in
 UTC. Evidence kinds come side by side, never summed, and an emulated run has no seconds: it shows no time, here or
 anywhere after.
@@ -27,13 +27,13 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import InstrumentedAttribute
 
-from tmflow import contention
-from tmflow.bounds import LONGEST_S
-from tmflow.canonical import sha256_of
-from tmflow.records import Loaded
-from tmflow.store import software
+from tmflow.analysis.experiment_records import Loaded
+from tmflow.base.canonical_json import sha256_of
+from tmflow.platform.bounds import LONGEST_S
+from tmflow.spec import contention
+from tmflow.store import software_labels
 from tmflow.store.documents import parse_object
-from tmflow.store.frame import Source, Statement, connected, fetch, frame, with_facts
+from tmflow.store.frames import Source, Statement, connected, fetch, frame, with_facts
 from tmflow.store.models import (
     AbortReason,
     Backend,
@@ -86,7 +86,7 @@ class Only(TypedDict, total=False):
     uids: Sequence[str]
     """These alone."""
     platforms: Sequence[str]
-    """On these, by their keys (`tmflow.platform_key`)."""
+    """On these, by their keys (`tmflow.platform.key`)."""
     evidences: Sequence[str]
     factors: Mapping[str, Sequence[Value]]
     """Of each factor named one of these values."""
@@ -107,7 +107,7 @@ def runs(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
         columns = [*of_run(joined=only.get("joined", False)), Run.software_id]
         table = frame(connection, _of_runs(columns, only).order_by(Run.started_at_utc, Run.id))
         table = with_facts(connection, table, "spec_id", Spec.__table__.columns["id"], FACTORS)
-        words = software.of_runs(connection, table[["software_id", "campaign_uid"]])
+        words = software_labels.of_runs(connection, table[["software_id", "campaign_uid"]])
         return table.assign(software=words).drop(columns="software_id")
 
 

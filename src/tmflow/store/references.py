@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, select
 
-from tmflow.runner.runfile import Backend, Run
-from tmflow.store import models, once, rows
+from tmflow.runfile.reader import Shared
+from tmflow.runfile.record import Backend, Run
+from tmflow.store import dedup, models, rows
 from tmflow.store.incoming import IncomingRun
 from tmflow.store.rows import Row
-from tmflow.store.shared import Shared
 
 
 def reference_rows(connection: Connection, incoming: Sequence[IncomingRun]) -> list[Row]:
@@ -50,13 +50,15 @@ def _origin_ids(connection: Connection, incoming: Sequence[IncomingRun]) -> dict
     shared = list(dict.fromkeys(item.origin for item in incoming))
     runs = [origin.run for origin in shared]
     machines = _with_free_slugs(connection, [rows.platform_row(run.platform) for run in runs])
-    platforms = once.ids(connection, models.Platform, ["facts_sha256"], machines)
+    platforms = dedup.ids(connection, models.Platform, ["facts_sha256"], machines)
     settings = [
         rows.environment_row(run.environment, run.platform) | {"platform_id": platform}
         for run, platform in zip(runs, platforms, strict=True)
     ]
-    environments = once.ids(connection, models.Environment, ["env_sha256"], settings)
-    software = once.ids(connection, models.Software, ["software_sha256"], [rows.software_row(r.software) for r in runs])
+    environments = dedup.ids(connection, models.Environment, ["env_sha256"], settings)
+    software = dedup.ids(
+        connection, models.Software, ["software_sha256"], [rows.software_row(r.software) for r in runs]
+    )
     campaigns = _campaign_ids(connection, runs, platforms)
     experiments = _experiment_ids(connection, runs)
     ids = map(_Origin, platforms, environments, software, campaigns, experiments)
@@ -65,7 +67,7 @@ def _origin_ids(connection: Connection, incoming: Sequence[IncomingRun]) -> dict
 
 def _spec_ids(connection: Connection, incoming: Sequence[IncomingRun]) -> dict[Shared, int]:
     specs = list(dict.fromkeys(item.spec for item in incoming))
-    ids = once.ids(connection, models.Spec, ["spec_sha256"], [rows.spec_row(shared.run.spec) for shared in specs])
+    ids = dedup.ids(connection, models.Spec, ["spec_sha256"], [rows.spec_row(shared.run.spec) for shared in specs])
     return dict(zip(specs, ids, strict=True))
 
 
@@ -77,7 +79,7 @@ def _backend_ids(connection: Connection, backends: Sequence[Backend | None]) -> 
 
     present = [rows.backend_row(backend) for backend in backends if backend is not None]
     key = ["name", "version", "config_sha256"]
-    ids = iter(once.ids(connection, models.Backend, key, present, {"kind": two_kinds}))
+    ids = iter(dedup.ids(connection, models.Backend, key, present, {"kind": two_kinds}))
     return [None if backend is None else next(ids) for backend in backends]
 
 
@@ -98,7 +100,7 @@ def _round_ids(connection: Connection, incoming: Sequence[IncomingRun], origins:
 
     distinct = list(dict.fromkeys(passes))
     its_rows = [dict(zip((*key, "order_seed"), one, strict=True)) for one in distinct]
-    ids = once.ids(connection, models.Round, key, its_rows, fixed={"order_seed": two_orders})
+    ids = dedup.ids(connection, models.Round, key, its_rows, fixed={"order_seed": two_orders})
     id_of = dict(zip(distinct, ids, strict=True))
     return [id_of[one] for one in passes]
 
@@ -123,12 +125,12 @@ def _campaign_ids(connection: Connection, runs: Sequence[Run], platforms: Sequen
         run.campaign.model_dump() | {"platform_id": platform} for run, platform in zip(runs, platforms, strict=True)
     ]
     fixed = {"created_at_utc": two_times, "platform_id": two_machines}
-    return once.ids(connection, models.Campaign, ["uid"], invocations, fixed=fixed)
+    return dedup.ids(connection, models.Campaign, ["uid"], invocations, fixed=fixed)
 
 
 def _experiment_ids(connection: Connection, runs: Sequence[Run]) -> list[int]:
     key = ["name", "scale", "definition_sha256"]
-    return once.ids(connection, models.Experiment, key, [rows.experiment_row(run.experiment) for run in runs])
+    return dedup.ids(connection, models.Experiment, key, [rows.experiment_row(run.experiment) for run in runs])
 
 
 def _with_free_slugs(connection: Connection, platforms: Sequence[Row]) -> list[Row]:

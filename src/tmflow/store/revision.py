@@ -12,9 +12,9 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, inspect
 
-from tmflow.errors import BadInput
-from tmflow.store.address import shown
+from tmflow.base.errors import BadInput
 from tmflow.store.models import Base
+from tmflow.store.url import shown
 
 _UPGRADE = "run `tmflow db upgrade`."
 

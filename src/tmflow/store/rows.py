@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tmflow.canonical import canonical_json, sha256_of
+from tmflow.base.canonical_json import canonical_json, sha256_of
 from tmflow.platform.facts import display_name, slug
-from tmflow.runner.runfile import Backend, ExperimentRef, MachineState, Run, Software
-from tmflow.spec import TrialSpec
-from tmflow.store.facts import EnvironmentFacts, PlatformFacts
+from tmflow.runfile.facts import EnvironmentFacts, PlatformFacts
+from tmflow.runfile.record import Backend, ExperimentRef, MachineState, Run, Software
+from tmflow.spec.trial import TrialSpec
 
 Row = dict[str, Any]
 

@@ -8,9 +8,9 @@ from typing import Any
 from sqlalchemy import ColumnElement, Label, Text, case, func, literal_column, select, true
 from sqlalchemy.orm import InstrumentedAttribute
 
-from tmflow.bounds import LONGEST_S, STEP_S
-from tmflow.platform_key import AT, DIGITS, parse, slug_of
-from tmflow.spec import TrialSpec
+from tmflow.platform.bounds import LONGEST_S, STEP_S
+from tmflow.platform.key import AT, DIGITS, parse, slug_of
+from tmflow.spec.trial import TrialSpec
 from tmflow.store.models import (
     Backend,
     Campaign,

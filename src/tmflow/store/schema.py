@@ -13,15 +13,15 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import URL, Connection, text
 
-from tmflow.errors import BadInput
-from tmflow.files import whole_file, writing
-from tmflow.store import consistency
-from tmflow.store.address import is_sqlite, shown, sqlite_path
+from tmflow.base.errors import BadInput
+from tmflow.base.files import whole_file, writing
+from tmflow.store import check as consistency
+from tmflow.store.backup import copy_pages
 from tmflow.store.engine import may_exist, open_writer, reader_engine, require_file, writer_engine
 from tmflow.store.explain import explain_errors
 from tmflow.store.models import Base
 from tmflow.store.revision import alembic_config, head, standing
-from tmflow.store.snapshot import copy_pages
+from tmflow.store.url import is_sqlite, shown, sqlite_path
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,13 @@ import pandas as pd
 from sqlalchemy import ColumnElement, CompoundSelect, case, func, join, or_, select, union_all
 from sqlalchemy.orm import InstrumentedAttribute
 
-from tmflow.platform_key import slug_of
+from tmflow.platform.key import slug_of
 from tmflow.store import queries
-from tmflow.store.frame import Source, Statement, fetch, frame
+from tmflow.store.frames import Source, Statement, fetch, frame
 from tmflow.store.models import Experiment, Platform, Round, Run, Spec
 from tmflow.store.queries import Value
+from tmflow.store.round_counts import SOURCE
 from tmflow.store.run_columns import FACTORS, of_source
-from tmflow.store.tally import SOURCE
 from tmflow.store.visible import visible
 
 WITHOUT_RESULT = ("failed", "timeout", "invalid", "unsupported")
@@ -38,7 +38,7 @@ class Asked(NamedTuple):
     definitions: tuple[str, ...] = ()
     """The first 8 hex digits of each."""
     platforms: tuple[str, ...] = ()
-    """Their keys (`tmflow.platform_key`)."""
+    """Their keys (`tmflow.platform.key`)."""
     evidences: tuple[str, ...] = ()
     statuses: tuple[str, ...] = ()
     factors: tuple[tuple[str, tuple[Value, ...]], ...] = ()

@@ -10,15 +10,15 @@ from typing import NamedTuple
 from sqlalchemy import URL, Connection, select
 from sqlalchemy.exc import DataError
 
-from tmflow.clock import utc_now
-from tmflow.errors import BadInput
-from tmflow.store import models, once, tally
-from tmflow.store.address import shown
+from tmflow.base.clock import utc_now
+from tmflow.base.errors import BadInput
+from tmflow.base.text import several
+from tmflow.store import dedup, models, round_counts
 from tmflow.store.engine import open_writer
 from tmflow.store.explain import explain_errors
 from tmflow.store.incoming import IncomingRun, weight
-from tmflow.store.insert import insert_runs
-from tmflow.wording import several
+from tmflow.store.url import shown
+from tmflow.store.writer import insert_runs
 
 NAMED = 5  # conflicts that are told one by one
 
@@ -76,16 +76,16 @@ def store_runs(
     fresh = {file.sha256: file for file in files if file.sha256 not in known}
     now = utc_now()
     rows = [file._asdict() | {"ingested_at_utc": now} for file in fresh.values()]
-    file_ids = dict(zip(fresh, once.ids(connection, models.RunFile, ["sha256"], rows), strict=True))
+    file_ids = dict(zip(fresh, dedup.ids(connection, models.RunFile, ["sha256"], rows), strict=True))
     conflicts = _Conflicts()
     runs_new = 0
     round_ids: set[int] = set()
-    for chunk in once.chunks((run for run in runs if run.file_sha256 in fresh), weight):
+    for chunk in dedup.chunks((run for run in runs if run.file_sha256 in fresh), weight):
         new = _unknown(connection, chunk, conflicts)
         round_ids |= insert_runs(connection, new, [file_ids[item.file_sha256] for item in new], contribution_id)
         runs_new += len(new)
     conflicts.raise_any()
-    tally.count_again(connection, round_ids)
+    round_counts.count_again(connection, round_ids)
     n_runs = {file.sha256: file.n_runs for file in files} | known
     return Stored(len(fresh), sum(n_runs[file.sha256] for file in files), runs_new)
 

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import BigInteger, ColumnElement, case, cast, func
 from sqlalchemy.orm import InstrumentedAttribute
 
-from tmflow.bounds import LONGEST_S
+from tmflow.platform.bounds import LONGEST_S
 from tmflow.store.models import Real
 
 MOST = 2**53  # the whole numbers up to it are exact in floating point

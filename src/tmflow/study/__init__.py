@@ -1,1 +1,1 @@
-"""The study: its config, the plan of points and rounds, the campaign, and what became of them."""
+"""What to run: config.yaml, the grid of trials, plan, campaign, adaptive rounds and the cost model."""

@@ -15,10 +15,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tmflow.runner.runfile import Run
-from tmflow.spec import TrialSpec
-from tmflow.stats import BOUND, Interval, paired_ratio
-from tmflow.strategy_parameters import PARAMETERS
+from tmflow.analysis.stats import BOUND, Interval, paired_ratio
+from tmflow.runfile.record import Run
+from tmflow.spec.strategies import PARAMETERS
+from tmflow.spec.trial import TrialSpec
 from tmflow.study.plan import Plan, dataset_path, resolved_dataset
 
 TOO_WIDE = math.log1p(BOUND)  # half the 95 % interval of a log ratio

@@ -9,16 +9,16 @@ from typing import Any
 
 from sqlalchemy import URL
 
-from tmflow.canonical import sha256_of
-from tmflow.clock import utc_now
-from tmflow.errors import BadInput
-from tmflow.files import write_bytes
-from tmflow.runner import runfile
+from tmflow.base.canonical_json import sha256_of
+from tmflow.base.clock import utc_now
+from tmflow.base.errors import BadInput
+from tmflow.base.files import write_bytes
+from tmflow.base.locks import machine_to_itself
+from tmflow.runfile import record
+from tmflow.runfile.record import CampaignRef, ExperimentRef, Run
 from tmflow.runner.job import RoundJob
-from tmflow.runner.lock import machine_to_itself
-from tmflow.runner.runfile import CampaignRef, ExperimentRef, Run
-from tmflow.runner.supervise import run_round
-from tmflow.spec import TrialSpec
+from tmflow.runner.supervisor import run_round
+from tmflow.spec.trial import TrialSpec
 from tmflow.store.ingest import ingest
 
 TIMEOUT_S = 24 * 3600.0  # somebody is watching
@@ -43,7 +43,7 @@ def store_round(database: URL, folder: Path, number: int, *, keep_in: Path) -> N
     is, if the database does not take it.
     """
     path = _run_file(folder, number)
-    campaign = next(runfile.read(path)).campaign
+    campaign = next(record.read(path)).campaign
     kept = _run_file(keep_in / "runs" / "adhoc" / "train" / campaign.uid, number)
     write_bytes(kept, path.read_bytes())
     try:
@@ -75,4 +75,4 @@ def rounds_of(
             run_file=_run_file(folder, number),
         )
         run_round(job)
-        yield list(runfile.read(job.run_file))
+        yield list(record.read(job.run_file))

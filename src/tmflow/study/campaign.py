@@ -11,10 +11,10 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from tmflow.clock import utc_now
-from tmflow.files import write_json
+from tmflow.base.clock import utc_now
+from tmflow.base.files import write_json
 from tmflow.platform.facts import platform_facts, platform_sha256
-from tmflow.runner.runfile import CampaignRef
+from tmflow.runfile.record import CampaignRef
 from tmflow.study.config import SCALES, Scale
 
 

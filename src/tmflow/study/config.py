@@ -9,15 +9,15 @@ from typing import Any, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
 
-from tmflow.canonical import sha256_of
-from tmflow.errors import BadInput, unknown
+from tmflow.base.canonical_json import sha256_of
+from tmflow.base.documents import read_yaml
+from tmflow.base.errors import BadInput, unknown
+from tmflow.base.validation import document, sentence
 from tmflow.native import registry
 from tmflow.platform.profiles import load_profile, profile_names
-from tmflow.process_environment import tm_library
-from tmflow.spec import BELONGS, Dataset, TrialSpec
-from tmflow.strategy_parameters import STRATEGY_PARAMETERS, owners, parameters_of
-from tmflow.validation import document, sentence
-from tmflow.yaml_file import read_yaml
+from tmflow.spec.process_env import tm_library
+from tmflow.spec.strategies import STRATEGY_PARAMETERS, owners, parameters_of
+from tmflow.spec.trial import BELONGS, Dataset, TrialSpec
 
 Scale = Literal["full", "quick"]
 SCALES: tuple[Scale, ...] = get_args(Scale)

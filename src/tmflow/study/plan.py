@@ -9,17 +9,17 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from tmflow.canonical import sha256_of
-from tmflow.errors import BadInput
+from tmflow.base.canonical_json import sha256_of
+from tmflow.base.errors import BadInput
 from tmflow.platform.environment import cpus_allowed
-from tmflow.runner import runfile
+from tmflow.runfile import record
+from tmflow.runfile.record import CampaignRef, ExperimentRef, Run
 from tmflow.runner.job import RoundJob
 from tmflow.runner.journal import Journal
-from tmflow.runner.runfile import CampaignRef, ExperimentRef, Run
-from tmflow.spec import Dataset, TrialSpec
+from tmflow.spec.trial import Dataset, TrialSpec
 from tmflow.study import campaign
 from tmflow.study.config import Scale, Study
-from tmflow.study.costs import OUTPUTS_S, Costs
+from tmflow.study.cost_model import OUTPUTS_S, Costs
 
 
 def processors() -> int:
@@ -136,7 +136,7 @@ class Plan:
         """What is on disk of an experiment: complete rounds, and the journals of interrupted ones."""
         for path in self.run_files(experiment):
             if path.exists():
-                yield from runfile.read(path)
+                yield from record.read(path)
             else:
                 yield from Journal(path).runs
 

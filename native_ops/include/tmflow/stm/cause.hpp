@@ -5,8 +5,8 @@
 
 namespace tmflow::stm {
 
-// The number is the raw status that ThreadStats counts; src/tmflow/aborts.py has the same table, so numbers
-// are never given anew.
+// The number is the raw status that ThreadStats counts; src/tmflow/spec/abort_codes.py has the same table, so
+// numbers are never given anew.
 enum class Cause : std::uint8_t {
   none = 0,
   requested = 1,       // the body said so

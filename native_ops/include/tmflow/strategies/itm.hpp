@@ -16,7 +16,7 @@ namespace tmflow {
 // ordering: see itm::Update.
 //
 // The method is the process's: libitm takes it from the environment once, so the object can only be made in a
-// process that was started for it (src/tmflow/process_environment.py).
+// process that was started for it (src/tmflow/spec/process_env.py).
 class Itm {
  public:
   static constexpr Parameter kParameters[] = {

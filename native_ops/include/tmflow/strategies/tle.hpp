@@ -19,7 +19,7 @@ namespace tmflow {
 // htm::elide.
 //
 // Elision is the process's: glibc reads its tunables before anything else runs, so the object can only be
-// made in a process that was started with them (src/tmflow/process_environment.py). The tunables beside
+// made in a process that was started with them (src/tmflow/spec/process_env.py). The tunables beside
 // `enable` cannot be read back from within; whoever started the process has to know that it was with those
 // that `tunables` names.
 class Tle {

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from tmflow.bundle.report import Fault
-from tmflow.bundle.rules import aborted, clocks, counts, origin, physical, results, speeds
-from tmflow.bundle.rules.known import Known
-from tmflow.store.shared import ReadRun
+from tmflow.bundle.problems import Fault
+from tmflow.bundle.rules import aborts, clocks, counts, physical, provenance, results, speeds
+from tmflow.bundle.rules.expectations import Known
+from tmflow.runfile.reader import ReadRun
 
 Rule = Callable[[ReadRun, Known], Iterator[Fault]]
 
 OF_A_RUN: tuple[Rule, ...] = (
-    origin.strategy,
+    provenance.strategy,
     counts.attempts_end,
     counts.sections_are_updates,
     counts.updates_are_iterations,
@@ -27,7 +27,7 @@ OF_A_RUN: tuple[Rule, ...] = (
     results.accuracy,
     clocks.starts,
     clocks.lasts,
-    aborted.codes_say_families,
+    aborts.codes_say_families,
     speeds.possible,
     physical.times,
     physical.machine,

@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import NamedTuple
 
-from tmflow.bundle.report import Fault
-from tmflow.bundle.rules.known import Known
-from tmflow.runner.runfile import Run
-from tmflow.store.shared import ReadRun
+from tmflow.bundle.problems import Fault
+from tmflow.bundle.rules.expectations import Known
+from tmflow.runfile.reader import ReadRun
+from tmflow.runfile.record import Run
 
 AHEAD = timedelta(days=1)  # clocks without a network go wrong by hours, and those of some machines tell local time
 BACK = timedelta(minutes=1)  # a clock may be set back between the beginning of a campaign and its first trial

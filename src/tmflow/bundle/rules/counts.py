@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from tmflow.bundle.report import Fault
-from tmflow.bundle.rules.known import Known
-from tmflow.store.shared import ReadRun
+from tmflow.bundle.problems import Fault
+from tmflow.bundle.rules.expectations import Known
+from tmflow.runfile.reader import ReadRun
 
 _OF_WORKERS = ("counters", "aborts", "staleness", "retries", "failed_publications", "taken_blocks", "reads")
 

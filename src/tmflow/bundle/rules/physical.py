@@ -1,6 +1,6 @@
 """Values that no machine can give: times, counts and rates beyond what is physically possible, and texts without end.
 
-The bounds of times and counts are those of `tmflow.bounds`.
+The bounds of times and counts are those of `tmflow.platform.bounds`.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any
 
-from tmflow.bounds import LONGEST_S, STEP_S
-from tmflow.bundle.report import Fault
-from tmflow.bundle.rules.known import Known
-from tmflow.leaves import leaves
-from tmflow.runner.runfile import Run
-from tmflow.store.shared import ReadRun
+from tmflow.base.leaves import leaves
+from tmflow.bundle.problems import Fault
+from tmflow.bundle.rules.expectations import Known
+from tmflow.platform.bounds import LONGEST_S, STEP_S
+from tmflow.runfile.reader import ReadRun
+from tmflow.runfile.record import Run
 
 HIGHEST_LOAD = 1e6  # processes that want to run
 CLOCK_SET_S = 200 * LONGEST_S  # a clock without a battery begins decades ago

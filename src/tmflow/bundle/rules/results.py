@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from tmflow.bundle.report import Fault
-from tmflow.bundle.rules.known import Known
-from tmflow.store.shared import ReadRun
+from tmflow.bundle.problems import Fault
+from tmflow.bundle.rules.expectations import Known
+from tmflow.runfile.reader import ReadRun
 
 _AS_WHOLE = 1e-6  # so near to a whole number is a count of images
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations
 
+from tmflow.base.text import workers
 from tmflow.claims.curve import Curve
-from tmflow.claims.statement import Statement
-from tmflow.wording import workers
+from tmflow.claims.statements import Statement
 
 
 def equivalent(curves: Sequence[Curve], bound: float) -> list[Statement]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tmflow.base.text import workers
 from tmflow.claims.curve import Curve
-from tmflow.claims.statement import Statement
-from tmflow.wording import workers
+from tmflow.claims.statements import Statement
 
 
 def knee(curves: Sequence[Curve], at: int, efficiency: float, then_sublinear: bool) -> list[Statement]:

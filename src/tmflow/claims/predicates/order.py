@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from tmflow.claims.curve import Curve
 from tmflow.claims.predicates.averages import over_threads
-from tmflow.claims.statement import Statement
+from tmflow.claims.statements import Statement
 
 
 def order(curves: Sequence[Curve], bound: float) -> list[Statement]:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tmflow.analysis.stats import CONFIDENCE, mean_interval
+from tmflow.base.text import workers
 from tmflow.claims.curve import Curve
-from tmflow.claims.statement import Statement
-from tmflow.stats import CONFIDENCE, mean_interval
-from tmflow.wording import workers
+from tmflow.claims.statements import Statement
 
 
 def peak(curves: Sequence[Curve], low: float, high: float) -> list[Statement]:

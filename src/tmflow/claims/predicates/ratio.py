@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tmflow.claims.curve import Curve
 from tmflow.claims.predicates.averages import over_threads
-from tmflow.claims.statement import Statement
+from tmflow.claims.statements import Statement
 
 
 def ratio_within(curves: Sequence[Curve], low: float | None, high: float | None) -> list[Statement]:

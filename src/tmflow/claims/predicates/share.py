@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+from tmflow.base.text import workers
 from tmflow.claims.curve import Curve
-from tmflow.claims.statement import Statement
-from tmflow.wording import workers
+from tmflow.claims.statements import Statement
 
 
 def share_above(curves: Sequence[Curve], threshold: float, of_what: str) -> list[Statement]:

@@ -10,7 +10,7 @@ from typing import get_args
 from sqlalchemy import CheckConstraint, ForeignKey, Index, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from tmflow.spec import (
+from tmflow.spec.trial import (
     AS_BEFORE,
     OF_THE_SESSION,
     Activation,
@@ -264,7 +264,7 @@ class Round(Base):
 
 
 class Spec(Base):
-    """The factors of a trial: one column per field of tmflow.spec.TrialSpec, with the same name and range."""
+    """The factors of a trial: one column per field of tmflow.spec.trial.TrialSpec, with the same name and range."""
 
     __tablename__ = "spec"
     id: Mapped[Id]

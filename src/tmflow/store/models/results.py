@@ -7,8 +7,8 @@ from typing import get_args
 from sqlalchemy import CheckConstraint, ForeignKey, Index, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from tmflow.runner.runfile import Abort
-from tmflow.spec import Evidence, Status, TimeDomain
+from tmflow.runfile.record import Abort
+from tmflow.spec.trial import Evidence, Status, TimeDomain
 from tmflow.store.models.base import (
     STRICT,
     STRICT_WITHOUT_ROWID,

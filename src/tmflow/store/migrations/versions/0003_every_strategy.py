@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-from tmflow.errors import BadInput
+from tmflow.base.errors import BadInput
 
 revision = "0003"
 down_revision = "0002"

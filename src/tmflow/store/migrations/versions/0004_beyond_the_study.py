@@ -8,8 +8,8 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
-from tmflow.errors import BadInput
-from tmflow.store.migrations.rebuilding import rebuild
+from tmflow.base.errors import BadInput
+from tmflow.store.migrations.rebuild import rebuild
 from tmflow.store.models.base import Count, Real
 
 revision = "0004"

@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-from tmflow.errors import BadInput
+from tmflow.base.errors import BadInput
 from tmflow.store.models.base import Real
 
 revision = "0005"

@@ -7,8 +7,8 @@ When a definition was run last, the tally tells, of each platform by itself: a c
 import sqlalchemy as sa
 from alembic import op
 
-from tmflow.errors import BadInput
-from tmflow.store.migrations.rebuilding import rebuild
+from tmflow.base.errors import BadInput
+from tmflow.store.migrations.rebuild import rebuild
 from tmflow.store.models.base import Count, UtcTime
 
 revision = "0008"

@@ -1,12 +1,12 @@
 """Failed publications and taken blocks have tables of their own, beside the retries that they were once counted as.
 
-Rows that are here stay where they are: the strategy of their run decides what they count (`tmflow.contention`).
+Rows that are here stay where they are: the strategy of their run decides what they count (`tmflow.spec.contention`).
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-from tmflow.errors import BadInput
+from tmflow.base.errors import BadInput
 from tmflow.store.models.base import Count
 
 revision = "0009"

@@ -1,0 +1,1 @@
+"""From runs to numbers: intervals, summaries, baselines, pairs, comparability and noise."""

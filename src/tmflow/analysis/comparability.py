@@ -1,0 +1,204 @@
+"""What tells two sides of a comparison apart beyond what was meant, and whether that forbids comparing them.
+
+A fact that is unknown on either side is never taken to be equal: it is listed, as unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple, get_args
+
+import pandas as pd
+
+from tmflow.analysis.aggregate import flags, with_dataset
+from tmflow.analysis.pairwise import FACTORS, Measure, Sides
+from tmflow.analysis.run_table import VARIANT
+from tmflow.analysis.variants import name_of
+from tmflow.base.text import several
+from tmflow.native.promises import promises_of_updates
+from tmflow.platform.description import told
+from tmflow.runfile.record import NO_TIME
+
+Judgement = Literal["blocks", "caution", "meant", "harmless"]
+"""It forbids comparing; it may be what makes the difference; it is what was to be compared; it makes none."""
+JUDGEMENTS: tuple[Judgement, ...] = get_args(Judgement)
+
+UNKNOWN = "unknown"
+SHOWN = 80  # characters of a value
+DIGITS = 10  # of a hash
+
+Values = frozenset[Any]
+"""The different values of a fact on one side; None is among them where a run's is unknown."""
+
+
+class Difference(NamedTuple):
+    """A fact in which two sides differ, or may differ; `what` is of what it is a fact."""
+
+    judgement: Judgement
+    what: str
+    fact: str
+    a: str
+    b: str
+    why: str
+
+
+class Things(NamedTuple):
+    """The facts of platforms by slug, and of environments and software by hash (`store.circumstances`)."""
+
+    platforms: Mapping[str, Mapping[str, Any]]
+    environments: Mapping[str, Mapping[str, Any]]
+    software: Mapping[str, Mapping[str, Any]]
+
+
+OF_RUNS: dict[str, tuple[Judgement, str]] = {
+    "evidence": ("blocks", "kinds of evidence are never pooled nor compared"),
+    "scale": ("blocks", "quick and ad hoc runs show that things work, and are no result"),
+    "dataset_sha256": ("blocks", "they did not train on the same data"),
+    "time_domain": ("blocks", "their clocks do not measure the same"),
+    "backend": ("caution", "what stood in for hardware is not the same"),
+    "experiment": ("caution", "other points ran in between"),
+    "definition_sha256": ("caution", "other points ran in between"),
+    "campaign_uid": ("harmless", "another call of the study: whether rounds are paired is told apart"),
+}
+OF_TIME = {"time domain", "time"}  # facts that forbid comparing speeds alone
+HASHES = ("_sha256", "_commit")
+
+
+def differences(sides: Sides, things: Things) -> list[Difference]:
+    """All that differs or may differ, what forbids first. The sides hold runs, with `env_sha256`, `software_sha256`."""
+    sides = Sides(*map(with_dataset, sides))
+    found = [
+        *_time(sides),
+        *_of_columns("run", sides, OF_RUNS),
+        *_factors(sides),
+        *_of_columns("strategy", sides, dict.fromkeys(VARIANT, ("meant", "what is compared")), unknown_too=False),
+        *_promise(sides),
+        *_of_things("platform", sides, things.platforms, "platform"),
+        *_of_things("environment", sides, things.environments, "env_sha256"),
+        *_of_things("software", sides, things.software, "software_sha256"),
+        *_disturbed(sides),
+    ]
+    return sorted(found, key=lambda difference: JUDGEMENTS.index(difference.judgement))
+
+
+def forbids(found: Sequence[Difference], measure: Measure) -> list[str]:
+    """A sentence for each difference that forbids comparing; none where nothing does."""
+    return [
+        f"{difference.what.capitalize()}: {difference.fact} is {difference.a} in A and {difference.b} in B: "
+        f"{difference.why}."
+        for difference in found
+        if difference.judgement == "blocks" and (measure == "speed" or difference.fact not in OF_TIME)
+    ]
+
+
+def _time(sides: Sides) -> list[Difference]:
+    kinds = ["emulated" if (side["evidence"] == "emulated").any() else "a time" for side in sides]
+    return [Difference("blocks", "run", "time", kinds[0], kinds[1], NO_TIME)] if "emulated" in kinds else []
+
+
+def _of_columns(
+    what: str, sides: Sides, rules: Mapping[str, tuple[Judgement, str]], unknown_too: bool = True
+) -> list[Difference]:
+    """Columns of runs; where they need not apply, what is not there is no unknown."""
+    found = []
+    for column, (judgement, why) in rules.items():
+        a, b = (_values(side[column]) for side in sides)
+        no_backend = column == "backend" and a == b
+        if a != b or (None in a and unknown_too and not no_backend):
+            found.append(_difference(what, column, a, b, judgement if a != b else "caution", why, unknown_too))
+    return found
+
+
+def _factors(sides: Sides) -> list[Difference]:
+    """Factors of the points: what one side alone has is left out, and where none is shared, nothing is left."""
+    found = []
+    for name in FACTORS:
+        a, b = (_values(side[name]) for side in sides)
+        if a.isdisjoint(b):
+            why = "no point of the one has a fellow in the other"
+            found.append(_difference("factor", name, a, b, "blocks", why, unknown_too=False))
+        elif a != b:
+            why = "points that only one side has are left out, and listed"
+            found.append(_difference("factor", name, a, b, "harmless", why, unknown_too=False))
+    return found
+
+
+def _promise(sides: Sides) -> list[Difference]:
+    """What the strategies promise of updates. To give up a promise is a choice that a ratio of speeds can price."""
+    known = promises_of_updates()
+    a, b = (
+        frozenset(
+            known.get(strategy) if pd.isna(promise) else promise
+            for strategy, promise in side[["strategy", "promise"]].drop_duplicates().itertuples(index=False)
+        )
+        for side in sides
+    )
+    if a == b and None not in a:
+        return []
+    why = "the ratio is then the price of a promise, not a better way to keep it"
+    return [_difference("strategy", "promise for updates", a, b, "caution", why)]
+
+
+def _of_things(what: str, sides: Sides, facts: Mapping[str, Mapping[str, Any]], column: str) -> list[Difference]:
+    """Facts of what the runs refer to by that column. Runs of one round share also what could not be read."""
+    hashes = [_values(side[column]) for side in sides]
+    names = dict.fromkeys(name for side in hashes for one in side if one for name in facts.get(one, {}))
+    meant = what == "platform" and hashes[0] != hashes[1]
+    shared = sides.paired and hashes[0] == hashes[1] and len(hashes[0]) == 1
+    found = []
+    judgement: Judgement
+    for name in names:
+        a, b = (frozenset(_told(name, facts.get(one, {}).get(name)) for one in side) for side in hashes)
+        if a == b and None not in a and len(a) == 1:
+            continue
+        if shared:
+            judgement, why = "harmless", "unknown, and the same: both ran in the same rounds"
+        elif meant:
+            judgement, why = "meant", "other platforms are compared"
+        else:
+            judgement, why = "caution", "it may make the difference, or a part of it"
+        found.append(_difference(what, name, a, b, judgement, why))
+    return found
+
+
+def _disturbed(sides: Sides) -> list[Difference]:
+    """Runs that others kept the machine busy in, or of which that is not known."""
+    words = []
+    for side in sides:
+        ok = side[side["status"] == "ok"]
+        unknown = int(ok["disturbed"].isna().sum())
+        words.append(
+            f"{int(flags(ok['disturbed']).sum())} of {several(len(ok) - unknown, 'run')}"
+            + (f", {UNKNOWN} of {unknown} more" if unknown else "")
+        )
+    if all(text.startswith("0 ") and UNKNOWN not in text for text in words):
+        return []
+    none = sides.paired and all(text.startswith("0 ") for text in words)
+    why = "where others keep the machine busy there is more noise; runs that are too short cannot tell"
+    return [Difference("harmless" if none else "caution", "run", "disturbed", words[0], words[1], why)]
+
+
+def _difference(
+    what: str, fact: str, a: Values, b: Values, judgement: Judgement, why: str, unknown_too: bool = True
+) -> Difference:
+    """A value that is unknown forbids nothing, as nobody knows; but it is no reason to rely on it either."""
+    known_a, known_b = a - {None}, b - {None}
+    if unknown_too and judgement == "blocks" and not (known_a and known_b and known_a != known_b):
+        judgement = "caution"
+    nothing = UNKNOWN if unknown_too else "none"
+    return Difference(judgement, what, name_of(fact), _text(fact, a, nothing), _text(fact, b, nothing), why)
+
+
+def _values(column: pd.Series) -> Values:
+    return frozenset(None if pd.isna(value) else value for value in column.unique())
+
+
+def _told(name: str, value: Any) -> str | None:
+    return None if value is None else told(name, value)
+
+
+def _text(fact: str, values: Values, nothing: str) -> str:
+    known = sorted((value for value in values if value is not None), key=lambda value: (str(type(value)), value))
+    digits = DIGITS if fact.endswith(HASHES) else SHOWN
+    words = [*(str(value)[:digits] for value in known), *([nothing] if None in values else [])]
+    return ", ".join(words)

@@ -1,0 +1,162 @@
+"""A study's database for notebooks and scripts: `tmflow.open_study`. Reads only, and holds up no writer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pandas as pd
+from sqlalchemy import URL, Engine
+
+from tmflow.analysis.experiment_records import Loaded
+from tmflow.base.errors import BadInput, hint, unknown
+from tmflow.charts import figures
+from tmflow.charts.figures import DRAWINGS, Figure
+from tmflow.spec.trial import Status, TrialSpec
+from tmflow.store import engine, queries, run_detail, url
+from tmflow.store.queries import Only, Value
+
+Values = Value | Iterable[Value]
+LISTED = 20  # names that an error tells
+
+
+class Study:
+    """The recorded runs of a database, asked for by name."""
+
+    def __init__(self, source: Engine, *, joined: bool = False) -> None:
+        self.source, self.joined = source, joined
+
+    def revision(self) -> str:
+        """Which state of the data this is, in 8 hex digits: cite it with a number."""
+        return queries.revision(self.source)
+
+    def counts(self) -> pd.DataFrame:
+        """How much there is of what, as `store.queries.counts`."""
+        return queries.counts(self.source, joined=self.joined)
+
+    def runs(
+        self,
+        *,
+        experiment: str | None = None,
+        scale: str | None = None,
+        status: str | Sequence[str] | None = "ok",
+        all_definitions: bool = False,
+        **among: Values,
+    ) -> pd.DataFrame:
+        """One row for each run, with all its factors, as `store.queries.runs`.
+
+        status: one or several; None for all. among: of `platform` (the key, as in `counts`), `evidence` and any factor
+        one value or several, such as strategy=["lock", "nolock"], threads=4. Raises BadInput for a name that is none of
+        these, for a status that there is not, and for an experiment, scale or platform that the database does not hold.
+        """
+        only = self._only(experiment, scale, among)
+        only["all_definitions"] = all_definitions
+        only["status"] = statuses = [status] if isinstance(status, str) else status
+        for name in statuses or ():
+            if name not in get_args(Status):
+                raise unknown("status", name, get_args(Status))
+        return queries.runs(self.source, **only)
+
+    def records(self, experiment: str, scale: str = "full", **among: Values) -> Loaded:
+        """All that figures of an experiment are made from; `among` and what is raised as for `runs`."""
+        return queries.records(self.source, **self._only(experiment, scale, among))
+
+    def summary(self, kind: str, experiment: str, scale: str = "full", **among: Values) -> pd.DataFrame:
+        """The numbers of a kind of figure (a key of `figures.DRAWINGS`): estimates with 95 % intervals, and the rounds.
+
+        Empty where no run measured it. `among` and what is raised as for `runs`; also for a kind that there is not.
+        """
+        if kind not in DRAWINGS:
+            raise unknown("kind of figure", kind, DRAWINGS)
+        return DRAWINGS[kind].summarise(_Asked(self.source, self._only(experiment, scale, among)))
+
+    def figures(self, kind: str, experiment: str, scale: str = "full", **among: Values) -> dict[str, Figure]:
+        """The figures of such a summary, by the label of their panel: "" where there is one alone.
+
+        A notebook shows a figure as it is; `figure.file("svg")`, also "png", "csv" and "vl.json", is the content of its
+        file. What cannot be drawn is not there: the summary has the reason.
+        """
+        summary = self.summary(kind, experiment, scale, **among)
+        return dict(figures.figures_of(kind, summary, self.revision(), experiment))
+
+    def run(self, uid: str) -> dict[str, Any]:
+        """One run in full, as its run file told it. Raises BadInput if there is no such run."""
+        return run_detail.run(self.source, uid)
+
+    def _only(self, experiment: str | None, scale: str | None, among: Mapping[str, Values]) -> Only:
+        """What `queries` are asked for. Raises BadInput for a name that is not there: an empty table would say less."""
+        factors = TrialSpec.model_fields
+        for name in among:
+            if name not in ("platform", "evidence", *factors):
+                raise unknown("factor", name, ["platform", "evidence", *factors])
+        only: Only = {"factors": {name: _several(among[name]) for name in factors if name in among}}
+        only["joined"] = self.joined
+        if experiment is not None:
+            only["experiment"] = experiment
+        if scale is not None:
+            only["scale"] = scale
+        if "platform" in among:
+            only["platforms"] = [str(slug) for slug in _several(among["platform"])]
+        if "evidence" in among:
+            only["evidences"] = [str(kind) for kind in _several(among["evidence"])]
+        self._require_known(only)
+        return only
+
+    def _require_known(self, only: Only) -> None:
+        wanted = {
+            "experiment": [only["experiment"]] if "experiment" in only else [],
+            "scale": [only["scale"]] if "scale" in only else [],
+            "platform": only.get("platforms", ()),
+            "evidence": only.get("evidences", ()),
+        }
+        held = self.counts()
+        for name, values in wanted.items():
+            known = sorted(set(held[name]))
+            for value in values:
+                if value not in known:
+                    listed = ", ".join(known[:LISTED]) + (", ..." if len(known) > LISTED else "")
+                    there = f"it holds {listed}" if known else "it holds no run"
+                    raise BadInput(f"the database has no runs of {name} '{value}'{hint(value, known)}; {there}.")
+            held = held[held[name].isin(values)] if values else held
+
+
+def _read_when_asked(name: str) -> cached_property[pd.DataFrame]:
+    return cached_property(lambda asked: queries.TABLES[name](asked.source, **asked.only))
+
+
+class _Asked:
+    """`Records` whose tables are each read when they are asked for."""
+
+    def __init__(self, source: Engine, only: Only) -> None:
+        self.source, self.only = source, only
+
+    runs = _read_when_asked("runs")
+    curves = _read_when_asked("curves")
+    staleness = _read_when_asked("staleness")
+    transactions = _read_when_asked("transactions")
+    aborts = _read_when_asked("aborts")
+    full = _read_when_asked("full")
+
+
+def open_study(url_or_path: str | Path | URL, *, joined: bool = False) -> Study:
+    """The study in a SQLite file, or at any SQLAlchemy URL. Raises BadInput if it is none of this tmflow's.
+
+    joined: the runs of all sources of a platform together, those of contributions too.
+    """
+    return Study(engine.open_reader(_url(url_or_path)), joined=joined)
+
+
+def _url(url_or_path: str | Path | URL) -> URL:
+    if isinstance(url_or_path, URL):
+        return url_or_path
+    is_url = isinstance(url_or_path, str) and "://" in url_or_path
+    return url.parse(str(url_or_path)) if is_url else engine.sqlite_url(Path(url_or_path))
+
+
+def _several(values: Values) -> list[Value]:
+    """The values as a database takes them: one of NumPy's would be equal to none that it holds."""
+    listed = [values] if isinstance(values, str | int | float | np.generic) else values
+    return [value.item() if isinstance(value, np.generic) else value for value in listed]

@@ -1,1 +1,0 @@
-"""What a training step costs: whole configurations, measured in rounds so that they compare."""

@@ -1,0 +1,136 @@
+"""The measuring of reads: rounds in which every way to read has its turn."""
+
+from __future__ import annotations
+
+import random
+import sys
+from functools import partial
+from typing import Any
+
+from tqdm import tqdm
+
+from tmflow.analysis import stats
+from tmflow.base.clock import utc_now
+from tmflow.base.locks import machine_to_itself
+from tmflow.base.processes import WorkerFailed, Workers
+from tmflow.benchmark.calibrated import calibrated
+from tmflow.benchmark.header import facts_here
+from tmflow.benchmark.left_out import LeftOut
+from tmflow.benchmark.read_plan import ReadCell, ReadPlan, Way
+from tmflow.benchmark.read_saved import Read, SavedReads
+from tmflow.benchmark.subjects import promised
+from tmflow.benchmark.updates import ask, why_not
+from tmflow.runner import machine_load
+
+Answer = dict[str, Any]  # of the worker: `_core.ReadRow`
+Turns = dict[tuple[str, ReadCell], list[Answer]]
+
+
+def run(plan: ReadPlan) -> SavedReads:
+    """Measure what `plan` says. Raises BadInput, before anything is timed, if what was asked for cannot run here."""
+    with machine_to_itself():
+        began_at, before = utc_now(), machine_load.sample()
+        with Workers() as workers:
+            ways, left_out = _runnable(plan, workers)
+            turns = _measured(plan, ways, workers, left_out)
+        state = machine_load.between(before, machine_load.sample())
+    return SavedReads(
+        measured_at_utc=began_at,
+        rounds=plan.rounds,
+        seed=plan.seed,
+        cpus_allowed=plan.cpus,
+        machine=state,
+        rows=summarised(plan, turns),
+        left_out=left_out,
+        **facts_here(),
+    )
+
+
+def _runnable(plan: ReadPlan, workers: Workers) -> tuple[list[Way], list[LeftOut]]:
+    ways, left_out = [], []
+    for way in plan.ways:
+        if reason := why_not(workers, way.subject):
+            left_out.append(LeftOut(name=way.name, reason=reason, failed=False))
+        else:
+            ways.append(way)
+    return ways, left_out
+
+
+def _measured(plan: ReadPlan, ways: list[Way], workers: Workers, left_out: list[LeftOut]) -> Turns:
+    """An answer per round of every way in every cell; one that fails in a cell has no more turns there."""
+    reads: dict[tuple[str, ReadCell], int] = {}
+    turns: Turns = {}
+    shuffler = random.Random(plan.seed)
+    places = [(cell, way) for cell in plan.cells for way in ways]
+    bar = tqdm(total=len(places) * (1 + plan.rounds), disable=None, leave=False, file=sys.stderr, unit="turn")
+    for number in range(plan.rounds + 1):  # the first one finds how many reads a measurement needs
+        cells = shuffler.sample(plan.cells, len(plan.cells))
+        for cell, way in [(cell, way) for cell in cells for way in shuffler.sample(ways, len(ways))]:
+            bar.update()
+            place = way.name, cell
+            try:
+                if number == 0:
+                    reads[place] = calibrated(partial(_seconds, workers, way, cell))
+                elif place in reads:
+                    turns.setdefault(place, []).append(_read(workers, way, cell, reads[place]))
+            except WorkerFailed as failure:
+                reads.pop(place, None)
+                turns.pop(place, None)
+                left_out.append(LeftOut(name=way.name, reason=str(failure), elements=cell.elements, failed=True))
+    bar.close()
+    return turns
+
+
+def _seconds(workers: Workers, way: Way, cell: ReadCell, reads: int) -> float:
+    return float(_read(workers, way, cell, reads)["seconds"])
+
+
+def _read(workers: Workers, way: Way, cell: ReadCell, reads: int) -> Answer:
+    return ask(workers, way.subject, {"consistent": way.consistent, **cell._asdict(), "reads": reads})
+
+
+def summarised(plan: ReadPlan, turns: Turns) -> list[Read]:
+    """The rows of all that was measured: cell after cell, from the fastest read on."""
+    rows = []
+    for cell in plan.cells:
+        its = [_row(plan, way, cell, turns) for way in plan.ways if (way.name, cell) in turns]
+        rows += sorted(its, key=lambda row: row.us_per_read)
+    return rows
+
+
+def _row(plan: ReadPlan, way: Way, cell: ReadCell, turns: Turns) -> Read:
+    answers = turns[way.name, cell]
+    times = _us(answers)
+    us, us_low, us_high = stats.bounded(stats.ratio_interval(times, [1.0] * len(times)))
+    plain = turns.get((Way(way.subject, consistent=False, promise="").name, cell))
+    over = stats.paired_ratio(times, _us(plain)) if plain else None
+    ratio, ratio_low, ratio_high = stats.bounded(over) if over else (None, None, None)
+    seconds, checked = sum(one["seconds"] for one in answers), sum(one["checked"] for one in answers)
+    promise = way.promise
+    if way.consistent:
+        promise = promised(way.subject.strategy, promise, way.subject.parameters, cell.elements)
+    return Read(
+        name=way.name,
+        variant=way.subject.name,
+        strategy=way.subject.strategy,
+        consistent=way.consistent,
+        promise=promise,
+        **cell._asdict(),
+        oversubscribed=cell.readers + cell.writers > plan.cpus,
+        us_per_read=us,
+        us_low=us_low,
+        us_high=us_high,
+        us_by_round=list(times),
+        ratio=ratio,
+        ratio_low=ratio_low,
+        ratio_high=ratio_high,
+        reads_per_s=sum(one["reads"] for one in answers) / seconds,
+        updates_per_s=sum(one["updates"] for one in answers) / seconds,
+        checked=checked,
+        torn_fraction=sum(one["torn"] for one in answers) / checked,
+        rounds=len(answers),
+    )
+
+
+def _us(answers: list[Answer]) -> list[float]:
+    return [1e6 * one["seconds"] / one["reads"] for one in answers]

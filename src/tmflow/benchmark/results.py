@@ -1,0 +1,130 @@
+"""What the measurements say: one object per subject and cell, with intervals over the rounds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tmflow.analysis import stats
+from tmflow.benchmark.comparison import with_ratios
+from tmflow.benchmark.left_out import LeftOut
+from tmflow.benchmark.plan import Cell, Plan
+from tmflow.benchmark.rows import Copied, Row, Timed, TimedReference, TimedVariant, Written
+from tmflow.benchmark.subjects import MEMCPY, WRITING, Subject
+from tmflow.benchmark.updates import Answer, Measured, NotMeasurable, Outcome, times_by_round, update_times
+from tmflow.spec.abort_codes import raw_code
+
+BYTES_PER_ELEMENT = 12  # an update reads variable and gradient and writes the variable, 4 bytes each
+WRITTEN_BYTES_PER_ELEMENT = 4  # of a gradient
+
+Bounded = tuple[float, float | None, float | None]
+
+
+def rows(plan: Plan, outcome: Outcome) -> list[Row]:
+    """The objects of all that was measured: cell after cell, copy and writing first, then from the fastest on.
+
+    What took no longer than the writing of its gradient is added to the outcome's `left_out`.
+    """
+    found: list[Row] = []
+    for cell in plan.cells:
+        its = {s.name: (s, outcome.measured[s.name, cell]) for s in outcome.subjects if _has(outcome, s, cell)}
+        if (copies := its.pop(MEMCPY, None)) is not None:
+            found.append(_copied(plan, cell, copies[1]))
+        if (written := its.pop(WRITING, None)) is not None:
+            found.append(_written(plan, cell, written[1]))
+        timed = []
+        for subject, measured in its.values():
+            try:
+                us = update_times(cell, measured, written[1] if written else None)
+            except NotMeasurable as reason:
+                outcome.left_out.append(LeftOut(name=subject.name, reason=str(reason), failed=False, **cell._asdict()))
+            else:
+                timed.append(_timed(plan, cell, subject, measured, us))
+        found += _fastest_first(timed)
+    return with_ratios(found, plan.reference)
+
+
+def _has(outcome: Outcome, subject: Subject, cell: Cell) -> bool:
+    return (subject.name, cell) in outcome.measured and outcome.measured[subject.name, cell].rounds > 0
+
+
+def _fastest_first(timed: Iterable[Timed]) -> list[Timed]:
+    return sorted(timed, key=lambda row: row.us_per_update)
+
+
+def _copied(plan: Plan, cell: Cell, measured: Measured) -> Copied:
+    by_round = times_by_round(measured)
+    us, low, high = geometric_mean(_known(by_round))
+    of_cell = _of_cell(plan, cell, measured, BYTES_PER_ELEMENT, us)
+    return Copied(**of_cell, memcpy_us=us, memcpy_low=low, memcpy_high=high, us_by_round=by_round)
+
+
+def _written(plan: Plan, cell: Cell, measured: Measured) -> Written:
+    by_round = times_by_round(measured)
+    us, low, high = geometric_mean(_known(by_round))
+    of_cell = _of_cell(plan, cell, measured, WRITTEN_BYTES_PER_ELEMENT, us)
+    return Written(**of_cell, writing_us=us, writing_low=low, writing_high=high, us_by_round=by_round)
+
+
+def _timed(plan: Plan, cell: Cell, subject: Subject, measured: Measured, by_round: list[float | None]) -> Timed:
+    """Without ratios: they are the comparison's."""
+    us, us_low, us_high = geometric_mean(_known(by_round))
+    fields: dict[str, Any] = {
+        **_of_cell(plan, cell, measured, BYTES_PER_ELEMENT, us),
+        **{"parameters": dict(subject.parameters), "us_by_round": by_round},
+        **{"us_with_writing_by_round": None if cell.gradient == "constant" else times_by_round(measured)},
+        **{"turn_by_round": measured.turn_by_round},
+        **{"us_per_update": us, "us_low": us_low, "us_high": us_high},
+        **dict.fromkeys(("ratio_to", "ratio", "ratio_low", "ratio_high")),
+        **counted([answer for answer in measured.by_round if answer is not None]),
+    }
+    promise = subject.promise_over(cell.elements)
+    if promise is None:
+        return TimedReference(reference=subject.name, **fields)
+    return TimedVariant(variant=subject.name, strategy=subject.strategy, promise=promise, **fields)
+
+
+def _of_cell(plan: Plan, cell: Cell, measured: Measured, bytes_per_element: int, us: float) -> dict[str, Any]:
+    return {
+        **cell._asdict(),
+        "oversubscribed": cell.threads > plan.cpus,
+        "rounds": measured.rounds,
+        "gb_per_s": bytes_per_element * cell.elements / us / 1e3,
+    }
+
+
+def counted(answers: Sequence[Answer]) -> dict[str, Any]:
+    """The counts of all rounds together, and the shares that follow from them."""
+
+    def total(name: str) -> int:
+        return sum(answer[name] for answer in answers)
+
+    aborts: Counter[str] = Counter()
+    for answer in answers:
+        aborts.update({raw_code(int(status)): n for status, n in answer["aborts"].items()})
+    aborted, updates = aborts.total(), total("updates")
+    commits, sections = total("commits"), total("commits") + total("fallbacks")
+    known = all(answer["attempts_known"] for answer in answers)
+    return {
+        "updates": updates,
+        "lost_fraction": total("lost") / total("expected"),
+        "doubled": total("doubled"),
+        "corrupt_elements": total("corrupt_elements"),
+        "commits": commits,
+        "fallbacks": total("fallbacks"),
+        "aborts": dict(sorted(aborts.items())),
+        "attempts_known": known,
+        "commit_fraction": commits / sections if sections else None,
+        "aborts_per_commit": aborted / commits if commits and known else None,
+        "aborts_per_update": aborted / updates if sections and known else None,
+    }
+
+
+def geometric_mean(values: Sequence[float]) -> Bounded:
+    """With its 95 % interval on the log scale; bounds None for a single value."""
+    return stats.bounded(stats.ratio_interval(values, [1.0] * len(values)))
+
+
+def _known(by_round: Sequence[float | None]) -> list[float]:
+    return [us for us in by_round if us is not None]

@@ -1,0 +1,164 @@
+"""What the benchmark measures: variants of strategies, and references that are no strategy."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from tmflow.base.errors import BadInput, unknown
+from tmflow.native import loader, registry
+from tmflow.native.parameters import native_parameters
+from tmflow.spec.strategies import Value
+
+Gradient = Literal["constant", "fresh"]  # fresh: its thread writes it anew before every update
+
+MEMCPY = "memcpy"  # threads copy memory of their own: the traffic of an update without its arithmetic and its lock
+WRITING = "gradient_writing"  # threads write their gradients and update nothing: what a fresh gradient itself costs
+MUTEX_LOOP = "mutex_loop"  # a mutex and a loop in one function, as anybody would write it
+BEST_MUTEX = "best_mutex"  # the fastest of those loops in a cell: no subject, but what ratios are to
+MUTEXES = ("std", "absl", "spin", "ticket", "mcs")
+ALWAYS_ABORTS = "always_aborts"  # elision by transactions that abort at once: what the elision itself costs
+LOOPS: dict[str, dict[str, Value]] = {
+    MUTEX_LOOP: {"mutex": MUTEXES[0]},
+    ALWAYS_ABORTS: {"budget": 5},
+}  # with their fallbacks
+
+# Measured beside every strategy as it is, if nothing is asked for by name: variants that are another way of working.
+MORE_VARIANTS = (
+    *("combining:block=4096", "combining:block=1000000000", "adaptive:promise=block"),
+    *("htm:chunk=1024", "stm:design=wt:manager=delay", "itm:method=gl_wt"),
+)
+
+# The parameter that says how many elements a strategy updates as a whole; 0 stands for all.
+_AS_A_WHOLE = {"htm": "chunk", "stm": "chunk", "striped": "block", "combining": "block"}
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Something to measure: `name` as it was written ("stm:design=wt"), `given` what the library is told ("design=wt").
+
+    `parameters` are all that it has, with their fallbacks. A reference promises nothing that others rely on: None.
+    """
+
+    name: str
+    strategy: str
+    given: tuple[str, ...] = ()
+    parameters: Mapping[str, Value] = field(default_factory=dict, compare=False)
+    promise: str | None = None
+    asked_for: bool = True
+
+    @property
+    def is_reference(self) -> bool:
+        return self.promise is None
+
+    def has_gradient(self, gradient: Gradient) -> bool:
+        """Whether it is measured with gradients of this kind: the writing of gradients only where they are fresh."""
+        return self.strategy != WRITING or gradient == "fresh"
+
+    def promise_over(self, elements: int) -> str | None:
+        """What it promises of updates of a variable of that size."""
+        return None if self.promise is None else promised(self.strategy, self.promise, self.parameters, elements)
+
+
+def promised(strategy: str, promise: str, parameters: Mapping[str, Value], elements: int) -> str:
+    """What a strategy that promises `promise` of itself promises with these parameters, for that size."""
+    if strategy == "adaptive":
+        return str(parameters["promise"])
+    if strategy not in _AS_A_WHOLE:
+        return promise
+    part = parameters.get(_AS_A_WHOLE[strategy], 0)
+    return "block" if isinstance(part, int) and 0 < part < elements else "tensor"
+
+
+def references() -> list[Subject]:
+    """Those that are measured whatever is asked for, if they are there."""
+    return [
+        Subject(MEMCPY, MEMCPY),
+        Subject(WRITING, WRITING),
+        Subject(MUTEX_LOOP, MUTEX_LOOP, (), LOOPS[MUTEX_LOOP]),
+        *(
+            Subject(f"{MUTEX_LOOP}:mutex={mutex}", MUTEX_LOOP, (f"mutex={mutex}",), {"mutex": mutex}, asked_for=False)
+            for mutex in MUTEXES[1:]
+        ),
+    ]
+
+
+def every_strategy() -> list[Subject]:
+    """All native strategies with their fallbacks, and MORE_VARIANTS of them, whether or not they run here.
+
+    Raises BadInput if one is not built.
+    """
+    names = [_built(variant).name for variant in _native()]
+    more = [name for name in MORE_VARIANTS if name.partition(":")[0] in names]
+    return [replace(parse_subject(name), asked_for=False) for name in (*names, *more)]
+
+
+def parse_subjects(text: str) -> list[Subject]:
+    """The subjects of a list such as "lock,stm:design=wt:manager=delay". Raises BadInput for one that cannot be."""
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise BadInput(f"--strategy '{text}' has an empty place: write variants with a comma between two.")
+    if twice := [name for name, times in Counter(names).items() if times > 1]:
+        raise BadInput(f"--strategy names '{twice[0]}' twice: once is enough.")
+    return [parse_subject(name) for name in names]
+
+
+def parse_subject(name: str) -> Subject:
+    """The subject that is written `name`: a strategy or a reference, and its parameters, each after a colon."""
+    strategy, *given = name.split(":")
+    if strategy in LOOPS:
+        _checked(lambda: loader.core().measure(strategy, 1, 1, 1, given))
+        return Subject(name, strategy, tuple(given), {**LOOPS[strategy], **dict(_pairs(given))})
+    known = {variant.name: variant for variant in registry.variants()}
+    if strategy in known and known[strategy].provider == "stock":
+        raise BadInput(
+            f"strategy '{strategy}' is TensorFlow's own update, which cannot be measured without TensorFlow: "
+            "`tmflow train` measures it."
+        )
+    if strategy not in known:
+        raise unknown("strategy", strategy, [*(variant.name for variant in _native()), *LOOPS])
+    variant = _built(known[strategy])
+    if "provider=emulated" in given:
+        raise BadInput(f"'{name}' has emulated transactions, which take no time that means anything.")
+    if "kernel=fused" in given:
+        raise BadInput(f"'{name}' is to fuse an update with its gradient, but here gradients are given: it fuses none.")
+    own = _pairs(given)
+    if twice := [parameter for parameter, times in Counter(parameter for parameter, _ in own).items() if times > 1]:
+        raise BadInput(f"'{name}' has the parameter '{twice[0]}' twice: once is enough.")
+    for_library = native_parameters(strategy, dict(own))
+    _checked(lambda: loader.core().check_parameters(strategy, for_library))
+    fallbacks = {p.name: _value(p.fallback) for p in variant.parameters if p.fallback}
+    parameters = {**fallbacks, **dict(own), **dict(_pairs(for_library))}
+    return Subject(name, strategy, tuple(for_library), parameters, variant.promise_updates)
+
+
+def _native() -> list[registry.Variant]:
+    return [variant for variant in registry.variants() if variant.provider == "native"]
+
+
+def _built(variant: registry.Variant) -> registry.Variant:
+    if not variant.built:
+        raise BadInput(f"strategy '{variant.name}' is not built: {variant.why_not}.")
+    return variant
+
+
+def _pairs(given: Iterable[str]) -> list[tuple[str, Value]]:
+    """The assignments "name=value" as pairs; whoever takes them checks names and values."""
+    for assignment in given:
+        if "=" not in assignment:
+            raise BadInput(f"parameter '{assignment}' is not of the form name=value.")
+    return [(name, _value(value)) for name, _, value in (assignment.partition("=") for assignment in given)]
+
+
+def _value(text: str) -> Value:
+    return int(text) if text.isdecimal() else text
+
+
+def _checked(call: Callable[[], object]) -> None:
+    """Turn the library's refusal of parameters into a sentence of ours."""
+    try:
+        call()
+    except ValueError as error:
+        raise BadInput(f"{error}.") from error

@@ -1,0 +1,193 @@
+"""The columns in which a benchmark is shown, in a terminal and in Markdown alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from tmflow.benchmark.comparison import best_mutex, cell_of
+from tmflow.benchmark.header import Header
+from tmflow.benchmark.plan import Cell
+from tmflow.benchmark.rows import Beside, Copied, Row, Timed, TimedVariant, Written
+from tmflow.benchmark.saved import Saved
+from tmflow.benchmark.subjects import Gradient
+from tmflow.runfile.record import MachineState
+
+PROMISE = "promise"
+HEADS = ("variant", "us per update", "ratio", "of memcpy", PROMISE, "lost", "committed", "aborts per commit", "GB/s")
+
+
+class Block(NamedTuple):
+    """A size and number of threads: a heading, and a row per variant, from the fastest on, in the order of `heads`."""
+
+    heading: str
+    texts: list[list[str]]
+
+
+def gradients(benchmark: Saved) -> list[Gradient]:
+    """The kinds of gradient that were measured, in their order."""
+    return list(dict.fromkeys(row.gradient for row in benchmark.rows))
+
+
+def heads(benchmark: Saved) -> list[str]:
+    """Of the columns: where two kinds of gradient were measured, each measure has two columns beside each other."""
+    kinds = gradients(benchmark)
+    if len(kinds) < 2:
+        return list(HEADS)
+    return [
+        HEADS[0],
+        *(head if head == PROMISE else f"{head}, {kind}" for head in HEADS[1:] for kind in _kinds(head, kinds)),
+    ]
+
+
+def _kinds(head: str, kinds: Sequence[Gradient]) -> Sequence[Gradient]:
+    """The kinds of gradient that a column is repeated for."""
+    return kinds[:1] if head == PROMISE else kinds
+
+
+def blocks(benchmark: Saved) -> Iterator[Block]:
+    """What was measured, in blocks in the order of the file."""
+    kinds = gradients(benchmark)
+    for elements, threads in dict.fromkeys((row.elements, row.threads) for row in benchmark.rows):
+        rows = [row for row in benchmark.rows if (row.elements, row.threads) == (elements, threads)]
+        heading = size(elements, threads)
+        if rows[0].oversubscribed:
+            heading += f" (oversubscribed: {benchmark.cpus_allowed} CPUs)"
+        for kind in kinds:
+            cell = Cell(elements, threads, kind)
+            heading += _aside(rows, cell, f", gradient {kind}" if len(kinds) > 1 else "")
+        timed = [row for row in rows if not isinstance(row, Beside)]
+        names = dict.fromkeys(row.name for kind in reversed(kinds) for row in timed if row.gradient == kind)
+        of = {(row.name, row.gradient): row for row in timed}
+        yield Block(heading, [_line([of.get((name, kind)) for kind in kinds], benchmark.rounds) for name in names])
+
+
+def _aside(rows: Sequence[Row], cell: Cell, suffix: str) -> str:
+    """What was measured beside the updates of a cell, as the end of a heading."""
+    text = ""
+    for row in (row for row in rows if cell_of(row) == cell):
+        if isinstance(row, Copied):
+            text += f"; memcpy {bounded(row.memcpy_us, row.memcpy_low, row.memcpy_high)} us, {row.gb_per_s:.1f} GB/s"
+        if isinstance(row, Written):
+            text += f"; writing a gradient {bounded(row.writing_us, row.writing_low, row.writing_high)} us"
+    if best := best_mutex(rows, cell):
+        text += f"; best plain mutex{suffix} {best.name}"
+    return text
+
+
+def _line(rows: Sequence[Timed | None], rounds: int) -> list[str]:
+    """A variant with each kind of gradient, None where it was not measured with that one."""
+    by_kind = [[""] * len(HEADS) if row is None else texts(row, rounds) for row in rows]
+    name = next(text[0] for text in by_kind if text[0])
+    promise = next(text[HEADS.index(PROMISE)] for text in by_kind if text[0])
+    measures = zip(HEADS[1:], zip(*(text[1:] for text in by_kind), strict=True), strict=True)
+    return [name, *(text for head, own in measures for text in ([promise] if head == PROMISE else own))]
+
+
+def texts(row: Timed, rounds: int) -> list[str]:
+    """A row in the order of HEADS. `rounds` of the benchmark: a row that has fewer says so."""
+    is_variant = isinstance(row, TimedVariant)
+    fewer = f" ({row.rounds} of {rounds} rounds)" if row.rounds < rounds else ""
+    return [
+        row.name if is_variant else f"({row.name})",
+        bounded(row.us_per_update, row.us_low, row.us_high) + fewer,
+        "" if row.ratio is None else bounded(row.ratio, row.ratio_low, row.ratio_high, "{:.2f}"),
+        ""
+        if row.memcpy_ratio is None
+        else bounded(row.memcpy_ratio, row.memcpy_ratio_low, row.memcpy_ratio_high, "{:.2f}"),
+        row.promise if isinstance(row, TimedVariant) else "",
+        _lost(row),
+        "" if row.commit_fraction is None else f"{100 * row.commit_fraction:.3g} %",
+        _aborts(row),
+        f"{row.gb_per_s:.2f}",
+    ]
+
+
+def machine(benchmark: Header) -> str:
+    """On what it was measured, in a line."""
+    facts, settings = benchmark.platform, benchmark.environment
+    parts = [
+        facts.get("cpu_model") or facts.get("isa") or "unknown processor",
+        f"{benchmark.cpus_allowed} CPUs",
+        settings.get("virtualisation") or "unknown virtualisation",
+        settings.get("libc") or "unknown C library",
+        benchmark.software.compiler or "unknown compiler",
+        f"tmflow {benchmark.software.tmflow}"
+        + (f" at {benchmark.software.git_commit[:10]}" if benchmark.software.git_commit else "")
+        + (" with changes" if benchmark.software.git_dirty else ""),
+    ]
+    return ", ".join(parts)
+
+
+def rounds(number: int) -> str:
+    """A number of rounds in words."""
+    return f"{number} round{'s' if number != 1 else ''}"
+
+
+def protocol(benchmark: Saved) -> str:
+    """How it was measured, in a line."""
+    ratio_to = next((row.ratio_to for row in benchmark.rows if not isinstance(row, Beside)), None) or "nothing"
+    return (
+        f"{rounds(benchmark.rounds)} in turns, seed {benchmark.seed}; gradient {' and '.join(gradients(benchmark))}; "
+        f"[95 % interval]; ratio to {ratio_to}; "
+        f"{benchmark.measured_at_utc}; {state(benchmark.machine)}"
+    )
+
+
+def state(machine: MachineState) -> str:
+    """Whether something else used the machine."""
+    return {
+        True: "the machine was disturbed",
+        False: "the machine was not disturbed",
+        None: "whether the machine was disturbed is not known",
+    }[machine.disturbed]
+
+
+def left_out(benchmark: Header) -> list[str]:
+    """Why something was not measured, a sentence each."""
+    told = []
+    for one in benchmark.left_out:
+        what = "failed" if one.failed else "cannot run here"
+        if one.elements is not None:
+            what = f"was not measured with {size(one.elements, one.threads)}"
+            what += f", gradient {one.gradient}" if one.gradient else ""
+        told.append(f"{one.name} {what}: {one.reason}.")
+    return told
+
+
+def not_measured(benchmark: Header) -> list[str]:
+    """The same as the last section of a report in Markdown; no line if nothing is missing."""
+    told = left_out(benchmark)
+    return ["", "### Not measured", "", *(f"- {line}" for line in told)] if told else []
+
+
+def size(elements: int, threads: int | None = None) -> str:
+    """A size, and a number of threads if there is one, in words."""
+    of_threads = "" if threads is None else f", {threads} thread{'s' * (threads > 1)}"
+    return f"{elements:,} element{'s' * (elements > 1)}{of_threads}"
+
+
+def _lost(row: Timed) -> str:
+    text = "0" if row.lost_fraction == 0 else f"{100 * row.lost_fraction:.3g} %"
+    if row.doubled or row.corrupt_elements:
+        text += f", doubled {row.doubled}, corrupt {row.corrupt_elements}"
+    return text
+
+
+def _aborts(row: Timed) -> str:
+    if row.aborts_per_commit is not None:
+        return f"{row.aborts_per_commit:.3g}"
+    if not row.attempts_known:
+        return "not told"
+    return f"no commit, {row.aborts_per_update:.3g} per update" if row.aborts_per_update else ""
+
+
+def bounded(value: float, low: float | None, high: float | None, form: str = "{:.4g}") -> str:
+    """With as many digits as there is something to say, never in powers of ten."""
+    texts = [_plain(bound, form) for bound in (value, low, high) if bound is not None]
+    return texts[0] if len(texts) == 1 else f"{texts[0]} [{texts[1]}, {texts[2]}]"
+
+
+def _plain(value: float, form: str) -> str:
+    text = form.format(value)
+    return f"{value:.0f}" if "e+" in text else text

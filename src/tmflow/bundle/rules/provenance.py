@@ -1,0 +1,93 @@
+"""Where a run says it comes from: the machine of the bundle, the round of its file, strategies that exist."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from tmflow.base.canonical_json import sha256_of
+from tmflow.base.errors import BadInput, hint
+from tmflow.bundle import format
+from tmflow.bundle.problems import Fault
+from tmflow.bundle.rules.expectations import Known
+from tmflow.native.promises import promises_of_updates
+from tmflow.runfile.reader import ReadRun
+from tmflow.runfile.record import Run
+
+_UID = re.compile("[0-9A-Za-z-]{8,64}")
+
+# Instruction sets, by what only processors of these have; of other vendors they are not known.
+_X86, _POWER = ("x86_64", "i686"), ("ppc64le", "ppc64")
+_OF_VENDORS: Mapping[str | None, tuple[str, ...]] = {
+    "GenuineIntel": _X86,
+    "AuthenticAMD": _X86,
+    "HygonGenuine": _X86,
+    "IBM": _POWER,
+}
+_OF_TM: Mapping[str, tuple[str, ...]] = {"rtm": _X86, "htm": _POWER}
+
+
+def require_names(run: Run, where: str) -> None:
+    """What names a run may become a part of an address, of a file's name or of a command. Raises BadInput."""
+    if not _UID.fullmatch(run.uid):
+        raise BadInput(f"{where}: uid: {run.uid[:80]!r} should be 8 to 64 letters, digits and hyphens.")
+    for field, name in (("experiment.name", run.experiment.name), ("campaign.uid", run.campaign.uid)):
+        if not format.WORD.fullmatch(name) or len(name) > format.MAX_NAME:
+            allowed = f"at most {format.MAX_NAME} letters, digits, '.', '_' and '-', and begin with none of '.' and '-'"
+            raise BadInput(f"{where}: {field}: {name[:80]!r} should be {allowed}.")
+
+
+def strategy(read: ReadRun, known: Known) -> Iterator[Fault]:
+    """One that this tmflow has: of others it cannot say what their numbers mean."""
+    if not known.strategy_exists:
+        valid = promises_of_updates()
+        guess = hint(known.spec.strategy, valid)
+        yield Fault(
+            "spec.strategy",
+            f"unknown strategy {known.spec.strategy!r}{guess}; known: {', '.join(valid)}. A newer tmflow may know it.",
+        )
+
+
+def machine(facts: Mapping[str, Any], platform_sha256: str | None) -> Iterator[Fault]:
+    """The platform of a run is the one of the bundle; None if the bundle names none, which is said of the bundle."""
+    if platform_sha256 is not None and (own := sha256_of(facts)) != platform_sha256:
+        yield Fault(
+            "platform", f"its facts have the hash {own}, and those of platform.json {platform_sha256}: another machine."
+        )
+
+
+def processor(facts: Mapping[str, Any]) -> Iterator[Fault]:
+    """Its vendor makes those of its instruction set: a program in a user-mode emulator sees the processor below it."""
+    isa, vendor, tm = facts["isa"], facts.get("cpu_vendor"), facts["tm_capability"]
+    of_vendor = _OF_VENDORS.get(vendor, (isa,))
+    if isa not in of_vendor:
+        text = f"{isa!r}, but {vendor} makes {of_vendor[0]}: an emulator ran it, and measured only itself."
+        yield Fault("platform.isa", text)
+    if isa not in _OF_TM.get(tm, (isa,)):
+        yield Fault("platform.tm_capability", f"{tm!r}, which no processor of {isa} has.")
+
+
+class Place(NamedTuple):
+    """What the name of a run file says of its runs."""
+
+    experiment: str
+    round: int
+
+
+def place_of(member: str) -> Place | None:
+    """A run file has the runs of one round of one experiment, and is named after them; None if it need not be."""
+    if not format.RUNS.fullmatch(member):
+        return None
+    _, experiment, _, file = member.split("/")
+    return Place(experiment, int(file[len("round-") :].partition(".")[0]))
+
+
+def in_place(run: Run, place: Place | None) -> Iterator[Fault]:
+    """A run is in the file where it belongs."""
+    if place is None:
+        return
+    if run.experiment.name != place.experiment:
+        yield Fault("experiment.name", f"{run.experiment.name!r} in a file of {place.experiment!r}.")
+    if run.round != place.round:
+        yield Fault("round", f"{run.round} in the file of round {place.round}.")

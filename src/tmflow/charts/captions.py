@@ -1,0 +1,301 @@
+"""What stands above a chart: a title, and what the reader must know to believe the numbers."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Sequence
+from typing import NamedTuple, TypeVar
+
+import altair as alt
+import pandas as pd
+
+from tmflow.analysis.aggregate import AND
+from tmflow.analysis.run_table import CONTEXT, POINT, VARIANT, WAYS, numbered
+from tmflow.analysis.variants import known, name_of, unusual
+from tmflow.base.text import several
+from tmflow.charts.axes import is_never_seen, value_range
+from tmflow.native.promises import promises_of_updates
+from tmflow.spec.strategies import PARAMETERS
+
+TITLE, LINE = 84, 120  # characters of a line of the title and the caption at the width of an exported chart
+REASON = 200  # characters of a reason in a caption; an error may be long, and the table beside the chart has it in full
+
+TITLES = {
+    "speedup": "Speedup over itself with one worker",
+    "speedup_vs_tf_lock": "Speedup over tf_lock with one worker",
+    "step_time": "Time per step",
+    "accuracy": "Test accuracy",
+    "commits": "Critical sections that committed as a transaction",
+    "failures": "Failed transactions by cause",
+    "causes": "Aborts by family of their cause",
+    "raw_causes": "Aborts by raw status",
+    "time_to_accuracy": "Time to a test accuracy",
+    "lost": "Lost updates",
+    "torn": "Torn reads",
+    "accuracy_curve": "Test accuracy on the way",
+    "staleness": "Staleness of updates",
+    "speed_ratio": "Speed over that of a lock",
+    "accuracy_difference": "Test accuracy less that under a lock",
+}
+OF_SPEED = {"speedup", "speedup_vs_tf_lock", "step_time", "time_to_accuracy", "speed_ratio"}
+TOLD = {
+    "failures": (
+        "Of the attempts, the rest of which committed; by the study's rule: on TSX capacity only where that bit stands "
+        "alone, and conflicts before all else."
+    ),
+    "causes": "Of the attempts, the rest of which committed; by what the raw status says.",
+    "raw_causes": "Of the attempts, the rest of which committed; by the raw status, and what its bits say.",
+    "time_to_accuracy": (
+        "Seconds of the workers' loop, its pauses left out; between two points of the curve the accuracy is taken to "
+        "rise straight."
+    ),
+    "speed_ratio": "Shaded: less than 5 % of difference, which is called the same.",
+    "accuracy_difference": "Shaded: less than 2 points of difference, which is called the same.",
+}
+UNKNOWN = "not known here"
+REVISION = "database revision "
+PROMISES = ("none", "element", "block", "tensor", "step", UNKNOWN)
+MEASURED_IN_FULL = (
+    "Measured in full: to count lost updates and torn reads and to time locks takes time itself, so no time here "
+    "compares with that of usual runs."
+)
+STACKED = {"failures", "causes", "raw_causes"}
+WORKLOADS = 3  # that are told one by one
+PAIRED = {"speedup", "speedup_vs_tf_lock", "speed_ratio", "accuracy_difference"}
+AT_ONE_COUNT = {
+    "accuracy_curve",
+    "staleness",
+    "speed_ratio",
+    "accuracy_difference",
+}  # measures whose charts show a single number of threads
+SCALES = {
+    "full": "full scale",
+    "quick": "quick scale: few rounds and steps, to see that everything works; not a result",
+    "adhoc": "ad hoc runs, not a planned experiment",
+}
+EVIDENCE = {
+    "measured": "measured on real hardware",
+    "emulated": "emulated: real training, the hardware transactions of {machines} emulated in software",
+    "simulated": "simulated in virtual time",
+    "published": "published: quoted from a paper",
+}
+
+
+Drawn = TypeVar("Drawn", alt.LayerChart, alt.VConcatChart, alt.LayerChart | alt.ConcatChart)
+
+
+class Caption(NamedTuple):
+    """A title and the sentences under it."""
+
+    title: str
+    lines: list[str]
+
+    @property
+    def text(self) -> str:
+        return "\n".join([self.title, *self.lines])
+
+    def at(self, revision: str) -> Caption:
+        """The same of another revision of the database, which the last line tells."""
+        *lines, dates = self.lines
+        return Caption(self.title, [*lines, f"{dates.rpartition(REVISION)[0]}{REVISION}{revision}."])
+
+
+def figure_of_the_study(experiment: str) -> str | None:
+    """The number of the figure of the study that an experiment repeats, such as 4.1; None if it is not its."""
+    found = re.fullmatch(r"fig-(\d+\.\d+)", experiment)
+    return found[1] if found else None
+
+
+def caption(
+    summary: pd.DataFrame, revision: str, label: str = "", experiment: str | None = None, also: Sequence[str] = ()
+) -> Caption:
+    """The caption of what one chart shows; `label` tells it from the experiment's other panels.
+
+    `revision` is the database's; `also` are sentences about how it is drawn.
+
+    `experiment` is the one that the figure belongs to, if it is of one alone: it may draw on the runs of another.
+
+    Raises ValueError for an empty summary: nothing was measured, so there is nothing to caption.
+    """
+    if summary.empty:
+        raise ValueError("an empty summary has no caption")
+    first = summary.iloc[0]
+    if first["measure"] in AT_ONE_COUNT and "threads" not in label and summary["threads"].nunique() == 1:
+        label = ", ".join(part for part in (f"threads {first['threads']}", label) if part)
+    name = experiment or first["experiment"]
+    figure = figure_of_the_study(name) if experiment else None  # else its runs may be those of several figures
+    which = f"as figure {figure} of the study" if figure else name
+    title = f"{TITLES[first['measure']]}, {which}" + (f" ({label})" if label else "")
+    lines = [
+        *_workloads(summary),
+        *also,
+        *([f"The runs are those of {first['experiment']}."] if name != first["experiment"] else []),
+        *([TOLD[first["measure"]]] if first["measure"] in TOLD else []),
+        *_parameters(summary),
+        *_promises(summary),
+        *_cost_of_measuring(summary),
+        *_provenances(summary),
+        *_software(summary),
+        _intervals(summary),
+        *_gaps(summary),
+        dated(summary["last_run_utc"], revision),
+    ]
+    return Caption(title, lines)
+
+
+def titled(chart: Drawn, caption: Caption) -> Drawn:
+    """The chart with its caption, lines wrapped to the width of an export, and a look fit for print."""
+    lines = [part for line in caption.lines for part in textwrap.wrap(line, LINE)]
+    title = alt.TitleParams(
+        textwrap.wrap(caption.title, TITLE),
+        subtitle=lines,
+        anchor="start",
+        frame="group",
+        fontSize=15,
+        subtitleFontSize=11,
+        subtitleColor="#555555",
+        subtitleLineHeight=14,
+        subtitlePadding=6,
+        offset=12,
+    )
+    font = "Liberation Sans, Arial, Helvetica, sans-serif"
+    styled: Drawn = (
+        chart.properties(title=title, background="white", padding=12)
+        .configure(font=font)
+        .configure_axis(labelFontSize=12, titleFontSize=12, titleFontWeight="normal", titlePadding=8)
+        .configure_legend(labelFontSize=12, symbolSize=90)
+        .configure_view(stroke="#DDDDDD")
+    )
+    return styled
+
+
+def _workloads(summary: pd.DataFrame) -> list[str]:
+    differing = [name for name in POINT if name not in (*CONTEXT, *VARIANT, "threads")]
+    distinct = summary[~pd.Series(numbered(summary, differing)).duplicated().to_numpy()]
+    told = list(dict.fromkeys(workload(point) for _, point in distinct.iterrows()))
+    rest = len(told) - WORKLOADS
+    return [*told[:WORKLOADS], *([f"And {several(rest, 'more workload')}."] if rest > 0 else [])]
+
+
+def workload(point: pd.Series) -> str:
+    """What was trained, and how: all factors of a point but its strategy and its number of workers."""
+    kind = "" if pd.isna(point["activation"]) else f" {point['activation']}"
+    layer = "" if pd.isna(point["hidden"]) else f", {point['hidden']} hidden{kind} units"
+    dropout = "" if pd.isna(point["dropout_keep"]) else f", dropout keep {point['dropout_keep']:g}"
+    variables = "" if pd.isna(point["variables"]) else f", {point['variables']} variables"
+    ways = [f", {name_of(way)} {point[way]}" for way in ("reading", "layout") if point[way] != WAYS[way]]
+    pinned = "" if point["pinning"] == "none" else f", pinned to {point['pinning']}"
+    return (
+        f"{point['model']} on {point['dataset']}: batch {point['batch']}, {point['matrix']} pixels{layer}, "
+        f"{point['iterations']:,} steps in all, learning rate {point['learning_rate']:g}{dropout}; "
+        f"{point['driver']} driver{variables}{''.join(ways)}{pinned}."
+    )
+
+
+def _promises(summary: pd.DataFrame) -> list[str]:
+    """Where strategies whose speed is shown promise different things of updates: who promises what."""
+    if summary["measure"].iloc[0] not in OF_SPEED:
+        return []
+    promised = promises_of_updates()
+    of_variant = summary[["variant", "strategy", "promise"]].drop_duplicates("variant")
+    who: dict[str, list[str]] = {}
+    for variant, strategy, own in of_variant.itertuples(index=False):
+        promise = promised.get(strategy) if pd.isna(own) else own
+        who.setdefault(promise or UNKNOWN, []).append(str(variant))
+    if len(who) < 2:
+        return []
+    told = "; ".join(f"{promise}: {', '.join(who[promise])}" for promise in sorted(who, key=PROMISES.index))
+    return [f"Promised for updates, and a speed compares only with one of the same promise: {told}."]
+
+
+def _cost_of_measuring(summary: pd.DataFrame) -> list[str]:
+    return [MEASURED_IN_FULL] if (summary["measures"] == "full").any() else []
+
+
+def _parameters(summary: pd.DataFrame) -> list[str]:
+    """A line for each strategy whose variants share a parameter that is not what it would be if not given.
+
+    Those in which they differ are in their names.
+    """
+    lines = []
+    distinct = known(summary[["strategy", *PARAMETERS]].drop_duplicates())
+    for strategy in dict.fromkeys(row["strategy"] for row in distinct):
+        rows = [row for row in distinct if row["strategy"] == strategy]
+        shared = [name for name in PARAMETERS if len({row.get(name) for row in rows}) == 1]
+        told = ", ".join(f"{name} {value}" for name, value in unusual(rows[0], shared).items())
+        if told:
+            lines.append(f"{strategy}: {told}.")
+    return lines
+
+
+def _provenances(summary: pd.DataFrame) -> list[str]:
+    """A line for each platform and kind of evidence."""
+    columns = ["platform", "evidence", "platform_name", "hardware_threads", "profile", "scale"]  # few: quick to divide
+    return [provenance(rows) for _, rows in summary[columns].groupby(["platform", "evidence"], sort=False)]
+
+
+def _software(summary: pd.DataFrame) -> list[str]:
+    """Which versions of the software measured what is shown, if several did: they may be why it differs."""
+    drawn = summary.loc[summary["estimate"].notna(), "software"]
+    versions = sorted({version for its in drawn.unique() for version in its.split(AND)})
+    if len(versions) < 2:
+        return []
+    pooled = drawn.str.contains(AND, regex=False)
+    rounds = f"rounds of several are pooled in {int(pooled.sum())} of {several(len(pooled), 'point')}"
+    return [
+        f"Measured by {len(versions)} versions of the software, which claims never pool: {'; '.join(versions)}; "
+        f"{rounds if pooled.any() else 'no point pools rounds of several'}."
+    ]
+
+
+def provenance(summary: pd.DataFrame) -> str:
+    """Of which machine, kind of evidence and scale rows are, which have all the same."""
+    first = summary.iloc[0]
+    unknown = " (number of hardware threads unknown)" if pd.isna(first["hardware_threads"]) else ""
+    evidence = EVIDENCE[first["evidence"]].format(machines=" and ".join(sorted(set(summary["profile"].dropna()))))
+    return f"{first['platform_name']}{unknown}; {evidence}; {SCALES[first['scale']]}."
+
+
+def dated(started_utc: pd.Series, revision: str) -> str:
+    """How new the runs are that began then, and of which state of the database."""
+    newest = started_utc.dropna()
+    when = f"Newest run {str(newest.max())[:10]}" if len(newest) else "Runs not dated"
+    return f"{when}; {REVISION}{revision}."
+
+
+def _intervals(summary: pd.DataFrame) -> str:
+    rounds = sorted(set(summary.loc[summary["estimate"].notna(), "rounds"]))
+    if not rounds:
+        return "Nothing to show."
+    count = f"{rounds[0]}" if len(rounds) == 1 else f"{rounds[0]} to {rounds[-1]}"
+    paired = ", paired within a round" if summary["measure"].iloc[0] in PAIRED else ""
+    stacked = summary["measure"].iloc[0] in STACKED
+    of = "whiskers: 95 % t intervals of all causes together" if stacked else "bars: 95 % t intervals"
+    bars = "no interval (one round)" if rounds == [1] else f"{of} over rounds{paired}"
+    single = "; without a bar: a single round" if rounds[0] == 1 < rounds[-1] and not stacked else ""
+    cut = f"; {of.partition(':')[0]} that leave the chart end in an arrow" if value_range(summary).cuts else ""
+    cut += _never_seen(summary)
+    disturbed = int(summary["disturbed_rounds"].max())
+    noise = f"; of a point's rounds up to {disturbed} on a disturbed machine" if disturbed else ""
+    return f"{count} round{'s' if rounds != [1] else ''}; {bars}{single}{cut}{noise}."
+
+
+def _never_seen(summary: pd.DataFrame) -> str:
+    """What rounds in which nothing was seen leave open."""
+    most = summary.loc[is_never_seen(summary), "high"].max()
+    if pd.isna(most):
+        return ""
+    return f"; no bar where no round had any: with 95 % confidence at most {100 * most:.0f} % of rounds have"
+
+
+def _gaps(summary: pd.DataFrame) -> list[str]:
+    """One line for each reason for which points are missing or rest on fewer rounds."""
+    lines = []
+    missing = summary.loc[summary["reason"].notna(), ["reason", "variant", "threads", "estimate"]]
+    for reason, points in missing.groupby("reason", sort=False):
+        named = ", ".join(dict.fromkeys(f"{s} x{t}" for s, t in points[["variant", "threads"]].itertuples(index=False)))
+        what = "Not shown" if points["estimate"].isna().all() else "Incomplete"
+        why = textwrap.shorten(str(reason), REASON, placeholder=" …").rstrip(".")
+        lines.append(f"{what}: {named}: {why}.")
+    return lines

@@ -1,0 +1,230 @@
+"""Charts to files: SVG, PNG, Vega-Lite and the very numbers that are drawn, as CSV. Needs no network."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import altair as alt
+import pandas as pd
+import vl_convert
+
+from tmflow.analysis import summaries
+from tmflow.analysis.experiment_records import Records
+from tmflow.analysis.run_table import SERIES, VARIANT
+from tmflow.analysis.variants import panels
+from tmflow.base import escaping
+from tmflow.base.files import whole_folder, write_bytes, write_json
+from tmflow.charts import captions, measure_charts
+from tmflow.charts.captions import Caption
+from tmflow.charts.marks import Chart
+
+PNG_SCALE = 2  # pixels for each px of the chart
+VEGA_LITE = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
+FORMATS = {"svg": "image/svg+xml", "png": "image/png", "csv": "text/csv", "vl.json": "application/json"}
+OVER_THREADS, AT_ONE_COUNT, OF_ONE_VARIANT = SERIES, VARIANT, ("threads",)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart with its caption, and the summary that it draws."""
+
+    chart: Chart
+    caption: Caption
+    summary: pd.DataFrame
+
+    def _repr_svg_(self) -> str:
+        """How a notebook shows it."""
+        return svg(self.spec())
+
+    def spec(self) -> dict[str, Any]:
+        """The chart with its caption as Vega-Lite, data inside."""
+        spec: dict[str, Any] = captions.titled(self.chart, self.caption).to_dict()
+        return spec
+
+    @cached_property
+    def drawn(self) -> dict[str, Any]:
+        """The chart alone as Vega-Lite, data inside, for a page that shows the caption beside it; not to be changed.
+
+        It is not held against Vega-Lite's schema, which takes as long as all the rest: `spec` is.
+        """
+        spec: dict[str, Any] = self.chart.to_dict(validate=False)
+        return spec
+
+    def at(self, revision: str) -> Figure:
+        """The same of a database of another revision that has the same runs of it; what is drawn is kept."""
+        other = replace(self, caption=self.caption.at(revision))
+        vars(other)["drawn"] = self.drawn
+        return other
+
+    def file(self, extension: str) -> bytes:
+        """The content of the figure's file with this extension, a key of `FORMATS`."""
+        if extension == "csv":
+            return escaping.csv_frame(self.summary).to_csv(index=False).encode()
+        return _drawn(self.spec(), extension)
+
+    def files(self, extensions: Iterable[str]) -> dict[str, bytes]:
+        """The content of several of its files: the chart is put together once, which takes longer than to draw it."""
+        spec = self.spec()
+        return {name: self.file(name) if name == "csv" else _drawn(spec, name) for name in extensions}
+
+
+def _drawn(spec: dict[str, Any], extension: str) -> bytes:
+    if extension == "svg":
+        return svg(spec).encode()
+    if extension == "png":
+        return vl_convert.vegalite_to_png(spec, vl_version=VEGA_LITE, scale=PNG_SCALE)
+    return (json.dumps(spec, indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
+
+
+def svg(spec: dict[str, Any]) -> str:
+    """A Vega-Lite chart, data inside, as SVG: the same chart is always the same text."""
+    text: str = vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE)
+    numbers = dict.fromkeys(re.findall(r"\bclip([0-9]+)\b", text))  # counted on from chart to chart
+    place = {number: at for at, number in enumerate(numbers, 1)}
+    return re.sub(r"\bclip([0-9]+)\b", lambda found: f"clip{place[found[1]]}", text)
+
+
+class Drawing(NamedTuple):
+    """A way to draw: the chart, what it draws of the records, and the columns that may differ inside one panel of it.
+
+    It is of the table `needs`: where that is empty there is nothing to draw, and nothing that is missing either.
+    """
+
+    chart: Callable[[pd.DataFrame], Chart]
+    summarise: Callable[[Records], pd.DataFrame]
+    needs: str = "runs"
+    within: tuple[str, ...] = OVER_THREADS
+
+
+DRAWINGS = {
+    "speedup": Drawing(measure_charts.speedup, lambda of: summaries.speedup(of.runs)),
+    "speedup_vs_tf_lock": Drawing(measure_charts.speedup, lambda of: summaries.speedup(of.runs, "tf_lock")),
+    "step_time": Drawing(measure_charts.step_time, lambda of: summaries.step_time(of.runs)),
+    "accuracy": Drawing(measure_charts.accuracy, lambda of: summaries.accuracy(of.runs)),
+    "commits": Drawing(measure_charts.commits, lambda of: summaries.commits(of.runs, of.transactions), "transactions"),
+    "failures": Drawing(
+        measure_charts.failures,
+        lambda of: summaries.failures(of.runs, of.transactions, of.aborts, "class"),
+        "aborts",
+        OF_ONE_VARIANT,
+    ),
+    "causes": Drawing(
+        measure_charts.failures,
+        lambda of: summaries.failures(of.runs, of.transactions, of.aborts),
+        "aborts",
+        OF_ONE_VARIANT,
+    ),
+    "time_to_accuracy": Drawing(
+        measure_charts.time_to_accuracy, lambda of: summaries.time_to_accuracy(of.runs, of.curves), "curves"
+    ),
+    "curve": Drawing(measure_charts.curve, lambda of: summaries.curve(of.runs, of.curves), "curves", AT_ONE_COUNT),
+    # A lone worker has no others to be late behind.
+    "staleness": Drawing(
+        measure_charts.staleness,
+        lambda of: summaries.staleness(of.runs[of.runs["threads"] > 1], of.staleness),
+        "staleness",
+        AT_ONE_COUNT,
+    ),
+    "lost": Drawing(measure_charts.lost, lambda of: summaries.lost(of.runs, of.full), "full"),
+    "torn": Drawing(measure_charts.torn, lambda of: summaries.torn(of.runs, of.full), "full"),
+}
+
+
+def figures_of(
+    kind: str, summary: pd.DataFrame, revision: str, experiment: str | None = None
+) -> Iterator[tuple[str, Figure]]:
+    """A figure for each panel of a summary that has something to draw, with the panel's label; `kind` of `DRAWINGS`.
+
+    `experiment` is the one whose figures they are, if they are of one alone: it may draw on the runs of another.
+    """
+    for label, panel in drawable(kind, summary):
+        yield label, figure_of(kind, label, panel, revision, experiment)
+
+
+def drawable(kind: str, summary: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    """The panels of a summary that have something to draw, with their labels; `kind` of `DRAWINGS`."""
+    for label, panel in panels(summary, DRAWINGS[kind].within):
+        if panel["estimate"].notna().any():
+            yield label, panel
+
+
+def figure_of(kind: str, label: str, panel: pd.DataFrame, revision: str, experiment: str | None = None) -> Figure:
+    """The figure of one panel that has something to draw; else as `figures_of`."""
+    return Figure(DRAWINGS[kind].chart(panel), captions.caption(panel, revision, label, experiment), panel)
+
+
+def gaps_of(kind: str, summary: pd.DataFrame) -> Iterator[tuple[str, list[str]]]:
+    """The label of each panel of a summary that has nothing to draw, and the reasons; `kind` of `DRAWINGS`."""
+    if summary.empty:
+        yield "", ["no run measured it"]
+    for label, panel in panels(summary, DRAWINGS[kind].within):
+        if panel["estimate"].isna().all():
+            yield label, sorted(set(panel["reason"].dropna()))
+
+
+def recorded(records: Records) -> list[str]:
+    """The kinds of figures, of `DRAWINGS`, of which something was recorded."""
+    return [
+        kind for kind, drawing in DRAWINGS.items() if drawing.needs == "runs" or len(getattr(records, drawing.needs))
+    ]
+
+
+def export(figure: Figure, stem: Path) -> list[Path]:
+    """Write stem.svg, stem.png, stem.csv and stem.vl.json; each appears whole or not at all."""
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for extension, content in figure.files(FORMATS).items():
+        paths.append(stem.with_name(f"{stem.name}.{extension}"))
+        write_bytes(paths[-1], content)
+    return paths
+
+
+def draw_experiment(
+    records: Records, experiment: str, out_dir: Path, revision: str, kinds: Sequence[str] | None = None
+) -> Path:
+    """Write every figure of an experiment under `out_dir`, and figures.json: what was drawn, and what was not and why.
+
+    `kinds` are those of `DRAWINGS` to draw; None for all of which something was recorded. The records may be those of
+    another experiment, and the captions then say so. Returns the path of figures.json.
+    """
+    with whole_folder(out_dir) as folder:
+        index = _draw(records, experiment, folder, revision, recorded(records) if kinds is None else kinds)
+        write_json(folder / "figures.json", index)
+    return out_dir / "figures.json"
+
+
+def _draw(records: Records, experiment: str, folder: Path, revision: str, kinds: Sequence[str]) -> dict[str, Any]:
+    """Draw these kinds of figures into a folder; what was drawn, and what was not and why."""
+    index: dict[str, Any] = {"experiment": experiment, "revision": revision, "figures": [], "not_drawn": []}
+    for kind in kinds:
+        summary = DRAWINGS[kind].summarise(records)
+        for label, figure in figures_of(kind, summary, revision, experiment):
+            paths = export(figure, folder / stem(experiment, kind, label))
+            index["figures"].append(
+                {
+                    "kind": kind,
+                    "panel": label,
+                    "title": figure.caption.title,
+                    "caption": figure.caption.lines,
+                    "files": [path.name for path in paths],
+                }
+            )
+        for label, reasons in gaps_of(kind, summary):
+            index["not_drawn"].append({"kind": kind, "panel": label, "reasons": reasons})
+    return index
+
+
+def stem(experiment: str, kind: str, label: str) -> str:
+    """The name of a figure's files; one that repeats a figure of the study begins with that."""
+    return slug(experiment if captions.figure_of_the_study(experiment) else "", kind, label)
+
+
+def slug(*parts: str) -> str:
+    """A file name without extension: the parts that are not empty, in letters, digits, '_' and '-'."""
+    return "-".join(re.sub(r"[^A-Za-z0-9_.]+", "-", part).strip("-") for part in parts if part)

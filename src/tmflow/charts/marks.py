@@ -1,0 +1,298 @@
+"""What charts are made of: lines with bands and points, axes, a legend, the oversubscribed region."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import altair as alt
+import pandas as pd
+
+from tmflow.charts import palette
+from tmflow.charts.axes import Range, Ticks, is_never_seen
+from tmflow.charts.labels import LETTER, PHONE, in_room, longest
+from tmflow.charts.layers import Layer, Layered
+from tmflow.charts.palette import Look
+
+Chart = alt.LayerChart | alt.ConcatChart
+
+WIDTH, HEIGHT = 620, 340  # px; a page may stretch the width
+SMALL_WIDTH, SMALL_HEIGHT, IN_A_ROW = 290, 200, 2  # of the parts of a chart
+ENTRY = 30  # px of an entry of the legend beside its name: its symbol and gap
+COLUMNS = ("variant", "strategy", "threads", "estimate", "low", "high", "rounds", "disturbed_rounds", "evidence")
+BAND = 0.13  # opacity of the 95 % band: three that overlap can be told apart
+LOW, HIGH = alt.Y("bar_low:Q"), alt.Y2("bar_high:Q")  # to make one of a text or a value takes Altair 5 ms
+TOP, BOTTOM = alt.YValue(0), alt.YValue("height")  # type: ignore[no-untyped-call]  # Altair tells no types of these
+ARROW = 45  # px² of the arrow in which an interval ends that goes on beyond the chart
+CROSS = "M-1,-1L1,1M-1,1L1,-1"
+# How the points of each kind of evidence are drawn, and the sign of each in a legend.
+KINDS: dict[str, dict[str, Any]] = {
+    "measured": {"filled": True},
+    "emulated": {"filled": False},
+    "simulated": {"filled": False, "strokeDash": [2, 2]},
+    "published": {"filled": False},  # a cross, whatever the series
+}
+SIGNS = {
+    "measured": "\N{BLACK CIRCLE}",
+    "emulated": "\N{WHITE CIRCLE}",
+    "simulated": "\N{EN DASH} \N{WHITE CIRCLE} \N{EN DASH}",
+    "published": "\N{MULTIPLICATION SIGN}",
+}
+DASHES = ([1, 0], [7, 4], [2, 3], [9, 3, 2, 3])  # of the lines of platforms that share a chart
+PLATFORM = 300  # px of a platform's name in a legend
+SIMULATED = [6, 4]  # of a line of simulated points
+
+
+class Along(NamedTuple):
+    """What points stand along: a column of numbers, its ticks, its axis, and whether lines may join the points."""
+
+    column: str
+    ticks: Ticks
+    axis: alt.X
+    joined: bool = True
+
+
+class Series(NamedTuple):
+    """What colour and shape tell: a column, its values in the order of the legend, how each looks."""
+
+    column: str
+    names: list[str]
+    looks: list[Look]
+
+
+def of_variants(drawn: Iterable[str]) -> Series:
+    """The variants that are drawn, in the colours of their strategies."""
+    names = palette.ordered(drawn)
+    return Series("variant", names, palette.looks(names))
+
+
+def lines(
+    parts: Sequence[tuple[str, pd.DataFrame]],
+    series: Series,
+    describe: str,
+    along: Along,
+    y: alt.Y,
+    shown: Range,
+    behind: Sequence[alt.Chart] = (),
+    told: Sequence[str] = (),
+) -> Chart:
+    """A line for each of a series; of several parts, a small chart each, by their labels.
+
+    Where rows have the column `line`, those of one value make one line; where they have `dash`, that is a platform's.
+    describe: what a screen reader says of it; behind: what else is drawn; told: columns of a tooltip beside the usual.
+    """
+    small = len(parts) > 1
+    colour_and_shape = looks(series, _legend(series.names, small) if series.names != [""] else None)
+    rows = pd.concat([part for _, part in parts])
+    layers = [
+        [
+            *(oversubscribed(part, along.ticks, shown) if along.column == "threads" else []),
+            *behind,
+            *_marks(part, rows, series, along, y, shown, colour_and_shape, told),
+        ]
+        for _, part in parts
+    ]
+    return in_parts(describe, [label for label, _ in parts], layers)
+
+
+def in_parts(describe: str, labels: Sequence[str], layers: Sequence[Sequence[alt.Chart]]) -> Chart:
+    """The layers of each part: as one chart if there is one part, else as small charts with their labels above."""
+    if len(layers) == 1:
+        return layered(describe, *layers[0])
+    charts = [
+        Layered(
+            layer=list(its),
+            title=alt.TitleParams(
+                textwrap.wrap(label, SMALL_WIDTH // LETTER), anchor="start", fontSize=12, fontWeight="normal"
+            ),
+            width=SMALL_WIDTH,
+            height=SMALL_HEIGHT,
+        )
+        for label, its in zip(labels, layers, strict=True)
+    ]
+    return alt.ConcatChart(concat=charts, columns=IN_A_ROW, description=describe)
+
+
+def layered(describe: str, *layers: alt.Chart, height: int = HEIGHT) -> alt.LayerChart:
+    """The layers as one chart; `describe` is what a screen reader says of it."""
+    return Layered(layer=list(layers), description=describe, width=WIDTH, height=height)
+
+
+def threads_axis(ticks: Ticks) -> alt.X:
+    """Numbers of workers."""
+    return numbers_axis("Worker threads", ticks)
+
+
+def numbers_axis(title: str, ticks: Ticks) -> alt.X:
+    """Numbers, each with a tick."""
+    told = f"{title} (log scale)" if ticks.log else title
+    whole = all(isinstance(value, int) for value in ticks.values)
+    form = "d" if whole and ticks.last < 10_000 else "~s" if whole else "~r"
+    axis = alt.Axis(values=ticks.values, format=form, labelOverlap="greedy", grid=False)
+    return alt.X("x:Q", title=told, scale=ticks.scale(), axis=axis)
+
+
+def values_axis(title: str, tick_format: str, shown: Range) -> alt.Y:
+    """Estimates, in the range shown."""
+    kind = {"type": "log"} if shown.log else {"type": "linear", "zero": False}  # else a band reaches down to 0
+    return alt.Y(
+        "estimate:Q",
+        title=f"{title} (log scale)" if shown.log else title,
+        axis=alt.Axis(format=tick_format, tickCount=6),
+        scale=alt.Scale(domain=[shown.low, shown.high], nice=False, **kind),
+    )
+
+
+def fraction_axis(title: str, shown: Range) -> alt.Y:
+    """Estimates of a share in per cent, with a decimal where they are close together."""
+    fine = not shown.log and shown.high - shown.low <= 0.1
+    return values_axis(title, ".1%" if fine else "~%", shown)
+
+
+def oversubscribed(summary: pd.DataFrame, ticks: Ticks, shown: Range | None = None) -> list[alt.Chart]:
+    """The shaded, labelled region of more workers than hardware threads; nothing where there is none.
+
+    Nor is there one where platforms differ in it. The label is above, or below where the points there are above the
+    middle of the range shown.
+    """
+    over = summary[summary["oversubscribed"].fillna(False)]
+    if over.empty or summary["hardware_threads"].nunique(dropna=False) > 1:
+        return []
+    hardware, first = int(over["hardware_threads"].iloc[0]), int(over["threads"].min())
+    left, right = ticks.scale().domain
+    start = max(left, ticks.between(hardware, first))
+    middle = shown and ((shown.low * shown.high) ** 0.5 if shown.log else (shown.low + shown.high) / 2)
+    below = middle is not None and bool(over["estimate"].mean() > middle)
+    region = Layer(pd.DataFrame({"x": [start], "end": [right]}))
+    label = region.mark_text(
+        text=["oversubscribed:", f"more than {hardware} hardware threads"],
+        align="right",
+        baseline="bottom" if below else "top",
+        dx=-5,
+        dy=-5 if below else 5,
+        fontSize=11,
+        color=palette.NEUTRAL,
+    )
+    return [
+        region.mark_rect(color=palette.NEUTRAL, opacity=0.15).encode(x=alt.X("x:Q"), x2=alt.X2("end:Q")),
+        label.encode(x=alt.X("end:Q"), y=BOTTOM if below else TOP),
+    ]
+
+
+def _marks(
+    summary: pd.DataFrame,
+    everything: pd.DataFrame,
+    series: Series,
+    along: Along,
+    y: alt.Y,
+    shown: Range,
+    colour_and_shape: tuple[alt.Color, alt.Shape],
+    told: Sequence[str],
+) -> list[alt.Chart]:
+    """Bands, lines, interval bars and points of a series, stepped aside from each other so that equals stay visible.
+
+    An interval that leaves the range shown ends at its edge in an arrow. `everything` is what all parts show.
+    """
+    drawn = summary[summary["estimate"].notna()]
+    columns = [*dict.fromkeys((*COLUMNS, *(told or [along.column])))]
+    kept = [*dict.fromkeys((*columns, series.column, *(name for name in ("line", "dash") if name in drawn)))]
+    data = drawn[kept].assign(x=along.ticks.aside(drawn[along.column], drawn[series.column], series.names))
+    bounded = data[data["low"].notna() & ~is_never_seen(drawn)]
+    bars = bounded.assign(bar_low=bounded["low"].clip(shown.low), bar_high=bounded["high"].clip(upper=shown.high))
+    x, (colour, shape) = along.axis, colour_and_shape
+    caps = Layer().encode(x=x, color=colour).mark_tick(width=7, thickness=1.5, orient="horizontal")
+    points = Layer(data).encode(x=x, y=y, color=colour, shape=shape, tooltip=tooltip(columns))
+    return [
+        *(_joined(data, bars, x, y, colour, everything) if along.joined else []),
+        Layer(bars).mark_rule(strokeWidth=1.5).encode(x=x, color=colour, y=LOW, y2=HIGH),
+        caps.properties(data=bounded[bounded["low"] >= shown.low]).encode(y=alt.Y("low:Q")),
+        caps.properties(data=bounded[bounded["high"] <= shown.high]).encode(y=alt.Y("high:Q")),
+        *points_of(points, data, everything, size=70 if len(along.ticks.values) <= 8 else 35),
+        *(
+            Layer(cut)
+            .encode(x=x, color=colour, y=end)
+            .mark_point(shape=shape_of_cut, filled=True, size=ARROW, opacity=1)
+            for cut, end, shape_of_cut in (
+                (bars[bars["low"] < shown.low], LOW, "triangle-down"),
+                (bars[bars["high"] > shown.high], alt.Y("bar_high:Q"), "triangle-up"),
+            )
+            if len(cut)
+        ),
+    ]
+
+
+def _joined(
+    data: pd.DataFrame, bars: pd.DataFrame, x: alt.X, y: alt.Y, colour: alt.Color, everything: pd.DataFrame
+) -> list[alt.Chart]:
+    """A band and a line through the points of each line."""
+    apart = alt.Detail("line:N") if "line" in data else alt.Undefined
+    layers = [Layer(bars).mark_area(opacity=BAND, clip=True).encode(x=x, color=colour, y=LOW, y2=HIGH, detail=apart)]
+    platforms = list(dict.fromkeys(everything["dash"])) if "dash" in everything else []
+    for kind, its in data.groupby("evidence", sort=False):
+        line = Layer(its).encode(x=x, y=y, color=colour, detail=apart)
+        if len(platforms) > 1:
+            dashes = alt.Scale(domain=platforms, range=list(DASHES[: len(platforms)]))
+            legend = alt.Legend(
+                title=None,
+                orient="top",
+                direction="vertical",
+                symbolType="stroke",
+                labelLimit=PLATFORM,
+                labelExpr=in_room(platforms, PLATFORM),
+            )
+            line = line.encode(strokeDash=alt.StrokeDash("dash:N", scale=dashes, legend=legend))
+        dash = SIMULATED if kind == "simulated" and len(platforms) < 2 else alt.Undefined
+        layers.append(line.mark_line(strokeWidth=1.5, opacity=0.8, strokeDash=dash))
+    return layers
+
+
+def points_of(points: alt.Chart, data: pd.DataFrame, everything: pd.DataFrame, size: int) -> list[alt.Chart]:
+    """The points in the marks of their kinds of evidence; with a legend of these unless all that is drawn is measured.
+
+    points: how they are encoded; everything: what all parts of the chart show.
+    """
+    kinds = [kind for kind in KINDS if kind in set(everything.loc[everything["estimate"].notna(), "evidence"])]
+    if kinds != ["measured"]:
+        signs = " : ".join(f"datum.label == '{kind}' ? '{SIGNS[kind]} {kind}'" for kind in kinds)
+        legend = alt.Legend(
+            title=None, orient="top", direction="horizontal", symbolSize=0, labelExpr=f"{signs} : datum.label"
+        )
+        opaque = alt.Scale(domain=kinds, range=[1] * len(kinds))
+        points = points.encode(opacity=alt.Opacity("evidence:N", sort=kinds, scale=opaque, legend=legend))
+    crosses = points.encode(shape=alt.ShapeValue(CROSS))
+    return [
+        (crosses if kind == "published" else points).properties(data=its).mark_point(size=size, **KINDS[kind])
+        for kind in kinds
+        if len(its := data[data["evidence"] == kind])
+    ]
+
+
+def tooltip(columns: Sequence[str]) -> list[alt.Tooltip]:
+    """These columns, by their names."""
+    return [alt.Tooltip(c, format=".4~g") if c in {"estimate", "low", "high"} else alt.Tooltip(c) for c in columns]
+
+
+def looks(series: Series, legend: alt.Legend | None) -> tuple[alt.Color, alt.Shape]:
+    """Colours and shapes of a series, with one legend for both, or none."""
+    colours = alt.Scale(domain=series.names, range=[look.colour for look in series.looks])
+    shapes = alt.Scale(domain=series.names, range=[look.shape for look in series.looks])
+    field = f"{series.column}:N"
+    return alt.Color(field, scale=colours, legend=legend), alt.Shape(field, scale=shapes, legend=legend)
+
+
+def _legend(names: Sequence[str], small: bool) -> alt.Legend:
+    """Of the names; of all parts of a chart together if `small`."""
+    whole = IN_A_ROW * SMALL_WIDTH
+    room = ENTRY + LETTER * longest(names, whole)
+    return alt.Legend(
+        title=None,
+        orient="bottom",
+        direction="horizontal",
+        columns=max(1, whole // room)
+        if small
+        else alt.ExprRef(f"max(1, min(width > 480 ? 6 : 3, floor(width / {room})))"),
+        labelLimit=whole if small else alt.ExprRef("width - 24"),
+        labelExpr=in_room(names, whole, None if small else PHONE),
+        symbolOpacity=1,
+    )

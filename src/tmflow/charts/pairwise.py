@@ -1,0 +1,96 @@
+"""A comparison of two sides as a chart: how B compares with A over the number of workers, with intervals."""
+
+from __future__ import annotations
+
+from textwrap import shorten
+
+import altair as alt
+import numpy as np
+import pandas as pd
+
+from tmflow.analysis.pairwise import PROCESSES, WITHIN, Measure, Sides, joint_sentence, pairing_sentence
+from tmflow.analysis.stats import SAME
+from tmflow.base.text import several, workers
+from tmflow.charts import palette
+from tmflow.charts.axes import Range, Ticks
+from tmflow.charts.captions import MEASURED_IN_FULL, REASON, Caption, dated, provenance, workload
+from tmflow.charts.facets import facets
+from tmflow.charts.layers import Layer
+from tmflow.charts.marks import Along, Chart, lines, of_variants, threads_axis, values_axis
+
+TITLES: dict[str, str] = {"speed": "Speed of B over that of A", "accuracy": "Accuracy of B less that of A"}
+LEAST = {"speed": 1.15, "accuracy": 0.005}  # what the axis shows at least on both sides of "the same"
+ROOM = 0.08  # beyond the outermost estimate, as a share of the axis
+REACH = 3  # an interval that goes so many times as far as the estimates is cut
+
+
+def chart(table: pd.DataFrame) -> Chart:
+    """Points with intervals over the number of workers; a line where both are the same, and for speed the band of 5 %.
+
+    `table` is a part of `comparing.compared`, with an estimate.
+    """
+    measure: Measure = table["measure"].iloc[0]
+    ticks, shown = Ticks(table["threads"]), range_of(table)
+    title = TITLES[measure]
+    y = values_axis(title, "~g" if measure == "speed" else "+.1%", shown)
+    level = 1 if measure == "speed" else 0
+    same = Layer(pd.DataFrame({"y": [level], "low": [SAME.low], "high": [SAME.high]}))
+    band = same.mark_rect(color=palette.NEUTRAL, opacity=0.2).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q"))
+    rule = same.mark_rule(color=palette.NEUTRAL, strokeWidth=1).encode(y=alt.Y("y:Q"))
+    return lines(
+        facets(table),
+        of_variants(table["variant"]),
+        f"{title} against worker threads",
+        Along("threads", ticks, threads_axis(ticks)),
+        y,
+        shown,
+        behind=[*([band] if measure == "speed" else []), rule],
+        told=("threads", "joint_low", "joint_high", "rounds_a", "rounds_b"),
+    )
+
+
+def caption(sides: Sides, part: pd.DataFrame, revision: str, label: str = "") -> Caption:
+    """What stands above the chart of one part of `compared`; `label` tells it from the other parts."""
+    a, b = sides.names
+    what = "Speed" if part["measure"].iloc[0] == "speed" else "Test accuracy"
+    band = f"; grey: the same within {WITHIN}" if what == "Speed" else ""
+    cut = "; bars that leave the chart end in an arrow" if range_of(part).cuts else ""
+    lines = [
+        workload(part.iloc[0]),
+        f"A: {_side(sides.a, a)}",
+        f"B: {_side(sides.b, b)}",
+        pairing_sentence(sides),
+        f"Bars: 95 % t intervals of each point alone{band}{cut}; hollow: no interval.",
+        joint_sentence(part),
+        *([MEASURED_IN_FULL] if what == "Speed" and part["measures"].iloc[0] == "full" else []),
+        *_gaps(part),
+        dated(part["last_run_utc"], revision),
+    ]
+    return Caption(f"{what} of {b} against {a}" + (f" ({label})" if label else ""), lines)
+
+
+def _side(runs: pd.DataFrame, name: str) -> str:
+    first = runs.iloc[0]
+    rounds = several(len(runs.loc[runs["status"] == "ok", [*PROCESSES]].drop_duplicates()), "round")
+    return f"{name}, {first['experiment']}, {rounds}; {provenance(runs)}"
+
+
+def _gaps(part: pd.DataFrame) -> list[str]:
+    """A line for each reason for which something is missing."""
+    gaps = part[part["reason"].notna()].groupby("reason", sort=False)["threads"]
+    return [f"With {workers(*threads)}: {shorten(str(reason), REASON, placeholder=' …')}." for reason, threads in gaps]
+
+
+def range_of(table: pd.DataFrame) -> Range:
+    """A range with every estimate and the line of no difference in it; a far longer interval is cut."""
+    log = table["measure"].iloc[0] == "speed"
+    least = np.log(LEAST["speed"]) if log else LEAST["accuracy"]
+    known = table.loc[table["estimate"].notna(), ["estimate", "low", "high"]].to_numpy(dtype=float)
+    away = np.log(known) if log else known  # from the line of no difference, on the scale of the axis
+    estimates, bounds = away[:, 0], away[:, 1:].ravel()
+    bounds = bounds[~np.isnan(bounds)]
+    inside = bounds[np.abs(bounds) <= REACH * max(least, np.abs(estimates).max())]
+    values = np.concatenate([estimates, inside, [-least, least]])
+    room = ROOM * np.ptp(values)
+    ends = [float(np.exp(end) if log else end) for end in (values.min() - room, values.max() + room)]
+    return Range(ends[0], ends[1], log, cuts=inside.size < bounds.size)

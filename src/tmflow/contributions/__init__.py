@@ -1,0 +1,1 @@
+"""The runs of others: import, withdrawal, quarantine, review and access."""

@@ -1,0 +1,61 @@
+"""What a model is trained on: images, labels, and the hash that says which."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tmflow.base.errors import BadInput
+
+if TYPE_CHECKING:
+    from tmflow.spec.trial import Dataset as Name
+
+CLASSES = 10
+
+Floats = NDArray[np.float32]
+Split = tuple[Floats, Floats]
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Images [n, 784] of pixels in [0, 1] and one-hot labels [n, 10], all float32 and read-only.
+
+    `sha256` identifies the content that they were made from.
+    """
+
+    name: Name
+    sha256: str
+    train_images: Floats
+    train_labels: Floats
+    validation_images: Floats
+    validation_labels: Floats
+    test_images: Floats
+    test_labels: Floats
+
+    @classmethod
+    def of(cls, name: Name, sha256: str, train: Split, validation: Split, test: Split) -> Self:
+        """Bundle the (images, labels) of each part; locks the arrays, because all workers share them."""
+        arrays = (*train, *validation, *test)
+        for array in arrays:
+            array.flags.writeable = False
+        return cls(name, sha256, *arrays)
+
+
+def one_hot(labels: NDArray[np.integer]) -> Floats:
+    """The labels 0 to 9, [n], as float32 [n, 10]: 1 in the column of the label, else 0."""
+    hot = np.zeros((len(labels), CLASSES), np.float32)
+    hot[np.arange(len(labels)), labels] = 1
+    return hot
+
+
+def truncate(images: Floats, matrix: int) -> Floats:
+    """The first `matrix` of the pixels of each image, [n, matrix], contiguous (all of them: the same memory).
+
+    Raises BadInput if the images have no such number of pixels.
+    """
+    if not 1 <= matrix <= images.shape[1]:
+        raise BadInput(f"matrix {matrix} is not a number of pixels: give 1 to {images.shape[1]}.")
+    return np.ascontiguousarray(images[:, :matrix])

@@ -1,0 +1,116 @@
+"""The page "Explore": which measure, of which points, laid out how; all of it in the URL."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from tmflow.analysis.variants import name_of
+from tmflow.base.escaping import markdown
+from tmflow.charts import explore
+from tmflow.charts.figures import Figure, slug
+from tmflow.charts.layout import NONE, Layout, dimensions, named
+from tmflow.portal.figure_view import KEPT, show_figure
+from tmflow.portal.study_data import Identity, SelectedRecords, Study
+from tmflow.portal.url_state import DATA, OF_FACTORS, Defaults, Filter, Key, Selection, choose, resolve, wanted
+
+SEVERAL = (Key.PLATFORM, Key.EVIDENCE)
+FIRST: Defaults = {Key.EXPERIMENT: ("fig-4.10",)}  # few lines, and the one that the overview begins with
+OF_DATA = [entry._replace(several=True) if entry.key in SEVERAL else entry for entry in DATA]
+MEASURE = Filter(Key.METRIC, "Measure", tuple(explore.MEASURES), wide=True)
+FACTORS = [
+    entry._replace(several=True)
+    for entry in (
+        Filter(Key.STRATEGY, "Strategy", with_all=True, of_factor=True),
+        Filter(Key.THREADS, "Threads", with_all=True, of_factor=True),
+        *OF_FACTORS,
+    )
+]
+# Which of the axes are log: by what the values span, or as is said.
+SCALES: dict[str, tuple[bool | None, bool | None]] = {
+    "auto": (None, None),
+    "linear": (False, False),
+    "x": (True, False),
+    "y": (False, True),
+    "both": (True, True),
+}
+SCALE_NAMES = {
+    "auto": "automatic",
+    "linear": "linear",
+    "x": "log x",
+    "y": "log y",
+    "both": "log x and y",
+}
+
+
+def selected(study: Study) -> tuple[str, pd.DataFrame]:
+    """The measure that the URL asks for, and its summary of the data that it asks for."""
+    words, first = {**study.platform_names, **explore.NAMES}, {**study.first, **FIRST}
+    data = choose([*OF_DATA, MEASURE], study.counts, words, defaults=first)
+    records = study.records(
+        data.one(Key.EXPERIMENT), data.one(Key.SCALE), data.chosen[Key.PLATFORM], data.chosen[Key.EVIDENCE]
+    )
+    kind = data.one(Key.METRIC)
+    return kind, _summary(kind, records, records[1:])
+
+
+def narrowed(summary: pd.DataFrame) -> pd.DataFrame:
+    """The points that the filters of factors leave; named by what tells these apart."""
+    rows = choose(FACTORS, summary, behind="Filters").rows
+    return rows.assign(variant=named(rows)).reset_index(drop=True)
+
+
+def shown(kind: str, summary: pd.DataFrame, revision: str) -> None:
+    """The chart of a summary as the URL has it laid out; in words why there is none."""
+    missing = explore.nothing(summary)
+    if missing:
+        reasons = markdown("; ".join(missing))
+        st.info(f"Nothing to draw: {reasons}. Choose another measure or experiment, or other evidence.")
+        return
+    layout = _layout(summary)
+    try:
+        figure = _figure(summary, layout, revision).at(revision)
+    except ValueError as error:
+        st.info(markdown(f"Nothing to draw: {error}."))
+        return
+    rows = figure.summary
+    differing = [name for name in dimensions(rows) if name != "strategy" and rows[name].nunique(dropna=False) > 1]
+    show_figure(slug(kind, str(summary["experiment"].iloc[0]), f"over-{layout.x}"), figure, differing)
+
+
+def _layout(summary: pd.DataFrame) -> Layout:
+    """As the URL says; what is drawn in parts if it does not, by what it says of the rest."""
+    axes = [Filter(Key.X, "Along x", explore.along_x(summary))]
+    if colours := explore.coloured(summary):
+        axes.append(Filter(Key.COLOUR, "Colour", colours))
+    first = resolve(axes, summary, wanted())
+    if parts := _in_parts_by(summary, first.one(Key.X), _one(first, Key.COLOUR)):
+        axes.append(Filter(Key.FACET, "In parts by", parts))
+    options = {option for entry in axes for option in entry.options}
+    names = {**{name: name_of(name) for name in options}, **SCALE_NAMES}
+    of = choose([*axes, Filter(Key.LOG, "Log scales", tuple(SCALES))], summary, names)
+    return Layout(of.one(Key.X), _one(of, Key.COLOUR), _one(of, Key.FACET), *SCALES[of.one(Key.LOG)])
+
+
+@st.cache_data(show_spinner=False, max_entries=KEPT)
+def _in_parts_by(summary: pd.DataFrame, x: str, colour: str) -> tuple[str, ...]:
+    return explore.in_parts_by(summary, x, colour)
+
+
+# Kept as it is, for all sessions: nobody changes a figure. It is the same at another revision, if its numbers are.
+@st.cache_resource(show_spinner=False, max_entries=KEPT)
+def _figure(summary: pd.DataFrame, layout: Layout, _revision: str) -> Figure:
+    return explore.figure(summary, layout, _revision)
+
+
+def _one(of: Selection, key: Key) -> str:
+    return of.one(key) if key in of.chosen else NONE
+
+
+# Kept as it is, for all sessions: nobody changes a table.
+@st.cache_resource(show_spinner="Summing up the runs", max_entries=16)
+def _summary(
+    kind: str, _records: SelectedRecords, key: tuple[Identity | str | tuple[str, ...] | bool, ...]
+) -> pd.DataFrame:
+    """`key` is what tells the records from others, their database's URL aside: it may hold a password."""
+    return explore.MEASURES[kind](_records)

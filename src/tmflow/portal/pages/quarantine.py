@@ -1,0 +1,140 @@
+"""What waits for a maintainer: the report of each bundle, and the two answers to it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
+
+import pandas as pd
+import streamlit as st
+
+from tmflow.base import escaping, own_process
+from tmflow.base.errors import BadInput
+from tmflow.contributions import listed
+from tmflow.contributions.access import Role
+from tmflow.contributions.listed import Waiting
+from tmflow.contributions.quarantine import Quarantine
+from tmflow.portal.access import behind_token, visitor
+from tmflow.portal.bundle_report import show_check
+
+OUTCOME, SEEN = "what came of a decision", "the report that was seen last"
+CHOSEN, DECISION = "the bundle that is looked at", "the decision to carry out"
+DECIDE_S = 600.0
+AUDITED = 200
+LONGEST_NAME = 40  # characters of a bundle's name on a button
+OFF = (
+    "Nobody decides on this page: that is done on the machine of the portal, with `tmflow bundle waiting`, `accept` "
+    "and `reject`, or here once `TMFLOW_MAINTAINER_TOKEN` is set."
+)
+
+
+class Decision(NamedTuple):
+    """What a button asks for, of the bundle whose report stood above that button."""
+
+    action: Literal["accept", "reject"]
+    identity: str
+    reason: str | None = None
+
+
+@st.fragment  # so that who waits for an import takes no page's turn
+def show_quarantine() -> None:
+    """The page for whoever has the maintainer's token; where there is none, a word about it."""
+    behind_token(Role.MAINTAINER, "The maintainer's token", _show_quarantine, lambda: st.info(OFF))
+
+
+def _show_quarantine(quarantine: Quarantine) -> None:
+    if DECISION in st.session_state:
+        with st.spinner("Carrying out the decision"):
+            _carry_out(quarantine, st.session_state.pop(DECISION))
+    if outcome := st.session_state.pop(OUTCOME, None):
+        done, words = outcome
+        (st.success if done else st.error)(escaping.markdown(words))
+    uploads = {upload.identity: upload for upload in listed.waiting(quarantine)}
+    if chosen := st.selectbox(
+        "Waiting",
+        list(uploads),
+        format_func=lambda identity: _label(uploads[identity]),
+        placeholder="Nothing waits.",
+        key=CHOSEN,  # keeps the choice when the list changes
+    ):
+        _show_one(quarantine, uploads[chosen])
+    with st.expander("What was done"):
+        _table(listed.audit(quarantine, AUDITED)[::-1])
+
+
+def _show_one(quarantine: Quarantine, upload: Waiting) -> None:
+    """Its report, and only below it what can be done."""
+    st.markdown(escaping.markdown(upload.sentence))
+    show_check(upload.report)
+    if st.session_state.get(SEEN) != upload.identity:
+        st.session_state[SEEN] = upload.identity
+        with quarantine.begin() as connection:
+            quarantine.note(connection, "report", "shown", visitor(), upload.identity)
+    if upload.state == "conflict":
+        _compare(upload)
+    name, identity = escaping.markdown(_label(upload)), upload.identity
+    # A widget's key has the identity, and so have its arguments: a click says which report its page shows, however the
+    # list of waiting bundles has changed since.
+    st.button(
+        f"Accept {name}",
+        type="primary",
+        icon=":material/check:",
+        key=f"accept {identity}",
+        on_click=_request_acceptance,
+        args=(identity,),
+    )
+    with st.form(f"reject {identity}", clear_on_submit=True):
+        st.text_input("Why not", max_chars=500, key=f"reason {identity}")
+        st.form_submit_button(f"Reject {name}", icon=":material/close:", on_click=_request_rejection, args=(identity,))
+
+
+def _label(upload: Waiting) -> str:
+    """The name that its bringer gave it, which others may give theirs, and the beginning of its identity."""
+    name = escaping.line(upload.name)
+    shortened = name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}\N{HORIZONTAL ELLIPSIS}"
+    return f"{shortened}, {upload.identity[:12]}"
+
+
+def _request_acceptance(identity: str) -> None:
+    st.session_state[DECISION] = Decision("accept", identity)
+
+
+def _request_rejection(identity: str) -> None:
+    st.session_state[DECISION] = Decision("reject", identity, st.session_state[f"reason {identity}"])
+
+
+def _compare(upload: Waiting) -> None:
+    """Each run of which there are two versions, and these where they differ."""
+    if not st.button("Compare with the database", icon=":material/compare_arrows:", key=f"compare {upload.identity}"):
+        return
+    for run in json.loads(own_process.told("bundle", "compare", upload.identity, "--json", within_s=DECIDE_S)):
+        withdrawn = f", withdrawn with {run['withdrawn']}" if run["withdrawn"] else ""
+        st.markdown(f"**Run {escaping.markdown(run['uid'])}**{escaping.markdown(withdrawn)}")
+        _table(run["fields"])
+
+
+def _table(rows: Sequence[Mapping[str, str]]) -> None:
+    """Of texts that others had a part in: Streamlit lets a reader save it as CSV."""
+    st.dataframe(escaping.csv_frame(pd.DataFrame(rows)), hide_index=True, placeholder="–")
+
+
+def _carry_out(quarantine: Quarantine, decision: Decision) -> None:
+    """Have a process of its own do it: the portal's connection to the database cannot write.
+
+    Refuses a decision on another bundle than the one whose report this session was shown last.
+    """
+    action, identity, reason = decision
+    if (seen := st.session_state.get(SEEN)) != identity:
+        cause = f"the report that this page showed last is that of {seen}"
+        with quarantine.begin() as connection:
+            quarantine.note(connection, action, "refused", visitor(), identity, cause)
+        words = f"Nothing was done to bundle {identity}, for {cause}. Read its report, then decide."
+        st.session_state[OUTCOME] = False, words
+        return
+    options = [f"--by=maintainer at {visitor()}"] + ([] if reason is None else [f"--reason={reason}"])
+    try:
+        outcome = True, own_process.told("bundle", action, identity, *options, within_s=DECIDE_S)
+    except BadInput as error:
+        outcome = False, str(error)
+    st.session_state[OUTCOME] = outcome

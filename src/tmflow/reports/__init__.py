@@ -1,0 +1,1 @@
+"""Documents: answers, report.html, tables, narrative and the index of the docs."""

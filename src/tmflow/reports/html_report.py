@@ -1,0 +1,125 @@
+"""The report: one HTML page with all figures and tables of a study inside, to be mailed or printed.
+
+It is made from what the other steps wrote (figures.json, the charts, the tables' CSV), so its numbers are theirs.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from tmflow.base import clock
+from tmflow.base.files import write_text
+from tmflow.charts import captions
+from tmflow.charts.figures import svg
+from tmflow.reports.experiment_table import MISSING
+
+TEMPLATE = Path(__file__).with_name("report.html")
+CHART = ".vl.json"
+MEASURES = {"curve": "accuracy_curve"}  # where a kind of figure has not the name of what it shows
+
+
+class Picture(NamedTuple):
+    """A figure as the page shows it: its caption is text of the page; `csv` is a path from the page's folder."""
+
+    name: str
+    title: str
+    describes: str
+    lines: list[str]
+    svg: Markup
+    csv: str
+
+
+class Part(NamedTuple):
+    """An experiment: its figures, what could not be drawn, and its table."""
+
+    name: str
+    figure: str | None
+    question: str
+    pictures: list[Picture]
+    not_drawn: list[str]
+    table: pd.DataFrame
+
+
+class Gap(NamedTuple):
+    """A reason for which there are no results, and the variants of each experiment that it concerns."""
+
+    reason: str
+    concerns: dict[str, list[str]]
+
+
+def write_report(
+    results: Path, questions: Mapping[str, str], scale: str, path: Path, first: Sequence[str] = ()
+) -> None:
+    """Write the report on the experiments that `questions` names, in its order, from their files in `results`.
+
+    `first` are sections that come before the figures: HTML, taken as it is.
+    """
+    parts = [_part(results, name, question) for name, question in questions.items()]
+    platform = json.loads((results / "platform.json").read_text(encoding="utf-8"))
+    pages = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    page = pages.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
+        scale=captions.SCALES[scale],
+        conclusive=scale == "full",
+        first=[Markup(section) for section in first],
+        parts=parts,
+        gaps=list(gaps({part.name: part.table for part in parts})),
+        machine=platform["display_name"],
+        facts=platform["facts"],
+        made_at=clock.utc_now(),
+    )
+    write_text(path, page)
+
+
+def gaps(tables: Mapping[str, pd.DataFrame]) -> Iterator[Gap]:
+    """Why points of the experiments have no result at all, each reason once; `tables` are by experiment."""
+    concerns: dict[str, dict[str, list[str]]] = {}
+    for experiment, table in tables.items():
+        without = table[table["rounds"] == 0]
+        for row in without[["strategy", MISSING]].drop_duplicates().itertuples(index=False):
+            concerns.setdefault(str(row[1]), {}).setdefault(experiment, []).append(str(row[0]))
+    for reason, experiments in concerns.items():
+        yield Gap(reason, experiments)
+
+
+def _part(results: Path, name: str, question: str) -> Part:
+    folder = results / "figures" / name
+    index = json.loads((folder / "figures.json").read_text(encoding="utf-8"))
+    table = pd.read_csv(results / "tables" / f"{name}.csv", keep_default_na=False)
+    return Part(
+        name=name,
+        figure=captions.figure_of_the_study(name),
+        question=question,
+        pictures=[_picture(folder, name, entry) for entry in index["figures"]],
+        not_drawn=[_not_drawn(gap) for gap in index["not_drawn"]],
+        table=table,
+    )
+
+
+def _picture(folder: Path, experiment: str, entry: Mapping[str, Any]) -> Picture:
+    (name,) = (file.removesuffix(CHART) for file in entry["files"] if file.endswith(CHART))
+    spec = json.loads((folder / f"{name}{CHART}").read_text(encoding="utf-8"))
+    del spec["title"]
+    where = name if name.startswith(experiment) else f"{experiment}-{name}"
+    return Picture(
+        name=where,
+        title=entry["title"],
+        describes=spec["description"],
+        lines=entry["caption"],
+        # Names inside a picture must be its own: the page holds many.
+        svg=Markup(re.sub(r"\bclip([0-9]+)\b", rf"{where}-clip\1", svg(spec))),
+        csv=f"figures/{experiment}/{name}.csv",
+    )
+
+
+def _not_drawn(gap: Mapping[str, Any]) -> str:
+    what = captions.TITLES[MEASURES.get(gap["kind"], gap["kind"])]
+    of = f" ({gap['panel']})" if gap["panel"] else ""
+    return f"{what}{of}: {'; '.join(gap['reasons'])}."

@@ -1,0 +1,78 @@
+"""Runs and platforms as JSON: lists that a browser searches, and that others can fetch."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from tmflow.base.files import write_json, write_text
+from tmflow.spec.trial import TrialSpec
+from tmflow.store import run_detail, search
+from tmflow.store.frames import Source
+from tmflow.store.search import Asked
+from tmflow.study.command import train_command
+from tmflow.study.config import Scale
+
+AT_MOST = 20_000  # runs that a browser still searches and sorts at once, on a phone too
+CHUNK = 2_000  # runs of a file
+# Beside the factors in which runs differ.
+COLUMNS = ("uid", "experiment", "platform", "evidence", "backend", "status", "reason", "started_at_utc", "round")
+RESULTS = ("loop_s", "final_accuracy", "disturbed", "resumed")
+SHOWN = ("started_at_utc", "experiment", "strategy", "threads", "batch", "status", "loop_s", "final_accuracy")
+CHOICES = ("experiment", "platform", "evidence", "strategy", "status")
+
+
+def newest(source: Source, scale: Scale, at_most: int = AT_MOST) -> pd.DataFrame:
+    """The newest runs of a scale, whatever their status and definition, newest first."""
+    return search.page(source, Asked(scales=(scale,)), rows=at_most)
+
+
+def write(runs: pd.DataFrame, total: int, folder: Path) -> dict[str, Any]:
+    """Write the runs as index.json and files of `CHUNK` runs each; `total` is how many there are. Returns the index."""
+    factors = list(TrialSpec.model_fields)
+    told = [name for name in factors if runs[name].nunique(dropna=False) > 1 or name in SHOWN]
+    table = runs[[*COLUMNS, *told, *RESULTS]].astype(object)
+    table["command"] = [
+        train_command({name: None if pd.isna(row[name]) else row[name] for name in factors}, int(row["round"]))
+        for row in runs[[*factors, "round"]].astype(object).to_dict("records")
+    ]
+    rows = table.where(table.notna(), None).values.tolist()
+    starts = range(0, len(rows), CHUNK)
+    files = [f"{at // CHUNK}.json" for at in starts]
+    index = {
+        "total": total,
+        "listed": len(rows),
+        "columns": list(table.columns),
+        "shown": list(SHOWN),
+        "choices": {name: {value: value for value in sorted(set(map(str, runs[name].dropna())))} for name in CHOICES},
+        "files": files,
+    }
+    write_json(folder / "index.json", index)
+    for at, name in zip(starts, files, strict=True):
+        write_text(folder / name, json.dumps(rows[at : at + CHUNK], allow_nan=False, separators=(",", ":")))
+    return index
+
+
+def platforms(source: Source, scale: Scale, here: pd.DataFrame) -> list[dict[str, Any]]:
+    """Each platform and source: key, name, facts, those of the environment of its newest run, and what ran there.
+
+    `here` are the counts of that scale.
+    """
+    found = []
+    for slug, part in here.groupby("platform"):
+        newest_run = search.page(source, Asked(scales=(scale,), platforms=(str(slug),)), rows=1)
+        run = run_detail.run(source, str(newest_run["uid"].iloc[0]))
+        ran = part.groupby(["experiment", "evidence", "status"], sort=False)["n_runs"].sum().reset_index()
+        found.append(
+            {
+                "slug": str(slug),
+                "name": str(part["platform_name"].iloc[0]),
+                "facts": run["platform"],
+                "environment": run["environment"],
+                "ran": ran.to_dict("records"),
+            }
+        )
+    return found

@@ -1,0 +1,80 @@
+"""Run a round in a fresh process for each environment that its points need.
+
+What a trial, or a warm-up, left over that hung or killed its process is for another one.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from tmflow.base.errors import BadInput, RoundFailed
+from tmflow.runfile import record
+from tmflow.runner.job import TIMED_OUT, RoundJob
+from tmflow.runner.journal import Journal, set_aside
+from tmflow.spec.process_env import process_environment
+
+# A kill may have come from outside, for want of memory for instance: a trial, or a warm-up, gets a second chance.
+DEATHS = 2
+
+
+def run_round(job: RoundJob) -> None:
+    """Run the round of `job`, unless its run file holds it already; on return the run file is complete.
+
+    Goes on with an interrupted journal of the same campaign. Raises BadInput when a process says so or its environment
+    cannot be had, RoundFailed when one ends early for another reason than a trial.
+    """
+    if _is_done(job):
+        job.run_file.touch()  # newer than what made Snakemake ask
+        return
+    processes = job.processes()
+    if (journal := Journal(job.run_file)).runs and journal.runs[0].campaign != job.campaign:
+        set_aside(journal.path, journal.runs[0])
+        journal = Journal(job.run_file)
+    job = job.model_copy(update={"resumed": bool(journal.runs)})
+    with tempfile.TemporaryDirectory(prefix="tmflow-") as folder:
+        path = Path(folder) / "job.json"
+        path.write_text(job.model_dump_json(), encoding="utf-8")
+        for number, points in enumerate(processes):
+            needed = process_environment(points[0].strategy, points[0].parameters())
+            command = [sys.executable, "-m", "tmflow.runner.round", str(path), str(number)]
+            _run_until_finished(job, command, needed)
+
+
+def _is_done(job: RoundJob) -> bool:
+    """Whether the run file holds this round. One that holds other points is set aside, not overwritten."""
+    if not job.run_file.exists():
+        return False
+    runs = list(record.read(job.run_file))
+    if {run.spec.sha256 for run in runs} == {point.sha256 for point in job.points}:
+        return True
+    set_aside(job.run_file, runs[0])
+    return False
+
+
+def _run_until_finished(job: RoundJob, command: list[str], needed: dict[str, str]) -> None:
+    environment = {"TF_CPP_MIN_LOG_LEVEL": "2", **os.environ, **needed}
+    deaths: Counter[tuple[bool, frozenset[str]]] = Counter()
+    # What this process lets its children have goes along: a round that outlives its step is at work, too.
+    while (code := subprocess.run(command, check=False, env=environment, close_fds=False).returncode) != 0:
+        if code == TIMED_OUT:
+            continue
+        if code == 2:
+            raise BadInput(f"round {job.number} of {job.experiment.name} could not run; the line above says why.")
+        journal = Journal(job.run_file)
+        under_way = journal.under_way()
+        if code > 0 or -code in (signal.SIGINT, signal.SIGTERM) or under_way is None:
+            how = f"with code {code}" if code > 0 else f"by {signal.Signals(-code).name}"
+            raise RoundFailed(f"the process of round {job.number} of {job.experiment.name} ended {how}.")
+        where = " in its warm-up" if under_way.warm_up else ""
+        place = (under_way.warm_up, frozenset(trial.spec.sha256 for trial in under_way.trials))
+        deaths[place] += 1
+        if deaths[place] == DEATHS:
+            reason = f"its process was ended by {signal.Signals(-code).name}{where}, {DEATHS} times"
+            for trial in under_way.trials:
+                journal.append(trial.model_copy(update={"reason": reason}))

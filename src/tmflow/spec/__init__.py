@@ -1,0 +1,1 @@
+"""What a trial is: its factors, strategies, models, abort codes and the environment of its process."""

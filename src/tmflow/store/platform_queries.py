@@ -1,0 +1,166 @@
+"""Questions about machines: which there are, under which settings they ran, and their newest runs.
+
+As `queries`: pure functions of an engine or a connection that give tables of pandas.
+"""
+
+from __future__ import annotations
+
+import pandas as pd
+from sqlalchemy import exists, func, select
+
+from tmflow.base.validation import document as checked
+from tmflow.platform.key import slug_of
+from tmflow.probe import document
+from tmflow.store.documents import parse_object
+from tmflow.store.frames import Source, Statement, fetch, frame
+from tmflow.store.models import (
+    Campaign,
+    Contribution,
+    Environment,
+    Experiment,
+    Platform,
+    Probe,
+    Round,
+    RoundTally,
+    Run,
+    Software,
+    Spec,
+)
+from tmflow.store.run_columns import (
+    BELONGS_TO,
+    FACTORS,
+    PLATFORM_KEY,
+    STATUS,
+    loop_seconds,
+    of_source,
+    platform_columns,
+)
+from tmflow.store.totals import total
+from tmflow.store.visible import visible
+
+FACTS = (
+    "isa", "cpu_vendor", "cpu_model", "sockets", "cores_physical", "threads_logical", "memory_bytes",
+    "tm_capability",
+)  # fmt: skip
+SETTINGS = (
+    "env_sha256", "os", "kernel", "libc", "microcode", "governor", "turbo", "smt", "cpus_allowed", "thp",
+    "virtualisation", "aslr", "tm_enabled", "mitigations_json",
+)  # fmt: skip
+RUNS = 6000  # of a platform that are read: the newest
+
+
+def platforms(source: Source, *, joined: bool = False) -> pd.DataFrame:
+    """One row for each platform and source that have runs to show: platform (the key), platform_name, `FACTS`.
+
+    By name, the runs that were ingested here first. joined: one row for each platform, its sources as one.
+    """
+    columns = [*platform_columns(joined=joined), *(Platform.__table__.columns[name] for name in FACTS)]
+    local_first = (Platform.name, Platform.slug, *(() if joined else (func.coalesce(Contribution.id, 0),)))
+    ran = select(RoundTally.platform_id, RoundTally.contribution_id).distinct().subquery()
+    statement = select(*columns).join_from(Platform, ran, ran.c.platform_id == Platform.id)
+    statement = statement.outerjoin(Contribution, Contribution.id == ran.c.contribution_id)
+    found = frame(source, statement.order_by(*local_first))
+    return found.drop_duplicates("platform", ignore_index=True)
+
+
+def local_platform(source: Source, facts_sha256: str) -> str | None:
+    """The key of the machine with these facts, if runs of it were ingested here."""
+    ran = exists().where(RoundTally.platform_id == Platform.id, RoundTally.contribution_id == 0)
+    found = fetch(source, select(Platform.slug).where(Platform.facts_sha256 == facts_sha256, ran))
+    return str(found[0][0]) if found else None
+
+
+def platform_of_campaign(source: Source, uid: str) -> str | None:
+    """The key of the platform that a campaign is of, if runs of it were ingested here."""
+    ran = exists().where(Run.round_id == Round.id, Round.campaign_id == Campaign.id, Run.contribution_id.is_(None))
+    its = select(Platform.slug).join_from(Campaign, Platform, Campaign.platform_id == Platform.id)
+    found = fetch(source, its.where(Campaign.uid == uid, ran))
+    return str(found[0][0]) if found else None
+
+
+def contributions_to(source: Source, platform: str) -> pd.DataFrame:
+    """Who contributed what to a platform, whatever the source that its key names, in the order of the import.
+
+    platform (the key of those runs), name, identity, imported_at_utc, n_runs: of the runs that are shown.
+    """
+    key, _ = platform_columns(joined=False)
+    columns = [key, Contribution.name, Contribution.identity, Contribution.imported_at_utc]
+    statement = (
+        select(*columns, total(RoundTally.n_runs).label("n_runs"))
+        .join_from(RoundTally, Platform, RoundTally.platform_id == Platform.id)
+        .join(Contribution, RoundTally.contribution_id == Contribution.id)
+        .where(Platform.slug == slug_of(platform))
+        .group_by(Contribution.id, Platform.id, *columns)
+        .order_by(Contribution.id)
+    )
+    return frame(source, statement).astype({"n_runs": "int64"})
+
+
+def environments(source: Source, platform: str, *, joined: bool = False) -> pd.DataFrame:
+    """The settings under which runs of a platform, by its key, ran: the columns `SETTINGS`, one row for each."""
+    columns = [Environment.__table__.columns[name] for name in SETTINGS]
+    statement = select(*columns).join(Platform, Environment.platform_id == Platform.id)
+    statement = statement.where(Platform.slug == slug_of(platform))
+    of = [Run.platform_id == Platform.id, Run.environment_id == Environment.id, visible()]
+    ran = exists().where(*of, of_source(platform, joined=joined))
+    return frame(source, statement.where(ran).order_by(Environment.id))
+
+
+def newest_probe(source: Source, platform: str, *, joined: bool = False) -> document.Probe | None:
+    """The probe of a platform, by its key, that began last, of those whose contribution is shown; None without.
+
+    Probes come with contributions alone.
+    """
+    its = select(Probe.document_json).join(Platform, Probe.platform_id == Platform.id).join(Contribution)
+    shown = its.where(Platform.slug == slug_of(platform), Contribution.withdrawn_at_utc.is_(None))
+    if not joined:
+        shown = shown.where(PLATFORM_KEY.in_([platform]))
+    found = fetch(source, shown.order_by(Probe.started_at_utc.desc(), Probe.id.desc()).limit(1))
+    if not found:
+        return None
+    what = f"the probe of platform {platform}"
+    return checked(document.Probe, parse_object(found[0][0], what), f"{what} in the database")
+
+
+def newest_runs(source: Source, platform: str, at_most: int = RUNS, *, joined: bool = False) -> pd.DataFrame:
+    """The runs of a platform, by its key, that started last, of any status, newest first, and at most so many.
+
+    uid, experiment, scale, definition_sha256, campaign_uid, round (the number), the factors, evidence, status,
+    env_sha256, tmflow, git_commit, software_sha256, started_at_utc, loop_s (NaN where emulated), disturbed, and of the
+    machine load1_before, steal_fraction and others_fraction.
+    """
+    return frame(source, statement_of_newest_runs(platform, at_most, joined=joined))
+
+
+def statement_of_newest_runs(platform: str, at_most: int, *, joined: bool = False) -> Statement:
+    """What `newest_runs` asks: an index has the runs of a platform in the order of their start."""
+    return (
+        select(
+            Run.uid,
+            *BELONGS_TO,
+            *FACTORS,
+            Run.evidence,
+            STATUS,
+            Environment.env_sha256,
+            Software.tmflow,
+            Software.git_commit,
+            Software.software_sha256,
+            Run.started_at_utc,
+            loop_seconds(),
+            Run.disturbed,
+            Run.load1_before,
+            Run.steal_fraction,
+            Run.others_fraction,
+        )
+        .select_from(Run)
+        .join(Platform, Run.platform_id == Platform.id)
+        .join(Round, Run.round_id == Round.id)
+        .join(Campaign, Round.campaign_id == Campaign.id)
+        .join(Experiment, Round.experiment_id == Experiment.id)
+        .join(Spec, Run.spec_id == Spec.id)
+        .join(Software, Run.software_id == Software.id)
+        .outerjoin(Environment, Run.environment_id == Environment.id)
+        .where(Platform.slug == slug_of(platform), visible(), of_source(platform, joined=joined))
+        .order_by(Run.started_at_utc.desc(), Run.id.desc())
+        .limit(at_most)
+    )

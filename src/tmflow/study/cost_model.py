@@ -1,0 +1,161 @@
+"""What trials and rounds cost in seconds: told by past runs that are like them, else guessed. For the plan alone."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from operator import attrgetter
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+from tmflow.base.errors import BadInput
+from tmflow.native.loader import core_file, library_dir
+from tmflow.native.possible import not_so, why_not
+from tmflow.spec.process_env import OF_A_PROCESS, process_environment
+from tmflow.spec.strategies import PARAMETERS
+from tmflow.spec.trial import TrialSpec
+from tmflow.training.models import MODELS
+
+# Which past runs tell what a trial costs: those that are the same in the first of these groups that any run is in.
+_ALL = ("model", "driver", "matrix", "hidden", "layout", "reading", "measures", "batch", "strategy", *PARAMETERS)
+ALIKE = (
+    (*_ALL, "threads"),
+    _ALL,
+    ("model", "driver", "batch", "strategy", "threads"),
+    ("model", "driver", "batch", "strategy"),
+)
+_KEYS: tuple[Callable[[Any], Hashable], ...] = tuple(attrgetter(*names) for names in ALIKE)
+
+# Points that share a graph and a warm-up; and those whose step costs the same and that can all run, or none of them.
+_OF_GRAPH = (*_ALL, "variables", "learning_rate", "dropout_keep", "activation")
+_GRAPH, _KIND = attrgetter(*_OF_GRAPH), attrgetter(*_OF_GRAPH, "threads")
+WARM_UP_STEPS = {"session": 20, "native": 1000}
+
+# Guesses, from 2 busy cores of an Intel Emerald Rapids: good for the order of magnitude until runs say better.
+PROCESS_S = {"session": 6.0, "native": 2.5}  # to start one, TensorFlow and the data included
+GRAPH_S = {"session": 0.2, "native": 0.0}
+OUTPUTS_S = 6.0  # to store an experiment's runs, to draw its figures and write its table
+TRIAL_S = 0.05  # beside its steps and its evaluation
+_ELEMENT_NS = {"stm": 6.0, "itm": 2.0, "atomic": 10.0}  # of an update, where it takes much more than a loop does
+
+
+class Cost(NamedTuple):
+    """Seconds of a step, of evaluating one image once, and of the rest of a trial."""
+
+    step_s: float
+    image_s: float
+    rest_s: float
+
+
+class Costs:
+    """Of trials and rounds, by the runs that lie in a results folder."""
+
+    def __init__(self, results: Path) -> None:
+        self._past: dict[tuple[int, Hashable], list[Cost]] = defaultdict(list)
+        self.uids: set[str] = set()  # of the runs that tell
+        for uid, spec, cost in _past(results):
+            self.uids.add(uid)
+            for level, key in enumerate(_KEYS):
+                self._past[level, key(spec)].append(cost)
+        self._medians: dict[tuple[int, Hashable], Cost] = {}
+
+    def round_s(self, points: Iterable[TrialSpec]) -> float:
+        """Of a round of these points: its processes, a warm-up for each graph, and the trials."""
+        kinds: dict[Hashable, list[TrialSpec]] = defaultdict(list)
+        for point in points:
+            kinds[_KIND(point)].append(point)
+        total, graphs, starts = 0.0, set(), dict[Hashable, float]()
+        for alike in kinds.values():
+            first = alike[0]
+            if not self._can_run(first):
+                continue
+            cost = self.of(first)
+            total += _trials_s(cost, alike)
+            process = tuple(process_environment(first.strategy, first.parameters(), base={}).items())
+            starts[process] = max(starts.get(process, 0.0), PROCESS_S[first.driver])
+            if (graph := _GRAPH(first)) not in graphs:
+                graphs.add(graph)
+                total += GRAPH_S[first.driver] + WARM_UP_STEPS[first.driver] * cost.step_s
+        return total + sum(starts.values())
+
+    def trial_s(self, point: TrialSpec) -> float:
+        """Of a trial of the point, without its process and its warm-up."""
+        return _trials_s(self.of(point), [point])
+
+    def of(self, point: TrialSpec) -> Cost:
+        """Of a trial of the point: the median of the past runs that are most like it, else a guess.
+
+        A mean would take one that hung for minutes for what the others will take.
+        """
+        for level, key in enumerate(_KEYS):
+            if (place := (level, key(point))) in self._past:
+                if place not in self._medians:
+                    self._medians[place] = Cost(*map(median, zip(*self._past[place], strict=True)))
+                return self._medians[place]
+        return guess(point)
+
+    def _can_run(self, point: TrialSpec) -> bool:
+        """What cannot run here is recorded in no time. A strategy that needs a process of its own is taken to run.
+
+        So is each whose library is not built yet: the study builds it first.
+        """
+        try:
+            if core_file(library_dir()) is None:
+                return not_so(point) is None
+            return point.strategy in OF_A_PROCESS or why_not(point) is None
+        except BadInput:
+            return True
+
+
+def guess(point: TrialSpec) -> Cost:
+    """The cost of a trial that no past run is like."""
+    model = MODELS[point.model]
+    step_us, image_us = model.step_us[point.driver]
+    step_us += image_us * point.batch + model.elements(point) * _element_ns(point) / 1000
+    if point.measures == "full":
+        step_us *= 2
+    return Cost(step_us / 1e6, model.evaluated_us / 1e6, TRIAL_S)
+
+
+def _trials_s(cost: Cost, alike: Sequence[TrialSpec]) -> float:
+    """Of trials whose steps cost the same."""
+    steps, images = sum(point.iterations for point in alike), sum(map(_evaluated, alike))
+    return steps * cost.step_s + images * cost.image_s + len(alike) * cost.rest_s
+
+
+def _element_ns(point: TrialSpec) -> float:
+    """What the update takes for each element beyond a loop that is compiled well."""
+    if point.provider == "emulated":
+        return 70.0
+    if point.strategy in _ELEMENT_NS:
+        times = 2.5 if point.instrumentation == "all" else 1.0
+        times *= 2.0 if point.design == "wb_ctl" else 1.0
+        return _ELEMENT_NS[point.strategy] * times * (5.0 if point.optimisation == "O0" else 1.0)
+    if point.optimisation == "O0":
+        return 9.0 if point.kernel == "eigen" else 2.0
+    return 0.0
+
+
+def _evaluated(point: TrialSpec) -> int:
+    """Images of all its evaluations."""
+    return point.test_images * max(point.curve_points, 1)
+
+
+def _past(results: Path) -> Iterator[tuple[str, TrialSpec, Cost]]:
+    """The finished runs of both scales, of whatever definition, that tell what they cost: uid, spec, cost.
+
+    Lines that are no run, as the torn last one of a journal, tell nothing: what is wrong with a file, `ingest` says.
+    """
+    for path in sorted(results.glob("runs/*/*/*/round-*.jsonl*")):
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.suffix != ".now" else ():
+            try:
+                run = json.loads(line)
+                spec = TrialSpec.model_construct(**run["spec"])
+                if run["status"] == "ok":
+                    rest_s = max(run["total_s"] - run["loop_s"] - run["evaluation_s"], 0.0)
+                    image_s = run["evaluation_s"] / _evaluated(spec)
+                    yield run["uid"], spec, Cost(run["loop_s"] / spec.iterations, image_s, rest_s)
+            except (ValueError, KeyError, TypeError, AttributeError):
+                continue

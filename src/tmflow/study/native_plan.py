@@ -1,0 +1,100 @@
+"""The study as the static program runs it: data/native/study.jsonl, which it carries inside.
+
+It holds every experiment whose points are all of the native driver, at every scale, with MNIST. All that follows from
+config.yaml is decided here and not again there: of each point its spec, what its process is started with, and from how
+many hardware threads on it is run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from tmflow.base.canonical_json import sha256_of
+from tmflow.base.files import write_text
+from tmflow.datasets import catalogue
+from tmflow.native import loader
+from tmflow.runfile.record import ExperimentRef
+from tmflow.runner.round import backend_of
+from tmflow.spec.process_env import process_environment
+from tmflow.spec.trial import Dataset, TrialSpec
+from tmflow.study.config import SCALES, Scale, Study
+from tmflow.training.native_driver import asked, graph_key
+
+DATASET: Dataset = "mnist"
+MOST_PROCESSORS = 1024  # from so many on a machine runs every number of threads that a spec allows
+
+
+def write(study: Study, path: Path) -> None:
+    """Write the file. Raises BadInput if the native library, which knows its strategies' parameters, is not built."""
+    loader.core()
+    write_text(path, "".join(json.dumps(line, sort_keys=True) + "\n" for line in lines(study)))
+
+
+def lines(study: Study) -> Iterator[dict[str, Any]]:
+    """What the file holds: the study, the machines that are emulated, and each experiment with its points after it."""
+    yield {"kind": "study", "dataset": _dataset(), "spec_fields": sorted(TrialSpec.model_fields)}
+    experiments = [(name, scale) for scale in SCALES for name in study.at(scale) if is_native(study, name, scale)]
+    points = [point for name, scale in experiments for point in study.points(name, scale, DATASET)]
+    for profile in sorted({point.profile for point in points if point.profile is not None}):
+        backend = backend_of(profile)
+        assert backend is not None, "there is a profile"
+        yield {"kind": "backend", "profile": profile, "backend": backend.model_dump(mode="json")}
+    for name, scale in experiments:
+        yield from _experiment(study, name, scale)
+
+
+def _dataset() -> dict[str, Any]:
+    """MNIST's files by role, and its hash."""
+    official = catalogue.mnist()
+    files = {
+        role: {"name": file.name, "items": file.items, "sha256": file.sha256} for role, file in official.files.items()
+    }
+    return {"files": files, "sha256": official.sha256}
+
+
+def is_native(study: Study, name: str, scale: Scale) -> bool:
+    """Whether all runs of an experiment are of the native driver."""
+    points = study.points(name, scale, DATASET)
+    return bool(points) and all(point.driver == "native" for point in points)
+
+
+def _experiment(study: Study, name: str, scale: Scale) -> Iterator[dict[str, Any]]:
+    definition = study.definition(name, scale, DATASET)
+    experiment = ExperimentRef(name=name, scale=scale, definition_sha256=sha256_of(definition), definition=definition)
+    yield {
+        "kind": "experiment",
+        "experiment": experiment.model_dump(mode="json"),
+        "definition_id": study.definition_id(name, scale),
+        "rounds": study.rounds_of(name, scale),
+        "trial_timeout_s": study.trial_timeout_s,
+    }
+    points = study.points(name, scale, DATASET)
+    variants = list(dict.fromkeys(map(graph_key, points)))
+    needed = _processors_needed(study, name, scale, points)
+    for point in points:
+        yield {"kind": "point", "from_processors": needed[point.sha256], **_point(point, variants)}
+
+
+def _processors_needed(study: Study, name: str, scale: Scale, points: Sequence[TrialSpec]) -> dict[str, int]:
+    """By spec, the fewest hardware threads of a machine that runs it."""
+    needed: dict[str, int] = {}
+    for processors in range(1, MOST_PROCESSORS + 1):
+        for point in study.points(name, scale, DATASET, processors):
+            needed.setdefault(point.sha256, processors)
+        if len(needed) == len(points):
+            break
+    return needed
+
+
+def _point(point: TrialSpec, variants: Sequence[str]) -> dict[str, Any]:
+    return {
+        **asked(point)._asdict(),
+        "environment": process_environment(point.strategy, point.parameters(), base={}),
+        "evidence": point.evidence,
+        "spec": point.factors(),
+        "spec_sha256": point.sha256,
+        "variant": variants.index(graph_key(point)),
+    }

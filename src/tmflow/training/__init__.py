@@ -1,0 +1,1 @@
+"""One trial: models, batches, the session driver and the native driver."""

@@ -1,0 +1,53 @@
+"""The study's large model: two convolutions and two dense layers, with dropout between those."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tmflow.spec.models import CLASSES, Model, Variable, tenths, truncated_normal
+
+if TYPE_CHECKING:
+    from tmflow.spec.trial import TrialSpec
+
+FLAT = 7 * 7 * 64  # what two max-pools leave of 28x28 pixels, in 64 channels
+
+
+def variables(spec: TrialSpec) -> list[Variable]:
+    return [
+        Variable("conv1_W", (5, 5, 1, 32), truncated_normal),
+        Variable("conv1_b", (32,), tenths),
+        Variable("conv2_W", (5, 5, 32, 64), truncated_normal),
+        Variable("conv2_b", (64,), tenths),
+        Variable("fc1_W", (FLAT, 1024), truncated_normal),
+        Variable("fc1_b", (1024,), tenths),
+        Variable("fc2_W", (1024, CLASSES), truncated_normal),
+        Variable("fc2_b", (CLASSES,), tenths),
+    ]
+
+
+def logits(spec: TrialSpec, images: Any, read: Sequence[Any], training: bool) -> Any:
+    import tensorflow as tf
+
+    assert spec.dropout_keep is not None, "a spec of this model has it"
+    conv1_w, conv1_b, conv2_w, conv2_b, fc1_w, fc1_b, fc2_w, fc2_b = read
+    hidden = tf.reshape(images, [-1, 28, 28, 1])
+    for weights, bias in ((conv1_w, conv1_b), (conv2_w, conv2_b)):
+        hidden = tf.nn.relu(tf.nn.conv2d(hidden, weights, strides=1, padding="SAME") + bias)
+        hidden = tf.nn.max_pool2d(hidden, ksize=2, strides=2, padding="SAME")
+    hidden = tf.nn.relu(tf.matmul(tf.reshape(hidden, [-1, FLAT]), fc1_w) + fc1_b)
+    if training:
+        hidden = tf.nn.dropout(hidden, rate=1 - spec.dropout_keep)
+    return tf.matmul(hidden, fc2_w) + fc2_b
+
+
+MODEL = Model(
+    summary="two convolutions and two dense layers, with dropout",
+    variables=variables,
+    logits=logits,
+    factors={"dropout_keep": 0.5},
+    all_pixels=True,
+    learning_rate=0.01,  # it learns nothing at the study's
+    step_us={"session": (4000, 650)},
+    evaluated_us=200,
+)

@@ -1,0 +1,241 @@
+"""The session driver: Python threads share one TensorFlow session, as the study did.
+
+A step reads the version, then the variables, computes the gradients, applies each under the strategy, and last of all
+records its staleness: two small operations more than the study's step, the same for every strategy.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from tmflow.base.errors import Diverged, Unsupported
+from tmflow.native import availability, fused, ops, registry
+from tmflow.native.optimizer import apply_all
+from tmflow.native.possible import why_not
+from tmflow.spec.models import CLASSES
+from tmflow.spec.trial import TrialSpec
+from tmflow.training import batches
+from tmflow.training.measurement import NOT_FINITE, Measurement, TrialData, warm_up_of
+from tmflow.training.models import MODELS
+from tmflow.training.tensorflow_import import import_tensorflow
+from tmflow.training.variables import Layout
+
+WARM_UP_STEPS = 20
+EVALUATION_CHUNK = 500  # images at most
+EVALUATION_CHUNKS = 4  # at least, for as many cores: one chunk is one thread
+
+# Factors that a built graph does not depend on: they may change from trial to trial in one session.
+_PER_TRIAL = {"threads", "batch", "iterations", "seed", "curve_points", "test_images", "step_call"}
+
+
+class Variant:
+    """A graph and its session for one model and strategy; trials of any threads, batch and length run in it."""
+
+    def __init__(self, spec: TrialSpec, max_workers: int, seed: int) -> None:
+        if registry.tensorflow_version() is None:
+            raise Unsupported("TensorFlow is not installed, and the session driver needs it")
+        if reason := why_not(spec):
+            raise Unsupported(reason)
+        import_tensorflow()
+        import tensorflow as tf
+
+        tf1 = tf.compat.v1
+        self._spec, self._model = spec, MODELS[spec.model]
+        graph = tf.Graph()
+        with graph.as_default():
+            tf1.set_random_seed(seed)
+            self._layout = Layout(self._model.variables(spec), joined=spec.layout == "joined")
+            shapes = self._layout.variables
+            self._images = tf1.placeholder(tf.float32, [None, spec.matrix])
+            self._labels = tf1.placeholder(tf.float32, [None, CLASSES])
+            self._worker = tf1.placeholder(tf.int32, [])
+            self._initial = [tf1.placeholder(tf.float32, shape.shape) for shape in shapes]
+            use_resource = spec.variables == "resource"
+            variables = [
+                tf1.Variable(initial, use_resource=use_resource, name=shape.name)
+                for shape, initial in zip(shapes, self._initial, strict=True)
+            ]
+            self._initialise = [variable.initializer for variable in variables]
+            self._tracker = ops.Tracker(max_workers, [shape.name for shape in shapes], spec.measures)
+            self._restart, self._settle = (self._settled(variables, restart=restart) for restart in (True, False))
+            self._step = self._build_step(variables)
+            at_rest = self._layout.apart([_read(variable) for variable in variables])
+            scores = self._logits(at_rest, training=False)
+            self._predict = tf.argmax(scores, 1), _all_finite([scores])
+            self._weights_finite = _all_finite(at_rest)
+        config = tf1.ConfigProto(
+            intra_op_parallelism_threads=spec.intra_op_threads, inter_op_parallelism_threads=spec.inter_op_threads
+        )
+        self._session = tf1.Session(graph=graph, config=config)
+
+    def _build_step(self, variables: Sequence[Any]) -> Any:
+        import tensorflow as tf
+
+        spec = self._spec
+        version = self._tracker.begin_step()
+        with tf.control_dependencies([version]):
+            noted = self._note_reads(variables)
+        with tf.control_dependencies([version, *noted]):
+            read = self._layout.apart(self._reads(variables))
+        output = self._logits(read, training=True)
+        loss = tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits(labels=self._labels, logits=output))
+        # Gated, as by TensorFlow's optimisers: a layer's weights are not updated before the gradient of the layer below
+        # has gone back through them. Fused updates wait for all gradients, and never compute those of weights.
+        gradients = tf.gradients(loss, read, gate_gradients=not fused.asked(spec.parameters()))
+        updates = apply_all(
+            variables,
+            self._layout.together(gradients),
+            spec.learning_rate,
+            strategy=spec.strategy,
+            tracker=self._tracker,
+            worker=self._worker,
+            parameters=spec.parameters(),
+        )
+        with tf.control_dependencies(updates):
+            return self._tracker.end_step(self._worker, version)
+
+    def _logits(self, read: Sequence[Any], *, training: bool) -> Any:
+        return self._model.logits(self._spec, self._images, read, training)
+
+    def _reads(self, variables: Sequence[Any]) -> list[Any]:
+        """The variables as the step reads them: by way of the strategy, or as they are; counted where that is asked."""
+        spec = self._spec
+        consistent = spec.reading == "consistent"
+        stock = spec.strategy in ops.STOCK_LOCKING
+        if not consistent and (spec.measures == "usual" or stock):
+            return [_read(variable) if stock else ops.view(variable) for variable in variables]
+        arguments = self._of_strategy() | {"worker": self._worker, "consistent": consistent}
+        return [ops.read(variable, index=index, **arguments) for index, variable in enumerate(variables)]
+
+    def _settled(self, variables: Sequence[Any], *, restart: bool) -> list[Any]:
+        """What a native strategy is to be told after the variables were assigned, and before others read them."""
+        if self._spec.strategy in ops.STOCK_LOCKING:
+            return []
+        arguments = self._of_strategy()
+        return [ops.settle(v, index=index, restart=restart, **arguments) for index, v in enumerate(variables)]
+
+    def _of_strategy(self) -> dict[str, Any]:
+        spec = self._spec
+        return {"strategy": spec.strategy, "parameters": spec.parameters(), "tracker": self._tracker}
+
+    def _note_reads(self, variables: Sequence[Any]) -> list[Any]:
+        """What tells emulated transactions of the readers that real ones would meet; nothing for all others."""
+        if self._spec.provider != "emulated" or self._spec.reading == "consistent":
+            return []
+        arguments = self._of_strategy()
+        return [ops.note_read(variable, index=index, **arguments) for index, variable in enumerate(variables)]
+
+    def close(self) -> None:
+        self._session.close()
+
+    def run(self, spec: TrialSpec, trial_seed: int, data: TrialData) -> Measurement:
+        """Train from fresh initial values with `spec`, which differs from the variant's only per trial.
+
+        Raises Unsupported if it cannot run here, or if this process is, after it, not as the strategy needs it; and
+        Diverged if a variable or a score of a test image is not finite where the accuracy is asked for.
+        """
+        measured = Measurement()
+        began = time.monotonic()
+        initial = self._layout.arrays_together(self._model.initial_values(spec, trial_seed))
+        self._session.run(self._initialise, dict(zip(self._initial, initial, strict=True)))
+        self._session.run(self._restart)
+        self._tracker.reset(self._session)
+        step = self._step_call(spec)
+        starts = batches.batch_starts(trial_seed, len(data.train_images), spec.batch, spec.iterations)
+        measured.setup_s = time.monotonic() - began
+
+        measured.train(
+            spec,
+            starts,
+            lambda its: _timed_loop(step, its, spec, data),
+            lambda: self._accuracy(data, spec.test_images),
+        )
+        availability.require(spec.strategy, spec.parameters())
+        measured.fused = list(self._tracker.fused)
+        stats = self._tracker.stats(self._session)
+        measured.counters = [row for row in stats.counters if row["worker"] < spec.threads]
+        measured.aborts = stats.aborts
+        measured.staleness = stats.staleness
+        measured.retries = stats.contention["retries"]
+        measured.failed_publications = stats.contention["failed_publications"]
+        measured.taken_blocks = stats.contention["taken_blocks"]
+        measured.reads = [row for row in stats.reads if row["worker"] < spec.threads]
+        measured.lost = stats.lost
+        return measured
+
+    def warm_up(self, data: TrialData, batch: int, workers: int) -> None:
+        """A short discarded trial: the first steps build kernels, thread pools and buffers."""
+        spec = warm_up_of(self._spec, workers, batch, WARM_UP_STEPS, EVALUATION_CHUNK)
+        self.run(spec, spec.seed, data)
+
+    def _step_call(self, spec: TrialSpec) -> Callable[[Any, Any, Any], object]:
+        feeds = (self._images, self._labels, self._worker)
+        if spec.step_call == "callable":
+            call: Callable[[Any, Any, Any], object] = self._session.make_callable(self._step, feed_list=list(feeds))
+            return call
+        return lambda *values: self._session.run(self._step, dict(zip(feeds, values, strict=True)))
+
+    def _accuracy(self, data: TrialData, images: int) -> float:
+        """Share of the first `images` test images that the model as it stands classifies correctly.
+
+        Raises Diverged if a weight or a score is not finite: there is no accuracy then.
+        """
+        self._session.run(self._settle)
+        if not self._session.run(self._weights_finite):
+            raise Diverged(NOT_FINITE)
+
+        images = min(images, len(data.test_images))
+        size = min(EVALUATION_CHUNK, -(-images // EVALUATION_CHUNKS))
+
+        def correct(first: int) -> int:
+            chunk = slice(first, min(first + size, images))
+            predicted, finite = self._session.run(self._predict, {self._images: data.test_images[chunk]})
+            if not finite:
+                raise Diverged(NOT_FINITE)
+            return int((predicted == data.test_digits[chunk]).sum())
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            return sum(pool.map(correct, range(0, images, size))) / images
+
+
+def graph_key(spec: TrialSpec) -> str:
+    """Trials with the same key run in the same graph and session."""
+    return spec.model_dump_json(exclude=_PER_TRIAL)
+
+
+def _read(variable: Any) -> Any:
+    import tensorflow as tf
+
+    return variable.read_value() if hasattr(variable, "handle") else tf.identity(variable._ref())
+
+
+def _all_finite(tensors: Sequence[Any]) -> Any:
+    import tensorflow as tf
+
+    return tf.reduce_all([tf.reduce_all(tf.math.is_finite(tensor)) for tensor in tensors])
+
+
+def _timed_loop(step: Callable[[Any, Any, Any], object], starts: Any, spec: TrialSpec, data: TrialData) -> float:
+    """Run the steps, split over the workers; seconds from the first worker's start to the last worker's end."""
+    barrier = threading.Barrier(spec.threads)
+
+    def work(worker: int) -> tuple[float, float]:
+        index = np.int32(worker)
+        slices = [slice(start, start + spec.batch) for start in starts[worker :: spec.threads].tolist()]
+        barrier.wait()
+        began = time.monotonic()
+        for chunk in slices:
+            step(data.train_images[chunk], data.train_labels[chunk], index)
+        return began, time.monotonic()
+
+    with ThreadPoolExecutor(spec.threads) as pool:
+        workers = [pool.submit(work, worker) for worker in range(spec.threads)]
+        times = [worker.result() for worker in workers]
+    return max(end for _, end in times) - min(began for began, _ in times)

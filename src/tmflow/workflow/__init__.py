@@ -1,0 +1,1 @@
+"""Running the study: Snakemake, progress, locks, status, notebooks and the doctor."""

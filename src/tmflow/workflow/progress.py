@@ -1,0 +1,246 @@
+"""How far a running study is, from what lies on disk: run files, journals, the notes of what is under way, and in the
+end Snakemake's log.
+
+Watching must not disturb what is timed: a look asks for the size of each file that is not complete, parses only lines
+that are new since the last look, and sleeps in between. tests/unit/test_progress.py holds it to its cost.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+from tqdm import tqdm
+
+from tmflow.spec.trial import TrialSpec
+from tmflow.study.plan import Plan, dataset_path
+from tmflow.workflow.build_progress import BuildProgress
+from tmflow.workflow.pace import Pace
+from tmflow.workflow.steps import Steps
+
+LOOK_EVERY_S = 2.0  # with a terminal to look at; a look takes about two milliseconds of one core
+LINE_EVERY_S = 60.0  # without
+LONG_S = 60.0  # what takes longer is told with its time
+FAILED = ("failed", "timeout", "invalid")
+
+
+@dataclass
+class Round:
+    """A round on disk. `by_status` counts its trials up to byte `_read` of the file that holds them."""
+
+    experiment: str
+    number: int
+    run_file: Path
+    by_status: Counter[str] = field(default_factory=Counter)
+    complete: bool = False
+    _read: int = 0
+
+    def look(self) -> list[dict[str, Any]]:
+        """Count what is new. Returns these runs; once the round is complete, all of its runs are new once more."""
+        path = self.run_file if self.run_file.exists() else self.run_file.with_name(self.run_file.name + ".part")
+        if path == self.run_file or (path.exists() and path.stat().st_size < self._read):
+            self.by_status, self._read = Counter(), 0
+        if not path.exists():
+            return []
+        with path.open("rb") as file:
+            file.seek(self._read)
+            new = file.read()
+        whole = new[: new.rfind(b"\n") + 1]  # a line without its end is being written
+        runs = [json.loads(line) for line in whole.splitlines()]
+        self.by_status.update(run["status"] for run in runs)
+        self._read += len(whole)
+        self.complete = path == self.run_file
+        return runs
+
+    def under_way(self) -> tuple[float, str] | None:
+        """When it began, as a file's time, and what it is; None where the note is of a process that was killed."""
+        path = self.run_file.with_name(self.run_file.name + ".now")
+        try:
+            began = path.stat().st_mtime
+            note = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        if not psutil.pid_exists(note.get("pid", -1)):  # an older tmflow noted none
+            return None
+        spec = note["trials"][0]["spec"]
+        with_threads = f"{spec['strategy']} with {spec['threads']} thread{'s' if spec['threads'] > 1 else ''}"
+        return began, f"{'warming up ' if note['warm_up'] else ''}{with_threads}"
+
+
+@dataclass(frozen=True)
+class State:
+    """How far the study is: trials in all, and those on disk; `left_s` is an estimate of what measuring still takes."""
+
+    planned: int
+    done: int
+    failed: int
+    left_s: float
+    now: str
+
+    def __str__(self) -> str:
+        left = f"{_duration(self.left_s)} left, " if self.left_s else ""  # what follows the rounds is not estimated
+        return f"{self.failed} failed, {left}{self.now}"
+
+
+class Progress:
+    """A study's progress, look by look; of the runs of these experiments, or of all."""
+
+    def __init__(self, plan: Plan, experiments: Sequence[str] | None = None) -> None:
+        self._plan = plan
+        experiments = plan.experiments if experiments is None else experiments
+        self._rounds = [
+            Round(name, number, path)
+            for name in experiments
+            for number, path in enumerate(plan.run_files(name), start=1)
+        ]
+        trials = {name: plan.trials(name) for name in experiments}
+        self.planned = sum(trials.values())
+        self._estimate_s = sum(plan.estimated_s(name) for name in experiments)
+        self._trial_s = {name: plan.estimated_s(name) / n for name, n in trials.items() if n}
+        self._pace = Pace()
+        self._paced = set(plan.past_runs)  # by them nobody can tell how far off the estimate is
+        self._steps = Steps(plan.results)
+        self._build = BuildProgress(plan.results)
+        self._warned = False
+
+    def look(self) -> State:
+        """The state now."""
+        for round_ in self._rounds:
+            if not round_.complete:
+                self._time(round_.look())
+        by_status = sum((round_.by_status for round_ in self._rounds), Counter[str]())
+        done_s = sum(round_.by_status.total() * self._trial_s[round_.experiment] for round_ in self._rounds)
+        return State(
+            planned=self.planned,
+            done=by_status.total(),
+            failed=sum(by_status[status] for status in FAILED),
+            left_s=self._build_left_s()
+            + (0.0 if self._measured() else max(self._estimate_s - done_s, 0.0) * self._pace.slower),
+            now=self._under_way() or self._between_trials(),
+        )
+
+    def _time(self, runs: list[dict[str, Any]]) -> None:
+        """Compare what each of these runs took with what it was estimated at, once."""
+        for run in runs:
+            if run["total_s"] is not None and run["uid"] not in self._paced:
+                self._paced.add(run["uid"])
+                spec = TrialSpec.model_construct(**run["spec"])
+                self._pace.add(self._plan.estimated_trial_s(spec), run["total_s"])
+
+    def warning(self) -> str | None:
+        """What the data step warned of, once: digits in the place of MNIST are not to be found out in the charts."""
+        path = dataset_path(self._plan.results)
+        if self._warned or not path.exists():
+            return None
+        self._warned = True
+        warning: str | None = json.loads(path.read_text(encoding="utf-8"))["warning"]
+        return warning
+
+    def _under_way(self) -> str | None:
+        notes = [(*note, r) for r in self._rounds if not r.complete and (note := r.under_way())]
+        if not notes:
+            return None
+        began, what, its_round = max(notes, key=lambda note: note[0])
+        lasts_s = time.time() - began
+        for_long = f" for {_minutes(lasts_s)}" if lasts_s > LONG_S else ""
+        return f"now {its_round.experiment}, round {its_round.number}: {what}{for_long}"
+
+    def _is_building(self) -> bool:
+        return not (self._plan.results / "build" / "variants.json").exists()
+
+    def _build_left_s(self) -> float:
+        """What the build still takes, as far as its pace is known."""
+        built = self._build.look() if self._is_building() else None
+        return built.left_s or 0.0 if built else 0.0
+
+    def _measured(self) -> bool:
+        return all(round_.complete for round_ in self._rounds)
+
+    def _between_trials(self) -> str:
+        if self._is_building():
+            built = self._build.look()
+            return f"building the native strategies{f' ({built})' if built else ''}"
+        if not dataset_path(self._plan.results).exists():
+            return "getting the data"
+        if self._measured():
+            return self._steps.look()
+        return "starting a process"
+
+
+def watch(child: subprocess.Popen[bytes], progress: Progress) -> int:
+    """Show the progress until `child` ends; its exit code."""
+    ended = os.pidfd_open(child.pid)  # Popen.wait with a timeout would wake twenty times a second
+    try:
+        watch_until(lambda within_s: bool(select.select([ended], [], [], within_s)[0]), progress)
+    finally:
+        os.close(ended)
+    return child.wait()
+
+
+def watch_until(ended: Callable[[float], bool], progress: Progress) -> None:
+    """Show the progress until something has ended: `ended` waits for that, for up to so many seconds.
+
+    A bar on a terminal, else a line now and then.
+    """
+    shown = _Bar(progress.planned) if sys.stderr.isatty() else _Lines()
+    try:
+        while True:
+            if warning := progress.warning():
+                shown.say(f"tmflow: {warning}")
+            shown.show(progress.look())
+            if ended(shown.every_s):
+                return
+    finally:
+        shown.close()
+
+
+class _Bar:
+    every_s = LOOK_EVERY_S
+
+    def __init__(self, planned: int) -> None:
+        layout = "{n_fmt}/{total_fmt} trials |{bar:20}| {desc}"
+        self._bar = tqdm(total=planned, bar_format=layout, leave=False, file=sys.stderr, dynamic_ncols=True)
+
+    def show(self, state: State) -> None:
+        self._bar.n = state.done
+        self._bar.set_description_str(str(state))
+
+    def say(self, line: str) -> None:
+        self._bar.write(line, file=sys.stderr)
+
+    def close(self) -> None:
+        self._bar.close()
+
+
+class _Lines:
+    every_s = LINE_EVERY_S
+
+    def show(self, state: State) -> None:
+        self.say(f"tmflow: {state.done} of {state.planned} trials done, {state}")
+
+    def say(self, line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        pass
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"about {max(round(seconds), 1)} s"
+    return f"about {_minutes(seconds)}"
+
+
+def _minutes(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"

@@ -1,0 +1,232 @@
+"""Running the DAG: Snakemake, once at a time on a results folder, resumable after any kind of end."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from sqlalchemy import URL
+
+from tmflow.base.errors import BadInput, PipelineFailed
+from tmflow.base.files import require_writable, write_bytes
+from tmflow.base.paths import project_root
+from tmflow.base.stopping import Stopped, adopt_orphans, end_children
+from tmflow.datasets import mnist
+from tmflow.native.build import find_compiler, is_current
+from tmflow.runner.busy_machine import look
+from tmflow.store import engine, schema
+from tmflow.store.ingest import ingest
+from tmflow.study import adaptive, campaign
+from tmflow.study.campaign import Campaign
+from tmflow.study.plan import Plan, dataset_path, resolved_dataset
+from tmflow.workflow.build_progress import build_log
+from tmflow.workflow.closing import print_closing, stopped
+from tmflow.workflow.locking import machine_for_a_study, results_to_itself
+from tmflow.workflow.progress import Progress, watch, watch_until
+from tmflow.workflow.remeasured import already_stored
+from tmflow.workflow.request import Request, parse_request
+from tmflow.workflow.round_storing import store_complete_rounds
+from tmflow.workflow.steps import snakemake_log
+
+# The second option ends the names that the first one takes: a target that the caller adds is none of them.
+ROUNDS_ONLY = ["--until", "round", "--nolock"]
+QUIET = ["--quiet", "progress", "rules", "host", "reason"]
+FOLDERS = ("build", "data", "figures", "ingested", "logs", "notebooks", "tables")  # of the results, beside the runs
+SHOWN = 8000  # characters of its log, from the end
+
+
+def run(plan: Plan, arguments: Sequence[str] = (), *, fresh: bool = False) -> None:
+    """Run what is missing of the study, then make the report; a round that is measured is never measured again.
+
+    `fresh` sets the run files so far aside first. Raises BadInput for an unknown experiment, and for what would only
+    fail after hours of measuring: no compiler, no TensorFlow where a session is to run, an altered file of MNIST, a
+    folder that cannot be written, an unusable database, a machine that another study holds. Raises Stopped on ctrl-C
+    and on SIGTERM, with nothing left at work, unless it still waited for what another one left.
+    """
+    request = parse_request(plan, arguments)
+    if fresh and not request.is_whole_study:
+        raise BadInput("--fresh measures the whole study anew: name no experiment or file with it.")
+    database = engine.url_from_env(plan.results / "study.db")
+    _check_before(plan, database)
+    if request.is_dry_run:
+        _snakemake(plan, request.arguments(plan))
+        return
+
+    def watch_others(ended: Callable[[float], bool]) -> None:
+        watch_until(ended, Progress(plan, request.sources(plan)))
+
+    try:
+        with (
+            machine_for_a_study(plan.results, watch_others) as machine,
+            results_to_itself(plan.results, watch_others) as lock,
+        ):
+            try:
+                _run(plan, request, database, (machine, lock), fresh=fresh)
+            except (KeyboardInterrupt, SystemExit, PipelineFailed):
+                store_complete_rounds(plan)
+                raise
+    except (KeyboardInterrupt, SystemExit) as stop:
+        raise Stopped(stopped(plan, request, database), stop) from None
+
+
+def _run(plan: Plan, request: Request, database: URL, locks: tuple[int, ...], *, fresh: bool) -> None:
+    began_ns = time.time_ns()
+    _drop_stale_build(plan)
+    _drop_stand_in(plan)
+    _drop_stale_marks(plan, database)
+    if fresh and (archive := campaign.set_aside(plan.results, plan.scale)):
+        print(f"tmflow: the run files so far are in {archive}.")
+    if told := already_stored(plan, database):
+        print(f"tmflow: {told}", flush=True)
+        campaign.close(plan.results, plan.scale)  # a campaign has a round once, and the database has that already
+    write_bytes(snakemake_log(plan.results), b"")
+    _measure(plan, request, locks)
+    print("tmflow: evaluating what the runs say.", file=sys.stderr, flush=True)
+    # The database may have been changed since a file was stored: what it holds is left as it is.
+    ingest(database, [path for name in plan.experiments for path in plan.run_files(name) if path.exists()])
+    print_closing(plan, request, database, began_ns)
+
+
+def build(plan: Plan) -> None:
+    """Build the native strategies, where that is not done yet. Raises BadInput without a compiler."""
+    variants = _variants(plan)
+    if not is_current(variants):
+        find_compiler()
+    try:
+        with results_to_itself(plan.results) as lock:
+            _drop_stale_build(plan)
+            _snakemake(plan, [os.path.relpath(variants, project_root()), *QUIET], (lock,))
+    except PipelineFailed:
+        log = build_log(plan.results)
+        print(log.read_text(encoding="utf-8")[-4000:] if log.exists() else "", file=sys.stderr)
+        raise
+    except (KeyboardInterrupt, SystemExit) as stop:
+        raise Stopped(
+            "the build was stopped; what is done is kept, and `make build` goes on from there.", stop
+        ) from None
+
+
+def lint(plan: Plan) -> None:
+    """Check the workflow with Snakemake's own linter."""
+    _snakemake(plan, ["--lint"])
+
+
+def _measure(plan: Plan, request: Request, locks: tuple[int, ...]) -> None:
+    """Run the DAG; it belongs to a campaign if there is anything to measure."""
+    if _is_finished(plan):
+        campaign.close(plan.results, plan.scale)
+        _snakemake_logged(plan, request, locks)
+        return
+    if (now := look()).busy:
+        print(f"tmflow: the machine is busy, so times will be unreliable ({now}).", file=sys.stderr, flush=True)
+    its_campaign = campaign.begin(plan.results, plan.scale)
+    try:
+        _measure_until_decided(plan, its_campaign, request, locks)
+        _snakemake_logged(plan, request, locks)
+    finally:
+        campaign.end(plan.results, its_campaign, finished=_is_finished(plan))
+
+
+def _is_finished(plan: Plan) -> bool:
+    return plan.is_measured() and not adaptive.wanting(plan)
+
+
+def _measure_until_decided(plan: Plan, its_campaign: Campaign, request: Request, locks: tuple[int, ...]) -> None:
+    """Run the rounds, then one more of each experiment that wants it, until none does; nothing is drawn yet."""
+    sources = request.sources(plan)
+    if not adaptive.may_add(plan, sources):
+        return
+    wanting = adaptive.wanting(plan, sources)
+    while True:
+        plan.allot(its_campaign, wanting)
+        _snakemake_logged(plan, request, locks, first=ROUNDS_ONLY)
+        wanting = adaptive.wanting(plan, sources)
+        if not wanting:
+            return
+        told = ", ".join(f"{name} ({number})" for name, number in wanting.items())
+        print(f"tmflow: some intervals are still wider than 5 %; one more round of {told}.", flush=True)
+
+
+def _snakemake_logged(plan: Plan, request: Request, locks: tuple[int, ...], *, first: Sequence[str] = ()) -> None:
+    """Call Snakemake with a progress bar in place of its own words, which go to a log and are shown if it fails.
+
+    `first` are options before those of the request.
+    """
+    log = snakemake_log(plan.results)
+    progress = Progress(plan, request.sources(plan))
+    try:
+        with log.open("ab") as file:
+            _snakemake(plan, [*first, *request.arguments(plan)], locks, output=file, progress=progress)
+    except PipelineFailed:
+        print(log.read_text(encoding="utf-8", errors="replace")[-SHOWN:], file=sys.stderr)
+        raise
+
+
+def _snakemake(
+    plan: Plan,
+    arguments: Sequence[str],
+    locks: tuple[int, ...] = (),
+    *,
+    output: BinaryIO | None = None,
+    progress: Progress | None = None,
+) -> None:
+    """Call Snakemake on the study. `locks` are file descriptors that stay open for as long as it lives."""
+    command = [sys.executable, "-m", "snakemake", "--nolock", *arguments, "--config", f"scale={plan.scale}"]
+    adopt_orphans()
+    child = subprocess.Popen(command, cwd=project_root(), pass_fds=locks, stdout=output, stderr=output)
+    try:
+        code = watch(child, progress) if progress else child.wait()
+    except BaseException:
+        end_children()
+        raise
+    if code != 0:
+        raise PipelineFailed("the study stopped early; its messages are above, those of its steps in results/logs/.")
+
+
+def _check_before(plan: Plan, database: URL) -> None:
+    if importlib.util.find_spec("tensorflow") is None and (needing := _with_sessions(plan)):
+        raise BadInput(
+            f"TensorFlow is not installed, and the session driver needs it ({', '.join(needing)}): run `make setup`."
+        )
+    if not is_current(_variants(plan)):
+        find_compiler()
+    if plan.study.dataset != "digits":
+        mnist.find_verified()
+    for folder in ("", "runs", f"runs/{plan.scale}", *FOLDERS):
+        require_writable(plan.results / folder)
+    schema.require_usable(database)
+
+
+def _with_sessions(plan: Plan) -> list[str]:
+    """The experiments that have points of the session driver, whatever the dataset will be."""
+    return [name for name in plan.experiments if any(p.driver == "session" for p in plan.points(name, "mnist"))]
+
+
+def _variants(plan: Plan) -> Path:
+    return plan.results / "build" / "variants.json"
+
+
+def _drop_stale_build(plan: Plan) -> None:
+    """Snakemake looks at variants.json alone: it must not outlive the libraries that it describes."""
+    if not is_current(_variants(plan)):
+        _variants(plan).unlink(missing_ok=True)
+
+
+def _drop_stale_marks(plan: Plan, database: URL) -> None:
+    """Snakemake looks at what `ingest` said alone: it must not outlive the database that it is about."""
+    if (marks := plan.results / "ingested").exists() and not schema.exists(database):
+        shutil.rmtree(marks)
+
+
+def _drop_stand_in(plan: Plan) -> None:
+    """Where the digits stood in for MNIST and MNIST has come since, let the data step settle on it now."""
+    path = dataset_path(plan.results)
+    if plan.study.dataset == "auto" and path.exists() and resolved_dataset(plan.results) == "digits" and mnist.find():
+        path.unlink()
