@@ -8,6 +8,7 @@ from typing import get_args
 import pytest
 
 from tmflow.base.paths import project_root
+from tmflow.native.parameters import mechanism_of
 from tmflow.runfile.record import Abort
 from tmflow.spec import abort_codes
 from tmflow.spec.abort_codes import CAPACITY, CONFLICT, DEBUG, EXPLICIT, NESTED, RETRY
@@ -140,13 +141,13 @@ def test_the_whole_status_is_kept_as_text() -> None:
 
 
 def test_only_strategies_that_try_transactions_have_a_mechanism() -> None:
-    assert abort_codes.mechanism("htm", {"provider": "power"}) == "power"
-    assert abort_codes.mechanism("htm", {"budget": 3}) in abort_codes.FAMILIES
-    assert abort_codes.mechanism("itm", {"method": "gl_wt"}) == "itm"
-    assert abort_codes.mechanism("tle", {}) == "tle"
-    assert abort_codes.mechanism("stm", {"design": "wt"}) == "stm"
-    assert abort_codes.mechanism("lock", {}) is None
-    assert abort_codes.mechanism("tf_lock", {}) is None
+    assert mechanism_of("htm", {"provider": "power"}) == "power"
+    assert mechanism_of("htm", {"budget": 3}) in abort_codes.FAMILIES
+    assert mechanism_of("itm", {"method": "gl_wt"}) == "itm"
+    assert mechanism_of("tle", {}) == "tle"
+    assert mechanism_of("stm", {"design": "wt"}) == "stm"
+    assert mechanism_of("lock", {}) is None
+    assert mechanism_of("tf_lock", {}) is None
 
 
 def test_a_restart_of_libitm_has_no_known_cause() -> None:

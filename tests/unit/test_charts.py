@@ -12,7 +12,7 @@ from drawn import marks, points, text
 from frames import grid
 
 from tmflow.analysis import summaries
-from tmflow.analysis.variants import panels
+from tmflow.analysis.variants import ordered_variants, panels
 from tmflow.charts import captions, measure_charts, palette
 from tmflow.charts.axes import Ticks, value_range
 
@@ -187,7 +187,7 @@ def test_looks_are_distinct_fixed_and_the_same_in_every_chart() -> None:
     known = set(palette.LOOKS.values())
     assert palette.look("some_new_strategy") == palette.look("some_new_strategy")
     assert palette.look("some_new_strategy") not in known
-    assert palette.ordered(["zebra", "htm", "tf_lock", "ant", "htm"]) == ["tf_lock", "htm", "ant", "zebra"]
+    assert ordered_variants(["zebra", "htm", "tf_lock", "ant", "htm"]) == ["tf_lock", "htm", "ant", "zebra"]
     for strategies in (("nolock",), FIVE):
         scale = marks(measure_charts.accuracy(summaries.accuracy(grid(strategies))), "point")[0]["encoding"]["color"][
             "scale"
@@ -239,7 +239,7 @@ def test_variants_of_a_strategy_have_its_colour_and_shapes_of_their_own() -> Non
     assert [look.colour for look in looks[1:4]] == [palette.look("htm").colour] * 3
     assert looks[1] == palette.look("htm")
     assert palette.looks(["lock", "nolock"]) == [palette.look("lock"), palette.look("nolock")]
-    assert palette.ordered(reversed(names)) == names
+    assert ordered_variants(reversed(names)) == names
 
 
 def test_a_caption_tells_the_versions_of_the_software_if_there_are_several() -> None:

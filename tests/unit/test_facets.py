@@ -12,6 +12,7 @@ import pytest
 from frames import grid
 
 from tmflow.analysis import summaries
+from tmflow.analysis.variants import ordered_variants
 from tmflow.charts import measure_charts, palette
 from tmflow.charts.facets import MOST, facets
 from tmflow.charts.figures import Figure, figures_of
@@ -48,7 +49,7 @@ def test_many_variants_are_drawn_by_kernel_and_optimisation(figure: Figure) -> N
         f"kernel {kernel}, optimisation {level}" for kernel in ("eigen", "plain") for level in ("O0", "O3")
     ]
     for _, part in parts:
-        assert palette.ordered(part["variant"]) == OF_EACH
+        assert ordered_variants(part["variant"]) == OF_EACH
         assert len(part) == 2 * len(OF_EACH)
     own = pd.concat([part[part["kernel"].notna()] for _, part in parts])
     assert sorted(own.index) == sorted(figure.summary[figure.summary["kernel"].notna()].index)  # each row once

@@ -19,6 +19,7 @@ from frames import grid, records
 from tmflow.analysis import noise, summaries
 from tmflow.analysis.pairwise import Sides, compared
 from tmflow.charts import explore, pairwise
+from tmflow.charts import noise as noise_charts
 from tmflow.charts.layout import Layout
 from tmflow.charts.marks import Chart
 
@@ -63,7 +64,7 @@ def sides() -> Chart:
 
 
 def spread() -> Chart:
-    return noise.chart(noise.histogram(noise.deviations(grid().assign(software_sha256="5" * 64), 8)))
+    return noise_charts.histogram(noise.histogram(noise.deviations(grid().assign(software_sha256="5" * 64), 8)))
 
 
 CHARTS = {"speed-of-two-sides": sides, "noise-of-a-platform": spread}

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 from frames import grid
 
-from tmflow.analysis.noise import BINS, caption, chart, deviations, histogram, noise
+from tmflow.analysis.noise import BINS, deviations, histogram, noise
+from tmflow.charts import noise as noise_charts
 
 
 def measured(own: float, shared: float = 0.0, **changes: object) -> pd.DataFrame:
@@ -55,9 +56,9 @@ def test_the_bars_hold_every_run() -> None:
     assert bins["runs"].sum() == len(found)
     assert bins["share"].sum() == pytest.approx(1)
     assert (bins["high"] > bins["low"]).all()
-    drawn = next(iter(chart(bins).to_dict()["datasets"].values()))
+    drawn = next(iter(noise_charts.histogram(bins).to_dict()["datasets"].values()))
     assert [row["runs"] for row in drawn] == bins["runs"].tolist()
-    told = caption(noise(found), found, bins, "A box", "all 320 runs of it", "0a1b2c3d")
+    told = noise_charts.caption(noise(found), found, bins, "A box", "all 320 runs of it", "0a1b2c3d")
     assert "320 runs of 8 points in 40 rounds; all 320 runs of it." in told.lines
     assert f"hold also all that is farther than {bins['high'].iloc[-1]:.1f} %" in told.text
 

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from tmflow.analysis.run_table import CONTEXT, POINT, SERIES, WAYS, numbered
 from tmflow.analysis.stats import Interval
-from tmflow.analysis.variants import variants
-from tmflow.charts import palette
+from tmflow.analysis.variants import ordered_variants, variants
 from tmflow.spec.trial import TrialSpec
 
 NUMBERED = ("iteration", "staleness")  # columns of a summary, beside those of a point, that are whole numbers
@@ -82,7 +81,7 @@ def per_point(
     table["oversubscribed"] = table["threads"].astype("Int64") > table["hardware_threads"].astype("Int64")
     order = ["experiment", "platform", "evidence", *WAYS, *SERIES, *([along] if along else [])]
     order = [name for name in order if table[name].nunique(dropna=False) > 1] or order[:1]
-    rank = {strategy: place for place, strategy in enumerate(palette.ordered(table["strategy"]))}
+    rank = {strategy: place for place, strategy in enumerate(ordered_variants(table["strategy"]))}
     return table.sort_values(
         order, kind="stable", ignore_index=True, key=lambda c: c.map(rank) if c.name == "strategy" else c
     )

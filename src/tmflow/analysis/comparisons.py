@@ -6,8 +6,7 @@ import pandas as pd
 
 from tmflow.analysis.run_table import POINT, ROUND
 from tmflow.analysis.stats import ratio_interval
-from tmflow.analysis.variants import variants
-from tmflow.charts import palette
+from tmflow.analysis.variants import ordered_variants, variants
 from tmflow.spec.strategies import PARAMETERS
 
 POINTS = ["experiment", "model", "variant", "against", "threads"]
@@ -36,7 +35,7 @@ def time_ratios(runs: pd.DataFrame, factor: str, value: object) -> pd.DataFrame:
             ratio = ratio_interval(point["loop_s"], point["base_s"])
             rows.append([*point.iloc[0][POINTS], *ratio])
     table = pd.DataFrame(rows, columns=COLUMNS)
-    rank = {variant: place for place, variant in enumerate(palette.ordered(timed["variant"]))}
+    rank = {variant: place for place, variant in enumerate(ordered_variants(timed["variant"]))}
     return table.sort_values(
         POINTS, ignore_index=True, key=lambda c: c.map(rank) if c.name in ("variant", "against") else c
     )

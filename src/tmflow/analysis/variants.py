@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,11 @@ from tmflow.spec.strategies import PARAMETERS, parameters_of
 Known = Mapping[str, Any]
 """Of a row the columns that are not unknown."""
 
+# Strategies in the order of charts, tables and legends: TensorFlow's pair, the study's, those that came later.
+STRATEGIES = (
+    *("tf_lock", "tf_nolock", "lock", "nolock", "htm", "stm", "lock_pthread", "itm", "tle", "striped", "block_stm"),
+    *("atomic", "leashed", "combining", "spin", "spin_then_mutex", "adaptive"),
+)
 FEW = 2  # parameters that a name tells of each variant of a strategy; if more differ, it tells only what is unusual
 
 
@@ -109,3 +115,16 @@ def name_of(column: str) -> str:
 
 def _short(column: str, value: Any) -> str:
     return str(value)[:8] if column.endswith("_sha256") else str(value)
+
+
+def ordered_variants(variants: Iterable[str]) -> list[str]:
+    """The distinct strategies or variants, those of `STRATEGIES` first and in its order, the others by name.
+
+    Variants of a strategy stand together, numbers in their names by value.
+    """
+    rank = {strategy: place for place, strategy in enumerate(STRATEGIES)}
+    return sorted(set(variants), key=lambda name: (rank.get(name.partition(" ")[0], len(rank)), _by_value(name)))
+
+
+def _by_value(name: str) -> list[str | int]:
+    return [int(part) if part.isdigit() else part for part in re.split(r"([0-9]+)", name)]

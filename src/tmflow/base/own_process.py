@@ -6,22 +6,23 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Collection
 from subprocess import PIPE
 
 from tmflow.base.errors import BadInput
-from tmflow.contributions.access import Role
 
 
 class Ended(BadInput):
     """It took too long and was ended."""
 
 
-def told(*arguments: str, within_s: float, given: bytes = b"") -> str:
-    """What `tmflow` with these arguments prints, with this on its standard input.
+def run_tmflow(*arguments: str, within_s: float, without_env: Collection[str], given: bytes = b"") -> str:
+    """Run `tmflow` with these arguments and this standard input, and return what it prints.
 
+    `without_env` names variables of the environment that it does not get.
     Raises BadInput with what it says where it only fails, and `Ended` where it takes too long.
     """
-    environment = {name: value for name, value in os.environ.items() if name not in set(Role)}
+    environment = {name: value for name, value in os.environ.items() if name not in without_env}
     command = [sys.executable, "-m", "tmflow", *arguments]
     # A session of its own, so that what it starts is ended with it.
     with subprocess.Popen(

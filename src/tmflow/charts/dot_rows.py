@@ -5,6 +5,7 @@ from __future__ import annotations
 import altair as alt
 import pandas as pd
 
+from tmflow.analysis.variants import ordered_variants
 from tmflow.base.text import listed, several, workers
 from tmflow.charts import palette
 from tmflow.charts.axes import value_range
@@ -68,7 +69,7 @@ def ranked(summary: pd.DataFrame, title: str) -> alt.LayerChart:
 def _rows(drawn: pd.DataFrame) -> pd.DataFrame:
     """What is drawn, in the order of its rows: `row` is the name of each, `says` what stands beside it."""
     most = drawn.groupby("variant")["estimate"].max()
-    place = {variant: at for at, variant in enumerate(palette.ordered(drawn["variant"]))}
+    place = {variant: at for at, variant in enumerate(ordered_variants(drawn["variant"]))}
     shown = value_range(drawn)
     parts = []
     for variant in sorted(place, key=lambda variant: (-most[variant], place[variant])):

@@ -13,7 +13,7 @@ import pandas as pd
 
 from tmflow.analysis import summaries
 from tmflow.analysis.experiment_records import Records
-from tmflow.analysis.variants import name_of
+from tmflow.analysis.variants import name_of, ordered_variants
 from tmflow.base.text import listed, several
 from tmflow.charts import captions, measure_charts, palette, stacked_bars
 from tmflow.charts.axes import Range, Ticks, value_range
@@ -177,7 +177,7 @@ def _on_axis(summary: pd.DataFrame, x: str) -> tuple[pd.DataFrame, list[str]]:
     without = summary[x].isna()
     if not without.any():
         return summary, []
-    who = listed(palette.ordered(summary.loc[without, "variant"]))
+    who = listed(ordered_variants(summary.loc[without, "variant"]))
     return summary[~without], [f"Not on this axis, as without {name_of(x)}: {who}."]
 
 

@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from tmflow.analysis.run_table import POINT, VARIANT, WAYS, numbered
-from tmflow.analysis.variants import name_of, variants
+from tmflow.analysis.variants import name_of, ordered_variants, variants
 from tmflow.base.text import listed, several
-from tmflow.charts import palette
 from tmflow.charts.facets import MOST, parameter_to_part_by
 from tmflow.charts.marks import DASHES
 from tmflow.spec.strategies import PARAMETERS
@@ -139,7 +138,7 @@ def labels(rows: pd.DataFrame, column: str) -> pd.Series:
     """Each row's value of a column in words, as an ordered category: numbers by value, variants as everywhere."""
     values = rows[column].drop_duplicates()
     words = _platforms(rows) if column == "platform" else {its: _label(column, its) for its in values.dropna()}
-    key = {word: place for place, word in enumerate(palette.ordered(words.values()))}
+    key = {word: place for place, word in enumerate(ordered_variants(words.values()))}
     if pd.api.types.is_numeric_dtype(rows[column]):
         key = {words[value]: place for place, value in enumerate(sorted(words))}
     order = [*dict.fromkeys(sorted(words.values(), key=key.__getitem__))]

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import altair as alt
 import pandas as pd
 
+from tmflow.analysis.variants import ordered_variants
 from tmflow.charts import palette
 from tmflow.charts.axes import Range, Ticks, is_never_seen
 from tmflow.charts.labels import LETTER, PHONE, in_room, longest
@@ -63,7 +64,7 @@ class Series(NamedTuple):
 
 def of_variants(drawn: Iterable[str]) -> Series:
     """The variants that are drawn, in the colours of their strategies."""
-    names = palette.ordered(drawn)
+    names = ordered_variants(drawn)
     return Series("variant", names, palette.looks(names))
 
 

@@ -6,7 +6,6 @@ A variant is named by its strategy and, after a blank, by what tells it from its
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -104,18 +103,5 @@ def _between(place: float) -> str:
     return "#" + "".join(f"{part:02X}" for part in mixed)
 
 
-def ordered(variants: Iterable[str]) -> list[str]:
-    """The distinct strategies or variants, those of `LOOKS` first and in its order, the others by name.
-
-    Variants of a strategy stand together, numbers in their names by value.
-    """
-    rank = {strategy: i for i, strategy in enumerate(LOOKS)}
-    return sorted(set(variants), key=lambda variant: (rank.get(_strategy(variant), len(rank)), _by_value(variant)))
-
-
 def _strategy(variant: str) -> str:
     return variant.partition(" ")[0]
-
-
-def _by_value(name: str) -> list[str | int]:
-    return [int(part) if part.isdigit() else part for part in re.split(r"([0-9]+)", name)]

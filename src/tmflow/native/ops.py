@@ -11,7 +11,7 @@ import numpy as np
 
 from tmflow.base.errors import BadInput
 from tmflow.native import availability, fused, loader
-from tmflow.native.parameters import native_parameters
+from tmflow.native.parameters import mechanism_of, native_parameters
 from tmflow.spec import abort_codes, contention
 from tmflow.spec.strategies import LOCKS_UNTOLD, Value
 
@@ -77,7 +77,7 @@ class Tracker:
     def count(self, variable: int, mechanism: str | None = None, *, tells_locks: bool = True) -> None:
         """Declare that updates of the variable of this number are counted.
 
-        mechanism: of the transactions that its strategy tries (see `aborts.mechanism`); None if it tries none.
+        mechanism: of the transactions that its strategy tries (see `parameters.mechanism_of`); None if it tries none.
         tells_locks: whether the strategy tells how long it holds locks, with full measures.
         """
         self._mechanisms[variable] = mechanism
@@ -184,7 +184,7 @@ def apply_gradient_descent(
     factors = fused.dense_factors(gradient) if fused.asked(parameters) else None
     if factors is not None and parameters.get("provider") == "emulated":
         raise BadInput(f"{fused.NOT_EMULATED}.")
-    tracker.count(index, abort_codes.mechanism(strategy, parameters), tells_locks=strategy not in LOCKS_UNTOLD)
+    tracker.count(index, mechanism_of(strategy, parameters), tells_locks=strategy not in LOCKS_UNTOLD)
     attributes = {"strategy": strategy, "parameters": native_parameters(strategy, parameters), "variable": index}
     if not is_resource:
         attributes["container"] = variable.op.get_attr("container")

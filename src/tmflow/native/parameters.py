@@ -1,4 +1,4 @@
-"""A strategy's parameters as the native library takes them."""
+"""A strategy's parameters as the native library takes them, and whose transactions they ask for."""
 
 from __future__ import annotations
 
@@ -31,3 +31,21 @@ def native_parameters(strategy: str, parameters: Mapping[str, Value]) -> list[st
         elif name in known or name not in STRATEGY_PARAMETERS.get(strategy, {}):
             native[name] = value
     return [f"{name}={value}" for name, value in native.items()]
+
+
+def mechanism_of(strategy: str, parameters: Mapping[str, Value]) -> str | None:
+    """Whose transactions a strategy tries, a key of `abort_codes.FAMILIES`; None if it tries none.
+
+    Those that are emulated report as their machine does. Raises BadInput for a profile that is unknown or wrong.
+    """
+    if strategy in ("itm", "stm", "tle"):
+        return strategy
+    if strategy == "block_stm":  # it counts by the causes of `stm`
+        return "stm"
+    given = {**parameters_of(strategy), **parameters}
+    provider = given.get("provider")
+    if provider == "emulated":
+        from tmflow.platform.profiles import load_profile  # needs more than NumPy, which emulation alone does
+
+        return load_profile(str(given["profile"])).provider
+    return None if provider is None else str(provider)

@@ -19,10 +19,10 @@ import streamlit as st
 from streamlit.errors import StreamlitAPIException
 
 from tmflow.analysis.run_table import WAYS
+from tmflow.analysis.variants import ordered_variants
 from tmflow.base import escaping
 from tmflow.base.errors import BadInput
 from tmflow.charts.captions import figure_of_the_study
-from tmflow.charts.palette import ordered
 from tmflow.claims.verdict import Verdict
 from tmflow.platform.key import is_local
 from tmflow.portal import saved_views
@@ -223,7 +223,7 @@ def _values(table: pd.DataFrame, key: str) -> tuple[str, ...]:
         planned = set(table.loc[table["scale"] != "adhoc", key])
         return tuple(sorted(values, key=lambda name: (name not in planned, *_by_figure(str(name)))))
     if key == Key.STRATEGY:
-        return tuple(ordered(values))
+        return tuple(ordered_variants(values))
     if key == Key.PLATFORM and "n_runs" in table:
         runs = table.groupby(key)["n_runs"].sum()
         return tuple(sorted(values, key=lambda value: (not is_local(value), -runs[value], value)))

@@ -18,11 +18,9 @@ The STMs of our own report the number of a cause (native_ops/include/tmflow/stm/
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
 from typing import Literal
-
-from tmflow.spec.strategies import Value, parameters_of
 
 Family = Literal[
     "conflict",
@@ -71,24 +69,6 @@ _POWER_BITS = {
 }
 
 _KERNEL_CODES = range(0xD0, 0xE4)  # TM_CAUSE_EMULATE to TM_CAUSE_KVM_FAC_UNAV, the persistent ones included
-
-
-def mechanism(strategy: str, parameters: Mapping[str, Value]) -> str | None:
-    """Whose transactions a strategy tries, a key of `FAMILIES`; None if it tries none.
-
-    Those that are emulated report as their machine does. Raises BadInput for a profile that is unknown or wrong.
-    """
-    if strategy in ("itm", "stm", "tle"):
-        return strategy
-    if strategy == "block_stm":  # it counts by the causes of `stm`
-        return "stm"
-    given = {**parameters_of(strategy), **parameters}
-    provider = given.get("provider")
-    if provider == "emulated":
-        from tmflow.platform.profiles import load_profile  # needs more than NumPy, which emulation alone does
-
-        return load_profile(str(given["profile"])).provider
-    return None if provider is None else str(provider)
 
 
 def described(mechanism: str, status: int) -> dict[str, str]:

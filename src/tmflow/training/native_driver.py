@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from tmflow.base.errors import Unsupported
 from tmflow.native import availability
-from tmflow.native.parameters import native_parameters
+from tmflow.native.parameters import mechanism_of, native_parameters
 from tmflow.native.possible import why_not
-from tmflow.spec import abort_codes
 from tmflow.spec.strategies import LOCKS_UNTOLD
 from tmflow.spec.trial import TrialSpec
 from tmflow.training.measurement import Measurement, TrialData, warm_up_of
@@ -51,7 +50,7 @@ def asked(spec: TrialSpec) -> Asked:
     matrices = [its.name for its in MODELS[spec.model].variables(spec) if len(its.shape) == 2]  # dense layers all
     return Asked(
         parameters=native_parameters(spec.strategy, given),
-        mechanism=abort_codes.mechanism(spec.strategy, given),
+        mechanism=mechanism_of(spec.strategy, given),
         fused=matrices if spec.kernel == "fused" else [],
         times_locks=spec.measures == "full" and spec.strategy not in LOCKS_UNTOLD,
     )

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tmflow.bundle.rules.speed_limits import Limits
+from tmflow.native.parameters import mechanism_of
 from tmflow.native.promises import promises_of_updates
-from tmflow.spec import abort_codes
 from tmflow.spec.trial import TrialSpec
 from tmflow.training.models import MODELS
 from tmflow.training.variables import JOINED
@@ -53,6 +53,6 @@ def known(spec: TrialSpec, limits: Limits | None) -> Known:
         elements=elements,
         sections=None if spec.kernel == "fused" else sections,
         tested=min(spec.test_images, DIGITS_TO_TEST) if spec.dataset == "digits" else spec.test_images,
-        mechanism=EMULATED if is_emulated else abort_codes.mechanism(spec.strategy, spec.parameters()),
+        mechanism=EMULATED if is_emulated else mechanism_of(spec.strategy, spec.parameters()),
         update_s={name: limits.update_s(n, spec.kernel) for name, n in elements.items()} if limits else {},
     )

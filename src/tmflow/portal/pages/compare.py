@@ -22,11 +22,11 @@ from tmflow.analysis.pairwise import (
     sentence,
 )
 from tmflow.analysis.run_table import VARIANT
+from tmflow.analysis.variants import ordered_variants
 from tmflow.base.escaping import markdown
 from tmflow.base.text import several
 from tmflow.charts.figures import Figure, slug
 from tmflow.charts.pairwise import caption, chart
-from tmflow.charts.palette import ordered
 from tmflow.portal.figure_view import KEPT, height_of, show_chart
 from tmflow.portal.study_data import Identity, Study
 from tmflow.portal.url_state import DATA, Chosen, Filter, Key, choose, go_to, wanted
@@ -202,7 +202,7 @@ def _side(study: Study, key: Key, defaults: Mapping[str, Sequence[str]]) -> tupl
     of = {name: data.one(name) for name in ("experiment", "scale", "platform", "evidence")}
     runs = _runs(study.url, study.state(**of), study.joined, **of)
     origin = choose(ORIGIN, runs, _names(study, runs), prefix, {**_origins(runs), **defaults})
-    strategies = ordered(origin.rows["strategy"])
+    strategies = ordered_variants(origin.rows["strategy"])
     alike = defaults.get(Key.PLATFORM, ()) == data.chosen[Key.PLATFORM]
     if key == Key.B and alike and defaults[Key.EXPERIMENT] == data.chosen[Key.EXPERIMENT]:
         others = [name for name in strategies if name not in defaults[Key.STRATEGY]]

@@ -9,9 +9,10 @@ import pandas as pd
 import streamlit as st
 from sqlalchemy import URL
 
-from tmflow.analysis.noise import caption, chart, deviations, histogram, noise
+from tmflow.analysis.noise import deviations, histogram, noise
 from tmflow.base.escaping import markdown
 from tmflow.base.text import several
+from tmflow.charts import noise as noise_charts
 from tmflow.charts.figures import Figure, slug
 from tmflow.platform.description import UNKNOWN, described, told, transactions
 from tmflow.platform.key import is_local, slug_of
@@ -168,8 +169,8 @@ def _noise(study: Study, name: str, key: str, facts: circumstances.Facts, runs: 
         st.info(f"No spread to show: no point has measured times in two rounds ({which}).")
         return
     bins = histogram(found)
-    told_of = caption(measured, found, bins, name, which, study.revision)
-    show_chart(slug("noise", key), Figure(chart(bins), told_of, bins))
+    told_of = noise_charts.caption(measured, found, bins, name, which, study.revision)
+    show_chart(slug("noise", key), Figure(noise_charts.histogram(bins), told_of, bins))
 
 
 def _what_ran(counts: pd.DataFrame, key: str) -> None:

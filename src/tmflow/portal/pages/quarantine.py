@@ -9,8 +9,9 @@ from typing import Literal, NamedTuple
 import pandas as pd
 import streamlit as st
 
-from tmflow.base import escaping, own_process
+from tmflow.base import escaping
 from tmflow.base.errors import BadInput
+from tmflow.base.own_process import run_tmflow
 from tmflow.contributions import listed
 from tmflow.contributions.access import Role
 from tmflow.contributions.listed import Waiting
@@ -108,7 +109,9 @@ def _compare(upload: Waiting) -> None:
     """Each run of which there are two versions, and these where they differ."""
     if not st.button("Compare with the database", icon=":material/compare_arrows:", key=f"compare {upload.identity}"):
         return
-    for run in json.loads(own_process.told("bundle", "compare", upload.identity, "--json", within_s=DECIDE_S)):
+    for run in json.loads(
+        run_tmflow("bundle", "compare", upload.identity, "--json", without_env=set(Role), within_s=DECIDE_S)
+    ):
         withdrawn = f", withdrawn with {run['withdrawn']}" if run["withdrawn"] else ""
         st.markdown(f"**Run {escaping.markdown(run['uid'])}**{escaping.markdown(withdrawn)}")
         _table(run["fields"])
@@ -134,7 +137,7 @@ def _carry_out(quarantine: Quarantine, decision: Decision) -> None:
         return
     options = [f"--by=maintainer at {visitor()}"] + ([] if reason is None else [f"--reason={reason}"])
     try:
-        outcome = True, own_process.told("bundle", action, identity, *options, within_s=DECIDE_S)
+        outcome = True, run_tmflow("bundle", action, identity, *options, without_env=set(Role), within_s=DECIDE_S)
     except BadInput as error:
         outcome = False, str(error)
     st.session_state[OUTCOME] = outcome

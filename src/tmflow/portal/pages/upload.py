@@ -8,7 +8,8 @@ from typing import Any
 import streamlit as st
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
-from tmflow.base import escaping, own_process
+from tmflow.base import escaping
+from tmflow.base.own_process import Ended, run_tmflow
 from tmflow.contributions import limits, staging
 from tmflow.contributions.access import Role
 from tmflow.contributions.quarantine import Quarantine
@@ -52,8 +53,10 @@ def _stage(quarantine: Quarantine, file: UploadedFile) -> dict[str, Any]:
     staging.receive(quarantine, by, name, file.size)
     words = ["bundle", "stage", "-", "--json", f"--name={name}", f"--by={by}"]
     try:
-        staged: dict[str, Any] = json.loads(own_process.told(*words, given=file.getvalue(), within_s=limits.CHECK_S))
-    except own_process.Ended:
+        staged: dict[str, Any] = json.loads(
+            run_tmflow(*words, given=file.getvalue(), without_env=set(Role), within_s=limits.CHECK_S)
+        )
+    except Ended:
         with quarantine.begin() as connection:
             quarantine.note(connection, "upload", "ended", by, details=name)
         raise
