@@ -102,6 +102,7 @@ lint: setup ## formatting, types and rules of every language used here
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
 	@$(BIN)/snakefmt --check Snakefile workflow
 	@$(BIN)/clang-format --dry-run --Werror $(SOURCES_CC)
 	@$(BIN)/tmflow study lint

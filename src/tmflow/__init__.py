@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tmflow._version import __version__
+
 if TYPE_CHECKING:
     from tmflow.api import open_study
 
-__version__ = "0.1.0"
+
 __all__ = ["__version__", "open_study"]
 
 

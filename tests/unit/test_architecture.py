@@ -20,98 +20,6 @@ from tmflow.base.paths import project_root
 ROOT = project_root()
 PACKAGE = ROOT / "src" / "tmflow"
 
-# What each layer of the package may import of it, lowest first: a module may use its own layer and those before it.
-LAYERS = [
-    {
-        "errors",
-        "bounds",
-        "canonical",
-        "clock",
-        "files",
-        "spec",
-        "contention",
-        "strategy_parameters",
-        "process_environment",
-        "paths",
-        "validation",
-        "yaml_file",
-        "train.normal",
-        "train.model",
-        "train.models",
-        "runner.__init__",
-    },
-    {
-        "aborts",
-        "native",
-        "data",
-        "platform",
-        "stats",
-        "curves",
-        "leaves",
-        "records",
-        "shares",
-        "palette",
-        "axes",
-        "layers",
-        "labels",
-        "promises",
-        "platform_key",
-        "wording",
-        "inert",
-        "views",
-        "handbook",
-        "originals",
-        "probe",
-    },
-    {
-        "runner.structs",
-        "runner.content",
-        "runner.runfile",
-        "platform.software",
-        "runner.machine",
-        "runner.load",
-        "runner.journal",
-        "runner.order",
-        "runner.run_lines",
-        "runner.job",
-        "runner.lock",
-        "runner.warm_ups",
-    },
-    {
-        *("train", "store", "bench", "bundle"),
-        *("point", "variants", "estimates", "summaries", "comparisons", "captions"),
-        *("facets", "marks", "ranked", "stacks", "charts", "layout"),
-        *("against", "against_chart", "comparing", "comparability", "comparing_chart", "noise", "disturbance"),
-        *("described", "in_words", "originals", "findings"),
-    },
-    {
-        "runner.images",
-        "runner.round",
-        "runner.supervise",
-        "figures",
-        "tables",
-        "report",
-        "notebooks",
-        "look",
-        "opened",
-        "__init__",
-    },
-    {
-        "alone",
-        "study",
-        "bench.step",
-        "bench.kinds",
-        "diagnosis",
-        "portal",
-        "claims",
-        "answers",
-        "explore",
-        "quarantine",
-    },
-    {"publish"},
-    {"cli", "__main__"},
-]
-
 
 def sources() -> list[Path]:
     folders = ("src", "portal", "tests", "native_ops", "workflow", "envs")
@@ -133,43 +41,25 @@ def imports(path: Path) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def layer(module: str) -> int | None:
-    """The layer of `tmflow.<module>`, found by its longest listed prefix."""
-    parts = module.split(".")
-    for length in range(len(parts), 0, -1):
-        name = ".".join(parts[:length])
-        for number, names in enumerate(LAYERS):
-            if name in names:
-                return number
-    return None
-
-
-def test_package_layers_point_one_way() -> None:
-    wrong = []
-    for path in PACKAGE.rglob("*.py"):
-        own = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
-        own_layer = layer(own)
-        assert own_layer is not None, f"{own} belongs to no layer: add it to LAYERS"
-        for name in imports(path):
-            if name.startswith("tmflow."):
-                its_layer = layer(name.removeprefix("tmflow."))
-                if its_layer is not None and its_layer > own_layer:
-                    wrong.append(f"{own} imports {name}")
-    assert not wrong, wrong
-
-
 @pytest.mark.parametrize("outer", ["portal", "workflow", "notebooks", "tests"])
 def test_the_package_never_imports_what_is_around_it(outer: str) -> None:
     for path in PACKAGE.rglob("*.py"):
         assert not any(name == outer or name.startswith(f"{outer}.") for name in imports(path)), path
 
 
-def test_streamlit_stays_in_the_portal_and_tensorflow_in_training() -> None:
-    for path in PACKAGE.rglob("*.py"):
-        inside = path.relative_to(PACKAGE).parts[0]
-        names = {name.split(".")[0] for name in imports(path)}
-        assert "streamlit" not in names or inside == "portal", path
-        assert "tensorflow" not in names or inside in ("train", "native"), path
+def test_packages_import_only_what_stands_below_them() -> None:
+    """The order stands in pyproject.toml, where `lint-imports` reads it."""
+    lint = Path(sys.executable).with_name("lint-imports")
+    done = subprocess.run([lint, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def test_every_package_has_its_place_in_the_order() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (order,) = [contract["layers"] for contract in contracts if contract["type"] == "layers"]
+    packages = {f"tmflow.{path.parent.name}" for path in PACKAGE.glob("*/__init__.py")}
+    assert packages - set(order) == {"tmflow.alone"}, "alone stands above all and beside the command line"
+    assert set(order) - packages == {"tmflow.api"}
 
 
 def test_core_headers_do_not_know_tensorflow() -> None:

@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import NoReturn
 
-from tmflow import __version__
+from tmflow._version import __version__
 from tmflow.alone.plan import Experiment, study
 from tmflow.base.errors import BadInput, RoundFailed
 from tmflow.platform.environment import cpus_allowed

@@ -9,7 +9,6 @@ from typing import Any
 
 from sqlalchemy import URL, select
 
-from tmflow.alone import plan
 from tmflow.base.text import listed, several
 from tmflow.bundle import format
 from tmflow.bundle.reader import open_bundle
@@ -20,6 +19,7 @@ from tmflow.platform.key import is_local
 from tmflow.store import engine, queries, schema
 from tmflow.store.frames import frame
 from tmflow.store.models import Platform
+from tmflow.study import native_plan
 
 WITH_TENSORFLOW, WITHOUT = "make study", "tmflow-native probe && tmflow-native run && tmflow-native export"
 HAND_OVER = "tmflow bundle export"
@@ -79,7 +79,7 @@ def _contributed(folder: Path) -> Iterator[dict[str, Any]]:
 
 def next_step(claims: Claims, here: Machine, others: Known, *, tensorflow: bool) -> Next:
     """What to run on this machine, which has TensorFlow or not."""
-    native = {experiment.name for experiment in plan.study().experiments}
+    native = native_plan.compiled_experiments()
     waiting = [
         name
         for name, claim in claims.claims.items()

@@ -11,7 +11,7 @@ from types import FrameType
 
 import typer
 
-from tmflow import __version__
+from tmflow._version import __version__
 from tmflow.base.errors import BadInput, PipelineFailed, RoundFailed, Unsupported
 from tmflow.base.files import refusal
 from tmflow.base.stopping import Stopped

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from tmflow.store.documents import parse_object
+from tmflow.base.json_objects import parse_object
 
 UNKNOWN = "unknown"
 LABELS = {

@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from tmflow import __version__
+from tmflow._version import __version__
 from tmflow.base.errors import BadInput
 from tmflow.base.paths import project_root
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tmflow import __version__
+from tmflow._version import __version__
 from tmflow.native import loader
 from tmflow.platform.facts import platform_facts, platform_sha256
 from tmflow.platform.profiles import Profile

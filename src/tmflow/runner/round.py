@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tmflow import __version__
+from tmflow._version import __version__
 from tmflow.base.clock import utc_now
 from tmflow.base.errors import BadInput, Diverged, Unsupported
 from tmflow.base.locks import machine_to_itself

@@ -7,8 +7,8 @@ from typing import Any
 
 from sqlalchemy import select
 
+from tmflow.base.json_objects import parse_object
 from tmflow.platform.key import slug_of
-from tmflow.store.documents import parse_object
 from tmflow.store.frames import Source, fetch
 from tmflow.store.models import Base, Environment, Platform, Software
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import pandas as pd
 from sqlalchemy import exists, func, select
 
+from tmflow.base.json_objects import parse_object
 from tmflow.base.validation import document as checked
 from tmflow.platform.key import slug_of
 from tmflow.probe import document
-from tmflow.store.documents import parse_object
 from tmflow.store.frames import Source, Statement, fetch, frame
 from tmflow.store.models import (
     Campaign,

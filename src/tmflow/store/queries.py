@@ -29,10 +29,10 @@ from sqlalchemy.orm import InstrumentedAttribute
 
 from tmflow.analysis.experiment_records import Loaded
 from tmflow.base.canonical_json import sha256_of
+from tmflow.base.json_objects import parse_object
 from tmflow.platform.bounds import LONGEST_S
 from tmflow.spec import contention
 from tmflow.store import software_labels
-from tmflow.store.documents import parse_object
 from tmflow.store.frames import Source, Statement, connected, fetch, frame, with_facts
 from tmflow.store.models import (
     AbortReason,

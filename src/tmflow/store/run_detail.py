@@ -9,12 +9,12 @@ from pydantic import BaseModel
 from sqlalchemy import Connection, select
 
 from tmflow.base.errors import BadInput
+from tmflow.base.json_objects import parse_object
 from tmflow.platform.key import key_of
 from tmflow.runfile.lines import SCHEMA_VERSION
 from tmflow.runfile.record import Backend, CampaignRef, MachineState, Software
 from tmflow.spec.trial import TrialSpec
 from tmflow.store import models
-from tmflow.store.documents import parse_object
 from tmflow.store.frames import Source, connected, fetch
 from tmflow.store.rows import PLAIN, Row
 

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from tmflow.base.canonical_json import sha256_of
+from tmflow.base.errors import BadInput
 from tmflow.base.files import write_text
+from tmflow.base.paths import project_root
 from tmflow.datasets import catalogue
 from tmflow.native import loader
 from tmflow.runfile.record import ExperimentRef
@@ -31,6 +33,16 @@ def write(study: Study, path: Path) -> None:
     """Write the file. Raises BadInput if the native library, which knows its strategies' parameters, is not built."""
     loader.core()
     write_text(path, "".join(json.dumps(line, sort_keys=True) + "\n" for line in lines(study)))
+
+
+def compiled_experiments() -> set[str]:
+    """The names of the experiments that the static program carries. Raises BadInput where the file cannot be read."""
+    path = project_root() / "data" / "native" / "study.jsonl"
+    try:
+        compiled = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    except OSError as error:
+        raise BadInput(f"{path}, the study of the static program, cannot be read: {error.strerror}.") from error
+    return {line["experiment"]["name"] for line in compiled if line["kind"] == "experiment"}
 
 
 def lines(study: Study) -> Iterator[dict[str, Any]]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 import vl_convert
 
-from tmflow import __version__
+from tmflow._version import __version__
 from tmflow.base import clock
 from tmflow.base.errors import BadInput
 from tmflow.base.files import whole_folder, write_json, write_text
