@@ -18,7 +18,7 @@ from graphs import KINDS, tf, tf1
 
 from tmflow.native import ops, registry
 
-ELEMENTS = 3_000  # two blocks of striped
+ELEMENTS = 50_000  # so many that a copy of the variable meets an update
 STEPS = 30
 
 
