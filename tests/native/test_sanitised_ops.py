@@ -1,0 +1,79 @@
+"""The TensorFlow operations under the sanitizers, in a Python that is not compiled with any."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import cpp
+import pytest
+from variants import STRATEGIES, Variant, why_not
+
+from tmflow.native import loader
+
+pytest.importorskip("tensorflow")
+
+SCRIPT = Path(__file__).with_name("concurrent_ops.py")
+SUPPRESSIONS = cpp.NATIVE_OPS / "tests" / "tsan_tensorflow.supp"
+
+
+@dataclass(frozen=True)
+class Sanitizer:
+    name: str  # as TMFLOW_SANITIZE has it
+    libraries: tuple[str, ...]  # preloaded, by the compiler's names for them
+    variable: str
+    options: str
+    targets: tuple[str, ...] = ()
+    preloaded: tuple[str, ...] = ()  # after those, in the build folder
+
+
+# ThreadSanitizer ignores what TensorFlow does by itself, which it does not see in full. It would also take a mutex that
+# a condition variable releases, inside of absl, for one that is locked twice.
+THREAD = Sanitizer(
+    "thread",
+    ("libtsan.so",),
+    "TSAN_OPTIONS",
+    f"ignore_noninstrumented_modules=1:report_mutex_bugs=0:detect_deadlocks=0:suppressions={SUPPRESSIONS}",
+    ("mutex_order",),
+    ("tests/libmutex_order.so",),
+)
+# Python and TensorFlow keep memory until they end. AddressSanitizer looks for the C++ library's `throw` when it is
+# loaded, and Python itself does not load that library.
+ADDRESS = Sanitizer("address", ("libasan.so", "libstdc++.so"), "ASAN_OPTIONS", "detect_leaks=0")
+
+
+def sanitised_run(sanitizer: Sanitizer, builds: cpp.Builds, libraries: Path, folder: Path) -> tuple[int, str]:
+    """The exit code and the output of concurrent_ops.py, with the operations built under the sanitizer."""
+    built = builds.sanitised_ops(sanitizer.name, *sanitizer.targets)
+    (folder / loader.OPS_LIBRARY).symlink_to(built / "lib" / loader.OPS_LIBRARY)
+    core = loader.core_file(libraries)
+    assert core is not None
+    (folder / core.name).symlink_to(core)
+    libraries_of_compiler = (cpp.called("c++", f"-print-file-name={name}").strip() for name in sanitizer.libraries)
+    preloaded = [*libraries_of_compiler, *(str(built / name) for name in sanitizer.preloaded)]
+    variables = {sanitizer.variable: sanitizer.options, "LD_PRELOAD": " ".join(preloaded)}
+    variables |= {"TMFLOW_NATIVE_DIR": str(folder), "UBSAN_OPTIONS": "print_stacktrace=1"}
+    strategies = [name for name in STRATEGIES if not why_not(Variant(name))]
+    assigned = [f"{name}={value}" for name, value in variables.items()]
+    command = ["env", *assigned, sys.executable, str(SCRIPT), *strategies]
+    # ThreadSanitizer needs addresses that are not spread wide.
+    setarch = ["setarch", "-R"] if shutil.which("setarch") else []
+    done = subprocess.run(
+        [*setarch, *command], env=os.environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
+    return done.returncode, done.stdout
+
+
+@pytest.mark.deep
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("sanitizer", [THREAD, ADDRESS], ids=lambda sanitizer: sanitizer.name)
+def test_operations_at_once_are_clean(
+    sanitizer: Sanitizer, builds: cpp.Builds, libraries: Path, tmp_path: Path
+) -> None:
+    code, output = sanitised_run(sanitizer, builds, libraries, tmp_path)
+    assert code == 0, output
+    assert "resource striped: lost 0" in output
