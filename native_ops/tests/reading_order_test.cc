@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "stepped_clock.hpp"
+#include "tmflow/registered.hpp"
 #include "tmflow/registry.hpp"
 
 namespace tmflow {
