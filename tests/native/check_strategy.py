@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 import subprocess
 import sys
@@ -20,7 +21,7 @@ EXPLORED_AS = {"Adaptive": "Gate"}  # the part of a strategy that the explorer t
 
 def main(arguments: list[str]) -> int:
     listed = re.findall(r"^tmflow_add_strategy\((\w+) (\w+)\)$", STRATEGIES.read_text(encoding="utf-8"), re.MULTILINE)
-    structs, name = dict(listed), " ".join(arguments)
+    structs, name = dict(listed), parse(arguments)
     if name not in structs:
         print(f"tmflow: S is '{name}', and must be a strategy: {', '.join(structs)}.", file=sys.stderr)
         return 2
@@ -30,6 +31,13 @@ def main(arguments: list[str]) -> int:
         failed.append("tests in Python")
     print(f"\n{name}: {'failed: ' + ', '.join(failed) if failed else 'all tests pass'}.")
     return 1 if failed else 0
+
+
+def parse(arguments: list[str]) -> str:
+    """The strategy that is named; empty if none is."""
+    parser = argparse.ArgumentParser(prog="python -m tests.native.check_strategy", description=__doc__)
+    parser.add_argument("strategy", nargs="?", default="", help="its name, as in `tmflow doctor`")
+    return str(parser.parse_args(arguments).strategy)
 
 
 def cpp_steps(name: str, struct: str) -> dict[str, list[str | Path]]:

@@ -12,7 +12,7 @@ import pytest
 from tmflow.base.paths import project_root
 
 TESTS = project_root() / "tests"
-INTERNAL = {"tests.native.own_process"}  # started by tests alone
+INTERNAL = {"tests.native.own_process", "tests.native.concurrent_ops"}  # started by tests alone
 MODULES = sorted(
     ".".join(path.relative_to(TESTS.parent).with_suffix("").parts)
     for path in TESTS.rglob("*.py")
