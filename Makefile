@@ -54,8 +54,9 @@ test-fast: setup-test build ## the unit tests, in a minute
 check-strategy: setup-test build ## the tests of one strategy: S=striped
 	@$(BIN)/python -m tests.native.check_strategy $(S)
 
-test-deep: setup-test build ## millions of audited updates, many random examples, a study killed 30 times (minutes)
-	@$(BIN)/python -m pytest $(AT_ONCE) -m "deep or random" --hypothesis-profile deep tests/native tests/faults
+test-deep: setup-test build ## millions of audited updates, many random examples, a study killed 30 times, a database at its limits (minutes)
+	@$(BIN)/python -m pytest $(AT_ONCE) -m "deep or random" --hypothesis-profile deep tests/native tests/faults \
+	  tests/portal/test_column_limits.py
 
 test-endurance: setup-test build ## 16 threads on 2 processors, SECONDS_PER_STRATEGY=60 each: nothing lost, nobody hangs
 	@SECONDS_PER_STRATEGY=$(SECONDS_PER_STRATEGY) $(BIN)/python -m pytest tests/native/test_endurance.py

@@ -10,8 +10,12 @@ from tmflow.base.errors import BadInput
 _ADVICE = "restore a backup, or make the database anew from the run files (`tmflow ingest`)"
 
 
+_NAMED = 200  # characters of what the text belongs to: a name in a database may have any length
+
+
 def parse_object(text: str, what: str) -> dict[str, Any]:
     """The object that a text of the database is. Raises BadInput where it is none; `what` names it."""
+    what = what if len(what) <= _NAMED else f"{what[:_NAMED]}..."
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -1,0 +1,142 @@
+"""All that reads a database: what each makes of one that may hold anything is an answer, or a sentence why not."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import yaml
+from sqlalchemy import Engine
+from typer.testing import CliRunner
+
+from tmflow.analysis import noise
+from tmflow.base.errors import BadInput
+from tmflow.base.paths import project_root
+from tmflow.charts import explore, figures
+from tmflow.charts import noise as noise_charts
+from tmflow.charts.figures import DRAWINGS
+from tmflow.claims.heading import heading
+from tmflow.claims.render import as_text
+from tmflow.claims.verdicts import verdicts
+from tmflow.cli import app
+from tmflow.contributions import importer
+from tmflow.reports import experiment_table
+from tmflow.store import engine, platform_queries, queries, run_detail, search
+from tmflow.store.search import Asked
+
+EXPERIMENTS = ("study", "full")
+LONGEST = 5000  # characters of a sentence, which may name a text of the database
+
+
+def read_claims(source: Engine) -> None:
+    for key in [None, *map(str, platform_queries.platforms(source)["platform"])]:
+        judged = verdicts(source, None, key)
+        as_text(judged, heading(source, key))
+        json.dumps([verdict.as_json() for verdict in judged], allow_nan=False)
+
+
+def read_figures(source: Engine) -> None:
+    for name in EXPERIMENTS:
+        records = queries.records(source, experiment=name, scale="full")
+        for kind, summarise in explore.MEASURES.items():
+            summary = summarise(records)
+            if kind in DRAWINGS:
+                for _, figure in figures.figures_of(kind, summary, "0", name):
+                    json.dumps(figure.drawn, allow_nan=False)
+                list(figures.gaps_of(kind, summary))
+        experiment_table.experiment_table(records.runs)
+
+
+def read_runs(source: Engine) -> None:
+    queries.contention_met(source)
+    queries.rounds(source)
+    queries.revision(source)
+    importer.contributions(source)
+    for order in ("started", "step_time", "accuracy", "threads"):
+        search.page(source, Asked(), order)  # type: ignore[arg-type]  # mypy widens the tuple
+    search.tally(source, Asked())
+    for uid in queries.runs(source, status=None, all_definitions=True)["uid"][::20]:
+        run_detail.run(source, str(uid))
+        search.neighbours(source, str(uid))
+
+
+def read_platforms(source: Engine) -> None:
+    for key in platform_queries.platforms(source)["platform"]:
+        platform_queries.environments(source, key)
+        platform_queries.newest_probe(source, key)
+        found = noise.deviations(platform_queries.newest_runs(source, key), None)
+        if len(found):
+            noise.noise(found)
+            noise_charts.histogram(noise.histogram(found)).to_dict()
+
+
+READERS: tuple[Callable[[Engine], None], ...] = (read_claims, read_figures, read_runs, read_platforms)
+
+
+def failures_of_readers(database: Path) -> Iterator[str]:
+    """What goes wrong with the functions behind pages, figures and claims, by their names."""
+    source = engine.open_reader(engine.sqlite_url(database))
+    for reader in READERS:
+        try:
+            reader(source)
+        except BadInput as error:
+            yield from _no_sentence(reader.__name__, str(error))
+        except Exception as error:  # whatever it is: this is what must not be
+            yield f"{reader.__name__}: {type(error).__name__}: {error}"
+
+
+def make_root(root: Path) -> None:
+    """A checkout of a study of two of the experiments, whose campaign is measured."""
+    root.mkdir()
+    (root / "Snakefile").touch()
+    for name in ("data", "docs", "native_ops"):
+        (root / name).symlink_to(project_root() / name)
+    defaults = {"model": "mnist_softmax", "learning_rate": 0.5, "threads": [1, 2], "batch": 100, "iterations": 100}
+    config = {
+        "dataset": "digits",
+        "seed": 0,
+        "rounds": 2,
+        "quick": {"rounds": 1},
+        "defaults": defaults,
+        "experiments": {
+            name: {"question": "Does it?", "factors": {"strategy": ["tf_lock", "tf_nolock"]}} for name in EXPERIMENTS
+        },
+    }
+    (root / "config.yaml").write_text(yaml.safe_dump(config))
+    campaign = {"uid": "study", "created_at_utc": "2026-01-01T00:00:00Z", "scale": "full", "platform_sha256": "0" * 64}
+    (root / "results" / "runs" / "full").mkdir(parents=True)
+    (root / "results" / "runs" / "full" / "campaign.json").write_text(json.dumps(campaign))
+    (root / "results" / "platform.json").write_text(json.dumps({"display_name": "A box", "facts": {"cores": 4}}))
+
+
+def failures_of_commands(keys: Iterable[str], site: Path) -> Iterator[str]:
+    """What goes wrong with the commands that show results, each of which may end in a sentence instead."""
+    for name, error in errors_of_commands(keys, site).items():
+        if isinstance(error, BadInput):
+            yield from _no_sentence(name, str(error))
+        elif error is not None:
+            yield f"{name}: {type(error).__name__}: {error}"
+
+
+def errors_of_commands(keys: Iterable[str], site: Path) -> dict[str, BaseException | None]:
+    """By command what it ended in; None: it did what it is for."""
+    drawn = [["step", "figures", name] for name in EXPERIMENTS]
+    errors = {" ".join(command): _error(command) for command in drawn}
+    if not any(errors.values()):  # it is made from what these write
+        drawn.append(["step", "report"])
+        errors["step report"] = _error(drawn[-1])
+    for command in (*(["claims", "--platform", key] for key in keys), ["publish", str(site)]):
+        errors[" ".join(command)] = _error(command)
+    shutil.rmtree(site, ignore_errors=True)
+    return errors
+
+
+def _error(command: list[str]) -> BaseException | None:
+    return CliRunner().invoke(app, command).exception
+
+
+def _no_sentence(what: str, text: str) -> Iterator[str]:
+    if not text.endswith(".") or len(text) > LONGEST:
+        yield f"{what}: no sentence: {text[:200]!r}"
