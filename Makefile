@@ -1,6 +1,6 @@
 # tmflow's commands. Each sets up everything that it needs; `make quick` and `make test` are the two to start with.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test build check-strategy native native-python study quick test test-fast test-deep test-endurance test-mutants proofs speed speed-bundles speed-portal portal screenshots lint format lock clean
+.PHONY: help setup setup-test build check-strategy native study quick test test-fast test-deep test-endurance test-mutants proofs speed speed-bundles speed-portal portal screenshots lint format lock clean
 SHELL := bash
 export PYTHON ?=
 
@@ -30,10 +30,6 @@ native: ## the static program build/tmflow-native, which runs the native driver 
 	  -DCMAKE_CXX_COMPILER="$${CXX:-g++}"
 	@cmake --build "$(NATIVE_DIR)" --target tmflow-native -j "$$(nproc)"
 	@echo "Built $(NATIVE_DIR)/tmflow-native: copy it to any Linux with the same kind of processor, and run it there."
-
-native-python: ## tmflow-native in .venv: the native driver with Python and NumPy, without TensorFlow
-	@PYTHON="$(PYTHON)" envs/bootstrap.sh native
-	@$(BIN)/tmflow-native build
 
 quick: setup ## the whole main job, small: build, train, store, draw, report (minutes, mostly the build)
 	@$(BIN)/tmflow study run --scale quick
@@ -115,10 +111,9 @@ format: setup ## rewrite the sources as `make lint` wants them
 LOCK = $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate \
 	  --no-header --quiet
 
-lock: setup ## resolve envs/requirements.in anew into envs/requirements.txt; conda.yaml, portal.txt and native.txt from it
+lock: setup ## resolve envs/requirements.in anew into envs/requirements.txt; conda.yaml and portal.txt from it
 	@$(LOCK) envs/requirements.in --output-file envs/requirements.txt
 	@$(LOCK) envs/portal.in --constraint envs/requirements.txt --output-file envs/portal.txt
-	@$(LOCK) envs/native.in --constraint envs/requirements.txt --output-file envs/native.txt
 	@$(BIN)/python envs/make_conda.py
 
 RESULTS = $(or $(TMFLOW_RESULTS_DIR),results)

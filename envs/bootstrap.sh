@@ -2,9 +2,8 @@
 # Set up tmflow: system packages, .venv, locked dependencies, the package itself. Idempotent; under 2 s the second time.
 #   envs/bootstrap.sh build   what building, running and showing the study needs
 #   envs/bootstrap.sh test    that, and what `make test` needs
-#   envs/bootstrap.sh native  what the native driver needs: NumPy and a compiler, no TensorFlow (docs/add-your-hardware.md)
 #   envs/bootstrap.sh portal  only what showing results needs: no compiler, no TensorFlow (docs/hosting.md)
-# A .venv that has everything is kept and used for `native` and `portal` too: it has all that they need.
+# A .venv that has everything is kept and used for `portal` too: it has all that it needs.
 # One sentence and exit code 2 when something is missing that it may not install.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -12,14 +11,12 @@ group=${1:-build}
 
 is_whole() { [ -e .venv/tmflow-set-up ] && ls -d .venv/lib/python*/site-packages/tensorflow >/dev/null 2>&1; }
 
-case "$group" in portal | native)
-  if is_whole; then
-    echo "tmflow set-up: .venv has TensorFlow and all that $group needs, so it stays whole; remove it for a small one"
-    group=build
-  fi ;;
-esac
+if [ "$group" = portal ] && is_whole; then
+  echo "tmflow set-up: .venv has TensorFlow and all that $group needs, so it stays whole; remove it for a small one"
+  group=build
+fi
 case "$group" in
-  portal | native) lock=envs/$group.txt contents="what $group needs, without TensorFlow" ;;
+  portal) lock=envs/portal.txt contents="what $group needs, without TensorFlow" ;;
   *) lock=envs/requirements.txt contents="all locked dependencies" ;;
 esac
 
@@ -44,7 +41,7 @@ base_of() { "$1" -c 'import sys; print("{}/bin/python{}.{}".format(sys.base_pref
 missing_packages() {
   while read -r its_group package check; do
     case "$its_group/$group" in
-      portal/* | native/build | native/test | build/test | "$group/$group") eval "$check" >/dev/null 2>&1 || printf '%s ' "$package" ;;
+      portal/* | build/test | "$group/$group") eval "$check" >/dev/null 2>&1 || printf '%s ' "$package" ;;
     esac
   done < envs/system-packages.txt
 }
@@ -79,18 +76,7 @@ EOF
 }
 
 install_lock() {
-  .venv/bin/python -m pip install -qq --disable-pip-version-check --no-compile --require-hashes \
-    $([ "$group" = native ] && echo --only-binary=:all:) --requirement "$lock"
-}
-
-# For processors that NumPy is not ready-made for, and machines without a network.
-use_packages_of_the_system() {
-  echo "tmflow set-up: the locked packages cannot be had here; taking those of this system"
-  rm -rf .venv
-  "$PYTHON" -m venv --system-site-packages .venv
-  .venv/bin/python -c 'import nanobind, numpy, setuptools' 2>/dev/null && command -v cmake ninja >/dev/null \
-    || fail "install with this system's package manager what Debian calls python3-numpy python3-setuptools" \
-      "python3-nanobind cmake ninja-build, or take the static program, which needs none of them (make native)."
+  .venv/bin/python -m pip install -qq --disable-pip-version-check --no-compile --require-hashes --requirement "$lock"
 }
 
 announce() {
@@ -106,8 +92,7 @@ make_environment() {
   announce
   rm -rf .venv
   "$PYTHON" -m venv .venv
-  install_lock || { [ "$group" = native ] && use_packages_of_the_system; } \
-    || fail "the dependencies could not be installed; see the message above."
+  install_lock || fail "the dependencies could not be installed; see the message above."
   .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable . \
     || fail "the package could not be installed; see the message above."
   # Importing TensorFlow takes 10 s without compiled modules, 3 s with; every round imports it. All cores, once.

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import numpy as np
 import pytest
 from scipy.signal import correlate2d
 
 from tests.train.conftest import make_spec
 from tmflow.native import loader
-from tmflow.spec.models import Array
+from tmflow.spec.models import Array, truncated_normal
 from tmflow.training.models import MODELS
 
 SOFTMAX, DEEP = make_spec("mnist_softmax"), make_spec("mnist_deep")
@@ -88,3 +90,9 @@ def test_numpy_and_tensorflow_say_the_same_of_what_the_native_driver_trains(name
         values = model.initial_values(spec, 3)
         expected = model.logits(spec, images, values, False)
         np.testing.assert_allclose(model.scores(spec, images, values), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_first_values_have_the_bits_that_all_runs_so_far_began_with() -> None:
+    drawn = truncated_normal((784, 128), np.random.default_rng([5, 2])).astype(np.float32)
+    digest = hashlib.sha256(drawn.tobytes()).hexdigest()
+    assert digest == "8053d5a46c7442f11b51a13689b9c69179d85feea4829ec7aca388783cb4a6ab"

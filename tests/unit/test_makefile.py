@@ -65,23 +65,22 @@ class TestSetUp:
         command = ["bash", "-c", f'{functions}\nPYTHON=$(base_of "{sys.executable}"); {name}', script, group]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
-    @pytest.mark.parametrize("group", ["native", "portal"])
-    def test_an_environment_with_everything_is_used_for_less(self, checkout: Path, group: str) -> None:
+    def test_an_environment_with_everything_is_used_for_less(self, checkout: Path) -> None:
         its = self.environment(checkout, self.function(checkout, "wanted", "build").strip(), "tensorflow")
         script, variables = checkout / "envs" / "bootstrap.sh", {**os.environ, "PYTHON": sys.executable}
-        done = subprocess.run([script, group], env=variables, capture_output=True, text=True, check=False)
+        done = subprocess.run([script, "portal"], env=variables, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
-        assert re.fullmatch(rf"tmflow set-up: .* all that {group} needs, so it stays whole; .*\n", done.stdout)
+        assert re.fullmatch(r"tmflow set-up: .* all that portal needs, so it stays whole; .*\n", done.stdout)
         assert (its / "lib/python3.11/site-packages/tensorflow").is_dir()
 
     def test_an_old_environment_with_everything_is_renewed_with_everything(self, checkout: Path) -> None:
         self.environment(checkout, "of an older lock", "tensorflow")
-        said = self.function(checkout, "announce", "native")
+        said = self.function(checkout, "announce", "portal")
         assert "\ntmflow set-up: renewing .venv with all locked dependencies (" in said
 
     def test_a_small_environment_is_replaced_by_one_with_everything_which_is_said(self, checkout: Path) -> None:
-        assert self.function(checkout, "announce", "native").startswith(
-            "tmflow set-up: creating .venv with what native"
+        assert self.function(checkout, "announce", "portal").startswith(
+            "tmflow set-up: creating .venv with what portal"
         )
         self.environment(checkout, "of another lock", "numpy")
         said = self.function(checkout, "announce", "build")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from tmflow.base.errors import BadInput
 from tmflow.native import registry
+from tmflow.platform.profiles import load_profile
 from tmflow.spec.strategies import STRATEGY_PARAMETERS, Value, parameters_of
 
 
@@ -25,8 +26,6 @@ def native_parameters(strategy: str, parameters: Mapping[str, Value]) -> list[st
         raise BadInput("profile belongs to provider emulated, and provider emulated needs one.")
     for name, value in parameters.items():
         if name == "profile" and "machine" in known:
-            from tmflow.platform.profiles import load_profile  # needs more than NumPy, which emulation alone does
-
             native["machine"] = load_profile(str(value)).machine_text()
         elif name in known or name not in STRATEGY_PARAMETERS.get(strategy, {}):
             native[name] = value
@@ -45,7 +44,5 @@ def mechanism_of(strategy: str, parameters: Mapping[str, Value]) -> str | None:
     given = {**parameters_of(strategy), **parameters}
     provider = given.get("provider")
     if provider == "emulated":
-        from tmflow.platform.profiles import load_profile  # needs more than NumPy, which emulation alone does
-
         return load_profile(str(given["profile"])).provider
     return None if provider is None else str(provider)

@@ -1,8 +1,4 @@
-"""A trial of the native driver: C++ threads train the variables, and what they counted becomes the rows of a run.
-
-It needs NumPy and the native library, and nothing of the rest of the package: so `tmflow-native` has it too, which
-stands in for a spec with a namespace of its factors.
-"""
+"""A trial of the native driver: C++ threads train the variables, and what they counted becomes the rows of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be found out about a machine with Python and NumPy alone: lines of a diagnosis."""
+"""What the doctor finds out about a machine, as lines of its diagnosis."""
 
 from __future__ import annotations
 
