@@ -25,7 +25,8 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from tmflow.base.errors import BadInput
-from tmflow.store import address, engine, queries, schema
+from tmflow.store import engine, queries, schema
+from tmflow.store import url as address
 from tmflow.store.ingest import ingest
 url, file = address.sqlite_url(Path(sys.argv[1])), Path(sys.argv[2])
 for expression in sys.argv[3:]:

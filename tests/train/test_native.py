@@ -324,14 +324,14 @@ class Without:
 sys.meta_path[:] = [Without(finder) for finder in sys.meta_path]
 from tests.train.conftest import SEED, Run
 from tests.train.conftest import make_spec as short_spec
-from tmflow import data
+from tmflow import datasets
 from tmflow.runner import round
 from tmflow.spec.trial import TrialSpec
 from tmflow.training import drivers, possible
 from tmflow.training.measurement import TrialData
 spec = TrialSpec.model_validate(json.loads(sys.argv[1]))
 assert not possible.why_not(spec)
-measured = drivers.make_variant(spec, 1, 0).run(spec, 0, TrialData.make(data.load("digits"), 784, 0))
+measured = drivers.make_variant(spec, 1, 0).run(spec, 0, TrialData.make(datasets.load("digits"), 784, 0))
 assert measured.loop_s > 0 and "tensorflow" not in sys.modules
 print("trained")
 """

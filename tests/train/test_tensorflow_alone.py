@@ -35,5 +35,5 @@ def test_what_was_imported_before_stays() -> None:
 
 def test_reading_a_dataset_needs_none_of_it() -> None:
     """A thread may do that while TensorFlow is imported."""
-    program = "import sys; from tmflow import data; [data.load(name) for name in ('digits', 'mnist')]"
+    program = "import sys; from tmflow import datasets; [datasets.load(name) for name in ('digits', 'mnist')]"
     assert printed(f"{program}; print([name for name in {NOT_NEEDED} if name in sys.modules])") == "[]"
