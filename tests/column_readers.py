@@ -18,8 +18,8 @@ from tmflow.charts import explore, figures
 from tmflow.charts import noise as noise_charts
 from tmflow.charts.figures import DRAWINGS
 from tmflow.claims.heading import heading
+from tmflow.claims.judge import verdicts
 from tmflow.claims.render import as_text
-from tmflow.claims.verdicts import verdicts
 from tmflow.cli import app
 from tmflow.contributions import importer
 from tmflow.reports import experiment_table

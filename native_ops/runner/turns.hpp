@@ -1,4 +1,4 @@
-// The order in which a benchmark measures, which is that of src/tmflow/benchmark/plan.py.
+// The order in which a benchmark measures, which is that of src/tmflow/benchmark/updates.py.
 #pragma once
 
 #include <cstdint>

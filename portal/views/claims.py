@@ -6,7 +6,8 @@ from tmflow.base.escaping import markdown
 from tmflow.claims.render import accepted
 from tmflow.claims.schema import load_claims
 from tmflow.portal.badges import judged
-from tmflow.portal.pages import claim, claims
+from tmflow.portal.pages import claims
+from tmflow.portal.pages import claims as claim
 from tmflow.portal.study_data import study_or_stop
 from tmflow.portal.url_state import PLATFORM, TOLD, Key, resolve, wanted
 

@@ -34,8 +34,9 @@ from tmflow.base.clock import utc_now
 from tmflow.base.files import write_text
 from tmflow.base.paths import results_dir
 from tmflow.benchmark.text import state
-from tmflow.bundle import format, manifest
-from tmflow.bundle.manifest import Entry
+from tmflow.bundle import format
+from tmflow.bundle import format as manifest
+from tmflow.bundle.format import Entry
 from tmflow.platform.facts import display_name, platform_facts
 from tmflow.runfile import record
 from tmflow.runfile.record import MachineState, Run

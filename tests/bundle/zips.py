@@ -8,8 +8,9 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from tmflow.bundle import format, manifest
-from tmflow.bundle.manifest import Entry
+from tmflow.bundle import format
+from tmflow.bundle import format as manifest
+from tmflow.bundle.format import Entry
 
 Members = dict[str, bytes]
 

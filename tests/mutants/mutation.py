@@ -9,9 +9,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-from tmflow.base.documents import read_yaml
+from tmflow.base.documents import document, read_yaml
 from tmflow.base.errors import BadInput
-from tmflow.base.validation import document
 
 CPP_FOLDER = "native_ops"
 

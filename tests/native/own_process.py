@@ -15,7 +15,7 @@ from deep_audit import audited
 from endurance import endured
 
 from tmflow.native import availability, loader, registry
-from tmflow.native.parameters import native_parameters
+from tmflow.native.registry import native_parameters
 from tmflow.spec.process_env import process_environment
 from tmflow.spec.strategies import parameters_of
 

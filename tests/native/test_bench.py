@@ -17,11 +17,10 @@ from tests.conftest import Tmflow
 from tmflow.base.errors import BadInput
 from tmflow.base.processes import Worker, WorkerFailed, Workers
 from tmflow.benchmark import updates
-from tmflow.benchmark.plan import Cell, Plan, make_plan, shuffled_turns
 from tmflow.benchmark.results import rows
 from tmflow.benchmark.rows import Copied, TimedVariant, Written
 from tmflow.benchmark.subjects import LOOPS, MORE_VARIANTS, MUTEXES, parse_subjects
-from tmflow.benchmark.updates import Bench
+from tmflow.benchmark.updates import Bench, Cell, Plan, make_plan, shuffled_turns
 from tmflow.native import loader, registry
 
 MUTEX_LOOPS = ["mutex_loop", *(f"mutex_loop:mutex={mutex}" for mutex in ("absl", "spin", "ticket", "mcs"))]

@@ -10,8 +10,8 @@ from tests.conftest import Tmflow
 from tmflow.base.errors import BadInput
 from tmflow.benchmark import read_report, reads
 from tmflow.benchmark.kinds import read_any, shown
-from tmflow.benchmark.read_plan import ReadCell, ReadPlan, Way, make_read_plan
-from tmflow.benchmark.read_saved import SavedReads
+from tmflow.benchmark.reads import ReadCell, ReadPlan, Way, make_read_plan
+from tmflow.benchmark.saved import SavedReads
 from tmflow.benchmark.subjects import Subject
 
 LOCK, NOLOCK = (Subject(name, name, promise=promise) for name, promise in (("lock", "tensor"), ("nolock", "none")))

@@ -18,7 +18,7 @@ from tmflow import datasets
 from tmflow.base.errors import BadInput, Unsupported
 from tmflow.native import loader, ops
 from tmflow.native.availability import why_not
-from tmflow.native.parameters import native_parameters
+from tmflow.native.registry import native_parameters
 from tmflow.platform.profiles import load_profile, profile_names
 from tmflow.spec.trial import TrialSpec
 from tmflow.training.measurement import Measurement, TrialData

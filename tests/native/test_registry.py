@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from tmflow.base.errors import BadInput
-from tmflow.native import loader, promises, registry
+from tmflow.native import loader, registry
+from tmflow.native import registry as promises
 
 
 @pytest.fixture

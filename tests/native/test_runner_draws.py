@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from runner import EMULATORS, Ask, Program, asking
 
-from tmflow.benchmark.plan import shuffled_turns
+from tmflow.benchmark.updates import shuffled_turns
 from tmflow.spec import abort_codes
 from tmflow.spec.trial import TrialSpec
 from tmflow.training import batches

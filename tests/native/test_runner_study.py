@@ -10,9 +10,9 @@ import pytest
 from runner import Program
 
 from tmflow.base.paths import project_root
-from tmflow.benchmark.plan import shuffled_turns
 from tmflow.benchmark.rows import TimedVariant
 from tmflow.benchmark.subjects import parse_subjects
+from tmflow.benchmark.updates import shuffled_turns
 from tmflow.datasets import mnist as mnist_files
 from tmflow.native import registry
 from tmflow.study import native_plan

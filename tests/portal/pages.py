@@ -11,7 +11,7 @@ from sqlalchemy import URL
 from streamlit.testing.v1 import AppTest
 
 from tmflow.base.escaping import JOINER
-from tmflow.portal.commands import LANGUAGE
+from tmflow.portal.links import LANGUAGE
 
 
 def opened(page: str, url: URL | str, monkeypatch: pytest.MonkeyPatch, /, **query: str | list[str]) -> AppTest:

@@ -9,7 +9,7 @@ import typer
 
 from tmflow import cli
 from tmflow.spec.trial import TrialSpec
-from tmflow.study.command import train_command
+from tmflow.study.commands import train_command
 
 SPECS = [
     TrialSpec(model="mnist_softmax", dataset="digits", strategy="tf_lock", threads=3, batch=7, matrix=100,

@@ -14,7 +14,7 @@ from sqlalchemy import URL
 
 from tmflow import cli
 from tmflow.base.paths import project_root
-from tmflow.claims.machines import Machine, missing
+from tmflow.claims.next_run import Machine, missing
 from tmflow.claims.schema import load_claims
 from tmflow.portal.pages.contribute import DOCS, STEPS
 from tmflow.reports import docs_index

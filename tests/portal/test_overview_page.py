@@ -16,7 +16,7 @@ from sqlalchemy import URL
 from streamlit.testing.v1 import AppTest
 
 from tests.sample_runs import FULL, sample_runs
-from tmflow.native.promises import promises_of_updates
+from tmflow.native.registry import promises_of_updates
 from tmflow.reports.answers import OF_ACCURACY, OF_ALL, OF_LOSSES, OF_STUDY, ask
 from tmflow.runfile import record
 from tmflow.spec.strategies import parameters_of

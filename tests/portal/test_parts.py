@@ -10,7 +10,7 @@ import pandas as pd
 from tests.unit.frames import grid
 from tmflow.analysis import summaries
 from tmflow.charts.figures import figures_of
-from tmflow.portal import parts
+from tmflow.portal import figure_view
 from tmflow.spec.strategies import parameters_of
 
 RUNS = pd.concat(
@@ -23,7 +23,7 @@ RUNS = pd.concat(
 def test_parts_are_charts_of_their_own_and_the_last_has_the_legend() -> None:
     ((_, figure),) = figures_of("speedup", summaries.speedup(RUNS), "1")
     before = copy.deepcopy(figure.drawn)
-    alone = parts.parts(figure.drawn)
+    alone = figure_view.parts(figure.drawn)
     assert figure.drawn == before  # which others are shown, too
     assert len(alone) == len(before["concat"]) > 1
     for part in alone:

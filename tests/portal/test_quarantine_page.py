@@ -12,7 +12,8 @@ from uploading import MAINTAINER_TOKEN, UPLOAD_TOKEN, actions, asked, click, giv
 
 from tests.sample_bundles import sample_bundle
 from tests.sample_runs import sample_runs
-from tmflow.contributions import listed, staging
+from tmflow.contributions import quarantine as listed
+from tmflow.contributions import staging
 from tmflow.contributions.access import Role
 from tmflow.contributions.importer import import_bundle
 from tmflow.contributions.quarantine import Quarantine

@@ -18,8 +18,7 @@ from streamlit.testing.v1 import AppTest
 from tests.sample_runs import sample_runs
 from tmflow.base.escaping import JOINER
 from tmflow.portal.pages import run_list
-from tmflow.portal.pages.run_detail import seconds
-from tmflow.portal.pages.run_files import run_csv, run_json, table_csv, table_json
+from tmflow.portal.pages.run_detail import run_csv, run_json, seconds, table_csv, table_json
 from tmflow.runfile import record
 from tmflow.runfile.record import NO_TIME, Run
 from tmflow.store import engine, queries, run_detail

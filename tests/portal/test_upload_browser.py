@@ -18,8 +18,9 @@ from uploading import MAINTAINER_TOKEN, UPLOAD_TOKEN
 
 from tests.sample_bundles import sample_bundle
 from tests.sample_runs import PLATFORM, sample_runs
-from tmflow.contributions import listed, staging
+from tmflow.contributions import quarantine as listed
 from tmflow.contributions import quarantine as place
+from tmflow.contributions import staging
 from tmflow.contributions.access import Role
 from tmflow.contributions.quarantine import Quarantine
 from tmflow.store import engine, queries

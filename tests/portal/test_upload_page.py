@@ -15,7 +15,9 @@ from uploading import UPLOAD_TOKEN, actions, asked, click, give, quarantine_in
 
 from tests.sample_bundles import sample_bundle
 from tmflow.bundle.verify import verify
-from tmflow.contributions import limits, listed, rates
+from tmflow.contributions import access as limits
+from tmflow.contributions import access as rates
+from tmflow.contributions import quarantine as listed
 from tmflow.contributions import quarantine as place
 from tmflow.contributions.access import Role
 from tmflow.contributions.quarantine import Quarantine

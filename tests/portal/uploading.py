@@ -8,7 +8,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import TextInput
 
-from tmflow.contributions import listed
+from tmflow.contributions import quarantine as listed
 from tmflow.contributions import quarantine as place
 from tmflow.contributions.access import Role
 from tmflow.contributions.quarantine import Quarantine

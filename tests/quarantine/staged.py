@@ -11,7 +11,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from tmflow.contributions import listed, staging
+from tmflow.contributions import quarantine as listed
+from tmflow.contributions import staging
 from tmflow.contributions.quarantine import Quarantine
 from tmflow.contributions.staging import Staged
 

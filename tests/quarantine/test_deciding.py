@@ -13,13 +13,14 @@ from tests.sample_runs import sample_runs
 from tests.store.schemas import contents
 from tmflow.base.errors import BadInput
 from tmflow.bundle.verify import verify
-from tmflow.contributions import listed, review
-from tmflow.contributions.compare import MISSING, differences
+from tmflow.contributions import quarantine as listed
+from tmflow.contributions import review
 from tmflow.contributions.importer import import_bundle
 from tmflow.contributions.quarantine import Quarantine
+from tmflow.contributions.review import MISSING, differences
 from tmflow.runfile.record import Run
 from tmflow.store import engine, queries, schema
-from tmflow.store.storing import Conflict
+from tmflow.store.ingest import Conflict
 
 MAINTAINER = "user maintainer"
 NO_IDENTITIES = ("", "%", "zz", "{waiting:.7}", "{waiting}0", "{waiting}\n")

@@ -17,9 +17,9 @@ from tests.sample_bundles import sample_bundle
 from tests.sample_runs import sample_runs
 from tmflow.base.errors import BadInput
 from tmflow.bundle.verify import verify
-from tmflow.contributions import limits, listed, review, staging
-from tmflow.contributions.quarantine import Quarantine
-from tmflow.contributions.tables import Upload
+from tmflow.contributions import access, review, staging
+from tmflow.contributions import quarantine as listed
+from tmflow.contributions.quarantine import Quarantine, Upload
 
 
 def test_a_good_bundle_waits_with_its_report(quarantine: Quarantine, bundle: Path) -> None:
@@ -74,15 +74,15 @@ def test_what_is_no_bundle_is_refused(quarantine: Quarantine, tmp_path: Path, co
 def test_a_file_that_is_too_large_is_not_read_to_its_end(
     quarantine: Quarantine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "UPLOAD_MIB", 2)
-    source = io.BytesIO(bytes(10 * limits.MIB))
+    monkeypatch.setattr(access, "UPLOAD_MIB", 2)
+    source = io.BytesIO(bytes(10 * access.MIB))
     with pytest.raises(BadInput, match="larger than 2 MiB"):
         staging.stage(quarantine, source, "large.zip", ADDRESS)
-    assert source.tell() == 3 * limits.MIB
+    assert source.tell() == 3 * access.MIB
     assert files(quarantine) == set()
     assert done(quarantine) == [("upload", "refused", ADDRESS)]
     with pytest.raises(BadInput, match="larger than 2 MiB"):
-        staging.receive(quarantine, ADDRESS, "large.zip", 3 * limits.MIB)
+        staging.receive(quarantine, ADDRESS, "large.zip", 3 * access.MIB)
     assert done(quarantine)[1:] == [("receive", "begun", ADDRESS), ("upload", "refused", ADDRESS)]
 
 
@@ -90,18 +90,18 @@ def test_a_bundle_of_too_many_runs_is_refused(
     quarantine: Quarantine, bundle: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     n_runs = verify(bundle).runs
-    monkeypatch.setattr(limits, "MOST_RUNS", n_runs - 1)
+    monkeypatch.setattr(access, "MOST_RUNS", n_runs - 1)
     with pytest.raises(BadInput, match=f"has {n_runs} runs, and the quarantine takes at most {n_runs - 1}"):
         staged(quarantine, bundle)
     assert files(quarantine) == set()
-    monkeypatch.setattr(limits, "MOST_RUNS", n_runs)
+    monkeypatch.setattr(access, "MOST_RUNS", n_runs)
     assert staged(quarantine, bundle).outcome == "staged"
 
 
 def test_no_more_wait_than_there_is_room_for(
     quarantine: Quarantine, bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "MOST_WAITING", 1)
+    monkeypatch.setattr(access, "MOST_WAITING", 1)
     staged(quarantine, bundle)
     other = sample_bundle(tmp_path / "other", sample_runs(campaign="other"), probe=None)
     with pytest.raises(BadInput, match="wait for a maintainer already"):

@@ -8,7 +8,8 @@ import pytest
 from staged import ADDRESS, Clock, done
 
 from tmflow.base.errors import BadInput
-from tmflow.contributions import access, rates, staging
+from tmflow.contributions import access, staging
+from tmflow.contributions import access as rates
 from tmflow.contributions.access import Role
 from tmflow.contributions.quarantine import Quarantine
 

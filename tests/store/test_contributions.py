@@ -19,9 +19,8 @@ from tmflow.contributions.importer import NotSound, contributions, import_bundle
 from tmflow.runfile import record
 from tmflow.runfile.record import Run
 from tmflow.store import engine, platform_queries, queries, run_detail, schema, search
-from tmflow.store.ingest import ingest
+from tmflow.store.ingest import Conflict, ingest
 from tmflow.store.search import Asked
-from tmflow.store.storing import Conflict
 
 MACHINE = "synthetic-test-machine-8t"
 ELSEWHERE = PLATFORM | {"cpu_model": "another test machine"}

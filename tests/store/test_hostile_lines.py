@@ -12,7 +12,7 @@ from tmflow.base.errors import BadInput
 from tmflow.runfile import reader as shared
 from tmflow.runfile import record
 from tmflow.runfile.validate import line_reader
-from tmflow.store.incoming import read_line
+from tmflow.store.rows import read_line
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from tmflow.runfile import record
 from tmflow.runfile.reader import ORIGIN, SPEC, Reader
 from tmflow.runfile.record import Run
 from tmflow.runfile.validate import line_reader
-from tmflow.store.incoming import read_line
+from tmflow.store.rows import read_line
 
 RUNS = [
     *sample_runs(strategies=("stm", EMULATED), threads=(2,), rounds=1, disturbed_rounds=(1,)),

@@ -15,7 +15,7 @@ from tmflow.analysis import summaries
 from tmflow.analysis.pairwise import Sides
 from tmflow.charts.figures import DRAWINGS
 from tmflow.claims.heading import heading
-from tmflow.claims.verdicts import verdicts
+from tmflow.claims.judge import verdicts
 from tmflow.contributions.importer import withdraw
 from tmflow.platform.key import is_local
 from tmflow.reports.answers import ask

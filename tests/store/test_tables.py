@@ -13,7 +13,6 @@ from sqlalchemy.exc import DataError, IntegrityError
 
 from tests.sample_runs import SPEC
 from tmflow.runfile import content_hash
-from tmflow.runfile.facts import EnvironmentFacts, PlatformFacts
 from tmflow.runfile.record import (
     Backend,
     CampaignRef,
@@ -27,6 +26,7 @@ from tmflow.runfile.record import (
     Software,
     Staleness,
 )
+from tmflow.runfile.validate import EnvironmentFacts, PlatformFacts
 from tmflow.spec.trial import OF_THE_SESSION, TrialSpec
 from tmflow.store import engine, models, schema
 

@@ -11,7 +11,7 @@ from tmflow import datasets
 from tmflow.base.errors import Diverged
 from tmflow.spec.models import CLASSES
 from tmflow.spec.trial import TrialSpec
-from tmflow.training import native_trial
+from tmflow.training import native_driver
 from tmflow.training.measurement import TrialData
 from tmflow.training.models import MODELS
 
@@ -24,7 +24,7 @@ def test_values_or_scores_that_are_not_finite(value: float) -> None:
                      learning_rate=0.5, test_images=50)  # fmt: skip
     digits = TrialData.make(datasets.load("digits"), spec.matrix, seed=0)
     values = MODELS[spec.model].initial_values(spec, 0)
-    assert 0 <= native_trial.accuracy(spec, values, digits) <= 1
+    assert 0 <= native_driver.accuracy(spec, values, digits) <= 1
     values[0].ravel()[np.flatnonzero(digits.test_images[0])[:40] * CLASSES] = value
     with pytest.raises(Diverged, match="not finite numbers"):
-        native_trial.accuracy(spec, values, digits)
+        native_driver.accuracy(spec, values, digits)

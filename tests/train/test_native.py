@@ -22,7 +22,8 @@ from tmflow.base.errors import Unsupported
 from tmflow.native import loader, possible, registry
 from tmflow.spec.strategies import parameters_of
 from tmflow.spec.trial import TrialSpec
-from tmflow.training import batches, native_driver, native_trial, session
+from tmflow.training import batches, native_driver, session
+from tmflow.training import native_driver as native_trial
 from tmflow.training.measurement import TrialData
 from tmflow.training.models import MODELS
 

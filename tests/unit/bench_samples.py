@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tmflow.benchmark.left_out import LeftOut
-from tmflow.benchmark.plan import Cell, Plan
 from tmflow.benchmark.results import rows
+from tmflow.benchmark.rows import LeftOut
 from tmflow.benchmark.saved import Saved
 from tmflow.benchmark.subjects import Subject
-from tmflow.benchmark.updates import Measured, Outcome
+from tmflow.benchmark.updates import Cell, Measured, Outcome, Plan
 from tmflow.runfile.record import MachineState, Software
 
 SMALL, LARGE = Cell(10, 1), Cell(1000, 8)

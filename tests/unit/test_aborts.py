@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from tmflow.base.paths import project_root
-from tmflow.native.parameters import mechanism_of
+from tmflow.native.registry import mechanism_of
 from tmflow.runfile.record import Abort
 from tmflow.spec import abort_codes
 from tmflow.spec.abort_codes import CAPACITY, CONFLICT, DEBUG, EXPLICIT, NESTED, RETRY

@@ -9,12 +9,10 @@ import pytest
 from bench_samples import LARGE, LOCK, LOOP, MEMCPY, NOLOCK, SMALL, SPIN_LOOP, WRITING, answer, measured, plan
 
 from tmflow.base.errors import BadInput
-from tmflow.benchmark.calibrated import TARGET_S, calibrated
-from tmflow.benchmark.plan import Cell, numbers
 from tmflow.benchmark.results import counted, geometric_mean, rows
 from tmflow.benchmark.rows import Copied, TimedReference, TimedVariant, Written
 from tmflow.benchmark.subjects import BEST_MUTEX, Subject
-from tmflow.benchmark.updates import Measured, Outcome
+from tmflow.benchmark.updates import TARGET_S, Cell, Measured, Outcome, calibrated, numbers
 from tmflow.spec.strategies import Value
 
 

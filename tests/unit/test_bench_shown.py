@@ -11,16 +11,14 @@ from bench_samples import LARGE, LOCK, LOOP, MEMCPY, NOLOCK, SMALL, WRITING, ben
 from tmflow.base.errors import BadInput
 from tmflow.benchmark import saved
 from tmflow.benchmark import text as columns
-from tmflow.benchmark.attempts import rests
 from tmflow.benchmark.comparison import relative_to
-from tmflow.benchmark.left_out import LeftOut
 from tmflow.benchmark.markdown import markdown
-from tmflow.benchmark.plan import Cell
-from tmflow.benchmark.rows import TimedVariant
+from tmflow.benchmark.results import rests
+from tmflow.benchmark.rows import LeftOut, TimedVariant
 from tmflow.benchmark.saved import Saved
 from tmflow.benchmark.subjects import BEST_MUTEX
-from tmflow.benchmark.table import table
-from tmflow.benchmark.updates import Outcome
+from tmflow.benchmark.text import table
+from tmflow.benchmark.updates import Cell, Outcome
 
 LATER = ("us_with_writing_by_round", "turn_by_round")  # of rows
 

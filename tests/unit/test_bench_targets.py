@@ -8,14 +8,12 @@ import pytest
 from bench_samples import LOCK, LOOP, MEMCPY, NOLOCK, SPIN_LOOP, benchmark, measured, plan
 
 from tmflow.analysis.stats import Interval
-from tmflow.benchmark import plots, targets
-from tmflow.benchmark.comparison import best_of_equal_promise
+from tmflow.benchmark import comparison, plots
+from tmflow.benchmark.comparison import best_of_equal_promise, verdict
 from tmflow.benchmark.markdown import markdown
-from tmflow.benchmark.plan import Cell
 from tmflow.benchmark.saved import Saved
 from tmflow.benchmark.subjects import BEST_MUTEX, Subject
-from tmflow.benchmark.targets import verdict
-from tmflow.benchmark.updates import Outcome
+from tmflow.benchmark.updates import Cell, Outcome
 from tmflow.charts import figures
 
 STRIPED = Subject("striped", "striped", parameters={"block": 2048}, promise="block")
@@ -47,7 +45,7 @@ def shown() -> Saved:
 
 
 def test_each_target_compares_what_it_says(shown: Saved) -> None:
-    found = {(one.what, one.of, one.threads): one for one in targets.checked(shown)}
+    found = {(one.what, one.of, one.threads): one for one in comparison.checked(shown)}
     assert {key: (one.limit, one.verdict) for key, one in found.items() if key[2] < 8} == {
         ("best that promises block: striped", "best plain mutex: mutex_loop:mutex=spin", 2): (0.55, "met"),
         ("best that promises block: striped", "nolock", 2): (0.2, "missed"),

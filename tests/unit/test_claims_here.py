@@ -9,8 +9,17 @@ from sqlalchemy import make_url
 
 from tests.sample_bundles import sample_bundle
 from tests.sample_runs import PLATFORM, sample_runs
-from tmflow.claims.machines import Machine
-from tmflow.claims.next_run import FEW, HAND_OVER, WITH_TENSORFLOW, WITHOUT, Known, known, machine_of, next_step
+from tmflow.claims.next_run import (
+    FEW,
+    HAND_OVER,
+    WITH_TENSORFLOW,
+    WITHOUT,
+    Known,
+    Machine,
+    known,
+    machine_of,
+    next_step,
+)
 from tmflow.claims.schema import load_claims
 from tmflow.store.ingest import ingest
 

@@ -7,7 +7,7 @@ from sqlalchemy import URL, Connection
 
 from tests.claim_worlds import CLAIMS, SPEED, set_world
 from tmflow.base.errors import BadInput
-from tmflow.claims.verdicts import verdicts
+from tmflow.claims.judge import verdicts
 from tmflow.store import engine, queries
 
 

@@ -13,9 +13,8 @@ from typer.testing import CliRunner
 
 from tmflow.claims.data import Tables, load
 from tmflow.claims.judge import Judged, experiments, judge
-from tmflow.claims.render import WIDTH, as_text
+from tmflow.claims.render import WIDTH, as_text, section
 from tmflow.claims.schema import Claims, check_claims, load_claims
-from tmflow.claims.section import section
 from tmflow.cli import app
 from tmflow.store import engine, schema
 from tmflow.store import url as address

@@ -10,7 +10,7 @@ from tests.claim_worlds import CLAIMS, COMMITS, SPEED, World, by_name, only, set
 from tmflow.claims import chart
 from tmflow.claims.data import Tables, load
 from tmflow.claims.judge import Judged, experiments
-from tmflow.claims.undecided import would_decide
+from tmflow.claims.render import would_decide
 from tmflow.claims.verdict import in_words
 
 

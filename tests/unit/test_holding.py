@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tmflow.base.errors import BadInput
-from tmflow.base.stopping import Stopped
+from tmflow.base.processes import Stopped
 from tmflow.workflow.locking import machine_for_a_study, results_to_itself
 
 # A study with a child that has inherited the lock, and which ends when its standard input does.

@@ -12,8 +12,8 @@ from frames import grid
 
 from tmflow.analysis import summaries
 from tmflow.charts import explore
+from tmflow.charts.axes import in_lines, in_room, longest, most_lines
 from tmflow.charts.figures import svg
-from tmflow.charts.labels import in_lines, in_room, longest, most_lines
 from tmflow.charts.layout import Layout
 from tmflow.spec.strategies import parameters_of
 

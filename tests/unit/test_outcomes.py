@@ -10,7 +10,7 @@ import pytest
 from frames import grid
 
 from tmflow.analysis import summaries
-from tmflow.analysis.curves import first_at
+from tmflow.analysis.summaries import first_at
 from tmflow.analysis.variants import panels
 from tmflow.runfile.record import NO_TIME
 

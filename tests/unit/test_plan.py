@@ -17,7 +17,7 @@ from tmflow.cli import app
 from tmflow.cli import study as study_command
 from tmflow.runfile import record
 from tmflow.runfile.record import CampaignRef
-from tmflow.runner import warm_ups
+from tmflow.runner import journal
 from tmflow.spec.trial import TrialSpec
 from tmflow.study import campaign
 from tmflow.study.config import check_study, kept_threads
@@ -245,9 +245,9 @@ def test_status_tells_where_the_time_of_the_campaign_went(tmp_path: Path) -> Non
     campaign.save(tmp_path, begun)
     recorded(plan, 1, {("lock", 1): 10.0, ("lock", 4): 2.0}, begun.uid)
     recorded(plan, 2, {("lock", 1): 100.0}, "an-older-one")
-    warm_ups.note(plan.run_files("one")[0], begun.uid, 3.0)
-    warm_ups.note(plan.run_files("one")[0], begun.uid, 0.5)
-    warm_ups.note(plan.run_files("one")[1], "an-older-one", 7.0)
+    journal.note(plan.run_files("one")[0], begun.uid, 3.0)
+    journal.note(plan.run_files("one")[0], begun.uid, 0.5)
+    journal.note(plan.run_files("one")[1], "an-older-one", 7.0)
     with plan.run_files("one")[0].with_suffix(".warm-ups").open("a") as file:
         file.write(json.dumps({"campaign": begun.uid, "warm_up_s": 9.0}))  # cut off before its end
     state = status(plan)

@@ -23,12 +23,11 @@ from tmflow.runfile.record import Run
 from tmflow.runner.journal import Journal, UnderWay
 from tmflow.study.config import check_study
 from tmflow.study.plan import Plan
-from tmflow.workflow import build_progress, pace, progress
+from tmflow.workflow import build_progress, progress
+from tmflow.workflow import progress as pace
 from tmflow.workflow.build_progress import build_log
-from tmflow.workflow.pace import Pace
-from tmflow.workflow.progress import Progress, watch
+from tmflow.workflow.progress import Pace, Progress, snakemake_log, watch
 from tmflow.workflow.request import parse_request
-from tmflow.workflow.steps import snakemake_log
 
 
 @pytest.fixture

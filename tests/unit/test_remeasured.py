@@ -17,7 +17,7 @@ from tmflow.store.ingest import ingest
 from tmflow.study.config import check_study
 from tmflow.study.plan import Plan
 from tmflow.workflow import run
-from tmflow.workflow.remeasured import already_stored
+from tmflow.workflow.run import already_stored
 
 CAMPAIGN = CampaignRef(uid="a-campaign", created_at_utc="2026-01-01T00:00:00Z")
 

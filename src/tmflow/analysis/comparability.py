@@ -15,7 +15,7 @@ from tmflow.analysis.pairwise import FACTORS, Measure, Sides
 from tmflow.analysis.run_table import VARIANT
 from tmflow.analysis.variants import name_of
 from tmflow.base.text import several
-from tmflow.native.promises import promises_of_updates
+from tmflow.native.registry import promises_of_updates
 from tmflow.platform.description import told
 from tmflow.runfile.record import NO_TIME
 

@@ -17,15 +17,16 @@ factor, and one without a result has a row that says why. The columns are those 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from functools import partial
 from typing import Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from tmflow.analysis.aggregate import NOTHING, Estimate, Rounds, flags, of_measured, per_point, with_dataset
-from tmflow.analysis.curves import first_at
 from tmflow.analysis.run_table import POINT, ROUND, VARIANT, fellows, of_fellow
 from tmflow.analysis.stats import Interval, mean_interval, ratio_interval, share_interval, within_shares
 from tmflow.base.errors import unknown
@@ -260,3 +261,20 @@ def _only_with_time(estimate: Estimate) -> Estimate:
         return (NOTHING, NO_TIME) if rounds["evidence"][0] == "emulated" else estimate(rounds)
 
     return guarded
+
+
+def first_at(target: float, seconds: ArrayLike, accuracies: ArrayLike) -> float:
+    """When a curve, in the order of time, first was at a target; NaN if it never was.
+
+    Between the last point below the target and the first that is not, the accuracy is taken to rise straight; before
+    the first point nothing is known, so that point's time counts.
+    """
+    times, heights = np.asarray(seconds, dtype=float), np.asarray(accuracies, dtype=float)
+    reached = heights >= target
+    if not reached.any():
+        return math.nan
+    first = int(reached.argmax())
+    if first == 0:
+        return float(times[0])
+    share = (target - heights[first - 1]) / (heights[first] - heights[first - 1])
+    return float(times[first - 1] + share * (times[first] - times[first - 1]))

@@ -1,10 +1,10 @@
-"""The one spelling of a JSON value, and the hash that is taken of it: what identities are made of."""
+"""The one way to spell a JSON value, the hash of that spelling, and the leaves of a nested value."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
@@ -25,3 +25,13 @@ def _encoder(fields: Callable[[Any], dict[str, Any]] | None) -> json.JSONEncoder
 def sha256_of(value: Any) -> str:
     """Hex SHA-256 of the canonical JSON of `value`."""
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+
+
+def leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """The way and the value of each that has none inside; of lists with the number of each entry, from 0."""
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else None
+    if parts is None:
+        yield name, value
+    else:
+        for part, inner in parts:
+            yield from leaves(inner, f"{name}.{part}" if name else str(part))

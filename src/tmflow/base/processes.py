@@ -1,7 +1,8 @@
-"""The processes that measure: one for each environment that variants need, asked one measurement at a time."""
+"""Child processes: workers with an environment of their own, calls of `tmflow` itself, and how they end."""
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import select
@@ -9,9 +10,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from subprocess import PIPE
 from types import TracebackType
 from typing import Any, Self
+
+import psutil
+
+from tmflow.base.errors import BadInput
 
 COMMAND = [sys.executable, "-m", "tmflow.benchmark.worker_main"]
 
@@ -99,3 +106,73 @@ class Workers:
         if key not in self._workers or self._workers[key].ended:
             self._workers[key] = Worker(environment)
         return self._workers[key]
+
+
+class Ended(BadInput):
+    """It took too long and was ended."""
+
+
+def run_tmflow(*arguments: str, within_s: float, without_env: Collection[str], given: bytes = b"") -> str:
+    """Run `tmflow` with these arguments and this standard input, and return what it prints.
+
+    `without_env` names variables of the environment that it does not get.
+    Raises BadInput with what it says where it only fails, and `Ended` where it takes too long.
+    """
+    environment = {name: value for name, value in os.environ.items() if name not in without_env}
+    command = [sys.executable, "-m", "tmflow", *arguments]
+    # A session of its own, so that what it starts is ended with it.
+    with subprocess.Popen(
+        command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environment, start_new_session=True
+    ) as process:
+        try:
+            said, complained = process.communicate(given, timeout=within_s)
+        except subprocess.TimeoutExpired as error:
+            raise Ended(f"this took more than {within_s:g} s and was ended; nothing of it is kept.") from error
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+    if process.returncode and not said:
+        raise _failure(process.returncode, complained.decode(errors="replace").strip())
+    return said.decode()
+
+
+def _failure(code: int, complained: str) -> BadInput:
+    if code == 2:
+        return BadInput(complained.removeprefix("tmflow: "))
+    print(complained, file=sys.stderr)  # a fault of the program: of use to whoever keeps the portal alone
+    return BadInput("this went wrong; the log of the portal tells why.")
+
+
+GRACE_S = 2.0  # then what did not end when asked to is killed
+GIVE_UP_S = 4.0
+PR_SET_CHILD_SUBREAPER = 36  # <linux/prctl.h>
+
+
+class Stopped(Exception):
+    """Somebody stopped a command; `code` is what a process ends with that the signal ended."""
+
+    def __init__(self, said: str, cause: BaseException) -> None:
+        super().__init__(said)
+        self.code = int(cause.code or 0) if isinstance(cause, SystemExit) else 128 + signal.SIGINT
+
+
+def adopt_orphans() -> None:
+    """What a child leaves behind when it ends becomes this process's child, so that `end_children` finds it."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def end_children() -> None:
+    """End all children and theirs: first they are asked to, then killed. Deaf to further signals meanwhile."""
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+    began, asked = time.monotonic(), set[psutil.Process]()
+    while (children := psutil.Process().children(recursive=True)) and time.monotonic() < began + GIVE_UP_S:
+        for child in children:
+            with suppress(psutil.NoSuchProcess):
+                if time.monotonic() > began + GRACE_S:
+                    child.kill()
+                elif child not in asked:
+                    child.terminate()
+        asked.update(children)
+        psutil.wait_procs(children, timeout=0.2)
+    for number, handler in before.items():
+        signal.signal(number, handler)

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator, Sequence
 
 from tmflow.analysis.stats import Interval
-from tmflow.benchmark import targets, text
-from tmflow.benchmark.attempts import LIMIT, rests
+from tmflow.benchmark import comparison, text
 from tmflow.benchmark.comparison import Best, against_one_thread, best_of_equal_promise, relative_to
+from tmflow.benchmark.results import LIMIT, rests
 from tmflow.benchmark.rows import Timed
 from tmflow.benchmark.saved import Saved
 from tmflow.benchmark.subjects import BEST_MUTEX, MUTEX_LOOP
@@ -55,7 +55,7 @@ def markdown(benchmark: Saved, pictures: Sequence[tuple[str, str]] = ()) -> str:
     References are in parentheses. `pictures` are titles and file names, beside the Markdown's own file.
     """
     lines = ["# What an update costs", "", f"{text.machine(benchmark)}.", "", f"{text.protocol(benchmark)}."]
-    if checked := [_target(one) for one in targets.checked(benchmark)]:
+    if checked := [_target(one) for one in comparison.checked(benchmark)]:
         lines += ["", "### Targets", "", TARGETS, "", *table(HEADS_OF_TARGETS, checked)]
     with_mutexes = (
         relative_to(benchmark, BEST_MUTEX) if any(r.name == MUTEX_LOOP for r in benchmark.rows) else benchmark
@@ -75,7 +75,7 @@ def markdown(benchmark: Saved, pictures: Sequence[tuple[str, str]] = ()) -> str:
     return "\n".join([*lines, *text.not_measured(benchmark)])
 
 
-def _target(one: targets.Checked) -> list[str]:
+def _target(one: comparison.Checked) -> list[str]:
     return [
         *(f"{one.elements:,}", f"{one.threads}", one.gradient, one.what, one.of),
         *(f"{one.limit:g}", with_bounds(one.found, "{:.2f}"), one.verdict),

@@ -11,10 +11,10 @@ import pandas as pd
 
 from tmflow.benchmark import text
 from tmflow.benchmark.comparison import best_mutex
-from tmflow.benchmark.plan import Cell
 from tmflow.benchmark.rows import Copied, Timed, TimedVariant
 from tmflow.benchmark.saved import Saved
 from tmflow.benchmark.subjects import Gradient
+from tmflow.benchmark.updates import Cell
 from tmflow.charts import captions, palette
 
 WIDTH, HEIGHT = 250, 300  # px of a panel

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from tmflow.benchmark import text
 from tmflow.benchmark.markdown import table as markdown_table
-from tmflow.benchmark.read_saved import Read, SavedReads
-from tmflow.benchmark.table import aligned
+from tmflow.benchmark.saved import Read, SavedReads
+from tmflow.benchmark.text import aligned
 
 HEADS = ["variant, read", "us per read", "of a plain copy", "promise", "torn", "reads per s", "updates per s"]
 

@@ -1,26 +1,89 @@
-"""The measuring of reads: rounds in which every way to read has its turn."""
+"""The benchmark of consistent reads: its plan, and rounds in which every way to read has its turn."""
 
 from __future__ import annotations
 
+import os
 import random
 import sys
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from tqdm import tqdm
 
 from tmflow.analysis import stats
 from tmflow.base.clock import utc_now
+from tmflow.base.errors import BadInput
 from tmflow.base.locks import machine_to_itself
 from tmflow.base.processes import WorkerFailed, Workers
-from tmflow.benchmark.calibrated import calibrated
-from tmflow.benchmark.header import facts_here
-from tmflow.benchmark.left_out import LeftOut
-from tmflow.benchmark.read_plan import ReadCell, ReadPlan, Way
-from tmflow.benchmark.read_saved import Read, SavedReads
-from tmflow.benchmark.subjects import promised
-from tmflow.benchmark.updates import ask, why_not
+from tmflow.benchmark.rows import LeftOut, facts_here
+from tmflow.benchmark.saved import Read, SavedReads
+from tmflow.benchmark.subjects import Subject, every_strategy, parse_subjects, promised
+from tmflow.benchmark.updates import MAX_ELEMENTS, MAX_THREADS, ask, calibrated, check_rounds_and_seed, numbers, why_not
+from tmflow.native import registry
 from tmflow.runner import machine_load
+
+ELEMENTS, READERS, WRITERS = "7850,3211264", "1", "1"
+
+
+class ReadCell(NamedTuple):
+    """Within a cell, measurements compare."""
+
+    elements: int
+    readers: int
+    writers: int
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way to read under a strategy: by way of it (`consistent`), or by a plain copy that knows nothing of it."""
+
+    subject: Subject
+    consistent: bool
+    promise: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.subject.name}, {'consistent' if self.consistent else 'plain'}"
+
+
+@dataclass(frozen=True)
+class ReadPlan:
+    ways: list[Way]
+    cells: list[ReadCell]
+    rounds: int
+    seed: int
+    cpus: int
+
+
+def make_read_plan(
+    elements: str | None, readers: str | None, writers: str | None, strategy: str | None, rounds: int, seed: int
+) -> ReadPlan:
+    """The plan that the options describe; None is the fallback of an option. Raises BadInput for what cannot be."""
+    cells = [
+        ReadCell(n, r, w)
+        for n in numbers("elements", elements or ELEMENTS, MAX_ELEMENTS)
+        for r in numbers("readers", readers or READERS, MAX_THREADS)
+        for w in numbers("writers", writers or WRITERS, MAX_THREADS)
+    ]
+    check_rounds_and_seed(rounds, seed)
+    subjects = every_strategy() if strategy is None else parse_subjects(strategy)
+    ways = [way for subject in subjects for way in ways_of(subject)]
+    return ReadPlan(ways, cells, rounds, seed, len(os.sched_getaffinity(0)))
+
+
+def ways_of(subject: Subject) -> list[Way]:
+    """How variables can be read under it. Raises BadInput for a reference, which nobody reads."""
+    if subject.is_reference:
+        raise BadInput(f"'{subject.name}' is a reference for updates, which is not read.")
+    variant = registry.require(subject.strategy)
+    ways = []
+    if (variant.promise_snapshots or "none") != "none":
+        ways.append(Way(subject, consistent=True, promise=str(variant.promise_snapshots)))
+    if not variant.keeps_elsewhere:
+        ways.append(Way(subject, consistent=False, promise=str(variant.promise_reads)))
+    return ways
+
 
 Answer = dict[str, Any]  # of the worker: `_core.ReadRow`
 Turns = dict[tuple[str, ReadCell], list[Answer]]

@@ -1,12 +1,18 @@
-"""The objects that a benchmark prints and saves."""
+"""The rows that a benchmark prints and saves, and their header."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from tmflow.benchmark.subjects import Gradient
+from tmflow.native import registry
+from tmflow.platform.environment import environment_facts
+from tmflow.platform.facts import platform_facts
+from tmflow.platform.software import software
+from tmflow.runfile.record import MachineState, Software
 from tmflow.spec.strategies import Value
 
 
@@ -127,3 +133,46 @@ def printed(row: Row) -> dict[str, Any]:
     if isinstance(row, TimedReference):  # a mutex is at the bottom of each
         fields |= {"variant": row.name, "strategy": row.name.partition(":")[0], "promise": "tensor"}
     return fields
+
+
+class Header(Closed):
+    """A saved benchmark of any kind, but for its rows."""
+
+    schema_version: Literal[1] = 1
+    kind: str
+    measured_at_utc: str
+    rounds: int
+    cpus_allowed: int
+    platform: dict[str, Any]
+    environment: dict[str, Any]
+    software: Software
+    left_out: list[LeftOut]
+
+
+class TurnsHeader(Header):
+    """One of rounds in turns, in an order that `seed` shuffled. `machine` is what else the machine did meanwhile."""
+
+    seed: int
+    machine: MachineState
+
+
+def facts_here() -> dict[str, Any]:
+    """The platform, the environment and the software of a benchmark that was measured just now."""
+    build = registry.build_info()
+    return {
+        "platform": platform_facts(),
+        "environment": environment_facts(registry.tm_probe()),
+        "software": software(compiler=build.compiler, cflags=build.cflags),
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeftOut:
+    """`elements` is None where that is so of every size; `failed`: it was to run, and something went wrong."""
+
+    name: str
+    reason: str
+    failed: bool
+    elements: int | None = None
+    threads: int | None = None
+    gradient: str | None = None

@@ -9,10 +9,9 @@ from tqdm import tqdm
 from tmflow.base.clock import utc_now
 from tmflow.base.locks import machine_to_itself
 from tmflow.base.processes import Workers
-from tmflow.benchmark.plan import Plan
 from tmflow.benchmark.results import rows
 from tmflow.benchmark.saved import Saved, saved
-from tmflow.benchmark.updates import Bench, Outcome
+from tmflow.benchmark.updates import Bench, Outcome, Plan
 from tmflow.runfile.record import MachineState
 from tmflow.runner import machine_load
 

@@ -1,21 +1,29 @@
-"""A benchmark as a file: all that it measured, and of which machine."""
+"""Benchmarks of updates, reads and steps as files: all that was measured, and on which machine."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from pydantic import Field, ValidationError
 
+from tmflow.base.documents import keys_at, sentence
 from tmflow.base.errors import BadInput
 from tmflow.base.files import write_json
-from tmflow.base.validation import keys_at, sentence
-from tmflow.benchmark.header import Header, TurnsHeader, facts_here
-from tmflow.benchmark.plan import Plan
-from tmflow.benchmark.rows import Copied, Row, TimedReference, TimedVariant, Written
-from tmflow.benchmark.updates import Outcome
+from tmflow.benchmark.rows import (
+    Closed,
+    Copied,
+    Header,
+    Row,
+    TimedReference,
+    TimedVariant,
+    TurnsHeader,
+    Written,
+    facts_here,
+)
+from tmflow.benchmark.updates import Outcome, Plan
 from tmflow.runfile.record import MachineState
 
 
@@ -67,3 +75,71 @@ def read_as(path: Path, kinds: Mapping[str, type[Kind]]) -> Kind:
         return kinds[kind].model_validate(content)
     except ValidationError as error:
         raise sentence(error, str(path), keys_at(kinds[kind], error)) from error
+
+
+class Read(Closed):
+    """What a read costs. us: wall time over all reads of all readers; `low` and `high` bound 95 % intervals."""
+
+    name: str
+    variant: str
+    strategy: str
+    consistent: bool = Field(description="by way of the strategy; else a plain copy")
+    promise: str = Field(description="of such a read")
+    elements: int
+    readers: int
+    writers: int
+    oversubscribed: bool
+    us_per_read: float
+    us_low: float | None
+    us_high: float | None
+    us_by_round: list[float | None] = Field(description="None where it had no turn")
+    ratio: float | None = Field(description="over a plain copy under the same variant, paired in rounds")
+    ratio_low: float | None
+    ratio_high: float | None
+    reads_per_s: float
+    updates_per_s: float
+    checked: int = Field(description="reads that were looked at, off the clock")
+    torn_fraction: float = Field(description="of those, with elements that were never in the variable together")
+    rounds: int
+
+    @property
+    def kept(self) -> bool:
+        """Whether it kept its promise: what is no smaller than the variable is whole."""
+        return self.torn_fraction == 0 or self.promise not in ("tensor", "step")
+
+
+class SavedReads(TurnsHeader):
+    """All of a benchmark of reads."""
+
+    kind: Literal["tmflow bench read"] = "tmflow bench read"
+    rows: list[Read]
+
+
+class Step(Closed):
+    """What a step of a configuration costs. us: wall time of the workers' loops over all steps of all workers.
+
+    `low` and `high` bound 95 % intervals over the rounds, on the log scale for times; None with one round.
+    """
+
+    name: str
+    factors: dict[str, Any]
+    promise: str = Field(description="of updates of the model's large variables")
+    us_per_step: float
+    us_low: float | None
+    us_high: float | None
+    us_by_round: list[float | None] = Field(description="None where it did not run")
+    ratio_to: str
+    ratio: float | None
+    ratio_low: float | None
+    ratio_high: float | None
+    accuracy: float = Field(description="of the test images, mean over the rounds")
+    rounds: int
+    disturbed_rounds: int
+
+
+class SavedSteps(Header):
+    """All of a benchmark of steps; left out are configurations without a single run that came to its end."""
+
+    kind: Literal["tmflow bench step"] = "tmflow bench step"
+    dataset: str
+    rows: list[Step]

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from tmflow.analysis import stats
 from tmflow.benchmark import text
+from tmflow.benchmark.comparison import verdict
 from tmflow.benchmark.markdown import table as markdown_table
 from tmflow.benchmark.markdown import with_bounds
-from tmflow.benchmark.step_saved import SavedSteps, Step
-from tmflow.benchmark.table import aligned
-from tmflow.benchmark.targets import verdict
+from tmflow.benchmark.saved import SavedSteps, Step
+from tmflow.benchmark.text import aligned
 
 HEADS = ["configuration", "us per step", "ratio", "accuracy", "promise"]
 HEADS_OF_TARGETS = ["what", "over", "at most", "found", "verdict"]

@@ -9,7 +9,7 @@ from typing import Literal
 
 from tmflow.base.errors import BadInput, unknown
 from tmflow.native import loader, registry
-from tmflow.native.parameters import native_parameters
+from tmflow.native.registry import native_parameters
 from tmflow.spec.strategies import Value
 
 Gradient = Literal["constant", "fresh"]  # fresh: its thread writes it anew before every update

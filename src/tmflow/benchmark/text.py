@@ -1,4 +1,4 @@
-"""The columns in which a benchmark is shown, in a terminal and in Markdown alike."""
+"""A benchmark as a table of text, with the same columns in a terminal and in Markdown."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tmflow.benchmark.comparison import best_mutex, cell_of
-from tmflow.benchmark.header import Header
-from tmflow.benchmark.plan import Cell
-from tmflow.benchmark.rows import Beside, Copied, Row, Timed, TimedVariant, Written
+from tmflow.benchmark.rows import Beside, Copied, Header, Row, Timed, TimedVariant, Written
 from tmflow.benchmark.saved import Saved
 from tmflow.benchmark.subjects import Gradient
+from tmflow.benchmark.updates import Cell
 from tmflow.runfile.record import MachineState
 
 PROMISE = "promise"
@@ -191,3 +190,25 @@ def bounded(value: float, low: float | None, high: float | None, form: str = "{:
 def _plain(value: float, form: str) -> str:
     text = form.format(value)
     return f"{value:.0f}" if "e+" in text else text
+
+
+def table(benchmark: Saved) -> str:
+    """A block per size and number of threads, from the fastest variant on; references in parentheses."""
+    titles, shown = heads(benchmark), list(blocks(benchmark))
+    lines = [machine(benchmark), protocol(benchmark)]
+    grid = [titles, *(row for block in shown for row in block.texts)]
+    for block in shown:
+        lines += ["", block.heading, *aligned([titles, *block.texts], grid)]
+    if benchmark.left_out:
+        lines += ["", *left_out(benchmark)]
+    return "\n".join(lines)
+
+
+def aligned(rows: Sequence[Sequence[str]], widest: Sequence[Sequence[str]] | None = None) -> list[str]:
+    """The rows in columns as wide as those of `widest`, or of themselves; the last one to the right."""
+    widths = [max(map(len, column)) for column in zip(*(widest or rows), strict=True)]
+    lines = []
+    for row in rows:
+        texts = [text.ljust(width) for text, width in zip(row[:-1], widths[:-1], strict=True)]
+        lines.append("  " + "  ".join([*texts, row[-1].rjust(widths[-1])]))
+    return lines

@@ -8,10 +8,9 @@ from weakref import WeakKeyDictionary
 from tmflow.base.canonical_json import sha256_of
 from tmflow.base.errors import BadInput
 from tmflow.bundle.documents import machine
-from tmflow.bundle.json_text import require_few_parts
+from tmflow.bundle.format import Refused, require_few_parts
 from tmflow.bundle.problems import Fault, Findings, Problem
 from tmflow.bundle.reader import Bundle
-from tmflow.bundle.refused import Refused
 from tmflow.bundle.rules import OF_A_RUN, clocks, physical, provenance
 from tmflow.bundle.rules.expectations import Known, known
 from tmflow.platform.facts import display_name

@@ -8,15 +8,15 @@ from typing import NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tmflow.base.canonical_json import sha256_of
+from tmflow.base.documents import document, first_of
 from tmflow.base.errors import BadInput
-from tmflow.base.validation import document, first_of
 from tmflow.bundle import format
+from tmflow.bundle.format import Refused
 from tmflow.bundle.problems import Problem
 from tmflow.bundle.reader import Bundle
-from tmflow.bundle.refused import Refused
 from tmflow.bundle.rules.speed_limits import Limits, limits_of
 from tmflow.probe.document import Probe
-from tmflow.runfile.facts import EnvironmentFacts, PlatformFacts
+from tmflow.runfile.validate import EnvironmentFacts, PlatformFacts
 
 Facts = dict[str, object]
 

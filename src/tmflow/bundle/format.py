@@ -1,8 +1,18 @@
-"""What a bundle consists of: the names of its members, and how large it may be."""
+"""The format of a bundle: its members, its manifest, its lists, its limits, and the error for what breaks them."""
 
 from __future__ import annotations
 
+import hashlib
 import re
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, FailFast, Field, ValidationError
+from pydantic_core import from_json
+
+from tmflow.base.canonical_json import canonical_json
+from tmflow.base.documents import first_of
+from tmflow.base.errors import BadInput
 
 FORMAT = "tmflow-bundle"
 VERSION = 1
@@ -61,3 +71,91 @@ def largest(name: str) -> int:
     if is_run_file(name):
         return MAX_RUN_FILE
     return {MANIFEST: MAX_MANIFEST, SIGNATURE: MAX_SIGNATURE}.get(name, MAX_DOCUMENT)
+
+
+def require_few_parts(text: str, where: str) -> None:
+    """Raise Refused for so many lists, objects or fields that they or the errors in them would fill the memory."""
+    if len(text) <= MAX_PARTS:
+        return
+    n = text.count("[") + text.count("{")
+    if n > MAX_PARTS:
+        raise Refused(f"{where} has {n} lists and objects; the most allowed is {MAX_PARTS}.")
+    if (n := text.count(":")) > MAX_FIELDS:
+        raise Refused(f"{where} has {n} fields, or colons; the most allowed is {MAX_FIELDS}.")
+
+
+def decoded(data: bytes, where: str) -> dict[str, Any]:
+    """The object that a JSON document is. Raises Refused if it is none."""
+    try:
+        text = data.decode()
+        require_few_parts(text, where)
+        value = from_json(text, allow_inf_nan=False)  # bounds the depth, and the digits of a number
+        canonical_json(value)  # 1e400 is read as infinite
+    except ValueError as error:
+        raise Refused(f"{where} is not JSON: {error}.") from error
+    if not isinstance(value, dict):
+        raise Refused(f"{where} is not a JSON object.")
+    return value
+
+
+class _Closed(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class _File(_Closed):
+    path: Annotated[str, Field(max_length=MAX_NAME)]
+    bytes: Annotated[int, Field(ge=0, le=MAX_RUN_FILE)]
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
+class _Manifest(_Closed):
+    format: Literal["tmflow-bundle"]
+    version: Annotated[int, Field(ge=1)]
+    files: Annotated[list[_File], Field(max_length=MAX_MEMBERS), FailFast()]
+
+
+def parse(data: bytes, where: str) -> tuple[Entry, ...]:
+    """The members that a manifest lists. Raises Refused for one that is wrong, or spelt as `text` would not."""
+    told = decoded(data, where)
+    version = told.get("version")
+    if told.get("format") == FORMAT and type(version) is int and version > VERSION:
+        raise Refused(
+            f"{where}: version {version} of bundles is newer than {VERSION}, the newest that this tmflow reads; "
+            "install a newer tmflow (git pull, then make setup)."
+        )
+    try:
+        manifest = _Manifest.model_validate(told)
+    except ValidationError as error:
+        first = first_of(error)
+        raise Refused(f"{where}: {'.'.join(map(str, first['loc'])) or 'it'}: {first['msg']}.") from error
+    entries = tuple(Entry(file.path, file.bytes, file.sha256) for file in manifest.files)
+    if text(entries) != data or len({entry.path for entry in entries}) != len(entries):
+        raise Refused(f"{where} is not spelt as canonical JSON with its files in order, each once.")
+    if (strange := next((entry.path for entry in entries if not is_known(entry.path)), None)) is not None:
+        raise Refused(f"{where} lists {strange!r}; {ALLOWED}")
+    if sum(entry.bytes for entry in entries) > MAX_TOTAL:
+        raise Refused(f"{where} lists more than {MAX_TOTAL >> 30} GiB in all, which is the most allowed.")
+    return entries
+
+
+class Entry(NamedTuple):
+    """A member."""
+
+    path: str
+    bytes: int
+    sha256: str
+
+
+def text(entries: Sequence[Entry], version: int = VERSION) -> bytes:
+    """The one spelling of a manifest: two bundles of the same content have the same."""
+    files = [entry._asdict() for entry in sorted(entries)]
+    return canonical_json({"files": files, "format": FORMAT, "version": version}).encode()
+
+
+def identity(data: bytes) -> str:
+    """The identity of the bundle that has this manifest."""
+    return hashlib.sha256(data).hexdigest()
+
+
+class Refused(BadInput):
+    """A bundle, or a member of one, that is not looked at any further. The message is one sentence."""

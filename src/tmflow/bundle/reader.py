@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from tmflow.bundle import format, listed, manifest, zip_reader
-from tmflow.bundle.json_text import decoded
-from tmflow.bundle.manifest import Entry
+from tmflow.bundle import format, zip_reader
+from tmflow.bundle import format as listed
+from tmflow.bundle import format as manifest
+from tmflow.bundle.format import Entry, Refused, decoded
 from tmflow.bundle.problems import Problem
-from tmflow.bundle.refused import Refused
 from tmflow.bundle.zip_reader import Member
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tmflow.base.errors import BadInput
-from tmflow.bundle.refused import Refused
+from tmflow.bundle.format import Refused
 
 NAMESPACE = "tmflow-bundle"  # a signature for another purpose is none of a bundle
 _KEY = re.compile(r"with (?P<type>[A-Z0-9-]+) key (?P<fingerprint>SHA256:[A-Za-z0-9+/]{43})")

@@ -9,10 +9,10 @@ from pathlib import Path
 from tmflow.base.errors import BadInput
 from tmflow.bundle import format, parallel, signature
 from tmflow.bundle.checker import Checker
+from tmflow.bundle.format import Refused
 from tmflow.bundle.parallel import Made, Prepare, Work
 from tmflow.bundle.problems import Findings, Problem, Report, Severity, report
 from tmflow.bundle.reader import Bundle, open_bundle
-from tmflow.bundle.refused import Refused
 from tmflow.runfile import record
 
 LOOKED_UP = 20  # runs that are there twice of which the uid is told, for which their run file is read again

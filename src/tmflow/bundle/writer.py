@@ -12,8 +12,9 @@ from typing import Any
 from tmflow.base.canonical_json import canonical_json, sha256_of
 from tmflow.base.errors import BadInput, unknown
 from tmflow.base.files import whole_file, writing
-from tmflow.bundle import format, manifest, signature
-from tmflow.bundle.manifest import Entry
+from tmflow.bundle import format, signature
+from tmflow.bundle import format as manifest
+from tmflow.bundle.format import Entry
 from tmflow.platform.facts import display_name, slug
 from tmflow.runfile import lines
 

@@ -15,7 +15,7 @@ from tmflow.analysis.run_table import CONTEXT, POINT, VARIANT, WAYS, numbered
 from tmflow.analysis.variants import known, name_of, unusual
 from tmflow.base.text import several
 from tmflow.charts.axes import is_never_seen, value_range
-from tmflow.native.promises import promises_of_updates
+from tmflow.native.registry import promises_of_updates
 from tmflow.spec.strategies import PARAMETERS
 
 TITLE, LINE = 84, 120  # characters of a line of the title and the caption at the width of an exported chart

@@ -8,10 +8,8 @@ import pandas as pd
 from tmflow.analysis.variants import ordered_variants
 from tmflow.base.text import listed, several, workers
 from tmflow.charts import palette
-from tmflow.charts.axes import value_range
-from tmflow.charts.labels import in_room, most_lines
-from tmflow.charts.layers import Layer
-from tmflow.charts.marks import ARROW, COLUMNS, layered, looks, of_variants, points_of, tooltip
+from tmflow.charts.axes import in_room, most_lines, value_range
+from tmflow.charts.marks import ARROW, COLUMNS, Layer, layered, looks, of_variants, points_of, tooltip
 
 ROW, LINE = 24, 14  # px of a row, and of a line of its name
 NAMES = 320  # px of their names at most

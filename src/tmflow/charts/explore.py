@@ -16,10 +16,9 @@ from tmflow.analysis.experiment_records import Records
 from tmflow.analysis.variants import name_of, ordered_variants
 from tmflow.base.text import listed, several
 from tmflow.charts import captions, measure_charts, palette, stacked_bars
-from tmflow.charts.axes import Range, Ticks, value_range
+from tmflow.charts.axes import Range, Ticks, in_lines, value_range
 from tmflow.charts.captions import OF_SPEED, STACKED
 from tmflow.charts.figures import DRAWINGS, Figure
-from tmflow.charts.labels import in_lines
 from tmflow.charts.layout import (
     CODES,
     NONE,

@@ -12,10 +12,8 @@ from tmflow.analysis.baseline import POINTS
 from tmflow.analysis.stats import SAME, Bounds
 from tmflow.base.text import interval
 from tmflow.charts import palette
-from tmflow.charts.axes import value_range
-from tmflow.charts.labels import in_room, most_lines
-from tmflow.charts.layers import Layer
-from tmflow.charts.marks import ARROW, COLUMNS, layered, looks, of_variants, points_of, tooltip
+from tmflow.charts.axes import in_room, most_lines, value_range
+from tmflow.charts.marks import ARROW, COLUMNS, Layer, layered, looks, of_variants, points_of, tooltip
 
 ROW, LINE = 30, 14  # px of a row, and of a line of its name
 NAMES = 170  # px of their names at most

@@ -18,8 +18,7 @@ from tmflow.charts import palette
 from tmflow.charts.axes import Range, Ticks, value_range
 from tmflow.charts.dot_rows import ranked
 from tmflow.charts.facets import facets
-from tmflow.charts.layers import Layer
-from tmflow.charts.marks import Along, Chart, fraction_axis, lines, of_variants, threads_axis, values_axis
+from tmflow.charts.marks import Along, Chart, Layer, fraction_axis, lines, of_variants, threads_axis, values_axis
 from tmflow.charts.stacked_bars import stacked
 
 TITLES = {

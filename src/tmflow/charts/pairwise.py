@@ -15,8 +15,7 @@ from tmflow.charts import palette
 from tmflow.charts.axes import Range, Ticks
 from tmflow.charts.captions import MEASURED_IN_FULL, REASON, Caption, dated, provenance, workload
 from tmflow.charts.facets import facets
-from tmflow.charts.layers import Layer
-from tmflow.charts.marks import Along, Chart, lines, of_variants, threads_axis, values_axis
+from tmflow.charts.marks import Along, Chart, Layer, lines, of_variants, threads_axis, values_axis
 
 TITLES: dict[str, str] = {"speed": "Speed of B over that of A", "accuracy": "Accuracy of B less that of A"}
 LEAST = {"speed": 1.15, "accuracy": 0.005}  # what the axis shows at least on both sides of "the same"

@@ -10,10 +10,8 @@ import pandas as pd
 from tmflow.analysis import summaries
 from tmflow.base.text import workers
 from tmflow.charts import palette
-from tmflow.charts.axes import Range
-from tmflow.charts.labels import PHONE, in_room
-from tmflow.charts.layers import Layer
-from tmflow.charts.marks import ARROW, HIGH, LOW, Along, Chart, in_parts, oversubscribed, tooltip
+from tmflow.charts.axes import PHONE, Range, in_room
+from tmflow.charts.marks import ARROW, HIGH, LOW, Along, Chart, Layer, in_parts, oversubscribed, tooltip
 
 BAR, BARS = 0.7, 8  # width of a bar, as a share of the gap between neighbours on the axis; fewer bars are narrower
 CAUSE = 400  # px of the name of a cause in a legend

@@ -12,8 +12,7 @@ from tmflow.base.text import several
 from tmflow.charts import palette
 from tmflow.charts.captions import EVIDENCE, Caption, dated
 from tmflow.charts.figures import Figure
-from tmflow.charts.layers import Layer
-from tmflow.charts.marks import layered, tooltip
+from tmflow.charts.marks import Layer, layered, tooltip
 from tmflow.claims.judge import Judged
 from tmflow.claims.verdict import Finding, Number, n_disturbed
 

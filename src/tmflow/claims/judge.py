@@ -1,25 +1,27 @@
-"""Every claim's verdict, for each kind of evidence: from one machine and one origin, never from several together."""
+"""The verdict on every claim, for each kind of evidence: from one machine and one origin, never from several."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any, NamedTuple, get_args
 
 import pandas as pd
 
+from tmflow.base.errors import unknown
 from tmflow.base.text import listed, several
 from tmflow.claims import verdict
-from tmflow.claims.candidates import Candidates
-from tmflow.claims.data import Tables
+from tmflow.claims.data import Candidates, Tables, load
 from tmflow.claims.provenance import Origin, origins, who_speaks
-from tmflow.claims.schema import Claim, Claims, Hardware
+from tmflow.claims.schema import Claim, Claims, Hardware, load_claims
 from tmflow.claims.selection import usable
 from tmflow.claims.verdict import Finding, Verdict
 from tmflow.platform.key import is_local
 from tmflow.runfile.record import NO_TIME
 from tmflow.spec.trial import Evidence
+from tmflow.store import platform_queries
+from tmflow.store.frames import Source
 
 KINDS: tuple[Evidence, ...] = get_args(Evidence)
 # What runs of one machine have in common: the platform, the hardware threads that they could use, the emulator.
@@ -213,3 +215,31 @@ def _drawn_on(runs: Iterable[pd.DataFrame]) -> dict[str, Any]:
     ]
     n_resumed = int(used["resumed"].sum())
     return {"n": len(used), "disturbed": verdict.n_disturbed(used), "resumed": n_resumed, "of": of}
+
+
+def verdicts(
+    source: Source,
+    evidence: Evidence | None = None,
+    platform: str | None = None,
+    claims: Sequence[str] | None = None,
+    *,
+    joined: bool = False,
+) -> list[Judged]:
+    """On every claim of data/claims.yaml, or on these alone, by each kind of evidence or by one alone.
+
+    platform: by the runs of this one alone, by its key (`tmflow.platform.key`); no others are read. joined: by the runs
+    of all sources of a platform together. Raises BadInput where the platform has no run, and for an unknown claim.
+    """
+    if platform is not None:
+        known = list(platform_queries.platforms(source, joined=joined)["platform"])
+        if platform not in known:
+            raise unknown("platform", platform, known)
+    its_claims = load_claims()
+    if claims is not None:
+        for name in claims:
+            if name not in its_claims.claims:
+                raise unknown("claim", name, its_claims.claims)
+        chosen = {name: claim for name, claim in its_claims.claims.items() if name in claims}
+        its_claims = its_claims.model_copy(update={"claims": chosen})
+    tables = load(source, experiments(its_claims), None if platform is None else [platform], joined=joined)
+    return judge(its_claims, tables, evidence)

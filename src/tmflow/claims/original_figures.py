@@ -8,10 +8,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from tmflow.base.documents import kept, read_yaml
+from tmflow.base.documents import document, kept, read_yaml
 from tmflow.base.errors import BadInput
 from tmflow.base.paths import project_root
-from tmflow.base.validation import document
 
 NUMBER = r"\d+\.\d+"
 CONCLUSIONS = "conclusions"

@@ -7,10 +7,9 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from tmflow.base.documents import kept, read_yaml
+from tmflow.base.documents import document, kept, read_yaml
 from tmflow.base.errors import BadInput, unknown
 from tmflow.base.paths import project_root
-from tmflow.base.validation import document
 from tmflow.claims.checks import Check, Closed, Factors
 from tmflow.native import registry
 from tmflow.spec.trial import Evidence, TrialSpec

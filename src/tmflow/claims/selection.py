@@ -10,10 +10,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from tmflow.base.text import listed, workers
-from tmflow.claims.candidates import Candidates, Mask
 from tmflow.claims.checks import Check, Factors, Predicate
-from tmflow.claims.curve import Curve, Values
+from tmflow.claims.data import Candidates, Mask
 from tmflow.claims.schema import Hardware
+from tmflow.claims.statements import Curve, Values
 from tmflow.platform.profiles import load_profile, profile_names
 
 LEAST_ROUNDS = 6  # no verdict from fewer

@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tmflow.analysis.stats import CONFIDENCE, TOST_CONFIDENCE, Interval, mean_interval, rounds_to_decide
-from tmflow.claims.curve import Values
 
 Unit = Literal["ratio", "fraction"]
 Decided = Literal["reproduced", "contradicted", "inconclusive"]
@@ -99,3 +99,26 @@ def rounds_needed(statements: Sequence[Statement], among: int) -> int | None:
         return min((rounds for rounds in against if rounds is not None), default=None)
     needed = [s.rounds_to_decide() for s in statements if not s.holds()]
     return None if None in needed else max((rounds for rounds in needed if rounds is not None), default=None)
+
+
+Values = NDArray[np.float64]
+
+
+class Curve(NamedTuple):
+    """Values of shape (points, rounds): point i has `threads[i]` workers; item j of all curves is the same round.
+
+    NaN where a round has no such value; a predicate that compares values gets none.
+    """
+
+    name: str
+    threads: tuple[int, ...]
+    values: Values
+
+    def at(self, threads: int) -> Values:
+        """The values of that number of workers, one for each round that has it."""
+        values: Values = self.values[self.threads.index(threads)]
+        return values[~np.isnan(values)]
+
+    def speedup(self) -> Self:
+        """Of a curve of speeds: each value over that of one worker in the same round."""
+        return self._replace(values=self.values / self.at(1))

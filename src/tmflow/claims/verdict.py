@@ -11,8 +11,8 @@ import pandas as pd
 from tmflow.analysis.run_table import n_rounds
 from tmflow.analysis.stats import MANY_ROUNDS, bounded
 from tmflow.base.text import interval, several, span, workers
-from tmflow.claims.candidates import Candidates
 from tmflow.claims.checks import Check, Factors
+from tmflow.claims.data import Candidates
 from tmflow.claims.schema import Claim
 from tmflow.claims.selection import LEAST_ROUNDS, Missing, Selected, ends, select
 from tmflow.claims.statements import Statement, Unit, decide, rounds_needed

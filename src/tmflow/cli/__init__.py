@@ -14,7 +14,7 @@ import typer
 from tmflow._version import __version__
 from tmflow.base.errors import BadInput, PipelineFailed, RoundFailed, Unsupported
 from tmflow.base.files import refusal
-from tmflow.base.stopping import Stopped
+from tmflow.base.processes import Stopped
 from tmflow.base.text import printable
 from tmflow.cli import (
     bench,
@@ -31,7 +31,7 @@ from tmflow.cli import (
     study,
     train,
 )
-from tmflow.cli.usage import explained, require_text
+from tmflow.cli.options import explained, require_text
 
 app = typer.Typer(
     name="tmflow",

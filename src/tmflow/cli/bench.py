@@ -12,10 +12,10 @@ import typer
 from pydantic import BaseModel
 
 from tmflow.base.errors import BadInput
-from tmflow.cli.saving import require_writable
+from tmflow.cli.options import require_writable
 
 if TYPE_CHECKING:
-    from tmflow.benchmark.header import Header
+    from tmflow.benchmark.rows import Header
 
 app = typer.Typer(help="Measure what updates and training steps cost.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -64,11 +64,11 @@ def apply(
     copying 6 bytes per element from and to memory of its own, which moves as many bytes as an update does. With fresh
     gradients an update's time is what it adds to the writing of the gradient, which is measured by itself.
     """
-    from tmflow.benchmark import table
     from tmflow.benchmark import text as columns
-    from tmflow.benchmark.plan import make_plan
+    from tmflow.benchmark import text as table
     from tmflow.benchmark.rows import TimedVariant, printed
     from tmflow.benchmark.run import run
+    from tmflow.benchmark.updates import make_plan
 
     plan = make_plan(elements, threads, strategy, rounds, seed, reference, gradient)
     if save:
@@ -109,7 +109,7 @@ def step(
     from tmflow import datasets
     from tmflow.benchmark import step_report
     from tmflow.benchmark import steps as measure
-    from tmflow.benchmark.step_subject import OF_THE_TARGETS, parse_step
+    from tmflow.benchmark.steps import OF_THE_TARGETS, parse_step
 
     texts = [*(OF_THE_TARGETS if targets else ()), *(steps or ())]
     measure.check([parse_step(text, "mnist") for text in texts], rounds, reference)  # before anything is downloaded
@@ -139,7 +139,7 @@ def read(
 ) -> None:
     """Time reads of one float32 variable while others update it: by way of the strategy, and by a plain copy."""
     from tmflow.benchmark import read_report, reads
-    from tmflow.benchmark.read_plan import make_read_plan
+    from tmflow.benchmark.reads import make_read_plan
 
     plan = make_read_plan(elements, readers, writers, strategy, rounds, seed)
     if save:

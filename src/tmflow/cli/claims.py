@@ -24,8 +24,8 @@ def claims(
 ) -> None:
     """Check every claim of data/claims.yaml against the runs of one platform: by default, of this machine."""
     from tmflow.claims.heading import heading, this_machine
+    from tmflow.claims.judge import verdicts
     from tmflow.claims.render import as_text
-    from tmflow.claims.verdicts import verdicts
     from tmflow.store import engine
 
     reader = engine.open_reader(engine.url_from_env(results_dir() / "study.db"))

@@ -28,7 +28,7 @@ def import_bundles(
     """
     from tmflow.contributions import importer
     from tmflow.store import engine
-    from tmflow.store.storing import Conflict
+    from tmflow.store.ingest import Conflict
 
     url = engine.url_from_env(results_dir() / "study.db")
     reports = []

@@ -14,8 +14,7 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for
 
     Exit code 1 if something is missing that stops a study; a strategy that cannot run here stops none.
     """
-    from tmflow.workflow.doctor import diagnose
-    from tmflow.workflow.findings import exit_code, lines
+    from tmflow.workflow.doctor import diagnose, exit_code, lines
 
     findings = diagnose()
     if as_json:

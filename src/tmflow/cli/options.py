@@ -1,13 +1,18 @@
-"""The options that only some strategies or models have, made from their registries and the spec."""
+"""Options that commands share: of strategies and models, where to save, and how errors read."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TypeVar, get_args
 
 import typer
+from pydantic import ValidationError
 
+from tmflow.base.errors import BadInput
 from tmflow.spec.strategies import BUDGETS, PARAMETERS, STRATEGY_PARAMETERS, Value, owners
 from tmflow.spec.trial import TrialSpec
 from tmflow.training.models import MODEL_FACTORS, MODELS, models_with
@@ -60,3 +65,44 @@ def _usual(name: str, whose: Mapping[str, Value | float | None]) -> str:
         return ", ".join(f"{value} with {' and '.join(its)}" for value, its in with_value.items())
     (only,) = with_value
     return "" if only is None else str(only)
+
+
+def require_writable(path: Path, name: str = "--save") -> None:
+    """Before the work, so that its result has a place to go. Raises BadInput if there is none."""
+    try:
+        if path.exists() and not path.is_file():
+            raise BadInput(f"{name} {path} is not a file: name a new file, or one to replace.")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(prefix=path.name, dir=path.parent):
+            pass
+    except OSError as error:
+        raise BadInput(f"{name} {path} cannot be written: {error.strerror}.") from error
+
+
+def require_text(arguments: Sequence[str]) -> None:
+    """Raise BadInput for an argument that is not UTF-8: no database and no JSON can keep it."""
+    for number, argument in enumerate(arguments, start=1):
+        try:
+            os.fsencode(argument).decode()
+        except UnicodeDecodeError as error:
+            raise BadInput(f"argument {number} is not UTF-8 text: {error.reason} at byte {error.start}.") from error
+
+
+def explained(error: typer.TyperException) -> str:
+    """What is wrong, where, and what is allowed. A command that needs an argument and has none is told its help."""
+    message = error.format_message()
+    if "\n" in message:
+        return message
+    context = getattr(error, "ctx", None)  # of the kinds that are not public
+    where = context.command_path if context else "tmflow"
+    if isinstance(error, typer.BadParameter) and isinstance(error.__cause__, ValidationError):
+        name = error.param.opts[0] if error.param else "a value"
+        return f"tmflow: {where}: {name} {_but(error.__cause__)}."
+    return f"tmflow: {where}: {message[0].lower()}{message[1:].rstrip('.')}; `{where} --help` tells what there is."
+
+
+def _but(error: ValidationError) -> str:
+    first = error.errors()[0]
+    value = f"{first['input']!r}"
+    wish = first["msg"].removeprefix("Value error, ").removeprefix("Input ").removeprefix(f"{value} ").rstrip(".")
+    return f"is {value}, but {wish.replace('is not one of', 'should be one of')}"

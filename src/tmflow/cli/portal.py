@@ -31,7 +31,8 @@ def portal(
 
 def _upload_mib() -> int:
     """The largest upload; none where there is no token for it. A token that is not used is told."""
-    from tmflow.contributions import access, limits
+    from tmflow.contributions import access
+    from tmflow.contributions import access as limits
 
     for role in access.Role:
         if trouble := access.trouble(role):

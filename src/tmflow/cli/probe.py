@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from tmflow.base.errors import BadInput
-from tmflow.cli.saving import require_writable
+from tmflow.cli.options import require_writable
 
 
 def probe(

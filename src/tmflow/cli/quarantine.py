@@ -19,8 +19,7 @@ from tmflow.base.text import several
 from tmflow.cli.bundle import JsonOption
 
 if TYPE_CHECKING:
-    from tmflow.contributions.quarantine import Quarantine
-    from tmflow.contributions.tables import Action
+    from tmflow.contributions.quarantine import Action, Quarantine
 
 app = typer.Typer()  # its commands are among those of `tmflow bundle`
 SHOWN = 20  # runs that `compare` shows unless it is asked for one
@@ -52,7 +51,7 @@ def stage(
 @app.command()
 def waiting(as_json: JsonOption = False) -> None:
     """List the bundles that wait for a decision, the oldest first."""
-    from tmflow.contributions.listed import waiting as listed
+    from tmflow.contributions.quarantine import waiting as listed
 
     uploads = listed(_quarantine())
     if as_json:
@@ -95,7 +94,7 @@ def compare(
 ) -> None:
     """Show runs that the database has with another content: both versions, field by field, where they differ."""
     from tmflow.contributions import review
-    from tmflow.contributions.compare import differences
+    from tmflow.contributions.review import differences
     from tmflow.store import engine
 
     quarantine = _quarantine()
@@ -119,7 +118,7 @@ def audit(
     last: Annotated[int, typer.Option(min=1, help="So many of the newest.")] = 100, as_json: JsonOption = False
 ) -> None:
     """List what was done in the quarantine, the newest last."""
-    from tmflow.contributions.listed import audit as listed
+    from tmflow.contributions.quarantine import audit as listed
 
     rows = listed(_quarantine(), last)
     if as_json:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from tmflow.base.paths import results_dir
-from tmflow.cli.saving import require_writable
+from tmflow.cli.options import require_writable
 from tmflow.study.config import Scale
 
 app = typer.Typer(help="The steps of the study, as Snakemake calls them.", rich_markup_mode=None)
@@ -105,8 +105,8 @@ def draw(experiment: str, scale: Annotated[Scale, typer.Option()] = "full") -> N
 def report(scale: Annotated[Scale, typer.Option()] = "full") -> None:
     """Write the report: what the study says, then its figures and tables."""
     from tmflow.claims.heading import heading
-    from tmflow.claims.section import section as verdicts_section
-    from tmflow.claims.verdicts import verdicts
+    from tmflow.claims.judge import verdicts
+    from tmflow.claims.render import section as verdicts_section
     from tmflow.cli.study import make_plan
     from tmflow.reports import headline
     from tmflow.reports.html_report import write_report

@@ -11,10 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from tmflow.base.paths import results_dir
-from tmflow.cli.options import with_parameters
-from tmflow.cli.saving import require_writable
-from tmflow.runfile.record import NO_TIME, Run, shown, write
-from tmflow.runfile.shares import shares
+from tmflow.cli.options import require_writable, with_parameters
+from tmflow.runfile.record import NO_TIME, Run, shares, shown, write
 from tmflow.study.config import make_spec
 from tmflow.training.models import MODELS, factors_of
 

@@ -1,14 +1,18 @@
-"""Who may upload, and who may decide: whoever gives the token that the environment holds."""
+"""Who may upload and who may decide, by the token in the environment; how often, and how much."""
 
 from __future__ import annotations
 
 import hmac
 import os
+from datetime import timedelta
 from enum import StrEnum
+from typing import NamedTuple
 
+from sqlalchemy import Connection, func, select
+
+from tmflow.base.clock import utc_text
 from tmflow.base.errors import BadInput
-from tmflow.contributions import rates
-from tmflow.contributions.quarantine import Quarantine
+from tmflow.contributions.quarantine import Action, Audit, Quarantine
 
 SHORTEST = 16
 
@@ -42,7 +46,7 @@ def admit(quarantine: Quarantine, role: Role, given: str, by: str) -> None:
     """Let whoever gives the right token pass. Raises BadInput for a wrong one, and after too many of them."""
     refused: BadInput | None
     with quarantine.begin() as connection:
-        refused = rates.refusal(quarantine, connection, rates.WRONG_TOKENS, by)
+        refused = refusal(quarantine, connection, WRONG_TOKENS, by)
         if refused is None:
             right = is_on(role) and hmac.compare_digest(given.encode("utf-8", "surrogatepass"), _token(role))
             quarantine.note(connection, "token", "right" if right else "wrong", by, details=role)
@@ -53,3 +57,79 @@ def admit(quarantine: Quarantine, role: Role, given: str, by: str) -> None:
 
 def _token(role: Role) -> bytes:
     return os.environb.get(role.encode(), b"").strip()
+
+
+MIB = 1 << 20
+UPLOAD_MIB = 64  # Streamlit keeps an upload in memory
+MOST_RUNS = 100_000
+MOST_WAITING = 20  # so that at most 1.3 GB wait
+CHECK_S = 120.0  # MOST_RUNS took 46 s on a machine that others used (docs/uploads.md)
+
+
+def require_size(n_bytes: int) -> None:
+    """Raise BadInput for a file that is too large to be taken."""
+    if n_bytes > UPLOAD_MIB * MIB:
+        raise BadInput(
+            f"the file is larger than {UPLOAD_MIB} MiB, the most that the quarantine takes: export less at once, or "
+            "have it stored with `tmflow bundle import`."
+        )
+
+
+def require_runs(n_runs: int) -> None:
+    """Raise BadInput for a bundle of too many runs."""
+    if n_runs > MOST_RUNS:
+        raise BadInput(
+            f"the bundle has {n_runs:,} runs, and the quarantine takes at most {MOST_RUNS:,}: export less at once, or "
+            "have it stored with `tmflow bundle import`."
+        )
+
+
+def require_room(n_waiting: int) -> None:
+    """Raise BadInput while too many wait already."""
+    if n_waiting >= MOST_WAITING:
+        raise BadInput(
+            f"as many bundles as there is room for ({n_waiting}) wait for a maintainer already: try again when some "
+            "are decided."
+        )
+
+
+EVERYBODY = "everybody"
+
+
+class Rate(NamedTuple):
+    """At most so many of an action with that outcome, of one address and of all, within a time; `what` in words."""
+
+    what: str
+    action: Action
+    outcome: str
+    of_one: int
+    of_all: int
+    minutes: int
+
+
+WRONG_TOKENS = Rate("wrong tokens", "token", "wrong", of_one=5, of_all=50, minutes=15)
+UPLOADS = Rate("uploads", "receive", "begun", of_one=10, of_all=60, minutes=60)
+
+
+def refusal(quarantine: Quarantine, connection: Connection, rate: Rate, by: str) -> BadInput | None:
+    """What to tell whoever it is that has tried too often, or while all together have; None of others.
+
+    It is written down once in that time for each, so that who goes on trying fills no disk.
+    """
+    since = utc_text(quarantine.now() - timedelta(minutes=rate.minutes))
+    tried = select(func.count()).where(Audit.action == rate.action, Audit.outcome == rate.outcome, Audit.at_utc > since)
+    if connection.execute(tried).scalar_one() >= rate.of_all:
+        whose, limit = EVERYBODY, rate.of_all
+    elif connection.execute(tried.where(Audit.by == by)).scalar_one() >= rate.of_one:
+        whose, limit = by, rate.of_one
+    else:
+        return None
+    told = select(Audit.id).where(
+        Audit.action == "limit", Audit.outcome == rate.what, Audit.by == whose, Audit.at_utc > since
+    )
+    if connection.scalar(told) is None:
+        quarantine.note(connection, "limit", rate.what, whose)
+    of_whom = "in all" if whose == EVERYBODY else f"from {by}"
+    return BadInput(
+        f"there were too many {rate.what} {of_whom}: at most {limit} in {rate.minutes} minutes; try again later."
+    )

@@ -1,8 +1,9 @@
-"""Where the quarantine is, and who may change what is in it: one at a time."""
+"""The quarantine: where it is, its tables, what waits in it, and who may change it, one at a time."""
 
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import re
 import time
@@ -11,17 +12,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Any, ClassVar, Literal, get_args
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import CheckConstraint, Connection, MetaData, Text, insert, select
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy.types import TypeEngine
 
 from tmflow.base import clock
 from tmflow.base.errors import BadInput
 from tmflow.base.files import writing
 from tmflow.base.paths import results_dir
-from tmflow.contributions import tables
-from tmflow.contributions.tables import Action, Audit, Upload
+from tmflow.base.text import several
 from tmflow.store.engine import sqlite_url, writer_engine
-from tmflow.store.explain import explain_errors
+from tmflow.store.models.base import STRICT, AtUtc, Count, Id, UtcTime, not_negative, one_of
+from tmflow.store.url import explain_errors
 
 VARIABLE = "TMFLOW_QUARANTINE_DIR"
 PATIENCE_S = 60.0  # for whoever else is at it
@@ -57,7 +61,7 @@ class Quarantine:
         self._make_folder()
         url = sqlite_url(self.folder / "quarantine.db")
         with explain_errors(url), writer_engine(url).begin() as connection:
-            tables.make(connection)
+            make(connection)
             yield connection
 
     @contextmanager
@@ -115,3 +119,114 @@ class Quarantine:
         for file in self.folder.iterdir():
             if file.name == RECEIVED or (_BUNDLE.fullmatch(file.name) and file.stem not in kept):
                 file.unlink()
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A bundle that waits for a decision, with the report of its check."""
+
+    identity: str
+    name: str
+    bytes: int
+    staged_at_utc: str
+    staged_by: str
+    state: str
+    reason: str | None
+    report: dict[str, Any]
+
+    @property
+    def sentence(self) -> str:
+        """All that a maintainer asks first; texts of others are in it as they came."""
+        platforms = ", ".join(self.report["platforms"].values())
+        conflict = f" It conflicts with the database: {self.reason}" if self.state == "conflict" else ""
+        return (
+            f"{several(self.report['runs'], 'run')} of {platforms}, {self.bytes / 1e6:.2f} MB, as {self.name} from "
+            f"{self.staged_by} at {self.staged_at_utc}.{conflict}"
+        )
+
+
+def waiting(quarantine: Quarantine) -> list[Waiting]:
+    """The oldest first."""
+    query = select(Upload).where(Upload.state.in_(OPEN)).order_by(Upload.staged_at_utc)
+    with quarantine.begin() as connection:
+        rows = connection.execute(query).mappings().all()
+    return [
+        Waiting(
+            identity=row["identity"],
+            name=row["name"],
+            bytes=row["file_bytes"],
+            staged_at_utc=row["staged_at_utc"],
+            staged_by=row["staged_by"],
+            state=row["state"],
+            reason=row["reason"],
+            report=json.loads(row["report_json"]),
+        )
+        for row in rows
+    ]
+
+
+def audit(quarantine: Quarantine, last: int) -> list[dict[str, Any]]:
+    """The newest actions, the newest last."""
+    columns = (Audit.at_utc, Audit.action, Audit.outcome, Audit.by, Audit.identity, Audit.details)
+    with quarantine.begin() as connection:
+        rows = connection.execute(select(*columns).order_by(Audit.id.desc()).limit(last)).mappings().all()
+    return [dict(row) for row in reversed(rows)]
+
+
+State = Literal["waiting", "accepted", "rejected", "conflict"]
+"""`conflict`: the database has runs of the same uids that say otherwise; both are kept, to be compared."""
+OPEN: tuple[State, ...] = ("waiting", "conflict")
+
+Action = Literal["token", "receive", "upload", "report", "accept", "reject", "import", "withdraw", "restore", "limit"]
+
+
+class Base(DeclarativeBase):
+    metadata = MetaData()
+    type_annotation_map: ClassVar[dict[type, TypeEngine[Any]]] = {int: Count(), str: Text()}
+
+
+class Upload(Base):
+    """A bundle that was staged, known by its identity; its file is there unless it was rejected."""
+
+    __tablename__ = "upload"
+    identity: Mapped[str] = mapped_column(primary_key=True)
+    file_sha256: Mapped[str]
+    file_bytes: Mapped[int]
+    name: Mapped[str]
+    staged_at_utc: Mapped[AtUtc]
+    staged_by: Mapped[str]
+    state: Mapped[str]
+    report_json: Mapped[str]
+    decided_at_utc: Mapped[str | None] = mapped_column(UtcTime())
+    decided_by: Mapped[str | None]
+    reason: Mapped[str | None]
+    __table_args__ = (
+        one_of("state", get_args(State)),
+        *not_negative("file_bytes"),
+        CheckConstraint("(state = 'waiting') = (decided_at_utc IS NULL)", name="decided"),
+        STRICT,
+    )
+
+
+class Audit(Base):
+    """What happened, in order. Rows are only ever added: the table refuses all else."""
+
+    __tablename__ = "audit"
+    id: Mapped[Id]
+    at_utc: Mapped[AtUtc] = mapped_column(index=True)
+    action: Mapped[str]
+    outcome: Mapped[str]
+    by: Mapped[str]
+    identity: Mapped[str | None]
+    details: Mapped[str | None]
+    __table_args__ = (one_of("action", get_args(Action)), STRICT)
+
+
+def make(connection: Connection) -> None:
+    """Make what is missing of the tables."""
+    Base.metadata.create_all(connection)
+    for change in ("UPDATE", "DELETE"):
+        connection.exec_driver_sql(
+            f"CREATE TRIGGER IF NOT EXISTS audit_{change.lower()} BEFORE {change} ON audit "
+            "BEGIN SELECT RAISE(ABORT, 'the audit is only ever added to'); END"
+        )

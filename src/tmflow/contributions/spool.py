@@ -18,7 +18,7 @@ from tmflow.bundle.parallel import Work
 from tmflow.bundle.problems import Findings
 from tmflow.bundle.reader import Bundle
 from tmflow.store import dedup
-from tmflow.store.incoming import IncomingRun, rows_of, weight
+from tmflow.store.rows import IncomingRun, rows_of, weight
 
 _FIRST_SHARED = IncomingRun._fields.index("origin")  # origin, spec and backend: many runs have the same objects
 _REMEMBERED_BYTES = 16 << 20  # of these objects, packed; those of a study have one

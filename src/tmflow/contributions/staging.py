@@ -20,9 +20,8 @@ from tmflow.base.files import writing
 from tmflow.base.text import several
 from tmflow.bundle.problems import Report
 from tmflow.bundle.verify import verify
-from tmflow.contributions import limits, rates
-from tmflow.contributions.quarantine import RECEIVED, Quarantine
-from tmflow.contributions.tables import OPEN, Upload
+from tmflow.contributions import access
+from tmflow.contributions.quarantine import OPEN, RECEIVED, Quarantine, Upload
 
 Outcome = Literal["staged", "known", "refused"]
 _CHUNK = 1 << 20
@@ -49,13 +48,13 @@ class _Received(NamedTuple):
 def receive(quarantine: Quarantine, by: str, name: str, n_bytes: int) -> None:
     """Note that an upload begins. Raises BadInput after too many of them, or where it is too large."""
     with quarantine.begin() as connection:
-        refused = rates.refusal(quarantine, connection, rates.UPLOADS, by)
+        refused = access.refusal(quarantine, connection, access.UPLOADS, by)
         if refused is None:
             quarantine.note(connection, "receive", "begun", by, details=f"{name}: {n_bytes} bytes")
     if refused:  # once it is written down
         raise refused
     with _noted(quarantine, name, by):
-        limits.require_size(n_bytes)
+        access.require_size(n_bytes)
 
 
 def stage(quarantine: Quarantine, source: BinaryIO, name: str, by: str) -> Staged:
@@ -69,7 +68,7 @@ def stage(quarantine: Quarantine, source: BinaryIO, name: str, by: str) -> Stage
         _received(quarantine, source, name, by, limited=True) as received,
     ):
         report = _checked(received)
-        limits.require_runs(report.runs)
+        access.require_runs(report.runs)
         with quarantine.begin() as connection:
             staged = _staged(quarantine, connection, received, report)
             quarantine.note(connection, "upload", staged.outcome, by, report.identity, f"{name}: {staged.said}")
@@ -114,7 +113,7 @@ def _received(
             while chunk := source.read(_CHUNK):
                 n_bytes += len(chunk)
                 if limited:
-                    limits.require_size(n_bytes)
+                    access.require_size(n_bytes)
                 digest.update(chunk)
                 file.write(chunk)
             file.flush()
@@ -144,7 +143,7 @@ def _staged(quarantine: Quarantine, connection: Connection, received: _Received,
         return Staged("refused", f"{several(n, 'error')} in the bundle: nothing of it is kept.", report)
     if row := _row(connection, report):
         return Staged(*_known(row), report)
-    limits.require_room(connection.scalar(select(func.count()).where(Upload.state.in_(OPEN))) or 0)
+    access.require_room(connection.scalar(select(func.count()).where(Upload.state.in_(OPEN))) or 0)
     _keep(quarantine, connection, received, report)
     return Staged("staged", "The bundle waits for a maintainer; nothing of it is in the database yet.", report)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tmflow.base.errors import Unsupported
 from tmflow.native import loader, registry
-from tmflow.native.parameters import native_parameters
+from tmflow.native.registry import native_parameters
 from tmflow.spec.process_env import TUNABLES_VARIABLE, elision_tunables, tm_library
 from tmflow.spec.strategies import Value, parameters_of
 

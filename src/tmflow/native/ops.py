@@ -11,7 +11,7 @@ import numpy as np
 
 from tmflow.base.errors import BadInput
 from tmflow.native import availability, fused, loader
-from tmflow.native.parameters import mechanism_of, native_parameters
+from tmflow.native.registry import mechanism_of, native_parameters
 from tmflow.spec import abort_codes, contention
 from tmflow.spec.strategies import LOCKS_UNTOLD, Value
 

@@ -1,9 +1,11 @@
-"""Every strategy that tmflow knows: TensorFlow's own pair and the native ones; which are built, and which run here."""
+"""Every strategy that tmflow knows: which are built and run here, what each guarantees, and its parameters."""
 
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,6 +14,8 @@ from tmflow.base.errors import BadInput, unknown
 from tmflow.base.files import write_json
 from tmflow.base.paths import project_root
 from tmflow.native import loader
+from tmflow.platform.profiles import load_profile
+from tmflow.spec.strategies import STRATEGY_PARAMETERS, Value, parameters_of
 
 if TYPE_CHECKING:
     from tmflow.native import _core
@@ -162,3 +166,69 @@ def source_names() -> list[str]:
     """The native strategies by their sources: each has one file, and the file has its name."""
     sources = project_root() / "native_ops" / "include" / "tmflow" / "strategies"
     return sorted(source.stem for source in sources.glob("*.hpp"))
+
+
+# As the registry of the core has it; tests/native/test_registry.py holds the two together.
+UPDATES = {
+    "tf_lock": "tensor",
+    "tf_nolock": "none",
+    "lock": "tensor",
+    "nolock": "none",
+    "lock_pthread": "tensor",
+    "spin": "tensor",
+    "spin_then_mutex": "tensor",
+    "htm": "tensor",
+    "itm": "tensor",
+    "stm": "tensor",
+    "tle": "tensor",
+    "striped": "block",
+    "combining": "block",
+    "atomic": "element",
+    "block_stm": "tensor",
+    "leashed": "tensor",
+    "adaptive": "tensor",
+}
+
+
+@cache
+def promises_of_updates() -> dict[str, str | None]:
+    """The promise of each strategy that is known here: of ours, and of those that are built."""
+    return {**UPDATES, **{built.name: built.promise_updates for built in variants() if built.promise_updates}}
+
+
+def native_parameters(strategy: str, parameters: Mapping[str, Value]) -> list[str]:
+    """The parameters as "name=value", in their order.
+
+    The profile of a machine becomes its numbers, a way of spending brings the budget that belongs to it, and what the
+    project knows of the strategy but the library has no use for is left out. Everything else is passed on, so that the
+    library refuses what it does not know. Raises BadInput for an unknown strategy, for a profile that is unknown or
+    wrong, and for an emulated provider without one or a profile without that.
+    """
+    known = {parameter.name for parameter in require(strategy).parameters}
+    native: dict[str, Value] = {}
+    if "budget" in known and "spending" in parameters:
+        native["budget"] = parameters_of(strategy, parameters["spending"])["budget"]
+    if "provider" in known and ("profile" in parameters) != (parameters.get("provider") == "emulated"):
+        raise BadInput("profile belongs to provider emulated, and provider emulated needs one.")
+    for name, value in parameters.items():
+        if name == "profile" and "machine" in known:
+            native["machine"] = load_profile(str(value)).machine_text()
+        elif name in known or name not in STRATEGY_PARAMETERS.get(strategy, {}):
+            native[name] = value
+    return [f"{name}={value}" for name, value in native.items()]
+
+
+def mechanism_of(strategy: str, parameters: Mapping[str, Value]) -> str | None:
+    """Whose transactions a strategy tries, a key of `abort_codes.FAMILIES`; None if it tries none.
+
+    Those that are emulated report as their machine does. Raises BadInput for a profile that is unknown or wrong.
+    """
+    if strategy in ("itm", "stm", "tle"):
+        return strategy
+    if strategy == "block_stm":  # it counts by the causes of `stm`
+        return "stm"
+    given = {**parameters_of(strategy), **parameters}
+    provider = given.get("provider")
+    if provider == "emulated":
+        return load_profile(str(given["profile"])).provider
+    return None if provider is None else str(provider)

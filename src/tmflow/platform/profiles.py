@@ -10,10 +10,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from tmflow.base.canonical_json import sha256_of
-from tmflow.base.documents import read_yaml
+from tmflow.base.documents import keys_at, read_yaml, sentence
 from tmflow.base.errors import BadInput, unknown
 from tmflow.base.paths import project_root
-from tmflow.base.validation import keys_at, sentence
 
 
 def _power_of_two(value: int) -> int:

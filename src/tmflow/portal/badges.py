@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import streamlit as st
 from sqlalchemy import URL
 
-from tmflow.claims.judge import Judged
+from tmflow.claims.judge import Judged, verdicts
 from tmflow.claims.render import MARKS
 from tmflow.claims.verdict import Verdict
-from tmflow.claims.verdicts import verdicts
 from tmflow.portal.study_data import Identity, Study
 from tmflow.store import engine
 

@@ -1,4 +1,4 @@
-"""Links from page to page, and long lists of them."""
+"""Links from page to page, long lists of them, and commands to copy."""
 
 from __future__ import annotations
 
@@ -31,3 +31,11 @@ def halves(items: Sequence[Item]) -> tuple[Sequence[Item], Sequence[Item]]:
     """For two columns, which stand one above the other on a phone: the first half, and the rest."""
     middle = (len(items) + 1) // 2
     return items[:middle], items[middle:]
+
+
+LANGUAGE = "text"  # in one colour: a shell's options are hardly to be read in the light theme
+
+
+def show_commands(*commands: str) -> None:
+    """One on each line."""
+    st.code("\n".join(commands), language=LANGUAGE, wrap_lines=True)

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from tmflow.base.documents import document
 from tmflow.base.errors import BadInput
 from tmflow.base.files import write_json
-from tmflow.base.validation import document
 
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tmflow._version import __version__
+from tmflow.base.errors import BadInput
 from tmflow.native import loader
 from tmflow.platform.facts import platform_facts, platform_sha256
 from tmflow.platform.profiles import Profile
 from tmflow.probe.document import Probe, parse
-from tmflow.probe.seconds import require_seconds
 
 
 def probe(seconds: float, emulate: Profile | None = None) -> Probe:
@@ -21,3 +21,12 @@ def probe(seconds: float, emulate: Profile | None = None) -> Probe:
     if emulate is not None:
         return found  # it says nothing about this machine
     return found.model_copy(update={"platform_sha256": platform_sha256(platform_facts())})
+
+
+LEAST_S, MOST_S = 5.0, 600.0  # as the native library takes them
+
+
+def require_seconds(seconds: float) -> None:
+    """Raise BadInput for a time that a probe cannot take."""
+    if not LEAST_S <= seconds <= MOST_S:
+        raise BadInput(f"--seconds is {seconds:g}, but should be {LEAST_S:g} to {MOST_S:g}.")

@@ -15,7 +15,7 @@ from tmflow.analysis.disturbance import count_disturbed, sentence_on
 from tmflow.analysis.run_table import POINT, ROUND, VARIANT
 from tmflow.analysis.stats import Interval, joint_ratio_intervals, share_interval
 from tmflow.analysis.variants import known, unusual, variants
-from tmflow.native.promises import promises_of_updates
+from tmflow.native.registry import promises_of_updates
 from tmflow.store import platform_queries, queries
 from tmflow.store.frames import Source
 from tmflow.study import campaign

@@ -7,16 +7,19 @@ Where these are known, only the rest of a line is read, into a struct. Where tha
 from __future__ import annotations
 
 import marshal
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from msgspec import DecodeError, Raw
 from msgspec.json import Decoder
 from msgspec.structs import asdict
+from pydantic_core import from_json
 
 from tmflow.runfile import content_hash, record
-from tmflow.runfile.parts import Cut, Parts
+from tmflow.runfile.record import Run
 from tmflow.runfile.structs import rules_of, struct_of
 
 ORIGIN = ("backend", "campaign", "environment", "experiment", "platform", "software")
@@ -136,3 +139,53 @@ def _lists(said: Mapping[str, Any]) -> dict[str, Sequence[Any]]:
 def _texts(cut: Cut) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Those of the origin and that of the spec."""
     return cut.texts[: len(ORIGIN)], cut.texts[len(ORIGIN) :]
+
+
+class Cut(NamedTuple):
+    """The parts of a line, and the line with words in their places."""
+
+    texts: tuple[str, ...]
+    rest: str
+
+
+class Parts:
+    """Cuts fields, in alphabetical order, out of lines."""
+
+    def __init__(self, fields: Sequence[str]) -> None:
+        order = sorted(Run.model_fields)
+        self._words = tuple(secrets.token_hex(16) for _ in fields)
+        self._values_of = itemgetter(*fields)
+        self._marks = [
+            (f'"{field}": ', f', "{order[order.index(field) + 1]}": ', f'"{word}"')
+            for field, word in zip(fields, self._words, strict=True)
+        ]
+        self._last = [""] * len(self._marks)  # a line most likely has the parts of the line before it
+
+    def cut(self, line: str) -> Cut | None:
+        """The parts of a line; None if it has not the order or the spelling of run files."""
+        texts: list[str] = []
+        pieces: list[str] = []
+        at = 0
+        for number, (begin, end, word) in enumerate(self._marks):
+            start = line.find(begin, at) + len(begin)
+            text = self._last[number]
+            if not line.startswith(text, start) or not line.startswith(end, start + len(text)):
+                stop = line.find(end, start)
+                if start < len(begin) or stop < 0:
+                    return None
+                text = self._last[number] = line[start:stop]
+            texts.append(text)
+            pieces += (line[at:start], word)
+            at = start + len(text)
+        return Cut(tuple(texts), "".join((*pieces, line[at:])))
+
+    def are_cut_out(self, told: Mapping[str, Any]) -> bool:
+        """Whether a line without its parts has the words where the parts are to be."""
+        return bool(self._values_of(told) == self._words)
+
+    def values(self, texts: Sequence[str]) -> list[Any] | None:
+        """What parts say, each by itself; None if one of them is not a whole JSON value."""
+        try:
+            return [from_json(text, allow_inf_nan=False) for text in texts]
+        except ValueError:
+            return None

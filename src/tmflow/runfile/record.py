@@ -10,9 +10,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, FailFast, Field, ValidationError, model_validator
 from pydantic_core import from_json
 
+from tmflow.base.documents import first_of
 from tmflow.base.errors import BadInput
 from tmflow.base.files import write_text
-from tmflow.base.validation import first_of
 from tmflow.runfile import content_hash, lines
 from tmflow.spec.abort_codes import Family
 from tmflow.spec.trial import Evidence, Status, TimeDomain, TrialSpec
@@ -333,3 +333,28 @@ def checked(value: dict[str, Any], where: str) -> Run:
         first = first_of(error)
         field = ".".join(str(part) for part in first["loc"]) or "the run"
         raise BadInput(f"{where}: {field}: {first['msg'].removeprefix('Value error, ')}.") from error
+
+
+def shares(run: Mapping[str, Any]) -> dict[str, float]:
+    """Those that were measured, by what they are shares of; `run` is in the layout of a run file.
+
+    An emulated run shows no time, nor a share of it.
+    """
+    found = {
+        "updates lost": _share(_sum(run["lost"], "lost"), _sum(run["lost"], "expected")),
+        "reads torn": _share(_sum(run["reads"], "torn"), _sum(run["reads"], "reads")),
+    }
+    if run["evidence"] != "emulated" and run["loop_s"] is not None:
+        time = run["spec"]["threads"] * run["loop_s"]
+        found["time waiting for locks"] = _share(_sum(run["counters"], "lock_waited_s"), time)
+        found["time holding locks"] = _share(_sum(run["counters"], "lock_held_s"), time)
+    return {name: share for name, share in found.items() if share is not None}
+
+
+def _sum(rows: Iterable[Mapping[str, Any]], name: str) -> float | None:
+    values = [row[name] for row in rows if row[name] is not None]
+    return sum(values) if values else None
+
+
+def _share(part: float | None, whole: float | None) -> float | None:
+    return None if part is None or not whole else part / whole

@@ -6,15 +6,15 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from datetime import UTC, datetime, timedelta
 from operator import attrgetter
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tmflow.base.canonical_json import sha256_of
+from tmflow.base.documents import first_of
 from tmflow.base.errors import BadInput
-from tmflow.base.validation import first_of
 from tmflow.runfile import record
 from tmflow.runfile.content_hash import LISTS
-from tmflow.runfile.facts import EnvironmentFacts, PlatformFacts
 from tmflow.runfile.reader import Reader, ReadRun
 from tmflow.runfile.record import BACKENDS, Backend
 
@@ -110,3 +110,50 @@ def _check_unique(where: str, field: str, keys: Sequence[Hashable]) -> None:
     if len(set(keys)) != len(keys):
         twice = next(key for key, n in Counter(keys).items() if n > 1)
         raise BadInput(f"{where}: {field} has two entries for {twice}; one is allowed.")
+
+
+_MAX = 2**63 - 1  # the columns have 64 bits
+
+Positive = Annotated[int, Field(gt=0, le=_MAX)] | None
+NotNegative = Annotated[int, Field(ge=0, le=_MAX)] | None
+
+
+class _Facts(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
+
+
+class PlatformFacts(_Facts):
+    isa: str
+    cpu_vendor: str | None = None
+    cpu_model: str | None = None
+    cpu_family: NotNegative = None
+    cpu_model_no: NotNegative = None
+    cpu_stepping: NotNegative = None
+    sockets: Positive = None
+    numa_nodes: Positive = None
+    cores_physical: Positive = None
+    threads_logical: Positive = None
+    l1d_bytes: Positive = None
+    l1d_ways: Positive = None
+    l2_bytes: Positive = None
+    l3_bytes: Positive = None
+    cacheline_bytes: Positive = None
+    memory_bytes: Positive = None
+    freq_max_hz: Positive = None
+    tm_capability: Literal["none", "rtm", "htm", "unknown"]
+
+
+class EnvironmentFacts(_Facts):
+    os: str | None = None
+    kernel: str | None = None
+    libc: str | None = None
+    microcode: str | None = None
+    governor: str | None = None
+    turbo: bool | None = None
+    cpus_allowed: Positive = None
+    smt: bool | None = None
+    thp: str | None = None
+    mitigations: dict[str, Any] | None = None
+    virtualisation: str | None = None
+    aslr: NotNegative = None
+    tm_enabled: bool | None = None

@@ -1,13 +1,16 @@
-"""A round as a piece of work: everything that a fresh process needs to run it."""
+"""A round as a piece of work: all that a fresh process needs to run it, and the order of its trials."""
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
+from tmflow.base.canonical_json import sha256_of
 from tmflow.runfile.record import CampaignRef, ExperimentRef
-from tmflow.runner import order
 from tmflow.spec.process_env import process_environment
 from tmflow.spec.trial import TrialSpec
 
@@ -30,7 +33,7 @@ class RoundJob(BaseModel):
     @property
     def order_seed(self) -> int:
         """Seed of the round's order: another one for every round of every campaign."""
-        return order.order_seed(self.campaign.uid, self.experiment.definition_sha256, self.number)
+        return order_seed(self.campaign.uid, self.experiment.definition_sha256, self.number)
 
     def processes(self) -> list[list[TrialSpec]]:
         """The points of each process of the round: one for each environment that points need, most often one in all.
@@ -41,8 +44,34 @@ class RoundJob(BaseModel):
         def needed(point: TrialSpec) -> dict[str, str]:
             return process_environment(point.strategy, point.parameters(), base={})
 
-        return order.processes(self.points, self.order_seed, needed)
+        return processes(self.points, self.order_seed, needed)
 
     def ordered_points(self) -> list[TrialSpec]:
         """The points in the round's order, one process after another."""
         return [point for points in self.processes() for point in points]
+
+
+Point = TypeVar("Point")
+
+
+def order_seed(campaign_uid: str, definition_sha256: str, number: int) -> int:
+    """Another one for every round of every campaign."""
+    return int(sha256_of([campaign_uid, definition_sha256, number])[:8], 16)
+
+
+def processes(
+    points: Iterable[Point], seed: int, environment: Callable[[Point], Mapping[str, str]]
+) -> list[list[Point]]:
+    """The points of each process of a round: one for each environment that points need, most often one in all.
+
+    Processes and their points are in the round's order.
+    """
+    order = random.Random(seed)
+    shuffled = list(points)
+    order.shuffle(shuffled)
+    alike: dict[frozenset[tuple[str, str]], list[Point]] = {}
+    for point in shuffled:
+        alike.setdefault(frozenset(environment(point).items()), []).append(point)
+    found = list(alike.values())
+    order.shuffle(found)
+    return found

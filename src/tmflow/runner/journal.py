@@ -7,7 +7,9 @@ is under way, a trial or the warm-up of some, stands in `<run file>.now`.
 
 from __future__ import annotations
 
+import json
 import os
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -97,3 +99,25 @@ class Journal:
 def set_aside(path: Path, run: Run) -> None:
     """Rename a run file or a journal after the campaign of its runs; its round is measured again."""
     path.rename(path.with_name(f"{path.name.partition('.')[0]}.{run.campaign.uid[:8]}.jsonl"))
+
+
+def note(run_file: Path, campaign_uid: str, seconds: float) -> None:
+    """A warm-up of the round took so many seconds. Raises BadInput where that cannot be written."""
+    path = _beside(run_file)
+    with writing(path), path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps({"campaign": campaign_uid, "warm_up_s": round(seconds, 6)}) + "\n")
+
+
+def noted_s(run_file: Path) -> Counter[str]:
+    """Seconds of all warm-ups of the round, by the uid of the campaign; a line cut off by a kill does not count."""
+    path = _beside(run_file)
+    seconds: Counter[str] = Counter()
+    if path.exists():
+        *whole, _ = path.read_text(encoding="utf-8").split("\n")
+        for line in map(json.loads, whole):
+            seconds[line["campaign"]] += line["warm_up_s"]
+    return seconds
+
+
+def _beside(run_file: Path) -> Path:
+    return run_file.with_suffix(".warm-ups")

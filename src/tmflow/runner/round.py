@@ -29,8 +29,8 @@ from tmflow.platform.facts import platform_facts
 from tmflow.platform.profiles import load_profile
 from tmflow.platform.software import software
 from tmflow.runfile.record import Backend, Run
+from tmflow.runner import journal as warm_ups
 from tmflow.runner import machine_load as machine
-from tmflow.runner import warm_ups
 from tmflow.runner.job import TIMED_OUT, RoundJob
 from tmflow.runner.journal import Journal, UnderWay
 from tmflow.spec.trial import Status, TrialSpec

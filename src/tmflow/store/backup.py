@@ -11,8 +11,7 @@ from sqlalchemy import URL, Engine
 from tmflow.base.errors import BadInput
 from tmflow.base.files import require_name, whole_file
 from tmflow.store.engine import open_reader
-from tmflow.store.explain import explain_errors
-from tmflow.store.url import is_sqlite, shown, sqlite_path
+from tmflow.store.url import explain_errors, is_sqlite, shown, sqlite_path
 
 
 def snapshot(url: URL, path: Path) -> int:

@@ -16,9 +16,8 @@ from typing import Any
 from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event
 
 from tmflow.base.errors import BadInput
-from tmflow.store.explain import explain_errors
 from tmflow.store.revision import require_current
-from tmflow.store.url import is_sqlite, shown, sqlite_path, sqlite_url, url_from_env
+from tmflow.store.url import explain_errors, is_sqlite, shown, sqlite_path, sqlite_url, url_from_env
 
 __all__ = [
     "may_exist",

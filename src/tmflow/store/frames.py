@@ -12,7 +12,7 @@ from sqlalchemy.sql.elements import ColumnElement, Label
 from sqlalchemy.sql.functions import count
 from sqlalchemy.types import TypeEngine
 
-from tmflow.store.explain import explain_errors
+from tmflow.store.url import explain_errors
 
 Source = Engine | Connection
 Statement = Select[Any]

@@ -1,19 +1,139 @@
-"""Run files into the database. Runs come into it here, and with a contribution, which is stored by the same path."""
+"""Run files into the database. All runs enter here, those of contributions included."""
 
 from __future__ import annotations
 
+import gc
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from sqlalchemy import URL, Connection, select
+from sqlalchemy.exc import DataError
 
-from tmflow.store import models, schema
-from tmflow.store.engine import open_reader
-from tmflow.store.explain import explain_errors
-from tmflow.store.incoming import IncomingFile, read_files
-from tmflow.store.storing import FileToStore, no_search_for_garbage, store_runs, storing
+from tmflow.base.clock import utc_now
+from tmflow.base.errors import BadInput
+from tmflow.base.text import several
+from tmflow.store import dedup, models, round_counts, schema
+from tmflow.store.engine import open_reader, open_writer
+from tmflow.store.rows import IncomingFile, IncomingRun, read_files, weight
+from tmflow.store.url import explain_errors, shown
+from tmflow.store.writer import insert_runs
+
+NAMED = 5  # conflicts that are told one by one
+
+
+class Conflict(BadInput):
+    """Runs differ from runs of the same uid, stored or of the same call."""
+
+    def __init__(self, sentences: Sequence[str], number: int) -> None:
+        more = f"; and {several(number - NAMED, 'run')} more" if number > NAMED else ""
+        super().__init__("; ".join(sentences) + f"{more}.")
+
+
+class FileToStore(NamedTuple):
+    """A run file, by the hash of its bytes; `n_runs` are all that it has, however many of them are known."""
+
+    sha256: str
+    name: str
+    n_runs: int
+
+
+class Stored(NamedTuple):
+    """What came of it. Of files that were known, `runs_in_files` counts what they had when they were stored."""
+
+    files_new: int
+    runs_in_files: int
+    runs_new: int
+
+
+@contextmanager
+def storing(url: URL, what: str) -> Iterator[Connection]:
+    """A transaction, the only one that writes: all or, on an error, nothing of it is kept.
+
+    Raises BadInput for a database that cannot be used, and for a value that does not fit it.
+    """
+    with explain_errors(url), open_writer(url).begin() as connection:
+        try:
+            yield connection
+        except (OverflowError, DataError) as error:
+            reason = str(error.orig if isinstance(error, DataError) else error).splitlines()[0]
+            raise BadInput(f"a value of {what} does not fit {shown(url)}: {reason}.") from error
+
+
+def store_runs(
+    connection: Connection,
+    files: Sequence[FileToStore],
+    runs: Iterable[IncomingRun],
+    contribution_id: int | None = None,
+) -> Stored:
+    """Store those of the runs, each of one of the files, that are not there yet; a chunk of them is in memory at once.
+
+    Raises Conflict where a uid has two contents, when all were looked at, and BadInput where a point of a round has a
+    run already.
+    """
+    known = dict(connection.execute(select(models.RunFile.sha256, models.RunFile.n_runs)).tuples().all())
+    fresh = {file.sha256: file for file in files if file.sha256 not in known}
+    now = utc_now()
+    rows = [file._asdict() | {"ingested_at_utc": now} for file in fresh.values()]
+    file_ids = dict(zip(fresh, dedup.ids(connection, models.RunFile, ["sha256"], rows), strict=True))
+    conflicts = _Conflicts()
+    runs_new = 0
+    round_ids: set[int] = set()
+    for chunk in dedup.chunks((run for run in runs if run.file_sha256 in fresh), weight):
+        new = _unknown(connection, chunk, conflicts)
+        round_ids |= insert_runs(connection, new, [file_ids[item.file_sha256] for item in new], contribution_id)
+        runs_new += len(new)
+    conflicts.raise_any()
+    round_counts.count_again(connection, round_ids)
+    n_runs = {file.sha256: file.n_runs for file in files} | known
+    return Stored(len(fresh), sum(n_runs[file.sha256] for file in files), runs_new)
+
+
+@contextmanager
+def no_search_for_garbage() -> Iterator[None]:
+    """Runs are many objects that all are needed: to look for garbage among them takes a third of the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+class _Conflicts:
+    def __init__(self) -> None:
+        self._sentences: list[str] = []
+        self._number = 0
+
+    def add(self, item: IncomingRun, other: str) -> None:
+        self._number += 1
+        if self._number <= NAMED:
+            self._sentences.append(f"{item.where}: run {item.uid} differs from the run of the same uid in {other}")
+
+    def raise_any(self) -> None:
+        if self._number:
+            raise Conflict(self._sentences, self._number)
+
+
+def _unknown(connection: Connection, incoming: Sequence[IncomingRun], conflicts: _Conflicts) -> list[IncomingRun]:
+    """Those that are not stored yet, each once."""
+    run, file = models.Run, models.RunFile
+    uids = {item.uid for item in incoming}
+    stored = select(run.uid, run.content_sha256, file.name).join(file).where(run.uid.in_(uids))
+    seen = {uid: (content, f"run file {name}, stored") for uid, content, name in connection.execute(stored)}
+    unknown = []
+    for item in incoming:
+        if item.uid not in seen:
+            seen[item.uid] = item.content_sha256, item.where
+            unknown.append(item)
+        content, where = seen[item.uid]
+        if content != item.content_sha256:
+            conflicts.add(item, where)
+    return unknown
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import pandas as pd
 from sqlalchemy import exists, func, select
 
+from tmflow.base.documents import document as checked
 from tmflow.base.json_objects import parse_object
-from tmflow.base.validation import document as checked
 from tmflow.platform.key import slug_of
 from tmflow.probe import document
 from tmflow.store.frames import Source, Statement, fetch, frame

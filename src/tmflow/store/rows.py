@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import hashlib
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from tmflow.base.canonical_json import canonical_json, sha256_of
+from tmflow.base.errors import BadInput
 from tmflow.platform.facts import display_name, slug
-from tmflow.runfile.facts import EnvironmentFacts, PlatformFacts
+from tmflow.runfile import content_hash, lines
+from tmflow.runfile.reader import Reader, ReadRun, Shared
 from tmflow.runfile.record import Backend, ExperimentRef, MachineState, Run, Software
+from tmflow.runfile.validate import EnvironmentFacts, PlatformFacts, line_reader, read_run
 from tmflow.spec.trial import TrialSpec
+from tmflow.store import models
+from tmflow.store.dedup import Key, columns
 
 Row = dict[str, Any]
 
@@ -83,3 +92,93 @@ def run_row(run: Run, content_sha256: str) -> Row:
     said = vars(run)
     machine = vars(run.machine) if run.machine else dict.fromkeys(MachineState.model_fields)
     return {name: said[name] for name in PLAIN} | machine | {"content_sha256": content_sha256, "reference_id": None}
+
+
+REASON = ("mechanism", "raw_code", "family")
+"""What an abort has in its row in place of the id of an AbortReason."""
+
+
+# By list: the fields of an entry in the order of its row.
+_FIELDS = {name: [column for column in columns(model) if column != "run_id"] for name, model in models.DETAILS.items()}
+_FIELDS["aborts"] = ["worker", "variable", *REASON, "n"]
+_ROW = {name: attrgetter(*fields) for name, fields in _FIELDS.items()}
+
+
+def details(lists: Mapping[str, Sequence[Any]], fused: Sequence[str]) -> dict[str, list[Key]]:
+    """By name each list of a run, none of them empty, its entries as rows."""
+    found: dict[str, list[Key]] = {name: list(map(_ROW[name], entries)) for name, entries in lists.items()}
+    if fused:
+        found["fused"] = [(variable,) for variable in fused]
+    return found
+
+
+class IncomingRun(NamedTuple):
+    """A run, checked, as rows of the tables; where it came from, and what it shares with others."""
+
+    where: str
+    file_sha256: str
+    uid: str
+    content_sha256: str
+    origin: Shared
+    spec: Shared
+    backend: Backend | None
+    round: int
+    order_seed: int
+    row: Row
+    details: dict[str, list[Key]]
+
+
+@dataclass(frozen=True)
+class IncomingFile:
+    """A run file by its name and hash; its runs are not read if the database knows the hash."""
+
+    name: str
+    sha256: str
+    runs: Sequence[IncomingRun]
+
+
+def read_files(paths: Iterable[Path], known: Container[str]) -> list[IncomingFile]:
+    """Read and check the run files. Raises BadInput naming file, line and field of the first fault."""
+    reader = line_reader()
+    return [_read_file(path, known, reader) for path in paths]
+
+
+def _read_file(path: Path, known: Container[str], reader: Reader) -> IncomingFile:
+    data = lines.contents(path)
+    sha256 = hashlib.sha256(data).hexdigest()
+    if sha256 in known:
+        return IncomingFile(path.name, sha256, ())
+    runs = [read_line(where, line, sha256, reader) for where, line in lines.lines(path, data)]
+    if not runs:
+        raise BadInput(f"run file {path} is empty; a run file holds one run or more, each on a line.")
+    return IncomingFile(path.name, sha256, runs)
+
+
+def read_line(where: str, line: str, file_sha256: str, reader: Reader) -> IncomingRun:
+    """Check one line of a run file; `where` names it in the errors. Raises BadInput for the first fault."""
+    return rows_of(read_run(where, line, reader), where, file_sha256)
+
+
+def rows_of(read: ReadRun, where: str, file_sha256: str) -> IncomingRun:
+    """A run that was read as rows."""
+    run, lists, origin, spec = read
+    spelt = {name: content_hash.listed(entries) for name, entries in lists.items()}
+    sha256 = content_hash.sha256(run, spelt | origin.spelt | spec.spelt)
+    return IncomingRun(
+        where=where,
+        file_sha256=file_sha256,
+        uid=run.uid,
+        content_sha256=sha256,
+        origin=origin,
+        spec=spec,
+        backend=run.backend,
+        round=run.round,
+        order_seed=run.order_seed,
+        row=run_row(run, sha256),
+        details=details(lists, run.fused),
+    )
+
+
+def weight(run: IncomingRun) -> int:
+    """In how many ordinary runs there is as much: one of a thousand threads has thousands of entries."""
+    return 1 + sum(map(len, run.details.values())) // 200

@@ -18,10 +18,9 @@ from tmflow.base.files import whole_file, writing
 from tmflow.store import check as consistency
 from tmflow.store.backup import copy_pages
 from tmflow.store.engine import may_exist, open_writer, reader_engine, require_file, writer_engine
-from tmflow.store.explain import explain_errors
 from tmflow.store.models import Base
 from tmflow.store.revision import alembic_config, head, standing
-from tmflow.store.url import is_sqlite, shown, sqlite_path
+from tmflow.store.url import explain_errors, is_sqlite, shown, sqlite_path
 
 
 @dataclass(frozen=True)

@@ -1,20 +1,152 @@
-"""New runs into their tables."""
+"""New runs into their tables, with the rows that they refer to."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
+from typing import NamedTuple
 
 from sqlalchemy import Connection, select
 
 from tmflow.base.errors import BadInput
-from tmflow.store import dedup, models
+from tmflow.runfile.reader import Shared
+from tmflow.runfile.record import Backend, Run
+from tmflow.store import dedup, models, rows
 from tmflow.store.dedup import Key
-from tmflow.store.details import REASON
-from tmflow.store.incoming import IncomingRun
-from tmflow.store.references import reference_rows
-from tmflow.store.rows import Row
+from tmflow.store.rows import REASON, IncomingRun, Row
+
+
+def reference_rows(connection: Connection, incoming: Sequence[IncomingRun]) -> list[Row]:
+    """For each run, the ids of its round, spec, platform, environment, software and backend, if it has one.
+
+    Raises BadInput for a campaign on two platforms, a round of two orders or a backend of two kinds.
+    """
+    origins = _origin_ids(connection, incoming)
+    specs = _spec_ids(connection, incoming)
+    rounds = _round_ids(connection, incoming, origins)
+    backends = _backend_ids(connection, [item.backend for item in incoming])
+    return [
+        {
+            "round_id": round_id,
+            "spec_id": specs[item.spec],
+            "platform_id": origins[item.origin].platform,
+            "environment_id": origins[item.origin].environment,
+            "software_id": origins[item.origin].software,
+            "backend_id": backend_id,
+        }
+        for item, round_id, backend_id in zip(incoming, rounds, backends, strict=True)
+    ]
+
+
+class _Origin(NamedTuple):
+    """Ids of what the runs of an origin refer to."""
+
+    platform: int
+    environment: int
+    software: int
+    campaign: int
+    experiment: int
+
+
+def _origin_ids(connection: Connection, incoming: Sequence[IncomingRun]) -> dict[Shared, _Origin]:
+    shared = list(dict.fromkeys(item.origin for item in incoming))
+    runs = [origin.run for origin in shared]
+    machines = _with_free_slugs(connection, [rows.platform_row(run.platform) for run in runs])
+    platforms = dedup.ids(connection, models.Platform, ["facts_sha256"], machines)
+    settings = [
+        rows.environment_row(run.environment, run.platform) | {"platform_id": platform}
+        for run, platform in zip(runs, platforms, strict=True)
+    ]
+    environments = dedup.ids(connection, models.Environment, ["env_sha256"], settings)
+    software = dedup.ids(
+        connection, models.Software, ["software_sha256"], [rows.software_row(r.software) for r in runs]
+    )
+    campaigns = _campaign_ids(connection, runs, platforms)
+    experiments = _experiment_ids(connection, runs)
+    ids = map(_Origin, platforms, environments, software, campaigns, experiments)
+    return dict(zip(shared, ids, strict=True))
+
+
+def _spec_ids(connection: Connection, incoming: Sequence[IncomingRun]) -> dict[Shared, int]:
+    specs = list(dict.fromkeys(item.spec for item in incoming))
+    ids = dedup.ids(connection, models.Spec, ["spec_sha256"], [rows.spec_row(shared.run.spec) for shared in specs])
+    return dict(zip(specs, ids, strict=True))
+
+
+def _backend_ids(connection: Connection, backends: Sequence[Backend | None]) -> list[int | None]:
+    def two_kinds(row: Row, other: Row) -> str:
+        return (
+            f"backend {row['name']} {row['version']} is of kind {row['kind']} in one run, {other['kind']} in another."
+        )
+
+    present = [rows.backend_row(backend) for backend in backends if backend is not None]
+    key = ["name", "version", "config_sha256"]
+    ids = iter(dedup.ids(connection, models.Backend, key, present, {"kind": two_kinds}))
+    return [None if backend is None else next(ids) for backend in backends]
+
+
+def _round_ids(connection: Connection, incoming: Sequence[IncomingRun], origins: Mapping[Shared, _Origin]) -> list[int]:
+    key = ["campaign_id", "experiment_id", "number"]
+    passes = [
+        (origins[item.origin].campaign, origins[item.origin].experiment, item.round, item.order_seed)
+        for item in incoming
+    ]
+
+    def two_orders(row: Row, other: Row) -> str:
+        run = incoming[passes.index(tuple(row.values()))].origin.run
+        return (
+            f"round {row['number']} of experiment '{run.experiment.name}' in campaign {run.campaign.uid} has order_seed"
+            f" {row['order_seed']} in one run and {other['order_seed']} in another; a round has one order: ingest the"
+            " runs of one of them only."
+        )
+
+    distinct = list(dict.fromkeys(passes))
+    its_rows = [dict(zip((*key, "order_seed"), one, strict=True)) for one in distinct]
+    ids = dedup.ids(connection, models.Round, key, its_rows, fixed={"order_seed": two_orders})
+    id_of = dict(zip(distinct, ids, strict=True))
+    return [id_of[one] for one in passes]
+
+
+def _campaign_ids(connection: Connection, runs: Sequence[Run], platforms: Sequence[int]) -> list[int]:
+    def two_times(row: Row, other: Row) -> str:
+        return (
+            f"campaign {row['uid']} was created at {row['created_at_utc']} by one run and at {other['created_at_utc']}"
+            " by another; ingest the run files as the study wrote them."
+        )
+
+    def two_machines(row: Row, other: Row) -> str:
+        ids = (row["platform_id"], other["platform_id"])
+        slugs = connection.scalars(select(models.Platform.slug).where(models.Platform.id.in_(ids)))
+        return (
+            f"campaign {row['uid']} has runs of two machines, {' and '.join(sorted(slugs))}, but a campaign belongs to "
+            "one; ingest the run files of one of them only, and run the study on the other in a results folder of its "
+            "own."
+        )
+
+    invocations = [
+        run.campaign.model_dump() | {"platform_id": platform} for run, platform in zip(runs, platforms, strict=True)
+    ]
+    fixed = {"created_at_utc": two_times, "platform_id": two_machines}
+    return dedup.ids(connection, models.Campaign, ["uid"], invocations, fixed=fixed)
+
+
+def _experiment_ids(connection: Connection, runs: Sequence[Run]) -> list[int]:
+    key = ["name", "scale", "definition_sha256"]
+    return dedup.ids(connection, models.Experiment, key, [rows.experiment_row(run.experiment) for run in runs])
+
+
+def _with_free_slugs(connection: Connection, platforms: Sequence[Row]) -> list[Row]:
+    """Where another platform has the slug already, a part of the hash is added."""
+    stored = connection.execute(select(models.Platform.slug, models.Platform.facts_sha256))
+    taken = dict(stored.tuples().all())
+    free = []
+    for row in platforms:
+        sha256 = row["facts_sha256"]
+        slug = row["slug"] if taken.get(row["slug"], sha256) == sha256 else f"{row['slug']}-{sha256[:8]}"
+        taken[slug] = sha256
+        free.append(row | {"slug": slug})
+    return free
 
 
 def insert_runs(

@@ -1,8 +1,10 @@
-"""The command that runs one experiment of the study again."""
+"""The commands that repeat a run or an experiment."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from shlex import quote
+from typing import Any
 
 
 def rerun(experiment: str, scale: str = "full") -> str:
@@ -12,3 +14,11 @@ def rerun(experiment: str, scale: str = "full") -> str:
     """
     at = "" if scale == "full" else f" --scale {quote(scale)}"
     return f".venv/bin/tmflow study run{at} {quote(experiment)}"
+
+
+def train_command(spec: Mapping[str, Any], round: int) -> str:
+    """`tmflow train` with every factor of a spec that applies, and the seed that it has in this round (from 1)."""
+    factors = {name: value for name, value in spec.items() if value is not None}
+    factors["seed"] += round - 1
+    words = [f"--{name.replace('_', '-')} {quote(str(value))}" for name, value in factors.items()]
+    return " ".join(["tmflow train", *words])

@@ -10,9 +10,8 @@ from typing import Any, Literal, Self, get_args
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from tmflow.base.canonical_json import sha256_of
-from tmflow.base.documents import read_yaml
+from tmflow.base.documents import document, read_yaml, sentence
 from tmflow.base.errors import BadInput, unknown
-from tmflow.base.validation import document, sentence
 from tmflow.native import registry
 from tmflow.platform.profiles import load_profile, profile_names
 from tmflow.spec.process_env import tm_library

@@ -5,15 +5,27 @@ The order of the data, the initial values, the split over the workers and the pa
 
 from __future__ import annotations
 
-from tmflow.base.errors import Unsupported
-from tmflow.native import availability
-from tmflow.native.parameters import mechanism_of, native_parameters
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from tmflow.base.errors import Diverged, Unsupported
+from tmflow.native import availability, loader
 from tmflow.native.possible import why_not
+from tmflow.native.registry import mechanism_of, native_parameters
+from tmflow.spec import abort_codes, contention
+from tmflow.spec.models import Array
 from tmflow.spec.strategies import LOCKS_UNTOLD
 from tmflow.spec.trial import TrialSpec
-from tmflow.training.measurement import Measurement, TrialData, warm_up_of
+from tmflow.training import batches
+from tmflow.training.measurement import NOT_FINITE, Measurement, TrialData, warm_up_of
 from tmflow.training.models import MODELS
-from tmflow.training.native_trial import WARM_UP_IMAGES, WARM_UP_STEPS, Asked, measure
+
+if TYPE_CHECKING:
+    from tmflow.native._core import NativeCounterRow, NativeTrial
+    from tmflow.spec.trial import TrialSpec
 
 _PER_TRIAL = {"threads", "batch", "iterations", "seed", "curve_points", "test_images"}
 
@@ -59,3 +71,108 @@ def asked(spec: TrialSpec) -> Asked:
 def graph_key(spec: TrialSpec) -> str:
     """Trials with the same key run in the same variant."""
     return spec.model_dump_json(exclude=_PER_TRIAL)
+
+
+WARM_UP_STEPS, WARM_UP_IMAGES = 1000, 500
+
+
+class Asked(NamedTuple):
+    """What a spec asks of the native library, and how to read what that counts."""
+
+    parameters: Sequence[str]  # of the strategy, as the library takes them
+    mechanism: str | None  # whose transactions it tries: a key of `aborts.FAMILIES`
+    fused: list[str]  # the variables whose updates are fused with their gradients
+    times_locks: bool  # whether the counters tell the times under locks
+
+
+def measure(spec: TrialSpec, asked: Asked, trial_seed: int, data: TrialData) -> Measurement:
+    """Train from fresh initial values.
+
+    Raises Diverged if a variable or a score of a test image is not finite where the accuracy is asked for.
+    """
+    measured = Measurement(fused=asked.fused)
+    began = time.monotonic()
+    trial = make_trial(spec, asked.parameters)
+    trial.set_variables(MODELS[spec.model].initial_values(spec, trial_seed))
+    starts = batches.batch_starts(trial_seed, len(data.train_images), spec.batch, spec.iterations)
+    measured.setup_s = time.monotonic() - began
+
+    measured.train(
+        spec,
+        starts,
+        lambda steps: trial.run(data.train_images, data.train_labels, steps, spec.batch, spec.learning_rate),
+        lambda: accuracy(spec, trial.variables(), data),
+    )
+    rows = trial.counters()
+    measured.counters = [_counters(row, asked) for row in rows]
+    measured.aborts = [abort for row in rows for abort in _aborts(row, asked.mechanism)]
+    measured.retries = _contention(rows, "retries")
+    measured.failed_publications = _contention(rows, "failed_publications")
+    measured.taken_blocks = _contention(rows, "taken_blocks")
+    measured.reads = [reads for row in rows for reads in _reads(row)]
+    if spec.measures == "full":
+        measured.lost = [dict(row) for row in trial.lost()]
+    measured.staleness = [dict(row) for row in trial.staleness()]
+    return measured
+
+
+def make_trial(spec: TrialSpec, parameters: Sequence[str]) -> NativeTrial:
+    """The trial's variables and workers. Raises ValueError for factors that do not fit together."""
+    return loader.core().NativeTrial(
+        model=spec.model,
+        matrix=spec.matrix,
+        hidden=spec.hidden,
+        activation=spec.activation,
+        strategy=spec.strategy,
+        parameters=list(parameters),
+        workers=spec.threads,
+        layout=spec.layout,
+        reading=spec.reading,
+        pinning=spec.pinning,
+        measures=spec.measures,
+    )
+
+
+def accuracy(spec: TrialSpec, values: list[Array], data: TrialData) -> float:
+    """Share of the first `test_images` test images that the model with these values classifies correctly.
+
+    Raises Diverged if a value, or a score that it gives, is not finite: there is no accuracy then.
+    """
+    model = MODELS[spec.model]
+    assert model.scores is not None, "no spec with this driver has another model"
+    images = data.test_images[: spec.test_images]
+    shaped = [value.reshape(its.shape) for value, its in zip(values, model.variables(spec), strict=True)]
+    with np.errstate(over="ignore", invalid="ignore"):
+        scores = model.scores(spec, images, shaped)
+    if not all(np.isfinite(array).all() for array in (*values, scores)):
+        raise Diverged(NOT_FINITE)
+    return float((scores.argmax(axis=1) == data.test_digits[: len(images)]).mean())
+
+
+def _counters(row: NativeCounterRow, asked: Asked) -> dict[str, Any]:
+    told: dict[str, Any] = {name: row[name] for name in ("worker", "variable", "updates")}
+    if asked.mechanism is not None:
+        told |= {name: row[name] for name in ("attempts", "commits", "fallbacks")}
+    if asked.times_locks:
+        told |= {"lock_waited_s": row["waited_ns"] / 1e9, "lock_held_s": row["held_ns"] / 1e9}
+    return told
+
+
+def _aborts(row: NativeCounterRow, mechanism: str | None) -> Iterator[dict[str, Any]]:
+    for status, n in row["aborts"].items():
+        assert mechanism is not None, "only transactions abort"
+        its = {"worker": row["worker"], "variable": row["variable"], "mechanism": mechanism, "n": n}
+        yield its | abort_codes.described(mechanism, status)
+
+
+def _contention(rows: Sequence[NativeCounterRow], kind: contention.Kind) -> list[dict[str, Any]]:
+    return [
+        {"worker": row["worker"], "variable": row["variable"], kind: number, contention.KINDS[kind]: times}
+        for row in rows
+        for number, times in row[kind].items()
+    ]
+
+
+def _reads(row: NativeCounterRow) -> Iterator[dict[str, Any]]:
+    if row["reads"] is not None and row["torn"] is not None:
+        yield {"worker": row["worker"], "variable": row["variable"], "reads": row["reads"], "torn": row["torn"]}

@@ -11,9 +11,8 @@ from sqlalchemy import URL, Engine
 from tmflow.base.errors import BadInput
 from tmflow.base.text import several
 from tmflow.claims.heading import heading
-from tmflow.claims.judge import Judged
+from tmflow.claims.judge import Judged, verdicts
 from tmflow.claims.render import as_text
-from tmflow.claims.verdicts import verdicts
 from tmflow.reports import headline
 from tmflow.store import engine
 from tmflow.store.ingest import not_stored

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from tmflow.base.clock import utc_now
 from tmflow.base.errors import BadInput
 from tmflow.base.paths import lock_dir
-from tmflow.base.stopping import Stopped
+from tmflow.base.processes import Stopped
 
 ASK_EVERY_S = 0.2  # whether a lock is free, while it is waited for
 

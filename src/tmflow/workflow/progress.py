@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import subprocess
 import sys
 import time
+from bisect import insort
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +28,6 @@ from tqdm import tqdm
 from tmflow.spec.trial import TrialSpec
 from tmflow.study.plan import Plan, dataset_path
 from tmflow.workflow.build_progress import BuildProgress
-from tmflow.workflow.pace import Pace
-from tmflow.workflow.steps import Steps
 
 LOOK_EVERY_S = 2.0  # with a terminal to look at; a look takes about two milliseconds of one core
 LINE_EVERY_S = 60.0  # without
@@ -244,3 +245,73 @@ def _duration(seconds: float) -> str:
 def _minutes(seconds: float) -> str:
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
+
+
+# Until so many seconds of the estimate are measured, what they took in truth says little of the rest.
+TRUSTED_S = 30.0
+
+
+class Pace:
+    """Trials that are done, by how many times as long as estimated each took; and what it was estimated at."""
+
+    def __init__(self) -> None:
+        self._ratios = [(1.0, TRUSTED_S)]
+
+    def add(self, estimated_s: float, took_s: float) -> None:
+        """A trial is done."""
+        insort(self._ratios, (took_s / estimated_s, estimated_s))
+
+    @property
+    def slower(self) -> float:
+        """How many times as long as estimated it takes: the median, in which a trial weighs what it was estimated at.
+
+        So of one that was to take a second and hung for minutes no more than a second goes astray.
+        """
+        middle = sum(estimated_s for _, estimated_s in self._ratios) / 2
+        until = accumulate(estimated_s for _, estimated_s in self._ratios)
+        return next(ratio for (ratio, _), weight in zip(self._ratios, until, strict=True) if weight >= middle)
+
+
+_BEGUN = re.compile(r"^(?:local)?rule (\w+):$", re.MULTILINE)
+_OF = re.compile(r"^    wildcards: (?:experiment|notebook)=([^,\s]+)", re.MULTILINE)
+_DONE = re.compile(r"^\d+ of \d+ steps", re.MULTILINE)
+
+_WORDS = {
+    "ingest": "storing {}",
+    "contributions": "storing the runs of others",
+    "figures": "drawing {}",
+    "notebook": "executing notebook {}",
+    "report": "writing the report",
+}
+_TAIL = 30_000  # bytes: the last steps, with the lists of their inputs
+
+
+def snakemake_log(results: Path) -> Path:
+    """All that Snakemake said in an invocation of the study."""
+    return results / "logs" / "snakemake.log"
+
+
+class Steps:
+    """The steps of one call of Snakemake, which appends to the log."""
+
+    def __init__(self, results: Path) -> None:
+        self._log = snakemake_log(results)
+        self._begins = self._log.stat().st_size if self._log.exists() else 0
+
+    def look(self) -> str:
+        """In words the step that has begun last, and how many are done."""
+        text = self._tail()
+        begun = list(_BEGUN.finditer(text))
+        if not begun or begun[-1][1] not in _WORDS:
+            return "storing and drawing"
+        of = _OF.search(text, begun[-1].end())
+        doing = _WORDS[begun[-1][1]].format(of[1] if of else "")
+        done = _DONE.findall(text)
+        return f"{doing} ({done[-1]} done)" if done else doing
+
+    def _tail(self) -> str:
+        if not self._log.exists():
+            return ""
+        with self._log.open("rb") as file:
+            file.seek(max(self._begins, self._log.stat().st_size - _TAIL))
+            return file.read().decode("utf-8", errors="replace")

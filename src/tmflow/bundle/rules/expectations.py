@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tmflow.bundle.rules.speed_limits import Limits
-from tmflow.native.parameters import mechanism_of
-from tmflow.native.promises import promises_of_updates
+from tmflow.native.registry import mechanism_of, promises_of_updates
 from tmflow.spec.trial import TrialSpec
 from tmflow.training.models import MODELS
 from tmflow.training.variables import JOINED

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any
 
-from tmflow.base.leaves import leaves
+from tmflow.base.canonical_json import leaves
 from tmflow.bundle.problems import Fault
 from tmflow.bundle.rules.expectations import Known
 from tmflow.platform.bounds import LONGEST_S, STEP_S

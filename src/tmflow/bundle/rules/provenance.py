@@ -11,7 +11,7 @@ from tmflow.base.errors import BadInput, hint
 from tmflow.bundle import format
 from tmflow.bundle.problems import Fault
 from tmflow.bundle.rules.expectations import Known
-from tmflow.native.promises import promises_of_updates
+from tmflow.native.registry import promises_of_updates
 from tmflow.runfile.reader import ReadRun
 from tmflow.runfile.record import Run
 

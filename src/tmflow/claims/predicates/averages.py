@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tmflow.claims.curve import Curve, Values
+from tmflow.claims.statements import Curve, Values
 
 
 def over_threads(curve: Curve) -> Values:

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from tmflow.base.text import workers
-from tmflow.claims.curve import Curve
-from tmflow.claims.statements import Statement
+from tmflow.claims.statements import Curve, Statement
 
 
 def equivalent(curves: Sequence[Curve], bound: float) -> list[Statement]:

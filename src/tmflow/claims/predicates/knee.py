@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tmflow.base.text import workers
-from tmflow.claims.curve import Curve
-from tmflow.claims.statements import Statement
+from tmflow.claims.statements import Curve, Statement
 
 
 def knee(curves: Sequence[Curve], at: int, efficiency: float, then_sublinear: bool) -> list[Statement]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from tmflow.claims.curve import Curve
 from tmflow.claims.predicates.averages import over_threads
-from tmflow.claims.statements import Statement
+from tmflow.claims.statements import Curve, Statement
 
 
 def order(curves: Sequence[Curve], bound: float) -> list[Statement]:

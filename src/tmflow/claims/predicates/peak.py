@@ -8,8 +8,7 @@ import numpy as np
 
 from tmflow.analysis.stats import CONFIDENCE, mean_interval
 from tmflow.base.text import workers
-from tmflow.claims.curve import Curve
-from tmflow.claims.statements import Statement
+from tmflow.claims.statements import Curve, Statement
 
 
 def peak(curves: Sequence[Curve], low: float, high: float) -> list[Statement]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tmflow.claims.curve import Curve
 from tmflow.claims.predicates.averages import over_threads
-from tmflow.claims.statements import Statement
+from tmflow.claims.statements import Curve, Statement
 
 
 def ratio_within(curves: Sequence[Curve], low: float | None, high: float | None) -> list[Statement]:

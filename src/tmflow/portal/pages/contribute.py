@@ -1,19 +1,25 @@
-"""How to add a machine of one's own: four steps, and the machines that are missed most."""
+"""How to contribute: four steps for a machine of one's own, the machines missed most, and the upload."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import json
+from typing import Any, NamedTuple
 
 import streamlit as st
+from streamlit.runtime.uploaded_file_manager import UploadedFile
 
+from tmflow.base import escaping
+from tmflow.base.processes import Ended, run_tmflow
 from tmflow.base.text import several
-from tmflow.claims.machines import machines, measured_on, missing
+from tmflow.claims.next_run import machines, measured_on, missing
 from tmflow.claims.schema import load_claims
-from tmflow.contributions import access
+from tmflow.contributions import access, staging
+from tmflow.contributions import access as limits
 from tmflow.contributions.access import Role
-from tmflow.portal.commands import show_commands
-from tmflow.portal.links import link
-from tmflow.portal.pages.upload import show_upload
+from tmflow.contributions.quarantine import Quarantine
+from tmflow.portal.access import behind_token, visitor
+from tmflow.portal.bundle_report import show_check
+from tmflow.portal.links import link, show_commands
 from tmflow.portal.study_data import Study
 
 DOCS = "add-your-hardware"  # a page of the docs
@@ -86,3 +92,50 @@ def show_missing(study: Study) -> None:
         for name in machine.claims:
             link("claims", name, claim=name)
             st.caption(claims.claims[name].statement)
+
+
+OFF = (
+    "This portal takes no uploads: open a pull request, or bring the file to whoever keeps the portal. "
+    "They turn uploads on with `TMFLOW_UPLOAD_TOKEN`."
+)
+SHOWN = {"staged": st.success, "known": st.info, "refused": st.error}
+
+
+@st.fragment  # so that who waits for a check takes no page's turn
+def show_upload() -> None:
+    """A form for whoever has the token; where uploads are off, a word about it."""
+    label = "The token for uploads, from whoever keeps this portal"
+    behind_token(Role.UPLOADER, label, _show_upload, lambda: st.caption(OFF))
+
+
+def _show_upload(quarantine: Quarantine) -> None:
+    with st.form("upload", clear_on_submit=True, border=False):
+        file = st.file_uploader(
+            f"A bundle: a zip of at most {limits.UPLOAD_MIB} MiB with at most {limits.MOST_RUNS:,} runs", type="zip"
+        )
+        if not st.form_submit_button("Check and hand over", icon=":material/upload:"):
+            return
+    if file is None:
+        st.warning("Choose a file first.")
+        return
+    with st.spinner("Checking every run"):
+        staged = _stage(quarantine, file)
+    SHOWN[staged["outcome"]](escaping.markdown(staged["said"]))
+    show_check(staged["report"])
+    with quarantine.begin() as connection:
+        quarantine.note(connection, "report", "shown", visitor(), staged["report"]["identity"])
+
+
+def _stage(quarantine: Quarantine, file: UploadedFile) -> dict[str, Any]:
+    by, name = visitor(), escaping.line(file.name)[: staging.LONGEST_NAME]
+    staging.receive(quarantine, by, name, file.size)
+    words = ["bundle", "stage", "-", "--json", f"--name={name}", f"--by={by}"]
+    try:
+        staged: dict[str, Any] = json.loads(
+            run_tmflow(*words, given=file.getvalue(), without_env=set(Role), within_s=limits.CHECK_S)
+        )
+    except Ended:
+        with quarantine.begin() as connection:
+            quarantine.note(connection, "upload", "ended", by, details=name)
+        raise
+    return staged

@@ -20,9 +20,8 @@ from tmflow.claims.original_figures import Originals, experiment_of
 from tmflow.claims.render import accepted
 from tmflow.claims.schema import load_claims
 from tmflow.portal.badges import badge, judged, marked
-from tmflow.portal.commands import show_commands
 from tmflow.portal.figure_view import kept_figure, show_figure
-from tmflow.portal.links import halves, link
+from tmflow.portal.links import halves, link, show_commands
 from tmflow.portal.study_data import SelectedRecords, Study
 from tmflow.portal.url_state import PLATFORM, Filter, Key, choose
 from tmflow.store import queries

@@ -15,7 +15,7 @@ from tmflow.charts.figures import slug
 from tmflow.claims.heading import heading
 from tmflow.claims.judge import KINDS
 from tmflow.claims.render import VERDICTS, accepted, without_runs
-from tmflow.native.promises import promises_of_updates
+from tmflow.native.registry import promises_of_updates
 from tmflow.platform.key import slug_of
 from tmflow.portal.badges import badge, judged, marked
 from tmflow.portal.figure_view import show_numbers

@@ -11,11 +11,10 @@ import streamlit as st
 
 from tmflow.base import escaping
 from tmflow.base.errors import BadInput
-from tmflow.base.own_process import run_tmflow
-from tmflow.contributions import listed
+from tmflow.base.processes import run_tmflow
+from tmflow.contributions import quarantine as listed
 from tmflow.contributions.access import Role
-from tmflow.contributions.listed import Waiting
-from tmflow.contributions.quarantine import Quarantine
+from tmflow.contributions.quarantine import Quarantine, Waiting
 from tmflow.portal.access import behind_token, visitor
 from tmflow.portal.bundle_report import show_check
 

@@ -1,4 +1,4 @@
-"""One run in full: why it failed if it did, its results, the command that repeats it, and where it comes from."""
+"""One run in full: its results or why it failed, its files, the command that repeats it, and where it comes from."""
 
 from __future__ import annotations
 
@@ -12,20 +12,19 @@ import streamlit as st
 from tmflow.analysis import summaries
 from tmflow.base import escaping
 from tmflow.base import text as wording
+from tmflow.base.canonical_json import leaves
 from tmflow.base.errors import BadInput
 from tmflow.platform.key import slug_of
-from tmflow.portal.commands import show_commands
 from tmflow.portal.figure_view import show_summary
-from tmflow.portal.links import with_sources
-from tmflow.portal.pages.run_files import run_csv, run_json
+from tmflow.portal.links import show_commands, with_sources
 from tmflow.portal.statuses import badge
 from tmflow.portal.study_data import Study
 from tmflow.portal.url_state import TOLD, Key, go_to, sources_joined
-from tmflow.runfile.record import NO_TIME, without_lock_times
-from tmflow.runfile.shares import shares
+from tmflow.runfile import record
+from tmflow.runfile.record import NO_TIME, shares, without_lock_times
 from tmflow.spec import contention
 from tmflow.store import queries, run_detail, search
-from tmflow.study.command import train_command
+from tmflow.study.commands import train_command
 
 HEADINGS = {
     "n": "aborts", "raw_code": "raw code", "sections": "critical sections",
@@ -216,3 +215,29 @@ def _text(value: Any) -> str:
     if value is None:
         return "–"
     return json.dumps(value) if isinstance(value, dict | list) else str(value)
+
+
+def table_csv(runs: pd.DataFrame) -> str:
+    """One line for each run; no text in it is a formula."""
+    return escaping.csv_frame(runs).to_csv(index=False)
+
+
+def table_json(runs: pd.DataFrame) -> str:
+    """A list with an object for each run; what is missing is null."""
+    return json.dumps(runs.astype(object).where(runs.notna(), None).to_dict("records"), allow_nan=False)
+
+
+def run_json(run: Mapping[str, Any]) -> str:
+    """A stored run (`stored.run`) in the layout of its run file; an emulated one without its times, which it says."""
+    return json.dumps(_told(run), indent=1, allow_nan=False)
+
+
+def run_csv(run: Mapping[str, Any]) -> str:
+    """The same as lines of name and value, such as counters.0.updates,500."""
+    return escaping.csv_frame(pd.DataFrame(leaves(_told(run)), columns=["name", "value"], dtype=object)).to_csv(
+        index=False
+    )
+
+
+def _told(run: Mapping[str, Any]) -> dict[str, Any]:
+    return record.shown(record.Run.model_validate({name: run[name] for name in run if name != "stored"}))

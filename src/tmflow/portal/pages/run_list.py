@@ -12,7 +12,7 @@ from sqlalchemy import URL
 from tmflow.analysis.variants import variants
 from tmflow.base import escaping
 from tmflow.portal.figure_view import width_of
-from tmflow.portal.pages.run_files import table_csv, table_json
+from tmflow.portal.pages.run_detail import table_csv, table_json
 from tmflow.portal.statuses import WORDS, badge
 from tmflow.portal.study_data import Identity, Study
 from tmflow.portal.url_state import DATA, EVERY_FACTOR, TOLD, Filter, Key, Selection, choose, go_to, wanted

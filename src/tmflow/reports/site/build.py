@@ -17,12 +17,12 @@ from tmflow.base.errors import BadInput
 from tmflow.base.files import whole_folder, write_json, write_text
 from tmflow.charts import captions
 from tmflow.charts.figures import VEGA_LITE, slug
-from tmflow.claims.judge import KINDS
+from tmflow.claims.judge import KINDS, verdicts
 from tmflow.claims.render import VERDICTS, accepted, counted, machines, without_runs
-from tmflow.claims.verdicts import verdicts
 from tmflow.platform.description import described, told
 from tmflow.reports.html_report import MEASURES
-from tmflow.reports.site import experiments, method, run_lists
+from tmflow.reports.site import experiments, run_lists
+from tmflow.reports.site import pages as method
 from tmflow.reports.site.experiments import Album
 from tmflow.reports.site.pages import Pages
 from tmflow.store import queries

@@ -1,16 +1,21 @@
-"""Pages from templates. All text is escaped, and every link is relative: a site works below any path."""
+"""Pages from templates, the method pages among them. All text is escaped and every link is relative."""
 
 from __future__ import annotations
 
+import posixpath
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from tmflow.base.files import write_text
 from tmflow.base.text import interval, span
+from tmflow.reports import docs_index
+from tmflow.reports.docs_index import VOCABULARY
 
 
 class Pages:
@@ -33,3 +38,51 @@ class Pages:
         root = "../" * path.count("/")
         text = self._templates.get_template(template or path).render(root=root, here=path, **told)
         write_text(self.folder / path, text)
+
+
+class Here:
+    """What a page of the docs links to, as paths from that page of the site; `used` are the files among it."""
+
+    def __init__(self, page: str, used: set[str]) -> None:
+        self._folder, self._used = posixpath.dirname(page), used
+
+    def page(self, name: str, anchor: str) -> str:
+        return self._from_here(f"{name}.html") + (f"#{anchor}" if anchor else "")
+
+    def file(self, path: str) -> str:
+        self._used.add(path)
+        return self._from_here(path)
+
+    def _from_here(self, path: str) -> str:
+        return posixpath.relpath(path, self._folder or ".")
+
+
+def write(pages: Pages) -> None:
+    """Every page of the docs under method/, the files that they link to, the glossary and a list of all."""
+    docs = docs_index.pages()
+    used: set[str] = set()
+
+    def html(text: str, page: str) -> Markup:
+        # The docs are the project's own, and HTML in them is escaped.
+        return Markup(docs_index.html(docs_index.linked(text, page, Here(page, used), docs)))
+
+    for name, page in docs.items():
+        sections = [(section, html(section.text, name), title(section.title)) for section in page.sections]
+        pages.write(
+            f"method/{name}.html", "handbook.html", page=page, sections=sections, title=docs_index.plain(page.title)
+        )
+    terms = docs_index.glossary(docs[VOCABULARY])
+    told = [(term, [html(definition, VOCABULARY) for definition in term.definitions]) for term in terms]
+    pages.write("method/glossary.html", "glossary.html", terms=told, vocabulary=VOCABULARY)
+    pages.write(
+        "method/index.html", "method.html", groups=docs_index.grouped(docs), terms=terms, plain=docs_index.plain
+    )
+    for path in used:
+        to = pages.folder / "method" / path
+        to.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(docs_index.docs_dir() / path, to)
+
+
+def title(text: str) -> Markup:
+    """A heading's Markdown as HTML, without a paragraph around it."""
+    return Markup(docs_index.html(text).strip().removeprefix("<p>").removesuffix("</p>"))

@@ -13,7 +13,7 @@ from tmflow.spec.trial import TrialSpec
 from tmflow.store import run_detail, search
 from tmflow.store.frames import Source
 from tmflow.store.search import Asked
-from tmflow.study.command import train_command
+from tmflow.study.commands import train_command
 from tmflow.study.config import Scale
 
 AT_MOST = 20_000  # runs that a browser still searches and sorts at once, on a phone too
