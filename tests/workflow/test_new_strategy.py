@@ -22,6 +22,7 @@ TOY = """\
 #include <string>
 
 #include "tmflow/own_mutex.hpp"
+#include "tmflow/waiting.hpp"
 
 namespace tmflow {
 
