@@ -15,7 +15,8 @@ from tmflow.analysis import summaries
 from tmflow.base.errors import BadInput
 from tmflow.contributions.importer import import_bundle
 from tmflow.platform.description import transactions as told_of_transactions
-from tmflow.store import circumstances, engine, platform_queries, queries, run_detail
+from tmflow.store import engine, platform_queries, queries, run_detail
+from tmflow.store import platform_queries as circumstances
 from tmflow.store.engine import sqlite_url
 
 MOST = 2**63 - 1
@@ -102,7 +103,7 @@ def test_json_that_is_no_object_is_a_sentence(database: Path, text: str) -> None
     key = str(runs["platform"].iloc[0])
     for read in (
         lambda: queries.definition(source, "fig_4_1", "full", [key]),
-        lambda: circumstances.platforms(source, [key]),
+        lambda: circumstances.platform_facts(source, [key]),
         lambda: platform_queries.newest_probe(source, key),
         lambda: run_detail.run(source, str(runs["uid"].iloc[0])),
     ):

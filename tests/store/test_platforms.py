@@ -12,7 +12,8 @@ from sqlalchemy import URL, Engine, text
 from tests.sample_runs import EMULATED, PLATFORM, sample_runs
 from tmflow.runfile import record
 from tmflow.runfile.record import Run
-from tmflow.store import circumstances, engine, platform_queries, queries, schema
+from tmflow.store import engine, platform_queries, queries, schema
+from tmflow.store import platform_queries as circumstances
 from tmflow.store.frames import Statement
 from tmflow.store.ingest import ingest
 
@@ -88,11 +89,11 @@ def test_hashes_and_slugs_lead_to_all_facts_that_were_recorded(store: Callable[.
     reader = store(here, there)
     origins = queries.origins(reader, status=None, all_definitions=True)
     assert set(origins["uid"]) == {run.uid for run in [*here, *there]}
-    facts = circumstances.platforms(reader, [SLUG, "nowhere"])
+    facts = circumstances.platform_facts(reader, [SLUG, "nowhere"])
     assert facts == {SLUG: PLATFORM}  # those too that no column is for
-    settings = circumstances.environments(reader, origins["env_sha256"].unique())
+    settings = circumstances.environment_facts(reader, origins["env_sha256"].unique())
     assert list(settings.values()) == [here[0].environment] * 2  # one for each platform
-    (software,) = circumstances.software(reader, origins["software_sha256"].unique()).values()
+    (software,) = circumstances.software_facts(reader, origins["software_sha256"].unique()).values()
     assert software == here[0].software.model_dump()
 
 

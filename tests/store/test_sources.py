@@ -19,7 +19,17 @@ from tmflow.claims.judge import verdicts
 from tmflow.contributions.importer import withdraw
 from tmflow.platform.key import is_local
 from tmflow.reports.answers import ask
-from tmflow.store import circumstances, engine, platform_queries, queries, run_detail, schema, search
+from tmflow.store import (
+    engine,
+    platform_queries,
+    queries,
+    run_detail,
+    schema,
+    search,
+)
+from tmflow.store import (
+    platform_queries as circumstances,
+)
 from tmflow.store.search import Asked
 
 ASKED: dict[str, Callable[[Engine], Any]] = {
@@ -147,7 +157,7 @@ def test_a_contribution_is_a_platform_by_its_key(url: URL, tmp_path: Path) -> No
     reader = engine.open_reader(url)
     assert not is_local(key)
     assert set(queries.counts(reader)["platform"]) == {key}
-    assert circumstances.platforms(reader, [key])[key]["cores_physical"] == 4
+    assert circumstances.platform_facts(reader, [key])[key]["cores_physical"] == 4
     assert platform_queries.local_platform(reader, "0" * 64) is None
     assert len(queries.runs(reader, platforms=[key])) == len(forged_runs())
     assert queries.runs(reader, platforms=[MACHINE]).empty

@@ -19,7 +19,7 @@ from tests.train.conftest import SEED, Run
 from tests.train.conftest import make_spec as short_spec
 from tmflow import datasets
 from tmflow.base.errors import Unsupported
-from tmflow.native import loader, possible, registry
+from tmflow.native import availability, loader, registry
 from tmflow.spec.strategies import parameters_of
 from tmflow.spec.trial import TrialSpec
 from tmflow.training import batches, native_driver, session
@@ -234,7 +234,7 @@ def test_emulated_transactions_are_counted(run: Run) -> None:
 def test_four_workers_learn_under_every_strategy(run: Run, strategy: str, model: dict[str, Any]) -> None:
     reading = "consistent" if registry.require(strategy).keeps_elsewhere else "plain"
     spec = make_spec(**model, strategy=strategy, threads=4, iterations=4000, reading=reading)
-    if reason := possible.why_not(spec):
+    if reason := availability.unsupported_reason(spec):
         pytest.skip(reason)
     measured = run(spec)
     assert measured.final_accuracy > 0.88
@@ -253,7 +253,7 @@ def test_four_workers_learn_under_every_strategy(run: Run, strategy: str, model:
     ],
 )
 def test_what_it_cannot_run(factors: dict[str, Any], reason: str) -> None:
-    assert str(possible.why_not(make_spec(**factors))).startswith(reason)
+    assert str(availability.unsupported_reason(make_spec(**factors))).startswith(reason)
 
 
 IMAGES, LABELS = np.zeros((20, 784), np.float32), np.zeros((20, 10), np.float32)
@@ -328,10 +328,11 @@ from tests.train.conftest import make_spec as short_spec
 from tmflow import datasets
 from tmflow.runner import round
 from tmflow.spec.trial import TrialSpec
-from tmflow.training import drivers, possible
+from tmflow.native.availability import unsupported_reason
+from tmflow.training import drivers
 from tmflow.training.measurement import TrialData
 spec = TrialSpec.model_validate(json.loads(sys.argv[1]))
-assert not possible.why_not(spec)
+assert not unsupported_reason(spec)
 measured = drivers.make_variant(spec, 1, 0).run(spec, 0, TrialData.make(datasets.load("digits"), 784, 0))
 assert measured.loop_s > 0 and "tensorflow" not in sys.modules
 print("trained")

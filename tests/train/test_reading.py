@@ -8,7 +8,7 @@ import pytest
 
 from tests.train.conftest import Train, make_spec
 from tmflow.base.errors import Unsupported
-from tmflow.native import possible, registry
+from tmflow.native import availability, registry
 
 READABLE = [
     row.name
@@ -86,7 +86,7 @@ def test_deep_learns_joined(train: Train) -> None:
     ],
 )
 def test_what_cannot_be_done_is_said(train: Train, factors: dict[str, Any], says: str) -> None:
-    assert says in str(possible.why_not(make_spec(**factors)))
+    assert says in str(availability.unsupported_reason(make_spec(**factors)))
     with pytest.raises(Unsupported, match=says):
         train(**factors)
 

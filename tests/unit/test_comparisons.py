@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from frames import grid
 
-from tmflow.analysis.comparisons import time_ratios
+from tmflow.analysis.baseline import time_ratios
 
 PLAIN = {"kernel": "plain", "optimisation": "O3"}
 HTM = {"provider": "rtm", "spending": "study_tsx", "chunk": 0, **PLAIN}

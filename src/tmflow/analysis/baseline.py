@@ -1,7 +1,4 @@
-"""Every variant against one of them, the baseline: how many times as fast, and by how much more accurate.
-
-Runs are paired within a round and at the same number of workers, so what a round does to both cancels out.
-"""
+"""Runs against a baseline: ratios of time and differences of accuracy, and the cost of each factor."""
 
 from __future__ import annotations
 
@@ -23,12 +20,13 @@ from tmflow.analysis.stats import (
     equivalence,
     ratio_interval,
 )
-from tmflow.analysis.variants import variants
+from tmflow.analysis.variants import ordered_variants, variants
+from tmflow.spec.strategies import PARAMETERS
 
 Told = Literal["more", "less", "same", "open"]
 """Surely more than the baseline, surely less, the same but for what is too small to matter, or none of these."""
 
-POINTS = 0.02  # a difference of accuracy that matters; a fraction
+EQUAL_ACCURACY = 0.02  # a difference of accuracy that matters; a fraction
 
 
 class _Way(NamedTuple):
@@ -56,7 +54,7 @@ _ACCURACY = _Way(
     "fraction",
     "final_accuracy",
     difference_interval,
-    lambda own, base: difference_equivalence(own, base, POINTS),
+    lambda own, base: difference_equivalence(own, base, EQUAL_ACCURACY),
     0.0,
 )
 
@@ -109,3 +107,35 @@ def _paired(runs: pd.DataFrame, baseline: str, column: str) -> pd.DataFrame:
         disturbed=flags(runs["disturbed"]) | flags(of_fellow(runs["disturbed"].astype("boolean"), places)),
     )
     return paired[paired["strategy"] != baseline].reset_index(drop=True)
+
+
+COMPARED = ["experiment", "model", "variant", "against", "threads"]
+COLUMNS = [*COMPARED, "estimate", "low", "high", "rounds"]
+
+
+def time_ratios(runs: pd.DataFrame, factor: str, value: object) -> pd.DataFrame:
+    """The workers' loop's time at each other value of `factor`, over that at `value` in the same round.
+
+    One row for each pair of points with a result that differ in the factor alone: `COLUMNS`, both named by what tells
+    the variants of `runs` apart, with the ratio's 95 % interval. Strategies may also differ in the parameters that one
+    of the two does not have. Above 1 is slower. Emulated runs have no time and no row.
+    """
+    timed = runs[(runs["status"] == "ok") & runs["loop_s"].notna()]
+    timed = timed.assign(variant=variants(timed))
+    base, others = timed[timed[factor] == value], timed[timed[factor].notna() & (timed[factor] != value)]
+    rows = []
+    for _, its in others.groupby("strategy", sort=False):
+        own = [name for name in PARAMETERS if base[name].isna().all() or its[name].isna().all()]
+        shared = [name for name in POINT if name != factor and name not in own]
+        against = base[[*shared, *ROUND, "variant", "loop_s"]].rename(
+            columns={"variant": "against", "loop_s": "base_s"}
+        )
+        pairs = its.merge(against, on=[*shared, *ROUND])
+        for _, point in pairs.groupby([*POINT, "against"], dropna=False, sort=False):
+            ratio = ratio_interval(point["loop_s"], point["base_s"])
+            rows.append([*point.iloc[0][COMPARED], *ratio])
+    table = pd.DataFrame(rows, columns=COLUMNS)
+    rank = {variant: place for place, variant in enumerate(ordered_variants(timed["variant"]))}
+    return table.sort_values(
+        COMPARED, ignore_index=True, key=lambda c: c.map(rank) if c.name in ("variant", "against") else c
+    )

@@ -43,7 +43,7 @@ class Difference(NamedTuple):
 
 
 class Things(NamedTuple):
-    """The facts of platforms by slug, and of environments and software by hash (`store.circumstances`)."""
+    """The facts of platforms by slug, and of environments and software by hash (`store.platform_queries`)."""
 
     platforms: Mapping[str, Mapping[str, Any]]
     environments: Mapping[str, Mapping[str, Any]]

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import altair as alt
 import pandas as pd
 
-from tmflow.analysis.baseline import POINTS
+from tmflow.analysis.baseline import EQUAL_ACCURACY
 from tmflow.analysis.stats import SAME, Bounds
 from tmflow.base.text import interval
 from tmflow.charts import palette
@@ -45,7 +45,9 @@ def speed(summary: pd.DataFrame, baseline: str) -> alt.LayerChart:
 def accuracy(summary: pd.DataFrame, baseline: str) -> alt.LayerChart:
     """Differences of accuracy from `baseline` in points, the line of no difference, and the band of 2 points."""
     axis = alt.Axis(labelExpr="format(100 * datum.value, '~r')", tickCount=5)
-    return _forest(summary, f"Points of test accuracy more than {baseline}", axis, 0.0, Bounds(-POINTS, POINTS))
+    return _forest(
+        summary, f"Points of test accuracy more than {baseline}", axis, 0.0, Bounds(-EQUAL_ACCURACY, EQUAL_ACCURACY)
+    )
 
 
 def _forest(summary: pd.DataFrame, title: str, axis: alt.Axis, none: float, band: Bounds) -> alt.LayerChart:

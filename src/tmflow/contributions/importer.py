@@ -18,11 +18,11 @@ from tmflow.bundle.problems import Findings, Report, report
 from tmflow.bundle.reader import Bundle, open_bundle
 from tmflow.contributions.spool import Aside, aside, packing
 from tmflow.store import dedup, round_counts, schema
+from tmflow.store.dedup import Row
 from tmflow.store.engine import open_reader, open_writer
 from tmflow.store.frames import Source, frame
 from tmflow.store.ingest import FileToStore, no_search_for_garbage, store_runs, storing
 from tmflow.store.models import Campaign, Contribution, Platform, Probe, Round, Run
-from tmflow.store.rows import Row
 from tmflow.store.url import explain_errors
 
 SHORTEST = 8  # hex digits of an identity that name a contribution

@@ -1,18 +1,24 @@
-"""Whether a strategy can run in this process, as that really is: read back, not as it was asked for."""
+"""Whether a strategy can run in this process, and a trial on this machine: read back, not as it was asked for."""
 
 from __future__ import annotations
 
 import itertools
+import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tmflow.base.errors import Unsupported
-from tmflow.native import loader, registry
+from tmflow.native import fused, loader, registry
 from tmflow.native.registry import native_parameters
+from tmflow.platform.environment import cpus_allowed
 from tmflow.spec.process_env import TUNABLES_VARIABLE, elision_tunables, tm_library
 from tmflow.spec.strategies import Value, parameters_of
+
+if TYPE_CHECKING:
+    from tmflow.spec.trial import TrialSpec
 
 LIBITM = "libitm.so"
 
@@ -112,3 +118,46 @@ def _assigned_at_start() -> str:
     _, _, rest = environment.partition(f"\0{TUNABLES_VARIABLE}=".encode())
     first, *others = rest.decode(errors="surrogateescape").split("\0")
     return ":".join([first, *itertools.takewhile(lambda entry: entry.startswith("glibc."), others)])
+
+
+def unsupported_reason(spec: TrialSpec) -> str | None:
+    """Why a trial cannot run here; None if it can, as far as that can be told without trying."""
+    return unfit_reason(spec) or why_not(spec.strategy, spec.parameters())
+
+
+def unfit_reason(spec: TrialSpec) -> str | None:
+    """Why a trial cannot run anywhere, or not on so few processors, whatever this process is like; None if it can."""
+    return _not_native(spec) or _not_fitting(spec) or _too_many_to_emulate(spec)
+
+
+def _not_native(spec: TrialSpec) -> str | None:
+    if spec.driver == "native" and registry.require(spec.strategy).provider == "stock":
+        return f"strategy {spec.strategy} is TensorFlow's own update, which the native driver does without"
+    return None
+
+
+def _not_fitting(spec: TrialSpec) -> str | None:
+    """Why the strategy cannot be read or fused, or the variables be laid out, as asked; None if they can."""
+    strategy = registry.require(spec.strategy)
+    if spec.reading == "consistent" and strategy.promise_snapshots == "none":
+        return f"strategy {spec.strategy} has no consistent read: it promises nothing of what is read by way of it"
+    if spec.reading == "plain" and strategy.keeps_elsewhere:
+        return (
+            f"strategy {spec.strategy} keeps the variables elsewhere than in their memory, so a plain read would find "
+            "none of the updates: it needs reading consistent"
+        )
+    if spec.layout == "joined" and spec.kernel == "fused":
+        return "kernel fused updates each dense layer from its own factors, and layout joined has one variable for all"
+    if spec.kernel == "fused" and spec.provider == "emulated":
+        return fused.NOT_EMULATED
+    return None
+
+
+def _too_many_to_emulate(spec: TrialSpec) -> str | None:
+    cpus = cpus_allowed() or os.cpu_count() or 1
+    if spec.provider == "emulated" and spec.threads > cpus:
+        return (
+            f"{spec.threads} threads are more than the {cpus} processors that this process may use: emulated "
+            "transactions would not overlap as those of the machine do"
+        )
+    return None

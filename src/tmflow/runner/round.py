@@ -23,7 +23,7 @@ from tmflow.base.clock import utc_now
 from tmflow.base.errors import BadInput, Diverged, Unsupported
 from tmflow.base.locks import machine_to_itself
 from tmflow.native import registry
-from tmflow.native.possible import why_not
+from tmflow.native.availability import unsupported_reason
 from tmflow.platform.environment import environment_facts
 from tmflow.platform.facts import platform_facts
 from tmflow.platform.profiles import load_profile
@@ -196,7 +196,7 @@ class RoundRunner:
 def _why_not(spec: TrialSpec) -> str | None:
     """Why a trial cannot run here; None if it can, or if asking goes wrong, which the trial will meet and record."""
     try:
-        return why_not(spec)
+        return unsupported_reason(spec)
     except (BadInput, ValueError):
         return None
 

@@ -15,6 +15,7 @@ from tmflow.runfile.record import BACKENDS, Software
 from tmflow.spec import abort_codes
 from tmflow.spec.trial import TrialSpec
 from tmflow.store import models, round_counts, rows
+from tmflow.store.dedup import Row
 from tmflow.store.models import (
     AbortReason,
     Backend,
@@ -34,7 +35,6 @@ from tmflow.store.models import (
     Spec,
     ThreadAbort,
 )
-from tmflow.store.rows import Row
 
 Rule = tuple[str, Select[Any]]
 """What is said of each row that should not be there, with its columns in braces, and the query for such rows."""

@@ -9,9 +9,9 @@ from sqlalchemy import Connection, insert, select, tuple_
 
 from tmflow.base.errors import BadInput
 from tmflow.store.models import Base
-from tmflow.store.rows import Row
 
 Key = tuple[Any, ...]
+Row = dict[str, Any]
 Item = TypeVar("Item")
 Clash = Callable[[Row, Row], str]
 """Says to a user what is wrong with two rows."""

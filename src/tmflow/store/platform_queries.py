@@ -1,9 +1,9 @@
-"""Questions about machines: which there are, under which settings they ran, and their newest runs.
-
-As `queries`: pure functions of an engine or a connection that give tables of pandas.
-"""
+"""Platforms: their facts, settings and software, newest probes and runs, and who contributed to them."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
 
 import pandas as pd
 from sqlalchemy import exists, func, select
@@ -12,8 +12,22 @@ from tmflow.base.documents import document as checked
 from tmflow.base.json_objects import parse_object
 from tmflow.platform.key import slug_of
 from tmflow.probe import document
-from tmflow.store.frames import Source, Statement, fetch, frame
+from tmflow.store.frames import (
+    BELONGS_TO,
+    FACTORS,
+    PLATFORM_KEY,
+    STATUS,
+    Source,
+    Statement,
+    fetch,
+    frame,
+    loop_seconds,
+    of_source,
+    platform_columns,
+    visible,
+)
 from tmflow.store.models import (
+    Base,
     Campaign,
     Contribution,
     Environment,
@@ -26,17 +40,7 @@ from tmflow.store.models import (
     Software,
     Spec,
 )
-from tmflow.store.run_columns import (
-    BELONGS_TO,
-    FACTORS,
-    PLATFORM_KEY,
-    STATUS,
-    loop_seconds,
-    of_source,
-    platform_columns,
-)
 from tmflow.store.totals import total
-from tmflow.store.visible import visible
 
 FACTS = (
     "isa", "cpu_vendor", "cpu_model", "sockets", "cores_physical", "threads_logical", "memory_bytes",
@@ -164,3 +168,36 @@ def statement_of_newest_runs(platform: str, at_most: int, *, joined: bool = Fals
         .order_by(Run.started_at_utc.desc(), Run.id.desc())
         .limit(at_most)
     )
+
+
+Facts = dict[str, Any]
+"""The facts of one thing by their names; None is a fact that could not be read."""
+
+
+def platform_facts(source: Source, keys: Iterable[str]) -> dict[str, Facts]:
+    """The facts of platforms by their keys (`tmflow.platform.key`): all that were recorded, known or not.
+
+    They are the same whatever the source: a platform is the hash of its facts.
+    """
+    slugs = {key: slug_of(key) for key in keys}
+    facts = _facts_json(source, Platform, "slug", slugs.values())
+    return {key: facts[slug] for key, slug in slugs.items() if slug in facts}
+
+
+def environment_facts(source: Source, hashes: Iterable[str]) -> dict[str, Facts]:
+    """The settings of these hashes, by hash: all that were recorded, known to this version or not."""
+    return _facts_json(source, Environment, "env_sha256", hashes)
+
+
+def software_facts(source: Source, hashes: Iterable[str]) -> dict[str, Facts]:
+    """The versions of these hashes, by hash."""
+    columns = [column for column in Software.__table__.columns if column.name != "id"]
+    found = fetch(source, select(*columns).where(Software.software_sha256.in_(sorted(hashes))))
+    rows = (dict(row._mapping) for row in found)
+    return {row.pop("software_sha256"): row for row in rows}
+
+
+def _facts_json(source: Source, model: type[Base], key: str, values: Iterable[str]) -> dict[str, Facts]:
+    name, facts = (model.__table__.columns[column] for column in (key, "facts_json"))
+    found = fetch(source, select(name, facts).where(name.in_(sorted(values))))
+    return {name: parse_object(text, f"what is known of {model.__tablename__} {name}") for name, text in found}

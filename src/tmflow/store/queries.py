@@ -33,7 +33,22 @@ from tmflow.base.json_objects import parse_object
 from tmflow.platform.bounds import LONGEST_S
 from tmflow.spec import contention
 from tmflow.store import software_labels
-from tmflow.store.frames import Source, Statement, connected, fetch, frame, with_facts
+from tmflow.store.frames import (
+    FACTORS,
+    STATUS,
+    Source,
+    Statement,
+    connected,
+    fetch,
+    frame,
+    loop_seconds,
+    of_run,
+    on_platforms,
+    platform_columns,
+    seconds,
+    visible,
+    with_facts,
+)
 from tmflow.store.models import (
     AbortReason,
     Backend,
@@ -59,17 +74,7 @@ from tmflow.store.models import (
     TakenBlocks,
     VariableRead,
 )
-from tmflow.store.run_columns import (
-    FACTORS,
-    STATUS,
-    loop_seconds,
-    of_run,
-    on_platforms,
-    platform_columns,
-    seconds,
-)
 from tmflow.store.totals import share, total, total_s
-from tmflow.store.visible import visible
 
 Value = str | int | float
 
@@ -114,7 +119,7 @@ def runs(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
 def origins(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
     """uid, env_sha256, software_sha256: under which settings each run ran, and which software measured it.
 
-    The settings of a published run are NA. `circumstances` tells what the hashes stand for.
+    The settings of a published run are NA. `platform_queries` tells what the hashes stand for.
     """
     return frame(source, statement_of_origins(**only))
 

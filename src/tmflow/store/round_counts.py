@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from sqlalchemy import Connection, Select, delete, func, insert, select
 
 from tmflow.store import dedup
+from tmflow.store.frames import visible
 from tmflow.store.models import RoundTally, Run
-from tmflow.store.visible import visible
 
 SOURCE = func.coalesce(Run.contribution_id, 0).label("contribution_id")
 KEY = (Run.round_id, Run.platform_id, SOURCE, Run.evidence, Run.status)

@@ -18,9 +18,7 @@ from tmflow.runfile.record import Backend, ExperimentRef, MachineState, Run, Sof
 from tmflow.runfile.validate import EnvironmentFacts, PlatformFacts, line_reader, read_run
 from tmflow.spec.trial import TrialSpec
 from tmflow.store import models
-from tmflow.store.dedup import Key, columns
-
-Row = dict[str, Any]
+from tmflow.store.dedup import Key, Row, columns
 
 # Fields of a run that are columns of the same name.
 PLAIN = (

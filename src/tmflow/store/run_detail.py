@@ -15,8 +15,9 @@ from tmflow.runfile.lines import SCHEMA_VERSION
 from tmflow.runfile.record import Backend, CampaignRef, MachineState, Software
 from tmflow.spec.trial import TrialSpec
 from tmflow.store import models
+from tmflow.store.dedup import Row
 from tmflow.store.frames import Source, connected, fetch
-from tmflow.store.rows import PLAIN, Row
+from tmflow.store.rows import PLAIN
 
 
 def run(source: Source, uid: str) -> dict[str, Any]:

@@ -17,12 +17,10 @@ from sqlalchemy.orm import InstrumentedAttribute
 
 from tmflow.platform.key import slug_of
 from tmflow.store import queries
-from tmflow.store.frames import Source, Statement, fetch, frame
+from tmflow.store.frames import FACTORS, Source, Statement, fetch, frame, of_source, visible
 from tmflow.store.models import Experiment, Platform, Round, Run, Spec
 from tmflow.store.queries import Value
 from tmflow.store.round_counts import SOURCE
-from tmflow.store.run_columns import FACTORS, of_source
-from tmflow.store.visible import visible
 
 WITHOUT_RESULT = ("failed", "timeout", "invalid", "unsupported")
 DEFINITION = 8  # hex digits that name a definition

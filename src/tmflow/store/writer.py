@@ -13,8 +13,8 @@ from tmflow.base.errors import BadInput
 from tmflow.runfile.reader import Shared
 from tmflow.runfile.record import Backend, Run
 from tmflow.store import dedup, models, rows
-from tmflow.store.dedup import Key
-from tmflow.store.rows import REASON, IncomingRun, Row
+from tmflow.store.dedup import Key, Row
+from tmflow.store.rows import REASON, IncomingRun
 
 
 def reference_rows(connection: Connection, incoming: Sequence[IncomingRun]) -> list[Row]:

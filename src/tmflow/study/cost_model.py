@@ -11,8 +11,8 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from tmflow.base.errors import BadInput
+from tmflow.native.availability import unfit_reason, unsupported_reason
 from tmflow.native.loader import core_file, library_dir
-from tmflow.native.possible import not_so, why_not
 from tmflow.spec.process_env import OF_A_PROCESS, process_environment
 from tmflow.spec.strategies import PARAMETERS
 from tmflow.spec.trial import TrialSpec
@@ -103,8 +103,8 @@ class Costs:
         """
         try:
             if core_file(library_dir()) is None:
-                return not_so(point) is None
-            return point.strategy in OF_A_PROCESS or why_not(point) is None
+                return unfit_reason(point) is None
+            return point.strategy in OF_A_PROCESS or unsupported_reason(point) is None
         except BadInput:
             return True
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from tmflow.base.errors import Diverged, Unsupported
 from tmflow.native import availability, loader
-from tmflow.native.possible import why_not
+from tmflow.native.availability import unsupported_reason
 from tmflow.native.registry import mechanism_of, native_parameters
 from tmflow.spec import abort_codes, contention
 from tmflow.spec.models import Array
@@ -42,7 +42,7 @@ class Variant:
         Raises Unsupported if it cannot run here, or if this process is, after it, not as the strategy needs it; and
         Diverged if a variable or a score of a test image is not finite where the accuracy is asked for.
         """
-        if reason := why_not(spec):
+        if reason := unsupported_reason(spec):
             raise Unsupported(reason)
         measured = measure(spec, asked(spec), trial_seed, data)
         availability.require(spec.strategy, spec.parameters())

@@ -17,8 +17,8 @@ import numpy as np
 
 from tmflow.base.errors import Diverged, Unsupported
 from tmflow.native import availability, fused, ops, registry
+from tmflow.native.availability import unsupported_reason
 from tmflow.native.optimizer import apply_all
-from tmflow.native.possible import why_not
 from tmflow.spec.models import CLASSES
 from tmflow.spec.trial import TrialSpec
 from tmflow.training import batches
@@ -41,7 +41,7 @@ class Variant:
     def __init__(self, spec: TrialSpec, max_workers: int, seed: int) -> None:
         if registry.tensorflow_version() is None:
             raise Unsupported("TensorFlow is not installed, and the session driver needs it")
-        if reason := why_not(spec):
+        if reason := unsupported_reason(spec):
             raise Unsupported(reason)
         import_tensorflow()
         import tensorflow as tf

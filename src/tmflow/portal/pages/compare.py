@@ -31,7 +31,7 @@ from tmflow.portal.figure_view import KEPT, height_of, show_chart
 from tmflow.portal.study_data import Identity, Study
 from tmflow.portal.url_state import DATA, Chosen, Filter, Key, choose, go_to, wanted
 from tmflow.spec.strategies import PARAMETERS, parameters_of
-from tmflow.store import circumstances, engine, queries
+from tmflow.store import engine, platform_queries, queries
 from tmflow.store.queries import Only
 
 FIRST = {Key.A: ("lock", "tf_lock"), Key.B: ("nolock", "tf_nolock")}
@@ -237,7 +237,7 @@ def _names(study: Study, runs: pd.DataFrame) -> dict[str, str]:
     names = {str(definition): f"{definition}, {day}" for definition, day in days.items()}
     hashes = runs["software_sha256"].unique()
     if len(hashes) > 1:
-        for sha256, facts in circumstances.software(study.reader(), hashes).items():
+        for sha256, facts in platform_queries.software_facts(study.reader(), hashes).items():
             commit = f" at {facts['git_commit'][:DIGITS]}" if facts["git_commit"] else ""
             names[sha256[:DIGITS]] = f"{facts['tmflow']}{commit}"
     return names
@@ -287,9 +287,9 @@ def _with_origins(source: Engine, **only: Unpack[Only]) -> pd.DataFrame:
 def _things(study: Study, sides: Sides) -> Things:
     both, reader = pd.concat(sides), study.reader()
     return Things(
-        circumstances.platforms(reader, both["platform"].unique()),
-        circumstances.environments(reader, both["env_sha256"].dropna().unique()),
-        circumstances.software(reader, both["software_sha256"].unique()),
+        platform_queries.platform_facts(reader, both["platform"].unique()),
+        platform_queries.environment_facts(reader, both["env_sha256"].dropna().unique()),
+        platform_queries.software_facts(reader, both["software_sha256"].unique()),
     )
 
 

@@ -17,10 +17,9 @@ from tmflow.claims.judge import KINDS
 from tmflow.claims.render import VERDICTS, accepted, without_runs
 from tmflow.native.registry import promises_of_updates
 from tmflow.platform.key import slug_of
-from tmflow.portal.badges import badge, judged, marked
+from tmflow.portal.badges import badge, by_status, judged, marked
 from tmflow.portal.figure_view import show_numbers
 from tmflow.portal.links import link
-from tmflow.portal.statuses import by_status
 from tmflow.portal.study_data import Identity, Study
 from tmflow.portal.url_state import PLATFORM, Key, choose
 from tmflow.reports.answers import Answer, ask

@@ -16,14 +16,15 @@ from tmflow.charts import noise as noise_charts
 from tmflow.charts.figures import Figure, slug
 from tmflow.platform.description import UNKNOWN, described, told, transactions
 from tmflow.platform.key import is_local, slug_of
+from tmflow.portal.badges import by_status
 from tmflow.portal.figure_view import height_of, show_chart
 from tmflow.portal.links import link, with_sources
-from tmflow.portal.statuses import by_status
 from tmflow.portal.study_data import Identity, Study, sources_apart
 from tmflow.portal.url_state import JOINED, TOLD, Key
 from tmflow.probe.document import Probe
 from tmflow.probe.text import quantities
-from tmflow.store import circumstances, engine, platform_queries
+from tmflow.store import engine, platform_queries
+from tmflow.store import platform_queries as circumstances
 
 SHOWN = {
     "platform_name": "platform", "isa": "ISA", "cores_physical": "cores", "threads_logical": "hardware threads",
@@ -72,7 +73,7 @@ def detail(study: Study, key: str) -> None:
     """One platform: its facts, its noise, and what ran there."""
     st.page_link("views/platforms.py", label="All platforms", icon=":material/arrow_back:")
     reader = study.reader()
-    facts = circumstances.platforms(reader, [key]).get(key)
+    facts = circumstances.platform_facts(reader, [key]).get(key)
     counts = study.counts[study.counts["platform"] == key]
     if facts is None or (counts.empty and not is_local(key)):
         st.warning(f"The link asks for platform '{markdown(key[:TOLD])}', which is not in this database.")

@@ -15,9 +15,9 @@ from tmflow.base import text as wording
 from tmflow.base.canonical_json import leaves
 from tmflow.base.errors import BadInput
 from tmflow.platform.key import slug_of
+from tmflow.portal.badges import status_badge
 from tmflow.portal.figure_view import show_summary
 from tmflow.portal.links import show_commands, with_sources
-from tmflow.portal.statuses import badge
 from tmflow.portal.study_data import Study
 from tmflow.portal.url_state import TOLD, Key, go_to, sources_joined
 from tmflow.runfile import record
@@ -84,7 +84,7 @@ def _head(run: Run) -> None:
     if run["status"] != "ok":
         st.error(f"**{run['status']}**: {escaping.markdown(run['reason'])}")
     with st.container(horizontal=True):
-        badge(run["status"])
+        status_badge(run["status"])
         st.badge(run["evidence"], color="blue")
         if experiment["scale"] != "full":
             st.badge(f"{experiment['scale']} scale", color="orange")

@@ -11,9 +11,9 @@ from sqlalchemy import URL
 
 from tmflow.analysis.variants import variants
 from tmflow.base import escaping
+from tmflow.portal.badges import WORDS, status_badge
 from tmflow.portal.figure_view import width_of
 from tmflow.portal.pages.run_detail import table_csv, table_json
-from tmflow.portal.statuses import WORDS, badge
 from tmflow.portal.study_data import Identity, Study
 from tmflow.portal.url_state import DATA, EVERY_FACTOR, TOLD, Filter, Key, Selection, choose, go_to, wanted
 from tmflow.spec.trial import TrialSpec
@@ -149,7 +149,7 @@ def _bar(by_status: Mapping[str, int], total: int, of_all: int) -> None:
         st.markdown(f"**{total:,}** of {of_all:,} runs match:", width="content")
         for status in WORDS:
             if status in by_status:
-                badge(status, by_status[status])
+                status_badge(status, by_status[status])
 
 
 def _pages(reachable: int, rows: int) -> int:

@@ -26,8 +26,8 @@ from tmflow.reports.site import pages as method
 from tmflow.reports.site.experiments import Album
 from tmflow.reports.site.pages import Pages
 from tmflow.store import queries
-from tmflow.store.circumstances import Facts
 from tmflow.store.frames import Source
+from tmflow.store.platform_queries import Facts
 from tmflow.study.config import Scale, Study
 
 MARKER = "site.json"  # what makes a folder a published site
