@@ -9,12 +9,17 @@ import numpy as np
 import pytest
 
 from tmflow.analysis.stats import difference_equivalence, equivalence, joint_ratio_intervals
-from tmflow.claims.predicates.equivalent import equally_accurate, equivalent
-from tmflow.claims.predicates.knee import knee
-from tmflow.claims.predicates.order import order
-from tmflow.claims.predicates.peak import peak
-from tmflow.claims.predicates.ratio import ratio_within
-from tmflow.claims.predicates.share import rising_share, share_above, share_below
+from tmflow.claims.predicates import (
+    equally_accurate,
+    equivalent,
+    knee,
+    order,
+    peak,
+    ratio_within,
+    rising_share,
+    share_above,
+    share_below,
+)
 from tmflow.claims.statements import Curve, Statement, Values, decide, rounds_needed
 
 THREADS = (1, 2, 4)

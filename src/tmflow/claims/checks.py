@@ -8,12 +8,17 @@ from typing import Annotated, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from tmflow.claims.predicates.equivalent import equally_accurate, equivalent
-from tmflow.claims.predicates.knee import knee
-from tmflow.claims.predicates.order import order
-from tmflow.claims.predicates.peak import peak
-from tmflow.claims.predicates.ratio import ratio_within
-from tmflow.claims.predicates.share import rising_share, share_above, share_below
+from tmflow.claims.predicates import (
+    equally_accurate,
+    equivalent,
+    knee,
+    order,
+    peak,
+    ratio_within,
+    rising_share,
+    share_above,
+    share_below,
+)
 from tmflow.claims.statements import Curve, Statement
 from tmflow.spec.abort_codes import Family
 
