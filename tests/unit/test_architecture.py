@@ -54,9 +54,27 @@ def test_packages_import_only_what_stands_below_them() -> None:
     assert done.returncode == 0, done.stdout
 
 
-def test_every_package_has_its_place_in_the_order() -> None:
+def order_of_packages() -> list[str]:
+    """The packages as pyproject.toml lists them, the highest first."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     (order,) = [contract["layers"] for contract in contracts if contract["type"] == "layers"]
+    return [str(name) for name in order]
+
+
+def test_contributing_lists_the_packages_with_their_docstrings() -> None:
+    rows = ["| package | what it is |", "|---|---|"]
+    for name in reversed(order_of_packages()):
+        path = name.removeprefix("tmflow.")
+        path = f"{path}/" if (PACKAGE / path).is_dir() else f"{path}.py"
+        module = PACKAGE / path / "__init__.py" if path.endswith("/") else PACKAGE / path
+        first = (ast.get_docstring(ast.parse(module.read_text())) or "").partition("\n")[0]
+        rows.append(f"| `{path}` | {first} |")
+    table = "\n".join(rows)
+    assert table in (ROOT / "CONTRIBUTING.md").read_text(), f"put this table into CONTRIBUTING.md:\n{table}"
+
+
+def test_every_package_has_its_place_in_the_order() -> None:
+    order = order_of_packages()
     packages = {f"tmflow.{path.parent.name}" for path in PACKAGE.glob("*/__init__.py")}
     assert packages ^ set(order) == {"tmflow.api"}
 
