@@ -51,7 +51,7 @@ def measuring() -> Iterator[tuple[subprocess.Popen[str], int]]:
 def busy_child(pid: int) -> int | None:
     """The child that has used more CPU time than it takes to load the library and to say that a strategy runs."""
     for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-        if "bench_worker" in Path(f"/proc/{child}/cmdline").read_text() and cpu_s(int(child)) > 1:
+        if "tmflow.benchmark.worker_main" in Path(f"/proc/{child}/cmdline").read_text() and cpu_s(int(child)) > 1:
             return int(child)
     return None
 

@@ -19,9 +19,8 @@ using tensorflow::Tensor;
 
 // A buffer that one variable was moved to. It holds exactly one reference to TensorFlow's buffer, and the
 // variable's tensor holds another one. So a count of two says that nobody else holds it, and any other count
-// that somebody does: another variable that was assigned from this one, an array that was fetched, the value
-// that a step has read. Updates under way and views (TmflowResourceView) hold this object instead, and so
-// they do not count.
+// that somebody does: another variable that was assigned from this one, or the value that a step has read.
+// Updates under way and views (TmflowResourceView) hold this object instead, and so they do not count.
 //
 // It is itself a TensorFlow buffer, that of the views. It does not own the memory, so no kernel takes the
 // memory of a view for its output.

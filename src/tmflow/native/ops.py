@@ -142,7 +142,7 @@ def apply_gradient_descent(
     not given have their fallbacks. All who update a variable must agree on strategy and parameters, whatever tracker
     counts them, as long as those trackers live; another one fails when it is run.
 
-    What TensorFlow reads of a resource variable (`read_value`, an assignment to another variable, a fetched array)
+    What TensorFlow reads of a resource variable (`read_value`, an assignment to another variable)
     keeps its value: an update copies the variable first if somebody still holds what was read. A `view` and a
     reading of a reference variable share the variable's memory and see later updates; so a gradient that is one of
     those fails when it is run. Raises BadInput for an unknown strategy or profile, for a learning rate that is not
