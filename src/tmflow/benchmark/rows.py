@@ -135,6 +135,18 @@ def printed(row: Row) -> dict[str, Any]:
     return fields
 
 
+@dataclass(frozen=True, kw_only=True)
+class LeftOut:
+    """`elements` is None where that is so of every size; `failed`: it was to run, and something went wrong."""
+
+    name: str
+    reason: str
+    failed: bool
+    elements: int | None = None
+    threads: int | None = None
+    gradient: str | None = None
+
+
 class Header(Closed):
     """A saved benchmark of any kind, but for its rows."""
 
@@ -164,15 +176,3 @@ def facts_here() -> dict[str, Any]:
         "environment": environment_facts(registry.tm_probe()),
         "software": software(compiler=build.compiler, cflags=build.cflags),
     }
-
-
-@dataclass(frozen=True, kw_only=True)
-class LeftOut:
-    """`elements` is None where that is so of every size; `failed`: it was to run, and something went wrong."""
-
-    name: str
-    reason: str
-    failed: bool
-    elements: int | None = None
-    threads: int | None = None
-    gradient: str | None = None
