@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, get_args
 import pytest
 
 from tmflow.native import loader, registry
+from tmflow.native.registry import mechanism_of
 from tmflow.platform.profiles import load_profile, profile_names
-from tmflow.spec import abort_codes
 from tmflow.spec.trial import Manager
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Variant:
     @property
     def has_transactions(self) -> bool:
         """Whether it tries transactions, and so counts what became of each."""
-        return abort_codes.mechanism(self.strategy, {}) is not None
+        return mechanism_of(self.strategy, {}) is not None
 
     def sections(self, elements: int) -> int:
         """The critical sections of one update of so many elements."""
