@@ -55,7 +55,7 @@ def read_runs(source: Engine) -> None:
     queries.revision(source)
     importer.contributions(source)
     for order in ("started", "step_time", "accuracy", "threads"):
-        search.page(source, Asked(), order)  # type: ignore[arg-type]  # mypy widens the tuple
+        search.page(source, Asked(), order)
     search.tally(source, Asked())
     for uid in queries.runs(source, status=None, all_definitions=True)["uid"][::20]:
         run_detail.run(source, str(uid))
