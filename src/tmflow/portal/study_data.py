@@ -30,7 +30,7 @@ Run the study, small, in the folder of the project, then reload this page:
 make quick
 ```
 
-It builds the strategies, trains, and stores every run (at most 3 minutes). `make study` runs it in full;
+It builds the strategies, trains, and stores every run (some minutes). `make study` runs it in full;
 `tmflow ingest` stores run files from another machine.
 """
 

@@ -36,8 +36,8 @@ class Step(NamedTuple):
 STEPS = (
     Step(
         "See what runs on your machine",
-        "Linux, and a checkout of this project. The first command sets everything up and runs the study small, in at "
-        "most 3 minutes; the second tries every strategy, and says whether hardware transactions really commit; the "
+        "Linux, and a checkout of this project. The first command sets everything up and runs the study small, in "
+        "some minutes; the second tries every strategy, and says whether hardware transactions really commit; the "
         "third finds out in a minute what the machine's transactions and its memory can do.",
         ("make quick", ".venv/bin/tmflow doctor", ".venv/bin/tmflow probe"),
     ),
