@@ -19,7 +19,7 @@ from tmflow.contributions.importer import NotSound, contributions, import_bundle
 from tmflow.runfile import record
 from tmflow.runfile.record import Run
 from tmflow.store import engine, platform_queries, queries, run_detail, schema, search
-from tmflow.store.ingest import Conflict, ingest
+from tmflow.store.ingest import Conflict, ingest, not_stored
 from tmflow.store.search import Asked
 
 MACHINE = "synthetic-test-machine-8t"
@@ -43,10 +43,14 @@ ASKED: dict[str, Callable[[Engine], Any]] = {
 
 
 def ingested(url: URL, folder: Path, runs: list[Run]) -> Engine:
+    ingest(url, [write_runs(folder, runs)])
+    return engine.open_reader(url)
+
+
+def write_runs(folder: Path, runs: list[Run]) -> Path:
     path = folder / f"{runs[0].campaign.uid}.jsonl"
     record.write(path, [consistent(run) for run in runs])
-    ingest(url, [path])
-    return engine.open_reader(url)
+    return path
 
 
 def answers(reader: Engine) -> dict[str, str]:
@@ -111,7 +115,8 @@ def test_many_processes_bring_what_one_does(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_runs_that_were_ingested_before_are_known_and_stay_when_it_is_withdrawn(url: URL, tmp_path: Path) -> None:
-    own, more = sample_runs(rounds=2), sample_runs(rounds=3)
+    own = sample_runs(rounds=2)
+    more = [*own, *sample_runs(rounds=1, campaign="campaign-2", day=9)]
     reader = ingested(url, tmp_path, own)
     report = import_bundle(url, sample_bundle(tmp_path, more))
     assert (report.runs_new, report.runs_known) == (len(more) - len(own), len(own))
@@ -124,13 +129,16 @@ def test_a_withdrawn_contribution_is_as_if_it_had_never_been(url: URL, tmp_path:
     """Whatever is asked: runs of a platform and definition of its own, and runs among others in a round."""
     own = sample_runs(rounds=1, unsupported=("htm",))
     theirs = [
-        *sample_runs(rounds=1, strategies=("nolock",), disturbed_rounds=(1,)),  # in the round of our own
         *sample_runs(rounds=1, campaign="campaign-2", day=9, batch=50),  # a later definition on our platform
         *sample_runs(("fig_4_4",), campaign="campaign-3", day=3),
     ]
+    in_a_round_of_theirs = sample_runs(
+        rounds=1, campaign="campaign-2", day=9, batch=50, strategies=("nolock",), disturbed_rounds=(1,)
+    )
     reader = ingested(url, tmp_path, own)
     before, revision = answers(reader), queries.revision(reader)
     report = import_bundle(url, sample_bundle(tmp_path, theirs))
+    more = import_bundle(url, sample_bundle(tmp_path / "more", in_a_round_of_theirs))
     elsewhere = import_bundle(
         url, sample_bundle(tmp_path / "b", sample_runs(campaign="campaign-4", day=20, platform=ELSEWHERE, batch=10))
     )
@@ -141,7 +149,7 @@ def test_a_withdrawn_contribution_is_as_if_it_had_never_been(url: URL, tmp_path:
         "full",
         "search by text",
     }
-    for identity in (report.identity, elsewhere.identity[:8]):
+    for identity in (report.identity, more.identity, elsewhere.identity[:8]):
         withdraw(url, identity, "the clock was wrong")
     hidden = answers(reader)
     assert hidden.pop("revision") != imported["revision"] != revision
@@ -152,7 +160,7 @@ def test_a_withdrawn_contribution_is_as_if_it_had_never_been(url: URL, tmp_path:
     assert run_detail.run(reader, own[0].uid)["uid"] == own[0].uid
     assert schema.check(url).ok
     assert import_bundle(url, tmp_path / "bundle.zip").withdrawn == "the clock was wrong"
-    for identity in (report.identity, elsewhere.identity):
+    for identity in (report.identity, more.identity, elsewhere.identity):
         assert restore(url, identity) > 0
     assert answers(reader) == imported
     assert schema.check(url).ok
@@ -179,6 +187,48 @@ def test_contributed_rounds_are_none_of_a_study_here(url: URL, tmp_path: Path) -
     assert list(queries.rounds(ingested(url, tmp_path, own))["round"]) == [1, 2]
 
 
+def test_an_ingest_makes_runs_that_a_bundle_brought_first_local_ones(url: URL, tmp_path: Path) -> None:
+    """So a withdrawal of the bundle hides none of them, and they count among the local runs."""
+    own, theirs = sample_runs(rounds=2), sample_runs(rounds=1, campaign="campaign-2", day=9)
+    report = import_bundle(url, sample_bundle(tmp_path, [*own, *theirs]))
+    path = write_runs(tmp_path, own)
+    assert not_stored(url, [path]) == [path]
+    first, again = ingest(url, [path]), ingest(url, [path])
+    assert (first.runs_new, first.runs_known, first.files_known) == (0, len(own), 0)
+    assert (again.runs_new, again.runs_known, again.files_known) == (0, len(own), 1)
+    assert not_stored(url, [path]) == []
+    reader = engine.open_reader(url)
+    local = queries.runs(reader)
+    assert set(local.loc[local["platform"] == MACHINE, "uid"]) == {run.uid for run in own}
+    assert list(queries.rounds(reader)["round"]) == [1, 2]
+    assert withdraw(url, report.identity, "by mistake") == len(theirs)
+    assert set(queries.runs(reader)["uid"]) == {run.uid for run in own}
+    assert schema.check(url).ok
+
+
+def test_the_very_run_file_of_a_bundle_can_be_ingested(url: URL, tmp_path: Path) -> None:
+    bundle = sample_bundle(tmp_path, sample_runs(rounds=1))
+    import_bundle(url, bundle)
+    paths = sorted((tmp_path / "results").rglob("*.jsonl"))
+    assert not_stored(url, paths) == paths
+    assert ingest(url, paths).files_known == 0
+    assert not_stored(url, paths) == []
+    assert set(queries.runs(engine.open_reader(url))["platform"]) == {MACHINE}
+    assert schema.check(url).ok
+
+
+def test_a_bundle_adds_no_run_to_a_campaign_that_was_measured_here(url: URL, tmp_path: Path) -> None:
+    """Such a run would take the place of one that this machine measures next, and keep it out for ever."""
+    own = sample_runs(rounds=3)
+    ingested(url, tmp_path, [run for run in own if run.round == 1])
+    before = contents(url)
+    with pytest.raises(BadInput, match=r"campaign campaign-1 was measured here; a bundle adds no run to it\. .*ingest"):
+        import_bundle(url, sample_bundle(tmp_path, [run for run in own if run.round <= 2]))
+    assert contents(url) == before
+    ingest(url, [write_runs(tmp_path, own)])
+    assert import_bundle(url, sample_bundle(tmp_path / "all", own)).runs_new == 0
+
+
 def test_runs_of_the_same_uid_and_other_content_are_named_and_nothing_is_stored(url: URL, tmp_path: Path) -> None:
     own = sample_runs()
     ingested(url, tmp_path, own)
@@ -194,11 +244,11 @@ def test_runs_of_the_same_uid_and_other_content_are_named_and_nothing_is_stored(
 
 def test_a_point_that_another_run_has_is_refused(url: URL, tmp_path: Path) -> None:
     own = sample_runs(rounds=1)
-    ingested(url, tmp_path, own)
+    import_bundle(url, sample_bundle(tmp_path, own))
     before = contents(url)
     twin = own[0].model_copy(update={"uid": "another-run-of-it", "setup_s": 0.125})
     with pytest.raises(BadInput, match="a point is run once in a round"):
-        import_bundle(url, sample_bundle(tmp_path, [twin]))
+        import_bundle(url, sample_bundle(tmp_path / "twin", [twin]))
     assert contents(url) == before
 
 

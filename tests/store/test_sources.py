@@ -125,19 +125,20 @@ def test_each_contribution_is_judged_by_itself_and_all_together_only_if_asked(ur
 
 
 def test_the_same_campaign_and_round_are_no_way_in(url: URL, tmp_path: Path) -> None:
-    """Runs of points that are missing, claimed for a round that was measured here: no pair is made of the two."""
-    local = local_runs()
-    store(url, tmp_path / "local", [run for run in local if run.spec.strategy == "tf_lock"])
+    """Runs of points that are missing, claimed for a round of another contribution: no pair is made of the two."""
+    first = [run for run in local_runs() if run.spec.strategy == "tf_lock"]
+    before = contribute(url, tmp_path / "first", first, "first.zip")
     reader = engine.open_reader(url)
-    before = told(reader)
+    its_table = queries.runs(reader, experiment=EXPERIMENT, platforms=[before])
     claimed = [run for run in forged_runs(6, campaign="campaign-1", day=0) if run.spec.strategy == "tf_nolock"]
     key = contribute(url, tmp_path / "forged", claimed)
-    assert told(reader) == before
+    pd.testing.assert_frame_equal(queries.runs(reader, experiment=EXPERIMENT, platforms=[before]), its_table)
     runs = queries.runs(reader, experiment=EXPERIMENT)
     assert set(runs["campaign_uid"]) == {"campaign-1"}
+    assert set(runs["platform"]) == {before, key}
     of_stranger = summaries.speedup(runs, "tf_lock").query("platform == @key")
     assert of_stranger["estimate"].isna().all()
-    sides = Sides(*(runs[runs["platform"] == its].assign(software_sha256="") for its in (MACHINE, key)))
+    sides = Sides(*(runs[runs["platform"] == its].assign(software_sha256="") for its in (before, key)))
     assert not sides.paired
     uid = claimed[1].uid
     assert {its for its in search.neighbours(reader, uid) if its} <= {run.uid for run in claimed}

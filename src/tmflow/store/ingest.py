@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gc
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from sqlalchemy import URL, Connection, select
+from sqlalchemy import URL, Connection, exists, select, update
 from sqlalchemy.exc import DataError
 
 from tmflow.base.clock import utc_now
@@ -71,11 +72,16 @@ def store_runs(
 ) -> Stored:
     """Store those of the runs, each of one of the files, that are not there yet; a chunk of them is in memory at once.
 
+    Local runs, those without a contribution, take precedence: a run that a contribution brought first becomes a local
+    one, and no contribution adds to a campaign that has local runs.
+
     Raises Conflict where a uid has two contents, when all were looked at, and BadInput where a point of a round has a
-    run already.
+    run already, or a contribution has a new run of a campaign that was measured here.
     """
+    local = contribution_id is None
     known = dict(connection.execute(select(models.RunFile.sha256, models.RunFile.n_runs)).tuples().all())
-    fresh = {file.sha256: file for file in files if file.sha256 not in known}
+    done = _files_done(connection) if local else known
+    fresh = {file.sha256: file for file in files if file.sha256 not in done}
     now = utc_now()
     rows = [file._asdict() | {"ingested_at_utc": now} for file in fresh.values()]
     file_ids = dict(zip(fresh, dedup.ids(connection, models.RunFile, ["sha256"], rows), strict=True))
@@ -84,6 +90,10 @@ def store_runs(
     round_ids: set[int] = set()
     for chunk in dedup.chunks((run for run in runs if run.file_sha256 in fresh), weight):
         new = _unknown(connection, chunk, conflicts)
+        if local:
+            round_ids |= _make_local(connection, chunk, file_ids)
+        else:
+            _require_no_local_campaign(connection, new)
         round_ids |= insert_runs(connection, new, [file_ids[item.file_sha256] for item in new], contribution_id)
         runs_new += len(new)
     conflicts.raise_any()
@@ -136,6 +146,41 @@ def _unknown(connection: Connection, incoming: Sequence[IncomingRun], conflicts:
     return unknown
 
 
+def _make_local(connection: Connection, incoming: Sequence[IncomingRun], file_ids: Mapping[str, int]) -> set[int]:
+    """Make those that a contribution brought first local runs, of their own run files; returns the ids of their rounds.
+
+    `file_ids` are the ids of the run files by their hashes.
+    """
+    run = models.Run
+    contributed = run.uid.in_({item.uid for item in incoming}) & run.contribution_id.is_not(None)
+    round_of = dict(connection.execute(select(run.uid, run.round_id).where(contributed)).tuples().all())
+    uids_by_file = defaultdict(list)
+    for item in incoming:
+        if item.uid in round_of:
+            uids_by_file[file_ids[item.file_sha256]].append(item.uid)
+    for file_id, uids in uids_by_file.items():
+        connection.execute(update(run).where(run.uid.in_(uids)).values(contribution_id=None, run_file_id=file_id))
+    return set(round_of.values())
+
+
+def _require_no_local_campaign(connection: Connection, new: Sequence[IncomingRun]) -> None:
+    """A stranger's run in a campaign of this machine would take the place of the run that is measured there next."""
+    tally = models.RoundTally
+    local = (
+        select(models.Campaign.uid)
+        .join(models.Round)
+        .join(tally)
+        .where(models.Campaign.uid.in_({item.origin.run.campaign.uid for item in new}), tally.contribution_id == 0)
+    )
+    campaigns = set(connection.scalars(local))
+    for item in new:
+        if item.origin.run.campaign.uid in campaigns:
+            raise BadInput(
+                f"{item.where}: run {item.uid} is not stored here, but its campaign {item.origin.run.campaign.uid} was "
+                "measured here; a bundle adds no run to it. If the run is yours, store its run file by `tmflow ingest`."
+            )
+
+
 @dataclass(frozen=True)
 class IngestReport:
     """The run files given, how many of them were known already, and the same of their runs."""
@@ -163,13 +208,21 @@ def ingest(url: URL, paths: Sequence[Path]) -> IngestReport:
 
 def not_stored(url: URL, paths: Sequence[Path]) -> list[Path]:
     """Those of the run files that the database does not hold as they are. Raises as `ingest` does."""
-    known = _known_files(url) if schema.exists(url) else set()
+    known = _known_files(url) if schema.exists(url) else ()
     return [path for path in paths if hashlib.sha256(path.read_bytes()).hexdigest() not in known]
 
 
 def _known_files(url: URL) -> set[str]:
     with explain_errors(url), open_reader(url).connect() as connection:
-        return set(connection.scalars(select(models.RunFile.sha256)))
+        return _files_done(connection)
+
+
+def _files_done(connection: Connection) -> set[str]:
+    """The hashes of the run files that an ingest need not read again: what is stored of them are local runs."""
+    of_file = models.Run.run_file_id == models.RunFile.id
+    contributed = exists().where(of_file, models.Run.contribution_id.is_not(None))
+    done = select(models.RunFile.sha256).where(exists().where(of_file), ~contributed)
+    return set(connection.scalars(done))
 
 
 def _store(connection: Connection, incoming: Sequence[IncomingFile]) -> IngestReport:

@@ -18,7 +18,7 @@ from tmflow.base.files import whole_folder, write_json, write_text
 from tmflow.charts import captions
 from tmflow.charts.figures import VEGA_LITE, slug
 from tmflow.claims.judge import KINDS, verdicts
-from tmflow.claims.render import VERDICTS, accepted, counted, machines, without_runs
+from tmflow.claims.render import VERDICTS, accepted, machines, without_runs
 from tmflow.platform.description import described, told
 from tmflow.reports.html_report import MEASURES
 from tmflow.reports.site import experiments, run_lists
@@ -165,7 +165,7 @@ def _claims(source: Source, pages: Pages) -> list[dict[str, Any]]:
     scoreboard = [
         {
             "evidence": kind,
-            "words": counted(told, kind),
+            "machines": sorted({v.machine for v in told if v.evidence == kind and v.machine is not None}),
             "verdicts": {
                 name: sum(v.evidence == kind and v.finding.verdict == name for v in told) for name in VERDICTS
             },
