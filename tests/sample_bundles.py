@@ -13,7 +13,7 @@ from tmflow.bundle.writer import Chosen, export
 from tmflow.runfile import record
 from tmflow.runfile.record import Run, Staleness
 from tmflow.spec.trial import TrialSpec
-from tmflow.training.models import MODELS
+from tmflow.training.models import load_network
 
 
 def _untried(*names: str) -> dict[str, Any]:
@@ -93,4 +93,4 @@ def consistent(run: Run) -> Run:
 
 def elements(spec: TrialSpec) -> dict[str, int]:
     """Of each variable of the model of a spec."""
-    return {its.name: math.prod(its.shape) for its in MODELS[spec.model].variables(spec)}
+    return {its.name: math.prod(its.shape) for its in load_network(spec.model).variables(spec)}

@@ -41,7 +41,8 @@ from tmflow.platform.facts import display_name, platform_facts
 from tmflow.runfile import record
 from tmflow.runfile.record import MachineState, Run
 from tmflow.runner import machine_load
-from tmflow.spec.trial import Design, Manager, TrialSpec
+from tmflow.spec.factors import Design, Manager
+from tmflow.spec.trial import TrialSpec
 
 REPETITIONS = 10
 RUNS, MANY = 60_000, 1_000_000

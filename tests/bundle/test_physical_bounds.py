@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.bundle.test_rules import MACHINE, Told, checked, told
+from tmflow.base.canonical_json import sha256_of
 from tmflow.bundle import format
 from tmflow.bundle.rules.physical import LONGEST_TEXT
-from tmflow.spec.trial import sha256_of
 
 YEAR_S = 366 * 86_400.0
 

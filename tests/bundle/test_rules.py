@@ -13,13 +13,13 @@ import pytest
 from tests.bundle.zips import bundled
 from tests.sample_bundles import PROBE, consistent
 from tests.sample_runs import EMULATED, ENVIRONMENT, FULL, PLATFORM, sample_runs
+from tmflow.base.canonical_json import canonical_json, sha256_of
 from tmflow.bundle import format
 from tmflow.bundle.problems import MAX_PROBLEMS, Problem, Report
 from tmflow.bundle.rules.expectations import DIGITS_TO_TEST
 from tmflow.bundle.rules.speed_limits import Limits
 from tmflow.bundle.verify import verify
 from tmflow.runfile import record
-from tmflow.spec.trial import canonical_json, sha256_of
 
 Told = dict[str, Any]
 Change = Callable[[Told], object]

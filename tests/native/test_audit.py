@@ -10,8 +10,8 @@ from own_process import call
 from variants import STRATEGIES, variants_of
 
 from tmflow.native import registry
+from tmflow.spec.factors import Method, Tunables
 from tmflow.spec.process_env import OF_A_PROCESS
-from tmflow.spec.trial import Method, Tunables
 
 pytestmark = [pytest.mark.deep, pytest.mark.timeout(1800)]
 

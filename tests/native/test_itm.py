@@ -13,8 +13,8 @@ from own_process import call
 
 from tmflow.base.errors import Unsupported
 from tmflow.native import availability, loader, registry
+from tmflow.spec.factors import Method
 from tmflow.spec.process_env import process_environment
-from tmflow.spec.trial import Method
 
 METHODS = get_args(Method)
 ALONE = {"serialirr", "serialirr_onwrite"}  # they make every transaction that writes irrevocable

@@ -15,7 +15,7 @@ from tmflow.benchmark.updates import shuffled_turns
 from tmflow.spec import abort_codes
 from tmflow.spec.trial import TrialSpec
 from tmflow.training import batches
-from tmflow.training.models import MODELS
+from tmflow.training.models import load_network
 
 pytestmark = pytest.mark.slow
 
@@ -55,7 +55,7 @@ def test_initial_values_are_pythons(ask: Ask) -> None:
     for seed in (0, 2017):
         (found,) = ask("initial", {"seed": seed, "matrix": 784, "hidden": 128})
         spec = cast(TrialSpec, SimpleNamespace(matrix=784, hidden=128))
-        for own, values in zip(MODELS["mnist_mlp"].initial_values(spec, seed), found, strict=True):
+        for own, values in zip(load_network("mnist_mlp").initial_values(spec, seed), found, strict=True):
             assert (own.ravel() == np.array(values, np.float32)).all(), seed
 
 

@@ -11,7 +11,7 @@ import pytest
 from graphs import in_threads, session_of
 
 from tmflow.native import loader
-from tmflow.spec.trial import Design, Instrumentation, Manager, Optimisation
+from tmflow.spec.factors import Design, Instrumentation, Manager, Optimisation
 
 DESIGNS, MANAGERS = get_args(Design), get_args(Manager)
 DTYPES = [np.float32, np.float64]

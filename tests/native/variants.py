@@ -14,7 +14,7 @@ import pytest
 from tmflow.native import loader, registry
 from tmflow.native.registry import mechanism_of
 from tmflow.platform.profiles import load_profile, profile_names
-from tmflow.spec.trial import Manager
+from tmflow.spec.factors import Manager
 
 if TYPE_CHECKING:
     from tmflow.native._core import ParameterRow

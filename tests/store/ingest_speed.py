@@ -34,7 +34,7 @@ from tmflow.runfile import lines as run_lines
 from tmflow.runfile import record
 from tmflow.runfile.record import ExperimentRef, MachineState
 from tmflow.runner import machine_load
-from tmflow.spec.trial import Design, Manager
+from tmflow.spec.factors import Design, Manager
 from tmflow.store import engine, models, schema
 from tmflow.store import rows as incoming
 from tmflow.store import url as address

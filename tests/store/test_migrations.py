@@ -79,6 +79,7 @@ LOCK_TIMES = ("lock_waited_s", "lock_held_s")
 CLOCKS = ("suspended_s", "clock_moved_s")  # of a run, by the fifth
 FOUND = ("retries", "variable_read", "lost_update", "fused_update")
 TALLY = "round_tally"  # the sixth
+LATER = "later_factors_json"  # of a spec, by the eleventh
 CONTENTION = ("failed_publications", "taken_blocks")  # the ninth
 
 
@@ -87,7 +88,8 @@ def of_the_seventh(tables: dict[str, list[dict[str, Any]]]) -> dict[str, list[di
     kept = {name: rows for name, rows in tables.items() if name not in ("contribution", "probe", *CONTENTION)}
     named = ("run", TALLY) if TALLY in tables else ("run",)
     changed = {name: without(tables[name], "contribution_id") for name in named}
-    return kept | changed | {"experiment": without(tables["experiment"], "last_run_at_utc")}
+    experiment = without(tables["experiment"], "last_run_at_utc")
+    return kept | changed | {"experiment": experiment, "spec": without(tables["spec"], LATER)}
 
 
 def without(rows: list[dict[str, Any]], *names: str) -> list[dict[str, Any]]:
@@ -104,7 +106,7 @@ def test_the_second_revision_keeps_what_the_first_held(url: URL, tmp_path: Path)
     old = of_the_seventh(contents(url))
     told = {name: rows for name, rows in of_the_seventh(before).items() if name not in (*FOUND, TALLY)}
     assert old == told | {
-        "spec": without(before["spec"], *PARAMETERS, *BEYOND),
+        "spec": without(before["spec"], *PARAMETERS, *BEYOND, LATER),
         "counters": without(before["counters"], *LOCK_TIMES),
         "run": without(told["run"], *CLOCKS),
     }
@@ -125,7 +127,7 @@ def test_the_third_revision_keeps_what_the_second_held(url: URL, tmp_path: Path)
     before, made = contents(url), definitions(url)
     downgrade(url, "0002")
     later = set(PARAMETERS) - {"provider", "budget", "spending", "chunk"}
-    assert contents(url)["spec"] == without(before["spec"], *later, *BEYOND)
+    assert contents(url)["spec"] == without(before["spec"], *later, *BEYOND, LATER)
     with engine.writer_engine(url).begin() as connection, pytest.raises(IntegrityError, match="ck_spec_provider_valid"):
         connection.exec_driver_sql("UPDATE spec SET provider = 'emulated'")
     assert schema.upgrade(url)[:2] == ("0002", head())
@@ -148,7 +150,7 @@ def test_the_fourth_revision_keeps_what_the_third_held(url: URL, tmp_path: Path)
     old = of_the_seventh(contents(url))
     told = {name: rows for name, rows in of_the_seventh(before).items() if name not in (*FOUND, TALLY)}
     assert old == told | {
-        "spec": without(before["spec"], *BEYOND, "block", "promise"),
+        "spec": without(before["spec"], *BEYOND, "block", "promise", LATER),
         "counters": without(before["counters"], *LOCK_TIMES),
         "run": without(told["run"], *CLOCKS),
     }

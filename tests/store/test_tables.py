@@ -27,7 +27,8 @@ from tmflow.runfile.record import (
     Staleness,
 )
 from tmflow.runfile.validate import EnvironmentFacts, PlatformFacts
-from tmflow.spec.trial import OF_THE_SESSION, TrialSpec
+from tmflow.spec.factors import SESSION_FACTORS, VALUES_BEFORE
+from tmflow.spec.trial import TrialSpec
 from tmflow.store import engine, models, schema
 
 HASH = "0" * 64
@@ -116,7 +117,7 @@ VALID: dict[type[models.Base], dict[str, Any]] = {
 FAILED = {"status": "failed", "reason": "it failed", "loop_s": None, "final_accuracy": None}
 PUBLISHED = {"evidence": "published", "time_domain": "reported", "reference_id": 1, "environment_id": None}
 
-NATIVE = {"driver": "native", **dict.fromkeys(OF_THE_SESSION)}
+NATIVE = {"driver": "native", **dict.fromkeys(SESSION_FACTORS)}
 
 # Each: the table, what to change in its valid row, and the CHECK that must refuse it.
 VIOLATIONS: list[tuple[type[models.Base], dict[str, Any], str]] = [
@@ -127,8 +128,8 @@ VIOLATIONS: list[tuple[type[models.Base], dict[str, Any], str]] = [
         for name in ("subscription", "tunables", "design", "manager", "instrumentation", "method", "promise")
     ),
     *((models.Spec, {name: "other"}, f"{name}_valid") for name in ("activation", "reading", "layout", "measures")),
-    *((models.Spec, {name: None}, f"{name}_of_session") for name in OF_THE_SESSION),
-    *((models.Spec, NATIVE | {name: value}, f"{name}_of_session") for name, value in OF_THE_SESSION.items()),
+    *((models.Spec, {name: None}, f"{name}_of_session") for name in SESSION_FACTORS),
+    *((models.Spec, NATIVE | {name: value}, f"{name}_of_session") for name, value in SESSION_FACTORS.items()),
     *((models.Spec, {name: "O2"}, f"{name}_valid") for name in ("kernel", "optimisation")),
     (models.Spec, {"library": ""}, "library_not_empty"),
     (models.Spec, {"provider": "emulated"}, "profile_of_emulated"),
@@ -329,8 +330,12 @@ def test_details_go_with_their_run(connection: Connection) -> None:
     assert [connection.scalar(select(func.count()).select_from(model)) for model in details] == [0] * len(details)
 
 
-def test_spec_has_a_column_for_each_factor() -> None:
-    assert set(models.Spec.__table__.columns.keys()) - {"id", "spec_sha256"} == set(TrialSpec.model_fields)
+def test_each_factor_has_a_column_or_had_a_value_before_it_was_one() -> None:
+    """A factor without a column is in the document of its spec, and specs of before lack it there."""
+    columns = set(models.Spec.__table__.columns.keys()) - {"id", "spec_sha256", "later_factors_json"}
+    assert columns <= set(TrialSpec.model_fields)
+    for name in set(TrialSpec.model_fields) - columns:
+        assert TrialSpec.model_fields[name].default == VALUES_BEFORE.get(name)
 
 
 @pytest.mark.parametrize(

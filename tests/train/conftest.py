@@ -12,10 +12,10 @@ from pydantic import BaseModel
 
 from tmflow import datasets
 from tmflow.runfile import record
+from tmflow.spec.models import MODELS
 from tmflow.spec.trial import TrialSpec
 from tmflow.training import drivers
 from tmflow.training.measurement import Measurement, TrialData
-from tmflow.training.models import MODELS
 
 SEED = 5
 Run = Callable[[TrialSpec], Any]

@@ -11,10 +11,10 @@ from tests.train.conftest import SEED, Train, make_spec
 from tmflow.base.errors import Unsupported
 from tmflow.native import ops
 from tmflow.native.optimizer import apply_all
-from tmflow.spec.models import Array
 from tmflow.training import batches
 from tmflow.training.measurement import TrialData
-from tmflow.training.models import MODELS
+from tmflow.training.models import load_network
+from tmflow.training.network import Array
 
 tf = pytest.importorskip("tensorflow")
 tf1 = tf.compat.v1
@@ -26,7 +26,7 @@ FUSED_VARIABLES = {"mnist_softmax": ["W"], "mnist_deep": ["fc1_W", "fc2_W"]}
 
 def trained(trial_data: TrialData, name: str, kind: str, batch: int, strategy: str, kernel: str) -> list[Array]:
     """The variables after STEPS steps, each of whose updates waits for all gradients."""
-    model, spec = MODELS[name], make_spec(model=name)
+    model, spec = load_network(name), make_spec(model=name)
     initial = model.initial_values(spec, SEED)
     with tf.Graph().as_default(), tf1.Session() as session:
         images, labels = tf1.placeholder(tf.float32, [None, 784]), tf1.placeholder(tf.float32, [None, 10])
@@ -55,7 +55,7 @@ def trained(trial_data: TrialData, name: str, kind: str, batch: int, strategy: s
 @pytest.mark.parametrize("batch", [1, 10])
 def test_fused_training_is_training(trial_data: TrialData, model: str, kind: str, batch: int) -> None:
     expected = trained(trial_data, model, kind, batch, "lock", "plain")
-    initial = MODELS[model].initial_values(make_spec(model=model), SEED)
+    initial = load_network(model).initial_values(make_spec(model=model), SEED)
     moved = [np.abs(new - old) for new, old in zip(expected, initial, strict=True)]
     for strategy in ("lock", "striped", "block_stm", "nolock"):
         fused = trained(trial_data, model, kind, batch, strategy, "fused")

@@ -10,11 +10,12 @@ from scipy.signal import correlate2d
 
 from tests.train.conftest import make_spec
 from tmflow.native import loader
-from tmflow.spec.models import Array, truncated_normal
-from tmflow.training.models import MODELS
+from tmflow.spec.models import MODELS
+from tmflow.training.models import load_network
+from tmflow.training.network import Array, truncated_normal
 
 SOFTMAX, DEEP = make_spec("mnist_softmax"), make_spec("mnist_deep")
-softmax, deep = MODELS["mnist_softmax"], MODELS["mnist_deep"]
+softmax, deep = load_network("mnist_softmax"), load_network("mnist_deep")
 
 
 def test_initial_values_are_those_of_the_study() -> None:
@@ -76,7 +77,7 @@ def test_dropout_keeps_the_share_and_the_mean() -> None:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_numpy_and_tensorflow_say_the_same_of_what_the_native_driver_trains(name: str) -> None:
-    model = MODELS[name]
+    model = load_network(name)
     activations = ("sigmoid", "relu") if "activation" in model.factors else (None,)
     images = np.random.default_rng(5).random((7, 784), np.float32)
     for activation in activations:

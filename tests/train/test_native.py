@@ -25,7 +25,7 @@ from tmflow.spec.trial import TrialSpec
 from tmflow.training import batches, native_driver, session
 from tmflow.training import native_driver as native_trial
 from tmflow.training.measurement import TrialData
-from tmflow.training.models import MODELS
+from tmflow.training.models import load_network
 
 SOFTMAX: dict[str, Any] = {"model": "mnist_softmax"}
 RELU: dict[str, Any] = {"model": "mnist_mlp", "hidden": 128, "activation": "relu"}
@@ -48,7 +48,7 @@ class Reference:
 
     def __init__(self, spec: TrialSpec) -> None:
         self.spec = spec
-        first = MODELS[spec.model].initial_values(spec, SEED)
+        first = load_network(spec.model).initial_values(spec, SEED)
         self.values = [value.astype(float) for value in first]
 
     def scores(self, images: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -95,7 +95,7 @@ def test_every_loss_is_that_of_numpy(trial_data: TrialData, model: dict[str, Any
     expected = list(Reference(spec).losses(trial_data))
     assert len(expected) == 100
     trial = native_trial.make_trial(spec, native_driver.asked(spec).parameters)
-    trial.set_variables(MODELS[spec.model].initial_values(spec, SEED))
+    trial.set_variables(load_network(spec.model).initial_values(spec, SEED))
     starts = batches.batch_starts(SEED, len(trial_data.train_images), batch, 100)
     losses = np.empty(100)
     trial.run(trial_data.train_images, trial_data.train_labels, starts, batch, spec.learning_rate, losses)
@@ -108,7 +108,7 @@ def test_widths_that_fill_no_vector(trial_data: TrialData, mnist: datasets.Datas
     trial_data = TrialData.make(mnist, matrix, SEED)
     expected = list(Reference(spec).losses(trial_data))
     trial = native_trial.make_trial(spec, native_driver.asked(spec).parameters)
-    trial.set_variables(MODELS[spec.model].initial_values(spec, SEED))
+    trial.set_variables(load_network(spec.model).initial_values(spec, SEED))
     starts = batches.batch_starts(SEED, len(trial_data.train_images), 7, 100)
     losses = np.empty(100)
     trial.run(trial_data.train_images, trial_data.train_labels, starts, 7, spec.learning_rate, losses)
@@ -352,7 +352,7 @@ def test_no_step_waits_for_denormal_numbers(trial_data: TrialData) -> None:
     sure = make_spec(batch=1, iterations=3000, learning_rate=0.5)
     smallest = np.finfo(np.float32).tiny
     trial = loader.core().NativeTrial("mnist_softmax", 784, None, None, "lock", [], 1)
-    trial.set_variables(MODELS[sure.model].initial_values(sure, SEED))
+    trial.set_variables(load_network(sure.model).initial_values(sure, SEED))
     starts = batches.batch_starts(SEED, len(trial_data.train_images), 1, sure.iterations)
     trial.run(trial_data.train_images, trial_data.train_labels, starts, 1, sure.learning_rate)
     for values in trial.variables():
@@ -363,7 +363,7 @@ def test_who_waits_for_a_run_stops_no_other_thread(trial_data: TrialData) -> Non
     """Asking a trial that runs must not keep the interpreter lock, and with it all other threads, until it ends."""
     spec = make_spec()
     trial = native_trial.make_trial(spec, native_driver.asked(spec).parameters)
-    trial.set_variables([value.ravel() for value in MODELS[spec.model].initial_values(spec, SEED)])
+    trial.set_variables([value.ravel() for value in load_network(spec.model).initial_values(spec, SEED)])
     images, labels = trial_data.train_images[:1], trial_data.train_labels[:1]
     began = last = time.monotonic()
     longest = 0.0

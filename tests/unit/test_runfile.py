@@ -17,7 +17,7 @@ from tmflow.base.canonical_json import canonical_json, sha256_of
 from tmflow.base.errors import BadInput
 from tmflow.runfile import content_hash, record
 from tmflow.runfile.record import CLOCKS, LOCK_TIMES
-from tmflow.spec.trial import AS_BEFORE
+from tmflow.spec.factors import VALUES_BEFORE
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_an_old_run_file_is_read_and_keeps_its_hash(run_file: Path) -> None:
     line = json.loads(run_file.read_text().splitlines()[0])
     assert line.pop("backend") is None
     assert {line["spec"].pop(name) for name in LATER} == {None}
-    assert {name: line["spec"].pop(name) for name in AS_BEFORE} == AS_BEFORE
+    assert {name: line["spec"].pop(name) for name in VALUES_BEFORE} == VALUES_BEFORE
     assert [line.pop(name) for name in LISTS_LATER] == [[]] * 6
     assert {row.pop(name) for row in line["counters"] for name in LOCK_TIMES} == {None}
     assert {line["machine"].pop(name) for name in CLOCKS} == {None}
@@ -112,7 +112,7 @@ def said_by(run: record.Run) -> dict[str, Any]:
     said["spec"] = {
         name: value
         for name, value in said["spec"].items()
-        if name not in AS_BEFORE and (value is not None or name in kept)
+        if name not in VALUES_BEFORE and (value is not None or name in kept)
     }
     return said
 

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tmflow.base.canonical_json import sha256_of
+from tmflow.spec.factors import SESSION_FACTORS, VALUES_BEFORE
 from tmflow.spec.strategies import owners
-from tmflow.spec.trial import AS_BEFORE, OF_THE_SESSION, TrialSpec
+from tmflow.spec.trial import TrialSpec
 
 SOFTMAX = {
     "model": "mnist_softmax",
@@ -59,7 +60,7 @@ def test_specs_keep_the_identity_that_they_had_before_the_native_driver(
     sha256: str, factors: dict[str, object]
 ) -> None:
     assert TrialSpec.model_validate(SOFTMAX | factors).sha256 == sha256
-    assert TrialSpec.model_validate(SOFTMAX | factors | AS_BEFORE).sha256 == sha256
+    assert TrialSpec.model_validate(SOFTMAX | factors | VALUES_BEFORE).sha256 == sha256
 
 
 def test_every_new_factor_makes_another_spec() -> None:
@@ -83,9 +84,9 @@ def test_every_new_factor_makes_another_spec() -> None:
 
 def test_only_the_session_has_its_factors() -> None:
     session, native = (TrialSpec.model_validate({**SOFTMAX, "driver": driver}) for driver in ("session", "native"))
-    assert {name: getattr(session, name) for name in OF_THE_SESSION} == OF_THE_SESSION
-    assert {getattr(native, name) for name in OF_THE_SESSION} == {None}
-    assert not set(native.factors()) & set(OF_THE_SESSION)
+    assert {name: getattr(session, name) for name in SESSION_FACTORS} == SESSION_FACTORS
+    assert {getattr(native, name) for name in SESSION_FACTORS} == {None}
+    assert not set(native.factors()) & set(SESSION_FACTORS)
 
 
 NATIVE = {**SOFTMAX, "driver": "native"}

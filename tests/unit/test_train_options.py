@@ -13,8 +13,9 @@ from tmflow import cli
 from tmflow.base.errors import BadInput
 from tmflow.cli.train import _as_json, _as_line
 from tmflow.runfile.record import NO_TIME, TIMES
+from tmflow.spec.factors import SESSION_FACTORS
 from tmflow.spec.strategies import PARAMETERS, owners
-from tmflow.spec.trial import OF_THE_SESSION, TrialSpec
+from tmflow.spec.trial import TrialSpec
 from tmflow.study.config import make_spec
 
 SOFTMAX = {"model": "mnist_softmax", "dataset": "mnist", "threads": 1, "batch": 1, "iterations": 1, "learning_rate": 1}
@@ -130,7 +131,7 @@ def asked_for(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> TrialSpec:
 def test_a_model_needs_no_more_than_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     mlp = asked_for(monkeypatch, "--model", "mnist_mlp")
     assert (mlp.hidden, mlp.activation, mlp.dropout_keep) == (128, "relu", None)
-    assert {name: getattr(mlp, name) for name in OF_THE_SESSION} == OF_THE_SESSION
+    assert {name: getattr(mlp, name) for name in SESSION_FACTORS} == SESSION_FACTORS
     own = asked_for(monkeypatch, "--model", "mnist_mlp", "--hidden", "10", "--activation", "sigmoid")
     assert (own.hidden, own.activation) == (10, "sigmoid")
 
@@ -145,7 +146,7 @@ def test_the_native_driver_takes_its_options_and_none_of_the_session_s(monkeypat
     options = [word for name, value in given.items() for word in (f"--{name}", value)]
     spec = asked_for(monkeypatch, "--driver", "native", *options)
     assert {name: getattr(spec, name) for name in given} == given
-    assert {getattr(spec, name) for name in OF_THE_SESSION} == {None}
+    assert {getattr(spec, name) for name in SESSION_FACTORS} == {None}
 
 
 def test_what_full_measures_found_is_told() -> None:

@@ -11,12 +11,12 @@ from sqlalchemy import URL
 from tests.conftest import ROOT, TINY, Checkout, Tmflow
 from tests.sample_bundles import sample_bundle
 from tests.sample_runs import sample_runs
+from tmflow.base.canonical_json import sha256_of
 from tmflow.bundle import format
 from tmflow.bundle.reader import open_bundle
 from tmflow.bundle.verify import verify
 from tmflow.contributions.importer import contributions
 from tmflow.runfile.record import ExperimentRef
-from tmflow.spec.trial import sha256_of
 from tmflow.store import engine, queries, rows
 from tmflow.study.config import load_study
 

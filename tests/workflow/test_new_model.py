@@ -1,4 +1,4 @@
-"""A model is one file: whoever adds it finds it everywhere. The file is the example of docs/add-a-model.md."""
+"""A model is one file and one entry, and is then found everywhere. Both are the examples of docs/add-a-model.md."""
 
 from __future__ import annotations
 
@@ -15,14 +15,21 @@ from tests.workflow.conftest import Portal
 
 pytestmark = pytest.mark.slow
 
+LAST = "    }\n)\n"  # the end of the table of models
+
 
 @pytest.fixture(scope="module")
 def extended(tmp_path_factory: pytest.TempPathFactory, checkout_at: type[Checkout]) -> Checkout:
-    """A checkout with the model of the docs as the one new file."""
+    """A checkout with the model of the docs: its file and its entry."""
     checkout = checkout_at(tmp_path_factory.mktemp("toy") / "checkout", _with_models("mnist_softmax", "toy"))
     shutil.copytree(ROOT / "src", checkout.root / "src")
-    (source,) = re.findall("```python\n(.*?)```", (ROOT / "docs" / "add-a-model.md").read_text(), re.DOTALL)
-    (checkout.root / "src" / "tmflow" / "training" / "models" / "toy.py").write_text(source, encoding="utf-8")
+    network, entry = re.findall("```python\n(.*?)```", (ROOT / "docs" / "add-a-model.md").read_text(), re.DOTALL)
+    package = checkout.root / "src" / "tmflow"
+    (package / "training" / "models" / "toy.py").write_text(network, encoding="utf-8")
+    facts = package / "spec" / "models.py"
+    text = facts.read_text(encoding="utf-8")
+    assert text.count(LAST) == 1
+    facts.write_text(text.replace(LAST, entry + LAST), encoding="utf-8")
     return checkout
 
 

@@ -197,6 +197,15 @@ void kernel(T* variable, const T* delta, T alpha, std::size_t n) noexcept {
   }
 }
 
+// Of a gradient whose memory is used again: reading it is a step, too.
+template <class T>
+void fresh_kernel(T* variable, const T* delta, T alpha, std::size_t n) noexcept {
+  for (std::size_t i = 0; i < n; ++i) {
+    const T product = alpha * read_element(delta + i, false);
+    write_element(variable + i, read_element(variable + i, false) - product, false);
+  }
+}
+
 template <class T>
 void copy(const T* from, T* to, std::size_t n) noexcept {
   for (std::size_t i = 0; i < n; ++i) write_element(to + i, read_element(from + i, false), false);

@@ -20,6 +20,7 @@ auto combining(std::size_t block = 1) {
 constexpr Plan kBlocks{.block = 1};
 constexpr Plan kOnce{.again = 0, .block = 1};
 constexpr Plan kOne{.elements = 1, .block = 1};
+constexpr Plan kOneFresh{.fresh_gradient = true, .elements = 1, .block = 1};
 constexpr Plan kOneOfThree{.updaters = 3, .again = 0, .elements = 1, .block = 1};
 constexpr Plan kWithAReader{.updaters = 1, .readers = 1, .block = 1};
 constexpr Plan kWholeWithAReader{.updaters = 1, .readers = 1};
@@ -38,6 +39,11 @@ TEST(Explored, Combining) {
   expect_proven("combining, 1 updater, 1 reader, 2 blocks", hold_to_promise(kWithAReader, combining()));
   expect_proven("combining, 1 block of 2, 1 updater, 1 reader",
                 hold_to_promise(kWholeWithAReader, combining(2)));
+}
+
+// Others read a thread's gradient, which the thread writes anew as soon as its update is in.
+TEST(Explored, CombiningOfFreshGradients) {
+  expect_proven("combining, 2 updaters x 1 block, fresh gradients", hold_to_promise(kOneFresh, combining()));
 }
 
 TEST(Explored, CombiningOfTwoBlocks) {

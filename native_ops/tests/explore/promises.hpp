@@ -29,6 +29,7 @@ struct Plan {
   bool read_own = false;  // whether an updater then reads the variable
   int readers = 0;        // threads that read it
   int readings = 2;       // how often
+  bool fresh_gradient = false;  // whether a thread writes all its gradients to one place, each access a step
   std::size_t elements = 2;
   std::size_t block = 2;  // elements that are promised to be consistent together
   std::size_t first = 0;  // of the elements, in memory whose stripes of 4 have a lock each
@@ -73,6 +74,7 @@ class UnderTest {
         region_(elements_),
         strategy_(make()) {
     name(elements_.data(), elements_.size_bytes(), sizeof(double), "variable");
+    name(gradients_.data(), sizeof gradients_, sizeof(double), "gradient");
     name(notes_.data(), sizeof notes_, sizeof(double), "note");
   }
 
@@ -128,7 +130,15 @@ class UnderTest {
   void update(int thread, int update) {
     write_element(&notes_[static_cast<std::size_t>(update)], 1.0, false);
     const Updates updates(update);
-    strategy_->apply(region_, updates.of(plan_), stats_[static_cast<std::size_t>(thread)]);
+    GradientDescent<double> descent = updates.of(plan_);
+    if (plan_.fresh_gradient) {
+      // As a worker does: the gradient of the next step takes the memory of this one's.
+      Values& gradient = gradients_[static_cast<std::size_t>(thread)];
+      for (std::size_t i = 0; i < plan_.elements; ++i) write_element(&gradient[i], descent.delta[i], false);
+      descent.delta = std::span(gradient).first(plan_.elements);
+      descent.kernel = fresh_kernel<double>;
+    }
+    strategy_->apply(region_, descent, stats_[static_cast<std::size_t>(thread)]);
   }
 
   void require_own(int thread, const Values& values) const {
@@ -183,6 +193,7 @@ class UnderTest {
   Own region_;
   std::unique_ptr<S> strategy_;
   std::array<ThreadStats, kMostThreads> stats_;
+  std::array<Values, kMostThreads> gradients_{};
   std::array<double, 2 * kMostThreads> notes_{};  // each written before an update, and not atomic
 };
 

@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from tmflow.spec.factors import VALUES_BEFORE
 from tmflow.spec.strategies import PARAMETERS
-from tmflow.spec.trial import AS_BEFORE, TrialSpec
+from tmflow.spec.trial import TrialSpec
 
 CONTEXT = (
     "experiment",
@@ -27,7 +28,7 @@ POINT = (*CONTEXT, *TrialSpec.model_fields)
 VARIANT = ("strategy", *PARAMETERS)
 SERIES = (*VARIANT, "threads")
 # How a trial ran, whatever its strategy, and the usual way. Runs that differ in it are never drawn in one panel.
-WAYS = {"driver": TrialSpec.model_fields["driver"].default, **AS_BEFORE}
+WAYS = {"driver": TrialSpec.model_fields["driver"].default, **VALUES_BEFORE}
 ROUND = ("campaign_uid", "round")
 
 

@@ -20,10 +20,10 @@ from tmflow.benchmark.saved import SavedSteps, Step
 from tmflow.benchmark.subjects import promised
 from tmflow.native import registry
 from tmflow.runfile.record import Run
+from tmflow.spec.models import MODELS
 from tmflow.spec.trial import TrialSpec
 from tmflow.study.adhoc import check_rounds, rounds_of
 from tmflow.study.config import FACTORS, make_spec
-from tmflow.training.models import MODELS
 
 
 def check(subjects: Sequence[StepSubject], rounds: int, reference: str | None) -> None:

@@ -11,11 +11,13 @@ import altair as alt
 import pandas as pd
 
 from tmflow.analysis.aggregate import AND
-from tmflow.analysis.run_table import CONTEXT, POINT, VARIANT, WAYS, numbered
+from tmflow.analysis.run_table import CONTEXT, POINT, VARIANT, numbered
 from tmflow.analysis.variants import known, name_of, unusual
 from tmflow.base.text import several
 from tmflow.charts.axes import is_never_seen, value_range
 from tmflow.native.registry import promises_of_updates
+from tmflow.spec.factors import VALUES_BEFORE
+from tmflow.spec.models import MODEL_FACTORS
 from tmflow.spec.strategies import PARAMETERS
 
 TITLE, LINE = 84, 120  # characters of a line of the title and the caption at the width of an exported chart
@@ -178,13 +180,22 @@ def _workloads(summary: pd.DataFrame) -> list[str]:
     return [*told[:WORKLOADS], *([f"And {several(rest, 'more workload')}."] if rest > 0 else [])]
 
 
+# Factors that `workload` has words of its own for; and `measures`, which each caption tells apart.
+WORDED = ("activation", "hidden", "dropout_keep", "measures")
+
+
 def workload(point: pd.Series) -> str:
     """What was trained, and how: all factors of a point but its strategy and its number of workers."""
     kind = "" if pd.isna(point["activation"]) else f" {point['activation']}"
     layer = "" if pd.isna(point["hidden"]) else f", {point['hidden']} hidden{kind} units"
     dropout = "" if pd.isna(point["dropout_keep"]) else f", dropout keep {point['dropout_keep']:g}"
     variables = "" if pd.isna(point["variables"]) else f", {point['variables']} variables"
-    ways = [f", {name_of(way)} {point[way]}" for way in ("reading", "layout") if point[way] != WAYS[way]]
+    others = {name: point[name] for name in (*MODEL_FACTORS, *VALUES_BEFORE) if name not in WORDED}
+    ways = [
+        f", {name_of(name)} {value}"
+        for name, value in others.items()
+        if pd.notna(value) and value != VALUES_BEFORE.get(name)
+    ]
     pinned = "" if point["pinning"] == "none" else f", pinned to {point['pinning']}"
     return (
         f"{point['model']} on {point['dataset']}: batch {point['batch']}, {point['matrix']} pixels{layer}, "

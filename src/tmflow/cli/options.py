@@ -7,62 +7,86 @@ import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar, get_args
+from types import NoneType, UnionType
+from typing import TypeVar, Union, get_args, get_origin
 
 import typer
 from pydantic import ValidationError
 
 from tmflow.base.errors import BadInput
+from tmflow.spec.factors import SESSION_FACTORS
+from tmflow.spec.models import MODEL_FACTORS, MODELS, models_with
 from tmflow.spec.strategies import BUDGETS, PARAMETERS, STRATEGY_PARAMETERS, Value, owners
 from tmflow.spec.trial import TrialSpec
-from tmflow.training.models import MODEL_FACTORS, MODELS, models_with
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
 
-def with_parameters(command: Command) -> Command:
-    """Where the command has `**parameters`, Typer shows and takes an option for each factor that belongs to models, and
-    for each parameter of a strategy.
+def with_factors(command: Command) -> Command:
+    """Let Typer show and take an option for each factor that the command has no parameter for, in its `**factors`.
 
-    One that is not given is None. Values are checked by the spec, which knows the strategy and the model too.
+    An option that is not given is None. The spec checks the values, because it knows the strategy, driver and model.
     """
     signature = inspect.signature(command, eval_str=True)
-    own = [option for option in signature.parameters.values() if option.kind is not option.VAR_KEYWORD]
-    options = map(_option, (*MODEL_FACTORS, *PARAMETERS))
+    declared = [option for option in signature.parameters.values() if option.kind is not option.VAR_KEYWORD]
+    options = [_option(name) for name in _in_order_of_help() if name not in signature.parameters]
     # mypy knows no such attribute of a function, and inspect reads it.
-    setattr(command, "__signature__", signature.replace(parameters=[*own, *options]))  # noqa: B010
+    setattr(command, "__signature__", signature.replace(parameters=[*declared, *options]))  # noqa: B010
     return command
 
 
+def _in_order_of_help() -> list[str]:
+    """Factors of every trial first, then those of models, then parameters of strategies."""
+    last = [*MODEL_FACTORS, *PARAMETERS]
+    return [*(name for name in TrialSpec.model_fields if name not in last), *last]
+
+
 def _option(name: str) -> inspect.Parameter:
-    kinds = get_args(TrialSpec.model_fields[name].annotation)
+    kinds = _kinds(name)
     kind = next((kind for kind in (int, float) if kind in kinds), str)
     option = typer.Option(None, help=_help(name))
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=option, annotation=kind | None)
 
 
+def _kinds(name: str) -> tuple[object, ...]:
+    """The types of a factor, without None."""
+    annotation = TrialSpec.model_fields[name].annotation
+    kinds = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+    return tuple(kind for kind in kinds if kind is not NoneType)
+
+
 def _help(name: str) -> str:
-    """Whose parameter it is, what it means, which values there are, and which it has if not given."""
-    field = TrialSpec.model_fields[name]
-    words = [word for kind in get_args(field.annotation) for word in get_args(kind)]
+    """What the factor belongs to, what it means, which values it may have, and its value if not given."""
+    description = TrialSpec.model_fields[name].description
+    words = [word for kind in _kinds(name) for word in get_args(kind)]
     allowed = f" ({', '.join(words)})" if words else ""
-    whose: dict[str, Value | float | None] = {
+    owning = {owner: value for owner, value in _owners(name).items() if owner is not None}
+    whose = f"{', '.join(owning)}: " if owning else ""
+    fallback = f"; if not given, {usual}" if (usual := _usual(name, _owners(name))) else ""
+    text = f"{whose}{description}{allowed}{fallback}."
+    return text if owning else f"{text[0].upper()}{text[1:]}"
+
+
+def _owners(name: str) -> dict[str | None, Value | float | None]:
+    """What the factor belongs to, each with its value where none is given; None stands for every trial."""
+    if name in SESSION_FACTORS:
+        return {"session": SESSION_FACTORS[name]}
+    defaults: dict[str | None, Value | float | None] = {
         strategy: STRATEGY_PARAMETERS[strategy][name] for strategy in owners(name)
     }
-    whose |= {model: MODELS[model].factors[name] for model in models_with(name)}
-    fallback = f"; if not given, {usual}" if (usual := _usual(name, whose)) else ""
-    return f"{', '.join(whose)}: {field.description}{allowed}{fallback}."
+    defaults |= {model: MODELS[model].factors[name] for model in models_with(name)}
+    return defaults or {None: TrialSpec.model_fields[name].default}
 
 
-def _usual(name: str, whose: Mapping[str, Value | float | None]) -> str:
+def _usual(name: str, owning: Mapping[str | None, Value | float | None]) -> str:
     """The value where none is given, and with what, if that is not always the same; "" if there is none."""
     if name == "budget":
         return ", ".join(f"{budget} with {way}" for way, budget in BUDGETS.items())
     with_value: dict[Value | float | None, list[str]] = {}
-    for owner, value in whose.items():
-        with_value.setdefault(value, []).append(owner)
+    for owner, value in owning.items():
+        with_value.setdefault(value, []).append(str(owner))
     if len(with_value) > 1:
-        return ", ".join(f"{value} with {' and '.join(its)}" for value, its in with_value.items())
+        return ", ".join(f"{value} with {' and '.join(those)}" for value, those in with_value.items())
     (only,) = with_value
     return "" if only is None else str(only)
 

@@ -11,77 +11,46 @@ from typing import Annotated, Any
 import typer
 
 from tmflow.base.paths import results_dir
-from tmflow.cli.options import require_writable, with_parameters
+from tmflow.cli.options import require_writable, with_factors
 from tmflow.runfile.record import NO_TIME, Run, shares, shown, write
+from tmflow.spec.models import MODELS, factors_of
 from tmflow.study.config import make_spec
-from tmflow.training.models import MODELS, factors_of
 
 MODEL_HELP = f"{'; '.join(f'{name}: {model.summary}' for name, model in MODELS.items())}."
 Rounds = Annotated[int, typer.Option(help="Fresh processes, each trains once with the next seed.")]
 
 
-@with_parameters
+@with_factors
 def train(
     model: Annotated[str, typer.Option(help=MODEL_HELP)] = "mnist_softmax",
     strategy: Annotated[str, typer.Option(help="How updates are kept apart; `tmflow doctor` lists them.")] = "lock",
     driver: Annotated[
         str, typer.Option(help="session: Python threads share one TensorFlow session; native: C++ threads, without it.")
     ] = "session",
-    variables: Annotated[
-        str | None, typer.Option(help="session: ref (as the study) or resource; if not given, ref.")
-    ] = None,
     threads: Annotated[int, typer.Option(help="Worker threads.")] = 1,
     batch: Annotated[int, typer.Option(help="Images per step.")] = 100,
-    matrix: Annotated[int, typer.Option(help="Pixels used of each image, from the first, up to 784.")] = 784,
     iterations: Annotated[int, typer.Option(help="Steps in all, split over the workers.")] = 1000,
     learning_rate: Annotated[float, typer.Option("--learning-rate", "--lr", help="Of gradient descent.")] = 0.5,
-    seed: Annotated[int, typer.Option(help="Round r uses seed + r - 1.")] = 0,
     rounds: Rounds = 1,
     dataset: Annotated[str, typer.Option(help="mnist, digits, or auto: MNIST where it can be had.")] = "auto",
-    intra_op_threads: Annotated[
-        int | None, typer.Option(help="session: TensorFlow's threads inside an op, 0: its default; if not given, 1.")
-    ] = None,
-    inter_op_threads: Annotated[
-        int | None, typer.Option(help="session: TensorFlow's threads across ops, 0: its default; if not given, 0.")
-    ] = None,
-    step_call: Annotated[
-        str | None, typer.Option(help="session: run (session.run) or callable; if not given, run.")
-    ] = None,
-    pinning: Annotated[
-        str, typer.Option(help="none: the kernel places the workers; native: also cores, one for each.")
-    ] = "none",
-    reading: Annotated[
-        str, typer.Option(help="How a step reads a variable: plain, its memory as it is; consistent, by the strategy.")
-    ] = "plain",
-    layout: Annotated[
-        str, typer.Option(help="separate: each variable by itself; joined: all in one, read and updated together.")
-    ] = "separate",
-    measures: Annotated[
-        str, typer.Option(help="usual; full: also lost updates, torn reads and lock times, which takes time itself.")
-    ] = "usual",
-    test_images: Annotated[int, typer.Option(help="Test images that the accuracy is measured on.")] = 10_000,
-    curve_points: Annotated[int, typer.Option(help="Measure the accuracy so often on the way, off the clock.")] = 0,
     save: Annotated[
         bool, typer.Option("--save", help="Also store the runs in the database, where portal and notebooks find them.")
     ] = False,
     save_file: Annotated[Path | None, typer.Option(help="Also write the runs into this file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per round.")] = False,
-    **parameters: Any,
+    **factors: Any,
 ) -> None:
     """Train a model with many threads under a strategy, and tell speed and accuracy."""
-    factors: dict[str, Any] = {
-        "model": model, "strategy": strategy, "driver": driver, "variables": variables, "threads": threads,
-        "batch": batch, "matrix": matrix, "iterations": iterations, "learning_rate": learning_rate, "seed": seed,
-        "intra_op_threads": intra_op_threads, "inter_op_threads": inter_op_threads, "step_call": step_call,
-        "pinning": pinning, "reading": reading, "layout": layout, "measures": measures, "test_images": test_images,
-        "curve_points": curve_points, **parameters,
+    given: dict[str, Any] = {
+        "model": model, "strategy": strategy, "driver": driver, "threads": threads, "batch": batch,
+        "iterations": iterations, "learning_rate": learning_rate,
+        **factors_of(model), **{name: value for name, value in factors.items() if value is not None},
     }  # fmt: skip
-    factors |= {name: value for name, value in factors_of(model).items() if factors[name] is None}
     from tmflow import datasets
     from tmflow.store import engine, schema, url
     from tmflow.study.adhoc import check_rounds, store_round, train_rounds
 
-    make_spec({**factors, "dataset": "mnist"}, "tmflow train")  # before anything is downloaded
+    make_spec({**given, "dataset": "mnist"}, "tmflow train")  # before anything is downloaded
     check_rounds(rounds)
     if save_file:
         require_writable(save_file, "--save-file")
@@ -91,7 +60,7 @@ def train(
     resolved = datasets.resolve(dataset)
     if resolved.warning:
         print(f"tmflow: {resolved.warning}", file=sys.stderr)
-    spec = make_spec({**factors, "dataset": resolved.name}, "tmflow train")
+    spec = make_spec({**given, "dataset": resolved.name}, "tmflow train")
     runs: list[Run] = []
     with tempfile.TemporaryDirectory(prefix="tmflow-") as folder:
         for run in train_rounds(spec, rounds, Path(folder)):

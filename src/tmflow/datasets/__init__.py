@@ -11,7 +11,7 @@ from tmflow.datasets.dataset import Dataset, truncate
 from tmflow.datasets.download import NotAvailable
 
 if TYPE_CHECKING:
-    from tmflow.spec.trial import Dataset as Name
+    from tmflow.spec.factors import Dataset as Name
 
 __all__ = ["Dataset", "NotAvailable", "Resolved", "load", "resolve", "truncate"]
 

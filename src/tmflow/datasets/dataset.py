@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tmflow.base.errors import BadInput
 
 if TYPE_CHECKING:
-    from tmflow.spec.trial import Dataset as Name
+    from tmflow.spec.factors import Dataset as Name
 
 CLASSES = 10
 

@@ -16,7 +16,7 @@ from tmflow.spec import abort_codes, contention
 from tmflow.spec.strategies import LOCKS_UNTOLD, Value
 
 if TYPE_CHECKING:
-    from tmflow.spec.trial import Measures
+    from tmflow.spec.factors import Measures
 
 STOCK_LOCKING = {"tf_lock": True, "tf_nolock": False}  # the first on either kind of variable
 

@@ -27,8 +27,8 @@ from tmflow.claims.verdict import Verdict
 from tmflow.platform.key import is_local
 from tmflow.portal import saved_views
 from tmflow.spec import strategies
+from tmflow.spec.models import MODEL_FACTORS
 from tmflow.spec.trial import Evidence, Status, TrialSpec
-from tmflow.training.models import MODEL_FACTORS
 
 ALL = "all"
 WIDTH = 165  # px: two side by side on a phone

@@ -18,7 +18,8 @@ from pydantic import BaseModel
 
 from tmflow.base.canonical_json import canonical_json
 from tmflow.runfile.structs import struct_of
-from tmflow.spec.trial import AS_BEFORE, TrialSpec
+from tmflow.spec.factors import VALUES_BEFORE
+from tmflow.spec.trial import TrialSpec
 
 # Lists that may be long, and what no two entries of one have the same. Their fields are in alphabetical order.
 LISTS = {
@@ -73,7 +74,7 @@ def said(part: Any) -> dict[str, Any]:
         return {
             name: value
             for name, value in vars(part).items()
-            if (name in _HASHED_NULLS if value is None else AS_BEFORE.get(name) != value)
+            if (name in _HASHED_NULLS if value is None else VALUES_BEFORE.get(name) != value)
         }
     fields = dict(vars(part))
     for name in part.LATER:

@@ -10,11 +10,12 @@ from pydantic import BaseModel
 from sqlalchemy import CheckConstraint, Connection, Select, and_, func, not_, or_, select, text
 
 from tmflow.base.canonical_json import sha256_of
+from tmflow.base.errors import BadInput
 from tmflow.probe import document
 from tmflow.runfile.record import BACKENDS, Software
 from tmflow.spec import abort_codes
 from tmflow.spec.trial import TrialSpec
-from tmflow.store import models, round_counts, rows
+from tmflow.store import models, round_counts, rows, spec_factors
 from tmflow.store.dedup import Row
 from tmflow.store.models import (
     AbortReason,
@@ -230,7 +231,7 @@ def _wrong_identities(connection: Connection) -> Iterator[str]:
             where = f"table {model.__tablename__}, row {row['id']}"
             try:
                 expected = made(row, facts)
-            except ValueError as error:  # pydantic's too
+            except (ValueError, BadInput) as error:  # ValueError is pydantic's too
                 yield f"{where}: is none: {' '.join(str(error).split())}"
                 continue
             wrong = [name for name, value in expected.items() if name not in ("name", "slug") and row[name] != value]
@@ -245,7 +246,7 @@ _MADE: dict[type[Base], Callable[[Row, Mapping[int, str]], Row]] = {
         json.loads(row["facts_json"]), json.loads(facts[row["platform_id"]])
     ),
     models.Software: lambda row, _: rows.software_row(Software.model_validate(_part(Software, row))),
-    Spec: lambda row, _: rows.spec_row(TrialSpec.model_validate(_part(TrialSpec, row))),
+    Spec: lambda row, _: rows.spec_row(TrialSpec.model_validate(spec_factors.factors_of(row))),
     Experiment: lambda row, _: {"definition_sha256": sha256_of(json.loads(row["definition_json"]))},
     Probe: lambda row, _: _probe_row(json.loads(row["document_json"])),
     Backend: lambda row, _: {"config_sha256": sha256_of(json.loads(row["config_json"]))},

@@ -30,7 +30,6 @@ from sqlalchemy.types import TypeEngine
 
 from tmflow.platform.bounds import LONGEST_S, STEP_S
 from tmflow.platform.key import AT, DIGITS, parse, slug_of
-from tmflow.spec.trial import TrialSpec
 from tmflow.store.models import Backend, Campaign, Contribution, Environment, Experiment, Platform, Round, Run, Spec
 from tmflow.store.url import explain_errors
 
@@ -100,8 +99,6 @@ def _dtype(column: ColumnElement[Any]) -> str:
     dtypes = next(dtypes for kind, dtypes in _DTYPES if isinstance(column.type, kind))
     return dtypes[bool(nullable)]
 
-
-FACTORS = [Spec.__table__.columns[name] for name in TrialSpec.model_fields]
 
 # What a run belongs to.
 BELONGS_TO: tuple[Any, ...] = (

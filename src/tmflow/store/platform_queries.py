@@ -12,9 +12,9 @@ from tmflow.base.documents import document as checked
 from tmflow.base.json_objects import parse_object
 from tmflow.platform.key import slug_of
 from tmflow.probe import document
+from tmflow.store import spec_factors
 from tmflow.store.frames import (
     BELONGS_TO,
-    FACTORS,
     PLATFORM_KEY,
     STATUS,
     Source,
@@ -142,7 +142,7 @@ def statement_of_newest_runs(platform: str, at_most: int, *, joined: bool = Fals
         select(
             Run.uid,
             *BELONGS_TO,
-            *FACTORS,
+            *spec_factors.FACTORS,
             Run.evidence,
             STATUS,
             Environment.env_sha256,

@@ -32,9 +32,8 @@ from tmflow.base.canonical_json import sha256_of
 from tmflow.base.json_objects import parse_object
 from tmflow.platform.bounds import LONGEST_S
 from tmflow.spec import contention
-from tmflow.store import software_labels
+from tmflow.store import software_labels, spec_factors
 from tmflow.store.frames import (
-    FACTORS,
     STATUS,
     Source,
     Statement,
@@ -111,7 +110,7 @@ def runs(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
     with connected(source) as connection:
         columns = [*of_run(joined=only.get("joined", False)), Run.software_id]
         table = frame(connection, _of_runs(columns, only).order_by(Run.started_at_utc, Run.id))
-        table = with_facts(connection, table, "spec_id", Spec.__table__.columns["id"], FACTORS)
+        table = with_facts(connection, table, "spec_id", Spec.__table__.columns["id"], spec_factors.FACTORS)
         words = software_labels.of_runs(connection, table[["software_id", "campaign_uid"]])
         return table.assign(software=words).drop(columns="software_id")
 
@@ -339,7 +338,7 @@ def _of_runs(columns: Sequence[Any], only: Only) -> Statement:
     }
     statement = statement.where(*(column.in_(values) for column, values in among.items() if values is not None))
     for factor, values in only.get("factors", {}).items():
-        statement = statement.where(Spec.__table__.columns[factor].in_(values))
+        statement = statement.where(spec_factors.factor(factor).in_(values))
     status = only.get("status", ("ok",))
     if status is not None:
         statement = statement.where(RoundTally.status.in_(status), STATUS.element.in_(status))
@@ -352,8 +351,8 @@ def _of_runs(columns: Sequence[Any], only: Only) -> Statement:
 
 
 def _is_setting(experiment: str, factors: Mapping[str, Value]) -> ColumnElement[bool]:
-    columns = Spec.__table__.columns
-    return and_(Experiment.name == experiment, *(columns[factor] == value for factor, value in factors.items()))
+    same = (spec_factors.factor(factor) == value for factor, value in factors.items())
+    return and_(Experiment.name == experiment, *same)
 
 
 def _of_its_kind() -> list[ColumnElement[bool]]:

@@ -17,7 +17,7 @@ from tmflow.runfile.reader import Reader, ReadRun, Shared
 from tmflow.runfile.record import Backend, ExperimentRef, MachineState, Run, Software
 from tmflow.runfile.validate import EnvironmentFacts, PlatformFacts, line_reader, read_run
 from tmflow.spec.trial import TrialSpec
-from tmflow.store import models
+from tmflow.store import models, spec_factors
 from tmflow.store.dedup import Key, Row, columns
 
 # Fields of a run that are columns of the same name.
@@ -73,7 +73,7 @@ def backend_row(backend: Backend) -> Row:
 
 
 def spec_row(spec: TrialSpec) -> Row:
-    return spec.model_dump() | {"spec_sha256": spec.sha256}
+    return spec_factors.columns_of(spec) | {"spec_sha256": spec.sha256}
 
 
 def experiment_row(experiment: ExperimentRef) -> Row:

@@ -13,8 +13,7 @@ from tmflow.base.json_objects import parse_object
 from tmflow.platform.key import key_of
 from tmflow.runfile.lines import SCHEMA_VERSION
 from tmflow.runfile.record import Backend, CampaignRef, MachineState, Software
-from tmflow.spec.trial import TrialSpec
-from tmflow.store import models
+from tmflow.store import models, spec_factors
 from tmflow.store.dedup import Row
 from tmflow.store.frames import Source, connected, fetch
 from tmflow.store.rows import PLAIN
@@ -76,7 +75,7 @@ def _run(connection: Connection, uid: str) -> dict[str, Any]:
         "backend": _backend(connection, itself["backend_id"]),
         "round": round_["number"],
         "order_seed": round_["order_seed"],
-        "spec": _part(TrialSpec, _row(connection, models.Spec, itself["spec_id"])),
+        "spec": spec_factors.factors_of(_row(connection, models.Spec, itself["spec_id"])),
         "platform": parse_object(platform["facts_json"], f"what is known of platform {platform['slug']}"),
         "environment": _environment(connection, itself["environment_id"]),
         "software": _part(Software, _row(connection, models.Software, itself["software_id"])),

@@ -16,8 +16,8 @@ from sqlalchemy import ColumnElement, CompoundSelect, case, func, join, or_, sel
 from sqlalchemy.orm import InstrumentedAttribute
 
 from tmflow.platform.key import slug_of
-from tmflow.store import queries
-from tmflow.store.frames import FACTORS, Source, Statement, fetch, frame, of_source, visible
+from tmflow.store import queries, spec_factors
+from tmflow.store.frames import Source, Statement, fetch, frame, of_source, visible
 from tmflow.store.models import Experiment, Platform, Round, Run, Spec
 from tmflow.store.queries import Value
 from tmflow.store.round_counts import SOURCE
@@ -49,7 +49,7 @@ class Asked(NamedTuple):
 
 def tally(source: Source, asked: Asked) -> pd.DataFrame:
     """How many runs match: every factor, status, n_runs; one row for each spec and status."""
-    statement = select(*FACTORS, Run.status, func.count().label("n_runs"))
+    statement = select(*spec_factors.FACTORS, Run.status, func.count().label("n_runs"))
     grouped = _matching(statement, asked).group_by(Spec.id, Run.status)
     return frame(source, grouped.order_by(Spec.id, Run.status))
 
@@ -110,7 +110,7 @@ def _matching(statement: Statement, asked: Asked) -> Statement:
     else:
         statement = statement.select_from(join(Spec, Run, Run.spec_id == _by_walking(Spec.id)))
     for factor, values in asked.factors:
-        statement = statement.where(Spec.__table__.columns[factor].in_(values))
+        statement = statement.where(spec_factors.factor(factor).in_(values))
     wanted = [(Run.status, asked.statuses), (Run.evidence, asked.evidences)]
     statement = statement.where(*(_by_walking(column).in_(values) for column, values in wanted if values))
     if asked.platforms:

@@ -14,9 +14,10 @@ from tmflow.base.documents import document, read_yaml, sentence
 from tmflow.base.errors import BadInput, unknown
 from tmflow.native import registry
 from tmflow.platform.profiles import load_profile, profile_names
+from tmflow.spec.factors import OWNERS, Dataset
 from tmflow.spec.process_env import tm_library
 from tmflow.spec.strategies import STRATEGY_PARAMETERS, owners, parameters_of
-from tmflow.spec.trial import BELONGS, Dataset, TrialSpec
+from tmflow.spec.trial import TrialSpec
 
 Scale = Literal["full", "quick"]
 SCALES: tuple[Scale, ...] = get_args(Scale)
@@ -319,7 +320,7 @@ def _listed(values: Entry | list[Entry]) -> list[Entry]:
 
 def _applies(factor: str, chosen: Mapping[str, Entry]) -> bool:
     """Whether a factor means something for these values: all do but those of other strategies, drivers and models."""
-    of, its_owners = BELONGS.get(factor, ("strategy", None))
+    of, its_owners = OWNERS.get(factor, ("strategy", None))
     if its_owners is not None:
         return chosen.get(of, _USUAL.get(of)) in its_owners
     return not owners(factor) or chosen.get("strategy") in owners(factor)
@@ -327,7 +328,7 @@ def _applies(factor: str, chosen: Mapping[str, Entry]) -> bool:
 
 def _has_use(factor: str, grid: Mapping[str, list[Entry]]) -> bool:
     """Whether a factor means something for any value, of what it belongs to, that the grid has."""
-    of, _ = BELONGS.get(factor, ("strategy", None))
+    of, _ = OWNERS.get(factor, ("strategy", None))
     entries = grid.get(of, [_USUAL.get(of)])
     return any(_applies(factor, {of: entry.get("strategy") if isinstance(entry, dict) else entry}) for entry in entries)
 

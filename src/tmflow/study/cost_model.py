@@ -13,13 +13,17 @@ from typing import Any, NamedTuple
 from tmflow.base.errors import BadInput
 from tmflow.native.availability import unfit_reason, unsupported_reason
 from tmflow.native.loader import core_file, library_dir
+from tmflow.spec.models import MODELS
 from tmflow.spec.process_env import OF_A_PROCESS, process_environment
-from tmflow.spec.strategies import PARAMETERS
 from tmflow.spec.trial import TrialSpec
-from tmflow.training.models import MODELS
+from tmflow.training.models import load_network
 
 # Which past runs tell what a trial costs: those that are the same in the first of these groups that any run is in.
-_ALL = ("model", "driver", "matrix", "hidden", "layout", "reading", "measures", "batch", "strategy", *PARAMETERS)
+# A factor that is in none of these sets is taken to change the cost of a step.
+_PER_TRIAL = {"dataset", "threads", "iterations", "seed", "test_images", "curve_points"}
+_PER_PROCESS = {"step_call", "pinning", "intra_op_threads", "inter_op_threads"}
+_COST_LITTLE = {"variables", "learning_rate", "dropout_keep", "activation"}
+_ALL = tuple(name for name in TrialSpec.model_fields if name not in _PER_TRIAL | _PER_PROCESS | _COST_LITTLE)
 ALIKE = (
     (*_ALL, "threads"),
     _ALL,
@@ -29,7 +33,7 @@ ALIKE = (
 _KEYS: tuple[Callable[[Any], Hashable], ...] = tuple(attrgetter(*names) for names in ALIKE)
 
 # Points that share a graph and a warm-up; and those whose step costs the same and that can all run, or none of them.
-_OF_GRAPH = (*_ALL, "variables", "learning_rate", "dropout_keep", "activation")
+_OF_GRAPH = tuple(name for name in TrialSpec.model_fields if name not in _PER_TRIAL | _PER_PROCESS)
 _GRAPH, _KIND = attrgetter(*_OF_GRAPH), attrgetter(*_OF_GRAPH, "threads")
 WARM_UP_STEPS = {"session": 20, "native": 1000}
 
@@ -113,7 +117,7 @@ def guess(point: TrialSpec) -> Cost:
     """The cost of a trial that no past run is like."""
     model = MODELS[point.model]
     step_us, image_us = model.step_us[point.driver]
-    step_us += image_us * point.batch + model.elements(point) * _element_ns(point) / 1000
+    step_us += image_us * point.batch + load_network(point.model).elements(point) * _element_ns(point) / 1000
     if point.measures == "full":
         step_us *= 2
     return Cost(step_us / 1e6, model.evaluated_us / 1e6, TRIAL_S)

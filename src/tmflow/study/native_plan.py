@@ -20,8 +20,9 @@ from tmflow.datasets import catalogue
 from tmflow.native import loader
 from tmflow.runfile.record import ExperimentRef
 from tmflow.runner.round import backend_of
+from tmflow.spec.factors import Dataset
 from tmflow.spec.process_env import process_environment
-from tmflow.spec.trial import Dataset, TrialSpec
+from tmflow.spec.trial import TrialSpec
 from tmflow.study.config import SCALES, Scale, Study
 from tmflow.training.native_driver import asked, graph_key
 

@@ -16,7 +16,8 @@ from tmflow.runfile import record
 from tmflow.runfile.record import CampaignRef, ExperimentRef, Run
 from tmflow.runner.job import RoundJob
 from tmflow.runner.journal import Journal
-from tmflow.spec.trial import Dataset, TrialSpec
+from tmflow.spec.factors import Dataset
+from tmflow.spec.trial import TrialSpec
 from tmflow.study import campaign
 from tmflow.study.config import Scale, Study
 from tmflow.study.cost_model import OUTPUTS_S, Costs

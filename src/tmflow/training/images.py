@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from tmflow import datasets
 from tmflow.datasets import Dataset
-from tmflow.spec.trial import Dataset as Name
+from tmflow.spec.factors import Dataset as Name
 from tmflow.training.measurement import TrialData
 
 

@@ -16,16 +16,15 @@ from tmflow.native import availability, loader
 from tmflow.native.availability import unsupported_reason
 from tmflow.native.registry import mechanism_of, native_parameters
 from tmflow.spec import abort_codes, contention
-from tmflow.spec.models import Array
 from tmflow.spec.strategies import LOCKS_UNTOLD
 from tmflow.spec.trial import TrialSpec
 from tmflow.training import batches
 from tmflow.training.measurement import NOT_FINITE, Measurement, TrialData, warm_up_of
-from tmflow.training.models import MODELS
+from tmflow.training.models import load_network
+from tmflow.training.network import Array
 
 if TYPE_CHECKING:
     from tmflow.native._core import NativeCounterRow, NativeTrial
-    from tmflow.spec.trial import TrialSpec
 
 _PER_TRIAL = {"threads", "batch", "iterations", "seed", "curve_points", "test_images"}
 
@@ -59,7 +58,7 @@ class Variant:
 def asked(spec: TrialSpec) -> Asked:
     """What the spec asks of the native library. Raises BadInput as `native_parameters` does."""
     given = spec.parameters()
-    matrices = [its.name for its in MODELS[spec.model].variables(spec) if len(its.shape) == 2]  # dense layers all
+    matrices = [its.name for its in load_network(spec.model).variables(spec) if len(its.shape) == 2]  # dense layers all
     return Asked(
         parameters=native_parameters(spec.strategy, given),
         mechanism=mechanism_of(spec.strategy, given),
@@ -93,7 +92,7 @@ def measure(spec: TrialSpec, asked: Asked, trial_seed: int, data: TrialData) -> 
     measured = Measurement(fused=asked.fused)
     began = time.monotonic()
     trial = make_trial(spec, asked.parameters)
-    trial.set_variables(MODELS[spec.model].initial_values(spec, trial_seed))
+    trial.set_variables(load_network(spec.model).initial_values(spec, trial_seed))
     starts = batches.batch_starts(trial_seed, len(data.train_images), spec.batch, spec.iterations)
     measured.setup_s = time.monotonic() - began
 
@@ -138,7 +137,7 @@ def accuracy(spec: TrialSpec, values: list[Array], data: TrialData) -> float:
 
     Raises Diverged if a value, or a score that it gives, is not finite: there is no accuracy then.
     """
-    model = MODELS[spec.model]
+    model = load_network(spec.model)
     assert model.scores is not None, "no spec with this driver has another model"
     images = data.test_images[: spec.test_images]
     shaped = [value.reshape(its.shape) for value, its in zip(values, model.variables(spec), strict=True)]

@@ -19,11 +19,11 @@ from tmflow.base.errors import Diverged, Unsupported
 from tmflow.native import availability, fused, ops, registry
 from tmflow.native.availability import unsupported_reason
 from tmflow.native.optimizer import apply_all
-from tmflow.spec.models import CLASSES
 from tmflow.spec.trial import TrialSpec
 from tmflow.training import batches
 from tmflow.training.measurement import NOT_FINITE, Measurement, TrialData, warm_up_of
-from tmflow.training.models import MODELS
+from tmflow.training.models import load_network
+from tmflow.training.network import CLASSES
 from tmflow.training.tensorflow_import import import_tensorflow
 from tmflow.training.variables import Layout
 
@@ -47,7 +47,7 @@ class Variant:
         import tensorflow as tf
 
         tf1 = tf.compat.v1
-        self._spec, self._model = spec, MODELS[spec.model]
+        self._spec, self._model = spec, load_network(spec.model)
         graph = tf.Graph()
         with graph.as_default():
             tf1.set_random_seed(seed)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tmflow.spec.models import Array, Variable
+from tmflow.training.network import Array, Variable
 
 JOINED = "joined"
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tmflow.bundle.rules.speed_limits import Limits
 from tmflow.native.registry import mechanism_of, promises_of_updates
 from tmflow.spec.trial import TrialSpec
-from tmflow.training.models import MODELS
+from tmflow.training.models import load_network
 from tmflow.training.variables import JOINED
 
 DIGITS_TO_TEST = 300  # all that there are; of MNIST there are as many as a spec may ask for
@@ -39,7 +39,7 @@ class Known:
 
 def known(spec: TrialSpec, limits: Limits | None) -> Known:
     """Of the spec of a run, and of the limits of the machine if they were probed."""
-    elements = {its.name: math.prod(its.shape) for its in MODELS[spec.model].variables(spec)}
+    elements = {its.name: math.prod(its.shape) for its in load_network(spec.model).variables(spec)}
     if spec.layout == JOINED:
         elements = {JOINED: sum(elements.values())}
     sections = {name: -(-n // spec.chunk) if spec.chunk else 1 for name, n in elements.items()}

@@ -10,9 +10,9 @@ from typing import get_args
 from sqlalchemy import CheckConstraint, ForeignKey, Index, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from tmflow.spec.trial import (
-    AS_BEFORE,
-    OF_THE_SESSION,
+from tmflow.spec.factors import (
+    SESSION_FACTORS,
+    VALUES_BEFORE,
     Activation,
     Design,
     Instrumentation,
@@ -264,7 +264,10 @@ class Round(Base):
 
 
 class Spec(Base):
-    """The factors of a trial: one column per field of tmflow.spec.trial.TrialSpec, with the same name and range."""
+    """The factors of a trial: a column for each factor of the first versions, with the same name and range.
+
+    `tmflow.store.spec_factors` reads and writes all factors.
+    """
 
     __tablename__ = "spec"
     id: Mapped[Id]
@@ -288,9 +291,9 @@ class Spec(Base):
     step_call: Mapped[str | None]
     pinning: Mapped[str]
     # What a spec had before these were factors.
-    reading: Mapped[str] = mapped_column(server_default=str(AS_BEFORE["reading"]))
-    layout: Mapped[str] = mapped_column(server_default=str(AS_BEFORE["layout"]))
-    measures: Mapped[str] = mapped_column(server_default=str(AS_BEFORE["measures"]))
+    reading: Mapped[str] = mapped_column(server_default=str(VALUES_BEFORE["reading"]))
+    layout: Mapped[str] = mapped_column(server_default=str(VALUES_BEFORE["layout"]))
+    measures: Mapped[str] = mapped_column(server_default=str(VALUES_BEFORE["measures"]))
     test_images: Mapped[int]
     curve_points: Mapped[int]
     provider: Mapped[str | None]
@@ -309,6 +312,8 @@ class Spec(Base):
     optimisation: Mapped[str | None]
     block: Mapped[int | None]
     promise: Mapped[str | None]
+    # The factors that were added since, as canonical JSON, those that have a value other than all earlier specs.
+    later_factors_json: Mapped[str] = mapped_column(server_default="{}")
     __table_args__ = (
         between("threads", 1, 1024),
         between("batch", 1, 10_000),
@@ -344,7 +349,7 @@ class Spec(Base):
         one_of("promise", get_args(Promised)),
         *[
             CheckConstraint(f"({name} IS NULL) = (driver <> 'session')", name=f"{name}_of_session")
-            for name in OF_THE_SESSION
+            for name in SESSION_FACTORS
         ],
         Index(None, "model", "strategy", "threads"),
         STRICT,

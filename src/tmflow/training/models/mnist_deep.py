@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tmflow.spec.models import CLASSES, Model, Variable, tenths, truncated_normal
-
-if TYPE_CHECKING:
-    from tmflow.spec.trial import TrialSpec
+from tmflow.spec.trial import TrialSpec
+from tmflow.training.network import CLASSES, Network, Variable, tenths, truncated_normal
 
 FLAT = 7 * 7 * 64  # what two max-pools leave of 28x28 pixels, in 64 channels
 
@@ -41,13 +39,4 @@ def logits(spec: TrialSpec, images: Any, read: Sequence[Any], training: bool) ->
     return tf.matmul(hidden, fc2_w) + fc2_b
 
 
-MODEL = Model(
-    summary="two convolutions and two dense layers, with dropout",
-    variables=variables,
-    logits=logits,
-    factors={"dropout_keep": 0.5},
-    all_pixels=True,
-    learning_rate=0.01,  # it learns nothing at the study's
-    step_us={"session": (4000, 650)},
-    evaluated_us=200,
-)
+NETWORK = Network(variables=variables, logits=logits)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from tmflow.spec.models import CLASSES, Array, Model, Variable, tenths, truncated_normal
-
-if TYPE_CHECKING:
-    from tmflow.spec.trial import TrialSpec
+from tmflow.spec.trial import TrialSpec
+from tmflow.training.network import CLASSES, Array, Network, Variable, tenths, truncated_normal
 
 
 def variables(spec: TrialSpec) -> list[Variable]:
@@ -40,11 +38,4 @@ def scores(spec: TrialSpec, images: Array, values: Sequence[Array]) -> Array:
     return output
 
 
-MODEL = Model(
-    summary="one hidden layer",
-    variables=variables,
-    logits=logits,
-    scores=scores,
-    factors={"hidden": 128, "activation": "relu"},
-    step_us={"session": (400, 10), "native": (30, 7)},
-)
+NETWORK = Network(variables=variables, logits=logits, scores=scores)

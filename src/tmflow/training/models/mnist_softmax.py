@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tmflow.spec.models import CLASSES, Array, Model, Variable
-
-if TYPE_CHECKING:
-    from tmflow.spec.trial import TrialSpec
+from tmflow.spec.trial import TrialSpec
+from tmflow.training.network import CLASSES, Array, Network, Variable
 
 
 def variables(spec: TrialSpec) -> list[Variable]:
@@ -27,10 +25,4 @@ def scores(spec: TrialSpec, images: Array, values: Sequence[Array]) -> Array:
     return images @ weights + bias
 
 
-MODEL = Model(
-    summary="softmax regression",
-    variables=variables,
-    logits=logits,
-    scores=scores,
-    step_us={"session": (250, 1.7), "native": (9, 1.3)},
-)
+NETWORK = Network(variables=variables, logits=logits, scores=scores)

@@ -1,0 +1,153 @@
+"""The factors of a trial, each declared once: type, range, default, meaning, and what it belongs to.
+
+A declaration is a field of `Factors`. From it follow the spec and its identity, the schema of config.yaml, the options
+of `tmflow train`, what run files and the database keep, and the filters of the portal. A factor that belongs to models
+or strategies is named by them, too (`tmflow.spec.models`, `tmflow.spec.strategies`). docs/add-a-factor.md says more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from tmflow.spec.models import MODEL_FACTORS, models_with
+from tmflow.spec.strategies import Value
+
+PIXELS = 784
+
+Dataset = Literal["mnist", "digits"]
+Activation = Literal["sigmoid", "relu"]
+Driver = Literal["session", "native"]
+Variables = Literal["ref", "resource"]
+StepCall = Literal["run", "callable"]
+Pinning = Literal["none", "cores"]  # TensorFlow's own threads, which do the session driver's work, cannot be pinned
+Reading = Literal["plain", "consistent"]
+Layout = Literal["separate", "joined"]
+Measures = Literal["usual", "full"]
+Provider = Literal["rtm", "power", "emulated"]
+Spending = Literal["study_tsx", "study_power", "tuned"]
+Subscription = Literal["variable", "ours"]
+Design = Literal["wb_etl", "wb_ctl", "wt"]
+Manager = Literal["suicide", "delay", "backoff", "aggressive", "timestamp"]
+Instrumentation = Literal["all", "shared"]
+Method = Literal["gl_wt", "ml_wt", "serialirr", "serialirr_onwrite", "serial", "htm"]
+Tunables = Literal["default", "custom"]
+Kernel = Literal["plain", "eigen", "fused"]
+Promised = Literal["block", "tensor"]
+Optimisation = Literal["O0", "O3"]
+
+
+@dataclass(frozen=True)
+class OfDriver:
+    """The factor means something for one driver alone, and is None for the others."""
+
+    driver: str
+    default: Value
+
+
+@dataclass(frozen=True)
+class AddedLater:
+    """The factor was added when there were runs already, and always has a value.
+
+    With the value that all trials had before, it does not enter the hash of a spec. So old specs keep their identity.
+    """
+
+    before: Value
+
+
+class Factors(BaseModel):
+    """Every factor of a trial. One that does not apply is None."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)  # true is no 1, "1" is no 1
+
+    model: str = Field(description="what is trained: an entry of tmflow.spec.models")
+    dataset: Dataset
+    driver: Driver = "session"
+    strategy: str = Field(description="how concurrent updates are kept apart; see variants.json")
+    variables: Annotated[Variables | None, OfDriver("session", "ref")] = Field(
+        None, description="TensorFlow's kind of variable, ref (as the study) or resource"
+    )
+    threads: int = Field(ge=1, le=1024, description="worker threads")
+    batch: int = Field(ge=1, le=10_000, description="images per step of a worker")
+    matrix: int = Field(PIXELS, ge=1, le=PIXELS, description="pixels of each image that are used, from the first")
+    iterations: int = Field(ge=1, le=10_000_000, description="steps in all, split evenly over the workers")
+    learning_rate: float = Field(gt=0, le=1000, allow_inf_nan=False)
+    dropout_keep: float | None = Field(None, gt=0, le=1, description="share of units that dropout keeps")
+    hidden: int | None = Field(None, ge=1, le=10_000, description="units of the hidden layer")
+    activation: Activation | None = Field(None, description="of the hidden layer")
+    seed: int = Field(0, ge=0, le=2**31 - 1, description="round r uses seed + r - 1 for weights, order and dropout")
+    intra_op_threads: Annotated[int | None, OfDriver("session", 1)] = Field(
+        None, ge=0, le=1024, description="TensorFlow's threads inside an op; 0 = its default"
+    )
+    inter_op_threads: Annotated[int | None, OfDriver("session", 0)] = Field(
+        None, ge=0, le=1024, description="TensorFlow's threads across ops; 0 = its default"
+    )
+    step_call: Annotated[StepCall | None, OfDriver("session", "run")] = Field(
+        None, description="session.run (as the study) or a prepared callable"
+    )
+    pinning: Pinning = Field(
+        "none", description="which core a worker runs on: none leaves it to the kernel; cores, one each, is native only"
+    )
+    reading: Annotated[Reading, AddedLater("plain")] = Field(
+        "plain", description="how a step reads a variable: its memory as it is, or by way of the strategy"
+    )
+    layout: Annotated[Layout, AddedLater("separate")] = Field(
+        "separate", description="each variable by itself, or all of a model joined in one, read and updated together"
+    )
+    measures: Annotated[Measures, AddedLater("usual")] = Field(
+        "usual", description="full: also lost updates, torn reads and lock times, which takes time itself"
+    )
+    test_images: int = Field(10_000, ge=1, le=10_000, description="test images, from the first, for the accuracy")
+    curve_points: int = Field(0, ge=0, le=1000, description="pauses, off the clock, to measure the accuracy on the way")
+
+    # Parameters of strategies: None where the strategy has no such parameter.
+    provider: Provider | None = Field(
+        None, description="whose hardware transactions: Intel's, POWER's, or emulated ones"
+    )
+    profile: str | None = Field(
+        None, pattern="^[a-z0-9-]+$", description="the machine of data/platforms that is emulated"
+    )
+    budget: int | None = Field(None, ge=0, le=1_000_000, description="attempts before the mutex is taken")
+    spending: Spending | None = Field(None, description="what an abort takes from the budget")
+    subscription: Subscription | None = Field(None, description="the mutex that is elided: the variable's own, or ours")
+    chunk: int | None = Field(None, ge=0, le=1_000_000_000, description="elements per transaction; 0 = whole variable")
+    tunables: Tunables | None = Field(None, description="the study's settings of glibc's lock elision")
+    design: Design | None = Field(None, description="how software transactions write: back or through, and lock when")
+    manager: Manager | None = Field(None, description="who yields when two software transactions conflict")
+    instrumentation: Instrumentation | None = Field(None, description="which accesses go through the STM")
+    method: Method | None = Field(None, description="the method of libitm")
+    library: str | None = Field(None, min_length=1, description="a library in place of libitm, by its path")
+    kernel: Kernel | None = Field(
+        None, description="the loop of the update: a plain one, Eigen's, or one fused with a dense layer's gradient"
+    )
+    optimisation: Optimisation | None = Field(None, description="how the loop of the update is compiled")
+    block: int | None = Field(None, ge=1, le=1_000_000_000, description="elements per block")
+    promise: Promised | None = Field(None, description="what `adaptive` keeps to, whatever it chooses")
+
+
+Declaration = TypeVar("Declaration", OfDriver, AddedLater)
+
+
+def _declared(kind: type[Declaration]) -> Iterator[tuple[str, Declaration]]:
+    for name, field in Factors.model_fields.items():
+        for metadata in field.metadata:
+            if isinstance(metadata, kind):
+                yield name, metadata
+
+
+# Factors of the session driver, and their values where none is given.
+SESSION_FACTORS: dict[str, Value] = {
+    name: declared.default for name, declared in _declared(OfDriver) if declared.driver == "session"
+}
+
+# Factors that were added later, and the value that all trials had before.
+VALUES_BEFORE: dict[str, Value] = {name: declared.before for name, declared in _declared(AddedLater)}
+
+# Factors that mean something under some values of another factor alone, and are None under the others.
+OWNERS: dict[str, tuple[str, list[str]]] = {
+    **{factor: ("model", models_with(factor)) for factor in MODEL_FACTORS},
+    **{factor: ("driver", [declared.driver]) for factor, declared in _declared(OfDriver)},
+}

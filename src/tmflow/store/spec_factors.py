@@ -1,0 +1,101 @@
+"""The factors of a spec in the database: a column each for those of the first versions, one JSON document for the rest.
+
+So a new factor needs no migration. Specs are few, some thousand where there are a million runs, so it costs a query
+little to look into the document of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin
+
+from sqlalchemy import ColumnElement, Label, Text, func, literal_column
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.types import TypeEngine
+
+from tmflow.base.canonical_json import canonical_json
+from tmflow.base.json_objects import parse_object
+from tmflow.spec.factors import VALUES_BEFORE
+from tmflow.spec.trial import TrialSpec
+from tmflow.store.dedup import Row
+from tmflow.store.models import Spec
+from tmflow.store.models.base import Count, Real
+
+_TYPES: dict[type, TypeEngine[Any]] = {int: Count(), float: Real(), str: Text()}
+
+
+class _FactorInDocument(FunctionElement[Any]):
+    """A factor of the document, of its own type; NULL where the document does not have it."""
+
+    inherit_cache = True
+
+    def __init__(self, name: str) -> None:
+        super().__init__(Spec.later_factors_json, literal_column(f"'{name}'"))
+        self.type = _TYPES[_type_of(name)]
+
+
+@compiles(_FactorInDocument, "sqlite")
+def _of_sqlite(element: _FactorInDocument, compiler: SQLCompiler, **options: Any) -> str:
+    document, name = (compiler.process(clause, **options) for clause in element.clauses)
+    return f"CASE WHEN json_valid({document}) THEN json_extract({document}, '$.' || {name}) END"
+
+
+@compiles(_FactorInDocument, "postgresql")
+def _of_postgresql(element: _FactorInDocument, compiler: SQLCompiler, **options: Any) -> str:
+    document, name = (compiler.process(clause, **options) for clause in element.clauses)
+    return (
+        f"CAST(CAST({document} AS jsonb) ->> {name} AS {compiler.dialect.type_compiler_instance.process(element.type)})"
+    )
+
+
+def _type_of(name: str) -> type:
+    """int, float or str: that of the values of a factor."""
+    annotation = TrialSpec.model_fields[name].annotation
+    kinds = [kind for kind in get_args(annotation) or (annotation,) if kind is not NoneType]
+    kind = kinds[0]
+    if get_origin(annotation) is Literal or get_origin(kind) is Literal:
+        return str
+    assert isinstance(kind, type), f"factor {name} has a type that the database does not hold"
+    return kind
+
+
+def factor(name: str) -> ColumnElement[Any]:
+    """The factor of a spec, to select it or to compare with it; a spec of before it was added has the value of then."""
+    columns = Spec.__table__.columns
+    if name in columns:
+        return columns[name]
+    value = _FactorInDocument(name)
+    return func.coalesce(value, VALUES_BEFORE[name], type_=value.type) if name in VALUES_BEFORE else value
+
+
+def _selected(name: str) -> ColumnElement[Any]:
+    column = factor(name)
+    return column if name in Spec.__table__.columns else Label(name, column)
+
+
+FACTORS: list[ColumnElement[Any]] = [_selected(name) for name in TrialSpec.model_fields]
+"""Every factor, under its name, in the order of `TrialSpec`."""
+
+
+def columns_of(spec: TrialSpec) -> Row:
+    """The factors of a spec as the columns of its row."""
+    factors = spec.model_dump()
+    later = {
+        name: value
+        for name, value in factors.items()
+        if name not in Spec.__table__.columns and value is not None and VALUES_BEFORE.get(name) != value
+    }
+    columns = {name: value for name, value in factors.items() if name in Spec.__table__.columns}
+    return columns | {"later_factors_json": canonical_json(later)}
+
+
+def factors_of(row: Mapping[str, Any]) -> Row:
+    """The factors that a row holds, each with its value. Raises BadInput where its document is no JSON object."""
+    later = parse_object(row["later_factors_json"], f"the later factors of spec {row['spec_sha256']}")
+    return {
+        name: row[name] if name in Spec.__table__.columns else later.get(name, VALUES_BEFORE.get(name))
+        for name in TrialSpec.model_fields
+    }

@@ -1,0 +1,20 @@
+"""Each model has one entry of facts and one file with its network, of the same name."""
+
+from __future__ import annotations
+
+import pkgutil
+
+import pytest
+
+from tmflow.spec.models import MODELS, models_of
+from tmflow.training import models
+from tmflow.training.models import load_network
+
+
+def test_entries_and_files_have_the_same_names() -> None:
+    assert sorted(module.name for module in pkgutil.iter_modules(models.__path__)) == sorted(MODELS)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_network_has_scores_where_the_native_driver_trains_it(name: str) -> None:
+    assert (load_network(name).scores is not None) == (name in models_of("native"))

@@ -1,0 +1,125 @@
+"""A factor is one field, and is then found everywhere: the field of docs/add-a-factor.md, in a checkout of its own.
+
+The database already has runs of before it was a factor, and is not upgraded.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import ROOT, TINY, Checkout, Tmflow
+
+pytestmark = pytest.mark.slow
+
+FIRST = '    strategy: str = Field(description="how concurrent updates are kept apart; see variants.json")\n'
+SMALL = ("--driver", "native", "--dataset", "digits", "--iterations", "50", "--batch", "5", "--threads", "2", "--json")
+
+# Run with the package of the checkout: what the store, the portal and the charts say of the factor.
+ASKING = """
+import json, sys
+from sqlalchemy import make_url
+from streamlit.testing.v1 import AppTest
+from tmflow.charts.captions import workload
+from tmflow.store import engine, queries, run_detail, search
+from tmflow.store.search import Asked
+
+reader = engine.open_reader(make_url(sys.argv[1]))
+runs = queries.runs(reader, all_definitions=True).set_index("uid")
+chosen = queries.runs(reader, factors={"optimiser": ["momentum"]}, all_definitions=True)
+found = search.page(reader, Asked(factors=(("optimiser", ("sgd",)),)))
+counts = search.tally(reader, Asked()).groupby("optimiser")["n_runs"].sum()
+page = AppTest.from_file(sys.argv[2], default_timeout=120)
+page.query_params["optimiser"] = "momentum"
+page.switch_page("views/runs.py").run()
+assert not page.exception, page.exception
+(filtered,) = (box for box in page.multiselect if box.label == "Optimiser")
+print(json.dumps({
+    "optimiser": runs["optimiser"].to_dict(),
+    "chosen": list(chosen["uid"]),
+    "found": list(found["uid"]),
+    "counts": counts.to_dict(),
+    "stored": {uid: run_detail.run(reader, uid)["spec"]["optimiser"] for uid in runs.index},
+    "options": filtered.options,
+    "captions": {uid: workload(run) for uid, run in runs.iterrows()},
+}, default=int))
+"""
+
+
+@pytest.fixture(scope="module")
+def extended(tmp_path_factory: pytest.TempPathFactory, checkout_at: type[Checkout]) -> Checkout:
+    """A checkout with the field of the docs."""
+    checkout = checkout_at(tmp_path_factory.mktemp("factor") / "checkout", _with_optimisers("sgd", "momentum"))
+    shutil.copytree(ROOT / "src", checkout.root / "src")
+    (field,) = re.findall("```python\n(.*?)```", (ROOT / "docs" / "add-a-factor.md").read_text(), re.DOTALL)
+    declarations = checkout.root / "src" / "tmflow" / "spec" / "factors.py"
+    text = declarations.read_text(encoding="utf-8")
+    assert text.count(FIRST) == 1
+    declarations.write_text(text.replace(FIRST, FIRST + field), encoding="utf-8")
+    return checkout
+
+
+@pytest.fixture(scope="module")
+def variables(extended: Checkout) -> dict[str, Any]:
+    return {**extended.variables, "PYTHONPATH": extended.root / "src"}
+
+
+def test_help_errors_and_the_plan_know_it(tmflow: Tmflow, variables: dict[str, Any]) -> None:
+    text = " ".join(tmflow("train", "--help", **variables).stdout.split())
+    assert "--optimiser <str> Of the update (sgd, momentum); if not given, sgd." in text
+    refused = tmflow("train", "--optimiser", "adam", **variables)
+    assert refused.returncode == 2
+    assert "optimiser is 'adam', but should be 'sgd' or 'momentum'." in refused.stderr
+    planned = tmflow("study", "plan", "--json", **variables)
+    assert planned.returncode == 0, planned.stderr
+    (row,) = json.loads(planned.stdout)
+    assert row["trials"] % 2 == 0
+
+
+def test_it_is_stored_beside_runs_of_before_it_was_a_factor(
+    extended: Checkout, tmflow: Tmflow, variables: dict[str, Any], tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path / 'study.db'}"
+    before = {**extended.variables, "TMFLOW_DB_URL": url}
+    after = {**variables, "TMFLOW_DB_URL": url}
+    uids = {}
+    for name, environment, options in (
+        ("old", before, ()),
+        ("sgd", after, ("--optimiser", "sgd")),
+        ("momentum", after, ("--optimiser", "momentum")),
+    ):
+        file = tmp_path / f"{name}.jsonl"
+        done = tmflow("train", *SMALL, *options, "--save-file", file, **environment)
+        assert done.returncode == 0, done.stderr
+        stored = tmflow("ingest", file, **environment)
+        assert stored.returncode == 0, stored.stderr
+        uids[name] = json.loads(file.read_text())["uid"]
+    checked = tmflow("db", "check", **after)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+    command = [sys.executable, "-P", "-c", ASKING, url, ROOT / "portal" / "app.py"]
+    environment = {name: str(value) for name, value in {**os.environ, **after}.items() if value is not None}
+    asked = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert asked.returncode == 0, asked.stderr
+    answer = json.loads(asked.stdout.splitlines()[-1])
+    assert answer["optimiser"] == {uids["old"]: "sgd", uids["sgd"]: "sgd", uids["momentum"]: "momentum"}
+    assert answer["stored"] == answer["optimiser"]
+    assert answer["chosen"] == [uids["momentum"]]
+    assert sorted(answer["found"]) == sorted([uids["old"], uids["sgd"]])
+    assert answer["counts"] == {"sgd": 2, "momentum": 1}
+    assert answer["options"] == ["momentum (1)", "sgd (2)"]
+    assert "optimiser momentum" in answer["captions"][uids["momentum"]]
+    assert "optimiser" not in answer["captions"][uids["old"]]
+
+
+def _with_optimisers(*names: str) -> dict[str, Any]:
+    factors = TINY["experiments"]["tiny"]["factors"] | {"optimiser": list(names)}
+    return TINY | {"experiments": {"tiny": TINY["experiments"]["tiny"] | {"factors": factors}}}
