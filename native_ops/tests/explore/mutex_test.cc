@@ -3,6 +3,7 @@
 #include "tmflow/own_mutex.hpp"
 #include "tmflow/strategies/lock.hpp"
 #include "tmflow/strategies/nolock.hpp"
+#include "tmflow/strategies/spin_then_mutex.hpp"
 
 namespace tmflow::explore {
 namespace {
@@ -27,6 +28,14 @@ TEST(Explored, Lock) {
   expect_proven("lock, 2 updaters x 2 elements", hold_to_promise<Lock>({}));
   expect_proven("lock, 1 updater, 1 reader, 2 elements",
                 hold_to_promise<Lock>({.updaters = 1, .readers = 1}));
+}
+
+// The two tries stand for a thousand: each that fails changes nothing.
+TEST(Explored, SpinThenMutex) {
+  using TriedTwice = BasicSpinThenMutex<2>;
+  expect_proven("spin_then_mutex, 2 updaters x 2 elements", hold_to_promise<TriedTwice>({}));
+  expect_proven("spin_then_mutex, 1 updater, 1 reader, 2 elements",
+                hold_to_promise<TriedTwice>({.updaters = 1, .readers = 1}));
 }
 
 TEST(Explored, NolockLosesUpdates) {

@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from tmflow.analysis.aggregate import NOTHING, Rounds, flags, per_point, with_dataset
-from tmflow.analysis.run_table import POINT, ROUND, VARIANT, fellows, of_fellow
+from tmflow.analysis.aggregate import NOTHING, Rounds, per_point, with_dataset
+from tmflow.analysis.pairing import pair_by_round
+from tmflow.analysis.run_table import POINT, ROUND, VARIANT
 from tmflow.analysis.stats import (
     BOUND,
     Equivalence,
@@ -100,12 +101,9 @@ def _against(runs: pd.DataFrame, baseline: str, least_rounds: int, way: _Way) ->
 
 def _paired(runs: pd.DataFrame, baseline: str, column: str) -> pd.DataFrame:
     """The runs of all others, each with the baseline's value of its round as `base`; NaN where it has none."""
-    shared = [name for name in POINT if name not in VARIANT] + [*ROUND]
-    places = fellows(runs, (runs["strategy"] == baseline) & (runs["status"] == "ok"), shared)
-    paired = runs.assign(
-        base=of_fellow(runs[column], places),
-        disturbed=flags(runs["disturbed"]) | flags(of_fellow(runs["disturbed"].astype("boolean"), places)),
-    )
+    shared = [name for name in POINT if name not in VARIANT]
+    of_baseline = (runs["strategy"] == baseline) & (runs["status"] == "ok")
+    paired = pair_by_round(runs, of_baseline, shared, column, "base")
     return paired[paired["strategy"] != baseline].reset_index(drop=True)
 
 

@@ -49,23 +49,3 @@ def numbered(table: pd.DataFrame, columns: Iterable[str]) -> NDArray[np.int64]:
         if len(values) > 1 or (len(values) == 1 and (codes < 0).any()):
             number = np.asarray(pd.factorize(number * (len(values) + 1) + codes)[0], dtype=np.int64)
     return number
-
-
-def fellows(runs: pd.DataFrame, among: pd.Series, shared: Iterable[str]) -> NDArray[np.int64]:
-    """For each run the place of the one `among` them, a flag for each, that is equal in these columns; -1 for none.
-
-    Raises ValueError where one has several.
-    """
-    number = numbered(runs, shared)
-    places = np.flatnonzero(among.to_numpy(dtype=bool))
-    if len(np.unique(number[places])) < len(places):
-        raise ValueError("a run has several fellows")
-    of_number = np.full(len(runs), -1, dtype=np.int64)
-    of_number[number[places]] = places
-    return of_number[number]
-
-
-def of_fellow(column: pd.Series, places: NDArray[np.int64]) -> pd.Series:
-    """A column as each run's fellow has it, by its place; unknown where there is none."""
-    known = column.take(places).set_axis(column.index)  # of -1 the last, which is then taken away
-    return known.where(places >= 0)

@@ -26,8 +26,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from tmflow.analysis.aggregate import NOTHING, Estimate, Rounds, flags, of_measured, per_point, with_dataset
-from tmflow.analysis.run_table import POINT, ROUND, VARIANT, fellows, of_fellow
+from tmflow.analysis.aggregate import NOTHING, Estimate, Rounds, of_measured, per_point, with_dataset
+from tmflow.analysis.pairing import pair_by_round
+from tmflow.analysis.run_table import POINT, VARIANT
 from tmflow.analysis.stats import Interval, mean_interval, ratio_interval, share_interval, within_shares
 from tmflow.base.errors import unknown
 from tmflow.runfile.record import NO_TIME
@@ -51,14 +52,10 @@ def speedup(runs: pd.DataFrame, baseline: Baseline = "same") -> pd.DataFrame:
     if baseline not in BASELINES:
         raise unknown("baseline", baseline, BASELINES)
     compared = ("threads", *VARIANT) if baseline == "tf_lock" else ("threads",)
-    shared = [c for c in POINT if c not in compared] + [*ROUND]
+    shared = [c for c in POINT if c not in compared]
     runs = with_dataset(runs)
     ones = (runs["threads"] == 1) & ((baseline == "same") | (runs["strategy"] == "tf_lock")) & (runs["status"] == "ok")
-    places = fellows(runs, ones, shared)
-    paired = runs.assign(
-        baseline_s=of_fellow(runs["loop_s"], places),
-        disturbed=flags(runs["disturbed"]) | flags(of_fellow(runs["disturbed"].astype("boolean"), places)),
-    )
+    paired = pair_by_round(runs, ones, shared, "loop_s", "baseline_s")
 
     def estimate(rounds: Rounds) -> tuple[Interval, str | None]:
         paired = ~np.isnan(rounds["baseline_s"])

@@ -12,9 +12,8 @@ namespace tmflow {
 
 // Contract: that of `lock`. It tells what merely spinning buys: elision spins too while the mutex is taken.
 // Memory ordering: that of the mutex.
-struct SpinThenMutex {
-  static constexpr int kTries = 1000;
-
+template <int kTries = 1000>
+struct BasicSpinThenMutex {
   static constexpr StrategyInfo info{
       .name = "spin_then_mutex",
       .summary = "as lock, but the mutex is tried a thousand times before it is waited for",
@@ -60,5 +59,7 @@ struct SpinThenMutex {
     void unlock() { its.unlock(); }
   };
 };
+
+using SpinThenMutex = BasicSpinThenMutex<>;
 
 }  // namespace tmflow
