@@ -24,10 +24,10 @@ from typing import Any, NamedTuple, get_args
 import psutil
 from tqdm import tqdm
 
-from tests import command_line
 from tests.conftest import environment
-from tests.sample_bundles import PROBE, consistent
-from tests.sample_runs import ENVIRONMENT, PLATFORM, SOFTWARE_TM, round_of
+from tests.support import command_line
+from tests.support.sample_bundles import PROBE, consistent
+from tests.support.sample_runs import ENVIRONMENT, PLATFORM, SOFTWARE_TM, round_of
 from tmflow.analysis import stats
 from tmflow.base.canonical_json import canonical_json, sha256_of
 from tmflow.base.clock import utc_now

@@ -9,8 +9,8 @@ import psutil
 import pytest
 from typer.testing import CliRunner, Result
 
-from tests.sample_bundles import sample_bundle, write_results
-from tests.sample_runs import EMULATED, sample_runs
+from tests.support.sample_bundles import sample_bundle, write_results
+from tests.support.sample_runs import EMULATED, sample_runs
 from tmflow.base.errors import BadInput
 from tmflow.bundle import format, parallel
 from tmflow.bundle.checker import Checker

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from tests.bundle.zips import Members, bundled, members_of, zipped
-from tests.raw_zips import Entry, zip_file
-from tests.sample_bundles import sample_bundle
-from tests.sample_runs import sample_runs
+from tests.support.raw_zips import Entry, zip_file
+from tests.support.sample_bundles import sample_bundle
+from tests.support.sample_runs import sample_runs
 from tmflow.base.canonical_json import canonical_json
 from tmflow.bundle import format
 from tmflow.bundle.verify import verify

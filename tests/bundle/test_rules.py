@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests.bundle.zips import bundled
-from tests.sample_bundles import PROBE, consistent
-from tests.sample_runs import EMULATED, ENVIRONMENT, FULL, PLATFORM, sample_runs
+from tests.support.sample_bundles import PROBE, consistent
+from tests.support.sample_runs import EMULATED, ENVIRONMENT, FULL, PLATFORM, sample_runs
 from tmflow.base.canonical_json import canonical_json, sha256_of
 from tmflow.bundle import format
 from tmflow.bundle.problems import MAX_PROBLEMS, Problem, Report

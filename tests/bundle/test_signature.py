@@ -10,8 +10,8 @@ import pytest
 from sqlalchemy.engine import make_url
 
 from tests.bundle.zips import members_of, zipped
-from tests.sample_bundles import sample_bundle, write_results
-from tests.sample_runs import sample_runs
+from tests.support.sample_bundles import sample_bundle, write_results
+from tests.support.sample_runs import sample_runs
 from tmflow.base.errors import BadInput
 from tmflow.bundle import format
 from tmflow.bundle.problems import Report

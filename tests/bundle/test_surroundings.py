@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sample_bundles import sample_bundle
+from tests.support.sample_bundles import sample_bundle
 from tmflow.bundle import parallel
 from tmflow.bundle.verify import verify
 

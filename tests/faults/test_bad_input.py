@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import TINY, Checkout, Tmflow
-from tests.sample_runs import sample_runs
+from tests.support.sample_runs import sample_runs
 from tmflow.runfile import record
 
 pytestmark = pytest.mark.slow

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Tmflow
-from tests.sample_runs import SPEC, sample_runs
+from tests.support.sample_runs import SPEC, sample_runs
 from tmflow.base.errors import BadInput
 from tmflow.runfile import record
 from tmflow.runner.job import RoundJob

@@ -13,8 +13,8 @@ import cpp
 import pytest
 from runner import EMULATORS
 
-from tests.sample_bundles import write_results
-from tests.sample_runs import sample_runs
+from tests.support.sample_bundles import write_results
+from tests.support.sample_runs import sample_runs
 from tmflow.bundle.verify import verify
 from tmflow.bundle.writer import Chosen, Exported
 from tmflow.bundle.writer import export as export_in_python

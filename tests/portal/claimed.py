@@ -7,8 +7,8 @@ from pathlib import Path
 from seed import CRASH
 from sqlalchemy import URL
 
-from tests.claim_worlds import CLAIMS, world_runs
-from tests.sample_runs import without_result
+from tests.support.claim_worlds import CLAIMS, world_runs
+from tests.support.sample_runs import without_result
 from tmflow.runfile import record
 from tmflow.store import engine, queries
 from tmflow.store.engine import sqlite_url

@@ -24,9 +24,9 @@ from typing import Any, NamedTuple, get_args
 
 from sqlalchemy import select
 
-from tests import command_line
 from tests.portal.copies import SECONDS, Copy, add, copy_rounds, opened
-from tests.sample_runs import ENVIRONMENT, EPOCH, PLATFORM, SOFTWARE, round_of, without_result
+from tests.support import command_line
+from tests.support.sample_runs import ENVIRONMENT, EPOCH, PLATFORM, SOFTWARE, round_of, without_result
 from tmflow.base.canonical_json import sha256_of
 from tmflow.base.paths import project_root
 from tmflow.runfile import record

@@ -23,11 +23,11 @@ from typing import NamedTuple
 
 import psutil
 
-from tests import command_line
 from tests.portal.serving import serve_process
 from tests.portal.session import Session, View
 from tests.portal.visits import Visit, visits
-from tests.sample_runs import sample_runs
+from tests.support import command_line
+from tests.support.sample_runs import sample_runs
 from tmflow.base.clock import utc_now
 from tmflow.base.files import write_text
 from tmflow.benchmark.text import state

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from sqlalchemy import URL
 
-from tests.sample_runs import EMULATED, sample_runs
+from tests.support.sample_runs import EMULATED, sample_runs
 from tmflow.base.paths import project_root
 from tmflow.reports.site.build import Written, publish
 from tmflow.runfile import record

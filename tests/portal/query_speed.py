@@ -16,7 +16,7 @@ from typing import Any
 
 from sqlalchemy import Engine, func, select
 
-from tests import command_line
+from tests.support import command_line
 from tmflow.base.clock import utc_now
 from tmflow.base.files import write_text
 from tmflow.base.paths import project_root

@@ -13,9 +13,9 @@ from urllib.parse import urlencode
 import pandas as pd
 from playwright.sync_api import Browser
 
-from tests import command_line
 from tests.portal.chromium import SIZES, chromium, settled
 from tests.portal.serving import serve
+from tests.support import command_line
 from tmflow.base.paths import results_dir
 from tmflow.store import queries, search
 from tmflow.store.engine import open_reader, url_from_env

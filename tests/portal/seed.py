@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import URL
 
-from tests.sample_runs import EMULATED, FUSED, SOFTWARE_TM, sample_runs, without_result
+from tests.support.sample_runs import EMULATED, FUSED, SOFTWARE_TM, sample_runs, without_result
 from tmflow.runfile import record
 from tmflow.runfile.record import Run
 from tmflow.store.engine import sqlite_url

@@ -11,7 +11,7 @@ from pages import links, opened, texts
 from seed import CRASH
 from sqlalchemy import URL
 
-from tests.claim_worlds import CLAIMS
+from tests.support.claim_worlds import CLAIMS
 from tmflow.claims.judge import verdicts
 from tmflow.store import engine, queries
 

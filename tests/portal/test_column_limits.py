@@ -14,8 +14,8 @@ from serving import APP
 from sqlalchemy import Column
 from streamlit.testing.v1 import AppTest
 
-from tests.column_limits import Change, changed, columns, limits, make_database
-from tests.column_readers import errors_of_commands, failures_of_commands, failures_of_readers, make_root
+from tests.support.column_limits import Change, changed, columns, limits, make_database
+from tests.support.column_readers import errors_of_commands, failures_of_commands, failures_of_readers, make_root
 from tmflow.store import engine, queries
 
 COLUMNS = list(columns())

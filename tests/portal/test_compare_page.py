@@ -10,7 +10,7 @@ from seed import PLATFORM, seed_database
 from sqlalchemy import URL
 from streamlit.testing.v1 import AppTest
 
-from tests.sample_runs import sample_runs
+from tests.support.sample_runs import sample_runs
 from tmflow.analysis.stats import independent_ratio_interval, ratio_interval
 from tmflow.base.escaping import markdown
 from tmflow.runfile import record

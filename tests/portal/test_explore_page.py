@@ -13,7 +13,7 @@ from seed import CRASH, PLATFORM
 from sqlalchemy import URL
 from streamlit.testing.v1 import AppTest
 
-from tests.sample_runs import sample_runs
+from tests.support.sample_runs import sample_runs
 from tmflow.analysis import summaries
 from tmflow.charts import explore
 from tmflow.charts.explore import MEASURES

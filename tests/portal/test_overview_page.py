@@ -15,7 +15,7 @@ from seed import seed_database
 from sqlalchemy import URL
 from streamlit.testing.v1 import AppTest
 
-from tests.sample_runs import FULL, sample_runs
+from tests.support.sample_runs import FULL, sample_runs
 from tmflow.native.registry import promises_of_updates
 from tmflow.reports.answers import OF_ACCURACY, OF_ALL, OF_LOSSES, OF_STUDY, ask
 from tmflow.runfile import record

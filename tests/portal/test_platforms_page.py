@@ -9,8 +9,8 @@ import pytest
 from pages import opened, texts
 from sqlalchemy import URL
 
-from tests.sample_bundles import sample_bundle
-from tests.sample_runs import sample_runs
+from tests.support.sample_bundles import sample_bundle
+from tests.support.sample_runs import sample_runs
 from tmflow.analysis.noise import deviations, noise
 from tmflow.base.escaping import markdown
 from tmflow.contributions.importer import import_bundle

@@ -10,8 +10,8 @@ from sqlalchemy import URL
 from streamlit.testing.v1 import AppTest
 from uploading import MAINTAINER_TOKEN, UPLOAD_TOKEN, actions, asked, click, give, quarantine_in
 
-from tests.sample_bundles import sample_bundle
-from tests.sample_runs import sample_runs
+from tests.support.sample_bundles import sample_bundle
+from tests.support.sample_runs import sample_runs
 from tmflow.contributions import quarantine as listed
 from tmflow.contributions import staging
 from tmflow.contributions.access import Role

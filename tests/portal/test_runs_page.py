@@ -15,7 +15,7 @@ from seed import CRASH
 from sqlalchemy import URL
 from streamlit.testing.v1 import AppTest
 
-from tests.sample_runs import sample_runs
+from tests.support.sample_runs import sample_runs
 from tmflow.base.escaping import JOINER
 from tmflow.portal.pages import run_list
 from tmflow.portal.pages.run_detail import run_csv, run_json, seconds, table_csv, table_json

@@ -16,7 +16,7 @@ from playwright.sync_api import Page, expect
 from serving import serve
 from sqlalchemy import URL, text
 
-from tests.sample_runs import SOFTWARE_TM, sample_runs
+from tests.support.sample_runs import SOFTWARE_TM, sample_runs
 from tmflow.base.escaping import JOINER
 from tmflow.base.paths import project_root
 from tmflow.charts.figures import DRAWINGS, figures_of

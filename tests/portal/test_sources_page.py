@@ -9,7 +9,7 @@ from pages import links, opened, texts
 from sqlalchemy import URL
 from streamlit.testing.v1 import AppTest
 
-from tests.forged import CLAIM, EXPERIMENT, MACHINE, contribute, forged_runs, local_runs, store
+from tests.support.forged import CLAIM, EXPERIMENT, MACHINE, contribute, forged_runs, local_runs, store
 from tmflow.store import engine
 
 PAGES = {

@@ -16,8 +16,8 @@ from seed import seed_database
 from serving import free_port, wait_until_healthy
 from uploading import MAINTAINER_TOKEN, UPLOAD_TOKEN
 
-from tests.sample_bundles import sample_bundle
-from tests.sample_runs import PLATFORM, sample_runs
+from tests.support.sample_bundles import sample_bundle
+from tests.support.sample_runs import PLATFORM, sample_runs
 from tmflow.contributions import quarantine as listed
 from tmflow.contributions import quarantine as place
 from tmflow.contributions import staging

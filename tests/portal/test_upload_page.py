@@ -13,7 +13,7 @@ from sqlalchemy import URL
 from streamlit.testing.v1 import AppTest
 from uploading import UPLOAD_TOKEN, actions, asked, click, give, quarantine_in
 
-from tests.sample_bundles import sample_bundle
+from tests.support.sample_bundles import sample_bundle
 from tmflow.bundle.verify import verify
 from tmflow.contributions import access as limits
 from tmflow.contributions import access as rates

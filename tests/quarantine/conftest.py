@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from staged import Clock
 
-from tests.sample_bundles import sample_bundle
+from tests.support.sample_bundles import sample_bundle
 from tmflow.contributions.quarantine import Quarantine
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import typer
 
-from tests.sample_bundles import sample_bundle
-from tests.sample_runs import sample_runs
+from tests.support.sample_bundles import sample_bundle
+from tests.support.sample_runs import sample_runs
 from tmflow import cli
 from tmflow.base.errors import BadInput
 from tmflow.bundle.verify import verify

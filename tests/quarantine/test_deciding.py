@@ -8,9 +8,9 @@ import pytest
 from sqlalchemy import URL
 from staged import ADDRESS, done, files, killed_at_every_step, staged
 
-from tests.sample_bundles import sample_bundle
-from tests.sample_runs import sample_runs
 from tests.store.schemas import contents
+from tests.support.sample_bundles import sample_bundle
+from tests.support.sample_runs import sample_runs
 from tmflow.base.errors import BadInput
 from tmflow.bundle.verify import verify
 from tmflow.contributions import quarantine as listed

@@ -13,8 +13,8 @@ from sqlalchemy import select, text
 from sqlalchemy.exc import IntegrityError
 from staged import ADDRESS, Clock, done, files, killed_at_every_step, staged
 
-from tests.sample_bundles import sample_bundle
-from tests.sample_runs import sample_runs
+from tests.support.sample_bundles import sample_bundle
+from tests.support.sample_runs import sample_runs
 from tmflow.base.errors import BadInput
 from tmflow.bundle.verify import verify
 from tmflow.contributions import access, review, staging

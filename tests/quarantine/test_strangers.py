@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from staged import staged
 
-from tests.sample_bundles import sample_bundle
-from tests.sample_runs import sample_runs
+from tests.support.sample_bundles import sample_bundle
+from tests.support.sample_runs import sample_runs
 from tmflow.base.errors import BadInput
 from tmflow.contributions import review
 from tmflow.contributions.quarantine import RECEIVED, Quarantine

@@ -9,8 +9,8 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from tests import command_line
 from tests.bundle.bundle_speed import WANTED_MB, called, write_bundle
+from tests.support import command_line
 from tmflow.base.clock import utc_now
 from tmflow.base.files import write_text
 from tmflow.base.paths import results_dir

@@ -21,8 +21,8 @@ from typing import NamedTuple, get_args
 from sqlalchemy import URL, func, select
 from tqdm import tqdm
 
-from tests import command_line
-from tests.sample_runs import SOFTWARE_TM, sample_runs
+from tests.support import command_line
+from tests.support.sample_runs import SOFTWARE_TM, sample_runs
 from tmflow.analysis import stats
 from tmflow.base.canonical_json import sha256_of
 from tmflow.base.clock import utc_now

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import URL
 
-from tests.killing import kill_after, seconds_of
-from tests.sample_runs import sample_runs
 from tests.store.schemas import downgrade
+from tests.support.killing import kill_after, seconds_of
+from tests.support.sample_runs import sample_runs
 from tmflow.base.errors import BadInput
 from tmflow.runfile import record
 from tmflow.store import schema, url

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import URL, insert
 from sqlalchemy.exc import IntegrityError, OperationalError
 
-from tests.sample_runs import sample_runs
+from tests.support.sample_runs import sample_runs
 from tmflow.base.errors import BadInput
 from tmflow.runfile import record
 from tmflow.store import engine, models, queries, schema

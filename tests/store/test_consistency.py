@@ -12,8 +12,8 @@ import pytest
 from sqlalchemy import URL
 
 from tests.conftest import Tmflow
-from tests.sample_bundles import sample_bundle
-from tests.sample_runs import EMULATED, SOFTWARE_TM, sample_runs
+from tests.support.sample_bundles import sample_bundle
+from tests.support.sample_runs import EMULATED, SOFTWARE_TM, sample_runs
 from tmflow.contributions.importer import import_bundle
 from tmflow.runfile import record
 from tmflow.store import engine, models, schema

@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 from sqlalchemy import URL, Engine
 
-from tests.sample_bundles import PROBE, consistent, sample_bundle
-from tests.sample_runs import EMULATED, PLATFORM, sample_runs
 from tests.store.schemas import contents
+from tests.support.sample_bundles import PROBE, consistent, sample_bundle
+from tests.support.sample_runs import EMULATED, PLATFORM, sample_runs
 from tmflow.base.errors import BadInput
 from tmflow.bundle import parallel
 from tmflow.contributions.importer import NotSound, contributions, import_bundle, restore, withdraw

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from tests.changed_json import compact, lines_of, put, run_files
-from tests.hostile_checks import in_bounds, world
-from tests.raw_zips import DEFLATED, Entry, zip_file
-from tests.repacked import MANIFEST, Members, zipped
+from tests.support.changed_json import compact, lines_of, put, run_files
+from tests.support.hostile_checks import in_bounds, world
+from tests.support.raw_zips import DEFLATED, Entry, zip_file
+from tests.support.repacked import MANIFEST, Members, zipped
 
 pytestmark = pytest.mark.slow
 

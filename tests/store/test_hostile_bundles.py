@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.hostile_checks import outcomes
-from tests.mutations import KINDS
+from tests.support.hostile_checks import outcomes
+from tests.support.mutations import KINDS
 
 N = 10_000
 AT_ONCE = 100  # mutants that a process looks at before it is given others

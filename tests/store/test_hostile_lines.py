@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.sample_runs import sample_runs
+from tests.support.sample_runs import sample_runs
 from tmflow.base.canonical_json import sha256_of
 from tmflow.base.errors import BadInput
 from tmflow.runfile import reader as shared

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import URL
 
-from tests.killing import kill_after, seconds_of
-from tests.sample_bundles import consistent, sample_bundle
-from tests.sample_runs import sample_runs
+from tests.support.killing import kill_after, seconds_of
+from tests.support.sample_bundles import consistent, sample_bundle
+from tests.support.sample_runs import sample_runs
 from tmflow.contributions.importer import contributions, import_bundle
 from tmflow.runfile import record
 from tmflow.store import engine, queries, schema

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
-from tests.sample_bundles import sample_bundle
-from tests.sample_runs import FULL, SOFTWARE_TM, sample_runs
+from tests.support.sample_bundles import sample_bundle
+from tests.support.sample_runs import FULL, SOFTWARE_TM, sample_runs
 from tmflow.analysis import summaries
 from tmflow.base.errors import BadInput
 from tmflow.contributions.importer import import_bundle

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from sqlalchemy import URL, func, select
 
-from tests.sample_runs import EMULATED, PLATFORM, SOFTWARE_TM, backend, sample_runs
+from tests.support.sample_runs import EMULATED, PLATFORM, SOFTWARE_TM, backend, sample_runs
 from tmflow.base.canonical_json import sha256_of
 from tmflow.base.errors import BadInput
 from tmflow.runfile import record

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.changed_json import REMOVED, TWICE, Place, paths, spelled
-from tests.sample_runs import EMULATED, FULL, FUSED, sample_runs
+from tests.support.changed_json import REMOVED, TWICE, Place, paths, spelled
+from tests.support.sample_runs import EMULATED, FULL, FUSED, sample_runs
 from tmflow.base.errors import BadInput
 from tmflow.runfile import record
 from tmflow.runfile.reader import ORIGIN, SPEC, Reader

@@ -11,9 +11,9 @@ from alembic import command
 from sqlalchemy import URL, create_engine
 from sqlalchemy.exc import IntegrityError
 
-from tests.forged import contribute, forged_runs, local_runs, store
-from tests.sample_runs import EMULATED, FULL, FUSED, SOFTWARE_TM, sample_runs
 from tests.store.schemas import contents, definitions, downgrade
+from tests.support.forged import contribute, forged_runs, local_runs, store
+from tests.support.sample_runs import EMULATED, FULL, FUSED, SOFTWARE_TM, sample_runs
 from tmflow.base.errors import BadInput
 from tmflow.contributions.importer import contributions, withdraw
 from tmflow.runfile import record

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import tmflow
-from tests.sample_runs import EMULATED, sample_runs
+from tests.support.sample_runs import EMULATED, sample_runs
 from tmflow.api import Study
 from tmflow.base.errors import BadInput
 from tmflow.base.paths import project_root

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from sqlalchemy import URL, Engine, text
 
-from tests.sample_runs import EMULATED, PLATFORM, sample_runs
+from tests.support.sample_runs import EMULATED, PLATFORM, sample_runs
 from tmflow.runfile import record
 from tmflow.runfile.record import Run
 from tmflow.store import engine, platform_queries, queries, schema

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from sqlalchemy import URL, Engine
 
-from tests.sample_runs import EMULATED, FULL, FUSED, SOFTWARE, SOFTWARE_TM, sample_runs
+from tests.support.sample_runs import EMULATED, FULL, FUSED, SOFTWARE, SOFTWARE_TM, sample_runs
 from tmflow.base.errors import BadInput
 from tmflow.runfile import record
 from tmflow.runfile.record import Counters, MachineState, Run

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, Select, event, select
 
-from tests.sample_runs import EMULATED, FULL, sample_runs
+from tests.support.sample_runs import EMULATED, FULL, sample_runs
 from tmflow.runfile import record
 from tmflow.spec import contention
 from tmflow.store import engine, queries, run_detail

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import URL, create_engine, insert
 
-from tests.sample_runs import sample_runs
+from tests.support.sample_runs import sample_runs
 from tmflow.base.errors import BadInput
 from tmflow.runfile import record
 from tmflow.store import engine, models, queries, schema

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 
-from tests.sample_runs import EMULATED, sample_runs
+from tests.support.sample_runs import EMULATED, sample_runs
 from tmflow.runfile import record
 from tmflow.runfile.record import Run
 from tmflow.store import engine, schema, search

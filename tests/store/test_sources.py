@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from sqlalchemy import URL, Engine
 
-from tests.forged import CLAIM, EXPERIMENT, MACHINE, contribute, forged_runs, local_runs, store
+from tests.support.forged import CLAIM, EXPERIMENT, MACHINE, contribute, forged_runs, local_runs, store
 from tmflow.analysis import summaries
 from tmflow.analysis.pairwise import Sides
 from tmflow.charts.figures import DRAWINGS

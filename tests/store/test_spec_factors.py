@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import URL, select, update
 
-from tests.forged import local_runs, store
+from tests.support.forged import local_runs, store
 from tmflow.base.errors import BadInput
 from tmflow.store import engine, models, run_detail, schema, spec_factors
 

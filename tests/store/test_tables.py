@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from sqlalchemy import URL, CheckConstraint, Connection, delete, func, insert, select, text
 from sqlalchemy.exc import DataError, IntegrityError
 
-from tests.sample_runs import SPEC
+from tests.support.sample_runs import SPEC
 from tmflow.runfile import content_hash
 from tmflow.runfile.record import (
     Backend,

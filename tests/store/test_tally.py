@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sqlalchemy import URL, select
 
-from tests.sample_runs import EMULATED, sample_runs
+from tests.support.sample_runs import EMULATED, sample_runs
 from tmflow.runfile import record
 from tmflow.store import engine, models
 from tmflow.store.ingest import ingest

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tests.sample_bundles import sample_bundle
-from tests.sample_runs import sample_runs
+from tests.support.sample_bundles import sample_bundle
+from tests.support.sample_runs import sample_runs
 from tmflow.cli import app
 
 ESCAPE = "\x1b]0;title\x07\x1b[2J"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import URL, Connection
 
-from tests.claim_worlds import CLAIMS, COMMITS, SPEED, only, set_world, world_runs
+from tests.support.claim_worlds import CLAIMS, COMMITS, SPEED, only, set_world, world_runs
 from tmflow.claims.data import Tables, load
 from tmflow.claims.judge import experiments
 from tmflow.runfile import record

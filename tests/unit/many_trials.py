@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests import command_line
+from tests.support import command_line
 
 
 def study_of(points: int) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.sample_runs import ENVIRONMENT, sample_runs
+from tests.support.sample_runs import ENVIRONMENT, sample_runs
 from tmflow.analysis.stats import Interval, ratio_interval
 from tmflow.base.errors import BadInput
 from tmflow.base.files import write_json

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sample_runs import sample_runs
+from tests.support.sample_runs import sample_runs
 from tmflow.base.errors import BadInput
 from tmflow.benchmark import step_report
 from tmflow.benchmark.kinds import read_any, shown

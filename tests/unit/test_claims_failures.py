@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from sqlalchemy import Connection
 
-from tests.claim_worlds import CLAIMS, SPEED, Change, only, set_world, verdict_of
+from tests.support.claim_worlds import CLAIMS, SPEED, Change, only, set_world, verdict_of
 from tmflow.base.errors import Diverged
 from tmflow.claims.data import Tables, load
 from tmflow.claims.judge import experiments

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import make_url
 
-from tests.sample_bundles import sample_bundle
-from tests.sample_runs import PLATFORM, sample_runs
+from tests.support.sample_bundles import sample_bundle
+from tests.support.sample_runs import PLATFORM, sample_runs
 from tmflow.claims.next_run import (
     FEW,
     HAND_OVER,

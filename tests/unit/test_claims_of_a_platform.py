@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import URL, Connection
 
-from tests.claim_worlds import CLAIMS, SPEED, set_world
+from tests.support.claim_worlds import CLAIMS, SPEED, set_world
 from tmflow.base.errors import BadInput
 from tmflow.claims.judge import verdicts
 from tmflow.store import engine, queries

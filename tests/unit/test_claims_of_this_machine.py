@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import URL
 from typer.testing import CliRunner
 
-from tests.forged import CLAIM, MACHINE, contribute, forged_runs, local_runs, store
+from tests.support.forged import CLAIM, MACHINE, contribute, forged_runs, local_runs, store
 from tmflow.base.errors import BadInput
 from tmflow.cli import app
 from tmflow.platform.facts import display_name, platform_facts

@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from tests.claim_worlds import COMMITS, SPEED, only, verdict_of, world_runs
-from tests.sample_runs import SOFTWARE
+from tests.support.claim_worlds import COMMITS, SPEED, only, verdict_of, world_runs
+from tests.support.sample_runs import SOFTWARE
 from tmflow.base.canonical_json import sha256_of
 from tmflow.claims.data import Tables, load
 from tmflow.claims.judge import judge

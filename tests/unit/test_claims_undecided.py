@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from sqlalchemy import Connection
 
-from tests.claim_worlds import CLAIMS, COMMITS, SPEED, World, by_name, only, set_world, verdict_of
+from tests.support.claim_worlds import CLAIMS, COMMITS, SPEED, World, by_name, only, set_world, verdict_of
 from tmflow.claims import chart
 from tmflow.claims.data import Tables, load
 from tmflow.claims.judge import Judged, experiments

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from sqlalchemy import Connection
 
-from tests.claim_worlds import CLAIMS, COMMITS, SPEED, Change, World, by_name, only, set_world, verdict_of
+from tests.support.claim_worlds import CLAIMS, COMMITS, SPEED, Change, World, by_name, only, set_world, verdict_of
 from tmflow.base.canonical_json import sha256_of
 from tmflow.claims.data import Tables, load
 from tmflow.claims.judge import experiments

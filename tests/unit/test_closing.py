@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import TINY
-from tests.sample_runs import sample_runs
+from tests.support.sample_runs import sample_runs
 from tmflow.reports import headline
 from tmflow.runfile import record
 from tmflow.store import engine

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.sample_runs import sample_runs
+from tests.support.sample_runs import sample_runs
 from tmflow.analysis import stats
 from tmflow.analysis.summaries import speedup, step_time
 from tmflow.runfile import record

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from tests.sample_runs import sample_runs
+from tests.support.sample_runs import sample_runs
 from tests.unit.many_trials import study_of
 from tmflow.base.errors import BadInput
 from tmflow.cli import app

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import TINY
-from tests.sample_runs import sample_runs
+from tests.support.sample_runs import sample_runs
 from tmflow.runfile import record
 from tmflow.runfile.record import Run
 from tmflow.runner.journal import Journal, UnderWay

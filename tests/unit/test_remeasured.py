@@ -8,7 +8,7 @@ from pathlib import Path
 from sqlalchemy import URL
 
 from tests.conftest import TINY
-from tests.sample_runs import sample_runs
+from tests.support.sample_runs import sample_runs
 from tmflow.platform.facts import platform_facts
 from tmflow.runfile import record
 from tmflow.runfile.record import CampaignRef

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from tests.sample_runs import EMULATED, FULL, SOFTWARE_TM, backend, sample_runs
+from tests.support.sample_runs import EMULATED, FULL, SOFTWARE_TM, backend, sample_runs
 from tmflow.base.canonical_json import canonical_json, sha256_of
 from tmflow.base.errors import BadInput
 from tmflow.runfile import content_hash, record

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from tests.sample_runs import SOFTWARE
+from tests.support.sample_runs import SOFTWARE
 from tmflow.platform.software import CODE
 from tmflow.store import software_labels as in_words
 from tmflow.store.software_labels import measured_by

@@ -8,7 +8,7 @@ import re
 import pytest
 from typer.testing import CliRunner
 
-from tests.sample_runs import EMULATED, FULL, SOFTWARE_TM, sample_runs
+from tests.support.sample_runs import EMULATED, FULL, SOFTWARE_TM, sample_runs
 from tmflow import cli
 from tmflow.base.errors import BadInput
 from tmflow.cli.train import _as_json, _as_line

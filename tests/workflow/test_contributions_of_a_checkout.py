@@ -9,8 +9,8 @@ import pytest
 from sqlalchemy import URL
 
 from tests.conftest import ROOT, TINY, Checkout, Tmflow
-from tests.sample_bundles import sample_bundle
-from tests.sample_runs import sample_runs
+from tests.support.sample_bundles import sample_bundle
+from tests.support.sample_runs import sample_runs
 from tmflow.base.canonical_json import sha256_of
 from tmflow.bundle import format
 from tmflow.bundle.reader import open_bundle

@@ -9,7 +9,7 @@ import nbformat
 import pytest
 
 from tests.conftest import ROOT
-from tests.sample_runs import EMULATED, FULL, SOFTWARE_TM, sample_runs
+from tests.support.sample_runs import EMULATED, FULL, SOFTWARE_TM, sample_runs
 from tmflow.runfile import record
 from tmflow.spec.strategies import parameters_of
 from tmflow.store import engine

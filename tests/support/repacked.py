@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.raw_zips import STORED, Entry, zip_file
+from tests.support.raw_zips import STORED, Entry, zip_file
 from tmflow.base.canonical_json import canonical_json
 
 Members = dict[str, bytes]

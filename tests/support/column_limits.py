@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from sqlalchemy import Column, Table
 
-from tests.claim_worlds import CLAIMS, world_runs
-from tests.sample_bundles import PROBE, sample_bundle
-from tests.sample_runs import EMULATED, FULL, FUSED, SOFTWARE_TM, sample_runs, without_result
+from tests.support.claim_worlds import CLAIMS, world_runs
+from tests.support.sample_bundles import PROBE, sample_bundle
+from tests.support.sample_runs import EMULATED, FULL, FUSED, SOFTWARE_TM, sample_runs, without_result
 from tmflow.contributions.importer import import_bundle
 from tmflow.runfile import record
 from tmflow.store import round_counts

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from random import Random
 
-from tests import byte_mutations, json_mutations
-from tests.json_mutations import field_changed
-from tests.raw_zips import DEFLATED, LZMA, STORED
-from tests.repacked import Members, zipped
-from tests.zip_mutations import ZIPS
+from tests.support import byte_mutations, json_mutations
+from tests.support.json_mutations import field_changed
+from tests.support.raw_zips import DEFLATED, LZMA, STORED
+from tests.support.repacked import Members, zipped
+from tests.support.zip_mutations import ZIPS
 
 CONTENTS = (*json_mutations.CONTENTS, *byte_mutations.CONTENTS)
 # Of ten mutants: so many have another zip file, and so many a field of another type; the rest another content.

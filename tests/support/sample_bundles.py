@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.sample_runs import sample_runs
+from tests.support.sample_runs import sample_runs
 from tmflow.bundle.writer import Chosen, export
 from tmflow.runfile import record
 from tmflow.runfile.record import Run, Staleness

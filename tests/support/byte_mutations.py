@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable
 from random import Random
 
-from tests.changed_json import run_files
-from tests.repacked import Members
+from tests.support.changed_json import run_files
+from tests.support.repacked import Members
 
 CONTENTS: list[Callable[[Members, Random], None]] = []
 """The kinds of change, each made in the members of a good bundle."""

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
-from tests import hostile_values
-from tests.changed_json import (
+from tests.support import hostile_values
+from tests.support.changed_json import (
     DOCUMENTS,
     REMOVED,
     TWICE,
@@ -27,7 +27,7 @@ from tests.changed_json import (
     somewhere,
     spelled,
 )
-from tests.repacked import MANIFEST, Members, manifest_of
+from tests.support.repacked import MANIFEST, Members, manifest_of
 from tmflow.base.canonical_json import sha256_of
 
 CONTENTS: list[Callable[[Members, Random], None]] = []

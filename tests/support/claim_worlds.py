@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 import pandas as pd
 from sqlalchemy import Connection, text
 
-from tests.sample_runs import ENVIRONMENT, PLATFORM, SOFTWARE, backend
+from tests.support.sample_runs import ENVIRONMENT, PLATFORM, SOFTWARE, backend
 from tmflow.base.canonical_json import sha256_of
 from tmflow.claims import checks
 from tmflow.claims.checks import Check, Predicate

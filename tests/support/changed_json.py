@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
-from tests.repacked import MANIFEST, Members, manifest_of
+from tests.support.repacked import MANIFEST, Members, manifest_of
 
 Place = tuple[str | int, ...]
 Change = Callable[[Any], str]

@@ -8,8 +8,8 @@ from typing import Any
 
 from sqlalchemy import URL
 
-from tests.sample_bundles import consistent, sample_bundle
-from tests.sample_runs import sample_runs
+from tests.support.sample_bundles import consistent, sample_bundle
+from tests.support.sample_runs import sample_runs
 from tmflow.contributions.importer import import_bundle
 from tmflow.platform.key import key_of
 from tmflow.runfile import record

@@ -13,10 +13,10 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from tests.mutations import mutant
-from tests.repacked import Members, good_members
-from tests.sample_bundles import sample_bundle
-from tests.sample_runs import EMULATED, FULL, FUSED, sample_runs
+from tests.support.mutations import mutant
+from tests.support.repacked import Members, good_members
+from tests.support.sample_bundles import sample_bundle
+from tests.support.sample_runs import EMULATED, FULL, FUSED, sample_runs
 from tmflow.base.errors import BadInput
 from tmflow.bundle.problems import Report
 from tmflow.bundle.verify import verify

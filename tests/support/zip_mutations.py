@@ -8,8 +8,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from tests.raw_zips import DEFLATED, LZMA, STORED, Entry, lzma_header, packed, zip_file
-from tests.repacked import MANIFEST, Members, entries, manifest_of, zipped
+from tests.support.raw_zips import DEFLATED, LZMA, STORED, Entry, lzma_header, packed, zip_file
+from tests.support.repacked import MANIFEST, Members, entries, manifest_of, zipped
 
 ZIPS: list[Callable[[Members, Random], bytes]] = []
 """The kinds of change, each of which makes a bundle of the members of a good one."""
