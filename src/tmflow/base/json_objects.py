@@ -17,9 +17,9 @@ def parse_object(text: str, what: str) -> dict[str, Any]:
     """The object that a text of the database is. Raises BadInput where it is none; `what` names it."""
     what = what if len(what) <= _NAMED else f"{what[:_NAMED]}..."
     try:
-        found = json.loads(text)
+        document = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise BadInput(f"{what} is no JSON in the database: {_ADVICE}.") from error
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise BadInput(f"{what} is no JSON object in the database: {_ADVICE}.")
-    return found
+    return document

@@ -125,15 +125,15 @@ def run_tmflow(*arguments: str, within_s: float, without_env: Collection[str], g
         command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environment, start_new_session=True
     ) as process:
         try:
-            said, complained = process.communicate(given, timeout=within_s)
+            output, complained = process.communicate(given, timeout=within_s)
         except subprocess.TimeoutExpired as error:
             raise Ended(f"this took more than {within_s:g} s and was ended; nothing of it is kept.") from error
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
-    if process.returncode and not said:
+    if process.returncode and not output:
         raise _failure(process.returncode, complained.decode(errors="replace").strip())
-    return said.decode()
+    return output.decode()
 
 
 def _failure(code: int, complained: str) -> BadInput:
@@ -151,8 +151,8 @@ PR_SET_CHILD_SUBREAPER = 36  # <linux/prctl.h>
 class Stopped(Exception):
     """Somebody stopped a command; `code` is what a process ends with that the signal ended."""
 
-    def __init__(self, said: str, cause: BaseException) -> None:
-        super().__init__(said)
+    def __init__(self, message: str, cause: BaseException) -> None:
+        super().__init__(message)
         self.code = int(cause.code or 0) if isinstance(cause, SystemExit) else 128 + signal.SIGINT
 
 
@@ -164,15 +164,15 @@ def adopt_orphans() -> None:
 def end_children() -> None:
     """End all children and theirs: first they are asked to, then killed. Deaf to further signals meanwhile."""
     before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
-    began, asked = time.monotonic(), set[psutil.Process]()
+    began, terminated = time.monotonic(), set[psutil.Process]()
     while (children := psutil.Process().children(recursive=True)) and time.monotonic() < began + GIVE_UP_S:
         for child in children:
             with suppress(psutil.NoSuchProcess):
                 if time.monotonic() > began + GRACE_S:
                     child.kill()
-                elif child not in asked:
+                elif child not in terminated:
                     child.terminate()
-        asked.update(children)
+        terminated.update(children)
         psutil.wait_procs(children, timeout=0.2)
     for number, handler in before.items():
         signal.signal(number, handler)

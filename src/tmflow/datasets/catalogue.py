@@ -32,10 +32,10 @@ class IdxFile:
     def decode(self, content: bytes, where: object) -> NDArray[np.uint8]:
         """The verified array, [items, values of an item]. Raises BadInput, naming `where`, if it is another file."""
         array = idx.decode(content, where)
-        found = hashlib.sha256(content).hexdigest()
-        if found != self.sha256:
+        sha256 = hashlib.sha256(content).hexdigest()
+        if sha256 != self.sha256:
             raise BadInput(
-                f"{where} is not the official {self.name}: the SHA-256 of its uncompressed content is {found}, "
+                f"{where} is not the official {self.name}: the SHA-256 of its uncompressed content is {sha256}, "
                 f"not {self.sha256}."
             )
         return array.reshape(self.items, math.prod(self.shape))

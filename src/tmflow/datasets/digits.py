@@ -74,7 +74,7 @@ def _table() -> NDArray[np.uint8]:
         content = gzip.decompress(path.read_bytes())
     except OSError as error:
         raise BadInput(f"the digits of scikit-learn cannot be read from {path}: {error}.") from error
-    found = hashlib.sha256(content).hexdigest()
-    if found != FILE_SHA256:
-        raise BadInput(f"{path} is not the table of digits that tmflow knows: SHA-256 {found}, not {FILE_SHA256}.")
+    sha256 = hashlib.sha256(content).hexdigest()
+    if sha256 != FILE_SHA256:
+        raise BadInput(f"{path} is not the table of digits that tmflow knows: SHA-256 {sha256}, not {FILE_SHA256}.")
     return np.loadtxt(content.decode().splitlines(), delimiter=",", dtype=np.uint8)

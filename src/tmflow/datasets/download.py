@@ -53,10 +53,10 @@ def _get(url: str, file: IdxFile, timeout_s: float) -> bytes:
     with urllib.request.urlopen(request, timeout=timeout_s) as answer:
         promised = int(answer.headers["Content-Length"]) if "Content-Length" in answer.headers else None
         pieces = bytearray()
-        with _progress(promised, file.name) as told:
+        with _progress(promised, file.name) as advance:
             while len(pieces) <= file.content_bytes and (piece := answer.read(PIECE_BYTES)):
                 pieces += piece
-                told(len(piece))
+                advance(len(piece))
     if promised is not None and len(pieces) < promised:
         raise OSError(f"truncated after {len(pieces):,} of {promised:,} bytes")
     return bytes(pieces)

@@ -91,12 +91,12 @@ def _listed_tunables(assigned: str) -> dict[str, int] | None:
 
 
 def _other_tunables(wanted: Mapping[str, int]) -> str | None:
-    found = tunables_in_force()
-    if found is None:
+    in_force = tunables_in_force()
+    if in_force is None:
         return "this C library does not list its tunables, so it cannot be told whether it took them"
     for name, value in wanted.items():
-        if found.get(name) != value:
-            return f"the tunable {name} is {found.get(name, 'unknown')} in this process, not {value}"
+        if in_force.get(name) != value:
+            return f"the tunable {name} is {in_force.get(name, 'unknown')} in this process, not {value}"
     return None
 
 

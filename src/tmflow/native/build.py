@@ -76,10 +76,10 @@ def find_compiler() -> str:
         if shutil.which(wanted.split()[0]) is None:
             raise BadInput(f"the C++ compiler that CXX names, '{wanted}', is not to be found.")
         return wanted.split()[0]
-    found = next((name for name in COMPILERS if shutil.which(name)), None)
-    if found is None:
+    compiler = next((name for name in COMPILERS if shutil.which(name)), None)
+    if compiler is None:
         raise BadInput("no C++ compiler is installed: install one, on Debian and Ubuntu with `apt install g++`.")
-    return found
+    return compiler
 
 
 def compiler_version() -> str:

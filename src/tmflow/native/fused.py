@@ -25,7 +25,7 @@ class DenseFactors(NamedTuple):
     after: tuple[Any, ...]  # the operations that the product would have waited for
 
 
-def asked(parameters: Mapping[str, Value]) -> bool:
+def is_wanted(parameters: Mapping[str, Value]) -> bool:
     """Whether the parameters of a strategy ask for fused updates."""
     return parameters.get("kernel") == "fused"
 

@@ -181,7 +181,7 @@ def apply_gradient_descent(
         if is_resource:
             return tf.raw_ops.ResourceApplyGradientDescent(var=target, alpha=alpha, delta=gradient, use_locking=True)
         return tf.raw_ops.ApplyGradientDescent(var=target, alpha=alpha, delta=gradient, use_locking=locking).op
-    factors = fused.dense_factors(gradient) if fused.asked(parameters) else None
+    factors = fused.dense_factors(gradient) if fused.is_wanted(parameters) else None
     if factors is not None and parameters.get("provider") == "emulated":
         raise BadInput(f"{fused.NOT_EMULATED}.")
     tracker.count(index, mechanism_of(strategy, parameters), tells_locks=strategy not in LOCKS_UNTOLD)

@@ -86,7 +86,7 @@ def apply_all(
     import tensorflow as tf
 
     waits_for: list[Any] = []
-    if fused.asked(parameters):
+    if fused.is_wanted(parameters):
         fused.require_any([variable.op.name for variable in variables], gradients)
         waits_for = fused.all_of(gradients)
     with tf.control_dependencies(waits_for):

@@ -74,10 +74,10 @@ def names() -> list[str]:
 
 def require(name: str) -> Variant:
     """The strategy of that name. Raises BadInput, with the valid names, if there is none."""
-    known = {variant.name: variant for variant in variants()}
-    if name not in known:
-        raise unknown("strategy", name, known)
-    return known[name]
+    variant_of = {variant.name: variant for variant in variants()}
+    if name not in variant_of:
+        raise unknown("strategy", name, variant_of)
+    return variant_of[name]
 
 
 def tm_probe() -> dict[str, Any] | None:
@@ -125,10 +125,20 @@ def write_variants(path: Path) -> None:
 
 def _stock() -> list[Variant]:
     """TensorFlow's own ApplyGradientDescent on reference variables."""
-    found = importlib.util.find_spec("tensorflow") is not None
-    why_not = None if found else "TensorFlow is not installed"
+    is_installed = importlib.util.find_spec("tensorflow") is not None
+    why_not = None if is_installed else "TensorFlow is not installed"
     return [
-        Variant(name, "stock", summary, updates, "element", "none", built=found, runnable=found, why_not=why_not)
+        Variant(
+            name,
+            "stock",
+            summary,
+            updates,
+            "element",
+            "none",
+            built=is_installed,
+            runnable=is_installed,
+            why_not=why_not,
+        )
         for name, summary, updates in (
             ("tf_lock", "TensorFlow's own update with use_locking=True: the study's Lock", "tensor"),
             ("tf_nolock", "TensorFlow's own update with use_locking=False: the study's NoLock", "none"),
@@ -140,11 +150,11 @@ def _native() -> list[Variant]:
     """The strategies of the built library, and those whose source it is too old for, or that is all there is."""
     core, why_not = _library()
     built = core.strategies() if core else []
-    known = {row["name"] for row in built}
+    built_names = {row["name"] for row in built}
     return [_built(row) for row in built] + [
         Variant(name, "native", None, None, None, None, built=False, runnable=False, why_not=why_not)
         for name in source_names()
-        if name not in known
+        if name not in built_names
     ]
 
 
@@ -204,16 +214,16 @@ def native_parameters(strategy: str, parameters: Mapping[str, Value]) -> list[st
     library refuses what it does not know. Raises BadInput for an unknown strategy, for a profile that is unknown or
     wrong, and for an emulated provider without one or a profile without that.
     """
-    known = {parameter.name for parameter in require(strategy).parameters}
+    declared = {parameter.name for parameter in require(strategy).parameters}
     native: dict[str, Value] = {}
-    if "budget" in known and "spending" in parameters:
+    if "budget" in declared and "spending" in parameters:
         native["budget"] = parameters_of(strategy, parameters["spending"])["budget"]
-    if "provider" in known and ("profile" in parameters) != (parameters.get("provider") == "emulated"):
+    if "provider" in declared and ("profile" in parameters) != (parameters.get("provider") == "emulated"):
         raise BadInput("profile belongs to provider emulated, and provider emulated needs one.")
     for name, value in parameters.items():
-        if name == "profile" and "machine" in known:
+        if name == "profile" and "machine" in declared:
             native["machine"] = load_profile(str(value)).machine_text()
-        elif name in known or name not in STRATEGY_PARAMETERS.get(strategy, {}):
+        elif name in declared or name not in STRATEGY_PARAMETERS.get(strategy, {}):
             native[name] = value
     return [f"{name}={value}" for name, value in native.items()]
 

@@ -77,10 +77,10 @@ def try_here(strategy: str) -> Trial:
         return Trial(strategy, reason, seen or "the native library was asked")
     report = core.audit(strategy, THREADS, UPDATES, ELEMENTS)
     kept = not (report["lost"] or report["doubled"] or report["corrupt_elements"])
-    found = "; ".join([*filter(None, [seen]), f"{_size()}: {_lost(report['lost'] / report['expected'])}"])
+    result = "; ".join([*filter(None, [seen]), f"{_size()}: {_lost(report['lost'] / report['expected'])}"])
     if kept or registry.require(strategy).promise_updates == "none":
-        return Trial(strategy, None, found)
-    return Trial(strategy, "it breaks its promise: updates are not kept", found)
+        return Trial(strategy, None, result)
+    return Trial(strategy, "it breaks its promise: updates are not kept", result)
 
 
 def _stock(strategy: str) -> Trial:
@@ -97,9 +97,9 @@ def _stock(strategy: str) -> Trial:
         session.run(variable.initializer)
         _in_threads(session.make_callable(update.op))
         result = session.run(variable)
-    found = f"{_size()} in a session: {_lost(1 - float(result.mean()) / (THREADS * UPDATES))}"
+    loss = f"{_size()} in a session: {_lost(1 - float(result.mean()) / (THREADS * UPDATES))}"
     broken = locking and not (result == THREADS * UPDATES).all()
-    return Trial(strategy, "it breaks its promise: updates are not kept" if broken else None, found)
+    return Trial(strategy, "it breaks its promise: updates are not kept" if broken else None, loss)
 
 
 def _in_threads(call: Callable[[], object]) -> None:

@@ -88,6 +88,8 @@ def _reported(what: str, environments: pd.DataFrame) -> str:
 def _kernel_on_tsx(environments: pd.DataFrame) -> str:
     """What the kernels said of the one vulnerability whose mitigation switches TSX off."""
     texts = environments["mitigations_json"].dropna()
-    known = [parse_object(text, "what is known of the mitigations of a kernel") for text in texts if text != "null"]
-    said = sorted({str(facts["tsx_async_abort"]) for facts in known if facts.get("tsx_async_abort")})
-    return f" The kernel says of TSX's asynchronous abort: {'; '.join(said)}." if said else ""
+    mitigations = [
+        parse_object(text, "what is known of the mitigations of a kernel") for text in texts if text != "null"
+    ]
+    statements = sorted({str(facts["tsx_async_abort"]) for facts in mitigations if facts.get("tsx_async_abort")})
+    return f" The kernel says of TSX's asynchronous abort: {'; '.join(statements)}." if statements else ""

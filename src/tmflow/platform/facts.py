@@ -128,5 +128,5 @@ def _tm_capability(isa: str, cpu: cpuinfo.Processor, files: Files) -> str:
 
 
 def _auxiliary(vector: bytes) -> dict[int, int]:
-    whole = len(vector) - len(vector) % 16
-    return dict(struct.iter_unpack("=QQ", vector[:whole]))
+    n_bytes = len(vector) - len(vector) % 16
+    return dict(struct.iter_unpack("=QQ", vector[:n_bytes]))

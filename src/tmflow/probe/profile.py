@@ -76,19 +76,19 @@ def _known(part: Part, value: Value | None, name: str) -> Value:
 
 
 def _siblings(probe: Probe, number: Any) -> dict[str, Any]:
-    found = probe.transactions.siblings
-    if found is None or found.sharing_threads is None:
-        why = probe.transactions.why["siblings"] if found is None else found.why["sharing_threads"]
+    siblings = probe.transactions.siblings
+    if siblings is None or siblings.sharing_threads is None:
+        why = probe.transactions.why["siblings"] if siblings is None else siblings.why["sharing_threads"]
         return {
             "value": 1,
             "unit": "hardware thread",
             "source": f"estimate: no other one, for this could not be probed: {why}",
         }
     source = (
-        f"{found.alone_lines} lines can be written alone, and {found.beside_transactions_lines} while another thread "
-        "of the core is in transactions of half as many"
+        f"{siblings.alone_lines} lines can be written alone, and {siblings.beside_transactions_lines} while another "
+        "thread of the core is in transactions of half as many"
     )
-    return dict(number(found.sharing_threads, "hardware thread", source))
+    return dict(number(siblings.sharing_threads, "hardware thread", source))
 
 
 def _reading(writes: int | None, reads: int | None) -> str:

@@ -17,10 +17,10 @@ def probe(seconds: float, emulate: Profile | None = None) -> Probe:
     """
     require_seconds(seconds)
     machine = emulate.machine_text() if emulate else None
-    found = parse(loader.core().probe(seconds, machine, __version__), "the probe")
+    findings = parse(loader.core().probe(seconds, machine, __version__), "the probe")
     if emulate is not None:
-        return found  # it says nothing about this machine
-    return found.model_copy(update={"platform_sha256": platform_sha256(platform_facts())})
+        return findings  # it says nothing about this machine
+    return findings.model_copy(update={"platform_sha256": platform_sha256(platform_facts())})
 
 
 LEAST_S, MOST_S = 5.0, 600.0  # as the native library takes them

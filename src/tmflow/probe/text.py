@@ -27,59 +27,61 @@ def quantities(probe: Probe) -> Iterator[Line]:
     yield from _unknown("limits", probe.limits)
 
 
-def _transactions(found: Transactions) -> Iterator[Line]:
+def _transactions(transactions: Transactions) -> Iterator[Line]:
     yield (
         "transactions",
         ", ".join(
             [
-                "reported" if found.reported else "not reported",
-                "enabled" if found.enabled else "not enabled",
-                "and commit" if found.commits else "and none commits",
+                "reported" if transactions.reported else "not reported",
+                "enabled" if transactions.enabled else "not enabled",
+                "and commit" if transactions.commits else "and none commits",
             ]
         ),
     )
-    if found.tried:
-        yield "trial transactions", f"{found.committed} of {found.tried} committed"
-    if found.capacity:
-        yield from _capacity(found.capacity)
-    if found.conflicts:
-        yield from _conflicts(found)
-    if found.siblings:
-        yield from _siblings(found.siblings)
-    if found.asynchronous:
-        if touching := found.asynchronous.touching:
+    if transactions.tried:
+        yield "trial transactions", f"{transactions.committed} of {transactions.tried} committed"
+    if transactions.capacity:
+        yield from _capacity(transactions.capacity)
+    if transactions.conflicts:
+        yield from _conflicts(transactions)
+    if transactions.siblings:
+        yield from _siblings(transactions.siblings)
+    if transactions.asynchronous:
+        if touching := transactions.asynchronous.touching:
             yield (
                 "asynchronous aborts",
                 f"{touching.per_line:.2g} for each line touched (at most {touching.per_line_at_most:.2g})",
             )
-        if staying := found.asynchronous.staying:
+        if staying := transactions.asynchronous.staying:
             yield "", f"{staying.per_second:,.0f} a second in transactions of {staying.microseconds_each:.0f} us"
-        yield from _unknown("asynchronous aborts", found.asynchronous)
-    if costs := found.costs:
-        known = ((name, getattr(costs, f"{name}_ns")) for name in ("empty", "begin", "commit", "abort"))
-        yield "cost", ", ".join(f"{name} {ns:.1f} ns" for name, ns in known if ns is not None)
+        yield from _unknown("asynchronous aborts", transactions.asynchronous)
+    if costs := transactions.costs:
+        costs_ns = ((name, getattr(costs, f"{name}_ns")) for name in ("empty", "begin", "commit", "abort"))
+        yield "cost", ", ".join(f"{name} {ns:.1f} ns" for name, ns in costs_ns if ns is not None)
         yield from _unknown("cost", costs)
-    yield from _unknown("transactions", found)
+    yield from _unknown("transactions", transactions)
 
 
-def _capacity(found: Capacity) -> Iterator[Line]:
-    if found.sets and found.ways and found.line_bytes:
-        how = f"{found.sets} sets of {found.ways} ways" if found.shape == "cache" else f"{found.ways} entries"
-        yield "capacity", f"{how}, lines of {found.line_bytes} bytes"
+def _capacity(capacity: Capacity) -> Iterator[Line]:
+    if capacity.sets and capacity.ways and capacity.line_bytes:
+        how = (
+            f"{capacity.sets} sets of {capacity.ways} ways" if capacity.shape == "cache" else f"{capacity.ways} entries"
+        )
+        yield "capacity", f"{how}, lines of {capacity.line_bytes} bytes"
     for name, lines in (
-        ("written", found.write_lines),
-        ("read", found.read_lines),
-        ("half and half", found.mixed_lines),
+        ("written", capacity.write_lines),
+        ("read", capacity.read_lines),
+        ("half and half", capacity.mixed_lines),
     ):
         if lines is not None:
             yield f"lines {name}", f"{lines:,} commit in half of the tries"
-    if found.reads_fill is not None:
-        yield "reads take room", "yes" if found.reads_fill else "no"
-    yield from _unknown("capacity", found)
+    if capacity.reads_fill is not None:
+        yield "reads take room", "yes" if capacity.reads_fill else "no"
+    yield from _unknown("capacity", capacity)
 
 
-def _conflicts(found: Transactions) -> Iterator[Line]:
-    conflicts = found.conflicts
+def _conflicts(transactions: Transactions) -> Iterator[Line]:
+    conflicts = transactions.conflicts
     assert conflicts is not None
     if conflicts.readers_abort_writers is not None:
         yield "readers abort writers", "yes" if conflicts.readers_abort_writers else "no"
@@ -90,37 +92,39 @@ def _conflicts(found: Transactions) -> Iterator[Line]:
     yield from _unknown("conflicts", conflicts)
 
 
-def _siblings(found: Siblings) -> Iterator[Line]:
-    if found.sharing_threads is not None:
-        yield "threads that share", f"{found.sharing_threads} of a core"
+def _siblings(siblings: Siblings) -> Iterator[Line]:
+    if siblings.sharing_threads is not None:
+        yield "threads that share", f"{siblings.sharing_threads} of a core"
     named = (
-        ("alone", found.alone_lines),
-        ("beside transactions", found.beside_transactions_lines),
-        ("beside loads", found.beside_loads_lines),
+        ("alone", siblings.alone_lines),
+        ("beside transactions", siblings.beside_transactions_lines),
+        ("beside loads", siblings.beside_loads_lines),
     )
-    known = [f"{name} {lines:,}" for name, lines in named if lines is not None]
-    if known:
-        yield "lines with a sibling", ", ".join(known)
-    yield from _unknown("siblings", found)
+    with_lines = [f"{name} {lines:,}" for name, lines in named if lines is not None]
+    if with_lines:
+        yield "lines with a sibling", ", ".join(with_lines)
+    yield from _unknown("siblings", siblings)
 
 
-def _machine(found: Machine) -> Iterator[Line]:
-    if found.line_transfer:
-        for row in found.line_transfer.relations:
+def _machine(machine: Machine) -> Iterator[Line]:
+    if machine.line_transfer:
+        for row in machine.line_transfer.relations:
             yield "line transfer", f"{row.median_ns:.0f} ns within {row.relation} ({row.pairs} pairs of processors)"
-    if found.lock_handoff:
-        for name, lock in (("mutex", found.lock_handoff.mutex), ("spin lock", found.lock_handoff.spin)):
+    if machine.lock_handoff:
+        for name, lock in (("mutex", machine.lock_handoff.mutex), ("spin lock", machine.lock_handoff.spin)):
             handoff = f", handed over in {lock.handoff_ns:,.0f} ns" if lock.handoff_ns is not None else ""
             yield name, f"{lock.alone_ns:.1f} ns alone{handoff}"
             yield from _unknown(name, lock)
-    if found.memory_bandwidth:
-        for rates in found.memory_bandwidth.rows:
+    if machine.memory_bandwidth:
+        for rates in machine.memory_bandwidth.rows:
             threads = f"{rates.threads} thread{'s' if rates.threads > 1 else ''}"
             yield f"memory, {threads}", f"{rates.read_gb_per_s:.1f} GB/s read, {rates.update_gb_per_s:.1f} GB/s updated"
-    if found.smt_yield:
-        text = f"{found.smt_yield.compute:.2f} of one thread's arithmetic, {found.smt_yield.update:.2f} of its updates"
+    if machine.smt_yield:
+        text = (
+            f"{machine.smt_yield.compute:.2f} of one thread's arithmetic, {machine.smt_yield.update:.2f} of its updates"
+        )
         yield "two threads of a core", text
-    yield from _unknown("machine", found)
+    yield from _unknown("machine", machine)
 
 
 def _unknown(of: str, part: Part) -> Iterator[Line]:

@@ -40,14 +40,14 @@ _SPELT_ALIKE = frozenset({str, int, bool, NoneType})
 
 def sha256(run: BaseModel, spelt: Mapping[str, Raw]) -> str:
     """Hex SHA-256 of a run. `spelt`: by field what `spelled` or `listed` gives of those that are known."""
-    fields = {**spelt, **{name: _ready(name, value) for name, value in said(run).items() if name not in spelt}}
+    fields = {**spelt, **{name: _ready(name, value) for name, value in hashed_fields(run).items() if name not in spelt}}
     return hashlib.sha256(to_json(fields, order="sorted")).hexdigest()
 
 
 def spelled(value: Any) -> Raw:
     """A field of a run as it is spelt in the run's hash."""
     if isinstance(value, BaseModel):
-        return Raw(to_json({name: _ready(name, its) for name, its in said(value).items()}, order="sorted"))
+        return Raw(to_json({name: _ready(name, field) for name, field in hashed_fields(value).items()}, order="sorted"))
     return Raw(canonical_json(value).encode())
 
 
@@ -68,7 +68,7 @@ def _ready(name: str, value: Any) -> Any:
     return listed(value) if value and name in LISTS else spelled(value)
 
 
-def said(part: Any) -> dict[str, Any]:
+def hashed_fields(part: Any) -> dict[str, Any]:
     """The fields of a part that are in the hash."""
     if isinstance(part, TrialSpec):
         return {

@@ -27,10 +27,10 @@ def lines(path: Path, data: bytes) -> Iterator[tuple[str, str]]:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise BadInput(f"run file {path} is not UTF-8 text: {error.reason} at byte {error.start}.") from error
-    found = text.split("\n")
-    if found[-1] != "":
-        raise BadInput(f"run file {path} is cut off in line {len(found)}: its last line has no end.")
-    for number, line in enumerate(found[:-1], start=1):
+    texts = text.split("\n")
+    if texts[-1] != "":
+        raise BadInput(f"run file {path} is cut off in line {len(texts)}: its last line has no end.")
+    for number, line in enumerate(texts[:-1], start=1):
         yield f"run file {path}, line {number}", line
 
 

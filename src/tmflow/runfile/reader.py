@@ -57,7 +57,7 @@ class Reader:
 
     def __init__(self, check_origin: Callable[[record.Run, str], None]) -> None:
         self._check_origin = check_origin
-        self._known: dict[bytes, Shared] = {}
+        self._shared: dict[bytes, Shared] = {}
         self._parts = Parts((*ORIGIN, *SPEC))
         self._rest = Decoder(struct_of(record.Run, (*ORIGIN, *SPEC)))
         self._by_text: dict[tuple[str, ...], Shared] = {}
@@ -71,20 +71,24 @@ class Reader:
         cut = self._parts.cut(line)
         if cut is not None:
             origin, spec = (self._by_text.get(texts) for texts in _texts(cut))
-            if origin is not None and spec is not None and (told := self._told(cut, origin, spec)) is not None:
-                return told
+            if (
+                origin is not None
+                and spec is not None
+                and (run := self._read_remembered(cut, origin, spec)) is not None
+            ):
+                return run
         return self._read_whole(line, where, cut)
 
-    def _told(self, cut: Cut, origin: Shared, spec: Shared) -> ReadRun | None:
+    def _read_remembered(self, cut: Cut, origin: Shared, spec: Shared) -> ReadRun | None:
         """What a line with these parts says; None if they were not what they seemed, or the model is to be asked."""
         try:
-            told = asdict(self._rest.decode(cut.rest))
-            if not self._parts.are_cut_out(told):
+            fields = asdict(self._rest.decode(cut.rest))
+            if not self._parts.are_cut_out(fields):
                 return None
-            lists = _lists(told)
-            machine = told["machine"] and record.MachineState.model_validate(asdict(told["machine"]))
-            its = told | _NO_LISTS | origin.fields | spec.fields | {"machine": machine}
-            run = origin.run.model_copy(update=its)
+            lists = _lists(fields)
+            machine = fields["machine"] and record.MachineState.model_validate(asdict(fields["machine"]))
+            values = fields | _NO_LISTS | origin.fields | spec.fields | {"machine": machine}
+            run = origin.run.model_copy(update=values)
             for rule in _RULES:
                 rule(run)
         except (DecodeError, ValueError):
@@ -92,17 +96,17 @@ class Reader:
         return ReadRun(run, lists, origin, spec)
 
     def _read_whole(self, line: str, where: str, cut: Cut | None) -> ReadRun:
-        told = record.decoded(line, where)
+        fields = record.decoded(line, where)
         # Not compared by ==, for which true is 1 and 1.0: the bytes tell them apart.
-        keys = [marshal.dumps([told.get(name) for name in names], 2) for names in (ORIGIN, SPEC)]
+        keys = [marshal.dumps([fields.get(name) for name in names], 2) for names in (ORIGIN, SPEC)]
         for key in keys:
-            if key in self._known:
-                told |= self._known[key].fields
-        run = record.checked(told, where)
-        if keys[0] not in self._known:
+            if key in self._shared:
+                fields |= self._shared[key].fields
+        run = record.checked(fields, where)
+        if keys[0] not in self._shared:
             self._check_origin(run, where)
         origin, spec = (
-            self._known.get(key) or self._remember(key, run, names)
+            self._shared.get(key) or self._remember(key, run, names)
             for key, names in zip(keys, (ORIGIN, SPEC), strict=True)
         )
         if cut is not None:
@@ -111,29 +115,33 @@ class Reader:
 
     def _remember(self, key: bytes, run: record.Run, names: tuple[str, ...]) -> Shared:
         fields = {name: getattr(run, name) for name in names}
-        spelt = {name: content_hash.spelled(value) for name, value in fields.items() if name in content_hash.said(run)}
+        spelt = {
+            name: content_hash.spelled(value)
+            for name, value in fields.items()
+            if name in content_hash.hashed_fields(run)
+        }
         self._make_room(len(key))
-        return self._known.setdefault(key, Shared(run.model_copy(update=_NO_LISTS), fields, spelt))
+        return self._shared.setdefault(key, Shared(run.model_copy(update=_NO_LISTS), fields, spelt))
 
     def _remember_texts(self, cut: Cut, keys: list[bytes], shared: tuple[Shared, Shared]) -> None:
         """Next time, these texts need not be decoded: they say what the line says, by themselves too."""
-        for texts, key, its in zip(_texts(cut), keys, shared, strict=True):
+        for texts, key, part in zip(_texts(cut), keys, shared, strict=True):
             values = self._parts.values(texts)
             if texts not in self._by_text and values is not None and marshal.dumps(values, 2) == key:
                 self._make_room(sum(map(len, texts)))
-                self._by_text[texts] = its
+                self._by_text[texts] = part
 
     def _make_room(self, n_bytes: int) -> None:
         """Before so much more is remembered."""
         self._remembered += n_bytes
         if self._remembered > REMEMBERED_BYTES:
             self._remembered = n_bytes
-            self._known.clear()
+            self._shared.clear()
             self._by_text.clear()
 
 
-def _lists(said: Mapping[str, Any]) -> dict[str, Sequence[Any]]:
-    return {name: entries for name in content_hash.LISTS if (entries := said[name])}
+def _lists(fields: Mapping[str, Any]) -> dict[str, Sequence[Any]]:
+    return {name: entries for name in content_hash.LISTS if (entries := fields[name])}
 
 
 def _texts(cut: Cut) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -179,9 +187,9 @@ class Parts:
             at = start + len(text)
         return Cut(tuple(texts), "".join((*pieces, line[at:])))
 
-    def are_cut_out(self, told: Mapping[str, Any]) -> bool:
+    def are_cut_out(self, fields: Mapping[str, Any]) -> bool:
         """Whether a line without its parts has the words where the parts are to be."""
-        return bool(self._values_of(told) == self._words)
+        return bool(self._values_of(fields) == self._words)
 
     def values(self, texts: Sequence[str]) -> list[Any] | None:
         """What parts say, each by itself; None if one of them is not a whole JSON value."""

@@ -258,10 +258,10 @@ class Run(_Closed):
     @model_validator(mode="after")
     def _backend_of_substitutes(self) -> Self:
         kind = BACKENDS.get(self.evidence)
-        found = self.backend.kind if self.backend else None
-        if found != kind:
+        actual = self.backend.kind if self.backend else None
+        if actual != kind:
             raise ValueError(
-                f"evidence '{self.evidence}' needs {_as_backend(kind)}, and the run has {_as_backend(found)}"
+                f"evidence '{self.evidence}' needs {_as_backend(kind)}, and the run has {_as_backend(actual)}"
             )
         return self
 
@@ -287,12 +287,12 @@ def to_line(run: Run) -> str:
 
 def shown(run: Run) -> dict[str, Any]:
     """What may be shown of a run, JSON types: all of it, but an emulated one has None for its times, and `no_time`."""
-    told = run.model_dump(mode="json")
+    fields = run.model_dump(mode="json")
     if not run.shows_time:
-        told |= dict.fromkeys(TIMES) | {"no_time": NO_TIME}
-        told["curve"] = [point | {"elapsed_s": None} for point in told["curve"]]
-        told["counters"] = without_lock_times(told["counters"])
-    return told
+        fields |= dict.fromkeys(TIMES) | {"no_time": NO_TIME}
+        fields["curve"] = [point | {"elapsed_s": None} for point in fields["curve"]]
+        fields["counters"] = without_lock_times(fields["counters"])
+    return fields
 
 
 def without_lock_times(counters: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -340,15 +340,15 @@ def shares(run: Mapping[str, Any]) -> dict[str, float]:
 
     An emulated run shows no time, nor a share of it.
     """
-    found = {
+    by_name = {
         "updates lost": _share(_sum(run["lost"], "lost"), _sum(run["lost"], "expected")),
         "reads torn": _share(_sum(run["reads"], "torn"), _sum(run["reads"], "reads")),
     }
     if run["evidence"] != "emulated" and run["loop_s"] is not None:
         time = run["spec"]["threads"] * run["loop_s"]
-        found["time waiting for locks"] = _share(_sum(run["counters"], "lock_waited_s"), time)
-        found["time holding locks"] = _share(_sum(run["counters"], "lock_held_s"), time)
-    return {name: share for name, share in found.items() if share is not None}
+        by_name["time waiting for locks"] = _share(_sum(run["counters"], "lock_waited_s"), time)
+        by_name["time holding locks"] = _share(_sum(run["counters"], "lock_held_s"), time)
+    return {name: share for name, share in by_name.items() if share is not None}
 
 
 def _sum(rows: Iterable[Mapping[str, Any]], name: str) -> float | None:
@@ -356,5 +356,5 @@ def _sum(rows: Iterable[Mapping[str, Any]], name: str) -> float | None:
     return sum(values) if values else None
 
 
-def _share(part: float | None, whole: float | None) -> float | None:
-    return None if part is None or not whole else part / whole
+def _share(part: float | None, total: float | None) -> float | None:
+    return None if part is None or not total else part / total

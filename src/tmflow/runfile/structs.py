@@ -35,11 +35,11 @@ def struct_of(model: type[BaseModel], words: tuple[str, ...] = ()) -> type[Struc
     if model.model_config != _CONFIG:
         raise TypeError(f"{model.__name__} is configured in a way that no struct is: {model.model_config}")
     fields = [
-        (name, str if name in words else _of_field(its), _default(model, name, its))
-        for name, its in sorted(model.model_fields.items())
+        (name, str if name in words else _of_field(field), _default(model, name, field))
+        for name, field in sorted(model.model_fields.items())
     ]
 
-    floats = tuple(name for name, its in sorted(model.model_fields.items()) if _may_be_float(its))
+    floats = tuple(name for name, field in sorted(model.model_fields.items()) if _may_be_float(field))
 
     def ask(itself: Any) -> None:
         for rule in rules:
@@ -58,35 +58,35 @@ def struct_of(model: type[BaseModel], words: tuple[str, ...] = ()) -> type[Struc
 
 def rules_of(model: type[BaseModel]) -> list[Rule]:
     """The rules of a model on all its fields together, which raise ValueError; it may have no other ones."""
-    known = model.__pydantic_decorators__
-    rules = known.model_validators.values()
-    others = known.validators, known.field_validators, known.root_validators
+    decorators = model.__pydantic_decorators__
+    rules = decorators.model_validators.values()
+    others = decorators.validators, decorators.field_validators, decorators.root_validators
     if any(others) or any(rule.info.mode != "after" for rule in rules):
         raise TypeError(f"{model.__name__} has rules that are asked before there are values; no struct can")
     return [rule.func for rule in rules]
 
 
-def _may_be_float(its: FieldInfo) -> bool:
-    return float in (its.annotation, *get_args(its.annotation))
+def _may_be_float(field: FieldInfo) -> bool:
+    return float in (field.annotation, *get_args(field.annotation))
 
 
-def _default(model: Any, name: str, its: FieldInfo) -> Any:
+def _default(model: Any, name: str, of: FieldInfo) -> Any:
     """Only what came later may be left out, so that what a struct has is what was said."""
     if name not in getattr(model, "LATER", ()):
         return NODEFAULT
-    return field(default_factory=list) if its.default == [] else its.default
+    return field(default_factory=list) if of.default == [] else of.default
 
 
-def _of_field(its: FieldInfo) -> Any:
+def _of_field(field: FieldInfo) -> Any:
     """`FailFast` asks for nothing."""
     constraints = {}
-    for one in its.metadata:
+    for one in field.metadata:
         if type(one) in _CONSTRAINTS:
             name = _CONSTRAINTS[type(one)]
             constraints[name] = getattr(one, name)
         elif type(one) is not FailFast:
             raise TypeError(f"a struct cannot ask for {one}")
-    return _of_type(its.annotation, constraints)
+    return _of_type(field.annotation, constraints)
 
 
 def _of_type(wanted: Any, constraints: dict[str, Any]) -> Any:

@@ -94,14 +94,14 @@ def status_of(raw_code: str) -> int:
 def says(mechanism: str, status: int) -> str:
     """What a raw status says, in words: its bits, and the code that an abort by the program gave."""
     if mechanism == "rtm":
-        told = [name for bit, name in enumerate(_RTM_BITS) if status >> bit & 1]
+        bits = [name for bit, name in enumerate(_RTM_BITS) if status >> bit & 1]
         code = [f"code {status >> 24}"] if status & EXPLICIT else []
     elif mechanism == "power":
-        told = [name for bit, name in _POWER_BITS.items() if _bits(status, bit)]
+        bits = [name for bit, name in _POWER_BITS.items() if _bits(status, bit)]
         code = [f"code {status >> 56}"] if _bits(status, 31) else []
     else:
         return STM_CAUSES[status][0].replace("_", " ") if mechanism == "stm" and status in STM_CAUSES else "not told"
-    return ", ".join([*told, *code]) or "no bit set"
+    return ", ".join([*bits, *code]) or "no bit set"
 
 
 def rtm_family(status: int) -> Family:

@@ -56,7 +56,9 @@ LOCKS_UNTOLD = ("itm", "stm")
 BUDGETS: dict[str, int] = {"study_tsx": 5, "study_power": 100, "tuned": 10}
 
 # The parameters of all strategies, each once.
-PARAMETERS: tuple[str, ...] = tuple(dict.fromkeys(name for own in STRATEGY_PARAMETERS.values() for name in own))
+PARAMETERS: tuple[str, ...] = tuple(
+    dict.fromkeys(name for parameters in STRATEGY_PARAMETERS.values() for name in parameters)
+)
 
 
 def parameters_of(strategy: str, spending: object = None) -> dict[str, Value]:
@@ -64,13 +66,13 @@ def parameters_of(strategy: str, spending: object = None) -> dict[str, Value]:
 
     spending: the way of spending the budget, if one is given; the budget follows it.
     """
-    own = {name: value for name, value in STRATEGY_PARAMETERS.get(strategy, {}).items() if value is not None}
-    if "budget" in own and isinstance(spending, str):
-        own["budget"] = BUDGETS.get(spending, own["budget"])
-    return own
+    parameters = {name: value for name, value in STRATEGY_PARAMETERS.get(strategy, {}).items() if value is not None}
+    if "budget" in parameters and isinstance(spending, str):
+        parameters["budget"] = BUDGETS.get(spending, parameters["budget"])
+    return parameters
 
 
 @cache
 def owners(parameter: str) -> tuple[str, ...]:
     """The strategies that have this parameter; none if it is another kind of factor."""
-    return tuple(strategy for strategy, own in STRATEGY_PARAMETERS.items() if parameter in own)
+    return tuple(strategy for strategy, parameters in STRATEGY_PARAMETERS.items() if parameter in parameters)

@@ -88,7 +88,7 @@ class Variant:
         loss = tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits(labels=self._labels, logits=output))
         # Gated, as by TensorFlow's optimisers: a layer's weights are not updated before the gradient of the layer below
         # has gone back through them. Fused updates wait for all gradients, and never compute those of weights.
-        gradients = tf.gradients(loss, read, gate_gradients=not fused.asked(spec.parameters()))
+        gradients = tf.gradients(loss, read, gate_gradients=not fused.is_wanted(spec.parameters()))
         updates = apply_all(
             variables,
             self._layout.together(gradients),
