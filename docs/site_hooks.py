@@ -1,4 +1,4 @@
-"""Hooks of MkDocs for the site of `make docs`: README, CONTRIBUTING and CHANGELOG become pages, and links fit the site.
+"""Hooks of MkDocs for the site of `make docs`: pages that lie outside docs/ are added, and links fit the site.
 
 A link to a file outside docs/ is shown as the path of that file, as the portal shows it.
 """
@@ -16,22 +16,22 @@ from mkdocs.structure.pages import Page
 from tmflow.base.paths import project_root
 from tmflow.reports import docs_index
 
-# Pages that lie in the root of the repository, by their names there.
-FROM_THE_ROOT = {"README": "index", "CONTRIBUTING": "contributing", "CHANGELOG": "changelog"}
+# Pages that lie outside docs/, by their names in the repository.
+ELSEWHERE = {"README": "index", "config/README": "snakemake", "CONTRIBUTING": "contributing", "CHANGELOG": "changelog"}
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that lie outside docs/."""
-    for name, page in FROM_THE_ROOT.items():
+    for name, page in ELSEWHERE.items():
         text = (project_root() / f"{name}.md").read_text(encoding="utf-8")
-        files.append(File.generated(config, f"{page}.md", content=_as_if_in_docs(text)))
+        files.append(File.generated(config, f"{page}.md", content=_as_if_in_docs(text, posixpath.dirname(name))))
     return files
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Lead links to the pages of the site; a file that the site does not have is named by its path."""
     pages = {posixpath.splitext(file.src_uri)[0]: file.src_uri for file in files.documentation_pages()}
-    pages |= {f"../{name}": f"{generated}.md" for name, generated in FROM_THE_ROOT.items()}
+    pages |= {f"../{name}": f"{generated}.md" for name, generated in ELSEWHERE.items()}
     return docs_index.linked(markdown, posixpath.splitext(page.file.src_uri)[0], _Site(page, pages, files), pages)
 
 
@@ -53,13 +53,13 @@ class _Site:
         return posixpath.relpath(path, self._folder or ".")
 
 
-def _as_if_in_docs(text: str) -> str:
-    """Markdown of a file in the root of the repository with its relative links as they would be in docs/."""
+def _as_if_in_docs(text: str, folder: str) -> str:
+    """Markdown of a file in a folder of the repository with its relative links as they would be in docs/."""
 
     def moved(link: re.Match[str]) -> str:
         target = link[1]
         if re.match(r"[a-z]+:|#", target):
             return link[0]
-        return f"]({posixpath.relpath(target, 'docs')})"
+        return f"]({posixpath.relpath(posixpath.join(folder, target), 'docs')})"
 
     return re.sub(r"\]\(([^)\s]+)\)", moved, text)

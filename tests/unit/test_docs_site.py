@@ -16,7 +16,7 @@ from tests.conftest import ROOT, environment
 from tmflow.reports import docs_index
 
 DOCS = docs_index.pages()
-FROM_THE_ROOT = ("index", "contributing", "changelog")
+ELSEWHERE = ("index", "snakemake", "contributing", "changelog")
 BLOCKS = ("h1", "h2", "h3", "h4", "li", "table", "tr", "pre", "img")
 
 
@@ -43,7 +43,7 @@ def article(site: Path, name: str) -> str:
 def test_every_page_is_found_by_the_search(site: Path) -> None:
     index = json.loads((site / "search" / "search_index.json").read_text())["docs"]
     found = {entry["location"].partition("#")[0] for entry in index}
-    assert {f"{name}.html" for name in (*DOCS, *FROM_THE_ROOT)} == found
+    assert {f"{name}.html" for name in (*DOCS, *ELSEWHERE)} == found
 
 
 @pytest.mark.parametrize("name", DOCS)
@@ -73,6 +73,7 @@ def test_links_of_other_pages_of_the_repository_lead_somewhere(path: str) -> Non
 def test_files_of_the_repository_are_named_by_their_paths(site: Path) -> None:
     assert "<code>portal/hosting/nginx.conf</code>" in article(site, "hosting")
     assert 'href="portal.html#figures-and-claims"' in article(site, "index")
+    assert 'href="experiments.html"' in article(site, "snakemake")
 
 
 def test_the_site_loads_nothing_from_elsewhere(site: Path) -> None:
@@ -86,7 +87,8 @@ def test_the_site_loads_nothing_from_elsewhere(site: Path) -> None:
 def test_a_page_that_nothing_leads_to_and_links_that_lead_nowhere_fail(tmp_path: Path) -> None:
     for name in ("mkdocs.yml", "pyproject.toml", "README.md", "CONTRIBUTING.md", "CHANGELOG.md"):
         shutil.copy2(ROOT / name, tmp_path)
-    shutil.copytree(ROOT / "docs", tmp_path / "docs")
+    for name in ("config", "docs"):
+        shutil.copytree(ROOT / name, tmp_path / name)
     (tmp_path / "docs" / "forgotten.md").write_text("# Forgotten\n")
     with (tmp_path / "docs" / "runs.md").open("a") as page:
         page.write("\n[a](missing.md) [b](portal.md#missing) [c](#absent)\n")
