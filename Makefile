@@ -1,6 +1,6 @@
 # tmflow's commands. Each sets up everything that it needs; `make quick` and `make test` are the two to start with.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test build check-strategy native study quick test test-fast test-deep test-endurance test-mutants proofs speed speed-bundles speed-portal portal screenshots lint format lock clean
+.PHONY: help setup setup-test build check-strategy native study quick test test-fast test-deep test-endurance test-mutants proofs speed speed-bundles speed-portal portal screenshots docs lint format lock clean
 SHELL := bash
 export PYTHON ?=
 
@@ -92,6 +92,11 @@ portal: setup ## open the results portal on this machine (PORT=8501)
 
 screenshots: setup-test ## pictures of every page of the portal, wide and on a phone, light and dark: results/screenshots/
 	@mkdir -p "$(RESULTS)/screenshots" && $(BIN)/python -m tests.portal.screenshots "$(RESULTS)/screenshots"
+
+# Without --quiet, which would hide from --strict what it is to fail for.
+docs: setup ## the docs as a site with a search, build/docs/; a broken link or a page outside mkdocs.yml fails
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	@echo "Built build/docs/index.html. With the search: $(BIN)/python -m http.server --bind 127.0.0.1 --directory build/docs 8000"
 
 SOURCES_CC = $(shell git ls-files 'native_ops/*.hpp' 'native_ops/*.cc')
 

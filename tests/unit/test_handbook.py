@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tmflow.base.paths import project_root
 from tmflow.native import registry
 from tmflow.reports import docs_index
 from tmflow.reports.docs_index import LINK, VOCABULARY
@@ -97,3 +98,14 @@ def test_html_in_the_docs_is_text() -> None:
 @pytest.mark.parametrize(("words", "found"), [("", True), ("LOCK stale", True), ("lock other", False)])
 def test_a_search_wants_every_word(words: str, found: bool) -> None:
     assert docs_index.matches(words, "Staleness", "of a lock") is found
+
+
+def test_the_numbers_of_the_readme_are_those_of_the_docs() -> None:
+    """Each estimate with its interval, and the counts of the verdicts."""
+    readme = (project_root() / "README.md").read_text().partition("## Results\n")[2].partition("\n## ")[0]
+    docs = " ".join(" ".join(markdown(name).split()) for name in ("results", "autopsy")).replace("**", "")
+    estimates = re.findall(r"\d[\d.]* \[[^\]]+\]", " ".join(readme.split()))
+    assert len(estimates) >= 6
+    assert [estimate for estimate in estimates if estimate not in docs] == []
+    counts = r"(\d+) (?:are )?reproduced, (\d+) contradicted, (\d+) inconclusive(?:,| and) (\d+) untested"
+    assert re.findall(counts, " ".join(readme.split())) == re.findall(counts, docs)

@@ -7,17 +7,26 @@ from pathlib import Path
 from shlex import quote
 
 from snakemake.exceptions import WorkflowError
+from snakemake.settings.types import DeploymentMethod
 
 from tmflow.base.errors import BadInput
-from tmflow.base.paths import results_dir
+from tmflow.base.paths import project_root, results_dir
 from tmflow.study.config import check_study
 from tmflow.study.plan import Plan
 
 SCALE = config.get("scale", "full")
 RESULTS = Path(os.path.relpath(results_dir()))
 
-# The rules call the `tmflow` of the environment that Snakemake itself runs in, activated or not.
-shell.prefix(f"set -euo pipefail; export PATH={quote(str(Path(sys.executable).parent))}:$PATH; ")
+# With `--sdm conda`, Snakemake activates envs/conda.yaml before each step. That environment has the dependencies and not
+# tmflow, so its Python runs the package of this checkout. Otherwise the rules call the `tmflow` of the environment that
+# Snakemake itself runs in, activated or not.
+if DeploymentMethod.CONDA in workflow.deployment_settings.deployment_method:
+    FIND_TMFLOW = (
+        f"export PYTHONPATH={quote(str(project_root() / 'src'))}; tmflow() {{{{ python -m tmflow \"$@\"; }}}}; "
+    )
+else:
+    FIND_TMFLOW = f"export PATH={quote(str(Path(sys.executable).parent))}:$PATH; "
+shell.prefix(f"set -euo pipefail; {FIND_TMFLOW}")
 
 try:
     PLAN = Plan(check_study({key: value for key, value in config.items() if key != "scale"}), SCALE, RESULTS)
