@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from runner import EMULATORS, Ask, Program, asking
 
-from tests.unit import recorded_machines as recorded
+from tests.unit.platform import recorded_machines as recorded
 from tmflow.base.canonical_json import canonical_json
 from tmflow.platform.environment import environment_facts
 from tmflow.platform.facts import display_name, platform_facts, platform_sha256

@@ -49,7 +49,7 @@ def test_every_measure_is_drawn_or_says_why_not(kind: str, seeded: URL, monkeypa
 
 
 def test_the_browser_is_sent_what_the_files_are_drawn_from(seeded: URL, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The Vega-Lite that tests/unit/golden holds; but the caption stands below, and the theme is the page's."""
+    """The Vega-Lite that tests/unit/charts/golden holds; but the caption stands below, and the theme is the page's."""
     app = seen(seeded, monkeypatch, experiment="softmax-batch-1", metric="speedup")
     (chart,) = app.get("vega_lite_chart")
     sent = json.loads(chart.proto.spec)

@@ -7,7 +7,7 @@ import copy
 import altair as alt
 import pandas as pd
 
-from tests.unit.frames import grid
+from tests.support.frames import grid
 from tmflow.analysis import summaries
 from tmflow.charts.figures import figures_of
 from tmflow.portal import figure_view

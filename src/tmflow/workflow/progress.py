@@ -2,7 +2,7 @@
 end Snakemake's log.
 
 Watching must not disturb what is timed: a look asks for the size of each file that is not complete, parses only lines
-that are new since the last look, and sleeps in between. tests/unit/test_progress.py holds it to its cost.
+that are new since the last look, and sleeps in between. tests/unit/workflow/test_progress.py holds it to its cost.
 """
 
 from __future__ import annotations

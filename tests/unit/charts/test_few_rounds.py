@@ -1,0 +1,106 @@
+"""What few rounds leave open: no share is certain, none is below 0, a cut bar does not look like the end of one."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from tests.support.drawn import marks, points
+from tests.support.frames import grid
+from tmflow.analysis import baseline, stats, summaries
+from tmflow.charts import captions, forest, measure_charts
+from tmflow.charts.axes import value_range
+from tmflow.reports import narrative
+
+
+def lost(rounds: int = 6, shares: tuple[float, ...] = (0.01, 0.0, 0.05, 0.0, 0.0, 0.0)) -> pd.DataFrame:
+    """lock loses nothing in any round; nolock what is given, round by round."""
+    runs = grid(("lock", "nolock"), (2,), rounds, measures="full")
+    fraction = [shares[row.round - 1] if row.strategy == "nolock" else 0.0 for row in runs.itertuples()]
+    full = pd.DataFrame({"uid": runs["uid"], "lost_fraction": fraction, "torn_fraction": fraction})
+    return summaries.lost(runs, full)
+
+
+@pytest.mark.parametrize(("rounds", "most"), [(2, 0.842), (3, 0.708), (6, 0.459), (12, 0.265)])
+def test_nothing_seen_in_few_rounds_is_not_certainly_nothing(rounds: int, most: float) -> None:
+    """Clopper and Pearson: 1 - 0.025^(1/n)."""
+    nothing, everything = (stats.share_interval([share] * rounds) for share in (0.0, 1.0))
+    assert (nothing.estimate, nothing.low, nothing.high) == (0, 0, pytest.approx(most, abs=1e-3))
+    assert (everything.low, everything.high) == (pytest.approx(1 - most, abs=1e-3), 1)
+
+
+def test_no_share_has_an_interval_of_width_0_or_below_0() -> None:
+    table = lost().set_index("strategy")
+    assert table.loc["lock", ["low", "high"]].tolist() == [0, pytest.approx(0.459, abs=1e-3)]
+    assert table.loc["nolock", "low"] == 0  # the t interval alone reaches below it
+    assert stats.mean_interval((0.01, 0.0, 0.05, 0.0, 0.0, 0.0)).low < 0
+    single = lost(1)
+    assert single["low"].isna().all()
+    runs = grid(("lock",), (2,), 3)
+    counts = [{"uid": uid, "staleness": n, "steps": 1 if n else 99} for n, uid in enumerate(runs["uid"])]
+    assert (summaries.staleness(runs, pd.DataFrame(counts))["low"] >= 0).all()
+
+
+def test_words_tell_what_no_loss_in_few_rounds_leaves_open() -> None:
+    told = narrative.of_losses(lost(), "here")
+    assert "under every other strategy none (so at most 46 % of rounds lose any, with 95 % confidence)" in told
+
+
+def test_rows_without_any_loss_have_no_bar_but_the_number_of_rounds() -> None:
+    summary = lost()
+    chart = measure_charts.lost(summary)
+    assert {row["strategy"] for mark in marks(chart, "rule") for row in mark["rows"]} == {"nolock"}
+    said = {row["says"] for mark in marks(chart, "text") for row in mark["rows"]}
+    assert "0 in 6 rounds (2 workers)" in said
+    assert (
+        "no bar where no round had any: with 95 % confidence at most 46 % of rounds have"
+        in captions.caption(summary, "1").text
+    )
+
+
+@pytest.mark.parametrize("kind", ["speedup", "lost", "failures", "against"])
+def test_a_bar_that_leaves_the_chart_ends_in_an_arrow_and_has_no_cap(kind: str) -> None:
+    if kind == "lost":
+        summary, across = lost(shares=(0.9, 0, 0, 0, 0, 0.001)), "x"
+        chart, arrow, caps = measure_charts.lost(summary), "triangle-right", "vertical"
+    elif kind == "speedup":
+        runs = grid(("lock",), (1, 2), 2)
+        wild = (runs["threads"] == 2) & (runs["round"] == 2)
+        summary, across = summaries.speedup(runs.assign(loop_s=runs["loop_s"].mask(wild, runs["loop_s"] / 9))), "y"
+        chart, arrow, caps = measure_charts.speedup(summary), "triangle-up", "horizontal"
+    elif kind == "against":
+        runs = grid(("tf_lock", "nolock"), (2,), 3)
+        wild = (runs["strategy"] == "nolock") & (runs["round"] == 2)
+        runs = runs.assign(loop_s=runs["loop_s"].mask(wild, runs["loop_s"] / 9))
+        summary, across = baseline.speed(runs, "tf_lock", 1), "x"
+        chart, arrow, caps = forest.speed(summary, "tf_lock"), "triangle-right", "vertical"
+    else:
+        runs = grid(("stm",), (2,), 2)
+        attempts = pd.DataFrame({"uid": runs["uid"], "commits": 1, "fallbacks": None, "attempts": 1000})
+        aborted = pd.DataFrame({"uid": runs["uid"], "mechanism": "stm", "family": "conflict", "n": [300, 900]})
+        summary, across = summaries.failures(runs, attempts, aborted), "y"
+        summary = summary.assign(high=summary["high"].where(summary["cause"] != "any", 1.2))
+        chart, arrow, caps = measure_charts.failures(summary), "triangle-up", "horizontal"
+    shown = value_range(summary)
+    (cut,) = summary.loc[(summary["high"] > shown.high) & (summary["estimate"] > 0), "high"].unique()
+    (drawn,) = [mark for mark in marks(chart, "point") if mark["mark"].get("shape") == arrow]
+    assert {row["high"] for row in drawn["rows"]} == {cut}
+    assert {row["bar_high"] for row in drawn["rows"]} == {shown.high}
+    ends = [
+        row["high"]
+        for mark in marks(chart, "tick")
+        if mark["mark"]["orient"] == caps and mark["encoding"][across]["field"].endswith("high")
+        for row in mark["rows"]
+    ]
+    assert cut not in ends
+
+
+def test_a_line_of_staleness_does_not_run_through_what_was_never_seen() -> None:
+    runs = grid(("lock",), (2,), 2)
+    counts = [{"uid": uid, "staleness": n, "steps": 10} for uid in runs["uid"] for n in (0, 1, 4, 5)]
+    drawn = points(measure_charts.staleness(summaries.staleness(runs, pd.DataFrame(counts)))).sort_values("staleness")
+    assert drawn["staleness"].tolist() == [0, 1, 4, 5]
+    first, second, third, last = drawn["line"]
+    assert first == second != third == last
+    chart = measure_charts.staleness(summaries.staleness(runs, pd.DataFrame(counts)))
+    assert all(mark["encoding"]["detail"]["field"] == "line" for mark in marks(chart, "line"))

@@ -1,0 +1,261 @@
+"""The three answers: which runs give them, and what is said of each case."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from tests.support.frames import ended, run
+from tmflow.analysis import baseline
+from tmflow.base.paths import project_root
+from tmflow.claims.schema import load_claims
+from tmflow.claims.selection import LEAST_ROUNDS, Missing
+from tmflow.reports import answers, narrative
+from tmflow.reports.answers import OF_ACCURACY, OF_ALL, OF_LOSSES, OF_STUDY
+from tmflow.study.config import load_study
+
+NOISE = (1.0, 1.01, 0.99, 1.02, 0.98, 1.0)
+HTM = {"strategy": "htm", "provider": "rtm"}
+TLE = {"strategy": "tle", "tunables": "custom"}
+BACKOFF = {"strategy": "stm", "manager": "backoff"}
+PROMISES = {"lock": "tensor", "tf_lock": "tensor", "striped": "block", "combining": "block", "nolock": "none"}
+
+
+def runs_of(
+    comparison: answers.Comparison,
+    speeds: Mapping[str, float],
+    threads: int = 4,
+    rounds: int = 6,
+    noise: float = 1.0,
+    **changes: Any,
+) -> pd.DataFrame:
+    """Each strategy so many times as fast as the baseline, but for a noise of its own in each round."""
+    usual = {"experiment": comparison.experiment, "model": "mnist_softmax", "software": "tmflow 1"}
+    where = {name: value for name, value in comparison.where.items() if name != "model"}
+    return pd.DataFrame(
+        [
+            run(
+                **{**usual, **where, **named(strategy), "threads": threads, "round": r, **changes},
+                loop_s=r / speed * (1.0 if strategy == comparison.baseline else NOISE[r % 6] ** noise),
+            )
+            for strategy, speed in {comparison.baseline: 1.0, **speeds}.items()
+            for r in range(1, rounds + 1)
+        ]
+    )
+
+
+def named(strategy: str) -> dict[str, Any]:
+    return {"htm": HTM, "stm backoff": BACKOFF, "tle": TLE}.get(strategy, {"strategy": strategy})
+
+
+@pytest.mark.parametrize(
+    ("speeds", "short", "said"),
+    [
+        ({"htm": 1.4, "stm": 0.1}, "Here it is: htm beats the lock.", "htm 1.4 [1.38, 1.42], surely faster."),
+        ({"htm": 0.8, "stm": 0.1}, "Not here.", "htm 0.8 [0.788, 0.812], surely slower."),
+        ({"htm": 1.0, "stm": 0.1}, "Not here.", ", the same within 5 %."),
+        ({"htm": 1.04, "stm": 0.1}, "Nothing here shows that it is.", "whether faster or slower cannot be told."),
+        ({"stm": 0.1}, "Not in software; in hardware it did not run.", "Hardware transactions were not run."),
+        ({"tf_nolock": 1.4}, "Nothing measured yet.", "tf_nolock 1.4 [1.38, 1.42], surely faster."),
+    ],
+)
+def test_whether_transactions_are_it(speeds: dict[str, float], short: str, said: str) -> None:
+    noise = 8.0 if speeds.get("htm") == 1.04 else 1.0
+    answer = answers.on_transactions(runs_of(OF_STUDY, speeds, noise=noise), "1234abcd")
+    assert answer.short == short
+    assert said in " ".join(answer.sentences)
+    assert answer.rests_on == "6 rounds on A box: fig-4.10, mnist_softmax, batch 1, 4 workers, session driver."
+
+
+def test_variants_told_alike_stand_together() -> None:
+    answer = answers.on_transactions(runs_of(OF_STUDY, {"stm": 0.1, "stm backoff": 0.1}), "1234abcd")
+    assert "stm (manager backoff) 0.1 [0.0985, 0.102] and stm 0.1" in answer.sentences[1]
+
+
+def test_a_faster_elision_of_another_mutex_is_no_answer() -> None:
+    answer = answers.on_transactions(runs_of(OF_STUDY, {"htm": 0.8, "stm": 0.1, "tle": 1.4}), "1234abcd")
+    assert answer.short == "Not here."
+    assert "another mutex" in answer.sentences[-1]
+
+
+def test_fewer_than_six_rounds_tell_nothing_apart() -> None:
+    runs = runs_of(OF_STUDY, {"htm": 3.0}, rounds=LEAST_ROUNDS - 1)
+    assert answers.on_transactions(runs, "1234abcd").short == "Nothing here shows that it is."
+    one = answers.on_transactions(runs[runs["round"] == 1], "1234abcd")
+    assert "htm 2.97, whether" in one.sentences[0]  # no interval
+    assert one.rests_on.startswith("1 round on")
+
+
+def test_what_could_not_run_says_why() -> None:
+    runs = runs_of(OF_STUDY, {"htm": 1.0, "stm": 0.1})
+    ended(runs, runs["strategy"] == "htm", "unsupported", "htm needs hardware that this machine lacks")
+    answer = answers.on_transactions(runs, "1234abcd")
+    assert answer.short == "Not in software; in hardware it did not run."
+    assert "htm has no result (unsupported: htm needs hardware that this machine lacks)." in answer.sentences[0]
+
+
+def test_the_most_workers_that_fit_answer() -> None:
+    frames = [runs_of(OF_STUDY, {"htm": speed}, threads) for threads, speed in ((2, 0.5), (4, 2.0), (8, 0.1))]
+    found = answers.find(pd.concat(frames, ignore_index=True), OF_STUDY)
+    assert set(found.runs["threads"]) == {4}
+    narrow = pd.concat([frames[1].assign(hardware_threads=2), frames[0]], ignore_index=True)
+    assert set(answers.find(narrow, OF_STUDY).runs["threads"]) == {2}
+
+
+def test_one_origin_answers_and_the_others_are_named() -> None:
+    old = runs_of(OF_STUDY, {"htm": 2.0}, campaign_uid="campaign-0")
+    new = runs_of(OF_STUDY, {"htm": 0.5}, software="tmflow 2", started_at_utc="2026-02-01T10:00:00Z")
+    few = new[new["round"] < LEAST_ROUNDS]
+    for runs, short, left_out in (
+        ([old, new], "Not here.", "6 rounds by tmflow 1"),
+        ([old, few], "Here it is: htm beats the lock.", "5 rounds by tmflow 2"),
+    ):
+        answer = answers.on_transactions(pd.concat(runs, ignore_index=True), "1234abcd")
+        assert answer.short == short
+        assert f"left out, as never pooled with them: {left_out}." in answer.rests_on
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"evidence": "emulated"}, "there is no measured run of fig-4.10 at full scale, on MNIST"),
+        ({"scale": "quick"}, "there is no measured run"),
+        ({"dataset": "digits"}, "there is no measured run"),
+        ({"hardware_threads": pd.NA}, "how many hardware threads the runs of fig-4.10 could use is not known"),
+        (
+            {"hardware_threads": 2},
+            "fig-4.10 has no round with results of tf_lock and another strategy with as many workers",
+        ),
+    ],
+)
+def test_what_does_not_count_is_missing(changes: dict[str, Any], why: str) -> None:
+    runs = runs_of(OF_STUDY, {"htm": 2.0}).assign(**changes)
+    with pytest.raises(Missing, match=why):
+        answers.find(runs, OF_STUDY)
+    answer = answers.on_transactions(runs, "1234abcd")
+    assert answer.short == narrative.NOTHING
+    assert answer.figure is None
+    (sentence,) = answer.sentences
+    assert why in sentence
+    assert "make study" in sentence
+
+
+def test_without_a_round_of_both_there_is_no_answer() -> None:
+    runs = runs_of(OF_STUDY, {"htm": 2.0})
+    odd, of_lock = runs["round"] % 2 == 1, runs["strategy"] == "tf_lock"
+    ended(runs, odd == of_lock, "failed", "it broke")
+    answer = answers.on_transactions(runs, "1234abcd")
+    assert answer.figure is None
+    assert "no round with results of tf_lock and another strategy" in answer.sentences[0]
+
+
+@pytest.mark.parametrize(("speeds", "factor"), [({"striped": 2.0}, {"learning_rate": 0.1}), ({}, {"budget": 7})])
+def test_of_several_points_of_a_strategy_none_is_taken(speeds: dict[str, float], factor: dict[str, Any]) -> None:
+    runs = [runs_of(OF_ALL, {"striped": 2.0}), runs_of(OF_ALL, speeds).assign(**factor)]
+    with pytest.raises(Missing, match="several points of lock, or of another strategy"):
+        answers.find(pd.concat(runs, ignore_index=True), OF_ALL)
+
+
+def strategies(speeds: Mapping[str, float], promises: Mapping[str, str | None] = PROMISES) -> answers.Answer:
+    return answers.on_strategies(runs_of(OF_ALL, speeds), "What was lost.", promises, "1234abcd")
+
+
+def test_the_fastest_that_loses_nothing_is_to_be_used() -> None:
+    answer = strategies({"striped": 1.4, "combining": 1.1, "nolock": 1.6, "tf_lock": 1.0})
+    assert answer.short == "striped: nothing lost, surely faster than lock."
+    assert answer.sentences == [
+        "Of the others that lose no update striped is the fastest, 1.4 [1.38, 1.42] times as fast as lock, "
+        "surely faster.",
+        "Those that may lose updates, times as fast as lock: nolock 1.6 [1.58, 1.62], surely faster.",
+        "What was lost.",
+    ]
+
+
+def test_what_is_as_fast_as_the_fastest_is_named() -> None:
+    runs = runs_of(OF_ALL, {"striped": 1.4, "combining": 1.399})
+    uneven = runs["round"].map(lambda r: 1 + 0.01 * (-1) ** r).where(runs["strategy"] == "combining", 1.0)
+    answer = answers.on_strategies(runs.assign(loop_s=runs["loop_s"] * uneven), "", PROMISES, "1234abcd")
+    assert "combining cannot be told from it." in answer.sentences
+    assert narrative.not_slower(runs, "striped", ["striped", "combining"]) == []
+
+
+def test_where_none_is_faster_the_lock_will_do() -> None:
+    answer = strategies({"striped": 0.9, "nolock": 1.6})
+    assert answer.short == "lock: none that loses nothing is surely faster."
+    assert "striped is the fastest, 0.9 [0.887, 0.914] times as fast as lock, surely slower." in answer.sentences[0]
+
+
+def test_a_promise_that_is_not_known_is_said() -> None:
+    answer = strategies({"striped": 1.4, "nolock": 1.6}, {"nolock": None, "lock": None})
+    assert answer.short == narrative.NOTHING
+    assert answer.sentences[0].startswith("Whether nolock and striped may lose updates is known where")
+
+
+def accuracies(differences: Mapping[str, float], spread: float = 0.001) -> answers.Answer:
+    runs = runs_of(OF_ACCURACY, dict.fromkeys(differences, 1.0))
+    off = runs["strategy"].map({**differences, OF_ACCURACY.baseline: 0.0})
+    noise = runs["round"].map(lambda r: (-1) ** r) * spread * (runs["strategy"] != OF_ACCURACY.baseline)
+    return answers.on_accuracy(runs.assign(final_accuracy=0.9 + 0.001 * runs["round"] + off + noise), "1234abcd")
+
+
+@pytest.mark.parametrize(
+    ("differences", "spread", "short", "said"),
+    [
+        ({"tf_nolock": -0.002}, 0.001, "No: surely the same within 2 points.", "tf_nolock -0.2 [-0.315, -0.085]"),
+        ({"tf_nolock": -0.05}, 0.001, "Yes, under tf_nolock.", "tf_nolock -5 [-5.11, -4.89], surely less accurate."),
+        ({"tf_nolock": 0.05}, 0.001, "No: under tf_nolock it is better.", "surely more accurate."),
+        ({"tf_nolock": 0.0}, 0.05, "That cannot be told yet.", "whether it differs cannot be told."),
+    ],
+)
+def test_whether_the_accuracy_suffers(differences: dict[str, float], spread: float, short: str, said: str) -> None:
+    answer = accuracies(differences, spread)
+    assert answer.short == short
+    assert said in answer.sentences[0]
+
+
+def test_what_was_lost() -> None:
+    runs = runs_of(OF_LOSSES, {"nolock": 1.0, "striped": 1.0}, driver="native", variables=None, measures="full")
+    shares = runs["round"].map(lambda r: 0.01 * r) * (runs["strategy"] == "nolock")
+    full = pd.DataFrame({"uid": runs["uid"], "lost_fraction": shares})
+    assert answers.what_was_lost(runs, full) == (
+        "Lost in runs that count it (true-contention: mnist_softmax, native driver, 4 workers, 6 rounds): "
+        "nolock 3.5 [1.54, 5.46] % of the updates; under every other strategy none "
+        "(so at most 46 % of rounds lose any, with 95 % confidence)."
+    )
+    assert "was not measured" in answers.what_was_lost(runs, full.assign(lost_fraction=float("nan")))
+    assert "make study" in answers.what_was_lost(runs[:0], full[:0])
+
+
+def test_a_round_without_the_baseline_is_told_and_left_out() -> None:
+    runs = runs_of(OF_STUDY, {"htm": 2.0})
+    ended(runs, (runs["strategy"] == "tf_lock") & (runs["round"] == 3), "failed", "it broke")
+    (row,) = baseline.speed(runs, "tf_lock", LEAST_ROUNDS).to_dict("records")
+    assert (row["rounds"], row["told"]) == (5, "open")
+    assert row["reason"] == "1 of 6 rounds with a result lack tf_lock"
+
+
+def test_the_figure_draws_its_summary() -> None:
+    figure = answers.on_transactions(runs_of(OF_STUDY, {"htm": 1.4, "stm": 0.1}), "1234abcd").figure
+    assert figure is not None
+    spec = figure.spec()
+    assert "htm 1.4 [1.38, 1.42]; stm 0.1 [0.0985, 0.102]" in spec["description"]
+    assert figure.caption.title == "Speed over that of a lock, fig-4.10 (threads 4, against tf_lock)"
+    drawn = [row for rows in spec["datasets"].values() for row in rows if row.get("variant") == "htm"]
+    assert {row["estimate"] for row in drawn} == {figure.summary.set_index("variant").loc["htm", "estimate"]}
+
+
+def test_the_comparisons_are_of_the_study() -> None:
+    experiments = load_study(project_root() / "config.yaml").experiments
+    for comparison in (OF_STUDY, OF_ALL, OF_ACCURACY, OF_LOSSES):
+        assert comparison.experiment in experiments
+    known = load_claims().claims
+    empty = runs_of(OF_STUDY, {"htm": 1.0})[:0]
+    for answer in (
+        answers.on_transactions(empty, ""),
+        answers.on_strategies(empty, "", {}, ""),
+        answers.on_accuracy(empty, ""),
+    ):
+        assert set(answer.claims) <= set(known)

@@ -1,0 +1,117 @@
+"""The report: one file that needs no other, with every figure once, and what could not be run."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from tests.support.frames import ended, grid, records
+from tmflow.charts import figures
+from tmflow.charts.figures import draw_experiment
+from tmflow.reports.experiment_table import experiment_table, write_table
+from tmflow.reports.html_report import gaps, write_report
+
+QUESTION = "Is a < b, & who says so?"
+
+
+class Page(HTMLParser):
+    """Names, links and text of a page; its elements must close in the order in which they were opened."""
+
+    VOID = ("meta", "br")
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: Counter[str] = Counter()
+        self.links: list[str] = []
+        self.loads: list[str] = []
+        self.text = ""
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in self.VOID:
+            self.open.append(tag)
+        for name, value in attrs:
+            if name == "id":
+                self.ids[str(value)] += 1
+            if name == "href" and tag == "a":
+                self.links.append(str(value))
+            if name in ("src", "xlink:href") or (name == "href" and tag != "a"):
+                self.loads.append(str(value))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+@pytest.fixture
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two experiments: one with a figure of the study, and a strategy that cannot run; one without any result."""
+    monkeypatch.setattr(figures, "FORMATS", {"csv": "text/csv", "vl.json": "application/json"})
+    runs = grid(("tf_lock", "htm"), rounds=2, experiment="fig-4.1")
+    ended(runs, runs["strategy"] == "htm", "unsupported", "no <RTM> here")
+    nothing = grid(("htm",), rounds=2, experiment="other", status="unsupported", reason="no <RTM> here")
+    for name, its in (("fig-4.1", runs), ("other", nothing)):
+        kinds = ["speedup", "accuracy"] if name == "fig-4.1" else None
+        draw_experiment(records(its), name, tmp_path / "figures" / name, "42", kinds)
+        write_table(its, name, QUESTION, "full", tmp_path / "tables" / f"{name}.html")
+    platform: dict[str, Any] = {"display_name": "A box", "facts": {"l3_bytes": None, "cpu_model": "Box & Co"}}
+    (tmp_path / "platform.json").write_text(json.dumps(platform))
+    return tmp_path
+
+
+def report(results: Path, scale: str = "full", first: tuple[str, ...] = ()) -> str:
+    path = results / "report.html"
+    write_report(results, {"fig-4.1": QUESTION, "other": "And the other?"}, scale, path, first)
+    return path.read_text()
+
+
+def test_the_report_is_one_whole_page_that_loads_nothing(results: Path) -> None:
+    page = Page(report(results))
+    assert page.loads == []
+    assert not [link for link in page.links if "://" in link]
+    assert {name for name, n in page.ids.items() if n > 1} == set()
+    assert {link[1:] for link in page.links if link.startswith("#")} <= set(page.ids)
+    assert all((results / link).exists() for link in page.links if not link.startswith("#"))
+
+
+def test_the_report_shows_each_figure_with_its_caption_and_each_table(results: Path) -> None:
+    text = report(results)
+    page = Page(text)
+    assert text.count("<svg") == 2
+    assert len(set(re.findall(r'clipPath id="([^"]+)"', text))) == len(re.findall("<clipPath", text))
+    assert page.text.count("Speedup over itself with one worker, as figure 4.1 of the study") == 1  # not in the picture
+    for part in ("database revision 42", QUESTION, "A box", "Box & Co", "unreadable", "4 of 8", "0 of 4"):
+        assert part in page.text
+    assert "Not drawn: Test accuracy: unsupported: no <RTM> here." in page.text
+
+
+def test_what_comes_first_comes_before_the_figures_and_as_it_is(results: Path) -> None:
+    text = report(results, first=('<section class="claims"><h2>What holds</h2></section>',))
+    assert text.index("<h2>What holds</h2>") < text.index('id="experiments"') < text.index('id="figures"')
+
+
+@pytest.mark.parametrize(("scale", "warned"), [("quick", True), ("full", False)])
+def test_the_quick_scale_is_called_what_it_is(results: Path, scale: str, warned: bool) -> None:
+    assert ("Nothing can be concluded" in report(results, scale)) is warned
+
+
+def test_each_reason_is_told_once_with_all_that_it_concerns() -> None:
+    runs = grid(("lock", "htm", "tle"), (1, 2), rounds=2)
+    ended(runs, runs["strategy"] != "lock", "unsupported", "no hardware")
+    ended(runs, (runs["strategy"] == "lock") & (runs["threads"] == 2) & (runs["round"] == 1), "failed", "boom")
+    table = experiment_table(runs)
+    assert [tuple(gap) for gap in gaps({"a": table, "b": table})] == [
+        ("unsupported: no hardware", {"a": ["htm", "tle"], "b": ["htm", "tle"]})
+    ]
+    assert list(gaps({"a": pd.DataFrame(table[table["strategy"] == "lock"])})) == []
