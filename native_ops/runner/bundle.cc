@@ -11,7 +11,7 @@
 #include "runner/sha256.hpp"
 #include "runner/sysfiles.hpp"
 #include "runner/zip.hpp"
-#include "tmflow/json.hpp"
+#include "tmflow/format/json.hpp"
 
 namespace tmflow::runner {
 namespace {

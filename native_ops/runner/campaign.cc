@@ -3,7 +3,7 @@
 #include "runner/facts.hpp"
 #include "runner/files.hpp"
 #include "runner/whole_file.hpp"
-#include "tmflow/clock.hpp"
+#include "tmflow/format/clock.hpp"
 
 namespace tmflow::runner {
 

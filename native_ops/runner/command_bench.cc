@@ -18,10 +18,10 @@
 #include "runner/options.hpp"
 #include "runner/possible.hpp"
 #include "runner/turns.hpp"
-#include "tmflow/audit.hpp"
-#include "tmflow/bench.hpp"
-#include "tmflow/json.hpp"
-#include "tmflow/registry.hpp"
+#include "tmflow/core/registry.hpp"
+#include "tmflow/format/json.hpp"
+#include "tmflow/measure/audit.hpp"
+#include "tmflow/measure/bench.hpp"
 
 namespace tmflow::runner {
 namespace {

@@ -10,8 +10,8 @@
 #include "runner/mnist.hpp"
 #include "runner/options.hpp"
 #include "runner/possible.hpp"
-#include "tmflow/registry.hpp"
-#include "tmflow/tm_probe.hpp"
+#include "tmflow/core/registry.hpp"
+#include "tmflow/probe/tm_probe.hpp"
 
 namespace tmflow::runner {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "runner/errors.hpp"
 #include "runner/possible.hpp"
-#include "tmflow/kernel.hpp"
+#include "tmflow/core/kernel.hpp"
 #include "tmflow/train/dense_math.hpp"
 
 namespace tmflow::runner {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "tmflow/json.hpp"
+#include "tmflow/format/json.hpp"
 
 namespace tmflow::runner {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "runner/plan.hpp"
-#include "tmflow/json.hpp"
+#include "tmflow/format/json.hpp"
 
 namespace tmflow::runner {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tmflow/json.hpp"
+#include "tmflow/format/json.hpp"
 
 namespace tmflow::runner {
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tmflow/json.hpp"
+#include "tmflow/format/json.hpp"
 
 namespace tmflow::runner {
 

@@ -3,7 +3,7 @@
 #include <stdexcept>
 
 #include "runner/facts.hpp"
-#include "tmflow/registry.hpp"
+#include "tmflow/core/registry.hpp"
 
 namespace tmflow::runner {
 namespace {

@@ -20,7 +20,7 @@
 #include "runner/run_line.hpp"
 #include "runner/trial.hpp"
 #include "runner/watch.hpp"
-#include "tmflow/clock.hpp"
+#include "tmflow/format/clock.hpp"
 
 namespace tmflow::runner {
 namespace {

@@ -1,8 +1,8 @@
 #include "runner/run_line.hpp"
 
 #include "runner/facts.hpp"
-#include "tmflow/clock.hpp"
-#include "tmflow/tm_probe.hpp"
+#include "tmflow/format/clock.hpp"
+#include "tmflow/probe/tm_probe.hpp"
 
 namespace tmflow::runner {
 namespace {

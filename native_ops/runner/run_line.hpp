@@ -6,7 +6,7 @@
 #include <string>
 
 #include "runner/job.hpp"
-#include "tmflow/json.hpp"
+#include "tmflow/format/json.hpp"
 
 namespace tmflow::runner {
 

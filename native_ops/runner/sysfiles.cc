@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "tmflow/utf8.hpp"
+#include "tmflow/format/utf8.hpp"
 
 namespace tmflow::runner {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "runner/mnist.hpp"
 #include "runner/plan.hpp"
-#include "tmflow/json.hpp"
+#include "tmflow/format/json.hpp"
 
 namespace tmflow::runner {
 

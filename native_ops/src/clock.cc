@@ -1,4 +1,4 @@
-#include "tmflow/clock.hpp"
+#include "tmflow/format/clock.hpp"
 
 #include <chrono>
 #include <cstdio>

@@ -20,7 +20,7 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "tmflow/kernel.hpp"
+#include "tmflow/core/kernel.hpp"
 
 namespace tmflow {
 namespace {

@@ -1,7 +1,7 @@
 // In place of eigen_loop.hpp where the build had no Eigen; kernel_why_not says so.
 #pragma once
 
-#include "tmflow/kernel.hpp"
+#include "tmflow/core/kernel.hpp"
 
 namespace tmflow {
 namespace {

@@ -1,5 +1,5 @@
 // A processor whose transactions only their own provider asks about.
-#include "tmflow/hardware_transaction.hpp"
+#include "tmflow/htm/hardware_transaction.hpp"
 
 namespace tmflow {
 

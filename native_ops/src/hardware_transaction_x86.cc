@@ -1,8 +1,8 @@
 // Compiled with -mrtm: the instruction runs only where CPUID has reported RTM, and is illegal elsewhere.
 #include <immintrin.h>
 
-#include "tmflow/hardware_transaction.hpp"
-#include "tmflow/tm_probe.hpp"
+#include "tmflow/htm/hardware_transaction.hpp"
+#include "tmflow/probe/tm_probe.hpp"
 
 namespace tmflow {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "tmflow/htm/hardware_attempt.hpp"
 #include "tmflow/htm/update.hpp"
-#include "tmflow/tm_probe.hpp"
+#include "tmflow/probe/tm_probe.hpp"
 
 namespace tmflow::htm {
 namespace {

@@ -5,8 +5,8 @@
 #include <stdexcept>
 
 #include "itm_build.hpp"
-#include "tmflow/hardware_transaction.hpp"
-#include "tmflow/tm_probe.hpp"
+#include "tmflow/htm/hardware_transaction.hpp"
+#include "tmflow/probe/tm_probe.hpp"
 
 // The question of the TM ABI (Intel Transactional Memory Compiler and Runtime Application Binary Interface)
 // how the caller runs: 0 outside of a transaction, 1 in one that may restart, 2 in an irrevocable one.

@@ -1,9 +1,9 @@
-#include "tmflow/json.hpp"
+#include "tmflow/format/json.hpp"
 
 #include <charconv>
 #include <cmath>
 
-#include "tmflow/utf8.hpp"
+#include "tmflow/format/utf8.hpp"
 
 namespace tmflow {
 namespace {

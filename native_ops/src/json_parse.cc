@@ -2,8 +2,8 @@
 #include <charconv>
 #include <cmath>
 
-#include "tmflow/json.hpp"
-#include "tmflow/utf8.hpp"
+#include "tmflow/format/json.hpp"
+#include "tmflow/format/utf8.hpp"
 
 namespace tmflow {
 namespace {

@@ -1,8 +1,8 @@
 // The kernels of one build: kernel_build.cc compiled with one set of flags.
 #pragma once
 
-#include "tmflow/kernel.hpp"
-#include "tmflow/loop_under_mutex.hpp"
+#include "tmflow/core/kernel.hpp"
+#include "tmflow/measure/locked_loop.hpp"
 
 namespace tmflow {
 

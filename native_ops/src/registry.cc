@@ -1,10 +1,10 @@
-#include "tmflow/registry.hpp"
+#include "tmflow/core/registry.hpp"
 
 #include <algorithm>
 #include <iterator>
 #include <stdexcept>
 
-#include "tmflow/registered.hpp"
+#include "tmflow/core/registered.hpp"
 
 namespace tmflow {
 namespace {

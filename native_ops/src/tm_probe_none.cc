@@ -1,5 +1,5 @@
 // A processor family without transactional memory that we know.
-#include "tmflow/tm_probe.hpp"
+#include "tmflow/probe/tm_probe.hpp"
 
 namespace tmflow {
 

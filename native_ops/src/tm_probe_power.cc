@@ -3,7 +3,7 @@
 #include <htmintrin.h>
 #include <sys/auxv.h>
 
-#include "tmflow/tm_probe.hpp"
+#include "tmflow/probe/tm_probe.hpp"
 
 namespace tmflow {
 

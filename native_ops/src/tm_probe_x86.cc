@@ -2,7 +2,7 @@
 #include <cpuid.h>
 #include <immintrin.h>
 
-#include "tmflow/tm_probe.hpp"
+#include "tmflow/probe/tm_probe.hpp"
 
 namespace tmflow {
 namespace {

@@ -1,4 +1,4 @@
-#include "tmflow/utf8.hpp"
+#include "tmflow/format/utf8.hpp"
 
 namespace tmflow {
 

@@ -1,5 +1,5 @@
 // The counts of aborts: exact for many statuses and for many threads at once.
-#include "tmflow/abort_counts.hpp"
+#include "tmflow/measure/abort_counts.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "tmflow/htm/elision.hpp"
+#include "tmflow/measure/counters.hpp"
 #include "tmflow/ranges/transaction.hpp"
-#include "tmflow/stats.hpp"
 #include "tmflow/stm/atomically.hpp"
 #include "tmflow/stm/wb_etl.hpp"
 

@@ -16,11 +16,11 @@
 #include "in_step.hpp"
 #include "tmflow/adaptive/chooser.hpp"
 #include "tmflow/adaptive/gate.hpp"
-#include "tmflow/at_once.hpp"
-#include "tmflow/audit.hpp"
-#include "tmflow/registry.hpp"
+#include "tmflow/core/registry.hpp"
+#include "tmflow/measure/audit.hpp"
 #include "tmflow/strategies/lock_pthread.hpp"
 #include "tmflow/strategies/spin.hpp"
+#include "tmflow/sync/run_together.hpp"
 
 namespace tmflow::adaptive {
 namespace {

@@ -12,9 +12,9 @@
 #include <cstdlib>
 #include <thread>
 
-#include "tmflow/at_once.hpp"
-#include "tmflow/stats.hpp"
-#include "tmflow/waiting.hpp"
+#include "tmflow/measure/counters.hpp"
+#include "tmflow/sync/run_together.hpp"
+#include "tmflow/sync/waiting.hpp"
 
 namespace tmflow::adaptive {
 namespace {

@@ -1,6 +1,6 @@
 // The audit finds what it is there to find: strategies with a bug each, caught every time and counted
 // exactly.
-#include "tmflow/audit.hpp"
+#include "tmflow/measure/audit.hpp"
 
 #include <gtest/gtest.h>
 

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "tmflow/registry.hpp"
+#include "tmflow/core/registry.hpp"
 #include "tmflow/strategies/htm.hpp"
 
 namespace {

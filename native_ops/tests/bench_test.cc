@@ -1,9 +1,9 @@
 // The references of the benchmark do what they are compared as, and their updates and copies are counted.
-#include "tmflow/bench.hpp"
+#include "tmflow/measure/bench.hpp"
 
 #include <gtest/gtest.h>
 
-#include "tmflow/audit.hpp"
+#include "tmflow/measure/audit.hpp"
 #include "tmflow/strategies/lock.hpp"
 
 namespace tmflow {

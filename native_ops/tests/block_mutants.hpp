@@ -7,10 +7,10 @@
 #include <mutex>
 #include <vector>
 
-#include "tmflow/blocks.hpp"
-#include "tmflow/publications.hpp"
-#include "tmflow/spin_lock.hpp"
-#include "tmflow/strategy.hpp"
+#include "tmflow/combining/publications.hpp"
+#include "tmflow/core/blocks.hpp"
+#include "tmflow/core/strategy.hpp"
+#include "tmflow/sync/spin_lock.hpp"
 
 namespace tmflow::mutants {
 

@@ -16,11 +16,11 @@
 #include <vector>
 
 #include "in_step.hpp"
-#include "tmflow/at_once.hpp"
-#include "tmflow/publications.hpp"
-#include "tmflow/strategy.hpp"
-#include "tmflow/thread_number.hpp"
-#include "tmflow/waiting.hpp"
+#include "tmflow/combining/publications.hpp"
+#include "tmflow/core/strategy.hpp"
+#include "tmflow/sync/run_together.hpp"
+#include "tmflow/sync/thread_number.hpp"
+#include "tmflow/sync/waiting.hpp"
 
 namespace tmflow {
 namespace watched {

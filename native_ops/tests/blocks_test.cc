@@ -1,5 +1,5 @@
 // The strategies that cut a variable into blocks: what they do with blocks, with others, and with bad luck.
-#include "tmflow/blocks.hpp"
+#include "tmflow/core/blocks.hpp"
 
 #include <gtest/gtest.h>
 
@@ -15,11 +15,11 @@
 #include "block_mutants.hpp"
 #include "block_schedules.hpp"
 #include "in_step.hpp"
-#include "tmflow/at_once.hpp"
-#include "tmflow/audit.hpp"
-#include "tmflow/per_size.hpp"
+#include "tmflow/core/lazy_by_size.hpp"
+#include "tmflow/measure/audit.hpp"
 #include "tmflow/strategies/combining.hpp"
 #include "tmflow/strategies/striped.hpp"
+#include "tmflow/sync/run_together.hpp"
 
 namespace tmflow {
 namespace {
@@ -49,12 +49,12 @@ TEST(Blocks, CoverEveryElementOnce) {
   }
 }
 
-TEST(PerSize, MakesOneOfEachSizeWhoeverAsks) {
+TEST(LazyBySize, MakesOneOfEachSizeWhoeverAsks) {
   struct Made {
     explicit Made(std::atomic<int>* count) { ++*count; }
   };
   for (int round = 0; round < 50; ++round) {
-    PerSize<Made> made;
+    LazyBySize<Made> made;
     std::atomic<int> count{0};
     std::array<std::array<Made*, 3>, 8> found;
     run_at_once(

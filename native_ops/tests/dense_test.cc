@@ -11,7 +11,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "tmflow/registry.hpp"
+#include "tmflow/core/registry.hpp"
 
 namespace tmflow {
 namespace {

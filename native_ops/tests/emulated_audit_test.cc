@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "refused.hpp"
-#include "tmflow/audit.hpp"
+#include "tmflow/core/registry.hpp"
 #include "tmflow/htm/emulated/buffered_update.hpp"
-#include "tmflow/registry.hpp"
+#include "tmflow/measure/audit.hpp"
 #include "tmflow/strategies/htm.hpp"
 #include "tmflow/strategies/lock.hpp"
 

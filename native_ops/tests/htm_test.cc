@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "refused.hpp"
+#include "tmflow/core/registry.hpp"
 #include "tmflow/htm/hardware_attempt.hpp"
-#include "tmflow/registry.hpp"
 
 namespace tmflow::htm {
 namespace {

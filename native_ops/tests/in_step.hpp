@@ -9,7 +9,7 @@
 #include <mutex>
 #include <vector>
 
-#include "tmflow/audit.hpp"
+#include "tmflow/measure/audit.hpp"
 
 namespace tmflow::seeded {
 

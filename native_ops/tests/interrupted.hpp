@@ -7,7 +7,7 @@
 #include <functional>
 #include <utility>
 
-#include "tmflow/kernel.hpp"
+#include "tmflow/core/kernel.hpp"
 
 namespace tmflow::seeded {
 

@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "tmflow/strategy.hpp"
+#include "tmflow/core/strategy.hpp"
 
 namespace tmflow::seeded {
 

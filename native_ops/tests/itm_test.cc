@@ -11,9 +11,9 @@
 #include <thread>
 #include <vector>
 
-#include "tmflow/audit.hpp"
+#include "tmflow/core/registry.hpp"
 #include "tmflow/htm/update.hpp"
-#include "tmflow/registry.hpp"
+#include "tmflow/measure/audit.hpp"
 #if defined(TMFLOW_TEST_ITM)
 #include "in_step.hpp"
 #include "itm_seeded.hpp"

@@ -8,8 +8,8 @@
 #include "in_step.hpp"
 #include "tmflow/htm/mutex_word.hpp"
 #include "tmflow/htm/update.hpp"
-#include "tmflow/spin_lock.hpp"
 #include "tmflow/strategies/lock.hpp"
+#include "tmflow/sync/spin_lock.hpp"
 
 namespace tmflow::mutants {
 

@@ -10,14 +10,14 @@
 #include <type_traits>
 #include <vector>
 
-#include "tmflow/own_mutex.hpp"
-#include "tmflow/registry.hpp"
+#include "tmflow/core/registry.hpp"
 #include "tmflow/strategies/leashed.hpp"
 #include "tmflow/strategies/lock.hpp"
 #include "tmflow/strategies/lock_pthread.hpp"
 #include "tmflow/strategies/nolock.hpp"
 #include "tmflow/strategies/spin.hpp"
 #include "tmflow/strategies/spin_then_mutex.hpp"
+#include "tmflow/sync/own_mutex.hpp"
 
 namespace tmflow {
 namespace {

@@ -1,7 +1,7 @@
 // The probe of hardware transactions, on whatever processor this is.
 #include <gtest/gtest.h>
 
-#include "tmflow/tm_probe.hpp"
+#include "tmflow/probe/tm_probe.hpp"
 
 namespace tmflow {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "mutants_ranges.hpp"
 #include "stm_tools.hpp"
-#include "tmflow/audit.hpp"
+#include "tmflow/measure/audit.hpp"
 
 namespace tmflow::ranges {
 namespace {

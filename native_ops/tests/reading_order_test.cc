@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "stepped_clock.hpp"
-#include "tmflow/registered.hpp"
-#include "tmflow/registry.hpp"
+#include "tmflow/core/registered.hpp"
+#include "tmflow/core/registry.hpp"
 
 namespace tmflow {
 namespace {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "in_step.hpp"
-#include "tmflow/read_bench.hpp"
-#include "tmflow/registry.hpp"
+#include "tmflow/core/registry.hpp"
+#include "tmflow/measure/read_bench.hpp"
 #include "tmflow/strategies/striped.hpp"
 
 namespace tmflow {

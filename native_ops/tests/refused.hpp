@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tmflow/registry.hpp"
+#include "tmflow/core/registry.hpp"
 
 namespace tmflow {
 

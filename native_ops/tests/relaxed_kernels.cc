@@ -9,7 +9,7 @@
 // The usual builds keep the plain loops, because no compiler that we use makes vectors of atomic accesses.
 #include <atomic>
 
-#include "tmflow/kernel.hpp"
+#include "tmflow/core/kernel.hpp"
 
 namespace tmflow {
 namespace {

@@ -1,6 +1,6 @@
 // The shadow of a variable says of lost updates what the audit says, and of every torn read that it is torn:
 // in schedules that are forced, so that each number is known beforehand.
-#include "tmflow/shadow.hpp"
+#include "tmflow/measure/shadow.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "in_step.hpp"
-#include "tmflow/at_once.hpp"
-#include "tmflow/registry.hpp"
+#include "tmflow/core/registry.hpp"
 #include "tmflow/strategies/atomic.hpp"
 #include "tmflow/strategies/lock.hpp"
 #include "tmflow/strategies/nolock.hpp"
+#include "tmflow/sync/run_together.hpp"
 
 namespace tmflow {
 namespace {

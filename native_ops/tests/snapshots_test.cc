@@ -12,7 +12,7 @@
 
 #include "interrupted.hpp"
 #include "mutants_ranges.hpp"
-#include "tmflow/registry.hpp"
+#include "tmflow/core/registry.hpp"
 #include "tmflow/strategies/block_stm.hpp"
 #include "tmflow/strategies/leashed.hpp"
 

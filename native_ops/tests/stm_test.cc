@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "stm_tools.hpp"
-#include "tmflow/audit.hpp"
-#include "tmflow/registry.hpp"
+#include "tmflow/core/registry.hpp"
+#include "tmflow/measure/audit.hpp"
 #include "tmflow/stm/snapshot.hpp"
 
 namespace tmflow::stm {

@@ -8,13 +8,13 @@
 #include <thread>
 #include <utility>
 
-#include "tmflow/region.hpp"
+#include "tmflow/core/region.hpp"
+#include "tmflow/core/strategy.hpp"
 #include "tmflow/stm/atomically.hpp"
 #include "tmflow/stm/read_only.hpp"
 #include "tmflow/stm/wb_ctl.hpp"
 #include "tmflow/stm/wb_etl.hpp"
 #include "tmflow/stm/wt.hpp"
-#include "tmflow/strategy.hpp"
 
 namespace tmflow::stm {
 

@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "tmflow/registry.hpp"
+#include "tmflow/core/registry.hpp"
 #include "tmflow/strategies/lock.hpp"
 #include "tmflow/strategies/nolock.hpp"
 

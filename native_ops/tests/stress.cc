@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "mutants.hpp"
-#include "tmflow/audit.hpp"
-#include "tmflow/registry.hpp"
+#include "tmflow/core/registry.hpp"
+#include "tmflow/measure/audit.hpp"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "tmflow/registry.hpp"
+#include "tmflow/core/registry.hpp"
 #include "tmflow/strategies/htm.hpp"
 #include "tmflow/strategies/lock.hpp"
 

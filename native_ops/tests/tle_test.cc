@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "in_step.hpp"
-#include "tmflow/audit.hpp"
-#include "tmflow/registry.hpp"
+#include "tmflow/core/registry.hpp"
+#include "tmflow/measure/audit.hpp"
 
 namespace tmflow {
 namespace {

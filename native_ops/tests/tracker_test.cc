@@ -1,5 +1,5 @@
 // The tracker: staleness in interleavings written out by hand, and sums that hold whatever the threads do.
-#include "tmflow/tracker.hpp"
+#include "tmflow/measure/tracker.hpp"
 
 #include <gtest/gtest.h>
 

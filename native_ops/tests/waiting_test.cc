@@ -1,5 +1,5 @@
 // A wait may last for more pauses than an integer can count.
-#include "tmflow/waiting.hpp"
+#include "tmflow/sync/waiting.hpp"
 
 #include <gtest/gtest.h>
 

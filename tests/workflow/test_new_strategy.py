@@ -21,8 +21,8 @@ TOY = """\
 #include <optional>
 #include <string>
 
-#include "tmflow/own_mutex.hpp"
-#include "tmflow/waiting.hpp"
+#include "tmflow/sync/own_mutex.hpp"
+#include "tmflow/sync/waiting.hpp"
 
 namespace tmflow {
 

@@ -7,7 +7,7 @@
 #include <map>
 #include <string>
 
-#include "tmflow/json.hpp"
+#include "tmflow/format/json.hpp"
 
 namespace tmflow::runner {
 

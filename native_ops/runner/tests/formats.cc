@@ -5,8 +5,8 @@
 #include "runner/machine.hpp"
 #include "runner/sha256.hpp"
 #include "runner/zip.hpp"
-#include "tmflow/json.hpp"
-#include "tmflow/registry.hpp"
+#include "tmflow/core/registry.hpp"
+#include "tmflow/format/json.hpp"
 
 namespace tmflow::runner {
 namespace {

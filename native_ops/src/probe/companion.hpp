@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "tmflow/probe/transactor.hpp"
-#include "tmflow/waiting.hpp"
+#include "tmflow/sync/waiting.hpp"
 
 namespace tmflow::probe {
 

@@ -4,8 +4,8 @@
 
 #include "measurements.hpp"
 #include "running.hpp"
-#include "tmflow/own_lines.hpp"
-#include "tmflow/spin_lock.hpp"
+#include "tmflow/sync/cache_line.hpp"
+#include "tmflow/sync/spin_lock.hpp"
 
 namespace tmflow::probe {
 namespace {

@@ -3,7 +3,7 @@
 #include <htmintrin.h>
 
 #include "tmflow/probe/instructions.hpp"
-#include "tmflow/tm_probe.hpp"
+#include "tmflow/probe/tm_probe.hpp"
 #include "touch.hpp"
 
 namespace tmflow::probe {

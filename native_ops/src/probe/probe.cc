@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "tmflow/clock.hpp"
+#include "tmflow/format/clock.hpp"
 #include "tmflow/probe/parts.hpp"
 
 namespace tmflow::probe {

@@ -1,8 +1,8 @@
 // This machine's own transactions.
 #include "../train/pinning.hpp"
 #include "tmflow/probe/instructions.hpp"
+#include "tmflow/probe/tm_probe.hpp"
 #include "tmflow/probe/transactor.hpp"
-#include "tmflow/tm_probe.hpp"
 #include "topology.hpp"
 #include "touch.hpp"
 

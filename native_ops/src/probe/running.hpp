@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "../train/pinning.hpp"
-#include "tmflow/at_once.hpp"
 #include "tmflow/probe/budget.hpp"
-#include "tmflow/waiting.hpp"
+#include "tmflow/sync/run_together.hpp"
+#include "tmflow/sync/waiting.hpp"
 
 namespace tmflow::probe {
 

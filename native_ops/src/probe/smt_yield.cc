@@ -4,8 +4,8 @@
 
 #include "measurements.hpp"
 #include "running.hpp"
-#include "tmflow/kernel.hpp"
-#include "tmflow/own_lines.hpp"
+#include "tmflow/core/kernel.hpp"
+#include "tmflow/sync/cache_line.hpp"
 
 namespace tmflow::probe {
 namespace {

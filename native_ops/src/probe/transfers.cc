@@ -5,7 +5,7 @@
 
 #include "measurements.hpp"
 #include "running.hpp"
-#include "tmflow/own_lines.hpp"
+#include "tmflow/sync/cache_line.hpp"
 
 namespace tmflow::probe {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <absl/synchronization/mutex.h>
 
-#include "tmflow/bench.hpp"
+#include "tmflow/measure/bench.hpp"
 
 namespace tmflow::python {
 namespace {

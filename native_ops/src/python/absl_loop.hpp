@@ -1,7 +1,7 @@
 // The benchmark's loop under absl::Mutex, which is TensorFlow's own mutex.
 #pragma once
 
-#include "tmflow/audit.hpp"
+#include "tmflow/measure/audit.hpp"
 
 namespace tmflow::python {
 

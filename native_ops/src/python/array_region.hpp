@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "memory_claim.hpp"
-#include "tmflow/checks.hpp"
-#include "tmflow/registry.hpp"
-#include "tmflow/tracker.hpp"
+#include "tmflow/core/checks.hpp"
+#include "tmflow/core/registry.hpp"
+#include "tmflow/measure/tracker.hpp"
 
 namespace tmflow::python {
 

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "absl_loop.hpp"
-#include "tmflow/audit.hpp"
-#include "tmflow/bench.hpp"
-#include "tmflow/read_bench.hpp"
-#include "tmflow/registry.hpp"
+#include "tmflow/core/registry.hpp"
+#include "tmflow/measure/audit.hpp"
+#include "tmflow/measure/bench.hpp"
+#include "tmflow/measure/read_bench.hpp"
 
 namespace nb = nanobind;
 

@@ -3,7 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
-#include "tmflow/stats.hpp"
+#include "tmflow/measure/counters.hpp"
 
 namespace tmflow::python {
 

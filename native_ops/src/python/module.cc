@@ -15,10 +15,10 @@
 #include "bench.hpp"
 #include "counters.hpp"
 #include "probe.hpp"
-#include "tmflow/audit.hpp"
+#include "tmflow/core/registry.hpp"
 #include "tmflow/itm/transaction.hpp"
-#include "tmflow/registry.hpp"
-#include "tmflow/tm_probe.hpp"
+#include "tmflow/measure/audit.hpp"
+#include "tmflow/probe/tm_probe.hpp"
 #include "train.hpp"
 
 namespace nb = nanobind;

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "counters.hpp"
-#include "tmflow/checks.hpp"
+#include "tmflow/core/checks.hpp"
 #include "tmflow/train/models.hpp"
 #include "tmflow/train/trial.hpp"
 

@@ -1,5 +1,5 @@
 // How transactions wait: apart, so that a test can wait otherwise.
-#include "tmflow/waiting.hpp"
+#include "tmflow/sync/waiting.hpp"
 
 #include <thread>
 

@@ -11,7 +11,7 @@
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"
-#include "tmflow/checks.hpp"
+#include "tmflow/core/checks.hpp"
 #include "tracker_resource.hpp"
 #include "variable_region.hpp"
 #include "variable_shapes.hpp"

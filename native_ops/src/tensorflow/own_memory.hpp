@@ -11,7 +11,7 @@
 #include "tensorflow/core/framework/resource_var.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/lib/core/refcount.h"
-#include "tmflow/waiting.hpp"
+#include "tmflow/sync/waiting.hpp"
 
 namespace tmflow::tf {
 

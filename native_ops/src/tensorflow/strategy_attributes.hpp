@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tensorflow/core/framework/shape_inference.h"
-#include "tmflow/registry.hpp"
+#include "tmflow/core/registry.hpp"
 
 // The attributes themselves, in the definition of an op that works on a variable: its type T, the strategy,
 // and the variable's number in the tracker.

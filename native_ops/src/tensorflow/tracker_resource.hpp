@@ -12,8 +12,8 @@
 #include "status_error.hpp"
 #include "tensorflow/core/framework/resource_base.h"
 #include "tensorflow/core/framework/resource_mgr.h"
-#include "tmflow/tracker.hpp"
-#include "tmflow/variable_measures.hpp"
+#include "tmflow/measure/tracker.hpp"
+#include "tmflow/measure/variable_measures.hpp"
 #include "variable_state.hpp"
 
 namespace tmflow::tf {

@@ -10,8 +10,8 @@
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_mgr.h"
 #include "tensorflow/core/framework/resource_var.h"
-#include "tmflow/checks.hpp"
-#include "tmflow/foreign_region.hpp"
+#include "tmflow/core/checks.hpp"
+#include "tmflow/core/foreign_region.hpp"
 #include "tmflow/htm/mutex_word.hpp"
 
 // TensorFlow's mutex is an absl::Mutex and nothing else. Its state word comes first; of its bits (absl's

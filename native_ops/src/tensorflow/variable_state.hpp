@@ -15,7 +15,7 @@
 #include "tensorflow/core/framework/resource_base.h"
 #include "tensorflow/core/framework/resource_mgr.h"
 #include "tensorflow/core/framework/resource_var.h"
-#include "tmflow/registry.hpp"
+#include "tmflow/core/registry.hpp"
 #include "variable_region.hpp"
 
 namespace tmflow::tf {

@@ -7,7 +7,7 @@
 
 #include "denormals.hpp"
 #include "pinning.hpp"
-#include "tmflow/at_once.hpp"
+#include "tmflow/sync/run_together.hpp"
 #include "worker.hpp"
 
 namespace tmflow::train {

@@ -8,9 +8,9 @@
 #include <type_traits>
 
 #include "explorer.hpp"
-#include "tmflow/fence.hpp"
-#include "tmflow/kernel.hpp"
-#include "tmflow/waiting.hpp"
+#include "tmflow/core/kernel.hpp"
+#include "tmflow/sync/fence.hpp"
+#include "tmflow/sync/waiting.hpp"
 
 namespace tmflow::explore {
 

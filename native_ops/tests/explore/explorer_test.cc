@@ -6,7 +6,7 @@
 #include "arena.hpp"
 #include "atom.hpp"
 #include "over.hpp"
-#include "tmflow/spin_lock.hpp"
+#include "tmflow/sync/spin_lock.hpp"
 
 namespace tmflow::explore {
 namespace {

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "expected.hpp"
-#include "tmflow/held.hpp"
+#include "tmflow/sync/timed_lock.hpp"
 
 namespace tmflow::explore {
 namespace {
@@ -81,7 +81,7 @@ class Led {
       std::optional<typename G::Passage> passage(gate_);
       const int way = passage->way;
       if (kLeavesEarly) passage.reset();
-      const HeldLock held(locks_[static_cast<std::size_t>(way)], stats);
+      const TimedLockGuard held(locks_[static_cast<std::size_t>(way)], stats);
       update(memory, 0, memory.size());
     }
     stats.count_update();

@@ -1,6 +1,6 @@
 // The loops over elements, in the place of src/kernels.cc: each access is a step.
 #include "atom.hpp"
-#include "tmflow/kernel.hpp"
+#include "tmflow/core/kernel.hpp"
 
 namespace tmflow {
 

@@ -1,9 +1,9 @@
 // Strategies that hold one mutex, or none: what every schedule does to the explorer's controls.
 #include "expected.hpp"
-#include "tmflow/own_mutex.hpp"
 #include "tmflow/strategies/lock.hpp"
 #include "tmflow/strategies/nolock.hpp"
 #include "tmflow/strategies/spin_then_mutex.hpp"
+#include "tmflow/sync/own_mutex.hpp"
 
 namespace tmflow::explore {
 namespace {
@@ -78,7 +78,7 @@ struct LetsGoEarly {
   void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
     const auto memory = region.memory(Holding::nothing);
     {
-      const HeldLock held(mutex, stats);
+      const TimedLockGuard held(mutex, stats);
       update(memory, 0, memory.size() - 1);
     }
     update(memory, memory.size() - 1, 1);

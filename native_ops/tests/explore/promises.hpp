@@ -15,10 +15,10 @@
 #include "atom.hpp"
 #include "clock.hpp"
 #include "explorer.hpp"
-#include "tmflow/region.hpp"
-#include "tmflow/spin_lock.hpp"
-#include "tmflow/stats.hpp"
-#include "tmflow/strategy.hpp"
+#include "tmflow/core/region.hpp"
+#include "tmflow/core/strategy.hpp"
+#include "tmflow/measure/counters.hpp"
+#include "tmflow/sync/spin_lock.hpp"
 
 namespace tmflow::explore {
 

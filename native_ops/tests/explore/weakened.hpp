@@ -3,8 +3,8 @@
 #pragma once
 
 #include "atom.hpp"
-#include "tmflow/publications.hpp"
-#include "tmflow/thread_number.hpp"
+#include "tmflow/combining/publications.hpp"
+#include "tmflow/sync/thread_number.hpp"
 
 namespace tmflow::explore {
 

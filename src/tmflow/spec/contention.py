@@ -6,7 +6,7 @@ from typing import Literal
 
 Kind = Literal["retries", "failed_publications", "taken_blocks"]
 
-# The lists of a run file, in the order of native_ops/include/tmflow/stats.hpp, and what their rows count.
+# The lists of a run file, in the order of native_ops/include/tmflow/measure/counters.hpp, and what their rows count.
 KINDS: dict[Kind, Literal["sections", "updates"]] = {
     "retries": "sections",  # critical sections, by the attempts of their transactions that aborted
     "failed_publications": "updates",  # by their private copies that were not published

@@ -3,7 +3,7 @@
 
 #include <atomic>
 
-#include "tmflow/fence.hpp"
+#include "tmflow/sync/fence.hpp"
 
 namespace tmflow::adaptive {
 

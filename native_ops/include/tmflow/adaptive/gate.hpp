@@ -9,8 +9,8 @@
 
 #include "tmflow/adaptive/asymmetric_fence.hpp"
 #include "tmflow/adaptive/thread_place.hpp"
-#include "tmflow/own_lines.hpp"
-#include "tmflow/waiting.hpp"
+#include "tmflow/sync/cache_line.hpp"
+#include "tmflow/sync/waiting.hpp"
 
 namespace tmflow::adaptive {
 

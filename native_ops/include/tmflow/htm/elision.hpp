@@ -4,9 +4,9 @@
 #include <atomic>
 #include <cstdint>
 
-#include "tmflow/held.hpp"
-#include "tmflow/stats.hpp"
-#include "tmflow/waiting.hpp"
+#include "tmflow/measure/counters.hpp"
+#include "tmflow/sync/timed_lock.hpp"
+#include "tmflow/sync/waiting.hpp"
 
 namespace tmflow::htm {
 
@@ -118,7 +118,7 @@ void elide(const Provider& provider, const Mutex& mutex, Budget budget, ThreadSt
     budget.spend(ended);
   }
   {
-    const HeldLock held(mutex, stats);
+    const TimedLockGuard held(mutex, stats);
     under();
   }
   stats.count_fallback();

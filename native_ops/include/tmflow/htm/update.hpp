@@ -6,10 +6,10 @@
 #include <span>
 #include <string>
 
+#include "tmflow/core/kernel.hpp"
 #include "tmflow/htm/commit_order.hpp"
 #include "tmflow/htm/elision.hpp"
-#include "tmflow/kernel.hpp"
-#include "tmflow/spin_lock.hpp"
+#include "tmflow/sync/spin_lock.hpp"
 
 namespace tmflow::htm {
 

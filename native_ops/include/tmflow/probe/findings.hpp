@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "tmflow/json.hpp"
+#include "tmflow/format/json.hpp"
 
 namespace tmflow::probe {
 

@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <optional>
 
-#include "tmflow/fence.hpp"
 #include "tmflow/ranges/lock_table.hpp"
 #include "tmflow/ranges/policy.hpp"
+#include "tmflow/sync/fence.hpp"
 
 namespace tmflow::ranges {
 

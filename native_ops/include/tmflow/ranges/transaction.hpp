@@ -4,13 +4,13 @@
 #include <cstdint>
 #include <span>
 
-#include "tmflow/fence.hpp"
-#include "tmflow/held.hpp"
+#include "tmflow/measure/counters.hpp"
 #include "tmflow/ranges/lock_table.hpp"
 #include "tmflow/ranges/policy.hpp"
-#include "tmflow/stats.hpp"
 #include "tmflow/stm/cause.hpp"
 #include "tmflow/stm/managers.hpp"
+#include "tmflow/sync/fence.hpp"
+#include "tmflow/sync/timed_lock.hpp"
 
 namespace tmflow::ranges {
 
@@ -188,7 +188,7 @@ template <class Manager, class Policy = Sound, template <class> class Atom, clas
 bool atomically(LockTable<Atom>& locks, ThreadStats& stats, const Body& body, const Last& last) {
   using Own = Transaction<Atom, Manager, Policy>;
   const Claim<Atom> claim(locks);
-  LockTimes times(stats);
+  LockTimer times(stats);
   Manager::enter(claim.its, locks);
   for (std::uint64_t restarts = 1;; ++restarts) {
     Own transaction(locks, claim.its);

@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "tmflow/kernel.hpp"
-#include "tmflow/own_lines.hpp"
+#include "tmflow/core/kernel.hpp"
 #include "tmflow/stm/contender.hpp"
-#include "tmflow/waiting.hpp"
+#include "tmflow/sync/cache_line.hpp"
+#include "tmflow/sync/waiting.hpp"
 
 namespace tmflow::ranges {
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "tmflow/stats.hpp"
+#include "tmflow/measure/counters.hpp"
 #include "tmflow/stm/cause.hpp"
 #include "tmflow/stm/descriptor.hpp"
 #include "tmflow/stm/domain.hpp"

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "tmflow/stats.hpp"
+#include "tmflow/measure/counters.hpp"
 #include "tmflow/stm/word.hpp"
 
 namespace tmflow::stm {

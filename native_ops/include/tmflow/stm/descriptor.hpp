@@ -1,12 +1,12 @@
 // A thread as its transactions, and their enemies, know it.
 #pragma once
 
-#include "tmflow/stats.hpp"
+#include "tmflow/measure/counters.hpp"
 #include "tmflow/stm/contender.hpp"
 #include "tmflow/stm/read_set.hpp"
 #include "tmflow/stm/stripe_index.hpp"
 #include "tmflow/stm/write_set.hpp"
-#include "tmflow/waiting.hpp"
+#include "tmflow/sync/waiting.hpp"
 
 namespace tmflow::stm {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "tmflow/stats.hpp"
+#include "tmflow/measure/counters.hpp"
 #include "tmflow/stm/descriptor.hpp"
 #include "tmflow/stm/lock_word.hpp"
 

@@ -7,7 +7,7 @@
 
 #include "tmflow/stm/contender.hpp"
 #include "tmflow/stm/lock_word.hpp"
-#include "tmflow/waiting.hpp"
+#include "tmflow/sync/waiting.hpp"
 
 namespace tmflow::stm {
 

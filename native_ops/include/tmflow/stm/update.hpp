@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <string_view>
 
-#include "tmflow/stats.hpp"
+#include "tmflow/measure/counters.hpp"
 #include "tmflow/stm/domain.hpp"
 
 namespace tmflow::stm {

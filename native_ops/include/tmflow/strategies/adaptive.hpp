@@ -9,12 +9,12 @@
 
 #include "tmflow/adaptive/chooser.hpp"
 #include "tmflow/adaptive/gate.hpp"
+#include "tmflow/core/strategy.hpp"
 #include "tmflow/strategies/block_stm.hpp"
 #include "tmflow/strategies/combining.hpp"
 #include "tmflow/strategies/lock_pthread.hpp"
 #include "tmflow/strategies/spin.hpp"
 #include "tmflow/strategies/striped.hpp"
-#include "tmflow/strategy.hpp"
 
 namespace tmflow {
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "tmflow/strategy.hpp"
+#include "tmflow/core/strategy.hpp"
 
 namespace tmflow {
 

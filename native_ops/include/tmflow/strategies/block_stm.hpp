@@ -9,9 +9,9 @@
 #include <string_view>
 #include <variant>
 
+#include "tmflow/core/strategy.hpp"
 #include "tmflow/ranges/snapshot.hpp"
 #include "tmflow/ranges/transaction.hpp"
-#include "tmflow/strategy.hpp"
 
 namespace tmflow {
 

@@ -11,12 +11,12 @@
 #include <optional>
 #include <string>
 
-#include "tmflow/blocks.hpp"
-#include "tmflow/held.hpp"
-#include "tmflow/per_size.hpp"
-#include "tmflow/publications.hpp"
-#include "tmflow/spin_lock.hpp"
-#include "tmflow/strategy.hpp"
+#include "tmflow/combining/publications.hpp"
+#include "tmflow/core/blocks.hpp"
+#include "tmflow/core/lazy_by_size.hpp"
+#include "tmflow/core/strategy.hpp"
+#include "tmflow/sync/spin_lock.hpp"
+#include "tmflow/sync/timed_lock.hpp"
 
 namespace tmflow {
 
@@ -101,7 +101,7 @@ class BasicCombining {
     const auto memory = region.memory(Holding::nothing);
     const Variable& variable = variables_.of(memory.size(), memory.size(), block_);
     for (std::size_t number = 0; number < variable.blocks.count(); ++number) {
-      const HeldLock held(variable.state[number].lock, stats);
+      const TimedLockGuard held(variable.state[number].lock, stats);
       reading(memory, variable.blocks.first(number), variable.blocks.size(number));
     }
   }
@@ -126,7 +126,7 @@ class BasicCombining {
       const std::size_t count = blocks.count();
       if (count == 0) return 0;
       if (count == 1 && state[0].lock.try_lock()) {  // nobody else can help, so it need not be published
-        const HeldLock held(state[0].lock, stats, std::adopt_lock);
+        const TimedLockGuard held(state[0].lock, stats, std::adopt_lock);
         carry_out(0);
         publication(0, blocks.elements);
         return 0;
@@ -196,14 +196,14 @@ class BasicCombining {
 
     static void leave_to_others(const Block& block, const Seat& own, int& patience,
                                 ThreadStats& stats) noexcept {
-      const Waited waited(stats);
+      const TimedWait waited(stats);
       for (; patience > 0 && !block.has(own); --patience) pause_processor();
     }
 
     // Whether the lock is taken now; if not, the update is in.
     static bool lock_unless_in(Block& block, const Seat& own, ThreadStats& stats) noexcept {
       if (block.has(own)) return false;
-      const Waited waited(stats);
+      const TimedWait waited(stats);
       for (Turn turn;; ++turn) {
         if (!block.lock.taken() && block.lock.try_lock()) return true;
         if (block.has(own)) return false;
@@ -212,7 +212,7 @@ class BasicCombining {
     }
 
     Bits carry_out_and_unlock(std::size_t number, ThreadStats& stats) noexcept {
-      const HeldLock held(state[number].lock, stats, std::adopt_lock);
+      const TimedLockGuard held(state[number].lock, stats, std::adopt_lock);
       return carry_out(number);
     }
 
@@ -231,7 +231,7 @@ class BasicCombining {
   };
 
   const std::size_t block_;
-  PerSize<Variable, Atom> variables_;
+  LazyBySize<Variable, Atom> variables_;
 };
 
 using Combining = BasicCombining<>;

@@ -9,12 +9,12 @@
 #include <stdexcept>
 #include <string>
 
-#include "tmflow/held.hpp"
+#include "tmflow/core/strategy.hpp"
 #include "tmflow/htm/emulated/elided.hpp"
 #include "tmflow/htm/emulated/processor.hpp"
 #include "tmflow/htm/mutex_word.hpp"
 #include "tmflow/htm/update.hpp"
-#include "tmflow/strategy.hpp"
+#include "tmflow/sync/timed_lock.hpp"
 
 namespace tmflow {
 
@@ -132,7 +132,7 @@ class Htm {
     if (processor_ != nullptr) {
       return htm::emulated::read_alone(processor_->here(), mutex, memory, reading, stats);
     }
-    const HeldLock held(mutex, stats);
+    const TimedLockGuard held(mutex, stats);
     reading(memory, 0, memory.size());
   }
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <tuple>
 
+#include "tmflow/core/strategy.hpp"
 #include "tmflow/itm/transaction.hpp"
-#include "tmflow/strategy.hpp"
 
 namespace tmflow {
 

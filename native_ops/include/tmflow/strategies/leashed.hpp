@@ -8,8 +8,8 @@
 #include <stdexcept>
 #include <string>
 
-#include "tmflow/publish/versions.hpp"
-#include "tmflow/strategy.hpp"
+#include "tmflow/core/strategy.hpp"
+#include "tmflow/leashed/versions.hpp"
 
 namespace tmflow {
 
@@ -25,7 +25,7 @@ namespace tmflow {
 // not heard, until `restart` lets the variable start from the memory anew. Throws std::invalid_argument where
 // the memory has another size than at the start.
 //
-// Memory ordering: see publish/versions.hpp.
+// Memory ordering: see leashed/versions.hpp.
 template <template <class> class Atom = std::atomic, class Policy = publish::Sound>
 class BasicLeashed {
  public:

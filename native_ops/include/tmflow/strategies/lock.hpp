@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "tmflow/held.hpp"
-#include "tmflow/strategy.hpp"
+#include "tmflow/core/strategy.hpp"
+#include "tmflow/sync/timed_lock.hpp"
 
 namespace tmflow {
 
@@ -28,7 +28,7 @@ struct Lock {
   template <Region R>
   static void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
     {
-      const HeldLock held(region.mutex(), stats);
+      const TimedLockGuard held(region.mutex(), stats);
       const auto memory = region.memory(Holding::mutex);
       update(memory, 0, memory.size());
     }
@@ -37,7 +37,7 @@ struct Lock {
 
   template <Region R>
   static void read(R& region, const Reading<typename R::Value>& reading, ThreadStats& stats) {
-    const HeldLock held(region.mutex(), stats);
+    const TimedLockGuard held(region.mutex(), stats);
     const auto memory = region.memory(Holding::mutex);
     reading(memory, 0, memory.size());
   }

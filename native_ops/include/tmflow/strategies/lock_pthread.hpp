@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "tmflow/own_mutex.hpp"
+#include "tmflow/sync/own_mutex.hpp"
 
 namespace tmflow {
 

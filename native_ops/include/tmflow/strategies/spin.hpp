@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "tmflow/own_mutex.hpp"
-#include "tmflow/spin_lock.hpp"
+#include "tmflow/sync/own_mutex.hpp"
+#include "tmflow/sync/spin_lock.hpp"
 
 namespace tmflow {
 

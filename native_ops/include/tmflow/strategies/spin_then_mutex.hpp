@@ -4,9 +4,9 @@
 #include <optional>
 #include <string>
 
-#include "tmflow/held.hpp"
-#include "tmflow/strategy.hpp"
-#include "tmflow/waiting.hpp"
+#include "tmflow/core/strategy.hpp"
+#include "tmflow/sync/timed_lock.hpp"
+#include "tmflow/sync/waiting.hpp"
 
 namespace tmflow {
 
@@ -29,7 +29,7 @@ struct BasicSpinThenMutex {
   static void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
     {
       TriedFirst mutex{region.mutex()};
-      const HeldLock held(mutex, stats);
+      const TimedLockGuard held(mutex, stats);
       const auto memory = region.memory(Holding::mutex);
       update(memory, 0, memory.size());
     }
@@ -39,7 +39,7 @@ struct BasicSpinThenMutex {
   template <Region R>
   static void read(R& region, const Reading<typename R::Value>& reading, ThreadStats& stats) {
     TriedFirst mutex{region.mutex()};
-    const HeldLock held(mutex, stats);
+    const TimedLockGuard held(mutex, stats);
     const auto memory = region.memory(Holding::mutex);
     reading(memory, 0, memory.size());
   }

@@ -6,9 +6,9 @@
 #include <string>
 #include <tuple>
 
+#include "tmflow/core/strategy.hpp"
 #include "tmflow/stm/domain.hpp"
 #include "tmflow/stm/update.hpp"
-#include "tmflow/strategy.hpp"
 
 namespace tmflow {
 

@@ -11,13 +11,13 @@
 #include <span>
 #include <string>
 
-#include "tmflow/blocks.hpp"
-#include "tmflow/held.hpp"
-#include "tmflow/own_lines.hpp"
-#include "tmflow/per_size.hpp"
-#include "tmflow/spin_lock.hpp"
-#include "tmflow/strategy.hpp"
-#include "tmflow/thread_number.hpp"
+#include "tmflow/core/blocks.hpp"
+#include "tmflow/core/lazy_by_size.hpp"
+#include "tmflow/core/strategy.hpp"
+#include "tmflow/sync/cache_line.hpp"
+#include "tmflow/sync/spin_lock.hpp"
+#include "tmflow/sync/thread_number.hpp"
+#include "tmflow/sync/timed_lock.hpp"
 
 namespace tmflow {
 
@@ -36,7 +36,7 @@ namespace tmflow {
 // Retries: the blocks of the update that were taken when tried.
 //
 // Memory ordering: taking a block's lock acquires, giving it back releases, so each update of the block sees
-// all of the ones before it. The locks themselves: see PerSize.
+// all of the ones before it. The locks themselves: see LazyBySize.
 template <template <class> class Atom = std::atomic>
 class BasicStriped {
  public:
@@ -66,7 +66,7 @@ class BasicStriped {
     const Stripes& stripes = stripes_.of(memory.size(), memory.size(), block_);
     const bool backwards = (ThreadNumber<Atom>::own() + static_cast<std::uint64_t>(stats.updates())) % 2 != 0;
     const auto run = [&](std::size_t block, auto... adopt) {
-      const HeldLock held(stripes.lock(block), stats, adopt...);
+      const TimedLockGuard held(stripes.lock(block), stats, adopt...);
       update(memory, stripes.blocks.first(block), stripes.blocks.size(block));
     };
 
@@ -97,7 +97,7 @@ class BasicStriped {
     const auto memory = region.memory(Holding::nothing);
     const Stripes& stripes = stripes_.of(memory.size(), memory.size(), block_);
     for (std::size_t block = 0; block < stripes.blocks.count(); ++block) {
-      const HeldLock held(stripes.lock(block), stats);
+      const TimedLockGuard held(stripes.lock(block), stats);
       reading(memory, stripes.blocks.first(block), stripes.blocks.size(block));
     }
   }
@@ -114,7 +114,7 @@ class BasicStriped {
   };
 
   const std::size_t block_;
-  PerSize<Stripes, Atom> stripes_;
+  LazyBySize<Stripes, Atom> stripes_;
 };
 
 using Striped = BasicStriped<>;

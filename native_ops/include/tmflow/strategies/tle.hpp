@@ -6,9 +6,9 @@
 #include <stdexcept>
 #include <string>
 
-#include "tmflow/hardware_transaction.hpp"
-#include "tmflow/held.hpp"
-#include "tmflow/strategy.hpp"
+#include "tmflow/core/strategy.hpp"
+#include "tmflow/htm/hardware_transaction.hpp"
+#include "tmflow/sync/timed_lock.hpp"
 #include "tmflow/tle/glibc_elision.hpp"
 
 namespace tmflow {
@@ -75,7 +75,7 @@ class Tle {
   // the clock is asked only there.
   template <class Body>
   bool in_section(const Body& body, ThreadStats& stats) {
-    LockTimes times(stats);
+    LockTimer times(stats);
     mutex_.lock();
     if (!in_hardware_transaction()) times.taken();
     body();

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "tmflow/kernel.hpp"
+#include "tmflow/core/kernel.hpp"
 #include "tmflow/train/dense_math.hpp"
 #include "tmflow/train/placement.hpp"
 

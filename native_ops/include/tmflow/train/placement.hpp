@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tmflow/own_lines.hpp"
+#include "tmflow/sync/cache_line.hpp"
 
 namespace tmflow::train {
 

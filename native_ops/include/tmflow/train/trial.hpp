@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "tmflow/registry.hpp"
-#include "tmflow/tracker.hpp"
+#include "tmflow/core/registry.hpp"
+#include "tmflow/measure/tracker.hpp"
+#include "tmflow/measure/variable_measures.hpp"
 #include "tmflow/train/model.hpp"
-#include "tmflow/variable_measures.hpp"
 
 namespace tmflow::train {
 

@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
+#include "tmflow/core/kernel.hpp"
 #include "tmflow/htm/emulated/processor.hpp"
-#include "tmflow/kernel.hpp"
 
 namespace tmflow::htm::emulated {
 

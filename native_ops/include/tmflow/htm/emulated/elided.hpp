@@ -4,12 +4,12 @@
 #include <cstddef>
 #include <span>
 
-#include "tmflow/held.hpp"
+#include "tmflow/core/kernel.hpp"
 #include "tmflow/htm/elision.hpp"
 #include "tmflow/htm/emulated/buffered_update.hpp"
 #include "tmflow/htm/emulated/processor.hpp"
 #include "tmflow/htm/update.hpp"
-#include "tmflow/kernel.hpp"
+#include "tmflow/sync/timed_lock.hpp"
 
 namespace tmflow::htm::emulated {
 
@@ -85,7 +85,7 @@ template <class Thread, class Mutex, class T>
 void read_alone(Thread& thread, const Mutex& mutex, std::span<T> variable, const Reading<T>& reading,
                 ThreadStats& stats) {
   const ToldMutex<Thread, Mutex> told{thread, mutex};
-  const HeldLock held(told, stats);
+  const TimedLockGuard held(told, stats);
   thread.notice({Access::read(variable.data(), variable.size_bytes())});
   reading(variable, 0, variable.size());
 }

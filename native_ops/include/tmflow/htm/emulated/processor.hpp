@@ -18,7 +18,7 @@
 #include "tmflow/htm/emulated/line_set.hpp"
 #include "tmflow/htm/emulated/machine.hpp"
 #include "tmflow/htm/emulated/statuses.hpp"
-#include "tmflow/spin_lock.hpp"
+#include "tmflow/sync/spin_lock.hpp"
 
 namespace tmflow::htm::emulated {
 

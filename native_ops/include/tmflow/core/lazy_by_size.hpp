@@ -17,13 +17,13 @@ namespace tmflow {
 // out. Of two threads that make one of the same size, the second one's exchange fails, because the head has
 // changed: it looks again, finds the first one's, and its own goes.
 template <class Made, template <class> class Atom = std::atomic>
-class PerSize {
+class LazyBySize {
  public:
-  PerSize() = default;
-  PerSize(const PerSize&) = delete;
-  PerSize& operator=(const PerSize&) = delete;
+  LazyBySize() = default;
+  LazyBySize(const LazyBySize&) = delete;
+  LazyBySize& operator=(const LazyBySize&) = delete;
 
-  ~PerSize() {
+  ~LazyBySize() {
     for (Entry* entry = head_.load(std::memory_order_relaxed); entry != nullptr;) {
       const std::unique_ptr<Entry> last(entry);
       entry = entry->next;

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "tmflow/waiting.hpp"
+#include "tmflow/sync/waiting.hpp"
 
 namespace tmflow {
 

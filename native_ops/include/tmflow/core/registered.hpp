@@ -9,7 +9,7 @@
 #include <string>
 #include <tuple>
 
-#include "tmflow/any_strategy.hpp"
+#include "tmflow/core/any_strategy.hpp"
 
 namespace tmflow {
 

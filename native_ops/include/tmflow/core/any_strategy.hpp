@@ -1,9 +1,9 @@
 // A strategy object behind one type, for callers that know its name only when they run.
 #pragma once
 
-#include "tmflow/foreign_region.hpp"
-#include "tmflow/region.hpp"
-#include "tmflow/strategy.hpp"
+#include "tmflow/core/foreign_region.hpp"
+#include "tmflow/core/region.hpp"
+#include "tmflow/core/strategy.hpp"
 
 namespace tmflow {
 

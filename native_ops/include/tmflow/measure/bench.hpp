@@ -11,13 +11,13 @@
 #include <limits>
 #include <vector>
 
-#include "tmflow/at_once.hpp"
+#include "tmflow/core/kernel.hpp"
+#include "tmflow/core/strategy.hpp"
 #include "tmflow/htm/mutex_word.hpp"
 #include "tmflow/htm/update.hpp"
-#include "tmflow/kernel.hpp"
-#include "tmflow/loop_under_mutex.hpp"
-#include "tmflow/own_lines.hpp"
-#include "tmflow/strategy.hpp"
+#include "tmflow/measure/locked_loop.hpp"
+#include "tmflow/sync/cache_line.hpp"
+#include "tmflow/sync/run_together.hpp"
 
 namespace tmflow::bench {
 

@@ -7,9 +7,9 @@
 #include <cstddef>
 #include <span>
 
-#include "tmflow/audit_code.hpp"
-#include "tmflow/kernel.hpp"
-#include "tmflow/own_lines.hpp"
+#include "tmflow/core/kernel.hpp"
+#include "tmflow/measure/audit_code.hpp"
+#include "tmflow/sync/cache_line.hpp"
 
 namespace tmflow {
 

@@ -3,7 +3,7 @@
 
 #include <atomic>
 
-#include "tmflow/waiting.hpp"
+#include "tmflow/sync/waiting.hpp"
 
 namespace tmflow {
 

@@ -14,8 +14,8 @@
 #include <string_view>
 #include <type_traits>
 
-#include "tmflow/parameters.hpp"
-#include "tmflow/shadow.hpp"
+#include "tmflow/core/parameters.hpp"
+#include "tmflow/measure/shadow.hpp"
 
 namespace tmflow {
 

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <span>
 
-#include "tmflow/own_lines.hpp"
-#include "tmflow/stats.hpp"
+#include "tmflow/measure/counters.hpp"
+#include "tmflow/sync/cache_line.hpp"
 
 namespace tmflow::publish {
 

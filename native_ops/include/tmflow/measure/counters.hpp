@@ -9,7 +9,7 @@
 #include <optional>
 #include <string_view>
 
-#include "tmflow/abort_counts.hpp"
+#include "tmflow/measure/abort_counts.hpp"
 
 namespace tmflow {
 

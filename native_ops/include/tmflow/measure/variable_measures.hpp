@@ -12,10 +12,10 @@
 #include <string_view>
 #include <vector>
 
-#include "tmflow/blocks.hpp"
-#include "tmflow/own_lines.hpp"
-#include "tmflow/registry.hpp"
-#include "tmflow/shadow.hpp"
+#include "tmflow/core/blocks.hpp"
+#include "tmflow/core/registry.hpp"
+#include "tmflow/measure/shadow.hpp"
+#include "tmflow/sync/cache_line.hpp"
 
 namespace tmflow {
 

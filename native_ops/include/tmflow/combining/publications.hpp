@@ -8,9 +8,9 @@
 #include <cstdint>
 #include <span>
 
-#include "tmflow/kernel.hpp"
-#include "tmflow/stats.hpp"
-#include "tmflow/waiting.hpp"
+#include "tmflow/core/kernel.hpp"
+#include "tmflow/measure/counters.hpp"
+#include "tmflow/sync/waiting.hpp"
 
 namespace tmflow {
 

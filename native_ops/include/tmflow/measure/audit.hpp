@@ -14,13 +14,13 @@
 #include <string>
 #include <vector>
 
-#include "tmflow/at_once.hpp"
-#include "tmflow/audit_code.hpp"
-#include "tmflow/audit_gradient.hpp"
-#include "tmflow/kernel.hpp"
-#include "tmflow/own_lines.hpp"
-#include "tmflow/region.hpp"
-#include "tmflow/stats.hpp"
+#include "tmflow/core/kernel.hpp"
+#include "tmflow/core/region.hpp"
+#include "tmflow/measure/audit_code.hpp"
+#include "tmflow/measure/audit_gradient.hpp"
+#include "tmflow/measure/counters.hpp"
+#include "tmflow/sync/cache_line.hpp"
+#include "tmflow/sync/run_together.hpp"
 
 namespace tmflow {
 

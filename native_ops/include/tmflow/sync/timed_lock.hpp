@@ -5,14 +5,14 @@
 #include <cstdint>
 #include <mutex>
 
-#include "tmflow/stats.hpp"
+#include "tmflow/measure/counters.hpp"
 
 namespace tmflow {
 
 // When a lock was asked for, taken and given back; added to the worker's counters, where it times its locks.
-class LockTimes {
+class LockTimer {
  public:
-  explicit LockTimes(ThreadStats& stats)
+  explicit LockTimer(ThreadStats& stats)
       : stats_(stats.times_locks() ? &stats : nullptr), asked_(now()), taken_(asked_) {}
 
   void taken() noexcept { taken_ = now(); }
@@ -41,37 +41,37 @@ class LockTimes {
 // As std::lock_guard; where the worker times its locks, the time that it waited for the mutex and the time
 // that it held it are added to its counters.
 template <class Mutex>
-class [[nodiscard]] HeldLock {
+class [[nodiscard]] TimedLockGuard {
  public:
-  HeldLock(Mutex& mutex, ThreadStats& stats) : mutex_(mutex), times_(stats) {
+  TimedLockGuard(Mutex& mutex, ThreadStats& stats) : mutex_(mutex), times_(stats) {
     mutex_.lock();
     times_.taken();
   }
   // Of a mutex that was tried and is taken: nobody waited for it.
-  HeldLock(Mutex& mutex, ThreadStats& stats, std::adopt_lock_t) : mutex_(mutex), times_(stats) {}
-  HeldLock(const HeldLock&) = delete;
-  HeldLock& operator=(const HeldLock&) = delete;
+  TimedLockGuard(Mutex& mutex, ThreadStats& stats, std::adopt_lock_t) : mutex_(mutex), times_(stats) {}
+  TimedLockGuard(const TimedLockGuard&) = delete;
+  TimedLockGuard& operator=(const TimedLockGuard&) = delete;
 
-  ~HeldLock() {
+  ~TimedLockGuard() {
     mutex_.unlock();
     times_.given_back();
   }
 
  private:
   Mutex& mutex_;
-  LockTimes times_;
+  LockTimer times_;
 };
 
 // A scope in which the worker waits for a lock, or for what another worker does under one; timed likewise.
-class [[nodiscard]] Waited {
+class [[nodiscard]] TimedWait {
  public:
-  explicit Waited(ThreadStats& stats) : times_(stats) {}
-  Waited(const Waited&) = delete;
-  Waited& operator=(const Waited&) = delete;
-  ~Waited() { times_.given_up(); }
+  explicit TimedWait(ThreadStats& stats) : times_(stats) {}
+  TimedWait(const TimedWait&) = delete;
+  TimedWait& operator=(const TimedWait&) = delete;
+  ~TimedWait() { times_.given_up(); }
 
  private:
-  LockTimes times_;
+  LockTimer times_;
 };
 
 }  // namespace tmflow

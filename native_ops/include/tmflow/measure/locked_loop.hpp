@@ -5,8 +5,8 @@
 
 #include <cstddef>
 
-#include "tmflow/bench_mutexes.hpp"
-#include "tmflow/spin_lock.hpp"
+#include "tmflow/measure/bench_mutexes.hpp"
+#include "tmflow/sync/spin_lock.hpp"
 
 namespace tmflow {
 

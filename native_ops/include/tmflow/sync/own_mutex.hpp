@@ -1,8 +1,8 @@
 // A mutex of the strategy's own around the whole update: the part that such strategies share.
 #pragma once
 
-#include "tmflow/held.hpp"
-#include "tmflow/strategy.hpp"
+#include "tmflow/core/strategy.hpp"
+#include "tmflow/sync/timed_lock.hpp"
 
 namespace tmflow {
 
@@ -17,7 +17,7 @@ class OwnMutex {
   void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
     const auto memory = region.memory(Holding::nothing);
     {
-      const HeldLock held(mutex_, stats);
+      const TimedLockGuard held(mutex_, stats);
       update(memory, 0, memory.size());
     }
     stats.count_update();
@@ -26,7 +26,7 @@ class OwnMutex {
   template <Region R>
   void read(R& region, const Reading<typename R::Value>& reading, ThreadStats& stats) {
     const auto memory = region.memory(Holding::nothing);
-    const HeldLock held(mutex_, stats);
+    const TimedLockGuard held(mutex_, stats);
     reading(memory, 0, memory.size());
   }
 

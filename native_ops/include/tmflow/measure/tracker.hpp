@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "tmflow/stats.hpp"
+#include "tmflow/measure/counters.hpp"
 
 namespace tmflow {
 

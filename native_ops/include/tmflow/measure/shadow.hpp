@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-#include "tmflow/stats.hpp"
+#include "tmflow/measure/counters.hpp"
 
 namespace tmflow {
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "tmflow/stats.hpp"
+#include "tmflow/measure/counters.hpp"
 
 namespace tmflow {
 

@@ -10,10 +10,10 @@
 #include <string>
 #include <string_view>
 
-#include "tmflow/kernel.hpp"
-#include "tmflow/parameters.hpp"
-#include "tmflow/region.hpp"
-#include "tmflow/stats.hpp"
+#include "tmflow/core/kernel.hpp"
+#include "tmflow/core/parameters.hpp"
+#include "tmflow/core/region.hpp"
+#include "tmflow/measure/counters.hpp"
 
 namespace tmflow {
 

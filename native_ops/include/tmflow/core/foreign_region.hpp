@@ -4,8 +4,8 @@
 #include <concepts>
 #include <span>
 
+#include "tmflow/core/region.hpp"
 #include "tmflow/htm/mutex_word.hpp"
-#include "tmflow/region.hpp"
 
 namespace tmflow {
 

@@ -14,12 +14,12 @@
 #include <string>
 #include <vector>
 
-#include "tmflow/at_once.hpp"
-#include "tmflow/audit.hpp"
-#include "tmflow/kernel.hpp"
-#include "tmflow/own_lines.hpp"
-#include "tmflow/region.hpp"
-#include "tmflow/stats.hpp"
+#include "tmflow/core/kernel.hpp"
+#include "tmflow/core/region.hpp"
+#include "tmflow/measure/audit.hpp"
+#include "tmflow/measure/counters.hpp"
+#include "tmflow/sync/cache_line.hpp"
+#include "tmflow/sync/run_together.hpp"
 
 namespace tmflow {
 
