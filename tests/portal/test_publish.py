@@ -93,7 +93,7 @@ def test_figures_are_those_of_the_study_and_of_experiments_that_are_not_planned(
     index = json.loads((site.site / "figures.json").read_text())
     assert {entry["experiment"] for entry in index} == {"fig-4.11", OWN}
     # Figure 4.10 is of batches of 1, of which there is no run: its page says so.
-    assert "Not drawn: Speedup over itself with one worker: no run measured it." in "".join(
+    assert "Not drawn: Speedup over the same strategy with one worker: no run measured it." in "".join(
         Tags((site.site / "figures" / "fig-4.10.html").read_text()).text
     )
     assert {entry["evidence"] for entry in index} == {"measured", "emulated"}

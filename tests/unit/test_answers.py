@@ -242,7 +242,7 @@ def test_the_figure_draws_its_summary() -> None:
     assert figure is not None
     spec = figure.spec()
     assert "htm 1.4 [1.38, 1.42]; stm 0.1 [0.0985, 0.102]" in spec["description"]
-    assert figure.caption.title == "Speed over that of a lock, fig-4.10 (threads 4, against tf_lock)"
+    assert figure.caption.title == "Speed relative to a lock, fig-4.10 (threads 4, against tf_lock)"
     drawn = [row for rows in spec["datasets"].values() for row in rows if row.get("variant") == "htm"]
     assert {row["estimate"] for row in drawn} == {figure.summary.set_index("variant").loc["htm", "estimate"]}
 

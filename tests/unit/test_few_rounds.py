@@ -53,7 +53,7 @@ def test_rows_without_any_loss_have_no_bar_but_the_number_of_rounds() -> None:
     said = {row["says"] for mark in marks(chart, "text") for row in mark["rows"]}
     assert "0 in 6 rounds (2 workers)" in said
     assert (
-        "no bar where no round had any: with 95 % confidence at most 46 % of rounds have"
+        "no bar if no round had any: with 95 % confidence at most 46 % of rounds have"
         in captions.caption(summary, "1").text
     )
 

@@ -90,7 +90,9 @@ def test_the_report_shows_each_figure_with_its_caption_and_each_table(results: P
     page = Page(text)
     assert text.count("<svg") == 2
     assert len(set(re.findall(r'clipPath id="([^"]+)"', text))) == len(re.findall("<clipPath", text))
-    assert page.text.count("Speedup over itself with one worker, as figure 4.1 of the study") == 1  # not in the picture
+    assert (
+        page.text.count("Speedup over the same strategy with one worker, as figure 4.1 of the study") == 1
+    )  # not in the picture
     for part in ("database revision 42", QUESTION, "A box", "Box & Co", "unreadable", "4 of 8", "0 of 4"):
         assert part in page.text
     assert "Not drawn: Test accuracy: unsupported: no <RTM> here." in page.text

@@ -11,7 +11,7 @@ import pandas as pd
 import streamlit as st
 
 from tmflow.base import escaping
-from tmflow.charts.axes import LETTER, in_room, longest
+from tmflow.charts.axes import LETTER, max_line_length, wrapped_label_expr
 from tmflow.charts.figures import FORMATS, Figure, drawable, figure_of, gaps_of, slug
 from tmflow.charts.marks import ENTRY
 from tmflow.charts.stacked_bars import WORDS
@@ -150,11 +150,11 @@ def parts(chart: Mapping[str, Any]) -> list[Spec]:
     for channel in _with_legend(last):
         names = [str(name) for name in channel["scale"]["domain"]]
         room = LEGEND - ENTRY
-        columns = max(1, LEGEND // (ENTRY + LETTER * longest(names, room)))
+        columns = max(1, LEGEND // (ENTRY + LETTER * max_line_length(names, room)))
         channel["legend"] |= {"columns": columns, "labelLimit": room}
         if max(map(len, names), default=0) * LETTER > room:
             words = WORDS if channel["field"] == "cause" else "datum.label"
-            channel["legend"]["labelExpr"] = in_room(names, room, words=words)
+            channel["legend"]["labelExpr"] = wrapped_label_expr(names, room, words=words)
     shared = {name: value for name, value in chart.items() if name not in ("concat", "columns", "datasets")}
     shared["autosize"] = FIT
     return [

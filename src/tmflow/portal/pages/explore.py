@@ -9,7 +9,7 @@ from tmflow.analysis.variants import name_of
 from tmflow.base.escaping import markdown
 from tmflow.charts import explore
 from tmflow.charts.figures import Figure, slug
-from tmflow.charts.layout import NONE, Layout, dimensions, named
+from tmflow.charts.layout import NONE, Layout, dimensions, name_variants
 from tmflow.portal.figure_view import KEPT, show_figure
 from tmflow.portal.study_data import Identity, SelectedRecords, Study
 from tmflow.portal.url_state import DATA, OF_FACTORS, Defaults, Filter, Key, Selection, choose, resolve, wanted
@@ -57,12 +57,12 @@ def selected(study: Study) -> tuple[str, pd.DataFrame]:
 def narrowed(summary: pd.DataFrame) -> pd.DataFrame:
     """The points that the filters of factors leave; named by what tells these apart."""
     rows = choose(FACTORS, summary, behind="Filters").rows
-    return rows.assign(variant=named(rows)).reset_index(drop=True)
+    return rows.assign(variant=name_variants(rows)).reset_index(drop=True)
 
 
 def shown(kind: str, summary: pd.DataFrame, revision: str) -> None:
     """The chart of a summary as the URL has it laid out; in words why there is none."""
-    missing = explore.nothing(summary)
+    missing = explore.missing_reasons(summary)
     if missing:
         reasons = markdown("; ".join(missing))
         st.info(f"Nothing to draw: {reasons}. Choose another measure or experiment, or other evidence.")
@@ -80,8 +80,8 @@ def shown(kind: str, summary: pd.DataFrame, revision: str) -> None:
 
 def _layout(summary: pd.DataFrame) -> Layout:
     """As the URL says; what is drawn in parts if it does not, by what it says of the rest."""
-    axes = [Filter(Key.X, "Along x", explore.along_x(summary))]
-    if colours := explore.coloured(summary):
+    axes = [Filter(Key.X, "Along x", explore.x_choices(summary))]
+    if colours := explore.colour_choices(summary):
         axes.append(Filter(Key.COLOUR, "Colour", colours))
     first = resolve(axes, summary, wanted())
     if parts := _in_parts_by(summary, first.one(Key.X), _one(first, Key.COLOUR)):
@@ -94,7 +94,7 @@ def _layout(summary: pd.DataFrame) -> Layout:
 
 @st.cache_data(show_spinner=False, max_entries=KEPT)
 def _in_parts_by(summary: pd.DataFrame, x: str, colour: str) -> tuple[str, ...]:
-    return explore.in_parts_by(summary, x, colour)
+    return explore.facet_choices(summary, x, colour)
 
 
 # Kept as it is, for all sessions: nobody changes a figure. It is the same at another revision, if its numbers are.
