@@ -160,7 +160,7 @@ def test_a_folder_of_something_else_is_left_alone(content: str | None, site: Pub
     if content is not None:
         (tmp_path / "site.json").write_text(content)
     before = sorted(tmp_path.iterdir())
-    with pytest.raises(BadInput, match="holds something that tmflow has not published: nothing was written"):
+    with pytest.raises(BadInput, match="holds files that tmflow did not publish: nothing was written"):
         publish(engine.open_reader(site.url), study, "full", tmp_path)
     assert sorted(tmp_path.iterdir()) == before
 

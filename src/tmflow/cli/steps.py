@@ -114,8 +114,8 @@ def report(scale: Annotated[Scale, typer.Option()] = "full") -> None:
 
     plan = make_plan(scale)
     reader = engine.open_reader(engine.url_from_env(plan.results / "study.db"))
-    first = [headline.section(headline.of_study(plan, reader))]
-    platform = headline.machine(plan, reader)
+    first = [headline.section(headline.summarise_study(plan, reader))]
+    platform = headline.measured_platform(plan, reader)
     if scale == "full" and platform is not None:  # nothing is decided from a quick one
         first.append(verdicts_section(verdicts(reader, platform=platform), heading(reader, platform)))
     questions = {name: plan.study.experiments[name].question for name in plan.experiments}

@@ -43,7 +43,7 @@ def chosen_page(known: Mapping[str, Page]) -> str:
     """The page that the URL asks for; where it asks for a term alone, the glossary."""
     ours = (GLOSSARY, CONTENTS) if Key.TERM in st.query_params else (CONTENTS, GLOSSARY)
     names = {CONTENTS: "Contents", GLOSSARY: "Glossary"}
-    names |= {name: docs_index.plain(page.title) for name, page in known.items()}
+    names |= {name: docs_index.plain_text(page.title) for name, page in known.items()}
     return choose([Filter(Key.PAGE, "Page", (*ours, *known))], pd.DataFrame(), names).one(Key.PAGE)
 
 
@@ -51,18 +51,18 @@ def contents(known: Mapping[str, Page]) -> None:
     """Links to all pages and terms, or to those, and the headings, in which every word of a search is."""
     words = _search()
     n_found = 0
-    for group, pages in docs_index.grouped(known).items():
+    for group, pages in docs_index.group_pages(known).items():
         lines = []
         for page in pages:
             for section in page.sections if words else page.sections[:1]:
-                if docs_index.matches(words, page.title, section.title):
+                if docs_index.contains_words(words, page.title, section.title):
                     anchor = "" if section is page.sections[0] else section.anchor
                     lines.append(f"- [{section.title}]({_to_page(page.name, anchor)})")
         if lines:
             st.subheader(group)
             _write("\n".join(lines))
         n_found += len(lines)
-    terms = [term for term in docs_index.glossary(known[VOCABULARY]) if docs_index.matches(words, term.name)]
+    terms = [term for term in docs_index.glossary(known[VOCABULARY]) if docs_index.contains_words(words, term.name)]
     if terms:
         st.subheader("Glossary")
         _write(" · ".join(f"[{term.name}]({_to_term(term)})" for term in terms))
@@ -80,7 +80,7 @@ def glossary(known: Mapping[str, Page]) -> None:
         if chosen in (ALL, anchor):
             st.subheader(term.name, anchor=anchor)
             for definition in term.definitions:
-                _write(docs_index.linked(definition, VOCABULARY, Here(), known))
+                _write(docs_index.resolve_links(definition, VOCABULARY, Here(), known))
             _write(f"[Link to this term]({_to_term(term)})")
 
 
@@ -93,7 +93,7 @@ def page(known: Mapping[str, Page], name: str) -> None:
             st.markdown(
                 "\n".join(f"- [{other.title}](#{other.anchor})" for other in its.sections[1:] if other.level == 2)
             )
-        _write(docs_index.linked(section.text, name, Here(), known))
+        _write(docs_index.resolve_links(section.text, name, Here(), known))
 
 
 def _write(text: str) -> None:
