@@ -200,7 +200,7 @@ def test_what_is_beyond_the_study_comes_apart_by_how_it_ran(beyond: URL, monkeyp
     app = seen(beyond, monkeypatch, **asked)
     assert {"driver", "reading", "measures"} <= {box.key for box in app.multiselect}
     assert app.selectbox(key="facet").value == "measures"
-    assert "differs also in driver (native and session)" in texts(app)
+    assert "also differ in driver (native and session)" in texts(app)
     assert "Fully instrumented" in texts(app)
     lost = seen(beyond, monkeypatch, **(asked | {"metric": "lost"}))
     assert table(lost)["estimate"].max() == pytest.approx(0.025)

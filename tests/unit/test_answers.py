@@ -115,7 +115,7 @@ def test_one_origin_answers_and_the_others_are_named() -> None:
     ):
         answer = answers.answer_transactions(pd.concat(runs, ignore_index=True), "1234abcd")
         assert answer.short == short
-        assert f"left out, as never pooled with them: {left_out}." in answer.rests_on
+        assert f"left out, because never pooled with them: {left_out}." in answer.rests_on
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from tests.sample_runs import sample_runs
 from tmflow.base.errors import BadInput
 from tmflow.benchmark import step_report
 from tmflow.benchmark.kinds import read_any, shown
-from tmflow.benchmark.saved import SavedSteps, write
 from tmflow.benchmark.steps import OF_THE_TARGETS, StepSubject, check, parse_step, summarised
+from tmflow.benchmark.storage import SavedSteps, write
 from tmflow.runfile.record import Run
 from tmflow.spec.trial import TrialSpec
 

@@ -65,7 +65,7 @@ def test_points_of_what_is_on_no_axis_are_lines_of_their_own_and_told() -> None:
     text = said(summary, Layout("threads", "variant"))
     assert "Lines of one colour also differ in batch (1, 5 and 15)." in text
     assert "the chart has 6 lines in 2 colours" in text
-    assert "differs also" not in said(summary, Layout("threads", "variant", "batch"))
+    assert "also differ in" not in said(summary, Layout("threads", "variant", "batch"))
 
 
 def test_a_parameter_on_an_axis_is_not_in_the_names_of_variants() -> None:

@@ -10,7 +10,7 @@ from tmflow.benchmark import plots
 from tmflow.benchmark import read_report as reads
 from tmflow.benchmark import step_report as steps
 from tmflow.benchmark.markdown import markdown
-from tmflow.benchmark.saved import Saved, SavedReads, SavedSteps, read_as
+from tmflow.benchmark.storage import Saved, SavedReads, SavedSteps, read_as
 
 Benchmark = Saved | SavedSteps | SavedReads
 KINDS: dict[str, type[Benchmark]] = {

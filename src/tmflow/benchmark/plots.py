@@ -1,4 +1,4 @@
-"""Pictures of a benchmark: a figure per size and measure, a panel per promise, a line per variant."""
+"""Plots of a benchmark: a figure per size and measure, a panel per guarantee, a line per variant."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import pandas as pd
 from tmflow.benchmark import text
 from tmflow.benchmark.comparison import best_mutex
 from tmflow.benchmark.rows import Copied, Timed, TimedVariant
-from tmflow.benchmark.saved import Saved
+from tmflow.benchmark.storage import Saved
 from tmflow.benchmark.subjects import Gradient
 from tmflow.benchmark.updates import Cell
 from tmflow.charts import captions, palette
 
 WIDTH, HEIGHT = 250, 300  # px of a panel
 PANELS_IN_A_ROW = 2
-ASIDE = 0.025  # between neighbours at one number of threads, as a share of a doubling
+DODGE = 0.025  # dodge between neighbours at one number of threads, as a share of a doubling
 PROMISES = ("none", "element", "block", "tensor", "step")
 MUTEX_LABEL = "best plain mutex"
 COMPARED = "#222222"  # their colour: no variant has it
@@ -92,9 +92,13 @@ def _plot(benchmark: Saved, elements: int, gradient: Gradient, measure: Measure,
         if (data["promise"] == promise).any()
     ]
     lines = [panels[at : at + PANELS_IN_A_ROW] for at in range(0, len(panels), PANELS_IN_A_ROW)]
-    own: dict[str, Any] = {"color": "independent", "shape": "independent", "fill": "independent"}  # a legend per panel
-    across = [alt.hconcat(*line, spacing=30).resolve_scale(**own) for line in lines]
-    grid: alt.VConcatChart = alt.vconcat(*across, spacing=30).resolve_scale(**own)
+    scales: dict[str, Any] = {
+        "color": "independent",
+        "shape": "independent",
+        "fill": "independent",
+    }  # a legend per panel
+    across = [alt.hconcat(*line, spacing=30).resolve_scale(**scales) for line in lines]
+    grid: alt.VConcatChart = alt.vconcat(*across, spacing=30).resolve_scale(**scales)
     return captions.titled(grid, captions.Caption(title, _lines(benchmark, data)))
 
 
@@ -112,7 +116,7 @@ def _lines(benchmark: Saved, data: pd.DataFrame) -> list[str]:
 def _panel(data: pd.DataFrame, promise: str, measure: Measure, shown: alt.Scale) -> alt.LayerChart:
     names = _ranked(data, measure)
     threads = sorted(set(data["threads"]))
-    place = {name: 2 ** (ASIDE * (at - len(names) / 2)) for at, name in enumerate(names)}
+    place = {name: 2 ** (DODGE * (at - len(names) / 2)) for at, name in enumerate(names)}
     data = data.assign(x=[t * place[v] for t, v in zip(data["threads"], data["variant"], strict=True)])
     labels = _labels(data, names)
     data = data.assign(label=data["variant"].map(labels), compared=data["variant"].isin((MUTEX_LABEL, "memcpy")))
@@ -168,5 +172,5 @@ def _digits(value: float) -> str:
 def _looks(names: Sequence[str]) -> list[palette.Look]:
     compared = {MUTEX_LABEL: palette.Look(COMPARED, "circle"), "memcpy": palette.Look(COMPARED, "square")}
     variants = [name for name in names if name not in compared]
-    own = dict(zip(variants, palette.looks(name.replace(":", " ") for name in variants), strict=True))
-    return [(compared | own)[name] for name in names]
+    variant_looks = dict(zip(variants, palette.looks(name.replace(":", " ") for name in variants), strict=True))
+    return [(compared | variant_looks)[name] for name in names]

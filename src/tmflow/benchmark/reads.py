@@ -17,7 +17,7 @@ from tmflow.base.errors import BadInput
 from tmflow.base.locks import machine_to_itself
 from tmflow.base.processes import WorkerFailed, Workers
 from tmflow.benchmark.rows import LeftOut, facts_here
-from tmflow.benchmark.saved import Read, SavedReads
+from tmflow.benchmark.storage import Read, SavedReads
 from tmflow.benchmark.subjects import Subject, every_strategy, parse_subjects, promised
 from tmflow.benchmark.updates import MAX_ELEMENTS, MAX_THREADS, ask, calibrated, check_rounds_and_seed, numbers, why_not
 from tmflow.native import registry
@@ -156,8 +156,8 @@ def summarised(plan: ReadPlan, turns: Turns) -> list[Read]:
     """The rows of all that was measured: cell after cell, from the fastest read on."""
     rows = []
     for cell in plan.cells:
-        its = [_row(plan, way, cell, turns) for way in plan.ways if (way.name, cell) in turns]
-        rows += sorted(its, key=lambda row: row.us_per_read)
+        cell_rows = [_row(plan, way, cell, turns) for way in plan.ways if (way.name, cell) in turns]
+        rows += sorted(cell_rows, key=lambda row: row.us_per_read)
     return rows
 
 

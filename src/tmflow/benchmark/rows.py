@@ -108,7 +108,7 @@ class TimedVariant(_Timed):
 
     @property
     def kept(self) -> bool:
-        """Whether it kept its promise."""
+        """Whether it kept its guarantee."""
         return self.promise == "none" or (self.lost_fraction, self.doubled, self.corrupt_elements) == (0, 0, 0)
 
 
@@ -123,11 +123,11 @@ class TimedReference(_Timed):
 
 
 Timed = TimedVariant | TimedReference
-Beside = Copied | Written  # what is measured beside updates
-Row = Timed | Beside
+ByteRate = Copied | Written  # measured in addition to updates
+Row = Timed | ByteRate
 
 
-def printed(row: Row) -> dict[str, Any]:
+def json_fields(row: Row) -> dict[str, Any]:
     """As `--json` prints it: a loop for reference is named as a variant is, so that its reader needs no second case."""
     fields = row.model_dump(mode="json")
     if isinstance(row, TimedReference):  # a mutex is at the bottom of each

@@ -16,7 +16,7 @@ from tqdm import tqdm
 from tmflow.analysis import stats
 from tmflow.base.errors import BadInput, unknown
 from tmflow.benchmark.rows import LeftOut
-from tmflow.benchmark.saved import SavedSteps, Step
+from tmflow.benchmark.storage import SavedSteps, Step
 from tmflow.benchmark.subjects import promised
 from tmflow.native import registry
 from tmflow.runfile.record import Run
@@ -50,16 +50,16 @@ def measure(subjects: Sequence[StepSubject], rounds: int, reference: str | None)
     points = [subject.spec for subject in subjects]
     definition = {"points": [point.factors() for point in points]}
     with tempfile.TemporaryDirectory(prefix="tmflow-") as folder:
-        told = rounds_of("bench step", points, definition, rounds, Path(folder))
-        for runs in tqdm(told, total=rounds, disable=None, leave=False, file=sys.stderr, unit="round"):
+        rounds_run = rounds_of("bench step", points, definition, rounds, Path(folder))
+        for runs in tqdm(rounds_run, total=rounds, disable=None, leave=False, file=sys.stderr, unit="round"):
             by_round.append({run.spec.sha256: run for run in runs})
     return summarised(subjects, by_round, reference or subjects[0].name)
 
 
 def summarised(subjects: Sequence[StepSubject], by_round: Sequence[dict[str, Run]], reference: str) -> SavedSteps:
-    """What the runs say; each round's are by the hash of their spec."""
-    runs = {subject.name: [its[subject.spec.sha256] for its in by_round] for subject in subjects}
-    times = {name: [_us(run) for run in its] for name, its in runs.items()}
+    """Summarise the runs; `by_round` has the runs of each round by the hash of their spec."""
+    runs = {subject.name: [runs_of_round[subject.spec.sha256] for runs_of_round in by_round] for subject in subjects}
+    times = {name: [_us(run) for run in runs_of_round] for name, runs_of_round in runs.items()}
     ran = [subject for subject in subjects if any(us is not None for us in times[subject.name])]
     first = next(iter(by_round[0].values()))
     return SavedSteps(

@@ -111,26 +111,26 @@ def parse_subject(name: str) -> Subject:
     if strategy in LOOPS:
         _checked(lambda: loader.core().measure(strategy, 1, 1, 1, given))
         return Subject(name, strategy, tuple(given), {**LOOPS[strategy], **dict(_pairs(given))})
-    known = {variant.name: variant for variant in registry.variants()}
-    if strategy in known and known[strategy].provider == "stock":
+    variants = {variant.name: variant for variant in registry.variants()}
+    if strategy in variants and variants[strategy].provider == "stock":
         raise BadInput(
             f"strategy '{strategy}' is TensorFlow's own update, which cannot be measured without TensorFlow: "
             "`tmflow train` measures it."
         )
-    if strategy not in known:
+    if strategy not in variants:
         raise unknown("strategy", strategy, [*(variant.name for variant in _native()), *LOOPS])
-    variant = _built(known[strategy])
+    variant = _built(variants[strategy])
     if "provider=emulated" in given:
         raise BadInput(f"'{name}' has emulated transactions, which take no time that means anything.")
     if "kernel=fused" in given:
         raise BadInput(f"'{name}' is to fuse an update with its gradient, but here gradients are given: it fuses none.")
-    own = _pairs(given)
-    if twice := [parameter for parameter, times in Counter(parameter for parameter, _ in own).items() if times > 1]:
+    pairs = _pairs(given)
+    if twice := [parameter for parameter, times in Counter(parameter for parameter, _ in pairs).items() if times > 1]:
         raise BadInput(f"'{name}' has the parameter '{twice[0]}' twice: once is enough.")
-    for_library = native_parameters(strategy, dict(own))
+    for_library = native_parameters(strategy, dict(pairs))
     _checked(lambda: loader.core().check_parameters(strategy, for_library))
     fallbacks = {p.name: _value(p.fallback) for p in variant.parameters if p.fallback}
-    parameters = {**fallbacks, **dict(own), **dict(_pairs(for_library))}
+    parameters = {**fallbacks, **dict(pairs), **dict(_pairs(for_library))}
     return Subject(name, strategy, tuple(for_library), parameters, variant.promise_updates)
 
 
@@ -157,7 +157,7 @@ def _value(text: str) -> Value:
 
 
 def _checked(call: Callable[[], object]) -> None:
-    """Turn the library's refusal of parameters into a sentence of ours."""
+    """Turn the library's refusal of parameters into BadInput."""
     try:
         call()
     except ValueError as error:

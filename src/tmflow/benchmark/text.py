@@ -1,4 +1,4 @@
-"""A benchmark as a table of text, with the same columns in a terminal and in Markdown."""
+"""Formats a benchmark as a text table, with the same columns in the terminal and in Markdown."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tmflow.benchmark.comparison import best_mutex, cell_of
-from tmflow.benchmark.rows import Beside, Copied, Header, Row, Timed, TimedVariant, Written
-from tmflow.benchmark.saved import Saved
+from tmflow.benchmark.rows import ByteRate, Copied, Header, Row, Timed, TimedVariant, Written
+from tmflow.benchmark.storage import Saved
 from tmflow.benchmark.subjects import Gradient
 from tmflow.benchmark.updates import Cell
 from tmflow.runfile.record import MachineState
@@ -54,21 +54,23 @@ def blocks(benchmark: Saved) -> Iterator[Block]:
             heading += f" (oversubscribed: {benchmark.cpus_allowed} CPUs)"
         for kind in kinds:
             cell = Cell(elements, threads, kind)
-            heading += _aside(rows, cell, f", gradient {kind}" if len(kinds) > 1 else "")
-        timed = [row for row in rows if not isinstance(row, Beside)]
+            heading += _heading_suffix(rows, cell, f", gradient {kind}" if len(kinds) > 1 else "")
+        timed = [row for row in rows if not isinstance(row, ByteRate)]
         names = dict.fromkeys(row.name for kind in reversed(kinds) for row in timed if row.gradient == kind)
         of = {(row.name, row.gradient): row for row in timed}
         yield Block(heading, [_line([of.get((name, kind)) for kind in kinds], benchmark.rounds) for name in names])
 
 
-def _aside(rows: Sequence[Row], cell: Cell, suffix: str) -> str:
-    """What was measured beside the updates of a cell, as the end of a heading."""
+def _heading_suffix(rows: Sequence[Row], cell: Cell, suffix: str) -> str:
+    """The end of a heading: the measurements of a cell in addition to updates."""
     text = ""
     for row in (row for row in rows if cell_of(row) == cell):
         if isinstance(row, Copied):
-            text += f"; memcpy {bounded(row.memcpy_us, row.memcpy_low, row.memcpy_high)} us, {row.gb_per_s:.1f} GB/s"
+            text += (
+                f"; memcpy {with_interval(row.memcpy_us, row.memcpy_low, row.memcpy_high)} us, {row.gb_per_s:.1f} GB/s"
+            )
         if isinstance(row, Written):
-            text += f"; writing a gradient {bounded(row.writing_us, row.writing_low, row.writing_high)} us"
+            text += f"; writing a gradient {with_interval(row.writing_us, row.writing_low, row.writing_high)} us"
     if best := best_mutex(rows, cell):
         text += f"; best plain mutex{suffix} {best.name}"
     return text
@@ -80,7 +82,7 @@ def _line(rows: Sequence[Timed | None], rounds: int) -> list[str]:
     name = next(text[0] for text in by_kind if text[0])
     promise = next(text[HEADS.index(PROMISE)] for text in by_kind if text[0])
     measures = zip(HEADS[1:], zip(*(text[1:] for text in by_kind), strict=True), strict=True)
-    return [name, *(text for head, own in measures for text in ([promise] if head == PROMISE else own))]
+    return [name, *(text for head, columns in measures for text in ([promise] if head == PROMISE else columns))]
 
 
 def texts(row: Timed, rounds: int) -> list[str]:
@@ -89,11 +91,11 @@ def texts(row: Timed, rounds: int) -> list[str]:
     fewer = f" ({row.rounds} of {rounds} rounds)" if row.rounds < rounds else ""
     return [
         row.name if is_variant else f"({row.name})",
-        bounded(row.us_per_update, row.us_low, row.us_high) + fewer,
-        "" if row.ratio is None else bounded(row.ratio, row.ratio_low, row.ratio_high, "{:.2f}"),
+        with_interval(row.us_per_update, row.us_low, row.us_high) + fewer,
+        "" if row.ratio is None else with_interval(row.ratio, row.ratio_low, row.ratio_high, "{:.2f}"),
         ""
         if row.memcpy_ratio is None
-        else bounded(row.memcpy_ratio, row.memcpy_ratio_low, row.memcpy_ratio_high, "{:.2f}"),
+        else with_interval(row.memcpy_ratio, row.memcpy_ratio_low, row.memcpy_ratio_high, "{:.2f}"),
         row.promise if isinstance(row, TimedVariant) else "",
         _lost(row),
         "" if row.commit_fraction is None else f"{100 * row.commit_fraction:.3g} %",
@@ -103,7 +105,7 @@ def texts(row: Timed, rounds: int) -> list[str]:
 
 
 def machine(benchmark: Header) -> str:
-    """On what it was measured, in a line."""
+    """Describe the machine in a line."""
     facts, settings = benchmark.platform, benchmark.environment
     parts = [
         facts.get("cpu_model") or facts.get("isa") or "unknown processor",
@@ -124,8 +126,8 @@ def rounds(number: int) -> str:
 
 
 def protocol(benchmark: Saved) -> str:
-    """How it was measured, in a line."""
-    ratio_to = next((row.ratio_to for row in benchmark.rows if not isinstance(row, Beside)), None) or "nothing"
+    """Describe the protocol in a line."""
+    ratio_to = next((row.ratio_to for row in benchmark.rows if not isinstance(row, ByteRate)), None) or "nothing"
     return (
         f"{rounds(benchmark.rounds)} in turns, seed {benchmark.seed}; gradient {' and '.join(gradients(benchmark))}; "
         f"[95 % interval]; ratio to {ratio_to}; "
@@ -143,21 +145,21 @@ def state(machine: MachineState) -> str:
 
 
 def left_out(benchmark: Header) -> list[str]:
-    """Why something was not measured, a sentence each."""
-    told = []
+    """A sentence for each thing that was not measured."""
+    sentences = []
     for one in benchmark.left_out:
         what = "failed" if one.failed else "cannot run here"
         if one.elements is not None:
             what = f"was not measured with {size(one.elements, one.threads)}"
             what += f", gradient {one.gradient}" if one.gradient else ""
-        told.append(f"{one.name} {what}: {one.reason}.")
-    return told
+        sentences.append(f"{one.name} {what}: {one.reason}.")
+    return sentences
 
 
 def not_measured(benchmark: Header) -> list[str]:
     """The same as the last section of a report in Markdown; no line if nothing is missing."""
-    told = left_out(benchmark)
-    return ["", "### Not measured", "", *(f"- {line}" for line in told)] if told else []
+    sentences = left_out(benchmark)
+    return ["", "### Not measured", "", *(f"- {line}" for line in sentences)] if sentences else []
 
 
 def size(elements: int, threads: int | None = None) -> str:
@@ -181,8 +183,8 @@ def _aborts(row: Timed) -> str:
     return f"no commit, {row.aborts_per_update:.3g} per update" if row.aborts_per_update else ""
 
 
-def bounded(value: float, low: float | None, high: float | None, form: str = "{:.4g}") -> str:
-    """With as many digits as there is something to say, never in powers of ten."""
+def with_interval(value: float, low: float | None, high: float | None, form: str = "{:.4g}") -> str:
+    """Format a value with its interval, never in powers of ten."""
     texts = [_plain(bound, form) for bound in (value, low, high) if bound is not None]
     return texts[0] if len(texts) == 1 else f"{texts[0]} [{texts[1]}, {texts[2]}]"
 
@@ -198,13 +200,13 @@ def table(benchmark: Saved) -> str:
     lines = [machine(benchmark), protocol(benchmark)]
     grid = [titles, *(row for block in shown for row in block.texts)]
     for block in shown:
-        lines += ["", block.heading, *aligned([titles, *block.texts], grid)]
+        lines += ["", block.heading, *align([titles, *block.texts], grid)]
     if benchmark.left_out:
         lines += ["", *left_out(benchmark)]
     return "\n".join(lines)
 
 
-def aligned(rows: Sequence[Sequence[str]], widest: Sequence[Sequence[str]] | None = None) -> list[str]:
+def align(rows: Sequence[Sequence[str]], widest: Sequence[Sequence[str]] | None = None) -> list[str]:
     """The rows in columns as wide as those of `widest`, or of themselves; the last one to the right."""
     widths = [max(map(len, column)) for column in zip(*(widest or rows), strict=True)]
     lines = []

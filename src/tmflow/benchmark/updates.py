@@ -107,7 +107,7 @@ def make_plan(
     reference: str | None,
     gradient: str = "fresh",
 ) -> Plan:
-    """The plan that the options describe; None is the fallback of an option. Raises BadInput for what cannot be."""
+    """Make the plan of the options; None selects the default of an option. Raises BadInput for invalid ones."""
     cpus = len(os.sched_getaffinity(0))
     sizes = list(ELEMENTS) if elements is None else numbers("elements", elements, MAX_ELEMENTS)
     counts = [t for t in THREADS if t <= cpus] if threads is None else numbers("threads", threads, MAX_THREADS)
@@ -123,7 +123,7 @@ def make_plan(
 
 
 def check_rounds_and_seed(rounds: int, seed: int) -> None:
-    """Raises BadInput for what cannot be."""
+    """Raise BadInput for invalid values."""
     if not 1 <= rounds <= MAX_ROUNDS:
         raise BadInput(f"rounds is {rounds}, but should be from 1 to {MAX_ROUNDS}.")
     if not 0 <= seed < 2**31:
@@ -131,15 +131,15 @@ def check_rounds_and_seed(rounds: int, seed: int) -> None:
 
 
 def numbers(name: str, text: str, high: int) -> list[int]:
-    """The whole numbers, each from 1 to `high`, of a list with commas."""
-    found = []
+    """Parse a comma-separated list of integers from 1 to `high`."""
+    values = []
     for word in text.split(","):
         if not word.strip().isdecimal() or not 1 <= int(word) <= high:
             raise BadInput(f"{name} is '{word.strip()}' in '{text}', but should be whole numbers from 1 to {high}.")
-        found.append(int(word))
-    if len(set(found)) < len(found):
+        values.append(int(word))
+    if len(set(values)) < len(values):
         raise BadInput(f"{name} has a number twice in '{text}': once is enough.")
-    return found
+    return values
 
 
 def _gradients(text: str) -> list[Gradient]:
@@ -213,13 +213,13 @@ def update_times(cell: Cell, measured: Measured, written: Measured | None) -> li
         return times
     if written is None:
         raise NotMeasurable("the writing of its gradient was not measured")
-    found = [
-        None if us is None or alone is None else us - alone
-        for us, alone in zip(times, times_by_round(written), strict=True)
+    differences = [
+        None if us is None or writing is None else us - writing
+        for us, writing in zip(times, times_by_round(written), strict=True)
     ]
-    if any(us is not None and us <= 0 for us in found):
+    if any(us is not None and us <= 0 for us in differences):
         raise NotMeasurable("in a round it took no longer than the writing of its gradient")
-    return found
+    return differences
 
 
 def times_by_round(measured: Measured) -> list[float | None]:

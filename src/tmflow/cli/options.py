@@ -1,4 +1,4 @@
-"""Options that commands share: of strategies and models, where to save, and how errors read."""
+"""Options that commands share (strategies, models, output files), and the wording of errors."""
 
 from __future__ import annotations
 
@@ -21,16 +21,15 @@ Command = TypeVar("Command", bound=Callable[..., None])
 
 
 def with_parameters(command: Command) -> Command:
-    """Where the command has `**parameters`, Typer shows and takes an option for each factor that belongs to models, and
-    for each parameter of a strategy.
+    """Replace the command's `**parameters` by an option for each factor of models and each parameter of strategies.
 
-    One that is not given is None. Values are checked by the spec, which knows the strategy and the model too.
+    An option that is not given is None. The spec checks the values, because it knows the strategy and the model.
     """
     signature = inspect.signature(command, eval_str=True)
-    own = [option for option in signature.parameters.values() if option.kind is not option.VAR_KEYWORD]
+    named_options = [option for option in signature.parameters.values() if option.kind is not option.VAR_KEYWORD]
     options = map(_option, (*MODEL_FACTORS, *PARAMETERS))
-    # mypy knows no such attribute of a function, and inspect reads it.
-    setattr(command, "__signature__", signature.replace(parameters=[*own, *options]))  # noqa: B010
+    # `inspect` reads this attribute, which mypy does not know.
+    setattr(command, "__signature__", signature.replace(parameters=[*named_options, *options]))  # noqa: B010
     return command
 
 
@@ -42,7 +41,7 @@ def _option(name: str) -> inspect.Parameter:
 
 
 def _help(name: str) -> str:
-    """Whose parameter it is, what it means, which values there are, and which it has if not given."""
+    """The help of a parameter: its owners, meaning, allowed values and default."""
     field = TrialSpec.model_fields[name]
     words = [word for kind in get_args(field.annotation) for word in get_args(kind)]
     allowed = f" ({', '.join(words)})" if words else ""
@@ -55,20 +54,22 @@ def _help(name: str) -> str:
 
 
 def _usual(name: str, whose: Mapping[str, Value | float | None]) -> str:
-    """The value where none is given, and with what, if that is not always the same; "" if there is none."""
+    """The default value, by owner if defaults differ; "" if there is none."""
     if name == "budget":
         return ", ".join(f"{budget} with {way}" for way, budget in BUDGETS.items())
     with_value: dict[Value | float | None, list[str]] = {}
     for owner, value in whose.items():
         with_value.setdefault(value, []).append(owner)
     if len(with_value) > 1:
-        return ", ".join(f"{value} with {' and '.join(its)}" for value, its in with_value.items())
+        return ", ".join(
+            f"{value} with {' and '.join(owners_of_value)}" for value, owners_of_value in with_value.items()
+        )
     (only,) = with_value
     return "" if only is None else str(only)
 
 
 def require_writable(path: Path, name: str = "--save") -> None:
-    """Before the work, so that its result has a place to go. Raises BadInput if there is none."""
+    """Raise BadInput if the file cannot be written; call it before long work."""
     try:
         if path.exists() and not path.is_file():
             raise BadInput(f"{name} {path} is not a file: name a new file, or one to replace.")
@@ -80,7 +81,7 @@ def require_writable(path: Path, name: str = "--save") -> None:
 
 
 def require_text(arguments: Sequence[str]) -> None:
-    """Raise BadInput for an argument that is not UTF-8: no database and no JSON can keep it."""
+    """Raise BadInput for an argument that is not UTF-8, which databases and JSON cannot store."""
     for number, argument in enumerate(arguments, start=1):
         try:
             os.fsencode(argument).decode()
@@ -88,8 +89,8 @@ def require_text(arguments: Sequence[str]) -> None:
             raise BadInput(f"argument {number} is not UTF-8 text: {error.reason} at byte {error.start}.") from error
 
 
-def explained(error: typer.TyperException) -> str:
-    """What is wrong, where, and what is allowed. A command that needs an argument and has none is told its help."""
+def explain(error: typer.TyperException) -> str:
+    """Explain a usage error: what is wrong, where, and what is allowed."""
     message = error.format_message()
     if "\n" in message:
         return message
@@ -97,11 +98,11 @@ def explained(error: typer.TyperException) -> str:
     where = context.command_path if context else "tmflow"
     if isinstance(error, typer.BadParameter) and isinstance(error.__cause__, ValidationError):
         name = error.param.opts[0] if error.param else "a value"
-        return f"tmflow: {where}: {name} {_but(error.__cause__)}."
+        return f"tmflow: {where}: {name} {_explain_value(error.__cause__)}."
     return f"tmflow: {where}: {message[0].lower()}{message[1:].rstrip('.')}; `{where} --help` tells what there is."
 
 
-def _but(error: ValidationError) -> str:
+def _explain_value(error: ValidationError) -> str:
     first = error.errors()[0]
     value = f"{first['input']!r}"
     wish = first["msg"].removeprefix("Value error, ").removeprefix("Input ").removeprefix(f"{value} ").rstrip(".")

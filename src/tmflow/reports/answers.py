@@ -20,7 +20,7 @@ from tmflow.base.text import several, workers
 from tmflow.charts import forest
 from tmflow.charts.captions import caption
 from tmflow.charts.figures import Figure
-from tmflow.claims.provenance import origins, who_speaks
+from tmflow.claims.provenance import origins, provenance_note
 from tmflow.claims.selection import LEAST_ROUNDS, Missing, usable
 from tmflow.reports import narrative
 from tmflow.reports.narrative import Narrative, Promises
@@ -198,7 +198,7 @@ def select_runs(runs: pd.DataFrame, comparison: Comparison) -> SelectedRuns:
         or selected[selected["strategy"] == baseline].duplicated([*ROUND]).any()
     ):
         raise Missing(f"{name} has several points of {baseline}, or of another strategy, to choose from")
-    return SelectedRuns(selected, who_speaks(by_origin))
+    return SelectedRuns(selected, provenance_note(by_origin))
 
 
 def _read_comparisons(source: Source, platform: str, joined: bool, *comparisons: Comparison) -> Iterator[pd.DataFrame]:

@@ -18,7 +18,7 @@ from tmflow.base.files import whole_folder, write_json, write_text
 from tmflow.charts import captions
 from tmflow.charts.figures import VEGA_LITE, slug
 from tmflow.claims.judge import KINDS, verdicts
-from tmflow.claims.render import VERDICTS, accepted, machines, without_runs
+from tmflow.claims.render import VERDICTS, accepted_verdicts, machines_sentence, without_runs
 from tmflow.platform.description import described, told
 from tmflow.reports.html_report import MEASURES
 from tmflow.reports.site import experiments, run_lists
@@ -158,7 +158,7 @@ def _runs(source: Source, scale: Scale, here: pd.DataFrame, folder: Path, pages:
 
 def _claims(source: Source, pages: Pages) -> list[dict[str, Any]]:
     """Write the page of claims; return the scoreboard, a row for each kind of evidence."""
-    judged = accepted(verdicts(source))
+    judged = accepted_verdicts(verdicts(source))
     without = without_runs(judged)
     with_runs = [verdict for verdict in judged if verdict.evidence not in without]
     kinds = [kind for kind in KINDS if any(verdict.evidence == kind for verdict in with_runs)]
@@ -178,7 +178,7 @@ def _claims(source: Source, pages: Pages) -> list[dict[str, Any]]:
     pages.write(
         "claims.html",
         claims=claims,
-        machines=machines,
+        machines_sentence=machines_sentence,
         without=without,
         choices={"verdict": {name: name for name in VERDICTS}, "evidence": {kind: kind for kind in kinds}},
     )

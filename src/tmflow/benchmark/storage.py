@@ -34,7 +34,7 @@ class Saved(TurnsHeader):
     rows: list[TimedVariant | TimedReference | Copied | Written] = Field(description="as printed with --json")
 
 
-def saved(plan: Plan, outcome: Outcome, rows: list[Row], machine: MachineState, measured_at_utc: str) -> Saved:
+def make_saved(plan: Plan, outcome: Outcome, rows: list[Row], machine: MachineState, measured_at_utc: str) -> Saved:
     """The benchmark just measured, with the facts of this machine."""
     return Saved(
         measured_at_utc=measured_at_utc,
