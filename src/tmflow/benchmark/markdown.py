@@ -1,4 +1,4 @@
-"""A saved benchmark as Markdown, for a report; the same file always gives the same text."""
+"""Formats a saved benchmark as Markdown, deterministically."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ HEADS_OF_ATTEMPTS = [
 
 
 def markdown(benchmark: Saved, pictures: Sequence[tuple[str, str]] = ()) -> str:
-    """Targets, the best of each promise, a table per size and number of threads, and what was not measured.
+    """Format the targets, the best of each guarantee, a table per size and number of threads, and what is missing.
 
-    References are in parentheses. `pictures` are titles and file names, beside the Markdown's own file.
+    References are in parentheses. `pictures` are titles and file names relative to the Markdown file.
     """
     lines = ["# What an update costs", "", f"{text.machine(benchmark)}.", "", f"{text.protocol(benchmark)}."]
     if checked := [_target(one) for one in comparison.check_targets(benchmark)]:

@@ -26,7 +26,7 @@ COMPARED = "#222222"  # their colour: no variant has it
 
 
 class Measure(NamedTuple):
-    """What a picture shows of a row: its name in the file's name, its title and its fields."""
+    """The measure of a plot: its name in file names, and its titles."""
 
     name: str
     title: str
@@ -38,7 +38,7 @@ GB = Measure("gb", "GB/s moved by updates", "higher is faster")
 
 
 class Plot(NamedTuple):
-    """A picture: what tells its file from others, and the chart."""
+    """A plot with the distinguishing part of its file name."""
 
     name: str
     title: str
@@ -46,7 +46,7 @@ class Plot(NamedTuple):
 
 
 def plots(benchmark: Saved) -> Iterator[Plot]:
-    """Of every size and kind of gradient: microseconds per update, and GB/s against memcpy."""
+    """Plot microseconds per update and GB/s for every size and kind of gradient."""
     for elements, gradient in dict.fromkeys((row.elements, row.gradient) for row in benchmark.rows):
         for measure in (US, GB):
             title = f"{measure.title}, {elements:,} floats, gradient {gradient} ({measure.better})"
@@ -55,7 +55,7 @@ def plots(benchmark: Saved) -> Iterator[Plot]:
 
 
 def frame(benchmark: Saved, elements: int, gradient: Gradient, measure: Measure) -> pd.DataFrame:
-    """What is drawn of a size: a row per variant and number of threads, those for comparison in every panel."""
+    """The data of a plot: a row per variant and number of threads, with the references in every panel."""
     rows = [row for row in benchmark.rows if (row.elements, row.gradient) == (elements, gradient)]
     promises = [p for p in PROMISES if any(isinstance(row, TimedVariant) and row.promise == p for row in rows)]
     points = [_point(row, row.name, row.promise, measure) for row in rows if isinstance(row, TimedVariant)]
@@ -154,7 +154,7 @@ def _panel(data: pd.DataFrame, promise: str, measure: Measure, shown: alt.Scale)
 
 
 def _ranked(data: pd.DataFrame, measure: Measure) -> list[str]:
-    """The names, the best at the most threads first."""
+    """The names, sorted by the value at the most threads, best first."""
     last = data.sort_values("threads").groupby("variant")["value"].last()
     return [str(name) for name in last.sort_values(ascending=measure is US).index]
 
@@ -165,7 +165,7 @@ def _labels(data: pd.DataFrame, names: Sequence[str]) -> dict[str, str]:
 
 
 def _digits(value: float) -> str:
-    """Three of them, never in powers of ten."""
+    """Format a number with three significant digits, never in powers of ten."""
     return f"{value:.{max(0, 2 - math.floor(math.log10(value)))}f}"
 
 

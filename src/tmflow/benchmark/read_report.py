@@ -1,4 +1,4 @@
-"""A benchmark of reads as text for a terminal, and as Markdown; the same file always gives the same text."""
+"""Formats a benchmark of reads for the terminal and as Markdown, deterministically."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HEADS = ["variant, read", "us per read", "of a plain copy", "promise", "torn", "
 
 
 def table(benchmark: SavedReads) -> str:
-    """A block per size and number of readers and writers, from the fastest read on."""
+    """Format a block per size and number of readers and writers, the fastest read first."""
     lines = [text.machine(benchmark), _protocol(benchmark)]
     for heading, rows in _blocks(benchmark):
         lines += ["", heading, *align([HEADS, *rows])]

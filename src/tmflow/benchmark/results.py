@@ -22,7 +22,7 @@ Bounded = tuple[float, float | None, float | None]
 
 
 def rows(plan: Plan, outcome: Outcome) -> list[Row]:
-    """The objects of all that was measured: cell after cell, copy and writing first, then from the fastest on.
+    """The rows of all measurements: cell by cell, copy and writing first, then the fastest first.
 
     What took no longer than the writing of its gradient is added to the outcome's `left_out`.
     """
@@ -68,7 +68,7 @@ def _written(plan: Plan, cell: Cell, measured: Measured) -> Written:
 
 
 def _timed(plan: Plan, cell: Cell, subject: Subject, measured: Measured, by_round: list[float | None]) -> Timed:
-    """Without ratios: they are the comparison's."""
+    """The row of a subject without ratios, which `comparison` adds."""
     us, us_low, us_high = geometric_mean(_measured_values(by_round))
     fields: dict[str, Any] = {
         **_of_cell(plan, cell, measured, BYTES_PER_ELEMENT, us),
@@ -122,7 +122,7 @@ def count_outcomes(answers: Sequence[Answer]) -> dict[str, Any]:
 
 
 def geometric_mean(values: Sequence[float]) -> Bounded:
-    """With its 95 % interval on the log scale; bounds None for a single value."""
+    """The geometric mean with its 95 % interval; bounds are None for a single value."""
     return stats.bounded(stats.ratio_interval(values, [1.0] * len(values)))
 
 
@@ -130,7 +130,7 @@ def _measured_values(by_round: Sequence[float | None]) -> list[float]:
     return [us for us in by_round if us is not None]
 
 
-LIMIT = 1.1  # of the mutex: the elision's own share is to be at most a tenth
+LIMIT = 1.1  # relative to the mutex: elision may add at most a tenth
 
 
 @dataclass(frozen=True)
@@ -148,14 +148,14 @@ class Rest:
 
     @property
     def verdict(self) -> str:
-        """Whether the whole interval is on one side of LIMIT."""
+        """Whether the entire interval is on one side of LIMIT."""
         if self.ratio.high <= LIMIT:
             return "yes"
         return "no" if self.ratio.low > LIMIT else "undecided"
 
 
 def rests(benchmark: Saved) -> Iterator[Rest]:
-    """Of every row all of whose attempts aborted, where two larger budgets of the same variant were measured as well.
+    """Yield a Rest for each row whose attempts all aborted, if two larger budgets of its variant were measured.
 
     Rows that did not have a turn in every round are left out.
     """
@@ -171,13 +171,13 @@ def rests(benchmark: Saved) -> Iterator[Rest]:
 
 
 def _family(row: Timed) -> tuple[object, ...]:
-    """The same for variants that differ in nothing but their budget."""
+    """The key of variants that differ only in their budget."""
     others = sorted((name, value) for name, value in row.parameters.items() if name != "budget")
     return (row.name.partition(":")[0], *others)
 
 
 def _attempts(row: Timed) -> float:
-    """Per update."""
+    """Aborted attempts per update."""
     return row.aborts_per_update or 0.0
 
 

@@ -48,7 +48,7 @@ def markdown(steps: SavedSteps) -> str:
 
 
 def targets(steps: SavedSteps) -> Iterator[Checked]:
-    """Those of which all configurations were measured (see `subject.OF_THE_TARGETS`)."""
+    """Check the targets whose configurations were all measured (see `steps.OF_THE_TARGETS`)."""
     rows = {row.name: row for row in steps.rows}
     stock = rows.get("deep, stock")
     yield from _over(rows.get("softmax, native"), rows.get("softmax, session"), 1 / 20)

@@ -17,19 +17,19 @@ HEADS = ("variant", "us per update", "ratio", "of memcpy", PROMISE, "lost", "com
 
 
 class Block(NamedTuple):
-    """A size and number of threads: a heading, and a row per variant, from the fastest on, in the order of `heads`."""
+    """A size and number of threads: a heading, and a row per variant, fastest first, in the order of `heads`."""
 
     heading: str
     texts: list[list[str]]
 
 
 def gradients(benchmark: Saved) -> list[Gradient]:
-    """The kinds of gradient that were measured, in their order."""
+    """The measured kinds of gradient, in order."""
     return list(dict.fromkeys(row.gradient for row in benchmark.rows))
 
 
 def heads(benchmark: Saved) -> list[str]:
-    """Of the columns: where two kinds of gradient were measured, each measure has two columns beside each other."""
+    """The column heads; with two kinds of gradient, each measure has two adjacent columns."""
     kinds = gradients(benchmark)
     if len(kinds) < 2:
         return list(HEADS)
@@ -40,12 +40,12 @@ def heads(benchmark: Saved) -> list[str]:
 
 
 def _kinds(head: str, kinds: Sequence[Gradient]) -> Sequence[Gradient]:
-    """The kinds of gradient that a column is repeated for."""
+    """The kinds of gradient for which a column is repeated."""
     return kinds[:1] if head == PROMISE else kinds
 
 
 def blocks(benchmark: Saved) -> Iterator[Block]:
-    """What was measured, in blocks in the order of the file."""
+    """Yield the measurements in blocks, in the order of the file."""
     kinds = gradients(benchmark)
     for elements, threads in dict.fromkeys((row.elements, row.threads) for row in benchmark.rows):
         rows = [row for row in benchmark.rows if (row.elements, row.threads) == (elements, threads)]
@@ -77,7 +77,7 @@ def _heading_suffix(rows: Sequence[Row], cell: Cell, suffix: str) -> str:
 
 
 def _line(rows: Sequence[Timed | None], rounds: int) -> list[str]:
-    """A variant with each kind of gradient, None where it was not measured with that one."""
+    """The row of a variant; `rows` has one per kind of gradient, None if not measured."""
     by_kind = [[""] * len(HEADS) if row is None else texts(row, rounds) for row in rows]
     name = next(text[0] for text in by_kind if text[0])
     promise = next(text[HEADS.index(PROMISE)] for text in by_kind if text[0])
@@ -86,7 +86,7 @@ def _line(rows: Sequence[Timed | None], rounds: int) -> list[str]:
 
 
 def texts(row: Timed, rounds: int) -> list[str]:
-    """A row in the order of HEADS. `rounds` of the benchmark: a row that has fewer says so."""
+    """Format a row in the order of HEADS; a row with fewer than `rounds` rounds says so."""
     is_variant = isinstance(row, TimedVariant)
     fewer = f" ({row.rounds} of {rounds} rounds)" if row.rounds < rounds else ""
     return [
@@ -121,7 +121,7 @@ def machine(benchmark: Header) -> str:
 
 
 def rounds(number: int) -> str:
-    """A number of rounds in words."""
+    """Format a number of rounds."""
     return f"{number} round{'s' if number != 1 else ''}"
 
 
@@ -136,7 +136,7 @@ def protocol(benchmark: Saved) -> str:
 
 
 def state(machine: MachineState) -> str:
-    """Whether something else used the machine."""
+    """Describe whether other processes used the machine."""
     return {
         True: "the machine was disturbed",
         False: "the machine was not disturbed",
@@ -157,13 +157,13 @@ def left_out(benchmark: Header) -> list[str]:
 
 
 def not_measured(benchmark: Header) -> list[str]:
-    """The same as the last section of a report in Markdown; no line if nothing is missing."""
+    """The section "Not measured" of a Markdown report; empty if nothing is missing."""
     sentences = left_out(benchmark)
     return ["", "### Not measured", "", *(f"- {line}" for line in sentences)] if sentences else []
 
 
 def size(elements: int, threads: int | None = None) -> str:
-    """A size, and a number of threads if there is one, in words."""
+    """Format a size and, if given, a number of threads."""
     of_threads = "" if threads is None else f", {threads} thread{'s' * (threads > 1)}"
     return f"{elements:,} element{'s' * (elements > 1)}{of_threads}"
 
@@ -195,7 +195,7 @@ def _plain(value: float, form: str) -> str:
 
 
 def table(benchmark: Saved) -> str:
-    """A block per size and number of threads, from the fastest variant on; references in parentheses."""
+    """Format a block per size and number of threads, the fastest variant first; references are in parentheses."""
     titles, shown = heads(benchmark), list(blocks(benchmark))
     lines = [machine(benchmark), protocol(benchmark)]
     grid = [titles, *(row for block in shown for row in block.texts)]
@@ -207,7 +207,7 @@ def table(benchmark: Saved) -> str:
 
 
 def align(rows: Sequence[Sequence[str]], widest: Sequence[Sequence[str]] | None = None) -> list[str]:
-    """The rows in columns as wide as those of `widest`, or of themselves; the last one to the right."""
+    """Align rows in columns as wide as those of `widest`, or of `rows`; the last column is right-aligned."""
     widths = [max(map(len, column)) for column in zip(*(widest or rows), strict=True)]
     lines = []
     for row in rows:

@@ -192,7 +192,7 @@ def report(
     ] = None,
     plots: Annotated[
         Path | None,
-        typer.Option(help="Draw pictures into this folder too, as SVG; the Markdown links to them as beside it."),
+        typer.Option(help="Also write plots as SVG to this folder; the Markdown links to them as neighbouring files."),
     ] = None,
 ) -> None:
     """Print a saved benchmark as Markdown tables."""

@@ -32,7 +32,7 @@ def probe(output: Path) -> None:
 
 @app.command()
 def build(output: Path) -> None:
-    """Build the native strategies beside `output`, and write there what is built and what runs here."""
+    """Build the native strategies next to `output`, and write which are built and run here to `output`."""
     from tmflow.native import registry
     from tmflow.native.build import build as build_native
 
