@@ -118,7 +118,7 @@ def test_targets(native: float, says: str) -> None:
     assert checked["softmax, native"].verdict == says
     assert checked["MLP, native"].verdict == "undecided"
     assert list(checked) == ["softmax, native", "MLP, native", "deep, fused striped", "deep, lock"]
-    assert checked["deep, fused striped"].found.startswith("0.400 [")
+    assert checked["deep, fused striped"].result.startswith("0.400 [")
 
 
 def test_the_file_gives_the_same_report(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_each_target_compares_what_it_says(shown: Saved) -> None:
         ("adaptive, promising block: adaptive:promise=block", "best of its promise: striped", 2): (1.1, "missed"),
     }
     best = found["best that promises block: striped", "best plain mutex: mutex_loop:mutex=spin", 2]
-    assert best.found[:3] == pytest.approx((1 / 2.2,) * 3)
+    assert best.ratio[:3] == pytest.approx((1 / 2.2,) * 3)
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ def withdraw(url: URL, identity: str, reason: str) -> int:
     Raises BadInput if there is no such contribution, if it is already withdrawn, and without a reason.
     """
     if not reason.strip():
-        raise BadInput("the reason of the withdrawal is empty; give one in a few words.")
+        raise BadInput("the reason of a withdrawal is empty; give one in a few words.")
     return _set(url, identity, {"withdrawn_at_utc": utc_now(), "withdrawn_reason": reason.strip()})
 
 
