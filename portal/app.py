@@ -1,15 +1,15 @@
-"""The portal's router: which pages there are. Each page is a file in views/."""
+"""The portal's router: the list of pages. Each page is a file in views/."""
 
 from pathlib import Path
 
 import streamlit as st
 
-from tmflow.portal.concurrency import in_turn, opened_once
+from tmflow.portal.concurrency import freeze_imports, limit_pages
 from tmflow.portal.share import share_bar
-from tmflow.portal.study_data import troubles_told
+from tmflow.portal.study_data import report_errors
 from tmflow.portal.url_state import keep_address
 
-# A file: a named icon would be fetched from somewhere else.
+# A file, because a named icon would be fetched from another host.
 st.set_page_config(page_title="tmflow", page_icon=Path(__file__).with_name("icon.svg"), layout="wide")
 page = st.navigation(
     [
@@ -29,8 +29,8 @@ page = st.navigation(
 keep_address()
 st.html(Path(__file__).with_name("style.css"))
 corner = st.container(horizontal=True, horizontal_alignment="right")
-with in_turn(), troubles_told():
+with limit_pages(), report_errors():
     page.run()
-    opened_once(page.title)
-with corner:  # last, for a link holds the choices that the page has made
+    freeze_imports(page.title)
+with corner:  # last, because the link includes the choices that the page made
     share_bar()

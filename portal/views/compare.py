@@ -1,4 +1,4 @@
-"""Two selections of runs against each other: how B compares with A, and what else differs between them."""
+"""Two selections of runs: how B compares with A, and how else they differ."""
 
 import streamlit as st
 
@@ -7,5 +7,5 @@ from tmflow.portal.study_data import study_or_stop
 
 st.title("Compare")
 study = study_or_stop()
-st.markdown("How much faster, or more accurate, is B than A, and may the two be compared at all?")
-compare.show(study, compare.sides_or_stop(study))
+st.markdown("How much faster or more accurate is B than A, and are the two comparable?")
+compare.show_comparison(study, compare.sides_or_stop(study))

@@ -1,4 +1,4 @@
-"""Four steps to runs of one's own machine, and which machines are missed most."""
+"""Four steps to contribute runs of a machine, and the most wanted machines."""
 
 import streamlit as st
 
@@ -6,8 +6,8 @@ from tmflow.portal.pages import contribute
 from tmflow.portal.study_data import study_or_stop
 
 st.title("Add your hardware")
-st.markdown("What holds on one machine may not hold on yours, and the study is only as wide as its machines.")
+st.markdown("A result of one machine may not hold on another. Each new machine makes the study more general.")
 contribute.show_steps()
 
-st.header("What is missed most")
-contribute.show_missing(study_or_stop())
+st.header("Most wanted hardware")
+contribute.show_wanted_machines(study_or_stop())

@@ -1,4 +1,4 @@
-"""Any measure of an experiment over any factor, of several platforms and kinds of evidence."""
+"""Any measure of an experiment over any factor, for several platforms and kinds of evidence."""
 
 import streamlit as st
 
@@ -7,5 +7,5 @@ from tmflow.portal.study_data import study_or_stop
 
 st.title("Explore")
 study = study_or_stop()
-kind, summary = explore.selected(study)
-explore.shown(kind, explore.narrowed(summary), study.revision)
+kind, summary = explore.select_summary(study)
+explore.show_chart(kind, explore.narrow_summary(summary), study.revision)

@@ -1,4 +1,4 @@
-"""The figures of the study, one by one: what it found, what our runs say, and what is behind that."""
+"""The figures of the study: its findings, the results of our runs, and their sources."""
 
 import streamlit as st
 
@@ -6,15 +6,17 @@ from tmflow.base.escaping import markdown
 from tmflow.claims.original_figures import load_originals
 from tmflow.portal.pages import figures
 from tmflow.portal.study_data import study_or_stop
-from tmflow.portal.url_state import TOLD, Key
+from tmflow.portal.url_state import MAX_QUOTED, Key
 
 originals, wish = load_originals(), st.query_params.get(Key.FIGURE)
 if wish in originals.figures:
     st.title(f"Figure {wish}")
-    figures.detail(wish, originals, study_or_stop())
+    figures.show_detail(wish, originals, study_or_stop())
 else:
     st.title("Figures of the study")
     study = study_or_stop()
     if wish is not None:
-        st.warning(f"The link asks for figure '{markdown(wish[:TOLD])}', which the study does not have: showing all.")
-    figures.index(originals, study)
+        st.warning(
+            f"The link asks for figure '{markdown(wish[:MAX_QUOTED])}', which the study does not have: showing all."
+        )
+    figures.show_list(originals, study)

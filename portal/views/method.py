@@ -1,4 +1,4 @@
-"""How it was measured, what the words mean, and every other page of the docs."""
+"""The docs: the measurement protocol, the glossary and every other page."""
 
 import streamlit as st
 
@@ -8,10 +8,10 @@ from tmflow.portal.pages import method
 st.title("Method")
 url_state.begin()
 docs = method.docs()
-page = method.chosen_page(docs)
+page = method.choose_page(docs)
 if page == method.CONTENTS:
-    method.contents(docs)
+    method.show_contents(docs)
 elif page == method.GLOSSARY:
-    method.glossary(docs)
+    method.show_glossary(docs)
 else:
-    method.page(docs, page)
+    method.show_page(docs, page)

@@ -1,4 +1,4 @@
-"""The question, the three main answers, how many claims hold, what data there is, and where to read on."""
+"""The question, the three main answers, the scoreboard of claims, the available data, and links."""
 
 import streamlit as st
 
@@ -7,35 +7,35 @@ from tmflow.portal.study_data import study_or_stop
 
 st.title("tmflow")
 st.markdown(
-    "**Which way of synchronising parallel SGD should you use on your hardware, and is transactional memory ever it?** "
-    "Every number is from recorded runs; brackets are 95 % intervals over rounds, each a fresh process."
+    "**Which way of synchronising parallel SGD should you use on your hardware, and does transactional memory ever pay "
+    "off?** Every number comes from recorded runs; brackets are 95 % intervals over rounds, each a fresh process."
 )
 study = study_or_stop()
-overview.say_what_it_is(study.counts)
-platform = overview.chosen_platform(study)
+overview.show_scale_warning(study.counts)
+platform = overview.choose_platform(study)
 overview.show_answers(study, platform)
 
-st.header("What holds of the study of 2017")
+st.header("Which findings of the 2017 study hold")
 scoreboard = st.container()
 
-st.header("What data is here")
-overview.holdings(study.counts)
+st.header("Available data")
+overview.show_holdings(study.counts)
 st.caption(f"Database revision {study.revision}.")
 
-st.header("Where to go next")
+st.header("Next steps")
 with st.container(horizontal=True):
     for page, label, why in (
-        ("figures", "Figures", "The study's figures, ours beside them."),
+        ("figures", "Figures", "The study's figures and ours, side by side."),
         ("explore", "Explore", "Any measure over any factor."),
-        ("compare", "Compare", "Two selections, and why they compare or not."),
-        ("platforms", "Platforms", "The machines, and what runs on them."),
+        ("compare", "Compare", "Two selections, and whether they are comparable."),
+        ("platforms", "Platforms", "The machines and their capabilities."),
         ("runs", "Runs", "Every run, and the command that repeats it."),
-        ("contribute", "Add your hardware", "Four steps, on your own machine."),
-        ("method", "Method", "How it was measured; what the words mean."),
+        ("contribute", "Add your hardware", "Four steps on your machine."),
+        ("method", "Method", "Measurement protocol and glossary."),
     ):
         with st.container(width=220):
             st.page_link(f"views/{page}.py", label=f"**{label}**")
             st.caption(why)
 
-with scoreboard:  # last, for judging takes longer than all else
-    overview.scoreboard(study, platform)
+with scoreboard:  # last, because judging takes longest
+    overview.show_scoreboard(study, platform)

@@ -1,4 +1,4 @@
-"""The machines that the numbers are of: a list, and a page each by its permanent link."""
+"""The platforms: a list, and the details of each by its permanent link."""
 
 import streamlit as st
 
@@ -10,6 +10,6 @@ st.title("Platforms")
 study = study_or_stop()
 key = st.query_params.get(Key.PLATFORM)
 if key is None:
-    platforms.listing(study)
+    platforms.show_list(study)
 else:
-    platforms.detail(study, key)
+    platforms.show_detail(study, key)

@@ -5,5 +5,5 @@ import streamlit as st
 from tmflow.portal.pages import quarantine
 
 st.title("Quarantine")
-st.markdown("Bundles that others handed over. None of their runs is in the database before it is accepted here.")
+st.markdown("Contributed bundles. Their runs enter the database only after a maintainer accepts them.")
 quarantine.show_quarantine()

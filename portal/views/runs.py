@@ -1,4 +1,4 @@
-"""Every run, those without a result too: searched, sorted, page by page; or the one that the URL names, in full."""
+"""All runs, including those without a result: searched and sorted, page by page; or the details of one run."""
 
 import streamlit as st
 
@@ -8,5 +8,5 @@ from tmflow.portal.url_state import Key
 
 st.title("Runs")
 study = study_or_stop()
-if not run_detail.shown(study, st.query_params.get(Key.RUN)):
-    run_list.show(study)
+if not run_detail.show_run(study, st.query_params.get(Key.RUN)):
+    run_list.show_page(study)

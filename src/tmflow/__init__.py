@@ -1,4 +1,4 @@
-"""tmflow: which way of synchronising parallel SGD should you use, and is transactional memory ever it?"""
+"""tmflow: which way of synchronising parallel SGD should you use, and does transactional memory ever pay off?"""
 
 from __future__ import annotations
 

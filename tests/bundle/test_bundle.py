@@ -15,8 +15,8 @@ from tmflow.base.errors import BadInput
 from tmflow.bundle import format, parallel
 from tmflow.bundle.checker import Checker
 from tmflow.bundle.reader import open_bundle
-from tmflow.bundle.verify import only_checked, verify
-from tmflow.bundle.writer import MAX_LOG, Chosen, export
+from tmflow.bundle.verify import no_result, verify
+from tmflow.bundle.writer import MAX_LOG, RunSelection, export
 from tmflow.cli import app
 from tmflow.runfile import record
 
@@ -46,7 +46,7 @@ def test_the_same_runs_give_the_same_bytes(tmp_path: Path) -> None:
 
 def test_in_a_folder_the_name_tells_machine_and_identity(tmp_path: Path) -> None:
     write_results(tmp_path / "results", sample_runs())
-    done = export(tmp_path / "results", tmp_path, Chosen(), None)
+    done = export(tmp_path / "results", tmp_path, RunSelection(), None)
     assert done.path.name == f"synthetic-test-machine-8t-{done.identity[:12]}.zip"
     assert done.runs == len(sample_runs())
 
@@ -54,7 +54,7 @@ def test_in_a_folder_the_name_tells_machine_and_identity(tmp_path: Path) -> None
 def test_only_the_chosen_runs_are_exported(tmp_path: Path) -> None:
     runs = sample_runs(experiments=("one", "two"), strategies=("tf_lock",))
     write_results(tmp_path / "results", runs)
-    done = export(tmp_path / "results", tmp_path, Chosen(experiments=["two"]), None)
+    done = export(tmp_path / "results", tmp_path, RunSelection(experiments=["two"]), None)
     with open_bundle(done.path) as bundle:
         names = {
             record.parse_line(line, where).experiment.name
@@ -69,13 +69,13 @@ def test_an_experiment_without_runs_is_told_which_have_some(tmp_path: Path) -> N
     write_results(tmp_path / "results", sample_runs(experiments=("fig_4_1", "fig_4_2")))
     for names in (["fig_4_9"], ["fig_4_1", "fig_4_9"]):
         with pytest.raises(BadInput, match=r"^unknown experiment .* 'fig_4_9' .*; valid: fig_4_1, fig_4_2\.$"):
-            export(tmp_path / "results", tmp_path / "bundle.zip", Chosen(experiments=names), None)
+            export(tmp_path / "results", tmp_path / "bundle.zip", RunSelection(experiments=names), None)
     assert not (tmp_path / "bundle.zip").exists()
 
 
 def test_emulated_runs_can_be_left_out(tmp_path: Path) -> None:
     write_results(tmp_path / "results", sample_runs(strategies=("tf_lock", EMULATED), rounds=2))
-    done = export(tmp_path / "results", tmp_path, Chosen(evidence="measured"), None)
+    done = export(tmp_path / "results", tmp_path, RunSelection(evidence="measured"), None)
     found = verify(done.path)
     assert found.ok
     assert found.runs == done.runs == len(sample_runs(strategies=("tf_lock",), rounds=2))
@@ -93,7 +93,7 @@ def test_documents_and_logs_go_along(tmp_path: Path) -> None:
         (results / name).parent.mkdir(parents=True, exist_ok=True)
         (results / name).write_text(text)
     (tmp_path / "config.yaml").write_text("experiments: {}")
-    with open_bundle(export(results, tmp_path, Chosen(), tmp_path / "config.yaml").path) as bundle:
+    with open_bundle(export(results, tmp_path, RunSelection(), tmp_path / "config.yaml").path) as bundle:
         sizes = {entry.path: entry.bytes for entry in bundle.manifest if not format.is_run_file(entry.path)}
         assert bundle.document(format.CAMPAIGN) == {}
         assert b"".join(bundle.chunks(format.CONFIG)) == b"experiments: {}"
@@ -106,17 +106,17 @@ def test_documents_and_logs_go_along(tmp_path: Path) -> None:
 def test_nothing_is_exported_of_two_machines_or_of_none(tmp_path: Path) -> None:
     results, output = tmp_path / "results", tmp_path / "bundle.zip"
     with pytest.raises(BadInput, match="nothing to export"):
-        export(results, output, Chosen(), None)
+        export(results, output, RunSelection(), None)
     write_results(results, sample_runs())
     with pytest.raises(BadInput, match="nothing to export"):
-        export(results, output, Chosen(experiments=["fig_4_1"], scale="quick"), None)
+        export(results, output, RunSelection(experiments=["fig_4_1"], scale="quick"), None)
     write_results(results, sample_runs(experiments=("other",), platform={"l1d_ways": 4}))
     with pytest.raises(BadInput, match="line 1 is of another platform than the runs before it"):
-        export(results, output, Chosen(), None)
+        export(results, output, RunSelection(), None)
     (results / "runs/full/fig_4_1/mine").mkdir()
     (results / "runs/full/fig_4_1/mine/best.jsonl").write_text("")
     with pytest.raises(BadInput, match=r"best\.jsonl is no run file of a study"):
-        export(results, output, Chosen(), None)
+        export(results, output, RunSelection(), None)
     assert not output.exists()
 
 
@@ -139,7 +139,7 @@ def test_processes_end_with_who_started_them(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(parallel, "cpus_allowed", lambda: 2)
     others = psutil.Process().children()  # of the tests themselves
     with open_bundle(path) as bundle:
-        found = parallel.run_files(bundle, Checker(bundle), only_checked)
+        found = parallel.run_files(bundle, Checker(bundle), no_result)
         next(found)
         children = [child for child in psutil.Process().children() if child not in others]
         assert len(children) == 2

@@ -273,8 +273,8 @@ def test_file_that_is_not_there_and_folder(tmp_path: Path, name: str, says: str)
         (b'{"files":[],"format":"tmflow-bundle","version":0}', "version: Input should be greater"),
         (b'{"files":[],"format":"tmflow-bundle","version":true}', "version: Input should be a valid integer"),
         (b'{"files":[],"format":"tmflow-bundle","version":1,"more":1}', "more: Extra inputs"),
-        (b'{"format":"tmflow-bundle","version":1,"files":[]}', "is not spelt as canonical JSON"),
-        (b'{"files": [],"format":"tmflow-bundle","version":1}', "is not spelt as canonical JSON"),
+        (b'{"format":"tmflow-bundle","version":1,"files":[]}', "is not canonical JSON"),
+        (b'{"files": [],"format":"tmflow-bundle","version":1}', "is not canonical JSON"),
         (
             b'{"files":[{"bytes":18446744073709551616,"path":"a","sha256":""}],"format":"tmflow-bundle","version":1}',
             "files.0.bytes: Input should be less than",

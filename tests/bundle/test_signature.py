@@ -16,8 +16,8 @@ from tmflow.base.errors import BadInput
 from tmflow.bundle import format
 from tmflow.bundle.problems import Report
 from tmflow.bundle.verify import verify
-from tmflow.bundle.writer import Chosen, export
-from tmflow.contributions.importer import NotSound, import_bundle
+from tmflow.bundle.writer import RunSelection, export
+from tmflow.contributions.importer import InvalidBundle, import_bundle
 
 OWNER = "ada@example.org"
 
@@ -43,7 +43,7 @@ def key(tmp_path: Path) -> Path:
 
 def signed(folder: Path, key: Path | None) -> Path:
     write_results(folder / "results", sample_runs())
-    return export(folder / "results", folder / "signed.zip", Chosen(), None, key).path
+    return export(folder / "results", folder / "signed.zip", RunSelection(), None, key).path
 
 
 def errors(report: Report) -> list[str]:
@@ -78,7 +78,7 @@ def test_an_unsigned_bundle_is_none_of_the_allowed_signers(tmp_path: Path, key: 
     bundle = sample_bundle(tmp_path)
     assert verify(bundle).ok
     report = verify(bundle, allow(tmp_path, key))
-    assert errors(report) == ["manifest.json.sig: it is missing, and a bundle of one of the allowed signers has one."]
+    assert errors(report) == ["manifest.json.sig: it is missing, but the allowed signers require one."]
 
 
 def test_a_key_that_is_not_allowed_is_refused(tmp_path: Path, key: Path) -> None:
@@ -96,7 +96,7 @@ def test_a_key_that_is_allowed_for_something_else_is_refused(tmp_path: Path, key
 def test_a_signature_of_another_bundle_is_refused(tmp_path: Path, key: Path) -> None:
     theirs = members_of(signed(tmp_path / "theirs", key))[format.SIGNATURE]
     write_results(tmp_path / "results", sample_runs(rounds=1))
-    own = export(tmp_path / "results", tmp_path / "own.zip", Chosen(), None, key).path
+    own = export(tmp_path / "results", tmp_path / "own.zip", RunSelection(), None, key).path
     forged = tmp_path / "forged.zip"
     with zipfile.ZipFile(own) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
@@ -119,7 +119,7 @@ def test_what_is_no_signature_is_refused_in_a_sentence(tmp_path: Path, key: Path
 
 def test_import_takes_only_what_an_allowed_signer_signed(tmp_path: Path, key: Path) -> None:
     url, allowed = make_url(f"sqlite:///{tmp_path / 'study.db'}"), allow(tmp_path, key)
-    with pytest.raises(NotSound, match="allowed signers"):
+    with pytest.raises(InvalidBundle, match="allowed signers"):
         import_bundle(url, sample_bundle(tmp_path), allowed_signers=allowed)
     assert import_bundle(url, signed(tmp_path, key), allowed_signers=allowed).runs_new == len(sample_runs())
 
@@ -130,7 +130,7 @@ def test_a_key_that_cannot_sign_is_named_and_nothing_is_written(tmp_path: Path, 
     (tmp_path / "folder").mkdir()
     (tmp_path / "no-key").write_text("no key")
     with pytest.raises(BadInput, match=rf"{name} (is no file|cannot sign the bundle)"):
-        export(tmp_path / "results", tmp_path / "bundle.zip", Chosen(), None, tmp_path / name)
+        export(tmp_path / "results", tmp_path / "bundle.zip", RunSelection(), None, tmp_path / name)
     assert not (tmp_path / "bundle.zip").exists()
 
 

@@ -49,7 +49,7 @@ def test_very_quiet_machines_pass(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("law", "expected"),
     [
-        (amdahl, "of the times are those of other runs"),
+        (amdahl, "of the times equal those of other runs"),
         (lambda run: round(noisy(run), 4), "have 4 digits or fewer"),
         (lambda run: float(amdahl(run) * np.exp(NOISE.normal(0, 1e-5))), "no machine repeats itself so exactly"),
     ],

@@ -11,7 +11,7 @@ from tmflow.base.errors import BadInput
 from tmflow.benchmark import read_report, reads
 from tmflow.benchmark.kinds import read_any, shown
 from tmflow.benchmark.reads import ReadCell, ReadPlan, Way, make_read_plan
-from tmflow.benchmark.saved import SavedReads
+from tmflow.benchmark.storage import SavedReads
 from tmflow.benchmark.subjects import Subject
 
 LOCK, NOLOCK = (Subject(name, name, promise=promise) for name, promise in (("lock", "tensor"), ("nolock", "none")))

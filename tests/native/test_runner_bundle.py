@@ -16,7 +16,7 @@ from runner import EMULATORS
 from tests.support.sample_bundles import write_results
 from tests.support.sample_runs import sample_runs
 from tmflow.bundle.verify import verify
-from tmflow.bundle.writer import Chosen, Exported
+from tmflow.bundle.writer import Exported, RunSelection
 from tmflow.bundle.writer import export as export_in_python
 
 pytestmark = pytest.mark.slow
@@ -65,7 +65,7 @@ def results(tmp_path: Path) -> Path:
 
 
 def in_python(results: Path, out: Path) -> Exported:
-    return export_in_python(results, out, Chosen(), None)
+    return export_in_python(results, out, RunSelection(), None)
 
 
 def test_its_bundle_is_the_one_that_python_exports(export: Export, results: Path, tmp_path: Path) -> None:

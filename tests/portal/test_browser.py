@@ -212,7 +212,7 @@ def test_links_from_a_page_to_another_view_of_it_change_the_url_and_back_and_for
     page.wait_for_url(f"{portal}/platforms")
     page.go_back()
     page.wait_for_url(f"{portal}/{platform}")
-    expect(page.get_by_text("What ran there")).to_be_visible()
+    expect(page.get_by_role("heading", name="Runs", exact=True)).to_be_visible()
 
 
 def test_a_shared_link_and_a_named_view_open_exactly_what_was_shown(browser: Browser, page: Page, portal: str) -> None:
@@ -297,7 +297,7 @@ def test_choosing_a_row_opens_its_run_and_back_closes_it(page: Page, portal: str
     expect(page.get_by_text("tmflow train --model")).to_be_visible()
     assert query(page)["status"] == ["ok"]
     page.go_back()
-    expect(page.get_by_text("Repeat it")).to_have_count(0)
+    expect(page.get_by_text("Repeat this run")).to_have_count(0)
     page.go_forward()
     expect(page.get_by_text(f"?run={uid}")).to_be_visible()
     page.get_by_role("button", name="All runs").click()

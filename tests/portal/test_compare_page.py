@@ -116,7 +116,7 @@ def test_what_must_not_be_compared_has_no_number(two: URL, monkeypatch: pytest.M
     assert "Not comparable" in info.value
     assert "quick" in info.value
     (differ,) = (element.value for element in app.dataframe)
-    assert differ["judgement"].iloc[0].endswith("forbids")
+    assert differ["judgement"].iloc[0].endswith("blocks")
     assert not app.get("download_button")
 
 

@@ -14,7 +14,7 @@ from sqlalchemy import URL
 
 from tmflow import cli
 from tmflow.base.paths import project_root
-from tmflow.claims.next_run import Machine, missing
+from tmflow.claims.next_run import Machine, find_missing_machines
 from tmflow.claims.schema import load_claims
 from tmflow.portal.pages.contribute import DOCS, STEPS
 from tmflow.reports import docs_index
@@ -57,19 +57,19 @@ SMALL, POWER = Machine("rtm", 4), Machine("htm", 80)
 
 def test_a_machine_is_missing_if_none_has_the_transactions_and_the_threads() -> None:
     claims = load_claims()
-    found = missing(claims, [SMALL, Machine("none", 64), Machine("rtm", None)])
+    found = find_missing_machines(claims, [SMALL, Machine("none", 64), Machine("rtm", None)])
     assert {name for machine in found for name in machine.claims} >= {"power-capacity", "deep-htm-double"}
     assert {machine.hardware for machine in found} == {"power", "rtm"}  # 64 threads of any kind are there
     assert all(machine.threads > 4 for machine in found if machine.hardware == "rtm")
     assert [len(machine.claims) for machine in found] == sorted((len(it.claims) for it in found), reverse=True)
-    assert missing(claims, [POWER, Machine("rtm", 64)]) == []
-    every = [name for machine in missing(claims, []) for name in machine.claims]
+    assert find_missing_machines(claims, [POWER, Machine("rtm", 64)]) == []
+    every = [name for machine in find_missing_machines(claims, []) for name in machine.claims]
     assert sorted(every) == sorted(claims.claims)
 
 
 def test_the_page_names_the_machines_that_are_missing(seeded: URL, monkeypatch: pytest.MonkeyPatch) -> None:
     said = texts(opened("contribute", seeded, monkeypatch))
-    for machine in missing(load_claims(), [Machine("none", 4)]):  # that of the seeded runs
+    for machine in find_missing_machines(load_claims(), [Machine("none", 4)]):  # that of the seeded runs
         assert f"**{machine}**" in said
     assert "A machine with POWER's transactions, with at least 2 hardware threads" in said
 

@@ -17,7 +17,7 @@ from tests.support.sample_runs import sample_runs
 from tmflow.analysis import summaries
 from tmflow.charts import explore
 from tmflow.charts.explore import MEASURES
-from tmflow.charts.layout import Layout, named
+from tmflow.charts.layout import Layout, name_variants
 from tmflow.runfile import record
 from tmflow.runfile.record import NO_TIME
 from tmflow.store import engine, queries
@@ -55,7 +55,7 @@ def test_the_browser_is_sent_what_the_files_are_drawn_from(seeded: URL, monkeypa
     sent = json.loads(chart.proto.spec)
     reader = engine.open_reader(seeded)
     summary = summaries.speedup(queries.runs(reader, experiment="softmax-batch-1", scale="full"))
-    spec = explore.figure(summary.assign(variant=named(summary)), Layout("threads", "variant"), "1").spec()
+    spec = explore.figure(summary.assign(variant=name_variants(summary)), Layout("threads", "variant"), "1").spec()
     assert [layer["mark"] for layer in sent["layer"]] == [layer["mark"] for layer in spec["layer"]]
     assert [layer["encoding"] for layer in sent["layer"]] == [layer["encoding"] for layer in spec["layer"]]
     assert {data.name for data in chart.proto.datasets} == set(spec["datasets"])
@@ -136,7 +136,7 @@ def test_kinds_of_evidence_stand_together_but_emulated_ones_have_no_time(
     timed = seen(seeded, monkeypatch, **BOTH, metric="step_time")
     shown = table(timed)
     assert set(shown.loc[shown["estimate"].notna(), "evidence"]) == {"measured"}
-    assert f"Of what is emulated nothing is drawn: {NO_TIME}." in texts(timed)
+    assert f"Emulated runs are not drawn: {NO_TIME}." in texts(timed)
     alone = seen(seeded, monkeypatch, experiment="transactions", evidence="emulated", metric="speedup")
     assert "Nothing to draw" in alone.info[0].value
     assert not alone.dataframe
@@ -200,7 +200,7 @@ def test_what_is_beyond_the_study_comes_apart_by_how_it_ran(beyond: URL, monkeyp
     app = seen(beyond, monkeypatch, **asked)
     assert {"driver", "reading", "measures"} <= {box.key for box in app.multiselect}
     assert app.selectbox(key="facet").value == "measures"
-    assert "differs also in driver (native and session)" in texts(app)
-    assert "Measured in full" in texts(app)
+    assert "also differ in driver (native and session)" in texts(app)
+    assert "Fully instrumented" in texts(app)
     lost = seen(beyond, monkeypatch, **(asked | {"metric": "lost"}))
     assert table(lost)["estimate"].max() == pytest.approx(0.025)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 import pytest
 
-from tmflow.portal.url_state import ALL, DATA, OF_FACTORS, TOLD, Filter, Key, Selection, resolve
+from tmflow.portal.url_state import ALL, DATA, MAX_QUOTED, OF_FACTORS, Filter, Key, Selection, resolve
 
 RUNS = pd.DataFrame(
     [
@@ -64,7 +64,7 @@ def test_a_complete_selection_survives_new_data() -> None:
 def test_garbage_is_told_in_one_sentence_and_replaced(key: str, value: str) -> None:
     selection = resolved([*DATA, METRIC], **{"experiment": "b", key: value})
     (problem,) = selection.problems
-    assert problem.startswith(f"The link asks for {key} '{value[:TOLD]}', which is not here: showing '")
+    assert problem.startswith(f"The link asks for {key} '{value[:MAX_QUOTED]}', which is not here: showing '")
     assert len(problem) < 200
     assert selection.one(key) == selection.options[key][0]
     assert not selection.rows.empty

@@ -43,9 +43,7 @@ def test_a_term_has_a_link_of_its_own(nowhere: str, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_page_of_each_group_is_shown(nowhere: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for page, *_ in docs_index.grouped(
-        docs_index.pages()
-    ).values():  # test_handbook.py looks at all
+    for page, *_ in docs_index.group_pages(docs_index.pages()).values():  # test_handbook.py looks at all
         app = opened("method", nowhere, monkeypatch, page=page.name)
         assert not app.warning
         assert page.title in texts(app)

@@ -86,7 +86,7 @@ def test_the_platform_is_in_the_url(study: URL, monkeypatch: pytest.MonkeyPatch)
     small = next(slug for slug in app.selectbox(key="platform").options if slug.startswith("Small"))
     app.selectbox(key="platform").select_index(1).run()
     again = opened("overview", study, monkeypatch, platform=app.query_params["platform"])
-    assert "Nothing here shows that it is." in words(again)  # two rounds tell nothing apart
+    assert "No benefit shown." in words(again)  # two rounds tell nothing apart
     assert small in words(again)
     assert "Small *CPU*" not in texts(again).replace(small, "")  # what a platform is called is shown inert
 
@@ -142,7 +142,7 @@ def test_quick_scale_is_called_out(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     app = opened("overview", seed_database(tmp_path, "quick", 2), monkeypatch)
     assert "Quick scale" in app.warning[0].value
     seed_database(tmp_path, "full", 1)
-    assert "kept apart" in app.run().info[0].value
+    assert "kept separate" in app.run().info[0].value
 
 
 def test_only_failed_runs_are_called_so(without_result: URL, monkeypatch: pytest.MonkeyPatch) -> None:

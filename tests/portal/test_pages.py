@@ -10,7 +10,7 @@ import pytest
 from pages import opened, plain, texts
 from sqlalchemy import URL
 
-from tmflow.portal.figure_view import width_of
+from tmflow.portal.figure_view import column_width
 from tmflow.store import engine, schema
 from tmflow.store.backup import snapshot
 
@@ -99,5 +99,10 @@ def test_every_page_shows_what_is_beyond_the_study(page: str, beyond: URL, monke
 
 
 def test_a_column_of_names_is_as_wide_as_the_longest_up_to_a_limit() -> None:
-    assert width_of([]) < width_of(["lock"]) < width_of(["lock", "lock_pthread"]) == width_of(["lock_pthread"])
-    assert width_of(["htm", "x" * 500]) == width_of(["y" * 400])
+    assert (
+        column_width([])
+        < column_width(["lock"])
+        < column_width(["lock", "lock_pthread"])
+        == column_width(["lock_pthread"])
+    )
+    assert column_width(["htm", "x" * 500]) == column_width(["y" * 400])

@@ -23,7 +23,7 @@ RUNS = pd.concat(
 def test_parts_are_charts_of_their_own_and_the_last_has_the_legend() -> None:
     ((_, figure),) = figures_of("speedup", summaries.speedup(RUNS), "1")
     before = copy.deepcopy(figure.drawn)
-    alone = figure_view.parts(figure.drawn)
+    alone = figure_view.split_parts(figure.drawn)
     assert figure.drawn == before  # which others are shown, too
     assert len(alone) == len(before["concat"]) > 1
     for part in alone:

@@ -92,7 +92,7 @@ def test_a_platform_s_page_tells_what_was_recorded(two: URL, monkeypatch: pytest
     assert metrics["Between rounds"] == f"{100 * (found.between or 0):.2g} %"
     assert metrics["Disturbed runs"] == "25 %"
     assert "No: the processor reports no RTM" in texts(app).replace("&#58;", ":")
-    assert "all 24 runs of it" in texts(app)
+    assert "all 24 runs" in texts(app)
     assert {button.label for button in app.get("download_button")} == {"SVG", "PNG", "CSV", "Vega-Lite"}
 
 
@@ -110,7 +110,7 @@ def test_a_bounded_reading_is_said(two: URL, tmp_path: Path, monkeypatch: pytest
     shutil.copyfile(str(two.database), copy)
     monkeypatch.setattr(platform_queries.newest_runs, "__defaults__", (10,))
     app = opened("platforms", engine.sqlite_url(copy), monkeypatch, platform=HERE)
-    assert "its 10 newest runs, of 24 in all" in texts(app)
+    assert "the 10 newest of 24 runs" in texts(app)
 
 
 @pytest.mark.parametrize("slug", ["nowhere", "<script>", "*x*", ""])

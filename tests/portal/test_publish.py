@@ -93,7 +93,7 @@ def test_figures_are_those_of_the_study_and_of_experiments_that_are_not_planned(
     index = json.loads((site.site / "figures.json").read_text())
     assert {entry["experiment"] for entry in index} == {"fig-4.11", OWN}
     # Figure 4.10 is of batches of 1, of which there is no run: its page says so.
-    assert "Not drawn: Speedup over itself with one worker: no run measured it." in "".join(
+    assert "Not drawn: Speedup over the same strategy with one worker: no run measured it." in "".join(
         Tags((site.site / "figures" / "fig-4.10.html").read_text()).text
     )
     assert {entry["evidence"] for entry in index} == {"measured", "emulated"}
@@ -160,7 +160,7 @@ def test_a_folder_of_something_else_is_left_alone(content: str | None, site: Pub
     if content is not None:
         (tmp_path / "site.json").write_text(content)
     before = sorted(tmp_path.iterdir())
-    with pytest.raises(BadInput, match="holds something that tmflow has not published: nothing was written"):
+    with pytest.raises(BadInput, match="holds files that tmflow did not publish: nothing was written"):
         publish(engine.open_reader(site.url), study, "full", tmp_path)
     assert sorted(tmp_path.iterdir()) == before
 

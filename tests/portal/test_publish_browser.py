@@ -189,5 +189,5 @@ def test_from_the_disk_filters_work_and_figures_are_pictures(browser: Browser, s
     page.get_by_role("combobox", name="Measure", exact=True).select_option("accuracy")
     expect(page.locator("figure:visible")).to_have_count(2)
     page.goto((site.site / "runs.html").as_uri())
-    expect(page.get_by_role("status")).to_contain_text("look at this page through a server")
+    expect(page.get_by_role("status")).to_contain_text("open this page through a server")
     page.close()

@@ -109,8 +109,8 @@ def test_a_bundle_is_rejected_for_a_reason(
 ) -> None:
     app = page(quarantine, study, tmp_path, monkeypatch)
     click(app, "Reject")
-    assert "rejected for a reason" in app.error[0].value
-    next(field for field in app.text_input if field.label == "Why not").set_value("no such machine")
+    assert "a rejection needs a reason" in app.error[0].value
+    next(field for field in app.text_input if field.label == "Reason for rejecting").set_value("no such machine")
     click(app, "Reject")
     assert "was rejected" in app.success[0].value
     assert listed.waiting(quarantine) == []
@@ -153,7 +153,7 @@ def test_a_decision_is_on_the_bundle_whose_report_was_shown_whatever_came_since(
     assert f"identity {chosen}" in texts(app)
     wait_too(quarantine, tmp_path, "later")
     (button,) = [button for button in app.button if button.label.startswith(decision)]
-    next(field for field in app.text_input if field.label == "Why not").set_value("no such machine")
+    next(field for field in app.text_input if field.label == "Reason for rejecting").set_value("no such machine")
     button.click().run(timeout=60)
     assert not app.exception
     assert outcomes(quarantine) == [(decision.lower(), outcome, chosen)]
@@ -169,7 +169,7 @@ def test_a_click_on_a_page_that_is_behind_is_refused_and_written_down(
     app = page(quarantine, study, tmp_path, monkeypatch)
     (other,) = {upload.identity for upload in listed.waiting(quarantine)} - {shown}
     behind = next(button for button in app.button if button.label.startswith("Reject"))
-    next(field for field in app.text_input if field.label == "Why not").set_value("no such machine")
+    next(field for field in app.text_input if field.label == "Reason for rejecting").set_value("no such machine")
     app.selectbox[0].select(other).run()
     behind.click().run(timeout=60)
     assert not app.exception

@@ -143,8 +143,8 @@ def test_the_order_is_of_all_runs_not_of_a_page(seeded: URL, monkeypatch: pytest
         ("experiment", "nope", "experiment 'nope', which is not here: showing all."),
         ("batch", "1.5", "batch '1.5', which is not here: showing all."),
         ("design", "wb", "design 'wb', which is not here"),
-        ("search", "x" * 101, "a text that cannot be looked for"),
-        ("search", "signal\0 11", "a text that cannot be looked for"),
+        ("search", "x" * 101, "an invalid search text"),
+        ("search", "signal\0 11", "an invalid search text"),
         ("run", "1234", "run '1234', which is not in this database."),
         ("run", "<script>alert(1)</script>", "run '<script>alert(1)</script>', which is not"),
         ("run", "", "run '', which is not"),
@@ -197,7 +197,7 @@ def test_one_run_in_full_with_its_command(seeded: URL, monkeypatch: pytest.Monke
         f"tmflow train --model mnist_softmax --dataset digits --driver session --strategy {run['strategy']}"
     )
     assert f"--seed {run['seed'] + 2} " in command
-    assert {"Counters", "Repeat it"} <= {element.value for element in app.subheader}
+    assert {"Counters", "Repeat this run"} <= {element.value for element in app.subheader}
     assert "Staleness of updates" in texts(app)
     assert {expander.label for expander in app.expander} >= {"Factors", "Origin", "Software", "Platform", "Environment"}
     assert {metric.label for metric in app.metric} == {"Loop", "Set-up", "Time per step", "Accuracy"}

@@ -75,15 +75,15 @@ def test_a_view_is_saved_listed_and_deleted(file: Path, tmp_path: Path) -> None:
     app = page(tmp_path)
     app.text_input(key="name_of_view").input(" My view ")
     app.button[0].click().run()
-    assert {**saved_views.saved(file)["My view"].choices}.items() >= WHOLE.items()
-    assert saved_views.saved(file)["My view"].page == "runs"
+    assert {**saved_views.load_views(file)["My view"].choices}.items() >= WHOLE.items()
+    assert saved_views.load_views(file)["My view"].page == "runs"
     assert app.selectbox(key="saved_view").options == ["My view"]
     assert app.code[1].value == "https://portal.example/base/runs?view=My+view"
     app.text_input(key="name_of_view").input("My view")
     app.button[0].click().run()
     assert "already" in app.error[0].value
     app.button(key="delete_view").click().run()
-    assert saved_views.saved(file) == {}
+    assert saved_views.load_views(file) == {}
     assert "saved_view" not in {box.key for box in app.selectbox}
 
 
@@ -106,7 +106,7 @@ def test_a_broken_file_of_views_stops_no_page(file: Path) -> None:
 
 def test_a_saved_view_of_a_page_that_has_gone_stops_no_page(file: Path) -> None:
     saved_views.save(file, "old", View(page="speedup", choices={}))
-    assert "no page 'speedup' any more" in texts(page(file.parent))
+    assert "page 'speedup' no longer exists" in texts(page(file.parent))
 
 
 @pytest.mark.parametrize("name", ["nope", "<b>", "x" * 10_000, "\0"])
@@ -146,7 +146,7 @@ def test_a_named_view_of_a_page_that_has_gone_is_told(file: Path) -> None:
     app.query_params["view"] = "old"
     app.switch_page("views/explore.py").run()
     assert not app.exception, app.exception
-    assert "a page that is not here" in texts(app)
+    assert "whose page is not here" in texts(app)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ PAGES = {
 def content(app: AppTest) -> str:
     """All that a page says and draws, but for the choice of platforms, totals, and which state of the data it is."""
     charts = [chart.proto.spec for chart in app.get("vega_lite_chart")]
-    said = re.sub(r" Contributed to this platform and judged apart: \S+", "", texts(app))
+    said = re.sub(r" Contributed to this platform and judged separately: \S+", "", texts(app))
     return re.sub(r"[Rr]evision [0-9a-f]{8}", "", "\n".join([said, *charts]))
 
 
@@ -78,12 +78,12 @@ def test_a_platform_tells_who_contributed_what(forged: tuple[URL, str], monkeypa
     assert sources["source"].tolist() == ["ingested here", "stranger.zip"]
     assert sources["runs"].tolist() == [*n]
     assert sources["identity"].iloc[1].startswith(key.rpartition("@")[2])
-    assert f"all {n[0]} runs of it" in texts(app)
+    assert f"all {n[0]} runs" in texts(app)
     assert ("Join the sources", f"join=sources&platform={MACHINE}") in [
         (label, "&".join(sorted(query.split("&")))) for label, query in links(app, "platforms")
     ]
     theirs = opened("platforms", url, monkeypatch, platform=key)
-    assert f"all {n[1]} runs of it" in texts(theirs)
+    assert f"all {n[1]} runs" in texts(theirs)
     assert "contributed as" in theirs.header[0].value
     listed = opened("platforms", url, monkeypatch).dataframe[0].value
     assert listed["link"].tolist() == [MACHINE, key]
@@ -92,7 +92,7 @@ def test_a_platform_tells_who_contributed_what(forged: tuple[URL, str], monkeypa
 def test_the_overview_says_that_this_machine_has_no_runs(local: URL, monkeypatch: pytest.MonkeyPatch) -> None:
     app = opened("overview", local, monkeypatch)
     assert any(
-        "This machine has no measured runs here. All below is of **synthetic test machine" in info.value
+        "This machine has no measured runs here. The results below are from **synthetic test machine" in info.value
         for info in app.info
     )
     assert f"({MACHINE}): the runs that were ingested here." in texts(app)

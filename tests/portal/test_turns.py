@@ -7,14 +7,14 @@ from threading import Barrier, BrokenBarrierError, Thread
 import pytest
 from streamlit.runtime.scriptrunner import StopException
 
-from tmflow.portal.concurrency import AT_ONCE, in_turn
+from tmflow.portal.concurrency import AT_ONCE, limit_pages
 
 
 def test_only_so_many_run_at_once_and_whoever_waits_gets_a_turn() -> None:
     together, all_in = Barrier(AT_ONCE + 1), []
 
     def page() -> None:
-        with in_turn():
+        with limit_pages():
             all_in.append(None)
             try:
                 together.wait(timeout=0.2)  # one more than may be in: nobody gets past
@@ -33,5 +33,5 @@ def test_only_so_many_run_at_once_and_whoever_waits_gets_a_turn() -> None:
 
 def test_a_page_that_stops_gives_its_turn_back() -> None:
     for _ in range(AT_ONCE + 1):  # one more than there are turns
-        with pytest.raises(StopException), in_turn():
+        with pytest.raises(StopException), limit_pages():
             raise StopException

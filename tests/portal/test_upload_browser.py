@@ -115,7 +115,7 @@ def test_an_upload_between_the_look_and_the_click_changes_nothing(
         look_at(page, portal, chosen, identity)
         upload(browser.new_page(), portal, newest)
         if decision == "reject":
-            page.get_by_label("Why not").fill("no such machine")
+            page.get_by_label("Reason for rejecting").fill("no such machine")
         page.get_by_role("button", name=f"{decision.title()} chosen.zip, {identity[:12]}").click()
         told = "27 runs stored, 0 known" if decision == "accept" else "was rejected"
         expect(page.get_by_text(told)).to_be_visible(timeout=60_000)
@@ -155,7 +155,7 @@ def test_a_bundle_is_uploaded_accepted_and_shown(portal: str, tmp_path: Path) ->
         page = browser.new_page(viewport=SIZES["phone"])
         upload(page, portal, bundle)
         expect(page.get_by_text("27 runs of a machine from elsewhere")).to_be_visible()
-        page.get_by_role("link", name="What waits").click()
+        page.get_by_role("link", name="Waiting bundles").click()
         give(page, "The maintainer's token", MAINTAINER_TOKEN)
         page.get_by_role("button", name="Accept").click()
         expect(page.get_by_text("27 runs stored, 0 known")).to_be_visible(timeout=60_000)

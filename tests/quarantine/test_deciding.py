@@ -74,19 +74,19 @@ def test_an_accepted_bundle_is_in_the_database_and_stays_on_record(
 def test_an_accepted_bundle_is_not_taken_again(quarantine: Quarantine, waiting: str, bundle: Path, study: URL) -> None:
     review.accept(quarantine, study, waiting, MAINTAINER)
     again = staged(quarantine, bundle)
-    assert (again.outcome, "in the database already" in again.said) == ("known", True)
+    assert (again.outcome, "in the database already" in again.message) == ("known", True)
 
 
 def test_a_rejected_bundle_is_gone_and_whoever_brings_it_again_is_told_why(
     quarantine: Quarantine, waiting: str, bundle: Path
 ) -> None:
-    with pytest.raises(BadInput, match="rejected for a reason"):
+    with pytest.raises(BadInput, match="a rejection needs a reason"):
         review.reject(quarantine, waiting, "  ", MAINTAINER)
     review.reject(quarantine, waiting, "no such machine", MAINTAINER)
     assert files(quarantine) == set()
     again = staged(quarantine, bundle)
     assert again.outcome == "refused"
-    assert again.said.endswith("no such machine")
+    assert again.message.endswith("no such machine")
     assert files(quarantine) == set()
     assert [outcome for _, outcome, _ in done(quarantine)] == ["staged", "rejected", "refused"]
 

@@ -39,7 +39,7 @@ def test_the_same_bundle_waits_once(quarantine: Quarantine, bundle: Path) -> Non
     staged(quarantine, bundle)
     again = staged(quarantine, bundle)
     assert again.outcome == "known"
-    assert "waits for a maintainer already" in again.said
+    assert "waits for a maintainer already" in again.message
     assert len(listed.waiting(quarantine)) == 1
 
 
@@ -166,7 +166,7 @@ def test_a_kill_at_any_step_leaves_nothing_half_written(quarantine: Quarantine, 
         with quarantine.begin() as connection:
             hashes = connection.scalars(select(Upload.file_sha256)).all()
         assert hashes in ([], [hashlib.sha256(bundle.read_bytes()).hexdigest()])
-        with quarantine.alone():  # as the next of whatever kind begins
+        with quarantine.exclusive():  # as the next of whatever kind begins
             assert files(quarantine) == ({f"{identity}.zip"} if hashes else set())
     assert len(steps) >= 5
     assert staged(quarantine, bundle).outcome == "known"

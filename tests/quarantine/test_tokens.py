@@ -23,11 +23,11 @@ def known(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_each_token_opens_its_own_door_alone(quarantine: Quarantine) -> None:
-    access.admit(quarantine, Role.UPLOADER, UPLOAD, ADDRESS)
-    access.admit(quarantine, Role.MAINTAINER, MAINTAINER, ADDRESS)
+    access.check_token(quarantine, Role.UPLOADER, UPLOAD, ADDRESS)
+    access.check_token(quarantine, Role.MAINTAINER, MAINTAINER, ADDRESS)
     for role, wrong in ((Role.UPLOADER, MAINTAINER), (Role.MAINTAINER, UPLOAD), (Role.UPLOADER, "\ud800")):
         with pytest.raises(BadInput, match="not the token"):
-            access.admit(quarantine, role, wrong, ADDRESS)
+            access.check_token(quarantine, role, wrong, ADDRESS)
     assert [outcome for _, outcome, _ in done(quarantine)] == ["right", "right", "wrong", "wrong", "wrong"]
 
 
@@ -37,33 +37,33 @@ def test_without_a_token_it_is_off_whatever_is_given(
 ) -> None:
     monkeypatch.setenv(Role.UPLOADER, token)
     assert not access.is_on(Role.UPLOADER)
-    assert access.trouble(Role.UPLOADER) is None
+    assert access.token_problem(Role.UPLOADER) is None
     for given in ("", token):
         with pytest.raises(BadInput, match="not the token"):
-            access.admit(quarantine, Role.UPLOADER, given, ADDRESS)
+            access.check_token(quarantine, Role.UPLOADER, given, ADDRESS)
 
 
 def test_a_token_that_is_easily_guessed_is_not_used(quarantine: Quarantine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(Role.UPLOADER, "x" * 15)
-    assert access.trouble(Role.UPLOADER) == (
+    assert access.token_problem(Role.UPLOADER) == (
         "TMFLOW_UPLOAD_TOKEN has 15 bytes, and at least 16 are needed: uploads are off."
     )
     with pytest.raises(BadInput, match="not the token"):
-        access.admit(quarantine, Role.UPLOADER, "x" * 15, ADDRESS)
+        access.check_token(quarantine, Role.UPLOADER, "x" * 15, ADDRESS)
     monkeypatch.setenv(Role.UPLOADER, "x" * 16)
     assert access.is_on(Role.UPLOADER)
 
 
 def test_who_uploads_must_not_be_able_to_accept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(Role.MAINTAINER, UPLOAD)
-    assert "is the same as TMFLOW_UPLOAD_TOKEN" in (access.trouble(Role.MAINTAINER) or "")
+    assert "is the same as TMFLOW_UPLOAD_TOKEN" in (access.token_problem(Role.MAINTAINER) or "")
     assert not access.is_on(Role.MAINTAINER)
     assert access.is_on(Role.UPLOADER)
 
 
 def guess(quarantine: Quarantine, by: str) -> str:
     with pytest.raises(BadInput) as refused:
-        access.admit(quarantine, Role.UPLOADER, "a guess", by)
+        access.check_token(quarantine, Role.UPLOADER, "a guess", by)
     return str(refused.value)
 
 
@@ -72,10 +72,10 @@ def test_after_a_few_wrong_tokens_not_even_the_right_one_passes(quarantine: Quar
         assert "not the token" in guess(quarantine, ADDRESS)
     for _ in range(3):
         with pytest.raises(BadInput, match=r"too many wrong tokens from 192\.0\.2\.1: at most 5 in 15 minutes"):
-            access.admit(quarantine, Role.UPLOADER, UPLOAD, ADDRESS)
-    access.admit(quarantine, Role.UPLOADER, UPLOAD, "192.0.2.2")  # somebody else
+            access.check_token(quarantine, Role.UPLOADER, UPLOAD, ADDRESS)
+    access.check_token(quarantine, Role.UPLOADER, UPLOAD, "192.0.2.2")  # somebody else
     clock.forward(minutes=15, seconds=1)
-    access.admit(quarantine, Role.UPLOADER, UPLOAD, ADDRESS)
+    access.check_token(quarantine, Role.UPLOADER, UPLOAD, ADDRESS)
     limited = [entry for entry in done(quarantine) if entry[0] == "limit"]
     assert limited == [("limit", "wrong tokens", ADDRESS)]  # once, however often it was tried
 
@@ -113,7 +113,7 @@ def test_all_who_come_at_once_are_written_down(quarantine: Quarantine) -> None:
         if (child := os.fork()) == 0:
             code = 1
             try:
-                access.admit(quarantine, Role.UPLOADER, UPLOAD, f"192.0.2.{number}")
+                access.check_token(quarantine, Role.UPLOADER, UPLOAD, f"192.0.2.{number}")
                 code = 0
             finally:
                 os._exit(code)

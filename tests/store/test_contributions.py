@@ -15,7 +15,7 @@ from tests.support.sample_bundles import PROBE, consistent, sample_bundle
 from tests.support.sample_runs import EMULATED, PLATFORM, sample_runs
 from tmflow.base.errors import BadInput
 from tmflow.bundle import parallel
-from tmflow.contributions.importer import NotSound, contributions, import_bundle, restore, withdraw
+from tmflow.contributions.importer import InvalidBundle, contributions, import_bundle, restore, withdraw
 from tmflow.runfile import record
 from tmflow.runfile.record import Run
 from tmflow.store import engine, platform_queries, queries, run_detail, schema, search
@@ -254,7 +254,7 @@ def test_a_point_that_another_run_has_is_refused(url: URL, tmp_path: Path) -> No
 
 def test_a_bundle_that_is_not_sound_makes_no_database_and_its_report_has_all(sqlite: URL, tmp_path: Path) -> None:
     wrong = [run.model_copy(update={"started_at_utc": "yesterday"}) for run in sample_runs(rounds=1)]
-    with pytest.raises(NotSound, match="is not sound:\n") as found:
+    with pytest.raises(InvalidBundle, match="has errors:\n") as found:
         import_bundle(sqlite, sample_bundle(tmp_path, wrong))
     assert len(found.value.report.problems) >= len(wrong)
     assert not schema.exists(sqlite)
@@ -303,7 +303,7 @@ def test_a_probe_that_is_none_is_refused(url: URL, tmp_path: Path) -> None:
     schema.upgrade(url)
     before = contents(url)
     wrong = probe(5) | {"evidence": "guessed"}
-    with pytest.raises(NotSound, match=r"probe\.json: evidence is 'guessed'"):
+    with pytest.raises(InvalidBundle, match=r"probe\.json: evidence is 'guessed'"):
         import_bundle(url, sample_bundle(tmp_path, sample_runs(rounds=1), probe=wrong))
     assert contents(url) == before
 

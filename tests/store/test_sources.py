@@ -120,7 +120,7 @@ def test_each_contribution_is_judged_by_itself_and_all_together_only_if_asked(ur
     assert joined[CLAIM] != "reproduced"
     text = heading(reader, MACHINE, joined=True)
     assert f"joined with 1 contribution: stranger.zip ({key})" in text
-    assert "judged apart: " + key in heading(reader, MACHINE)
+    assert "judged separately: " + key in heading(reader, MACHINE)
     assert "contributed as stranger.zip" in heading(reader, key)
 
 

@@ -20,7 +20,7 @@ from tests.support.sample_runs import EMULATED, FULL, FUSED, sample_runs
 from tmflow.base.errors import BadInput
 from tmflow.bundle.problems import Report
 from tmflow.bundle.verify import verify
-from tmflow.contributions.importer import NotSound, import_bundle
+from tmflow.contributions.importer import InvalidBundle, import_bundle
 from tmflow.store import schema
 from tmflow.store.url import sqlite_url
 
@@ -161,7 +161,7 @@ def _untouched(its: World, found: Report) -> Iterator[str]:
     try:
         done = import_bundle(sqlite_url(its.full), its.bundle)
     except BadInput as error:
-        if found.ok and isinstance(error, NotSound):
+        if found.ok and isinstance(error, InvalidBundle):
             yield f"it is sound, but not for the import: {error}"
     else:
         if not found.ok:

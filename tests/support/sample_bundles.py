@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.sample_runs import sample_runs
-from tmflow.bundle.writer import Chosen, export
+from tmflow.bundle.writer import RunSelection, export
 from tmflow.runfile import record
 from tmflow.runfile.record import Run, Staleness
 from tmflow.spec.trial import TrialSpec
@@ -52,7 +52,7 @@ def sample_bundle(
     write_results(results, sample_runs() if runs is None else runs)
     if probe is not None:
         (results / "probe.json").write_text(json.dumps(probe))
-    return export(results, folder / name, Chosen(), None).path
+    return export(results, folder / name, RunSelection(), None).path
 
 
 def write_results(results: Path, runs: Iterable[Run]) -> None:

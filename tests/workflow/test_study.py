@@ -100,7 +100,11 @@ def test_report_and_table(study: Checkout) -> None:
     index = json.loads((study.results / "figures" / "tiny" / "figures.json").read_text())
     assert all(escape(figure["title"]) in report for figure in index["figures"])
     assert "Does the other run?" in report
-    assert report.index("What it says") < report.index("What holds of the study") < report.index("Figures and tables")
+    assert (
+        report.index("Summary</h2>")
+        < report.index("Which findings of the study hold")
+        < report.index("Figures and tables")
+    )
     table = (study.results / "tables" / "tiny.html").read_text()
     assert "Does it run?" in table
     assert "nolock" in table

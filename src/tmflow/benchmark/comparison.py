@@ -1,4 +1,4 @@
-"""Rows of a benchmark compared within rounds, and held against the project's targets."""
+"""Compares rows of a benchmark within rounds, and checks them against the project's targets."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import NamedTuple
 from tmflow.analysis import stats
 from tmflow.analysis.stats import Interval
 from tmflow.base.errors import unknown
-from tmflow.benchmark.rows import Beside, Copied, Row, Timed, TimedReference, TimedVariant
-from tmflow.benchmark.saved import Saved
+from tmflow.benchmark.rows import ByteRate, Copied, Row, Timed, TimedReference, TimedVariant
+from tmflow.benchmark.storage import Saved
 from tmflow.benchmark.subjects import BEST_MUTEX, MUTEX_LOOP, Gradient
 from tmflow.benchmark.updates import Cell
 
@@ -18,11 +18,11 @@ Times = Sequence[float | None]
 
 
 def relative_to(benchmark: Saved, name: str) -> Saved:
-    """The same benchmark, with ratios to `name`: a variant, a reference, or BEST_MUTEX.
+    """Recompute the ratios of a benchmark relative to `name`: a variant, a reference, or BEST_MUTEX.
 
     Raises BadInput if it was not measured.
     """
-    timed = [row for row in benchmark.rows if not isinstance(row, Beside)]
+    timed = [row for row in benchmark.rows if not isinstance(row, ByteRate)]
     measured = {row.name for row in timed}
     if any(best_mutex(timed, cell) for cell in cells(timed)):
         measured.add(BEST_MUTEX)
@@ -32,16 +32,16 @@ def relative_to(benchmark: Saved, name: str) -> Saved:
 
 
 def with_ratios(rows: Sequence[Row], name: str) -> list[Row]:
-    """The rows with their ratios to `name`, and to the copy, each in its own cell."""
-    return [row if isinstance(row, Beside) else _with_ratios(row, rows, name) for row in rows]
+    """Add the ratios to `name` and to the copy, within each cell."""
+    return [row if isinstance(row, ByteRate) else _with_ratios(row, rows, name) for row in rows]
 
 
 def _with_ratios(row: Timed, rows: Sequence[Row], name: str) -> Timed:
     cell = cell_of(row)
-    alike = [one for one in rows if cell_of(one) == cell]
-    best = best_mutex(alike, cell)
-    base = best if name == BEST_MUTEX else next((one for one in alike if one.name == name), None)
-    copy = next((one for one in alike if isinstance(one, Copied)), None)
+    cell_rows = [one for one in rows if cell_of(one) == cell]
+    best = best_mutex(cell_rows, cell)
+    base = best if name == BEST_MUTEX else next((one for one in cell_rows if one.name == name), None)
+    copy = next((one for one in cell_rows if isinstance(one, Copied)), None)
     ratio, ratio_low, ratio_high = _bounds(row, base)
     copied, copied_low, copied_high = _bounds(row, copy)
     return row.model_copy(
@@ -59,7 +59,7 @@ def _bounds(row: Timed, base: Row | None) -> tuple[float | None, float | None, f
 
 
 def over(row: Timed, base: Row | None) -> stats.Interval | None:
-    """The row's time over that of `base`, of the same cell; None where there is nothing to pair."""
+    """The ratio of the row's time to that of `base` in the same cell; None if no rounds pair."""
     if base is None or base.us_by_round is None:
         return None
     return stats.paired_ratio(row.us_by_round, base.us_by_round)
@@ -70,15 +70,15 @@ def cell_of(row: Row) -> Cell:
 
 
 def cells(rows: Iterable[Row]) -> list[Cell]:
-    """The sizes, numbers of threads and kinds of gradient, in their order."""
+    """The distinct cells (size, threads, kind of gradient), in order."""
     return list(dict.fromkeys(map(cell_of, rows)))
 
 
 def best_mutex(rows: Iterable[Row], cell: Cell) -> TimedReference | None:
-    """The plain mutex with the shortest mean time over all rounds of a cell; None where none was measured.
+    """The plain mutex with the shortest mean time over all rounds of a cell; None if none was measured.
 
-    Chosen once and then paired round by round. As the best of several it is, if anything, lucky: ratios to it are
-    rather too large than too small.
+    It is chosen once and then paired round by round. As the best of several it is slightly optimistic: ratios to it
+    tend to be too large rather than too small.
     """
     loops = [
         row
@@ -89,7 +89,7 @@ def best_mutex(rows: Iterable[Row], cell: Cell) -> TimedReference | None:
 
 
 class Best(NamedTuple):
-    """The fastest variant of a cell among those of the same promise, and the next."""
+    """The fastest and the second fastest variant of a cell with the same guarantee."""
 
     row: TimedVariant
     next: TimedVariant | None
@@ -97,22 +97,24 @@ class Best(NamedTuple):
 
 
 def best_of_equal_promise(benchmark: Saved) -> Iterator[Best]:
-    """For every cell and promise. One that lost an update against its promise is not among them."""
+    """Yield the best of every cell and guarantee; variants that violated their guarantee are left out."""
     kept = [row for row in benchmark.rows if isinstance(row, TimedVariant) and row.kept]
     for cell in cells(kept):
-        alike = [row for row in kept if cell_of(row) == cell]
-        for promise in dict.fromkeys(row.promise for row in alike):
-            ranked = sorted((row for row in alike if row.promise == promise), key=lambda row: row.us_per_update)
-            second = ranked[1] if len(ranked) > 1 else None
-            yield Best(ranked[0], second, over(ranked[0], second))
+        cell_rows = [row for row in kept if cell_of(row) == cell]
+        for promise in dict.fromkeys(row.promise for row in cell_rows):
+            sorted_rows = sorted(
+                (row for row in cell_rows if row.promise == promise), key=lambda row: row.us_per_update
+            )
+            second = sorted_rows[1] if len(sorted_rows) > 1 else None
+            yield Best(sorted_rows[0], second, over(sorted_rows[0], second))
 
 
 def against_one_thread(benchmark: Saved) -> Iterator[tuple[Timed, stats.Interval]]:
-    """Every row of several threads, and its time over that of the same variant, size and gradient with one thread."""
-    timed = [row for row in benchmark.rows if not isinstance(row, Beside)]
-    alone = {(row.name, row.elements, row.gradient): row for row in timed if row.threads == 1}
+    """Yield rows of several threads with the ratio of their time to that of one thread in the same configuration."""
+    timed = [row for row in benchmark.rows if not isinstance(row, ByteRate)]
+    one_thread = {(row.name, row.elements, row.gradient): row for row in timed if row.threads == 1}
     for row in timed:
-        base = alone.get((row.name, row.elements, row.gradient))
+        base = one_thread.get((row.name, row.elements, row.gradient))
         if base is None or row.threads == 1:
             continue
         ratio = stats.paired_ratio(row.us_by_round, base.us_by_round)
@@ -127,7 +129,7 @@ Pick = Callable[[list[Row], Cell], Row | None]
 
 
 class Target(NamedTuple):
-    """With that size and number of threads, one's time over another's is to be at most `limit`."""
+    """A target: at this size and number of threads, the ratio of two times is at most `limit`."""
 
     elements: int
     threads: int
@@ -139,7 +141,7 @@ class Target(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """A target, the rows that were compared, and what was found."""
+    """A checked target: the compared rows and the measured ratio."""
 
     elements: int
     threads: int
@@ -147,24 +149,24 @@ class Checked(NamedTuple):
     what: str
     of: str
     limit: float
-    found: Interval
+    ratio: Interval
 
     @property
     def verdict(self) -> str:
-        return verdict(self.found, self.limit)
+        return verdict(self.ratio, self.limit)
 
 
-def verdict(found: Interval, limit: float) -> str:
-    """Met or missed only if the whole interval lies on one side of the limit."""
-    if math.isnan(found.low):
+def verdict(ratio: Interval, limit: float) -> str:
+    """Met or missed only if the entire interval lies on one side of the limit."""
+    if math.isnan(ratio.low):
         return "undecided"
-    if found.high <= limit:
+    if ratio.high <= limit:
         return "met"
-    return "missed" if found.low > limit else "undecided"
+    return "missed" if ratio.low > limit else "undecided"
 
 
-def checked(benchmark: Saved) -> Iterator[Checked]:
-    """Every target of which both sides were measured."""
+def check_targets(benchmark: Saved) -> Iterator[Checked]:
+    """Check every target whose two sides were measured."""
     for target in TARGETS:
         for cell in (one for one in cells(benchmark.rows) if one[:2] == (target.elements, target.threads)):
             rows = [row for row in benchmark.rows if cell_of(row) == cell]
@@ -178,16 +180,17 @@ def checked(benchmark: Saved) -> Iterator[Checked]:
 
 
 def _compared(what: str, row: Row | None, of: str, base: Row | None, limit: float) -> Iterator[Checked]:
-    if row is None or base is None or isinstance(row, Beside) or (found := over(row, base)) is None:
+    if row is None or base is None or isinstance(row, ByteRate) or (ratio := over(row, base)) is None:
         return
     one, other = (
-        name if name.startswith(its.name) else f"{name}: {its.name}" for name, its in ((what, row), (of, base))
+        name if name.startswith(compared_row.name) else f"{name}: {compared_row.name}"
+        for name, compared_row in ((what, row), (of, base))
     )
-    yield Checked(row.elements, row.threads, row.gradient, one, other, limit, found)
+    yield Checked(row.elements, row.threads, row.gradient, one, other, limit, ratio)
 
 
 def _variants(rows: Sequence[Row]) -> list[TimedVariant]:
-    """Those that kept their promise."""
+    """The variants that kept their guarantee."""
     return [row for row in rows if isinstance(row, TimedVariant) and row.kept]
 
 
@@ -196,7 +199,7 @@ def _fastest(rows: list[TimedVariant]) -> TimedVariant | None:
 
 
 def _best_block(rows: list[Row], cell: Cell) -> Row | None:
-    """The fastest that promises `block`, no less and no more, and lost nothing."""
+    """The fastest variant with exactly the guarantee `block` that lost nothing."""
     return _fastest([row for row in _variants(rows) if row.promise == "block"])
 
 

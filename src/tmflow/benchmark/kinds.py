@@ -1,4 +1,4 @@
-"""The kinds of saved benchmarks, and how each is shown."""
+"""The kinds of saved benchmarks and their reports."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tmflow.benchmark import plots
 from tmflow.benchmark import read_report as reads
 from tmflow.benchmark import step_report as steps
 from tmflow.benchmark.markdown import markdown
-from tmflow.benchmark.saved import Saved, SavedReads, SavedSteps, read_as
+from tmflow.benchmark.storage import Saved, SavedReads, SavedSteps, read_as
 
 Benchmark = Saved | SavedSteps | SavedReads
 KINDS: dict[str, type[Benchmark]] = {
@@ -21,12 +21,12 @@ KINDS: dict[str, type[Benchmark]] = {
 
 
 def read_any(path: Path) -> Benchmark:
-    """Raises BadInput for a file that is not there, or is no saved benchmark."""
+    """Read a saved benchmark of any kind. Raises BadInput if the file is missing or something else."""
     return read_as(path, KINDS)
 
 
 def shown(benchmark: Benchmark, stem: str | None) -> tuple[str, dict[str, dict[str, Any]]]:
-    """The report as Markdown, and its pictures as Vega-Lite by the names of their files, which begin with `stem`.
+    """Render the report as Markdown, and its pictures as Vega-Lite by file name; the names begin with `stem`.
 
     Without a stem there are none; steps and reads have none.
     """

@@ -1,4 +1,4 @@
-"""A saved benchmark as Markdown, for a report; the same file always gives the same text."""
+"""Formats a saved benchmark as Markdown, deterministically."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tmflow.benchmark import comparison, text
 from tmflow.benchmark.comparison import Best, against_one_thread, best_of_equal_promise, relative_to
 from tmflow.benchmark.results import LIMIT, rests
 from tmflow.benchmark.rows import Timed
-from tmflow.benchmark.saved import Saved
+from tmflow.benchmark.storage import Saved
 from tmflow.benchmark.subjects import BEST_MUTEX, MUTEX_LOOP
 
 ATTEMPTS = f"""\
@@ -50,12 +50,12 @@ HEADS_OF_ATTEMPTS = [
 
 
 def markdown(benchmark: Saved, pictures: Sequence[tuple[str, str]] = ()) -> str:
-    """Targets, the best of each promise, a table per size and number of threads, and what was not measured.
+    """Format the targets, the best of each guarantee, a table per size and number of threads, and what is missing.
 
-    References are in parentheses. `pictures` are titles and file names, beside the Markdown's own file.
+    References are in parentheses. `pictures` are titles and file names relative to the Markdown file.
     """
     lines = ["# What an update costs", "", f"{text.machine(benchmark)}.", "", f"{text.protocol(benchmark)}."]
-    if checked := [_target(one) for one in comparison.checked(benchmark)]:
+    if checked := [_target(one) for one in comparison.check_targets(benchmark)]:
         lines += ["", "### Targets", "", TARGETS, "", *table(HEADS_OF_TARGETS, checked)]
     with_mutexes = (
         relative_to(benchmark, BEST_MUTEX) if any(r.name == MUTEX_LOOP for r in benchmark.rows) else benchmark
@@ -78,7 +78,7 @@ def markdown(benchmark: Saved, pictures: Sequence[tuple[str, str]] = ()) -> str:
 def _target(one: comparison.Checked) -> list[str]:
     return [
         *(f"{one.elements:,}", f"{one.threads}", one.gradient, one.what, one.of),
-        *(f"{one.limit:g}", with_bounds(one.found, "{:.2f}"), one.verdict),
+        *(f"{one.limit:g}", with_bounds(one.ratio, "{:.2f}"), one.verdict),
     ]
 
 

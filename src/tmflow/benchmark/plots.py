@@ -1,4 +1,4 @@
-"""Pictures of a benchmark: a figure per size and measure, a panel per promise, a line per variant."""
+"""Plots of a benchmark: a figure per size and measure, a panel per guarantee, a line per variant."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ import pandas as pd
 from tmflow.benchmark import text
 from tmflow.benchmark.comparison import best_mutex
 from tmflow.benchmark.rows import Copied, Timed, TimedVariant
-from tmflow.benchmark.saved import Saved
+from tmflow.benchmark.storage import Saved
 from tmflow.benchmark.subjects import Gradient
 from tmflow.benchmark.updates import Cell
 from tmflow.charts import captions, palette
 
 WIDTH, HEIGHT = 250, 300  # px of a panel
 PANELS_IN_A_ROW = 2
-ASIDE = 0.025  # between neighbours at one number of threads, as a share of a doubling
+DODGE = 0.025  # dodge between neighbours at one number of threads, as a share of a doubling
 PROMISES = ("none", "element", "block", "tensor", "step")
 MUTEX_LABEL = "best plain mutex"
 COMPARED = "#222222"  # their colour: no variant has it
 
 
 class Measure(NamedTuple):
-    """What a picture shows of a row: its name in the file's name, its title and its fields."""
+    """The measure of a plot: its name in file names, and its titles."""
 
     name: str
     title: str
@@ -38,7 +38,7 @@ GB = Measure("gb", "GB/s moved by updates", "higher is faster")
 
 
 class Plot(NamedTuple):
-    """A picture: what tells its file from others, and the chart."""
+    """A plot with the distinguishing part of its file name."""
 
     name: str
     title: str
@@ -46,7 +46,7 @@ class Plot(NamedTuple):
 
 
 def plots(benchmark: Saved) -> Iterator[Plot]:
-    """Of every size and kind of gradient: microseconds per update, and GB/s against memcpy."""
+    """Plot microseconds per update and GB/s for every size and kind of gradient."""
     for elements, gradient in dict.fromkeys((row.elements, row.gradient) for row in benchmark.rows):
         for measure in (US, GB):
             title = f"{measure.title}, {elements:,} floats, gradient {gradient} ({measure.better})"
@@ -55,7 +55,7 @@ def plots(benchmark: Saved) -> Iterator[Plot]:
 
 
 def frame(benchmark: Saved, elements: int, gradient: Gradient, measure: Measure) -> pd.DataFrame:
-    """What is drawn of a size: a row per variant and number of threads, those for comparison in every panel."""
+    """The data of a plot: a row per variant and number of threads, with the references in every panel."""
     rows = [row for row in benchmark.rows if (row.elements, row.gradient) == (elements, gradient)]
     promises = [p for p in PROMISES if any(isinstance(row, TimedVariant) and row.promise == p for row in rows)]
     points = [_point(row, row.name, row.promise, measure) for row in rows if isinstance(row, TimedVariant)]
@@ -92,9 +92,13 @@ def _plot(benchmark: Saved, elements: int, gradient: Gradient, measure: Measure,
         if (data["promise"] == promise).any()
     ]
     lines = [panels[at : at + PANELS_IN_A_ROW] for at in range(0, len(panels), PANELS_IN_A_ROW)]
-    own: dict[str, Any] = {"color": "independent", "shape": "independent", "fill": "independent"}  # a legend per panel
-    across = [alt.hconcat(*line, spacing=30).resolve_scale(**own) for line in lines]
-    grid: alt.VConcatChart = alt.vconcat(*across, spacing=30).resolve_scale(**own)
+    scales: dict[str, Any] = {
+        "color": "independent",
+        "shape": "independent",
+        "fill": "independent",
+    }  # a legend per panel
+    across = [alt.hconcat(*line, spacing=30).resolve_scale(**scales) for line in lines]
+    grid: alt.VConcatChart = alt.vconcat(*across, spacing=30).resolve_scale(**scales)
     return captions.titled(grid, captions.Caption(title, _lines(benchmark, data)))
 
 
@@ -112,7 +116,7 @@ def _lines(benchmark: Saved, data: pd.DataFrame) -> list[str]:
 def _panel(data: pd.DataFrame, promise: str, measure: Measure, shown: alt.Scale) -> alt.LayerChart:
     names = _ranked(data, measure)
     threads = sorted(set(data["threads"]))
-    place = {name: 2 ** (ASIDE * (at - len(names) / 2)) for at, name in enumerate(names)}
+    place = {name: 2 ** (DODGE * (at - len(names) / 2)) for at, name in enumerate(names)}
     data = data.assign(x=[t * place[v] for t, v in zip(data["threads"], data["variant"], strict=True)])
     labels = _labels(data, names)
     data = data.assign(label=data["variant"].map(labels), compared=data["variant"].isin((MUTEX_LABEL, "memcpy")))
@@ -150,7 +154,7 @@ def _panel(data: pd.DataFrame, promise: str, measure: Measure, shown: alt.Scale)
 
 
 def _ranked(data: pd.DataFrame, measure: Measure) -> list[str]:
-    """The names, the best at the most threads first."""
+    """The names, sorted by the value at the most threads, best first."""
     last = data.sort_values("threads").groupby("variant")["value"].last()
     return [str(name) for name in last.sort_values(ascending=measure is US).index]
 
@@ -161,12 +165,12 @@ def _labels(data: pd.DataFrame, names: Sequence[str]) -> dict[str, str]:
 
 
 def _digits(value: float) -> str:
-    """Three of them, never in powers of ten."""
+    """Format a number with three significant digits, never in powers of ten."""
     return f"{value:.{max(0, 2 - math.floor(math.log10(value)))}f}"
 
 
 def _looks(names: Sequence[str]) -> list[palette.Look]:
     compared = {MUTEX_LABEL: palette.Look(COMPARED, "circle"), "memcpy": palette.Look(COMPARED, "square")}
     variants = [name for name in names if name not in compared]
-    own = dict(zip(variants, palette.looks(name.replace(":", " ") for name in variants), strict=True))
-    return [(compared | own)[name] for name in names]
+    variant_looks = dict(zip(variants, palette.looks(name.replace(":", " ") for name in variants), strict=True))
+    return [(compared | variant_looks)[name] for name in names]

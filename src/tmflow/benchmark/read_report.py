@@ -1,4 +1,4 @@
-"""A benchmark of reads as text for a terminal, and as Markdown; the same file always gives the same text."""
+"""Formats a benchmark of reads for the terminal and as Markdown, deterministically."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Iterator
 
 from tmflow.benchmark import text
 from tmflow.benchmark.markdown import table as markdown_table
-from tmflow.benchmark.saved import Read, SavedReads
-from tmflow.benchmark.text import aligned
+from tmflow.benchmark.storage import Read, SavedReads
+from tmflow.benchmark.text import align
 
 HEADS = ["variant, read", "us per read", "of a plain copy", "promise", "torn", "reads per s", "updates per s"]
 
 
 def table(benchmark: SavedReads) -> str:
-    """A block per size and number of readers and writers, from the fastest read on."""
+    """Format a block per size and number of readers and writers, the fastest read first."""
     lines = [text.machine(benchmark), _protocol(benchmark)]
     for heading, rows in _blocks(benchmark):
-        lines += ["", heading, *aligned([HEADS, *rows])]
+        lines += ["", heading, *align([HEADS, *rows])]
     return "\n".join([*lines, *(["", *text.left_out(benchmark)] if benchmark.left_out else [])])
 
 
@@ -40,8 +40,8 @@ def _blocks(benchmark: SavedReads) -> Iterator[tuple[str, list[list[str]]]]:
 def _texts(row: Read) -> list[str]:
     return [
         row.name,
-        text.bounded(row.us_per_read, row.us_low, row.us_high),
-        "" if row.ratio is None else text.bounded(row.ratio, row.ratio_low, row.ratio_high, "{:.2f}"),
+        text.with_interval(row.us_per_read, row.us_low, row.us_high),
+        "" if row.ratio is None else text.with_interval(row.ratio, row.ratio_low, row.ratio_high, "{:.2f}"),
         row.promise,
         "0" if row.torn_fraction == 0 else f"{100 * row.torn_fraction:.3g} %",
         f"{row.reads_per_s:,.0f}",

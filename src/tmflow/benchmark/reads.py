@@ -1,4 +1,4 @@
-"""The benchmark of consistent reads: its plan, and rounds in which every way to read has its turn."""
+"""The benchmark of reads: its plan, and rounds that measure every way to read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tmflow.base.errors import BadInput
 from tmflow.base.locks import machine_to_itself
 from tmflow.base.processes import WorkerFailed, Workers
 from tmflow.benchmark.rows import LeftOut, facts_here
-from tmflow.benchmark.saved import Read, SavedReads
+from tmflow.benchmark.storage import Read, SavedReads
 from tmflow.benchmark.subjects import Subject, every_strategy, parse_subjects, promised
 from tmflow.benchmark.updates import MAX_ELEMENTS, MAX_THREADS, ask, calibrated, check_rounds_and_seed, numbers, why_not
 from tmflow.native import registry
@@ -27,7 +27,7 @@ ELEMENTS, READERS, WRITERS = "7850,3211264", "1", "1"
 
 
 class ReadCell(NamedTuple):
-    """Within a cell, measurements compare."""
+    """A configuration whose measurements are comparable."""
 
     elements: int
     readers: int
@@ -36,7 +36,7 @@ class ReadCell(NamedTuple):
 
 @dataclass(frozen=True)
 class Way:
-    """A way to read under a strategy: by way of it (`consistent`), or by a plain copy that knows nothing of it."""
+    """A way to read: through the strategy (`consistent`), or by a plain copy that bypasses it."""
 
     subject: Subject
     consistent: bool
@@ -59,7 +59,7 @@ class ReadPlan:
 def make_read_plan(
     elements: str | None, readers: str | None, writers: str | None, strategy: str | None, rounds: int, seed: int
 ) -> ReadPlan:
-    """The plan that the options describe; None is the fallback of an option. Raises BadInput for what cannot be."""
+    """Make the plan of the options; None selects the default of an option. Raises BadInput for invalid ones."""
     cells = [
         ReadCell(n, r, w)
         for n in numbers("elements", elements or ELEMENTS, MAX_ELEMENTS)
@@ -73,7 +73,7 @@ def make_read_plan(
 
 
 def ways_of(subject: Subject) -> list[Way]:
-    """How variables can be read under it. Raises BadInput for a reference, which nobody reads."""
+    """The ways to read under a subject. Raises BadInput for a reference, which has no reads."""
     if subject.is_reference:
         raise BadInput(f"'{subject.name}' is a reference for updates, which is not read.")
     variant = registry.require(subject.strategy)
@@ -90,7 +90,7 @@ Turns = dict[tuple[str, ReadCell], list[Answer]]
 
 
 def run(plan: ReadPlan) -> SavedReads:
-    """Measure what `plan` says. Raises BadInput, before anything is timed, if what was asked for cannot run here."""
+    """Measure a plan. Raises BadInput before any timing if a requested subject cannot run here."""
     with machine_to_itself():
         began_at, before = utc_now(), machine_load.sample()
         with Workers() as workers:
@@ -120,13 +120,13 @@ def _runnable(plan: ReadPlan, workers: Workers) -> tuple[list[Way], list[LeftOut
 
 
 def _measured(plan: ReadPlan, ways: list[Way], workers: Workers, left_out: list[LeftOut]) -> Turns:
-    """An answer per round of every way in every cell; one that fails in a cell has no more turns there."""
+    """Measure every way in every cell once per round; a way that fails in a cell is dropped there."""
     reads: dict[tuple[str, ReadCell], int] = {}
     turns: Turns = {}
     shuffler = random.Random(plan.seed)
     places = [(cell, way) for cell in plan.cells for way in ways]
     bar = tqdm(total=len(places) * (1 + plan.rounds), disable=None, leave=False, file=sys.stderr, unit="turn")
-    for number in range(plan.rounds + 1):  # the first one finds how many reads a measurement needs
+    for number in range(plan.rounds + 1):  # the first round calibrates the number of reads
         cells = shuffler.sample(plan.cells, len(plan.cells))
         for cell, way in [(cell, way) for cell in cells for way in shuffler.sample(ways, len(ways))]:
             bar.update()
@@ -153,11 +153,11 @@ def _read(workers: Workers, way: Way, cell: ReadCell, reads: int) -> Answer:
 
 
 def summarised(plan: ReadPlan, turns: Turns) -> list[Read]:
-    """The rows of all that was measured: cell after cell, from the fastest read on."""
+    """Summarise the measurements as rows: cell by cell, the fastest read first."""
     rows = []
     for cell in plan.cells:
-        its = [_row(plan, way, cell, turns) for way in plan.ways if (way.name, cell) in turns]
-        rows += sorted(its, key=lambda row: row.us_per_read)
+        cell_rows = [_row(plan, way, cell, turns) for way in plan.ways if (way.name, cell) in turns]
+        rows += sorted(cell_rows, key=lambda row: row.us_per_read)
     return rows
 
 

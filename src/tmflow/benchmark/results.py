@@ -1,4 +1,4 @@
-"""Measurements of updates as rows with intervals over the rounds, and what became of each attempt."""
+"""Turns measurements of updates into rows with intervals over rounds and counts of outcomes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 from tmflow.analysis import stats
 from tmflow.benchmark.comparison import cell_of, cells, with_ratios
-from tmflow.benchmark.rows import Beside, Copied, LeftOut, Row, Timed, TimedReference, TimedVariant, Written
-from tmflow.benchmark.saved import Saved
+from tmflow.benchmark.rows import ByteRate, Copied, LeftOut, Row, Timed, TimedReference, TimedVariant, Written
+from tmflow.benchmark.storage import Saved
 from tmflow.benchmark.subjects import MEMCPY, WRITING, Subject
 from tmflow.benchmark.updates import Answer, Cell, Measured, NotMeasurable, Outcome, Plan, times_by_round, update_times
 from tmflow.spec.abort_codes import raw_code
@@ -22,27 +22,27 @@ Bounded = tuple[float, float | None, float | None]
 
 
 def rows(plan: Plan, outcome: Outcome) -> list[Row]:
-    """The objects of all that was measured: cell after cell, copy and writing first, then from the fastest on.
+    """The rows of all measurements: cell by cell, copy and writing first, then the fastest first.
 
     What took no longer than the writing of its gradient is added to the outcome's `left_out`.
     """
-    found: list[Row] = []
+    result: list[Row] = []
     for cell in plan.cells:
-        its = {s.name: (s, outcome.measured[s.name, cell]) for s in outcome.subjects if _has(outcome, s, cell)}
-        if (copies := its.pop(MEMCPY, None)) is not None:
-            found.append(_copied(plan, cell, copies[1]))
-        if (written := its.pop(WRITING, None)) is not None:
-            found.append(_written(plan, cell, written[1]))
+        by_name = {s.name: (s, outcome.measured[s.name, cell]) for s in outcome.subjects if _has(outcome, s, cell)}
+        if (copies := by_name.pop(MEMCPY, None)) is not None:
+            result.append(_copied(plan, cell, copies[1]))
+        if (written := by_name.pop(WRITING, None)) is not None:
+            result.append(_written(plan, cell, written[1]))
         timed = []
-        for subject, measured in its.values():
+        for subject, measured in by_name.values():
             try:
                 us = update_times(cell, measured, written[1] if written else None)
             except NotMeasurable as reason:
                 outcome.left_out.append(LeftOut(name=subject.name, reason=str(reason), failed=False, **cell._asdict()))
             else:
                 timed.append(_timed(plan, cell, subject, measured, us))
-        found += _fastest_first(timed)
-    return with_ratios(found, plan.reference)
+        result += _fastest_first(timed)
+    return with_ratios(result, plan.reference)
 
 
 def _has(outcome: Outcome, subject: Subject, cell: Cell) -> bool:
@@ -55,21 +55,21 @@ def _fastest_first(timed: Iterable[Timed]) -> list[Timed]:
 
 def _copied(plan: Plan, cell: Cell, measured: Measured) -> Copied:
     by_round = times_by_round(measured)
-    us, low, high = geometric_mean(_known(by_round))
+    us, low, high = geometric_mean(_measured_values(by_round))
     of_cell = _of_cell(plan, cell, measured, BYTES_PER_ELEMENT, us)
     return Copied(**of_cell, memcpy_us=us, memcpy_low=low, memcpy_high=high, us_by_round=by_round)
 
 
 def _written(plan: Plan, cell: Cell, measured: Measured) -> Written:
     by_round = times_by_round(measured)
-    us, low, high = geometric_mean(_known(by_round))
+    us, low, high = geometric_mean(_measured_values(by_round))
     of_cell = _of_cell(plan, cell, measured, WRITTEN_BYTES_PER_ELEMENT, us)
     return Written(**of_cell, writing_us=us, writing_low=low, writing_high=high, us_by_round=by_round)
 
 
 def _timed(plan: Plan, cell: Cell, subject: Subject, measured: Measured, by_round: list[float | None]) -> Timed:
-    """Without ratios: they are the comparison's."""
-    us, us_low, us_high = geometric_mean(_known(by_round))
+    """The row of a subject without ratios, which `comparison` adds."""
+    us, us_low, us_high = geometric_mean(_measured_values(by_round))
     fields: dict[str, Any] = {
         **_of_cell(plan, cell, measured, BYTES_PER_ELEMENT, us),
         **{"parameters": dict(subject.parameters), "us_by_round": by_round},
@@ -77,7 +77,7 @@ def _timed(plan: Plan, cell: Cell, subject: Subject, measured: Measured, by_roun
         **{"turn_by_round": measured.turn_by_round},
         **{"us_per_update": us, "us_low": us_low, "us_high": us_high},
         **dict.fromkeys(("ratio_to", "ratio", "ratio_low", "ratio_high")),
-        **counted([answer for answer in measured.by_round if answer is not None]),
+        **count_outcomes([answer for answer in measured.by_round if answer is not None]),
     }
     promise = subject.promise_over(cell.elements)
     if promise is None:
@@ -94,8 +94,8 @@ def _of_cell(plan: Plan, cell: Cell, measured: Measured, bytes_per_element: int,
     }
 
 
-def counted(answers: Sequence[Answer]) -> dict[str, Any]:
-    """The counts of all rounds together, and the shares that follow from them."""
+def count_outcomes(answers: Sequence[Answer]) -> dict[str, Any]:
+    """Sum the counts of all rounds and compute the shares."""
 
     def total(name: str) -> int:
         return sum(answer[name] for answer in answers)
@@ -105,7 +105,7 @@ def counted(answers: Sequence[Answer]) -> dict[str, Any]:
         aborts.update({raw_code(int(status)): n for status, n in answer["aborts"].items()})
     aborted, updates = aborts.total(), total("updates")
     commits, sections = total("commits"), total("commits") + total("fallbacks")
-    known = all(answer["attempts_known"] for answer in answers)
+    all_known = all(answer["attempts_known"] for answer in answers)
     return {
         "updates": updates,
         "lost_fraction": total("lost") / total("expected"),
@@ -114,23 +114,23 @@ def counted(answers: Sequence[Answer]) -> dict[str, Any]:
         "commits": commits,
         "fallbacks": total("fallbacks"),
         "aborts": dict(sorted(aborts.items())),
-        "attempts_known": known,
+        "attempts_known": all_known,
         "commit_fraction": commits / sections if sections else None,
-        "aborts_per_commit": aborted / commits if commits and known else None,
-        "aborts_per_update": aborted / updates if sections and known else None,
+        "aborts_per_commit": aborted / commits if commits and all_known else None,
+        "aborts_per_update": aborted / updates if sections and all_known else None,
     }
 
 
 def geometric_mean(values: Sequence[float]) -> Bounded:
-    """With its 95 % interval on the log scale; bounds None for a single value."""
+    """The geometric mean with its 95 % interval; bounds are None for a single value."""
     return stats.bounded(stats.ratio_interval(values, [1.0] * len(values)))
 
 
-def _known(by_round: Sequence[float | None]) -> list[float]:
+def _measured_values(by_round: Sequence[float | None]) -> list[float]:
     return [us for us in by_round if us is not None]
 
 
-LIMIT = 1.1  # of the mutex: the elision's own share is to be at most a tenth
+LIMIT = 1.1  # relative to the mutex: elision may add at most a tenth
 
 
 @dataclass(frozen=True)
@@ -148,18 +148,18 @@ class Rest:
 
     @property
     def verdict(self) -> str:
-        """Whether the whole interval is on one side of LIMIT."""
+        """Whether the entire interval is on one side of LIMIT."""
         if self.ratio.high <= LIMIT:
             return "yes"
         return "no" if self.ratio.low > LIMIT else "undecided"
 
 
 def rests(benchmark: Saved) -> Iterator[Rest]:
-    """Of every row all of whose attempts aborted, where two larger budgets of the same variant were measured as well.
+    """Yield a Rest for each row whose attempts all aborted, if two larger budgets of its variant were measured.
 
     Rows that did not have a turn in every round are left out.
     """
-    complete = [row for row in benchmark.rows if not isinstance(row, Beside) and None not in row.us_by_round]
+    complete = [row for row in benchmark.rows if not isinstance(row, ByteRate) and None not in row.us_by_round]
     for cell in cells(complete):
         rows = [row for row in complete if cell_of(row) == cell]
         lock = next((row for row in rows if row.name == "lock"), None)
@@ -171,13 +171,13 @@ def rests(benchmark: Saved) -> Iterator[Rest]:
 
 
 def _family(row: Timed) -> tuple[object, ...]:
-    """The same for variants that differ in nothing but their budget."""
+    """The key of variants that differ only in their budget."""
     others = sorted((name, value) for name, value in row.parameters.items() if name != "budget")
     return (row.name.partition(":")[0], *others)
 
 
 def _attempts(row: Timed) -> float:
-    """Per update."""
+    """Aborted attempts per update."""
     return row.aborts_per_update or 0.0
 
 
@@ -185,9 +185,9 @@ def _rest(row: Timed, longer: Timed, longest: Timed, lock: Timed) -> Rest:
     more = _attempts(longest) - _attempts(longer)
     by_round = zip(*(_us(one) for one in (row, longer, longest, lock)), strict=True)
     attempts_us, ratios = [], []
-    for own, long, longer_still, under_lock in by_round:
+    for row_us, long, longer_still, under_lock in by_round:
         attempts_us.append((longer_still - long) / more)
-        ratios.append((own - _attempts(row) * attempts_us[-1]) / under_lock)
+        ratios.append((row_us - _attempts(row) * attempts_us[-1]) / under_lock)
     return Rest(row, longer, longest, stats.mean_interval(attempts_us), stats.mean_interval(ratios))
 
 

@@ -32,7 +32,7 @@ class InCell(Closed):
 
 
 class Copied(InCell):
-    """The copy of an update's traffic. us: wall over all copies of all threads; the bounds are None with one round."""
+    """Copies with the traffic of an update. us: wall time over all copies of all threads; bounds: None for 1 round."""
 
     reference: Literal["memcpy"] = "memcpy"
     memcpy_us: float
@@ -46,7 +46,7 @@ class Copied(InCell):
 
 
 class Written(InCell):
-    """The writing of gradients alone. us: wall over all gradients of all threads; bounds: None with one round."""
+    """The writing of gradients. us: wall time over all gradients of all threads; bounds: None for one round."""
 
     reference: Literal["gradient_writing"] = "gradient_writing"
     writing_us: float
@@ -61,7 +61,7 @@ class Written(InCell):
 
 
 class _Timed(InCell):
-    """What updates cost. us: wall over all updates of all threads; ratios: that over another's, paired in rounds.
+    """The cost of updates. us: wall time over all updates of all threads; ratios: to another row, paired by round.
 
     Where the gradient is fresh, `us` is that time less the time of the writing alone in the same round.
     `low` and `high` bound 95 % intervals on the log scale, None with one round. Counts are of all rounds together.
@@ -108,7 +108,7 @@ class TimedVariant(_Timed):
 
     @property
     def kept(self) -> bool:
-        """Whether it kept its promise."""
+        """Whether it kept its guarantee."""
         return self.promise == "none" or (self.lost_fraction, self.doubled, self.corrupt_elements) == (0, 0, 0)
 
 
@@ -123,21 +123,21 @@ class TimedReference(_Timed):
 
 
 Timed = TimedVariant | TimedReference
-Beside = Copied | Written  # what is measured beside updates
-Row = Timed | Beside
+ByteRate = Copied | Written  # measured in addition to updates
+Row = Timed | ByteRate
 
 
-def printed(row: Row) -> dict[str, Any]:
-    """As `--json` prints it: a loop for reference is named as a variant is, so that its reader needs no second case."""
+def json_fields(row: Row) -> dict[str, Any]:
+    """The fields printed by `--json`; references use the fields of variants, so that readers need no second case."""
     fields = row.model_dump(mode="json")
-    if isinstance(row, TimedReference):  # a mutex is at the bottom of each
+    if isinstance(row, TimedReference):  # each uses a mutex
         fields |= {"variant": row.name, "strategy": row.name.partition(":")[0], "promise": "tensor"}
     return fields
 
 
 @dataclass(frozen=True, kw_only=True)
 class LeftOut:
-    """`elements` is None where that is so of every size; `failed`: it was to run, and something went wrong."""
+    """Something not measured. elements: None for every size; failed: it should have run, but an error occurred."""
 
     name: str
     reason: str
@@ -148,7 +148,7 @@ class LeftOut:
 
 
 class Header(Closed):
-    """A saved benchmark of any kind, but for its rows."""
+    """The header of a saved benchmark of any kind."""
 
     schema_version: Literal[1] = 1
     kind: str
@@ -162,14 +162,14 @@ class Header(Closed):
 
 
 class TurnsHeader(Header):
-    """One of rounds in turns, in an order that `seed` shuffled. `machine` is what else the machine did meanwhile."""
+    """The header of a benchmark in shuffled turns; `machine` records other load during the benchmark."""
 
     seed: int
     machine: MachineState
 
 
 def facts_here() -> dict[str, Any]:
-    """The platform, the environment and the software of a benchmark that was measured just now."""
+    """The platform, the environment and the software of this process, for a new benchmark."""
     build = registry.build_info()
     return {
         "platform": platform_facts(),

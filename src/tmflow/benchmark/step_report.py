@@ -1,4 +1,4 @@
-"""A benchmark of steps as text for a terminal, and as Markdown; the same file always gives the same text."""
+"""Formats a benchmark of steps for the terminal and as Markdown, deterministically."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tmflow.benchmark import text
 from tmflow.benchmark.comparison import verdict
 from tmflow.benchmark.markdown import table as markdown_table
 from tmflow.benchmark.markdown import with_bounds
-from tmflow.benchmark.saved import SavedSteps, Step
-from tmflow.benchmark.text import aligned
+from tmflow.benchmark.storage import SavedSteps, Step
+from tmflow.benchmark.text import align
 
 HEADS = ["configuration", "us per step", "ratio", "accuracy", "promise"]
 HEADS_OF_TARGETS = ["what", "over", "at most", "found", "verdict"]
@@ -20,19 +20,19 @@ MLP_US = 150.0
 
 
 class Checked(NamedTuple):
-    """A target, and what was found of it."""
+    """A checked target and the measured result."""
 
     what: str
     of: str
     limit: str
-    found: str
+    result: str
     verdict: str
 
 
 def table(steps: SavedSteps) -> str:
-    """A line per configuration, in the order in which they were asked for."""
+    """Format a table with a line per configuration, in the requested order."""
     rows = [_texts(row, steps.rounds) for row in steps.rows]
-    lines = [text.machine(steps), _protocol(steps), "", *aligned([HEADS, *rows])]
+    lines = [text.machine(steps), _protocol(steps), "", *align([HEADS, *rows])]
     lines += _targets_as_lines(steps)
     return "\n".join([*lines, *(["", *text.left_out(steps)] if steps.left_out else [])])
 
@@ -48,7 +48,7 @@ def markdown(steps: SavedSteps) -> str:
 
 
 def targets(steps: SavedSteps) -> Iterator[Checked]:
-    """Those of which all configurations were measured (see `subject.OF_THE_TARGETS`)."""
+    """Check the targets whose configurations were all measured (see `steps.OF_THE_TARGETS`)."""
     rows = {row.name: row for row in steps.rows}
     stock = rows.get("deep, stock")
     yield from _over(rows.get("softmax, native"), rows.get("softmax, session"), 1 / 20)
@@ -58,35 +58,35 @@ def targets(steps: SavedSteps) -> Iterator[Checked]:
 
 
 def _fastest(steps: SavedSteps, *names: str) -> Step | None:
-    found = [row for row in steps.rows if row.name.startswith(names)]
-    return min(found, key=lambda row: row.us_per_step, default=None)
+    matching = [row for row in steps.rows if row.name.startswith(names)]
+    return min(matching, key=lambda row: row.us_per_step, default=None)
 
 
 def _over(row: Step | None, base: Step | None, limit: float) -> Iterator[Checked]:
-    if row is None or base is None or (found := stats.paired_ratio(row.us_by_round, base.us_by_round)) is None:
+    if row is None or base is None or (ratio := stats.paired_ratio(row.us_by_round, base.us_by_round)) is None:
         return
-    yield Checked(row.name, base.name, f"{limit:.3g}", with_bounds(found, "{:.3f}"), verdict(found, limit))
+    yield Checked(row.name, base.name, f"{limit:.3g}", with_bounds(ratio, "{:.3f}"), verdict(ratio, limit))
 
 
 def _fast_enough(row: Step | None) -> Iterator[Checked]:
     if row is None:
         return
     done = [us for us in row.us_by_round if us is not None]
-    found = stats.ratio_interval(done, [1.0] * len(done))
-    yield Checked(row.name, "", f"{MLP_US:g} us", f"{with_bounds(found, '{:.1f}')} us", verdict(found, MLP_US))
+    interval = stats.ratio_interval(done, [1.0] * len(done))
+    yield Checked(row.name, "", f"{MLP_US:g} us", f"{with_bounds(interval, '{:.1f}')} us", verdict(interval, MLP_US))
 
 
 def _targets_as_lines(steps: SavedSteps) -> list[str]:
     checked = [list(one) for one in targets(steps)]
-    return ["", *aligned([HEADS_OF_TARGETS, *checked])] if checked else []
+    return ["", *align([HEADS_OF_TARGETS, *checked])] if checked else []
 
 
 def _texts(row: Step, rounds: int) -> list[str]:
     fewer = f" ({row.rounds} of {rounds} rounds)" if row.rounds < rounds else ""
     return [
         row.name,
-        text.bounded(row.us_per_step, row.us_low, row.us_high) + fewer,
-        "" if row.ratio is None else text.bounded(row.ratio, row.ratio_low, row.ratio_high, "{:.3f}"),
+        text.with_interval(row.us_per_step, row.us_low, row.us_high) + fewer,
+        "" if row.ratio is None else text.with_interval(row.ratio, row.ratio_low, row.ratio_high, "{:.3f}"),
         f"{row.accuracy:.4f}",
         row.promise,
     ]

@@ -16,7 +16,7 @@ from tqdm import tqdm
 from tmflow.analysis import stats
 from tmflow.base.errors import BadInput, unknown
 from tmflow.benchmark.rows import LeftOut
-from tmflow.benchmark.saved import SavedSteps, Step
+from tmflow.benchmark.storage import SavedSteps, Step
 from tmflow.benchmark.subjects import promised
 from tmflow.native import registry
 from tmflow.runfile.record import Run
@@ -27,7 +27,7 @@ from tmflow.study.config import FACTORS, make_spec
 
 
 def check(subjects: Sequence[StepSubject], rounds: int, reference: str | None) -> None:
-    """Raises BadInput for what cannot be compared."""
+    """Raise BadInput if the configurations cannot be compared."""
     check_rounds(rounds)
     if not subjects:
         raise BadInput("bench step needs a configuration: --step 'factor=value ...', or --targets.")
@@ -45,21 +45,21 @@ def check(subjects: Sequence[StepSubject], rounds: int, reference: str | None) -
 
 
 def measure(subjects: Sequence[StepSubject], rounds: int, reference: str | None) -> SavedSteps:
-    """Train every configuration in every round. Ratios are to `reference`, the first one if None."""
+    """Train every configuration in every round. Ratios are relative to `reference`; default: the first one."""
     by_round: list[dict[str, Run]] = []
     points = [subject.spec for subject in subjects]
     definition = {"points": [point.factors() for point in points]}
     with tempfile.TemporaryDirectory(prefix="tmflow-") as folder:
-        told = rounds_of("bench step", points, definition, rounds, Path(folder))
-        for runs in tqdm(told, total=rounds, disable=None, leave=False, file=sys.stderr, unit="round"):
+        rounds_run = rounds_of("bench step", points, definition, rounds, Path(folder))
+        for runs in tqdm(rounds_run, total=rounds, disable=None, leave=False, file=sys.stderr, unit="round"):
             by_round.append({run.spec.sha256: run for run in runs})
     return summarised(subjects, by_round, reference or subjects[0].name)
 
 
 def summarised(subjects: Sequence[StepSubject], by_round: Sequence[dict[str, Run]], reference: str) -> SavedSteps:
-    """What the runs say; each round's are by the hash of their spec."""
-    runs = {subject.name: [its[subject.spec.sha256] for its in by_round] for subject in subjects}
-    times = {name: [_us(run) for run in its] for name, its in runs.items()}
+    """Summarise the runs; `by_round` has the runs of each round by the hash of their spec."""
+    runs = {subject.name: [runs_of_round[subject.spec.sha256] for runs_of_round in by_round] for subject in subjects}
+    times = {name: [_us(run) for run in runs_of_round] for name, runs_of_round in runs.items()}
     ran = [subject for subject in subjects if any(us is not None for us in times[subject.name])]
     first = next(iter(by_round[0].values()))
     return SavedSteps(
@@ -109,7 +109,7 @@ def _step(
 
 
 def _promise(subject: StepSubject) -> str:
-    """Of updates of the model's large variables: those for which blocks are made."""
+    """The guarantee for updates of the model's large variables, which are split into blocks."""
     strategy = subject.spec.strategy
     return promised(strategy, registry.require(strategy).promise_updates or "", subject.spec.parameters(), sys.maxsize)
 
@@ -118,7 +118,7 @@ def _left_out(name: str, runs: Sequence[Run]) -> LeftOut:
     return LeftOut(name=name, reason=runs[0].reason or "", failed=any(run.status != "unsupported" for run in runs))
 
 
-# Steps of a trial: half a second's worth or so, hundreds of times what starting the workers takes.
+# Steps of a trial: about half a second, hundreds of times the start-up of the workers.
 STEPS = {"native": 20_000, "session": 2_000}
 # A model is slow if its step takes longer than this; then a trial has fewer steps, and fewer images to classify.
 SLOW_STEP_US = 1000
@@ -127,14 +127,14 @@ IF_SLOW = {"iterations": 200, "test_images": 1000}
 
 @dataclass(frozen=True)
 class StepSubject:
-    """A configuration by its name: its label, or its factors as they were written."""
+    """A configuration; its name is its label, or its factors as written."""
 
     name: str
     spec: TrialSpec
 
 
 def parse_step(text: str, dataset: str) -> StepSubject:
-    """The configuration written as "factor=value factor=value", with "label:" before it if it is to have a name."""
+    """Parse a configuration "factor=value factor=value", optionally preceded by "label:"."""
     label, colon, factors = text.partition(":")
     if not colon or "=" in label:
         label, factors = text, text

@@ -1,4 +1,4 @@
-"""What the benchmark measures: variants of strategies, and references that are no strategy."""
+"""The subjects of the benchmark: variants of strategies, and references that are no strategies."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from tmflow.native import loader, registry
 from tmflow.native.registry import native_parameters
 from tmflow.spec.strategies import Value
 
-Gradient = Literal["constant", "fresh"]  # fresh: its thread writes it anew before every update
+Gradient = Literal["constant", "fresh"]  # fresh: the thread writes it before every update
 
-MEMCPY = "memcpy"  # threads copy memory of their own: the traffic of an update without its arithmetic and its lock
-WRITING = "gradient_writing"  # threads write their gradients and update nothing: what a fresh gradient itself costs
-MUTEX_LOOP = "mutex_loop"  # a mutex and a loop in one function, as anybody would write it
-BEST_MUTEX = "best_mutex"  # the fastest of those loops in a cell: no subject, but what ratios are to
+MEMCPY = "memcpy"  # threads copy private memory: the traffic of an update without arithmetic and lock
+WRITING = "gradient_writing"  # threads only write their gradients: the cost of a fresh gradient
+MUTEX_LOOP = "mutex_loop"  # a mutex and a loop in one function: the straightforward implementation
+BEST_MUTEX = "best_mutex"  # the fastest of these loops in a cell: a baseline, not a subject
 MUTEXES = ("std", "absl", "spin", "ticket", "mcs")
-ALWAYS_ABORTS = "always_aborts"  # elision by transactions that abort at once: what the elision itself costs
+ALWAYS_ABORTS = "always_aborts"  # elision by transactions that abort immediately: the cost of elision
 LOOPS: dict[str, dict[str, Value]] = {
     MUTEX_LOOP: {"mutex": MUTEXES[0]},
     ALWAYS_ABORTS: {"budget": 5},
-}  # with their fallbacks
+}  # with default parameters
 
-# Measured beside every strategy as it is, if nothing is asked for by name: variants that are another way of working.
+# Measured in addition to every strategy with default parameters: variants that work in another way.
 MORE_VARIANTS = (
     *("combining:block=4096", "combining:block=1000000000", "adaptive:promise=block"),
     *("htm:chunk=1024", "stm:design=wt:manager=delay", "itm:method=gl_wt"),
 )
 
-# The parameter that says how many elements a strategy updates as a whole; 0 stands for all.
+# The parameter with the number of elements that a strategy updates atomically; 0 stands for all.
 _AS_A_WHOLE = {"htm": "chunk", "stm": "chunk", "striped": "block", "combining": "block"}
 
 
 @dataclass(frozen=True)
 class Subject:
-    """Something to measure: `name` as it was written ("stm:design=wt"), `given` what the library is told ("design=wt").
+    """A subject: `name` as written ("stm:design=wt"), `given` the arguments of the library ("design=wt").
 
-    `parameters` are all that it has, with their fallbacks. A reference promises nothing that others rely on: None.
+    parameters: all parameters, including defaults. promise: the guarantee for updates; None for a reference.
     """
 
     name: str
@@ -54,16 +54,16 @@ class Subject:
         return self.promise is None
 
     def has_gradient(self, gradient: Gradient) -> bool:
-        """Whether it is measured with gradients of this kind: the writing of gradients only where they are fresh."""
+        """Whether it is measured with this kind of gradient; the writing of gradients only with fresh ones."""
         return self.strategy != WRITING or gradient == "fresh"
 
     def promise_over(self, elements: int) -> str | None:
-        """What it promises of updates of a variable of that size."""
+        """The guarantee for updates of a variable of this size."""
         return None if self.promise is None else promised(self.strategy, self.promise, self.parameters, elements)
 
 
 def promised(strategy: str, promise: str, parameters: Mapping[str, Value], elements: int) -> str:
-    """What a strategy that promises `promise` of itself promises with these parameters, for that size."""
+    """The guarantee of a strategy with these parameters for this size; `promise` is its general guarantee."""
     if strategy == "adaptive":
         return str(parameters["promise"])
     if strategy not in _AS_A_WHOLE:
@@ -73,7 +73,7 @@ def promised(strategy: str, promise: str, parameters: Mapping[str, Value], eleme
 
 
 def references() -> list[Subject]:
-    """Those that are measured whatever is asked for, if they are there."""
+    """The available references, which are always measured."""
     return [
         Subject(MEMCPY, MEMCPY),
         Subject(WRITING, WRITING),
@@ -86,7 +86,7 @@ def references() -> list[Subject]:
 
 
 def every_strategy() -> list[Subject]:
-    """All native strategies with their fallbacks, and MORE_VARIANTS of them, whether or not they run here.
+    """All native strategies with default parameters, and MORE_VARIANTS, even if they cannot run here.
 
     Raises BadInput if one is not built.
     """
@@ -96,7 +96,7 @@ def every_strategy() -> list[Subject]:
 
 
 def parse_subjects(text: str) -> list[Subject]:
-    """The subjects of a list such as "lock,stm:design=wt:manager=delay". Raises BadInput for one that cannot be."""
+    """Parse a list such as "lock,stm:design=wt:manager=delay". Raises BadInput if it is invalid."""
     names = [name.strip() for name in text.split(",")]
     if not all(names):
         raise BadInput(f"--strategy '{text}' has an empty place: write variants with a comma between two.")
@@ -106,31 +106,31 @@ def parse_subjects(text: str) -> list[Subject]:
 
 
 def parse_subject(name: str) -> Subject:
-    """The subject that is written `name`: a strategy or a reference, and its parameters, each after a colon."""
+    """Parse a subject: a strategy or a reference, and its parameters, each after a colon."""
     strategy, *given = name.split(":")
     if strategy in LOOPS:
         _checked(lambda: loader.core().measure(strategy, 1, 1, 1, given))
         return Subject(name, strategy, tuple(given), {**LOOPS[strategy], **dict(_pairs(given))})
-    known = {variant.name: variant for variant in registry.variants()}
-    if strategy in known and known[strategy].provider == "stock":
+    variants = {variant.name: variant for variant in registry.variants()}
+    if strategy in variants and variants[strategy].provider == "stock":
         raise BadInput(
             f"strategy '{strategy}' is TensorFlow's own update, which cannot be measured without TensorFlow: "
             "`tmflow train` measures it."
         )
-    if strategy not in known:
+    if strategy not in variants:
         raise unknown("strategy", strategy, [*(variant.name for variant in _native()), *LOOPS])
-    variant = _built(known[strategy])
+    variant = _built(variants[strategy])
     if "provider=emulated" in given:
         raise BadInput(f"'{name}' has emulated transactions, which take no time that means anything.")
     if "kernel=fused" in given:
         raise BadInput(f"'{name}' is to fuse an update with its gradient, but here gradients are given: it fuses none.")
-    own = _pairs(given)
-    if twice := [parameter for parameter, times in Counter(parameter for parameter, _ in own).items() if times > 1]:
+    pairs = _pairs(given)
+    if twice := [parameter for parameter, times in Counter(parameter for parameter, _ in pairs).items() if times > 1]:
         raise BadInput(f"'{name}' has the parameter '{twice[0]}' twice: once is enough.")
-    for_library = native_parameters(strategy, dict(own))
+    for_library = native_parameters(strategy, dict(pairs))
     _checked(lambda: loader.core().check_parameters(strategy, for_library))
     fallbacks = {p.name: _value(p.fallback) for p in variant.parameters if p.fallback}
-    parameters = {**fallbacks, **dict(own), **dict(_pairs(for_library))}
+    parameters = {**fallbacks, **dict(pairs), **dict(_pairs(for_library))}
     return Subject(name, strategy, tuple(for_library), parameters, variant.promise_updates)
 
 
@@ -145,7 +145,7 @@ def _built(variant: registry.Variant) -> registry.Variant:
 
 
 def _pairs(given: Iterable[str]) -> list[tuple[str, Value]]:
-    """The assignments "name=value" as pairs; whoever takes them checks names and values."""
+    """Split assignments "name=value" into pairs; the caller checks names and values."""
     for assignment in given:
         if "=" not in assignment:
             raise BadInput(f"parameter '{assignment}' is not of the form name=value.")
@@ -157,7 +157,7 @@ def _value(text: str) -> Value:
 
 
 def _checked(call: Callable[[], object]) -> None:
-    """Turn the library's refusal of parameters into a sentence of ours."""
+    """Turn the library's refusal of parameters into BadInput."""
     try:
         call()
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""A benchmark as a table of text, with the same columns in a terminal and in Markdown."""
+"""Formats a benchmark as a text table, with the same columns in the terminal and in Markdown."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tmflow.benchmark.comparison import best_mutex, cell_of
-from tmflow.benchmark.rows import Beside, Copied, Header, Row, Timed, TimedVariant, Written
-from tmflow.benchmark.saved import Saved
+from tmflow.benchmark.rows import ByteRate, Copied, Header, Row, Timed, TimedVariant, Written
+from tmflow.benchmark.storage import Saved
 from tmflow.benchmark.subjects import Gradient
 from tmflow.benchmark.updates import Cell
 from tmflow.runfile.record import MachineState
@@ -17,19 +17,19 @@ HEADS = ("variant", "us per update", "ratio", "of memcpy", PROMISE, "lost", "com
 
 
 class Block(NamedTuple):
-    """A size and number of threads: a heading, and a row per variant, from the fastest on, in the order of `heads`."""
+    """A size and number of threads: a heading, and a row per variant, fastest first, in the order of `heads`."""
 
     heading: str
     texts: list[list[str]]
 
 
 def gradients(benchmark: Saved) -> list[Gradient]:
-    """The kinds of gradient that were measured, in their order."""
+    """The measured kinds of gradient, in order."""
     return list(dict.fromkeys(row.gradient for row in benchmark.rows))
 
 
 def heads(benchmark: Saved) -> list[str]:
-    """Of the columns: where two kinds of gradient were measured, each measure has two columns beside each other."""
+    """The column heads; with two kinds of gradient, each measure has two adjacent columns."""
     kinds = gradients(benchmark)
     if len(kinds) < 2:
         return list(HEADS)
@@ -40,12 +40,12 @@ def heads(benchmark: Saved) -> list[str]:
 
 
 def _kinds(head: str, kinds: Sequence[Gradient]) -> Sequence[Gradient]:
-    """The kinds of gradient that a column is repeated for."""
+    """The kinds of gradient for which a column is repeated."""
     return kinds[:1] if head == PROMISE else kinds
 
 
 def blocks(benchmark: Saved) -> Iterator[Block]:
-    """What was measured, in blocks in the order of the file."""
+    """Yield the measurements in blocks, in the order of the file."""
     kinds = gradients(benchmark)
     for elements, threads in dict.fromkeys((row.elements, row.threads) for row in benchmark.rows):
         rows = [row for row in benchmark.rows if (row.elements, row.threads) == (elements, threads)]
@@ -54,46 +54,48 @@ def blocks(benchmark: Saved) -> Iterator[Block]:
             heading += f" (oversubscribed: {benchmark.cpus_allowed} CPUs)"
         for kind in kinds:
             cell = Cell(elements, threads, kind)
-            heading += _aside(rows, cell, f", gradient {kind}" if len(kinds) > 1 else "")
-        timed = [row for row in rows if not isinstance(row, Beside)]
+            heading += _heading_suffix(rows, cell, f", gradient {kind}" if len(kinds) > 1 else "")
+        timed = [row for row in rows if not isinstance(row, ByteRate)]
         names = dict.fromkeys(row.name for kind in reversed(kinds) for row in timed if row.gradient == kind)
         of = {(row.name, row.gradient): row for row in timed}
         yield Block(heading, [_line([of.get((name, kind)) for kind in kinds], benchmark.rounds) for name in names])
 
 
-def _aside(rows: Sequence[Row], cell: Cell, suffix: str) -> str:
-    """What was measured beside the updates of a cell, as the end of a heading."""
+def _heading_suffix(rows: Sequence[Row], cell: Cell, suffix: str) -> str:
+    """The end of a heading: the measurements of a cell in addition to updates."""
     text = ""
     for row in (row for row in rows if cell_of(row) == cell):
         if isinstance(row, Copied):
-            text += f"; memcpy {bounded(row.memcpy_us, row.memcpy_low, row.memcpy_high)} us, {row.gb_per_s:.1f} GB/s"
+            text += (
+                f"; memcpy {with_interval(row.memcpy_us, row.memcpy_low, row.memcpy_high)} us, {row.gb_per_s:.1f} GB/s"
+            )
         if isinstance(row, Written):
-            text += f"; writing a gradient {bounded(row.writing_us, row.writing_low, row.writing_high)} us"
+            text += f"; writing a gradient {with_interval(row.writing_us, row.writing_low, row.writing_high)} us"
     if best := best_mutex(rows, cell):
         text += f"; best plain mutex{suffix} {best.name}"
     return text
 
 
 def _line(rows: Sequence[Timed | None], rounds: int) -> list[str]:
-    """A variant with each kind of gradient, None where it was not measured with that one."""
+    """The row of a variant; `rows` has one per kind of gradient, None if not measured."""
     by_kind = [[""] * len(HEADS) if row is None else texts(row, rounds) for row in rows]
     name = next(text[0] for text in by_kind if text[0])
     promise = next(text[HEADS.index(PROMISE)] for text in by_kind if text[0])
     measures = zip(HEADS[1:], zip(*(text[1:] for text in by_kind), strict=True), strict=True)
-    return [name, *(text for head, own in measures for text in ([promise] if head == PROMISE else own))]
+    return [name, *(text for head, columns in measures for text in ([promise] if head == PROMISE else columns))]
 
 
 def texts(row: Timed, rounds: int) -> list[str]:
-    """A row in the order of HEADS. `rounds` of the benchmark: a row that has fewer says so."""
+    """Format a row in the order of HEADS; a row with fewer than `rounds` rounds says so."""
     is_variant = isinstance(row, TimedVariant)
     fewer = f" ({row.rounds} of {rounds} rounds)" if row.rounds < rounds else ""
     return [
         row.name if is_variant else f"({row.name})",
-        bounded(row.us_per_update, row.us_low, row.us_high) + fewer,
-        "" if row.ratio is None else bounded(row.ratio, row.ratio_low, row.ratio_high, "{:.2f}"),
+        with_interval(row.us_per_update, row.us_low, row.us_high) + fewer,
+        "" if row.ratio is None else with_interval(row.ratio, row.ratio_low, row.ratio_high, "{:.2f}"),
         ""
         if row.memcpy_ratio is None
-        else bounded(row.memcpy_ratio, row.memcpy_ratio_low, row.memcpy_ratio_high, "{:.2f}"),
+        else with_interval(row.memcpy_ratio, row.memcpy_ratio_low, row.memcpy_ratio_high, "{:.2f}"),
         row.promise if isinstance(row, TimedVariant) else "",
         _lost(row),
         "" if row.commit_fraction is None else f"{100 * row.commit_fraction:.3g} %",
@@ -103,7 +105,7 @@ def texts(row: Timed, rounds: int) -> list[str]:
 
 
 def machine(benchmark: Header) -> str:
-    """On what it was measured, in a line."""
+    """Describe the machine in a line."""
     facts, settings = benchmark.platform, benchmark.environment
     parts = [
         facts.get("cpu_model") or facts.get("isa") or "unknown processor",
@@ -119,13 +121,13 @@ def machine(benchmark: Header) -> str:
 
 
 def rounds(number: int) -> str:
-    """A number of rounds in words."""
+    """Format a number of rounds."""
     return f"{number} round{'s' if number != 1 else ''}"
 
 
 def protocol(benchmark: Saved) -> str:
-    """How it was measured, in a line."""
-    ratio_to = next((row.ratio_to for row in benchmark.rows if not isinstance(row, Beside)), None) or "nothing"
+    """Describe the protocol in a line."""
+    ratio_to = next((row.ratio_to for row in benchmark.rows if not isinstance(row, ByteRate)), None) or "nothing"
     return (
         f"{rounds(benchmark.rounds)} in turns, seed {benchmark.seed}; gradient {' and '.join(gradients(benchmark))}; "
         f"[95 % interval]; ratio to {ratio_to}; "
@@ -134,7 +136,7 @@ def protocol(benchmark: Saved) -> str:
 
 
 def state(machine: MachineState) -> str:
-    """Whether something else used the machine."""
+    """Describe whether other processes used the machine."""
     return {
         True: "the machine was disturbed",
         False: "the machine was not disturbed",
@@ -143,25 +145,25 @@ def state(machine: MachineState) -> str:
 
 
 def left_out(benchmark: Header) -> list[str]:
-    """Why something was not measured, a sentence each."""
-    told = []
+    """A sentence for each thing that was not measured."""
+    sentences = []
     for one in benchmark.left_out:
         what = "failed" if one.failed else "cannot run here"
         if one.elements is not None:
             what = f"was not measured with {size(one.elements, one.threads)}"
             what += f", gradient {one.gradient}" if one.gradient else ""
-        told.append(f"{one.name} {what}: {one.reason}.")
-    return told
+        sentences.append(f"{one.name} {what}: {one.reason}.")
+    return sentences
 
 
 def not_measured(benchmark: Header) -> list[str]:
-    """The same as the last section of a report in Markdown; no line if nothing is missing."""
-    told = left_out(benchmark)
-    return ["", "### Not measured", "", *(f"- {line}" for line in told)] if told else []
+    """The section "Not measured" of a Markdown report; empty if nothing is missing."""
+    sentences = left_out(benchmark)
+    return ["", "### Not measured", "", *(f"- {line}" for line in sentences)] if sentences else []
 
 
 def size(elements: int, threads: int | None = None) -> str:
-    """A size, and a number of threads if there is one, in words."""
+    """Format a size and, if given, a number of threads."""
     of_threads = "" if threads is None else f", {threads} thread{'s' * (threads > 1)}"
     return f"{elements:,} element{'s' * (elements > 1)}{of_threads}"
 
@@ -181,8 +183,8 @@ def _aborts(row: Timed) -> str:
     return f"no commit, {row.aborts_per_update:.3g} per update" if row.aborts_per_update else ""
 
 
-def bounded(value: float, low: float | None, high: float | None, form: str = "{:.4g}") -> str:
-    """With as many digits as there is something to say, never in powers of ten."""
+def with_interval(value: float, low: float | None, high: float | None, form: str = "{:.4g}") -> str:
+    """Format a value with its interval, never in powers of ten."""
     texts = [_plain(bound, form) for bound in (value, low, high) if bound is not None]
     return texts[0] if len(texts) == 1 else f"{texts[0]} [{texts[1]}, {texts[2]}]"
 
@@ -193,19 +195,19 @@ def _plain(value: float, form: str) -> str:
 
 
 def table(benchmark: Saved) -> str:
-    """A block per size and number of threads, from the fastest variant on; references in parentheses."""
+    """Format a block per size and number of threads, the fastest variant first; references are in parentheses."""
     titles, shown = heads(benchmark), list(blocks(benchmark))
     lines = [machine(benchmark), protocol(benchmark)]
     grid = [titles, *(row for block in shown for row in block.texts)]
     for block in shown:
-        lines += ["", block.heading, *aligned([titles, *block.texts], grid)]
+        lines += ["", block.heading, *align([titles, *block.texts], grid)]
     if benchmark.left_out:
         lines += ["", *left_out(benchmark)]
     return "\n".join(lines)
 
 
-def aligned(rows: Sequence[Sequence[str]], widest: Sequence[Sequence[str]] | None = None) -> list[str]:
-    """The rows in columns as wide as those of `widest`, or of themselves; the last one to the right."""
+def align(rows: Sequence[Sequence[str]], widest: Sequence[Sequence[str]] | None = None) -> list[str]:
+    """Align rows in columns as wide as those of `widest`, or of `rows`; the last column is right-aligned."""
     widths = [max(map(len, column)) for column in zip(*(widest or rows), strict=True)]
     lines = []
     for row in rows:

@@ -1,4 +1,4 @@
-"""The benchmark of updates: its plan, its calibration, and rounds in which every subject has its turn."""
+"""The benchmark of updates: its plan, its calibration, and rounds that measure every subject."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from tmflow.benchmark.subjects import (
 from tmflow.platform.sysfiles import Files
 from tmflow.spec.process_env import process_environment
 
-TARGET_S = 0.03  # of one measurement: hundreds of times what waking the threads takes
+TARGET_S = 0.03  # duration of a measurement: hundreds of times the wake-up of the threads
 MAX_UPDATES = 1_000_000_000
 
 
 def calibrated(seconds: Callable[[int], float]) -> int:
-    """How many updates of each thread take about TARGET_S; `seconds` tells what a number of updates takes.
+    """Calibrate the number of updates per thread that take about TARGET_S; `seconds` measures a number of updates.
 
-    The first are slower than the rest (cold caches, pages that are not there), so a guess is trusted only once it
-    took half of the target.
+    The first updates are slower (cold caches, unmapped pages), so an estimate counts only if it took at least half of
+    the target.
     """
     updates = 1
     while (took := max(seconds(updates), 1e-9)) < TARGET_S / 2 and updates < MAX_UPDATES:
@@ -56,7 +56,7 @@ Turn = TypeVar("Turn")
 
 
 class Cell(NamedTuple):
-    """Within a cell, measurements compare: one size, one number of threads, one kind of gradient."""
+    """A configuration whose measurements are comparable: a size, a number of threads, a kind of gradient."""
 
     elements: int
     threads: int
@@ -65,7 +65,7 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """`reference` names what the ratios are to, a subject or BEST_MUTEX; `cpus` may be used by this process."""
+    """A plan. reference: the baseline of ratios, a subject or BEST_MUTEX; cpus: the CPUs available to this process."""
 
     subjects: list[Subject]
     cells: list[Cell]
@@ -75,17 +75,17 @@ class Plan:
     cpus: int
 
     def require_reference(self, runnable: list[Subject]) -> None:
-        """Raises BadInput if what the ratios are to does not run here; std::mutex always does."""
+        """Raise BadInput if the baseline of ratios cannot run here; std::mutex always can."""
         if self.reference not in {BEST_MUTEX, *(subject.name for subject in runnable)}:
             raise BadInput(f"--reference '{self.reference}' cannot run here.")
 
     def places(self, subjects: Sequence[Subject]) -> list[list[tuple[Subject, Cell]]]:
-        """What is measured: cell after cell, each of these subjects in it."""
+        """The measurements: for each cell, the subjects measured in it."""
         return [[(s, cell) for s in subjects if s.has_gradient(cell.gradient)] for cell in self.cells]
 
 
 def shuffled_turns(cells: Sequence[Sequence[Turn]], seed: int, number: int) -> list[Turn]:
-    """The turns of round `number`: the cells shuffled, and within each, close together in time, what is measured in it.
+    """The turns of round `number`: shuffled cells, and within each cell its shuffled measurements.
 
     The generator's seed is the first 32 bits of the SHA-256 of "SEED/NUMBER". The static program has the same order
     (native_ops/runner/turns.hpp).
@@ -107,7 +107,7 @@ def make_plan(
     reference: str | None,
     gradient: str = "fresh",
 ) -> Plan:
-    """The plan that the options describe; None is the fallback of an option. Raises BadInput for what cannot be."""
+    """Make the plan of the options; None selects the default of an option. Raises BadInput for invalid ones."""
     cpus = len(os.sched_getaffinity(0))
     sizes = list(ELEMENTS) if elements is None else numbers("elements", elements, MAX_ELEMENTS)
     counts = [t for t in THREADS if t <= cpus] if threads is None else numbers("threads", threads, MAX_THREADS)
@@ -123,7 +123,7 @@ def make_plan(
 
 
 def check_rounds_and_seed(rounds: int, seed: int) -> None:
-    """Raises BadInput for what cannot be."""
+    """Raise BadInput for invalid values."""
     if not 1 <= rounds <= MAX_ROUNDS:
         raise BadInput(f"rounds is {rounds}, but should be from 1 to {MAX_ROUNDS}.")
     if not 0 <= seed < 2**31:
@@ -131,19 +131,19 @@ def check_rounds_and_seed(rounds: int, seed: int) -> None:
 
 
 def numbers(name: str, text: str, high: int) -> list[int]:
-    """The whole numbers, each from 1 to `high`, of a list with commas."""
-    found = []
+    """Parse a comma-separated list of integers from 1 to `high`."""
+    values = []
     for word in text.split(","):
         if not word.strip().isdecimal() or not 1 <= int(word) <= high:
             raise BadInput(f"{name} is '{word.strip()}' in '{text}', but should be whole numbers from 1 to {high}.")
-        found.append(int(word))
-    if len(set(found)) < len(found):
+        values.append(int(word))
+    if len(set(values)) < len(values):
         raise BadInput(f"{name} has a number twice in '{text}': once is enough.")
-    return found
+    return values
 
 
 def _gradients(text: str) -> list[Gradient]:
-    """The kinds of gradient of a list with commas, in the order of GRADIENTS."""
+    """Parse a comma-separated list of kinds of gradient; the result is in the order of GRADIENTS."""
     words = [word.strip() for word in text.split(",")]
     if not set(words) <= set(GRADIENTS) or len(set(words)) < len(words):
         raise BadInput(f"gradient is '{text}', but should be constant, fresh, or constant,fresh.")
@@ -151,7 +151,7 @@ def _gradients(text: str) -> list[Gradient]:
 
 
 def _check_memory(cells: list[Cell]) -> None:
-    """Each thread has its gradient, or two halves of a copy: 12 bytes per element at most; the variable is one more."""
+    """Raise BadInput if memory is short: at most 12 bytes per element and thread, and 4 for the variable."""
     available = _available_bytes()
     for cell in cells:
         needed = cell.elements * (12 * cell.threads + 4)
@@ -169,9 +169,9 @@ def _available_bytes() -> int | None:
     return None
 
 
-LIMIT_S = 10.0  # a measurement that takes longer is given up
-START_LIMIT_S = 60.0  # of a worker's first answer
-PATIENCE_S = 4.0  # a subject that has used so much of a cell gets no more rounds than FEWEST_ROUNDS
+LIMIT_S = 10.0  # a longer measurement is aborted
+START_LIMIT_S = 60.0  # for a worker's first answer
+PATIENCE_S = 4.0  # a subject that used more time in a cell gets only FEWEST_ROUNDS
 FEWEST_ROUNDS = 3
 
 Answer = dict[str, Any]  # of the worker: `_core.MeasuredRow`, its aborts by text
@@ -180,11 +180,11 @@ Place = tuple[str, Cell]  # a subject by its name, in a cell
 
 @dataclass
 class Measured:
-    """What was measured of a subject in a cell: an answer per round, None where it had no turn."""
+    """The measurements of a subject in a cell: an answer per round, None if it had no turn."""
 
     updates: int  # per thread and measurement, as calibrated
     by_round: list[Answer | None] = field(default_factory=list)
-    turn_by_round: list[int] = field(default_factory=list)  # its place in the order of the round, from 0 on
+    turn_by_round: list[int] = field(default_factory=list)  # its position in the round, from 0
     spent_s: float = 0.0
 
     @property
@@ -200,11 +200,11 @@ class Outcome:
 
 
 class NotMeasurable(ValueError):
-    """The cost of an update does not follow from what was measured; the message says why."""
+    """The cost of an update cannot be computed from the measurements; the message gives the reason."""
 
 
 def update_times(cell: Cell, measured: Measured, written: Measured | None) -> list[float | None]:
-    """Microseconds per update, round by round: those of a fresh gradient less the writing's of the same round.
+    """Microseconds per update and round; for fresh gradients, minus the time of writing in the same round.
 
     Raises NotMeasurable if that leaves nothing.
     """
@@ -213,29 +213,29 @@ def update_times(cell: Cell, measured: Measured, written: Measured | None) -> li
         return times
     if written is None:
         raise NotMeasurable("the writing of its gradient was not measured")
-    found = [
-        None if us is None or alone is None else us - alone
-        for us, alone in zip(times, times_by_round(written), strict=True)
+    differences = [
+        None if us is None or writing is None else us - writing
+        for us, writing in zip(times, times_by_round(written), strict=True)
     ]
-    if any(us is not None and us <= 0 for us in found):
+    if any(us is not None and us <= 0 for us in differences):
         raise NotMeasurable("in a round it took no longer than the writing of its gradient")
-    return found
+    return differences
 
 
 def times_by_round(measured: Measured) -> list[float | None]:
-    """Microseconds of wall time per update, with the writing of the gradient where it is fresh."""
+    """Microseconds of wall time per update and round, including the writing of a fresh gradient."""
     return [None if one is None else 1e6 * one["seconds"] / one["updates"] for one in measured.by_round]
 
 
 class Bench:
-    """Carries out a plan with the workers that it is given."""
+    """Runs a plan on the given workers."""
 
     def __init__(self, plan: Plan, workers: Workers) -> None:
         self._plan = plan
         self._workers = workers
 
     def runnable(self) -> Outcome:
-        """Which subjects run here, an outcome without measurements yet.
+        """Find the subjects that can run here; the outcome has no measurements yet.
 
         Raises BadInput if one that was asked for by name does not.
         """
@@ -248,7 +248,7 @@ class Bench:
         return outcome
 
     def measure(self, outcome: Outcome, progress: Callable[[int, int], None]) -> None:
-        """Calibrate every subject in every cell, then measure all rounds; told to `progress` as done of all."""
+        """Calibrate every subject in every cell, then measure all rounds; `progress` receives done and total."""
         cells = self._plan.places(outcome.subjects)
         places = [place for cell in cells for place in cell]
         total = len(places) * (1 + self._plan.rounds)
@@ -264,12 +264,12 @@ class Bench:
     def _guarded(
         self, outcome: Outcome, subject: Subject, cell: Cell, work: Callable[[Outcome, Subject, Cell], None]
     ) -> None:
-        """A failure ends the subject's turns in this cell; the others go on."""
+        """Measure a turn; a failure drops the subject from this cell only."""
         try:
             work(outcome, subject, cell)
         except WorkerFailed as failure:
             outcome.measured.pop((subject.name, cell), None)
-            # Of several plain mutexes, one that takes too long in a cell is none of the best: nothing went wrong.
+            # A plain mutex that takes too long in a cell cannot be the best one: this is no failure.
             expendable = subject.is_reference and not subject.asked_for and isinstance(failure, TooLong)
             reason = str(failure)
             outcome.left_out.append(LeftOut(name=subject.name, reason=reason, **cell._asdict(), failed=not expendable))
@@ -294,7 +294,7 @@ class Bench:
 
 
 def ask(workers: Workers, subject: Subject, size: Mapping[str, Any] | None = None) -> Answer:
-    """What a measurement of this size gives; without one, what the worker says of the subject here.
+    """Request a measurement from a worker; without a size, ask whether the subject can run here.
 
     Raises WorkerFailed.
     """
@@ -304,7 +304,7 @@ def ask(workers: Workers, subject: Subject, size: Mapping[str, Any] | None = Non
 
 
 def why_not(workers: Workers, subject: Subject) -> str | None:
-    """Why a subject cannot run here; None if it can. Raises BadInput if one that was asked for by name cannot."""
+    """The reason why a subject cannot run here, or None. Raises BadInput if it was requested by name."""
     try:
         reason: str | None = ask(workers, subject)["why_not"]
     except WorkerFailed as failure:

@@ -20,7 +20,7 @@ from tmflow.spec.strategies import STRATEGY_PARAMETERS
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
-    """What becomes of a request. Raises ValueError where the strategy cannot run."""
+    """Answer a request. Raises ValueError if the strategy cannot run."""
     core = loader.core()
     strategy, parameters = request["strategy"], request["parameters"]
     if "elements" not in request:
@@ -43,24 +43,24 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _unless_elsewhere(request: dict[str, Any], measured: dict[str, Any]) -> dict[str, Any]:
-    """What was measured. Raises ValueError where this process is not as the strategy needs it."""
+    """Measure. Raises ValueError if this process lacks the environment that the strategy needs."""
     if reason := _other_process(request):
         raise ValueError(reason)
     return measured
 
 
 def _other_process(request: dict[str, Any]) -> str | None:
-    """Why this process is not as the strategy needs it: read back before all measurements and after each."""
+    """The reason why this process is unsuitable for the strategy; checked before and after each measurement."""
     strategy = request["strategy"]
-    if strategy not in STRATEGY_PARAMETERS:  # a reference of the benchmark's own
+    if strategy not in STRATEGY_PARAMETERS:  # a reference of the benchmark
         return availability.mutexes_elided()
     return availability.why_not(strategy, request["values"])
 
 
 def main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the benchmark, which ends its workers
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the benchmark handles Ctrl-C and ends its workers
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what a library prints must not come between the answers
+    os.dup2(2, 1)  # output of libraries must not mix with the answers
     for line in sys.stdin:
         try:
             result = answer(json.loads(line))

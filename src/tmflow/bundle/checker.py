@@ -11,44 +11,44 @@ from tmflow.bundle.documents import machine
 from tmflow.bundle.format import Refused, require_few_parts
 from tmflow.bundle.problems import Fault, Findings, Problem
 from tmflow.bundle.reader import Bundle
-from tmflow.bundle.rules import OF_A_RUN, clocks, physical, provenance
-from tmflow.bundle.rules.expectations import Known, known
+from tmflow.bundle.rules import RUN_RULES, clocks, physical, provenance
+from tmflow.bundle.rules.expectations import Expectations, expect
 from tmflow.platform.facts import display_name
 from tmflow.runfile import record
 from tmflow.runfile.reader import ReadRun, Shared
 from tmflow.runfile.record import Run
 from tmflow.runfile.validate import line_reader, read_run
 
-_MAX_BAD_LINES = 1000  # of a run file: what stands on them may be short, and a thousand million of it
+_MAX_BAD_LINES = 1000  # per run file, which may have a thousand million short lines
 
 
 class Checker:
-    """Checks the run files of a bundle, and remembers what their runs share."""
+    """Checks the run files of a bundle, and caches results for the parts that runs share."""
 
     def __init__(self, bundle: Bundle) -> None:
         self._bundle = bundle
         self._machine = machine(bundle)
         self._reader = line_reader()
-        # As long as the reader remembers them: a stranger may have other ones in each run.
-        self._known: WeakKeyDictionary[Shared, Known] = WeakKeyDictionary()
+        # Weak keys: the caches live as long as the reader's; an untrusted bundle may have new parts in each run.
+        self._expectations: WeakKeyDictionary[Shared, Expectations] = WeakKeyDictionary()
         self._faults: WeakKeyDictionary[Shared, tuple[Fault, ...]] = WeakKeyDictionary()
 
     def documents(self) -> Findings:
-        """What is wrong with what is not a run file."""
+        """Check the members that are not run files."""
         findings = Findings()
         for problem in self._machine.problems:
             findings.add(problem)
         return findings
 
     def run_file(self, member: str) -> Findings:
-        """What is wrong with a run file."""
+        """Check a run file."""
         findings = Findings()
         for _ in self.runs(member, findings):
             pass
         return findings
 
     def runs(self, member: str, findings: Findings) -> Iterator[tuple[str, ReadRun]]:
-        """The runs of a run file that can be read, each with where it is; what is wrong is added to the findings."""
+        """Yield the readable runs of a run file with their positions; add problems to `findings`."""
         findings.keys.begin(member)
         place = provenance.place_of(member)
         trials: list[clocks.Times] = []
@@ -75,8 +75,8 @@ class Checker:
 
     def _read(self, member: str, line: int, where: str, text: str, findings: Findings) -> ReadRun | None:
         try:
-            if "\\" in text and "\\u0000" in text:  # one character is found ten times as fast
-                raise BadInput(f"{where}: it has the character U+0000, which no database keeps in a text.")
+            if "\\" in text and "\\u0000" in text:  # a single character is found at ten times the speed
+                raise BadInput(f"{where}: it has the character U+0000, which databases cannot store in a text.")
             require_few_parts(text, where)
             read = read_run(where, text, self._reader)
             provenance.require_names(read.run, where)
@@ -84,52 +84,52 @@ class Checker:
             findings.add(_unreadable(member, line, text, str(error).removeprefix(f"{where}: ")))
             return None
         run = read.run
-        its = self._known.get(read.spec)
-        if its is None:
-            its = self._known[read.spec] = known(read.spec.run.spec, self._machine.limits)
-        for rule in OF_A_RUN:
-            for fault in rule(read, its):
+        expectations = self._expectations.get(read.spec)
+        if expectations is None:
+            expectations = self._expectations[read.spec] = expect(read.spec.run.spec, self._machine.limits)
+        for rule in RUN_RULES:
+            for fault in rule(read, expectations):
                 findings.add(Problem(member, line, run.uid, *fault))
-        for fault in self._of_origin(read.origin, findings):
+        for fault in self._origin_faults(read.origin, findings):
             findings.add(Problem(member, line, run.uid, *fault))
-        findings.keys.add(line, run.uid, _point(run, its))
-        findings.timings.add(run, its.spec_sha256, its.family_sha256)
+        findings.keys.add(line, run.uid, _point(run, expectations))
+        findings.timings.add(run, expectations.spec_sha256, expectations.family_sha256)
         findings.runs += 1
         return read
 
-    def _of_origin(self, its: Shared, findings: Findings) -> tuple[Fault, ...]:
-        faults = self._faults.get(its)
+    def _origin_faults(self, shared: Shared, findings: Findings) -> tuple[Fault, ...]:
+        faults = self._faults.get(shared)
         if faults is None:
-            facts = its.run.platform
+            facts = shared.run.platform
             of_platform = provenance.machine(facts, self._machine.platform_sha256)
-            faults = self._faults[its] = (
+            faults = self._faults[shared] = (
                 *of_platform,
                 *provenance.processor(facts),
                 *physical.facts(facts),
-                *physical.shared_texts(its.run),
+                *physical.shared_texts(shared.run),
             )
             findings.note_platform(sha256_of(facts), display_name(facts))
         return faults
 
 
-def _point(run: Run, its: Known) -> str:
-    """What no two runs have the same: their point, their round and their campaign."""
+def _point(run: Run, expectations: Expectations) -> str:
+    """The key that identifies a run: its point, round and campaign."""
     experiment = run.experiment
     return (
-        f"{run.campaign.uid}\n{run.round}\n{its.spec_sha256}\n{experiment.definition_sha256}\n{experiment.scale}\n"
+        f"{run.campaign.uid}\n{run.round}\n{expectations.spec_sha256}\n{experiment.definition_sha256}\n{experiment.scale}\n"
         f"{experiment.name}"
     )
 
 
-def _unreadable(member: str, line: int, text: str, said: str) -> Problem:
-    """A line that is no run; its uid where it has one all the same."""
+def _unreadable(member: str, line: int, text: str, message: str) -> Problem:
+    """The problem of a line that is no run, with its uid if the line has one."""
     try:
         require_few_parts(text, "")
         uid = record.decoded(text, "").get("uid")
     except BadInput:
         uid = None
-    field, found, rest = said.partition(": ")
-    is_field = found and " " not in field
+    field, separator, rest = message.partition(": ")
+    is_field = separator and " " not in field
     return Problem(
-        member, line, uid if isinstance(uid, str) else None, field if is_field else None, rest if is_field else said
+        member, line, uid if isinstance(uid, str) else None, field if is_field else None, rest if is_field else message
     )

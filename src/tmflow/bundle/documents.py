@@ -1,4 +1,4 @@
-"""What a bundle says of its machine: platform.json and probe.json, checked."""
+"""Checks the documents of a bundle that describe its machine: platform.json and probe.json."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _Platform(BaseModel):
 
 
 class Machine(NamedTuple):
-    """The hash of its facts, None where the bundle does not say it; and how fast it can be, if that was probed."""
+    """The hash of the machine's facts, None if absent; its speed limits, None if not probed; and problems."""
 
     platform_sha256: str | None
     limits: Limits | None
@@ -39,7 +39,7 @@ class Machine(NamedTuple):
 
 
 def machine(bundle: Bundle) -> Machine:
-    """What a bundle says of its machine, and what is wrong with that."""
+    """Read and check the description of a bundle's machine."""
     problems: list[Problem] = []
     platform_sha256 = limits = None
     try:
@@ -58,19 +58,19 @@ def machine(bundle: Bundle) -> Machine:
 
 def _unlimited(bundle: Bundle) -> Problem:
     if bundle.document(format.PROBE) is None:
-        text = "it is missing, so no speeds are held against it; call `probe` before you export, if you still can."
+        text = "it is missing, so speeds are not checked against it; run `probe` before the export if you can."
         return Problem(format.PROBE, None, None, None, text, "note")
-    text = "it says no speeds that this machine can have, so those of the runs are not held against them."
+    text = "it has no speed limits of this machine, so the speeds of the runs are not checked against them."
     return Problem(format.PROBE, None, None, "limits", text, "note")
 
 
 def _platform_sha256(bundle: Bundle) -> str | None:
     if bundle.version == format.PLAIN:
         return None
-    told = bundle.document(format.PLATFORM)
-    if told is None:
-        raise ValueError("it is missing; a bundle says what machine its runs are of")
-    platform = _Platform.model_validate(told)
+    value = bundle.document(format.PLATFORM)
+    if value is None:
+        raise ValueError("it is missing; a bundle names the machine of its runs")
+    platform = _Platform.model_validate(value)
     PlatformFacts.model_validate(platform.facts)
     EnvironmentFacts.model_validate(platform.environment)
     if platform.sha256 != sha256_of(platform.facts):
@@ -79,11 +79,11 @@ def _platform_sha256(bundle: Bundle) -> str | None:
 
 
 def _limits(bundle: Bundle, platform_sha256: str | None) -> Limits | None:
-    told = bundle.document(format.PROBE)
-    if told is None:
+    value = bundle.document(format.PROBE)
+    if value is None:
         return None
     try:
-        probe = document(Probe, told, format.PROBE)
+        probe = document(Probe, value, format.PROBE)
     except BadInput as error:
         raise ValueError(str(error).removeprefix(f"{format.PROBE}: ").removesuffix(".")) from error
     if None not in (probe.platform_sha256, platform_sha256) and probe.platform_sha256 != platform_sha256:
@@ -94,7 +94,7 @@ def _limits(bundle: Bundle, platform_sha256: str | None) -> Limits | None:
 
 
 def _other_documents(bundle: Bundle) -> Iterator[Problem]:
-    """Of the others it is only asked that they can be read."""
+    """Check that the other documents can be read."""
     try:
         bundle.document(format.CAMPAIGN)
     except Refused as error:

@@ -1,4 +1,4 @@
-"""The format of a bundle: its members, its manifest, its lists, its limits, and the error for what breaks them."""
+"""The format of a bundle: its members, manifest and limits, and the error for violations."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from tmflow.base.errors import BadInput
 
 FORMAT = "tmflow-bundle"
 VERSION = 1
-PLAIN = 0  # a zip of run files without a manifest, as people carried them before there were bundles
+PLAIN = 0  # a zip of run files without a manifest, from before bundles existed
 
 MANIFEST, PLATFORM, PROBE, CONFIG, CAMPAIGN = (
     "manifest.json", "platform.json", "probe.json", "config.yaml", "campaign.json",
 )  # fmt: skip
-SIGNATURE = "manifest.json.sig"  # of the manifest, which therefore does not list it
-DOCUMENTS = (CAMPAIGN, PLATFORM, PROBE)  # those that are JSON, but for the manifest
+SIGNATURE = "manifest.json.sig"  # signs the manifest, which therefore does not list it
+DOCUMENTS = (CAMPAIGN, PLATFORM, PROBE)  # the JSON documents except the manifest
 
-# Of names in a bundle; their parts begin with no dot, so none leads out of it.
+# Names in a bundle: no part begins with a dot, so no name leads outside.
 _WORD = r"[A-Za-z0-9_][A-Za-z0-9._-]*"
 WORD = re.compile(_WORD, re.ASCII)
 RUNS = re.compile(rf"runs/{_WORD}/[0-9a-f]{{12}}/round-\d{{3,6}}(\.[0-9a-f]{{8}})?\.jsonl", re.ASCII)
@@ -37,12 +37,12 @@ PLAIN_RUNS = re.compile(rf"({_WORD}/)*{_WORD}\.jsonl", re.ASCII)
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 
-# More than any study of one machine is: a million runs are 12 GB, of 500 MB compressed, in some ten thousand members.
-# JSON becomes objects of up to twenty times its size, so what is decoded at once is kept small.
+# Limits above the study of any single machine: a million runs are 12 GB (500 MB compressed) in ten thousand members.
+# Decoded JSON takes up to twenty times its size in memory, so the units of decoding are small.
 MAX_FILE = GIB
 MAX_MEMBERS = 60_000
 MAX_NAME = 200
-MAX_EXTRA = 512  # bytes of extra fields that a directory has of a member: times and owners, where a packer writes them
+MAX_EXTRA = 512  # bytes of extra fields per directory entry: times and owners, if the packer writes them
 MAX_RUNS = 2_000_000
 MAX_TOTAL = 24 * GIB
 MAX_RUN_FILE = GIB
@@ -52,12 +52,12 @@ MAX_FIELDS = 450_000  # colons of a line or a document; a wrong field takes half
 MAX_MANIFEST = 9 * MIB  # 150 bytes for each member
 MAX_DOCUMENT = MIB
 MAX_SIGNATURE = 16 * KIB  # the longest keys in use make less than a tenth of it
-MAX_RATIO = 500  # of a member's bytes to its compressed ones; those of real runs are 30
-MAX_LZMA_WINDOW = 16 * MIB  # what a decoder takes in memory
+MAX_RATIO = 500  # uncompressed over compressed size of a member; 30 for real runs
+MAX_LZMA_WINDOW = 16 * MIB  # memory of a decoder
 
 
-def is_known(name: str) -> bool:
-    """Whether a bundle of this version may have a member of that name."""
+def is_allowed_name(name: str) -> bool:
+    """Whether a bundle of this version may have a member with this name."""
     fixed = (MANIFEST, CONFIG, *DOCUMENTS)
     return len(name) <= MAX_NAME and (name in fixed or any(kind.fullmatch(name) for kind in (RUNS, LOGS)))
 
@@ -66,15 +66,15 @@ def is_run_file(name: str) -> bool:
     return name.endswith(".jsonl") and not name.startswith("logs/")
 
 
-def largest(name: str) -> int:
-    """How many bytes a member of that name may have."""
+def max_bytes(name: str) -> int:
+    """The largest size in bytes of a member with this name."""
     if is_run_file(name):
         return MAX_RUN_FILE
     return {MANIFEST: MAX_MANIFEST, SIGNATURE: MAX_SIGNATURE}.get(name, MAX_DOCUMENT)
 
 
 def require_few_parts(text: str, where: str) -> None:
-    """Raise Refused for so many lists, objects or fields that they or the errors in them would fill the memory."""
+    """Raise Refused if the lists, objects or fields are so many that they, or their errors, could exhaust memory."""
     if len(text) <= MAX_PARTS:
         return
     n = text.count("[") + text.count("{")
@@ -84,8 +84,8 @@ def require_few_parts(text: str, where: str) -> None:
         raise Refused(f"{where} has {n} fields, or colons; the most allowed is {MAX_FIELDS}.")
 
 
-def decoded(data: bytes, where: str) -> dict[str, Any]:
-    """The object that a JSON document is. Raises Refused if it is none."""
+def decode_object(data: bytes, where: str) -> dict[str, Any]:
+    """Decode a JSON document to an object. Raises Refused if it is not JSON or no object."""
     try:
         text = data.decode()
         require_few_parts(text, where)
@@ -115,23 +115,23 @@ class _Manifest(_Closed):
 
 
 def parse(data: bytes, where: str) -> tuple[Entry, ...]:
-    """The members that a manifest lists. Raises Refused for one that is wrong, or spelt as `text` would not."""
-    told = decoded(data, where)
-    version = told.get("version")
-    if told.get("format") == FORMAT and type(version) is int and version > VERSION:
+    """Parse the entries of a manifest. Raises Refused if it is wrong, or not serialised as by `text`."""
+    value = decode_object(data, where)
+    version = value.get("version")
+    if value.get("format") == FORMAT and type(version) is int and version > VERSION:
         raise Refused(
             f"{where}: version {version} of bundles is newer than {VERSION}, the newest that this tmflow reads; "
             "install a newer tmflow (git pull, then make setup)."
         )
     try:
-        manifest = _Manifest.model_validate(told)
+        manifest = _Manifest.model_validate(value)
     except ValidationError as error:
         first = first_of(error)
         raise Refused(f"{where}: {'.'.join(map(str, first['loc'])) or 'it'}: {first['msg']}.") from error
     entries = tuple(Entry(file.path, file.bytes, file.sha256) for file in manifest.files)
     if text(entries) != data or len({entry.path for entry in entries}) != len(entries):
-        raise Refused(f"{where} is not spelt as canonical JSON with its files in order, each once.")
-    if (strange := next((entry.path for entry in entries if not is_known(entry.path)), None)) is not None:
+        raise Refused(f"{where} is not canonical JSON with its files in order, each once.")
+    if (strange := next((entry.path for entry in entries if not is_allowed_name(entry.path)), None)) is not None:
         raise Refused(f"{where} lists {strange!r}; {ALLOWED}")
     if sum(entry.bytes for entry in entries) > MAX_TOTAL:
         raise Refused(f"{where} lists more than {MAX_TOTAL >> 30} GiB in all, which is the most allowed.")
@@ -139,7 +139,7 @@ def parse(data: bytes, where: str) -> tuple[Entry, ...]:
 
 
 class Entry(NamedTuple):
-    """A member."""
+    """An entry of the manifest: a member with its size and hash."""
 
     path: str
     bytes: int
@@ -147,15 +147,15 @@ class Entry(NamedTuple):
 
 
 def text(entries: Sequence[Entry], version: int = VERSION) -> bytes:
-    """The one spelling of a manifest: two bundles of the same content have the same."""
+    """Serialise a manifest canonically: bundles with equal content have equal manifests."""
     files = [entry._asdict() for entry in sorted(entries)]
     return canonical_json({"files": files, "format": FORMAT, "version": version}).encode()
 
 
 def identity(data: bytes) -> str:
-    """The identity of the bundle that has this manifest."""
+    """The identity of a bundle: the hex SHA-256 of its manifest."""
     return hashlib.sha256(data).hexdigest()
 
 
 class Refused(BadInput):
-    """A bundle, or a member of one, that is not looked at any further. The message is one sentence."""
+    """A bundle, or a member, that is rejected without further checks. The message is one sentence."""

@@ -1,4 +1,4 @@
-"""The problems that a check of a bundle finds, and the keys of the runs that it has seen."""
+"""The problems that the check of a bundle finds, and the keys of its runs."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from tmflow.base.text import printable
 from tmflow.bundle.signature import Signature
 from tmflow.bundle.timings import Timings
 
-_BYTES = 16  # of a hash: in a million runs, the same by chance once in 10^26 bundles
+_BYTES = 16  # bytes of a hash: a chance collision among a million runs occurs once in 10^26 bundles
 _WORDS = 2
 
 
 class Place(NamedTuple):
-    """Where a run is."""
+    """The position of a run."""
 
     member: str
     line: int
 
 
 class Keys:
-    """Of each run the hashes of its keys, in the order of the bundle."""
+    """The hashes of the keys of all runs, in the order of the bundle."""
 
     def __init__(self) -> None:
         self._members: list[tuple[str, int]] = []  # each with the number of its first run
@@ -35,46 +35,46 @@ class Keys:
         self._hashes = {"uid": bytearray(), "point": bytearray()}
 
     def begin(self, member: str) -> None:
-        """The runs that are added next are of this member."""
+        """Start a member: the runs added next belong to it."""
         self._members.append((member, len(self._lines)))
 
     def add(self, line: int, uid: str, point: str) -> None:
-        """A run of that line."""
+        """Add the run of a line."""
         self._lines.append(line)
         for name, key in (("uid", uid), ("point", point)):
             self._hashes[name] += blake2b(key.encode(), digest_size=_BYTES).digest()
 
-    def merge(self, its: Keys) -> None:
-        """Add those of the members that come next."""
+    def merge(self, others: Keys) -> None:
+        """Append the keys of the following members."""
         n = len(self._lines)
-        self._members += [(member, n + first) for member, first in its._members]
-        self._lines += its._lines
-        for name, hashes in its._hashes.items():
+        self._members += [(member, n + first) for member, first in others._members]
+        self._lines += others._lines
+        for name, hashes in others._hashes.items():
             self._hashes[name] += hashes
 
-    def twice(self, name: str) -> Iterator[tuple[Place, Place]]:
-        """Runs whose `name` is that of one before them, and that one."""
+    def duplicates(self, name: str) -> Iterator[tuple[Place, Place]]:
+        """Yield the places of each run with a duplicate key `name`, and of the run before it with the same key."""
         words = np.frombuffer(self._hashes[name], dtype=np.uint64).reshape(-1, _WORDS)
-        order = np.lexsort((words[:, 1], words[:, 0]))  # stable: of equal ones, the first comes first
+        order = np.lexsort((words[:, 1], words[:, 0]))  # stable: equal keys keep their order
         ordered = words[order]
         same = np.flatnonzero((ordered[1:] == ordered[:-1]).all(axis=1))
         for at in same[np.argsort(order[same + 1])]:
             yield self._place(int(order[at + 1])), self._place(int(order[at]))
 
     def _place(self, run: int) -> Place:
-        member, _ = self._members[bisect_right(self._members, run, key=lambda its: its[1]) - 1]
+        member, _ = self._members[bisect_right(self._members, run, key=lambda item: item[1]) - 1]
         return Place(member, self._lines[run])
 
 
 MAX_PROBLEMS = 100
 MAX_PLATFORMS = 10
-MAX_UID, MAX_FIELD, MAX_TEXT = 64, 100, 500  # characters of each that are kept
+MAX_UID, MAX_FIELD, MAX_TEXT = 64, 100, 500  # characters kept of each
 
 Severity = Literal["error", "note"]
 
 
 class Fault(NamedTuple):
-    """What a rule has against a run: the field, in the words of the run file, and a sentence."""
+    """A violation of a rule: the field as named in the run file, and a sentence."""
 
     field: str | None
     text: str
@@ -82,7 +82,7 @@ class Fault(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """Something wrong in a bundle, and where. A note is worth knowing, but refuses nothing."""
+    """A problem of a bundle and its place. A note informs, but does not reject the bundle."""
 
     member: str | None
     line: int | None
@@ -92,7 +92,7 @@ class Problem(NamedTuple):
     severity: Severity = "error"
 
     def printable(self) -> Problem:
-        """The same without what a stranger's text could do to a terminal or a page, and not too long."""
+        """The problem with untrusted text escaped and shortened."""
         return self._replace(
             uid=self.uid and _short(self.uid, MAX_UID),
             field=self.field and _short(self.field, MAX_FIELD),
@@ -101,7 +101,7 @@ class Problem(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """All of it in words."""
+        """The problem as a sentence."""
         line = self.line and f"line {self.line}"
         uid = self.uid and f"run {self.uid}"
         where = ", ".join(part for part in (self.member, line, uid, self.field) if part)
@@ -110,10 +110,10 @@ class Problem(NamedTuple):
 
 @dataclass
 class Findings:
-    """Problems as they are found: the first `MAX_PROBLEMS` errors and as many notes are kept, all are counted.
+    """Collects problems: the first `MAX_PROBLEMS` errors and as many notes are kept, all are counted.
 
-    platforms: the names of those of the runs, by the hash of their facts. keys: what no two runs may have the same.
-    timings: the times of all runs. signature: that of the bundle, if it was checked and is valid.
+    platforms: the names of the runs' platforms, by the hash of their facts. keys: the keys that identify runs.
+    timings: the times of all runs. signature: the bundle's signature, if it was checked and is valid.
     """
 
     errors: list[Problem] = field(default_factory=list)
@@ -133,29 +133,29 @@ class Findings:
             self.omitted += 1
 
     def note_platform(self, sha256: str, name: str) -> None:
-        """A platform of the runs; of many, which should be one, the first are enough."""
+        """Add a platform of the runs; there should be one, so only the first few are kept."""
         if len(self.platforms) < MAX_PLATFORMS:
             self.platforms[sha256] = _short(name, MAX_TEXT)
 
-    def merge(self, its: Findings) -> None:
-        """Add what was found in another member."""
-        for problem in (*its.errors, *its.notes):
+    def merge(self, others: Findings) -> None:
+        """Add the findings of another member."""
+        for problem in (*others.errors, *others.notes):
             self.add(problem)
-        self.omitted += its.omitted
-        self.runs += its.runs
-        for sha256, name in its.platforms.items():
+        self.omitted += others.omitted
+        self.runs += others.runs
+        for sha256, name in others.platforms.items():
             self.note_platform(sha256, name)
-        self.keys.merge(its.keys)
-        self.timings.merge(its.timings)
+        self.keys.merge(others.keys)
+        self.timings.merge(others.timings)
 
 
 @dataclass(frozen=True)
 class Report:
-    """Whether a bundle can be trusted as far as its own numbers tell.
+    """The result of verifying a bundle: whether its numbers are consistent.
 
-    identity and version are None where the file is no bundle that can be read. platforms: their names, by the hash of
-    their facts. omitted: problems that were found and are not listed. signature: None of one that is not signed, or
-    whose signature is not valid or could not be checked.
+    identity, version: None if the file is no readable bundle. platforms: names by the hash of their facts. omitted: the
+    number of problems that are not listed. signature: None if the bundle is unsigned, or its signature is invalid or
+    could not be checked.
     """
 
     identity: str | None
@@ -168,11 +168,11 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether there is no error; notes there may be."""
+        """Whether there are no errors; notes are allowed."""
         return all(problem.severity == "note" for problem in self.problems)
 
     def as_json(self) -> dict[str, Any]:
-        """JSON types only."""
+        """The report in JSON types."""
         return {
             "ok": self.ok,
             "identity": self.identity,
@@ -190,7 +190,7 @@ def _short(text: str, at_most: int) -> str:
 
 
 def report(identity: str | None, version: int | None, findings: Findings) -> Report:
-    """Errors before notes."""
+    """Build the report, errors before notes."""
     problems = [*findings.errors, *findings.notes]
     platforms = dict(findings.platforms)
     return Report(identity, version, findings.runs, platforms, problems, findings.omitted, findings.signature)

@@ -1,4 +1,4 @@
-"""A bundle, opened: nothing in it is believed before it is checked, and never is all of it in memory."""
+"""Reads bundles: nothing is trusted before it is checked, and a bundle is never entirely in memory."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Any, BinaryIO
 from tmflow.bundle import format, zip_reader
 from tmflow.bundle import format as listed
 from tmflow.bundle import format as manifest
-from tmflow.bundle.format import Entry, Refused, decoded
+from tmflow.bundle.format import Entry, Refused, decode_object
 from tmflow.bundle.problems import Problem
 from tmflow.bundle.zip_reader import Member
 
 
 class Bundle:
-    """A bundle whose members are those of its manifest; their bytes are checked as they are read.
+    """An open bundle whose members match its manifest; their bytes are checked while they are read.
 
-    identity: hex SHA-256 of the manifest, whose bytes are `manifest_text`. version: of the format; 0 is a zip of run
-    files without a manifest. signature: that of the manifest, not checked; None of a bundle that is not signed.
+    identity: hex SHA-256 of the manifest, whose bytes are `manifest_text`. version: the version of the format; 0 is a
+    zip of run files without a manifest. signature: the unchecked signature of the manifest; None if unsigned.
     """
 
     def __init__(self, path: Path, file: BinaryIO) -> None:
@@ -43,41 +43,41 @@ class Bundle:
         self._entries = {entry.path: entry for entry in self.manifest}
 
     def where(self, member: str) -> str:
-        """A member, in the words of an error."""
+        """Name a member for an error message."""
         return f"{self.path}, {member}"
 
     def problem(self, member: str, error: Refused) -> Problem:
-        """What is wrong with a member, which need not be named again."""
-        said, where = str(error), self.where(member)
-        return Problem(member, None, None, None, f"it{said.removeprefix(where)}" if said.startswith(where) else said)
+        """The problem of a member, without repeating its name."""
+        message, where = str(error), self.where(member)
+        return Problem(
+            member, None, None, None, f"it{message.removeprefix(where)}" if message.startswith(where) else message
+        )
 
     def run_members(self) -> list[str]:
         """The names of the run files, in order."""
         return [entry.path for entry in self.manifest if format.is_run_file(entry.path)]
 
     def document(self, name: str) -> dict[str, Any] | None:
-        """A JSON document (one of `layout.DOCUMENTS`); None if the bundle has none. Raises Refused if it is wrong."""
-        return decoded(b"".join(self.chunks(name)), self.where(name)) if name in self._entries else None
+        """A JSON document (one of `format.DOCUMENTS`); None if absent. Raises Refused if it is wrong."""
+        return decode_object(b"".join(self.chunks(name)), self.where(name)) if name in self._entries else None
 
     def chunks(self, name: str) -> Iterator[bytes]:
-        """The bytes of a member, some at a time. Raises Refused, at the end too, if the manifest says otherwise."""
+        """Yield the bytes of a member in chunks. Raises Refused, possibly at the end, if the manifest disagrees."""
         entry, sha256, n_bytes = self._entries[name], hashlib.sha256(), 0
         for chunk in zip_reader.read(self._file, self._members[name], self.where(name)):
             sha256.update(chunk)
             n_bytes += len(chunk)
             yield chunk
         if (n_bytes, sha256.hexdigest()) != (entry.bytes, entry.sha256):
-            raise Refused(
-                f"{self.where(name)} is not the file that the manifest lists: its hash or its size is another."
-            )
+            raise Refused(f"{self.where(name)} is not the file that the manifest lists: its hash or its size differs.")
 
     def lines(self, name: str) -> Iterator[tuple[str, str]]:
-        """Of each line of a run file: where it is, in words, and its text.
+        """Yield the position and the text of each line of a run file.
 
-        Raises Refused, at the end too, for a member that is not what the manifest lists or no text of whole lines.
+        Raises Refused, possibly at the end, if the manifest disagrees or the text does not end with a line break.
         """
         where, number = f"{self.where(name)}, line", 0
-        pieces: list[bytes] = []  # of a line whose end has not come
+        pieces: list[bytes] = []  # of an unfinished line
         n_bytes = 0
         try:
             for chunk in self.chunks(name):
@@ -127,9 +127,9 @@ class Bundle:
 
 @contextmanager
 def open_bundle(path: Path) -> Iterator[Bundle]:
-    """A bundle to read from. Raises Refused if it is none that can be trusted to be read."""
+    """Open a bundle for reading. Raises Refused if it is not safe to read."""
     try:
-        if path.is_fifo() or path.is_char_device():  # to open it would wait for whoever writes to it
+        if path.is_fifo() or path.is_char_device():  # opening it would block until a writer appears
             raise Refused(f"{path} is not a file.")
         file = path.open("rb")
     except IsADirectoryError as error:

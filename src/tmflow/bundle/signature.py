@@ -1,6 +1,6 @@
-"""Signatures of bundles: OpenSSH signatures of the manifest, made and checked by `ssh-keygen -Y` (ssh-keygen(1)).
+"""Signatures of bundles: OpenSSH signatures of the manifest, created and verified by `ssh-keygen -Y`.
 
-The identity of a bundle is the hash of its manifest, so whoever signs the manifest signs every byte of the runs.
+The manifest has the hashes of all members, so a signature of the manifest covers every byte of the runs.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ class Signature:
 
     @property
     def sentence(self) -> str:
-        """Who signed, as far as it is known."""
+        """Name the signer, or the key if the owner was not checked."""
         if self.signer is None:
-            return f"signed with the key {self.key}, whose owner is not checked (--allowed-signers checks)"
+            return f"signed with the key {self.key}, whose owner is not checked (use --allowed-signers)"
         return f"signed by {self.signer} with the key {self.key}"
 
 
 def sign(manifest: bytes, key: Path) -> bytes:
-    """The signature of a manifest with an OpenSSH private key, or with a public one whose private key an agent holds.
+    """Sign a manifest with an OpenSSH private key, or with a public key whose private key an agent holds.
 
-    Raises BadInput where the key cannot sign or ssh-keygen is missing. A passphrase is asked for on the terminal.
+    ssh-keygen asks for a passphrase on the terminal. Raises BadInput if the key cannot sign or ssh-keygen is missing.
     """
     if not key.is_file():
         raise BadInput(f"{key} is no file; --sign takes an OpenSSH key, such as ~/.ssh/id_ed25519.")
@@ -58,10 +58,10 @@ def sign(manifest: bytes, key: Path) -> bytes:
 
 
 def check(manifest: bytes, signature: bytes, allowed_signers: Path | None) -> Signature:
-    """The signature of a manifest, if it is valid and, where `allowed_signers` is given, by one of them.
+    """Verify the signature of a manifest and, if `allowed_signers` is given, its signer.
 
-    allowed_signers: a file as ssh-keygen(1) describes it under ALLOWED SIGNERS. Raises Refused for a signature that is
-    not valid or not by one of them, BadInput where the file is missing or ssh-keygen is.
+    allowed_signers: a file in the format ALLOWED SIGNERS of ssh-keygen(1). Raises Refused if the signature is invalid
+    or by another signer, BadInput if the file or ssh-keygen is missing.
     """
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "signature"
@@ -77,18 +77,18 @@ def check(manifest: bytes, signature: bytes, allowed_signers: Path | None) -> Si
 
 
 def can_check() -> bool:
-    """Whether the program that checks signatures is installed."""
+    """Whether ssh-keygen is installed."""
     return shutil.which(_TOOL) is not None
 
 
 def require_allowed_signers(allowed_signers: Path | None) -> None:
-    """Raises BadInput where a file of allowed signers is named and cannot be used."""
+    """Raise BadInput if a file of allowed signers is given and missing."""
     if allowed_signers is not None and not allowed_signers.is_file():
         raise BadInput(f"{allowed_signers} is no file; --allowed-signers takes one as ssh-keygen(1) describes it.")
 
 
 def _signer(manifest: bytes, signature: Path, fingerprint: str, allowed_signers: Path) -> str:
-    """The first of the names that the allowed signers give to the key, if the signature is one of that name's."""
+    """The first name of the key among the allowed signers for which the signature verifies."""
     file = ("-f", allowed_signers.absolute())
     names = _call("find-principals", *file, "-s", signature).stdout.decode(errors="replace").splitlines()
     for name in names:

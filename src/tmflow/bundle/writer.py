@@ -1,4 +1,4 @@
-"""The runs of a results folder, with what they belong to, as a bundle: the same content gives the same bytes."""
+"""Writes the runs of a results folder with their metadata as a bundle; equal content gives equal bytes."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from tmflow.bundle.format import Entry
 from tmflow.platform.facts import display_name, slug
 from tmflow.runfile import lines
 
-MAX_LOG = 64 * format.KIB  # of a log, its end
-_DATE = (1980, 1, 1, 0, 0, 0)  # the first that a zip file can tell
+MAX_LOG = 64 * format.KIB  # bytes kept of the end of a log
+_DATE = (1980, 1, 1, 0, 0, 0)  # the earliest date of the zip format
 _REGULAR_FILE = 0o100644
 _UNIX = 3
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """Which runs to export; what is not named chooses all."""
+class RunSelection:
+    """A filter of the runs to export; an empty field does not restrict."""
 
     experiments: Sequence[str] = ()
     scale: str | None = None
@@ -44,8 +44,8 @@ class Exported:
 
 
 @dataclass
-class _Found:
-    """What the runs to export say of themselves."""
+class _Selection:
+    """The runs to export: their files and common metadata."""
 
     runs: int = 0
     files: list[tuple[str, Path]] = field(default_factory=list)
@@ -59,44 +59,46 @@ Content = Callable[[], Iterator[bytes]]
 
 
 def export(
-    results: Path, output: Path, chosen: Chosen, config: Path | None, signing_key: Path | None = None
+    results: Path, output: Path, run_filter: RunSelection, config: Path | None, signing_key: Path | None = None
 ) -> Exported:
-    """Write the chosen runs of a results folder as a bundle; into a folder, under a name of its own.
+    """Write the selected runs of a results folder as a bundle; if `output` is a folder, under a generated name.
 
-    config: the study's, where runs of it are exported. signing_key: an OpenSSH key to sign it with. Raises BadInput,
-    and leaves nothing, where there is nothing to export, the key cannot sign, runs are of several platforms, or a file
-    is damaged or changes meanwhile.
+    config: the study's config.yaml, if its runs are exported. signing_key: an OpenSSH key for a signature. Raises
+    BadInput, and writes nothing, if there is nothing to export, the key cannot sign, runs are of several platforms, or
+    a file is damaged or changes meanwhile.
     """
-    found = _found(results, chosen)
-    if found.platform is None or found.environment is None:
-        raise BadInput(f"nothing to export: no run in {results / 'runs'} is of what was asked for.")
-    contents = _contents(results, found, chosen, config)
+    selection = _select_runs(results, run_filter)
+    if selection.platform is None or selection.environment is None:
+        raise BadInput(f"nothing to export: no run in {results / 'runs'} matches the request.")
+    contents = _contents(results, selection, run_filter, config)
     entries = [_entry(name, content) for name, content in sorted(contents.items())]
     data = manifest.text(entries)
     identity = manifest.identity(data)
     contents[format.MANIFEST] = _text(data)
     if signing_key is not None:
         contents[format.SIGNATURE] = _text(signature.sign(data, signing_key))
-    name = display_name(found.platform)
-    path = output / _file_name(found.platform, identity) if output.is_dir() else output
+    name = display_name(selection.platform)
+    path = output / _file_name(selection.platform, identity) if output.is_dir() else output
     with whole_file(path) as new, writing(path):
         _write(new, contents, {entry.path: entry.sha256 for entry in entries})
-    return Exported(path, identity, found.runs, name)
+    return Exported(path, identity, selection.runs, name)
 
 
 def _file_name(facts: dict[str, Any], identity: str) -> str:
     return f"{slug(facts.get('cpu_model') or facts['isa'], facts.get('threads_logical'))}-{identity[:12]}.zip"
 
 
-def _found(results: Path, chosen: Chosen) -> _Found:
-    found, folder = _Found(), results / "runs"
-    paths = sorted(folder.glob(f"{chosen.scale or '*'}/*/*/*.jsonl"))
-    there = {path.relative_to(folder).parts[1] for path in paths}
-    if there and (without := next((name for name in chosen.experiments if name not in there), None)):
-        raise unknown(f"experiment of the runs in {folder}", without, there)
+def _select_runs(results: Path, run_filter: RunSelection) -> _Selection:
+    selection, folder = _Selection(), results / "runs"
+    paths = sorted(folder.glob(f"{run_filter.scale or '*'}/*/*/*.jsonl"))
+    experiments_with_runs = {path.relative_to(folder).parts[1] for path in paths}
+    if experiments_with_runs and (
+        without := next((name for name in run_filter.experiments if name not in experiments_with_runs), None)
+    ):
+        raise unknown(f"experiment of the runs in {folder}", without, experiments_with_runs)
     for path in paths:
         scale, experiment, definition, name = path.relative_to(folder).parts
-        if chosen.experiments and experiment not in chosen.experiments:
+        if run_filter.experiments and experiment not in run_filter.experiments:
             continue
         member = f"runs/{experiment}/{definition}/{name}"
         if not format.RUNS.fullmatch(member):
@@ -104,56 +106,58 @@ def _found(results: Path, chosen: Chosen) -> _Found:
                 f"{path} is no run file of a study, which are <scale>/<experiment>/<definition>/round-NNN.jsonl: "
                 "move it elsewhere."
             )
-        n_before = found.runs
-        for where, run in _runs(path, chosen):
-            _note(found, run, where)
-        if found.runs > n_before:
-            found.files.append((member, path))
-            found.scales.add(scale)
-    return found
+        n_before = selection.runs
+        for where, run in _runs(path, run_filter):
+            _note(selection, run, where)
+        if selection.runs > n_before:
+            selection.files.append((member, path))
+            selection.scales.add(scale)
+    return selection
 
 
-def _note(found: _Found, run: dict[str, Any], where: str) -> None:
+def _note(selection: _Selection, run: dict[str, Any], where: str) -> None:
     try:
         platform, environment, started = run["platform"], run["environment"], run["started_at_utc"]
     except KeyError as error:
         raise BadInput(f"{where}: {error} is missing; a run has one.") from error
-    if found.platform not in (None, platform):
+    if selection.platform not in (None, platform):
         raise BadInput(
             f"{where} is of another platform than the runs before it; a bundle has the runs of one: keep the run files "
             "of each machine in a results folder of its own, and name it by TMFLOW_RESULTS_DIR."
         )
-    found.runs += 1
-    found.platform = platform
-    if started >= found.newest:
-        found.newest, found.environment = started, environment
+    selection.runs += 1
+    selection.platform = platform
+    if started >= selection.newest:
+        selection.newest, selection.environment = started, environment
 
 
-def _runs(path: Path, chosen: Chosen) -> Iterator[tuple[str, dict[str, Any]]]:
+def _runs(path: Path, run_filter: RunSelection) -> Iterator[tuple[str, dict[str, Any]]]:
     for where, line in lines.lines(path, lines.contents(path)):
         run = lines.decoded(line, where)
-        if chosen.evidence in (None, run.get("evidence")):
+        if run_filter.evidence in (None, run.get("evidence")):
             yield where, run
 
 
-def _contents(results: Path, found: _Found, chosen: Chosen, config: Path | None) -> dict[str, Content]:
-    """What becomes of each member of the bundle, by its name."""
+def _contents(
+    results: Path, selection: _Selection, run_filter: RunSelection, config: Path | None
+) -> dict[str, Content]:
+    """The content of each member of the bundle, by name."""
     platform = {
-        "environment": found.environment,
-        "facts": found.platform,
-        "name": display_name(found.platform or {}),
-        "sha256": sha256_of(found.platform),
+        "environment": selection.environment,
+        "facts": selection.platform,
+        "name": display_name(selection.platform or {}),
+        "sha256": sha256_of(selection.platform),
     }
     contents: dict[str, Content] = {format.PLATFORM: _text(canonical_json(platform).encode())}
-    contents |= {member: _run_file(path, chosen) for member, path in found.files}
-    if len(found.scales) == 1:
-        contents |= _file(format.CAMPAIGN, results / "runs" / next(iter(found.scales)) / "campaign.json")
+    contents |= {member: _run_file(path, run_filter) for member, path in selection.files}
+    if len(selection.scales) == 1:
+        contents |= _file(format.CAMPAIGN, results / "runs" / next(iter(selection.scales)) / "campaign.json")
     contents |= _file(format.PROBE, results / "probe.json")
     if config is not None:
         contents |= _file(format.CONFIG, config)
     for path in sorted((results / "logs").rglob("*")):
         member = f"logs/{path.relative_to(results / 'logs').as_posix()}"
-        if path.is_file() and format.is_known(member):
+        if path.is_file() and format.is_allowed_name(member):
             contents |= _file(member, path, MAX_LOG)
     return contents
 
@@ -163,7 +167,7 @@ def _text(data: bytes) -> Content:
 
 
 def _file(member: str, path: Path, at_most: int = 0) -> dict[str, Content]:
-    """A file, or so much of its end; nothing where there is none."""
+    """The content of a file, or of its last `at_most` bytes; empty if the file is missing."""
     if not path.is_file():
         return {}
     try:
@@ -172,14 +176,14 @@ def _file(member: str, path: Path, at_most: int = 0) -> dict[str, Content]:
         raise BadInput(f"{path} cannot be read: {error.strerror}.") from error
 
 
-def _run_file(path: Path, chosen: Chosen) -> Content:
-    """The chosen lines of a run file, as they are."""
-    if chosen.evidence is None:
+def _run_file(path: Path, run_filter: RunSelection) -> Content:
+    """The selected lines of a run file, unchanged."""
+    if run_filter.evidence is None:
         return lambda: iter([lines.contents(path)])
     return lambda: (
         f"{line}\n".encode()
         for where, line in lines.lines(path, lines.contents(path))
-        if lines.decoded(line, where).get("evidence") == chosen.evidence
+        if lines.decoded(line, where).get("evidence") == run_filter.evidence
     )
 
 
@@ -192,7 +196,7 @@ def _entry(name: str, content: Content) -> Entry:
 
 
 def _write(path: Path, contents: dict[str, Content], hashes: dict[str, str]) -> None:
-    """LZMA makes run files half as large as deflating them does (docs/adr/0005)."""
+    """Write the zip file with LZMA, which gives half the size of deflate (docs/adr/0005)."""
     with zipfile.ZipFile(path, "w") as archive:
         for name, content in sorted(contents.items()):
             member = zipfile.ZipInfo(name, _DATE)

@@ -1,7 +1,7 @@
-"""The zip file of a bundle, read with distrust: what its directory says is checked against the file itself.
+"""Reads the zip file of a bundle defensively: its directory is checked against the file.
 
-Only plain ones are taken: one disk, no comment, no encryption, no symbolic link, members one after another with nothing
-before, between or behind them. So no two members share their bytes, and nothing is hidden from other readers.
+Only plain files are accepted: one disk, no comment, no encryption, no symbolic link, contiguous members with nothing
+before, between or after them. So no two members share bytes, and other readers see the same content.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _END_SIGNATURE, _CENTRAL_SIGNATURE, _LOCAL_SIGNATURE = b"PK\5\6", b"PK\1\2", b"P
 _DESCRIPTOR = b"PK\7\10"
 
 _ENCRYPTED, _SIZES_BEHIND, _STRONGLY_ENCRYPTED, _UTF8 = 1, 8, 64, 2048
-_LEVEL = 2 | 4  # how hard it was compressed; of LZMA, whether its end is marked
+_LEVEL = 2 | 4  # compression level; for LZMA, whether its end is marked
 _UNIX = 3
 _LINK, _KIND = 0o120000, 0o170000
 _REGULAR = (0, 0o100000)
@@ -35,7 +35,7 @@ _CHUNK = 1 << 16
 
 
 class Member(NamedTuple):
-    """A file in the zip, as the directory and its own header say alike."""
+    """A file in the zip, on which the directory and its header agree."""
 
     name: str
     method: int
@@ -43,13 +43,13 @@ class Member(NamedTuple):
     packed: int
     bytes: int
     start: int
-    """Where its header is."""
+    """The offset of its header."""
     data: int
-    """Where its packed bytes are."""
+    """The offset of its packed bytes."""
 
 
-class _Told(NamedTuple):
-    """What the directory says of a member."""
+class _DirectoryEntry(NamedTuple):
+    """The directory's entry of a member."""
 
     name: bytes
     flags: int
@@ -62,7 +62,7 @@ class _Told(NamedTuple):
 
 
 def members(file: BinaryIO, path: Path) -> list[Member]:
-    """The files in a zip file, in its order. Raises Refused for one that is not plain and whole."""
+    """The files of a zip file, in its order. Raises Refused if it is not plain and complete."""
     try:
         return _members(file, path)
     except struct.error as error:
@@ -70,12 +70,12 @@ def members(file: BinaryIO, path: Path) -> list[Member]:
 
 
 def read(file: BinaryIO, member: Member, where: str) -> Iterator[bytes]:
-    """The bytes of a member, some at a time: as many as it has, or Refused is raised when one more comes.
+    """Yield the bytes of a member in chunks. Raises Refused if their number differs from the directory.
 
-    Whether they are those that were packed, their SHA-256 tells the caller, who has it of the manifest.
+    The caller checks the content by the SHA-256 of the manifest.
     """
     n_bytes = 0
-    for chunk in unpacked(_packed(file, member, where), member.method, where):
+    for chunk in unpack(_packed(file, member, where), member.method, where):
         n_bytes += len(chunk)
         if n_bytes > member.bytes:
             raise Refused(f"{where} is larger than the {member.bytes} bytes that its zip file says.")
@@ -85,7 +85,7 @@ def read(file: BinaryIO, member: Member, where: str) -> Iterator[bytes]:
 
 
 def read_by_crc(file: BinaryIO, member: Member, where: str) -> Iterator[bytes]:
-    """The same of a member whose SHA-256 nobody knows: held against the CRC-32 of the zip file."""
+    """Yield the bytes of a member without a known SHA-256, checked by the CRC-32 of the zip file."""
     crc32 = 0
     for chunk in read(file, member, where):
         crc32 = zlib.crc32(chunk, crc32)
@@ -97,7 +97,7 @@ def read_by_crc(file: BinaryIO, member: Member, where: str) -> Iterator[bytes]:
 def _packed(file: BinaryIO, member: Member, where: str) -> Iterator[bytes]:
     at, end = member.data, member.data + member.packed
     while at < end:
-        file.seek(at)  # others may have read from the file meanwhile
+        file.seek(at)  # another reader may have moved the position
         chunk = file.read(min(end - at, _CHUNK))
         if not chunk:
             raise Refused(f"{where} is cut off.")
@@ -107,40 +107,40 @@ def _packed(file: BinaryIO, member: Member, where: str) -> Iterator[bytes]:
 
 def _members(file: BinaryIO, path: Path) -> list[Member]:
     n_members, directory, start = _directory(file, path)
-    told = list(_entries(directory, n_members, path))
-    found = []
+    entries = list(_entries(directory, n_members, path))
+    members_read = []
     end = 0
-    for entry in sorted(told, key=lambda entry: entry.start):
-        end = _require_behind(end, entry, file, path)
-        member = _checked(entry, file, path)
+    for entry in sorted(entries, key=lambda entry: entry.start):
+        end = _require_contiguous(end, entry, file, path)
+        member = _checked_member(entry, file, path)
         end = member.data + member.packed
-        found.append(member)
+        members_read.append(member)
         _require_sane(entry, member, path)
         if entry.flags & _SIZES_BEHIND:
-            end = _behind_descriptor(file, end, member, path)
+            end = _end_after_descriptor(file, end, member, path)
     if end != start:
         raise Refused(f"{path} is not a plain zip file: {start - end} bytes before its directory belong to no member.")
-    if sum(member.bytes for member in found) > format.MAX_TOTAL:
+    if sum(member.bytes for member in members_read) > format.MAX_TOTAL:
         raise Refused(f"{path} has more than {format.MAX_TOTAL >> 30} GiB in all, which is the most allowed.")
-    names = [member.name for member in found]
+    names = [member.name for member in members_read]
     if len(set(names)) != len(names):
         twice = next(name for name, n in Counter(names).items() if n > 1)
         raise Refused(f"{path} has two members named {twice!r}; one is allowed.")
-    return [member for member in found if not member.name.endswith("/")]
+    return [member for member in members_read if not member.name.endswith("/")]
 
 
 def _directory(file: BinaryIO, path: Path) -> tuple[int, bytes, int]:
-    """How many entries the directory has, its bytes, and where it starts."""
+    """The number of directory entries, the bytes of the directory, and its offset."""
     size = file.seek(0, 2)
     if size > format.MAX_FILE:
         raise Refused(f"{path} has {size} bytes; the most allowed is {format.MAX_FILE}.")
     if size < _END.size:
         raise Refused(f"{path} is no zip file.")
     file.seek(size - _END.size)
-    signature, disk, its_disk, here, n_members, n_bytes, start, comment = _END.unpack(file.read(_END.size))
+    signature, disk, directory_disk, here, n_members, n_bytes, start, comment = _END.unpack(file.read(_END.size))
     if signature != _END_SIGNATURE:
         raise Refused(f"{path} is no zip file, or it is cut off, or it ends in a comment or something else.")
-    if disk or its_disk or here != n_members or comment:
+    if disk or directory_disk or here != n_members or comment:
         raise Refused(f"{path} is not a plain zip file: it is a part of one, or has a comment.")
     if n_members > format.MAX_MEMBERS:
         raise Refused(f"{path} has {n_members} members; the most allowed is {format.MAX_MEMBERS}.")
@@ -155,7 +155,7 @@ def _directory(file: BinaryIO, path: Path) -> tuple[int, bytes, int]:
     return n_members, file.read(n_bytes), start
 
 
-def _entries(directory: bytes, n_members: int, path: Path) -> Iterator[_Told]:
+def _entries(directory: bytes, n_members: int, path: Path) -> Iterator[_DirectoryEntry]:
     at = 0
     for _ in range(n_members):
         (signature, made_by, _, flags, method, _, _, crc32, packed, n_bytes, name_length, extra_length,
@@ -173,82 +173,82 @@ def _entries(directory: bytes, n_members: int, path: Path) -> Iterator[_Told]:
         name = directory[at : at + name_length]
         at += name_length + extra_length
         mode = attributes >> 16 if made_by >> 8 == _UNIX else 0
-        yield _Told(name, flags, method, crc32, packed, n_bytes, start, mode)
+        yield _DirectoryEntry(name, flags, method, crc32, packed, n_bytes, start, mode)
     if at != len(directory):
         raise Refused(f"{path} is not a plain zip file: its directory has another length than its entries.")
 
 
-def _require_behind(end: int, entry: _Told, file: BinaryIO, path: Path) -> int:
+def _require_contiguous(end: int, entry: _DirectoryEntry, file: BinaryIO, path: Path) -> int:
     if entry.start != end:
         raise Refused(
-            f"{path} is not a plain zip file: member {_shown(entry.name)} starts at byte {entry.start}, where byte "
+            f"{path} is not a plain zip file: member {_quoted(entry.name)} starts at byte {entry.start}, where byte "
             f"{end} should be the next."
         )
     return end
 
 
-def _checked(entry: _Told, file: BinaryIO, path: Path) -> Member:
-    """The member, if its own header says the same as the directory."""
+def _checked_member(entry: _DirectoryEntry, file: BinaryIO, path: Path) -> Member:
+    """The member, after checking that its header agrees with the directory."""
     file.seek(entry.start)
     signature, _, flags, method, _, _, crc32, packed, n_bytes, name_length, extra_length = _LOCAL.unpack(
         file.read(_LOCAL.size)
     )
     name = file.read(name_length)
-    told = (flags, method, crc32, packed, n_bytes, name)
+    header = (flags, method, crc32, packed, n_bytes, name)
     sizes = (0, 0, 0) if flags & _SIZES_BEHIND and not packed else (entry.crc32, entry.packed, entry.bytes)
-    if signature != _LOCAL_SIGNATURE or told != (entry.flags, entry.method, *sizes, entry.name):
-        raise Refused(f"{path}: the directory and the header of member {_shown(entry.name)} disagree.")
+    if signature != _LOCAL_SIGNATURE or header != (entry.flags, entry.method, *sizes, entry.name):
+        raise Refused(f"{path}: the directory and the header of member {_quoted(entry.name)} disagree.")
     try:
         text = name.decode("utf-8" if flags & _UTF8 else "ascii")
     except UnicodeDecodeError as error:
-        raise Refused(f"{path}: the name {_shown(name)} of a member is not UTF-8.") from error
+        raise Refused(f"{path}: the name {_quoted(name)} of a member is not UTF-8.") from error
     data = entry.start + _LOCAL.size + name_length + extra_length
     return Member(text, entry.method, entry.crc32, entry.packed, entry.bytes, entry.start, data)
 
 
-def _require_sane(entry: _Told, member: Member, path: Path) -> None:
+def _require_sane(entry: _DirectoryEntry, member: Member, path: Path) -> None:
     where = f"{path}, member {member.name!r}"
     if entry.flags & ~(_SIZES_BEHIND | _UTF8 | _LEVEL):
         raise Refused(f"{where} is encrypted or packed in a way that is not known here.")
     if member.method not in METHODS:
-        known = ", ".join(METHODS.values())
-        raise Refused(f"{where} is compressed by method {member.method}; allowed: {known}.")
+        allowed = ", ".join(METHODS.values())
+        raise Refused(f"{where} is compressed by method {member.method}; allowed: {allowed}.")
     kind = entry.mode & _KIND
     if member.name.endswith("/"):
         if kind not in (0, _FOLDER) or member.bytes or member.packed:
             raise Refused(f"{where} is a folder with something in it; a folder is a name alone.")
     elif kind not in _REGULAR:
         raise Refused(f"{where} is a link or another special file; files are allowed.")
-    if member.bytes > format.largest(member.name):
-        raise Refused(f"{where} says it has {member.bytes} bytes; allowed are {format.largest(member.name)}.")
+    if member.bytes > format.max_bytes(member.name):
+        raise Refused(f"{where} says it has {member.bytes} bytes; allowed are {format.max_bytes(member.name)}.")
     if member.bytes > max(format.MAX_RATIO * member.packed, format.MIB):
         raise Refused(f"{where} says it grows more than {format.MAX_RATIO} times, as no run file does.")
 
 
-def _behind_descriptor(file: BinaryIO, end: int, member: Member, path: Path) -> int:
-    """Where a member ends whose sizes stand behind it; they must be those of the directory."""
+def _end_after_descriptor(file: BinaryIO, end: int, member: Member, path: Path) -> int:
+    """The end of a member whose sizes follow it; they must agree with the directory."""
     file.seek(end)
     behind = file.read(16)
-    told = struct.pack("<3L", member.crc32, member.packed, member.bytes)
-    for descriptor in (_DESCRIPTOR + told, told):
+    sizes = struct.pack("<3L", member.crc32, member.packed, member.bytes)
+    for descriptor in (_DESCRIPTOR + sizes, sizes):
         if behind.startswith(descriptor):
             return end + len(descriptor)
     raise Refused(f"{path}: the directory and what stands behind member {member.name!r} disagree.")
 
 
-def _shown(name: bytes) -> str:
+def _quoted(name: bytes) -> str:
     return repr(name.decode("utf-8", "backslashreplace"))
 
 
 STORED, DEFLATED, LZMA = 0, 8, 14
 METHODS = {STORED: "stored (0)", DEFLATED: "deflated (8)", LZMA: "LZMA (14)"}
 
-_AT_ONCE = 1 << 16  # stays in a processor's own cache
-_LZMA_HEADER = 9  # version, length of the properties, and those
+_AT_ONCE = 1 << 16  # fits into a processor's cache
+_LZMA_HEADER = 9  # bytes: version, length of the properties, properties
 
 
 class _Decoder(Protocol):
-    """Unpacks; gives `_AT_ONCE` bytes at most, so that a bomb is seen before it is in memory."""
+    """Unpacks at most `_AT_ONCE` bytes per call, so that a zip bomb is noticed before it fills memory."""
 
     def feed(self, packed: bytes) -> bytes: ...
 
@@ -261,46 +261,46 @@ class _Decoder(Protocol):
 
 class _Deflated:
     def __init__(self) -> None:
-        self._its = zlib.decompressobj(-zlib.MAX_WBITS)
-        self._may_have_more = False  # zlib may hold what had no room, with all of its input taken
+        self._decompressor = zlib.decompressobj(-zlib.MAX_WBITS)
+        self._may_have_more = False  # zlib may hold back output after consuming all input
 
     def feed(self, packed: bytes) -> bytes:
-        chunk = self._its.decompress(self._its.unconsumed_tail + packed, _AT_ONCE)
+        chunk = self._decompressor.decompress(self._decompressor.unconsumed_tail + packed, _AT_ONCE)
         self._may_have_more = len(chunk) == _AT_ONCE
         return chunk
 
     @property
     def needs_input(self) -> bool:
-        return not (self._may_have_more or self._its.unconsumed_tail)
+        return not (self._may_have_more or self._decompressor.unconsumed_tail)
 
     @property
     def is_at_its_end(self) -> bool:
-        return self._its.eof and not self._its.unused_data
+        return self._decompressor.eof and not self._decompressor.unused_data
 
 
 class _Lzma:
-    def __init__(self, its: lzma.LZMADecompressor) -> None:
-        self._its = its
+    def __init__(self, decompressor: lzma.LZMADecompressor) -> None:
+        self._decompressor = decompressor
 
     def feed(self, packed: bytes) -> bytes:
-        return self._its.decompress(packed, _AT_ONCE)
+        return self._decompressor.decompress(packed, _AT_ONCE)
 
     @property
     def needs_input(self) -> bool:
-        return self._its.needs_input
+        return self._decompressor.needs_input
 
     @property
     def is_at_its_end(self) -> bool:
-        return self._its.eof and not self._its.unused_data
+        return self._decompressor.eof and not self._decompressor.unused_data
 
 
-def unpacked(packed: Iterator[bytes], method: int, where: str) -> Iterator[bytes]:
-    """The bytes of a member from its packed ones. Raises Refused for those that no packer writes."""
+def unpack(packed: Iterator[bytes], method: int, where: str) -> Iterator[bytes]:
+    """Unpack the bytes of a member. Raises Refused if they are malformed."""
     if method == STORED:
         yield from packed
         return
     first = next(packed, b"")
-    decoder, first = _of_lzma(first, where) if method == LZMA else (_Deflated(), first)
+    decoder, first = _lzma_decoder(first, where) if method == LZMA else (_Deflated(), first)
     try:
         for chunk in chain([first], packed):
             yield decoder.feed(chunk)
@@ -312,8 +312,8 @@ def unpacked(packed: Iterator[bytes], method: int, where: str) -> Iterator[bytes
         raise Refused(f"{where} cannot be unpacked: it is cut off, or something follows its end.")
 
 
-def _of_lzma(first: bytes, where: str) -> tuple[_Decoder, bytes]:
-    """What unpacks LZMA as the header in the first packed bytes says, and those of them behind it."""
+def _lzma_decoder(first: bytes, where: str) -> tuple[_Decoder, bytes]:
+    """The LZMA decoder for the header in the first packed bytes, and the bytes after the header."""
     properties, window = first[4:5], int.from_bytes(first[5:_LZMA_HEADER], "little")
     if len(first) < _LZMA_HEADER or int.from_bytes(first[2:4], "little") != 5 or properties[0] >= 9 * 5 * 5:
         raise Refused(f"{where} cannot be unpacked: it has no header of LZMA.")

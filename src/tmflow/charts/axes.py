@@ -1,4 +1,4 @@
-"""What the axes of a chart show: range of values, scale of threads, labels, room for coinciding points."""
+"""Axes of a chart: value ranges, the scale of threads, wrapped labels, and dodging of coinciding points."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ SPREAD = 0.5  # of that gap that all strategies together may take
 LOG_FROM = 20  # times and counts that span more than this, largest to smallest, get a log axis
 FAILURES = {"failures", "causes", "raw_causes"}
 COMPARED = {"speed_ratio", "accuracy_difference"}  # with a baseline
-SMALL = 0.25  # failures that are less at their highest are not shown on the scale of all attempts
+SMALL = 0.25  # failures whose highest share is below this get an axis of their own range instead of 0 to 1
 
 
 class Range(NamedTuple):
-    """What a value axis shows; `cuts` says that an interval leaves it."""
+    """The range of a value axis; `cuts` is true if an interval leaves it."""
 
     low: float
     high: float
@@ -28,16 +28,16 @@ class Range(NamedTuple):
 
 
 def is_never_seen(rows: pd.DataFrame) -> pd.Series:
-    """Of rows of a summary: whether no round lost, or tore, any. A bar would show how few the rounds are, no loss."""
+    """Rows in which no round had a lost update or torn read: their interval shows the number of rounds, not a loss."""
     return rows["measure"].isin({"lost", "torn"}) & (rows["estimate"] == 0)
 
 
 def value_range(summary: pd.DataFrame, log: bool | None = None) -> Range:
-    """A range with every estimate in it; an interval much longer than the estimates need is cut, so they stay legible.
+    """Compute a range with every estimate in it; very long intervals are cut, so that the estimates stay legible.
 
-    Accuracy zooms in on what is there, within [0, 1]; commits, and failures unless they are few, show all of it; the
-    rest starts at 0, or is log where it spans a lot. log: whether it is to be log, whatever it spans; it is not where
-    an estimate is 0.
+    Accuracy zooms in on its values, within [0, 1]. Commits, and failures unless they are few, show [0, 1]. Other
+    measures start at 0, or use a log scale where they span a wide range. log: force a log or a linear scale; the scale
+    stays linear if an estimate is 0.
     """
     drawn = summary[summary["estimate"].notna()]
     if drawn.empty:
@@ -76,7 +76,7 @@ def value_range(summary: pd.DataFrame, log: bool | None = None) -> Range:
 
 
 def _compared(drawn: pd.DataFrame, log: bool) -> Range:
-    """All estimates, no difference, and what is too small to matter; of a very long interval a part."""
+    """A range of all estimates, the line of no difference and its band; very long intervals are cut."""
     values, lows, highs = (np.log(drawn[name]) if log else drawn[name] for name in ("estimate", "low", "high"))
     room = 0.1 if log else 0.03
     low, high = min(0.0, values.min()), max(0.0, values.max())
@@ -88,9 +88,9 @@ def _compared(drawn: pd.DataFrame, log: bool) -> Range:
 
 
 class Ticks:
-    """The distinct numbers on an x axis: linear or log, whichever keeps the closest neighbours farther apart.
+    """The distinct numbers on an x axis: linear or log, whichever separates the closest neighbours better.
 
-    log: whether it is to be log, whatever keeps them apart; it is not where a number is 0.
+    log: force a log or a linear scale; the scale stays linear if a number is 0.
     """
 
     def __init__(self, values: Iterable[float], log: bool | None = None) -> None:
@@ -104,60 +104,62 @@ class Ticks:
             self.log = self.first > 0 and (shares[1] > shares[0] if log is None else log)
             self.gap = float(np.diff(logs if self.log else plain).min())
 
-    def move(self, value: float, share: float) -> float:
-        """`value` moved by a share of the gap between the closest neighbours."""
+    def shift(self, value: float, share: float) -> float:
+        """Shift `value` by a share of the gap between the closest neighbours."""
         return float(value * np.exp(share * self.gap)) if self.log else float(value + share * self.gap)
 
     def scale(self) -> alt.Scale:
-        """A scale with room for the outermost points, stepped aside."""
-        domain = [self.move(self.first, -0.4), self.move(self.last, 0.4)]
+        """A scale with room for the outermost points after dodging."""
+        domain = [self.shift(self.first, -0.4), self.shift(self.last, 0.4)]
         return alt.Scale(domain=domain, nice=False, type="log" if self.log else "linear")
 
     def between(self, left: float, right: float) -> float:
-        """Half way, on this scale."""
+        """The midpoint of two values on this scale."""
         return float((left * right) ** 0.5 if self.log else (left + right) / 2)
 
-    def aside(self, values: pd.Series, names: pd.Series, order: Sequence[str]) -> list[float]:
-        """Where points stand: at their value, moved by the place of their name among all that are drawn, in order."""
+    def dodge(self, values: pd.Series, names: pd.Series, order: Sequence[str]) -> list[float]:
+        """Dodge coinciding points: shift each value by the position of its name among the drawn names in `order`."""
         order = [name for name in order if name in set(names)]
         step = min(STEP, SPREAD / max(len(order) - 1, 1))
         place = {name: step * (i - (len(order) - 1) / 2) for i, name in enumerate(order)}
-        return [self.move(value, place[name]) for value, name in zip(values, names, strict=True)]
+        return [self.shift(value, place[name]) for value, name in zip(values, names, strict=True)]
 
 
-LETTER = 6  # px of a letter of a name, about
-NARROW, PHONE = 480, 230  # px of a chart that is no wider than on a phone, and of a line of its legend there
+LETTER = 6  # approximate px of a letter of a name
+NARROW, PHONE = 480, 230  # px: the widest chart on a phone, and a line of its legend there
 
 
-def in_lines(name: str, room: int) -> list[str]:
-    """A name in as many lines as it needs where there is so much room, in px."""
+def wrap_name(name: str, room: int) -> list[str]:
+    """Wrap a name into lines of at most `room` px."""
     return textwrap.wrap(name, room // LETTER, break_on_hyphens=False) or [name]
 
 
-def most_lines(names: Iterable[str], room: int) -> int:
-    """How many lines the longest of the names takes."""
-    return max((len(in_lines(name, room)) for name in names), default=1)
+def max_lines(names: Iterable[str], room: int) -> int:
+    """Count the lines of the name that needs the most."""
+    return max((len(wrap_name(name, room)) for name in names), default=1)
 
 
-def longest(names: Iterable[str], room: int) -> int:
-    """Letters of the longest line of the names."""
-    return max((len(line) for name in names for line in in_lines(name, room)), default=0)
+def max_line_length(names: Iterable[str], room: int) -> int:
+    """Count the letters of the longest line of all wrapped names."""
+    return max((len(line) for name in names for line in wrap_name(name, room)), default=0)
 
 
-def in_room(names: Collection[str], room: int, on_phone: int | None = None, words: str = "datum.label") -> Any:
-    """What Vega shows as labels: names that are too long in lines of that room, others as `words` has them.
+def wrapped_label_expr(
+    names: Collection[str], room: int, on_phone: int | None = None, words: str = "datum.label"
+) -> Any:
+    """Build a `labelExpr` for a legend or an axis that wraps names too long for `room` px; undefined if all fit.
 
-    For the `labelExpr` of a legend or an axis; nothing where all fit. on_phone: the room in a narrow chart of one part:
-    those of several have no width in common. No name is in what Vega computes: it may be a stranger's.
+    words: the Vega expression of a label. on_phone: the room in a narrow chart of a single panel (several panels share
+    no width). The expression contains no name, because names may come from an untrusted source.
     """
-    wide, narrow = (_divided(words, at) if most_lines(names, at) > 1 else words for at in (room, on_phone or room))
+    wide, narrow = (_wrap_expr(words, at) if max_lines(names, at) > 1 else words for at in (room, on_phone or room))
     if wide == narrow:
         return alt.Undefined if wide == "datum.label" else wide
     return f"width > {NARROW} ? {wide} : {narrow}"
 
 
-def _divided(words: str, room: int) -> str:
-    """As `in_lines`, for Vega: as many whole words as a line holds, and of a longer word as many letters."""
+def _wrap_expr(words: str, room: int) -> str:
+    """The Vega expression that wraps like `wrap_name`: at blanks, and inside a word that is longer than a line."""
     most = room // LETTER
     line = f"(?=.{{{most + 1}}})(?:(.{{1,{most}}}) +|(.{{{most}}}))"
     return f"split(replace({words}, regexp('{line}', 'g'), '$1$2\\n'), '\\n')"

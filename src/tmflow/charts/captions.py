@@ -1,4 +1,4 @@
-"""What stands above a chart: a title, and what the reader must know to believe the numbers."""
+"""Captions: the title of a chart, and what the reader must know to judge its numbers."""
 
 from __future__ import annotations
 
@@ -21,49 +21,49 @@ from tmflow.spec.models import MODEL_FACTORS
 from tmflow.spec.strategies import PARAMETERS
 
 TITLE, LINE = 84, 120  # characters of a line of the title and the caption at the width of an exported chart
-REASON = 200  # characters of a reason in a caption; an error may be long, and the table beside the chart has it in full
+REASON = 200  # characters of a reason in a caption; the table next to the chart shows a long error in full
 
 TITLES = {
-    "speedup": "Speedup over itself with one worker",
+    "speedup": "Speedup over the same strategy with one worker",
     "speedup_vs_tf_lock": "Speedup over tf_lock with one worker",
     "step_time": "Time per step",
     "accuracy": "Test accuracy",
-    "commits": "Critical sections that committed as a transaction",
+    "commits": "Critical sections committed as a transaction",
     "failures": "Failed transactions by cause",
-    "causes": "Aborts by family of their cause",
+    "causes": "Aborts by family",
     "raw_causes": "Aborts by raw status",
     "time_to_accuracy": "Time to a test accuracy",
     "lost": "Lost updates",
     "torn": "Torn reads",
-    "accuracy_curve": "Test accuracy on the way",
+    "accuracy_curve": "Test accuracy during training",
     "staleness": "Staleness of updates",
-    "speed_ratio": "Speed over that of a lock",
-    "accuracy_difference": "Test accuracy less that under a lock",
+    "speed_ratio": "Speed relative to a lock",
+    "accuracy_difference": "Test accuracy relative to a lock",
 }
 OF_SPEED = {"speedup", "speedup_vs_tf_lock", "step_time", "time_to_accuracy", "speed_ratio"}
-TOLD = {
+NOTES = {
     "failures": (
-        "Of the attempts, the rest of which committed; by the study's rule: on TSX capacity only where that bit stands "
-        "alone, and conflicts before all else."
+        "Share of attempts (the rest committed), classified as in the study: on TSX, an abort counts as capacity only "
+        "if no other bit is set; otherwise a conflict takes precedence."
     ),
-    "causes": "Of the attempts, the rest of which committed; by what the raw status says.",
-    "raw_causes": "Of the attempts, the rest of which committed; by the raw status, and what its bits say.",
+    "causes": "Share of attempts (the rest committed), classified by the raw status.",
+    "raw_causes": "Share of attempts (the rest committed), by raw status, with the meaning of its bits.",
     "time_to_accuracy": (
-        "Seconds of the workers' loop, its pauses left out; between two points of the curve the accuracy is taken to "
-        "rise straight."
+        "Seconds of the workers' loop without its pauses; the accuracy is interpolated linearly between two points of "
+        "the curve."
     ),
-    "speed_ratio": "Shaded: less than 5 % of difference, which is called the same.",
-    "accuracy_difference": "Shaded: less than 2 points of difference, which is called the same.",
+    "speed_ratio": "Shaded: within 5 % (equivalent).",
+    "accuracy_difference": "Shaded: within 2 percentage points (equivalent).",
 }
 UNKNOWN = "not known here"
 REVISION = "database revision "
 PROMISES = ("none", "element", "block", "tensor", "step", UNKNOWN)
 MEASURED_IN_FULL = (
-    "Measured in full: to count lost updates and torn reads and to time locks takes time itself, so no time here "
-    "compares with that of usual runs."
+    "Fully instrumented: counting lost updates and torn reads and timing locks takes time, so these times are not "
+    "comparable with those of usual runs."
 )
 STACKED = {"failures", "causes", "raw_causes"}
-WORKLOADS = 3  # that are told one by one
+WORKLOADS = 3  # at most so many are described one by one
 PAIRED = {"speedup", "speedup_vs_tf_lock", "speed_ratio", "accuracy_difference"}
 AT_ONE_COUNT = {
     "accuracy_curve",
@@ -73,7 +73,7 @@ AT_ONE_COUNT = {
 }  # measures whose charts show a single number of threads
 SCALES = {
     "full": "full scale",
-    "quick": "quick scale: few rounds and steps, to see that everything works; not a result",
+    "quick": "quick scale: a smoke test with few rounds and steps; not a result",
     "adhoc": "ad hoc runs, not a planned experiment",
 }
 EVIDENCE = {
@@ -98,27 +98,26 @@ class Caption(NamedTuple):
         return "\n".join([self.title, *self.lines])
 
     def at(self, revision: str) -> Caption:
-        """The same of another revision of the database, which the last line tells."""
+        """The same caption with another database revision in its last line."""
         *lines, dates = self.lines
         return Caption(self.title, [*lines, f"{dates.rpartition(REVISION)[0]}{REVISION}{revision}."])
 
 
 def figure_of_the_study(experiment: str) -> str | None:
-    """The number of the figure of the study that an experiment repeats, such as 4.1; None if it is not its."""
-    found = re.fullmatch(r"fig-(\d+\.\d+)", experiment)
-    return found[1] if found else None
+    """The number of the study's figure that an experiment repeats, such as 4.1; None if it repeats none."""
+    match = re.fullmatch(r"fig-(\d+\.\d+)", experiment)
+    return match[1] if match else None
 
 
 def caption(
     summary: pd.DataFrame, revision: str, label: str = "", experiment: str | None = None, also: Sequence[str] = ()
 ) -> Caption:
-    """The caption of what one chart shows; `label` tells it from the experiment's other panels.
+    """Write the caption of one chart; `label` distinguishes it from the experiment's other panels.
 
-    `revision` is the database's; `also` are sentences about how it is drawn.
+    revision: the revision of the database. experiment: the experiment that the figure belongs to, if there is exactly
+    one; it may show the runs of another experiment. also: sentences about how the chart is drawn.
 
-    `experiment` is the one that the figure belongs to, if it is of one alone: it may draw on the runs of another.
-
-    Raises ValueError for an empty summary: nothing was measured, so there is nothing to caption.
+    Raises ValueError for an empty summary.
     """
     if summary.empty:
         raise ValueError("an empty summary has no caption")
@@ -126,14 +125,14 @@ def caption(
     if first["measure"] in AT_ONE_COUNT and "threads" not in label and summary["threads"].nunique() == 1:
         label = ", ".join(part for part in (f"threads {first['threads']}", label) if part)
     name = experiment or first["experiment"]
-    figure = figure_of_the_study(name) if experiment else None  # else its runs may be those of several figures
+    figure = figure_of_the_study(name) if experiment else None  # without one, the runs may belong to several figures
     which = f"as figure {figure} of the study" if figure else name
     title = f"{TITLES[first['measure']]}, {which}" + (f" ({label})" if label else "")
     lines = [
         *_workloads(summary),
         *also,
-        *([f"The runs are those of {first['experiment']}."] if name != first["experiment"] else []),
-        *([TOLD[first["measure"]]] if first["measure"] in TOLD else []),
+        *([f"Runs of the experiment {first['experiment']}."] if name != first["experiment"] else []),
+        *([NOTES[first["measure"]]] if first["measure"] in NOTES else []),
         *_parameters(summary),
         *_promises(summary),
         *_cost_of_measuring(summary),
@@ -147,7 +146,7 @@ def caption(
 
 
 def titled(chart: Drawn, caption: Caption) -> Drawn:
-    """The chart with its caption, lines wrapped to the width of an export, and a look fit for print."""
+    """Add the caption, wrapped to the width of an export, and a style for print."""
     lines = [part for line in caption.lines for part in textwrap.wrap(line, LINE)]
     title = alt.TitleParams(
         textwrap.wrap(caption.title, TITLE),
@@ -175,9 +174,9 @@ def titled(chart: Drawn, caption: Caption) -> Drawn:
 def _workloads(summary: pd.DataFrame) -> list[str]:
     differing = [name for name in POINT if name not in (*CONTEXT, *VARIANT, "threads")]
     distinct = summary[~pd.Series(numbered(summary, differing)).duplicated().to_numpy()]
-    told = list(dict.fromkeys(workload(point) for _, point in distinct.iterrows()))
-    rest = len(told) - WORKLOADS
-    return [*told[:WORKLOADS], *([f"And {several(rest, 'more workload')}."] if rest > 0 else [])]
+    descriptions = list(dict.fromkeys(workload(point) for _, point in distinct.iterrows()))
+    rest = len(descriptions) - WORKLOADS
+    return [*descriptions[:WORKLOADS], *([f"And {several(rest, 'more workload')}."] if rest > 0 else [])]
 
 
 # Factors that `workload` has words of its own for; and `measures`, which each caption tells apart.
@@ -185,7 +184,7 @@ WORDED = ("activation", "hidden", "dropout_keep", "measures")
 
 
 def workload(point: pd.Series) -> str:
-    """What was trained, and how: all factors of a point but its strategy and its number of workers."""
+    """Describe the workload of a point: all factors except its strategy and number of workers."""
     kind = "" if pd.isna(point["activation"]) else f" {point['activation']}"
     layer = "" if pd.isna(point["hidden"]) else f", {point['hidden']} hidden{kind} units"
     dropout = "" if pd.isna(point["dropout_keep"]) else f", dropout keep {point['dropout_keep']:g}"
@@ -205,19 +204,19 @@ def workload(point: pd.Series) -> str:
 
 
 def _promises(summary: pd.DataFrame) -> list[str]:
-    """Where strategies whose speed is shown promise different things of updates: who promises what."""
+    """The guarantee of each variant, if the chart shows speed and the guarantees for updates differ."""
     if summary["measure"].iloc[0] not in OF_SPEED:
         return []
     promised = promises_of_updates()
     of_variant = summary[["variant", "strategy", "promise"]].drop_duplicates("variant")
     who: dict[str, list[str]] = {}
-    for variant, strategy, own in of_variant.itertuples(index=False):
-        promise = promised.get(strategy) if pd.isna(own) else own
+    for variant, strategy, variant_promise in of_variant.itertuples(index=False):
+        promise = promised.get(strategy) if pd.isna(variant_promise) else variant_promise
         who.setdefault(promise or UNKNOWN, []).append(str(variant))
     if len(who) < 2:
         return []
-    told = "; ".join(f"{promise}: {', '.join(who[promise])}" for promise in sorted(who, key=PROMISES.index))
-    return [f"Promised for updates, and a speed compares only with one of the same promise: {told}."]
+    levels = "; ".join(f"{promise}: {', '.join(who[promise])}" for promise in sorted(who, key=PROMISES.index))
+    return [f"Guarantees for updates (compare speeds only within one guarantee): {levels}."]
 
 
 def _cost_of_measuring(summary: pd.DataFrame) -> list[str]:
@@ -225,43 +224,43 @@ def _cost_of_measuring(summary: pd.DataFrame) -> list[str]:
 
 
 def _parameters(summary: pd.DataFrame) -> list[str]:
-    """A line for each strategy whose variants share a parameter that is not what it would be if not given.
+    """A line for each strategy whose variants share a parameter value other than the default.
 
-    Those in which they differ are in their names.
+    Parameters in which variants differ are part of their names.
     """
     lines = []
     distinct = known(summary[["strategy", *PARAMETERS]].drop_duplicates())
     for strategy in dict.fromkeys(row["strategy"] for row in distinct):
         rows = [row for row in distinct if row["strategy"] == strategy]
         shared = [name for name in PARAMETERS if len({row.get(name) for row in rows}) == 1]
-        told = ", ".join(f"{name} {value}" for name, value in unusual(rows[0], shared).items())
-        if told:
-            lines.append(f"{strategy}: {told}.")
+        settings = ", ".join(f"{name} {value}" for name, value in unusual(rows[0], shared).items())
+        if settings:
+            lines.append(f"{strategy}: {settings}.")
     return lines
 
 
 def _provenances(summary: pd.DataFrame) -> list[str]:
     """A line for each platform and kind of evidence."""
-    columns = ["platform", "evidence", "platform_name", "hardware_threads", "profile", "scale"]  # few: quick to divide
+    columns = ["platform", "evidence", "platform_name", "hardware_threads", "profile", "scale"]  # few: faster to group
     return [provenance(rows) for _, rows in summary[columns].groupby(["platform", "evidence"], sort=False)]
 
 
 def _software(summary: pd.DataFrame) -> list[str]:
-    """Which versions of the software measured what is shown, if several did: they may be why it differs."""
+    """The software versions that measured the estimates, if there are several: results may differ because of them."""
     drawn = summary.loc[summary["estimate"].notna(), "software"]
-    versions = sorted({version for its in drawn.unique() for version in its.split(AND)})
+    versions = sorted({version for names in drawn.unique() for version in names.split(AND)})
     if len(versions) < 2:
         return []
     pooled = drawn.str.contains(AND, regex=False)
     rounds = f"rounds of several are pooled in {int(pooled.sum())} of {several(len(pooled), 'point')}"
     return [
-        f"Measured by {len(versions)} versions of the software, which claims never pool: {'; '.join(versions)}; "
+        f"Measured by {len(versions)} versions of the software (claims never pool versions): {'; '.join(versions)}; "
         f"{rounds if pooled.any() else 'no point pools rounds of several'}."
     ]
 
 
 def provenance(summary: pd.DataFrame) -> str:
-    """Of which machine, kind of evidence and scale rows are, which have all the same."""
+    """The machine, kind of evidence and scale of rows that share them."""
     first = summary.iloc[0]
     unknown = " (number of hardware threads unknown)" if pd.isna(first["hardware_threads"]) else ""
     evidence = EVIDENCE[first["evidence"]].format(machines=" and ".join(sorted(set(summary["profile"].dropna()))))
@@ -269,7 +268,7 @@ def provenance(summary: pd.DataFrame) -> str:
 
 
 def dated(started_utc: pd.Series, revision: str) -> str:
-    """How new the runs are that began then, and of which state of the database."""
+    """The date of the newest run and the revision of the database."""
     newest = started_utc.dropna()
     when = f"Newest run {str(newest.max())[:10]}" if len(newest) else "Runs not dated"
     return f"{when}; {REVISION}{revision}."
@@ -288,20 +287,20 @@ def _intervals(summary: pd.DataFrame) -> str:
     cut = f"; {of.partition(':')[0]} that leave the chart end in an arrow" if value_range(summary).cuts else ""
     cut += _never_seen(summary)
     disturbed = int(summary["disturbed_rounds"].max())
-    noise = f"; of a point's rounds up to {disturbed} on a disturbed machine" if disturbed else ""
+    noise = f"; up to {disturbed} rounds of a point were disturbed" if disturbed else ""
     return f"{count} round{'s' if rounds != [1] else ''}; {bars}{single}{cut}{noise}."
 
 
 def _never_seen(summary: pd.DataFrame) -> str:
-    """What rounds in which nothing was seen leave open."""
+    """The upper confidence bound where no round had a lost update or torn read."""
     most = summary.loc[is_never_seen(summary), "high"].max()
     if pd.isna(most):
         return ""
-    return f"; no bar where no round had any: with 95 % confidence at most {100 * most:.0f} % of rounds have"
+    return f"; no bar if no round had any: with 95 % confidence at most {100 * most:.0f} % of rounds have any"
 
 
 def _gaps(summary: pd.DataFrame) -> list[str]:
-    """One line for each reason for which points are missing or rest on fewer rounds."""
+    """One line for each reason why points are missing or have fewer rounds."""
     lines = []
     missing = summary.loc[summary["reason"].notna(), ["reason", "variant", "threads", "estimate"]]
     for reason, points in missing.groupby("reason", sort=False):

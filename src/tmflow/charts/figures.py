@@ -1,4 +1,4 @@
-"""Charts to files: SVG, PNG, Vega-Lite and the very numbers that are drawn, as CSV. Needs no network."""
+"""Figures and their files: SVG, PNG, Vega-Lite, and the numbers drawn as CSV. Needs no network."""
 
 from __future__ import annotations
 
@@ -32,32 +32,32 @@ OVER_THREADS, AT_ONE_COUNT, OF_ONE_VARIANT = SERIES, VARIANT, ("threads",)
 
 @dataclass(frozen=True)
 class Figure:
-    """A chart with its caption, and the summary that it draws."""
+    """A chart with its caption and the summary that it shows."""
 
     chart: Chart
     caption: Caption
     summary: pd.DataFrame
 
     def _repr_svg_(self) -> str:
-        """How a notebook shows it."""
+        """The figure as SVG, for notebooks."""
         return svg(self.spec())
 
     def spec(self) -> dict[str, Any]:
-        """The chart with its caption as Vega-Lite, data inside."""
+        """The chart with its caption as Vega-Lite, with the data inside."""
         spec: dict[str, Any] = captions.titled(self.chart, self.caption).to_dict()
         return spec
 
     @cached_property
     def drawn(self) -> dict[str, Any]:
-        """The chart alone as Vega-Lite, data inside, for a page that shows the caption beside it; not to be changed.
+        """The chart without its caption as Vega-Lite, with the data inside, for pages; do not modify it.
 
-        It is not held against Vega-Lite's schema, which takes as long as all the rest: `spec` is.
+        It is not validated against the schema of Vega-Lite, which would double the time; `spec` is.
         """
         spec: dict[str, Any] = self.chart.to_dict(validate=False)
         return spec
 
     def at(self, revision: str) -> Figure:
-        """The same of a database of another revision that has the same runs of it; what is drawn is kept."""
+        """The figure for another revision of the database with the same runs; the drawing is reused."""
         other = replace(self, caption=self.caption.at(revision))
         vars(other)["drawn"] = self.drawn
         return other
@@ -69,7 +69,7 @@ class Figure:
         return _drawn(self.spec(), extension)
 
     def files(self, extensions: Iterable[str]) -> dict[str, bytes]:
-        """The content of several of its files: the chart is put together once, which takes longer than to draw it."""
+        """The content of several files; the specification, the slowest step, is built once."""
         spec = self.spec()
         return {name: self.file(name) if name == "csv" else _drawn(spec, name) for name in extensions}
 
@@ -83,17 +83,17 @@ def _drawn(spec: dict[str, Any], extension: str) -> bytes:
 
 
 def svg(spec: dict[str, Any]) -> str:
-    """A Vega-Lite chart, data inside, as SVG: the same chart is always the same text."""
+    """Render a Vega-Lite chart as SVG; equal charts give equal text."""
     text: str = vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE)
     numbers = dict.fromkeys(re.findall(r"\bclip([0-9]+)\b", text))  # counted on from chart to chart
     place = {number: at for at, number in enumerate(numbers, 1)}
-    return re.sub(r"\bclip([0-9]+)\b", lambda found: f"clip{place[found[1]]}", text)
+    return re.sub(r"\bclip([0-9]+)\b", lambda match: f"clip{place[match[1]]}", text)
 
 
 class Drawing(NamedTuple):
-    """A way to draw: the chart, what it draws of the records, and the columns that may differ inside one panel of it.
+    """A kind of figure: its chart, its summary of the records, and the columns that may differ within one panel.
 
-    It is of the table `needs`: where that is empty there is nothing to draw, and nothing that is missing either.
+    `needs` names a table of the records; if that table is empty, the figure is neither drawn nor reported as missing.
     """
 
     chart: Callable[[pd.DataFrame], Chart]
@@ -124,7 +124,7 @@ DRAWINGS = {
         measure_charts.time_to_accuracy, lambda of: summaries.time_to_accuracy(of.runs, of.curves), "curves"
     ),
     "curve": Drawing(measure_charts.curve, lambda of: summaries.curve(of.runs, of.curves), "curves", AT_ONE_COUNT),
-    # A lone worker has no others to be late behind.
+    # A single worker has no staleness.
     "staleness": Drawing(
         measure_charts.staleness,
         lambda of: summaries.staleness(of.runs[of.runs["threads"] > 1], of.staleness),
@@ -139,28 +139,28 @@ DRAWINGS = {
 def figures_of(
     kind: str, summary: pd.DataFrame, revision: str, experiment: str | None = None
 ) -> Iterator[tuple[str, Figure]]:
-    """A figure for each panel of a summary that has something to draw, with the panel's label; `kind` of `DRAWINGS`.
+    """Yield the label and figure of each panel of a summary that has something to draw; `kind` is a key of `DRAWINGS`.
 
-    `experiment` is the one whose figures they are, if they are of one alone: it may draw on the runs of another.
+    `experiment` is the one that the figures belong to, if there is exactly one; it may show another one's runs.
     """
     for label, panel in drawable(kind, summary):
         yield label, figure_of(kind, label, panel, revision, experiment)
 
 
 def drawable(kind: str, summary: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    """The panels of a summary that have something to draw, with their labels; `kind` of `DRAWINGS`."""
+    """Yield the label and rows of each panel with something to draw; `kind` is a key of `DRAWINGS`."""
     for label, panel in panels(summary, DRAWINGS[kind].within):
         if panel["estimate"].notna().any():
             yield label, panel
 
 
 def figure_of(kind: str, label: str, panel: pd.DataFrame, revision: str, experiment: str | None = None) -> Figure:
-    """The figure of one panel that has something to draw; else as `figures_of`."""
+    """The figure of one panel that has something to draw; parameters as for `figures_of`."""
     return Figure(DRAWINGS[kind].chart(panel), captions.caption(panel, revision, label, experiment), panel)
 
 
 def gaps_of(kind: str, summary: pd.DataFrame) -> Iterator[tuple[str, list[str]]]:
-    """The label of each panel of a summary that has nothing to draw, and the reasons; `kind` of `DRAWINGS`."""
+    """Yield the label and the reasons of each panel with nothing to draw; `kind` is a key of `DRAWINGS`."""
     if summary.empty:
         yield "", ["no run measured it"]
     for label, panel in panels(summary, DRAWINGS[kind].within):
@@ -169,14 +169,14 @@ def gaps_of(kind: str, summary: pd.DataFrame) -> Iterator[tuple[str, list[str]]]
 
 
 def recorded(records: Records) -> list[str]:
-    """The kinds of figures, of `DRAWINGS`, of which something was recorded."""
+    """The kinds of figures (keys of `DRAWINGS`) for which the records have data."""
     return [
         kind for kind, drawing in DRAWINGS.items() if drawing.needs == "runs" or len(getattr(records, drawing.needs))
     ]
 
 
 def export(figure: Figure, stem: Path) -> list[Path]:
-    """Write stem.svg, stem.png, stem.csv and stem.vl.json; each appears whole or not at all."""
+    """Write stem.svg, stem.png, stem.csv and stem.vl.json, each atomically; return their paths."""
     stem.parent.mkdir(parents=True, exist_ok=True)
     paths = []
     for extension, content in figure.files(FORMATS).items():
@@ -188,10 +188,10 @@ def export(figure: Figure, stem: Path) -> list[Path]:
 def draw_experiment(
     records: Records, experiment: str, out_dir: Path, revision: str, kinds: Sequence[str] | None = None
 ) -> Path:
-    """Write every figure of an experiment under `out_dir`, and figures.json: what was drawn, and what was not and why.
+    """Write every figure of an experiment under `out_dir`, and figures.json, which lists figures and reasons for gaps.
 
-    `kinds` are those of `DRAWINGS` to draw; None for all of which something was recorded. The records may be those of
-    another experiment, and the captions then say so. Returns the path of figures.json.
+    `kinds` are keys of `DRAWINGS`; None draws all kinds that have data. The records may be those of another
+    experiment; the captions then say so. Returns the path of figures.json.
     """
     with whole_folder(out_dir) as folder:
         index = _draw(records, experiment, folder, revision, recorded(records) if kinds is None else kinds)
@@ -200,7 +200,7 @@ def draw_experiment(
 
 
 def _draw(records: Records, experiment: str, folder: Path, revision: str, kinds: Sequence[str]) -> dict[str, Any]:
-    """Draw these kinds of figures into a folder; what was drawn, and what was not and why."""
+    """Draw these kinds of figures into a folder; return the content of figures.json."""
     index: dict[str, Any] = {"experiment": experiment, "revision": revision, "figures": [], "not_drawn": []}
     for kind in kinds:
         summary = DRAWINGS[kind].summarise(records)
@@ -221,10 +221,10 @@ def _draw(records: Records, experiment: str, folder: Path, revision: str, kinds:
 
 
 def stem(experiment: str, kind: str, label: str) -> str:
-    """The name of a figure's files; one that repeats a figure of the study begins with that."""
+    """The file name of a figure; it begins with the experiment if that repeats a figure of the study."""
     return slug(experiment if captions.figure_of_the_study(experiment) else "", kind, label)
 
 
 def slug(*parts: str) -> str:
-    """A file name without extension: the parts that are not empty, in letters, digits, '_' and '-'."""
+    """Join the non-empty parts into a file name of letters, digits, '_', '.' and '-', without extension."""
     return "-".join(re.sub(r"[^A-Za-z0-9_.]+", "-", part).strip("-") for part in parts if part)

@@ -1,4 +1,4 @@
-"""What charts are made of: lines with bands and points, layers, axes, a legend, the oversubscribed region."""
+"""Building blocks of charts: lines with bands and points, layers, axes, legends, the oversubscribed region."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ import pandas as pd
 
 from tmflow.analysis.variants import ordered_variants
 from tmflow.charts import palette
-from tmflow.charts.axes import LETTER, PHONE, Range, Ticks, in_room, is_never_seen, longest
+from tmflow.charts.axes import LETTER, PHONE, Range, Ticks, is_never_seen, max_line_length, wrapped_label_expr
 from tmflow.charts.palette import Look
 
 Chart = alt.LayerChart | alt.ConcatChart
 
 WIDTH, HEIGHT = 620, 340  # px; a page may stretch the width
-SMALL_WIDTH, SMALL_HEIGHT, IN_A_ROW = 290, 200, 2  # of the parts of a chart
-ENTRY = 30  # px of an entry of the legend beside its name: its symbol and gap
+SMALL_WIDTH, SMALL_HEIGHT, IN_A_ROW = 290, 200, 2  # of the panels of a chart
+ENTRY = 30  # px of a legend entry in addition to its name: symbol and gap
 COLUMNS = ("variant", "strategy", "threads", "estimate", "low", "high", "rounds", "disturbed_rounds", "evidence")
-BAND = 0.13  # opacity of the 95 % band: three that overlap can be told apart
-LOW, HIGH = alt.Y("bar_low:Q"), alt.Y2("bar_high:Q")  # to make one of a text or a value takes Altair 5 ms
-TOP, BOTTOM = alt.YValue(0), alt.YValue("height")  # type: ignore[no-untyped-call]  # Altair tells no types of these
-ARROW = 45  # px² of the arrow in which an interval ends that goes on beyond the chart
+BAND = 0.13  # opacity of the 95 % band: three overlapping bands stay distinguishable
+LOW, HIGH = alt.Y("bar_low:Q"), alt.Y2("bar_high:Q")  # constants, because building one takes Altair 5 ms
+TOP, BOTTOM = alt.YValue(0), alt.YValue("height")  # type: ignore[no-untyped-call]  # Altair has no types for these
+ARROW = 45  # px² of the arrow at the end of an interval that leaves the chart
 CROSS = "M-1,-1L1,1M-1,1L1,-1"
-# How the points of each kind of evidence are drawn, and the sign of each in a legend.
+# The point style of each kind of evidence, and its sign in a legend.
 KINDS: dict[str, dict[str, Any]] = {
     "measured": {"filled": True},
     "emulated": {"filled": False},
@@ -46,7 +46,7 @@ SIMULATED = [6, 4]  # of a line of simulated points
 
 
 class Along(NamedTuple):
-    """What points stand along: a column of numbers, its ticks, its axis, and whether lines may join the points."""
+    """The x dimension: a numeric column, its ticks and axis, and whether lines may join the points."""
 
     column: str
     ticks: Ticks
@@ -55,7 +55,7 @@ class Along(NamedTuple):
 
 
 class Series(NamedTuple):
-    """What colour and shape tell: a column, its values in the order of the legend, how each looks."""
+    """The column of colours and shapes, its values in the order of the legend, and their looks."""
 
     column: str
     names: list[str]
@@ -76,12 +76,12 @@ def lines(
     y: alt.Y,
     shown: Range,
     behind: Sequence[alt.Chart] = (),
-    told: Sequence[str] = (),
+    tooltip_columns: Sequence[str] = (),
 ) -> Chart:
-    """A line for each of a series; of several parts, a small chart each, by their labels.
+    """Draw a line for each value of a series; several parts become small charts with their labels.
 
-    Where rows have the column `line`, those of one value make one line; where they have `dash`, that is a platform's.
-    describe: what a screen reader says of it; behind: what else is drawn; told: columns of a tooltip beside the usual.
+    The optional column `line` groups rows into lines; the optional column `dash` distinguishes platforms by dashes.
+    describe: text for screen readers; behind: layers in the background; tooltip_columns: in addition to `COLUMNS`.
     """
     small = len(parts) > 1
     colour_and_shape = looks(series, _legend(series.names, small) if series.names != [""] else None)
@@ -90,7 +90,7 @@ def lines(
         [
             *(oversubscribed(part, along.ticks, shown) if along.column == "threads" else []),
             *behind,
-            *_marks(part, rows, series, along, y, shown, colour_and_shape, told),
+            *_marks(part, rows, series, along, y, shown, colour_and_shape, tooltip_columns),
         ]
         for _, part in parts
     ]
@@ -98,45 +98,45 @@ def lines(
 
 
 def in_parts(describe: str, labels: Sequence[str], layers: Sequence[Sequence[alt.Chart]]) -> Chart:
-    """The layers of each part: as one chart if there is one part, else as small charts with their labels above."""
+    """Combine the layers of each part: one chart for a single part, else small charts below their labels."""
     if len(layers) == 1:
         return layered(describe, *layers[0])
     charts = [
         Layered(
-            layer=list(its),
+            layer=list(part_layers),
             title=alt.TitleParams(
                 textwrap.wrap(label, SMALL_WIDTH // LETTER), anchor="start", fontSize=12, fontWeight="normal"
             ),
             width=SMALL_WIDTH,
             height=SMALL_HEIGHT,
         )
-        for label, its in zip(labels, layers, strict=True)
+        for label, part_layers in zip(labels, layers, strict=True)
     ]
     return alt.ConcatChart(concat=charts, columns=IN_A_ROW, description=describe)
 
 
 def layered(describe: str, *layers: alt.Chart, height: int = HEIGHT) -> alt.LayerChart:
-    """The layers as one chart; `describe` is what a screen reader says of it."""
+    """Combine layers into one chart; `describe` is the text for screen readers."""
     return Layered(layer=list(layers), description=describe, width=WIDTH, height=height)
 
 
 def threads_axis(ticks: Ticks) -> alt.X:
-    """Numbers of workers."""
+    """The x axis of worker threads."""
     return numbers_axis("Worker threads", ticks)
 
 
 def numbers_axis(title: str, ticks: Ticks) -> alt.X:
-    """Numbers, each with a tick."""
-    told = f"{title} (log scale)" if ticks.log else title
-    whole = all(isinstance(value, int) for value in ticks.values)
-    form = "d" if whole and ticks.last < 10_000 else "~s" if whole else "~r"
+    """An x axis with a tick for each number."""
+    full_title = f"{title} (log scale)" if ticks.log else title
+    integral = all(isinstance(value, int) for value in ticks.values)
+    form = "d" if integral and ticks.last < 10_000 else "~s" if integral else "~r"
     axis = alt.Axis(values=ticks.values, format=form, labelOverlap="greedy", grid=False)
-    return alt.X("x:Q", title=told, scale=ticks.scale(), axis=axis)
+    return alt.X("x:Q", title=full_title, scale=ticks.scale(), axis=axis)
 
 
 def values_axis(title: str, tick_format: str, shown: Range) -> alt.Y:
-    """Estimates, in the range shown."""
-    kind = {"type": "log"} if shown.log else {"type": "linear", "zero": False}  # else a band reaches down to 0
+    """The y axis of estimates in the range shown."""
+    kind = {"type": "log"} if shown.log else {"type": "linear", "zero": False}  # otherwise a band reaches down to 0
     return alt.Y(
         "estimate:Q",
         title=f"{title} (log scale)" if shown.log else title,
@@ -146,16 +146,16 @@ def values_axis(title: str, tick_format: str, shown: Range) -> alt.Y:
 
 
 def fraction_axis(title: str, shown: Range) -> alt.Y:
-    """Estimates of a share in per cent, with a decimal where they are close together."""
+    """The y axis of a share in per cent, with a decimal place for a narrow range."""
     fine = not shown.log and shown.high - shown.low <= 0.1
     return values_axis(title, ".1%" if fine else "~%", shown)
 
 
 def oversubscribed(summary: pd.DataFrame, ticks: Ticks, shown: Range | None = None) -> list[alt.Chart]:
-    """The shaded, labelled region of more workers than hardware threads; nothing where there is none.
+    """The shaded, labelled region of more workers than hardware threads; no layers if there is none.
 
-    Nor is there one where platforms differ in it. The label is above, or below where the points there are above the
-    middle of the range shown.
+    There is none either if platforms differ in their hardware threads. The label stands at the top, or at the bottom
+    if the points of the region lie above the middle of the range.
     """
     over = summary[summary["oversubscribed"].fillna(False)]
     if over.empty or summary["hardware_threads"].nunique(dropna=False) > 1:
@@ -189,16 +189,16 @@ def _marks(
     y: alt.Y,
     shown: Range,
     colour_and_shape: tuple[alt.Color, alt.Shape],
-    told: Sequence[str],
+    tooltip_columns: Sequence[str],
 ) -> list[alt.Chart]:
-    """Bands, lines, interval bars and points of a series, stepped aside from each other so that equals stay visible.
+    """Bands, lines, interval bars and points of a series, dodged so that coinciding points stay visible.
 
-    An interval that leaves the range shown ends at its edge in an arrow. `everything` is what all parts show.
+    An interval that leaves the range ends in an arrow. `everything` has the rows of all parts.
     """
     drawn = summary[summary["estimate"].notna()]
-    columns = [*dict.fromkeys((*COLUMNS, *(told or [along.column])))]
+    columns = [*dict.fromkeys((*COLUMNS, *(tooltip_columns or [along.column])))]
     kept = [*dict.fromkeys((*columns, series.column, *(name for name in ("line", "dash") if name in drawn)))]
-    data = drawn[kept].assign(x=along.ticks.aside(drawn[along.column], drawn[series.column], series.names))
+    data = drawn[kept].assign(x=along.ticks.dodge(drawn[along.column], drawn[series.column], series.names))
     bounded = data[data["low"].notna() & ~is_never_seen(drawn)]
     bars = bounded.assign(bar_low=bounded["low"].clip(shown.low), bar_high=bounded["high"].clip(upper=shown.high))
     x, (colour, shape) = along.axis, colour_and_shape
@@ -227,11 +227,11 @@ def _joined(
     data: pd.DataFrame, bars: pd.DataFrame, x: alt.X, y: alt.Y, colour: alt.Color, everything: pd.DataFrame
 ) -> list[alt.Chart]:
     """A band and a line through the points of each line."""
-    apart = alt.Detail("line:N") if "line" in data else alt.Undefined
-    layers = [Layer(bars).mark_area(opacity=BAND, clip=True).encode(x=x, color=colour, y=LOW, y2=HIGH, detail=apart)]
+    detail = alt.Detail("line:N") if "line" in data else alt.Undefined
+    layers = [Layer(bars).mark_area(opacity=BAND, clip=True).encode(x=x, color=colour, y=LOW, y2=HIGH, detail=detail)]
     platforms = list(dict.fromkeys(everything["dash"])) if "dash" in everything else []
-    for kind, its in data.groupby("evidence", sort=False):
-        line = Layer(its).encode(x=x, y=y, color=colour, detail=apart)
+    for kind, rows in data.groupby("evidence", sort=False):
+        line = Layer(rows).encode(x=x, y=y, color=colour, detail=detail)
         if len(platforms) > 1:
             dashes = alt.Scale(domain=platforms, range=list(DASHES[: len(platforms)]))
             legend = alt.Legend(
@@ -240,7 +240,7 @@ def _joined(
                 direction="vertical",
                 symbolType="stroke",
                 labelLimit=PLATFORM,
-                labelExpr=in_room(platforms, PLATFORM),
+                labelExpr=wrapped_label_expr(platforms, PLATFORM),
             )
             line = line.encode(strokeDash=alt.StrokeDash("dash:N", scale=dashes, legend=legend))
         dash = SIMULATED if kind == "simulated" and len(platforms) < 2 else alt.Undefined
@@ -249,9 +249,9 @@ def _joined(
 
 
 def points_of(points: alt.Chart, data: pd.DataFrame, everything: pd.DataFrame, size: int) -> list[alt.Chart]:
-    """The points in the marks of their kinds of evidence; with a legend of these unless all that is drawn is measured.
+    """Draw the points in the style of their kind of evidence, with a legend unless everything is measured.
 
-    points: how they are encoded; everything: what all parts of the chart show.
+    points: the encoded layer; everything: the rows of all parts of the chart.
     """
     kinds = [kind for kind in KINDS if kind in set(everything.loc[everything["estimate"].notna(), "evidence"])]
     if kinds != ["measured"]:
@@ -263,19 +263,21 @@ def points_of(points: alt.Chart, data: pd.DataFrame, everything: pd.DataFrame, s
         points = points.encode(opacity=alt.Opacity("evidence:N", sort=kinds, scale=opaque, legend=legend))
     crosses = points.encode(shape=alt.ShapeValue(CROSS))
     return [
-        (crosses if kind == "published" else points).properties(data=its).mark_point(size=size, **KINDS[kind])
+        (crosses if kind == "published" else points)
+        .properties(data=points_of_kind)
+        .mark_point(size=size, **KINDS[kind])
         for kind in kinds
-        if len(its := data[data["evidence"] == kind])
+        if len(points_of_kind := data[data["evidence"] == kind])
     ]
 
 
 def tooltip(columns: Sequence[str]) -> list[alt.Tooltip]:
-    """These columns, by their names."""
+    """A tooltip of these columns."""
     return [alt.Tooltip(c, format=".4~g") if c in {"estimate", "low", "high"} else alt.Tooltip(c) for c in columns]
 
 
 def looks(series: Series, legend: alt.Legend | None) -> tuple[alt.Color, alt.Shape]:
-    """Colours and shapes of a series, with one legend for both, or none."""
+    """The colour and shape channels of a series, with a shared legend or none."""
     colours = alt.Scale(domain=series.names, range=[look.colour for look in series.looks])
     shapes = alt.Scale(domain=series.names, range=[look.shape for look in series.looks])
     field = f"{series.column}:N"
@@ -283,38 +285,38 @@ def looks(series: Series, legend: alt.Legend | None) -> tuple[alt.Color, alt.Sha
 
 
 def _legend(names: Sequence[str], small: bool) -> alt.Legend:
-    """Of the names; of all parts of a chart together if `small`."""
-    whole = IN_A_ROW * SMALL_WIDTH
-    room = ENTRY + LETTER * longest(names, whole)
+    """The legend of the names; `small`: shared by several small charts."""
+    width = IN_A_ROW * SMALL_WIDTH
+    room = ENTRY + LETTER * max_line_length(names, width)
     return alt.Legend(
         title=None,
         orient="bottom",
         direction="horizontal",
-        columns=max(1, whole // room)
+        columns=max(1, width // room)
         if small
         else alt.ExprRef(f"max(1, min(width > 480 ? 6 : 3, floor(width / {room})))"),
-        labelLimit=whole if small else alt.ExprRef("width - 24"),
-        labelExpr=in_room(names, whole, None if small else PHONE),
+        labelLimit=width if small else alt.ExprRef("width - 24"),
+        labelExpr=wrapped_label_expr(names, width, None if small else PHONE),
         symbolOpacity=1,
     )
 
 
 class Layer(alt.Chart):
-    """A part of a chart that is not changed once it is one: Altair would copy all of it five times."""
+    """An immutable layer: shallow copies avoid the five deep copies that Altair makes."""
 
     def __deepcopy__(self, _memo: object = None) -> Self:
         return self.copy(deep=False)
 
 
 class Layered(alt.LayerChart):
-    """Layers, as `Layer`."""
+    """A layered chart that is copied as `Layer` is."""
 
     def __deepcopy__(self, _memo: object = None) -> Self:
         return self.copy(deep=False)
 
 
 def rows_of(data: Any) -> dict[str, list[dict[str, Any]]]:
-    """A table of pandas as the values of a chart: None for what is unknown or not finite. Of any number of rows."""
+    """Convert a data frame of any size to the values of a chart; missing and non-finite numbers become None."""
     names, columns = list(data.columns), [list(_cells(data[name])) for name in data.columns]
     return {"values": [dict(zip(names, cells, strict=True)) for cells in zip(*columns, strict=True)]}
 
@@ -330,6 +332,6 @@ def _cells(column: pd.Series) -> Iterator[Any]:
             yield None if unknown else value.item() if isinstance(value, np.generic) else value
 
 
-# For all threads of a process: summaries are small, and a page asks for a dozen of them.
+# Registered for all threads of the process: summaries are small, and a page draws a dozen of them.
 alt.data_transformers.register("rows_of", rows_of)
 alt.data_transformers.enable("rows_of")

@@ -1,7 +1,7 @@
-"""Summaries to Altair charts: pure functions, one panel each (see `variants.panels`), no title (see `captions`).
+"""One chart for each measure: pure functions from one panel (see `variants.panels`) to an untitled Altair chart.
 
-A chart carries the rows of its summary and nothing computed from them but where marks stand, so a table of the summary
-holds exactly the numbers drawn. Rows without an estimate are not drawn; the caption names them.
+A chart holds the rows of its summary and, computed from them, only the positions of marks: a table of the summary shows
+exactly the numbers drawn. Rows without an estimate are not drawn; the caption names them.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from tmflow.analysis import summaries
 from tmflow.analysis.run_table import numbered
 from tmflow.charts import palette
 from tmflow.charts.axes import Range, Ticks, value_range
-from tmflow.charts.dot_rows import ranked
+from tmflow.charts.dot_rows import draw_shares
 from tmflow.charts.facets import facets
 from tmflow.charts.marks import Along, Chart, Layer, fraction_axis, lines, of_variants, threads_axis, values_axis
 from tmflow.charts.stacked_bars import stacked
 
 TITLES = {
-    "speedup": f"Speedup over {summaries.BASELINES['same'].replace('the same configuration', 'itself')}",
+    "speedup": f"Speedup over {summaries.BASELINES['same'].replace('the same configuration', 'the same strategy')}",
     "speedup_vs_tf_lock": f"Speedup over {summaries.BASELINES['tf_lock']}",
     "step_time": "Wall time per step (µs)",
-    "accuracy": "Test accuracy after the last step",
+    "accuracy": "Final test accuracy",
     "accuracy_curve": "Test accuracy",
-    "commits": "Critical sections that committed",
-    "lost": "Updates of elements that were lost",
-    "torn": "Reads of variables that were torn",
+    "commits": "Critical sections committed transactionally",
+    "lost": "Lost updates of elements",
+    "torn": "Torn reads of variables",
     "staleness": "Share of steps",
 }
 STEPS = "Steps of all workers together"
@@ -37,7 +37,7 @@ BEHIND = "Updates by others between reading and applying"
 
 
 def values(summary: pd.DataFrame, shown: Range) -> alt.Y:
-    """The axis of the values of a summary."""
+    """The y axis of a summary."""
     title = title_of(summary)
     if summary["measure"].iloc[0] == "staleness":
         return values_axis(title, "~%", shown)
@@ -49,7 +49,7 @@ def values(summary: pd.DataFrame, shown: Range) -> alt.Y:
 
 
 def title_of(summary: pd.DataFrame) -> str:
-    """What the values of a summary are, with their unit."""
+    """The title of the y axis of a summary, with its unit."""
     if "target" not in summary:
         return TITLES[summary["measure"].iloc[0]]
     targets = summary["target"].unique()
@@ -69,7 +69,7 @@ def no_gain() -> alt.Chart:
 
 
 def ideal(ticks: Ticks, shown: Range) -> list[alt.Chart]:
-    """The line of as many times as workers, by its name."""
+    """The labelled line of ideal speedup."""
     points = pd.DataFrame({"x": np.geomspace(1, max(ticks.last, 1.001), 100)})
     points["ideal"] = points["x"]
     end = points[points["ideal"] <= 0.8 * shown.high].tail(1)
@@ -98,7 +98,7 @@ def commits(summary: pd.DataFrame) -> Chart:
 
 
 def failures(summary: pd.DataFrame) -> Chart:
-    """Share of attempts that aborted over threads, stacked by cause; the interval is that of all together."""
+    """Share of attempts that aborted over threads, stacked by cause, with the interval of their sum."""
     ticks = Ticks(summary["threads"])
     along = Along("threads", ticks, threads_axis(ticks))
     describe = "Share of attempts that aborted against worker threads, stacked by cause"
@@ -112,12 +112,12 @@ def time_to_accuracy(summary: pd.DataFrame) -> Chart:
 
 def lost(summary: pd.DataFrame) -> alt.LayerChart:
     """Share of the updates of elements that were lost, by variant and threads."""
-    return ranked(summary, TITLES["lost"])
+    return draw_shares(summary, TITLES["lost"])
 
 
 def torn(summary: pd.DataFrame) -> alt.LayerChart:
     """Share of the reads of variables that were torn, by variant and threads."""
-    return ranked(summary, TITLES["torn"])
+    return draw_shares(summary, TITLES["torn"])
 
 
 def curve(summary: pd.DataFrame) -> Chart:
@@ -126,7 +126,7 @@ def curve(summary: pd.DataFrame) -> Chart:
 
 
 def steps(summary: pd.DataFrame, log: bool = False) -> Along:
-    """Along the steps after which the accuracy was measured."""
+    """The x dimension of the steps at which the accuracy was measured."""
     ticks = Ticks(summary["iteration"].dropna(), log)
     axis = alt.Axis(format="~s" if ticks.last >= 10_000 else ",d", tickCount=6, grid=False)
     title = f"{STEPS} (log scale)" if ticks.log else STEPS
@@ -135,19 +135,19 @@ def steps(summary: pd.DataFrame, log: bool = False) -> Along:
 
 def staleness(summary: pd.DataFrame) -> Chart:
     """Share of steps by how many updates of others landed between reading and applying; one number of threads."""
-    placed = in_ranges(summary)
-    placed = placed.assign(line=unbroken(placed, ["variant"]))
+    placed = place_ranges(summary)
+    placed = placed.assign(line=number_lines(placed, ["variant"]))
     return _lines(placed, "Share of steps against staleness", ranges(placed), ("staleness", "up_to"))
 
 
-def in_ranges(summary: pd.DataFrame) -> pd.DataFrame:
-    """Where each range of staleness stands, in the column `place`: side by side, each as wide as one."""
-    places = summary["staleness"].map(lambda its: summaries.place_of(int(its)), na_action="ignore")
+def place_ranges(summary: pd.DataFrame) -> pd.DataFrame:
+    """Add the column `place`: the position of each range of staleness; all ranges are equally wide."""
+    places = summary["staleness"].map(lambda bound: summaries.place_of(int(bound)), na_action="ignore")
     return summary.assign(place=places.astype("Int64"))
 
 
-def unbroken(placed: pd.DataFrame, of: Sequence[str]) -> pd.Series:
-    """A number for each row, the same where a line may join them: it ends where a range was never seen."""
+def number_lines(placed: pd.DataFrame, of: Sequence[str]) -> pd.Series:
+    """Number the lines: rows share a number if a line may join them; a line ends before a range without steps."""
     series = pd.Series(numbered(placed, of), index=placed.index)
     ordered = placed.assign(series=series).sort_values(["series", "place"], kind="stable")
     follows = ordered.groupby("series")["place"].diff().eq(1).fillna(False)
@@ -155,12 +155,12 @@ def unbroken(placed: pd.DataFrame, of: Sequence[str]) -> pd.Series:
 
 
 def ranges(placed: pd.DataFrame) -> Along:
-    """Along the ranges of staleness."""
-    known = placed["place"].dropna()
-    ticks = Ticks(range(known.min(), known.max() + 1) if len(known) else (), log=False)
+    """The x dimension of the ranges of staleness."""
+    places = placed["place"].dropna()
+    ticks = Ticks(range(places.min(), places.max() + 1) if len(places) else (), log=False)
     names = [summaries.range_at(int(place)) for place in ticks.values]
-    told = [str(first) if first == last else f"{first}\N{EN DASH}{last}" for first, last in names]
-    axis = alt.Axis(values=ticks.values, labelExpr=f"{told}[datum.value - {ticks.first}]", grid=False)
+    labels = [str(first) if first == last else f"{first}\N{EN DASH}{last}" for first, last in names]
+    axis = alt.Axis(values=ticks.values, labelExpr=f"{labels}[datum.value - {ticks.first}]", grid=False)
     return Along("place", ticks, alt.X("x:Q", title=BEHIND, axis=axis, scale=ticks.scale()))
 
 
@@ -174,10 +174,10 @@ def _lines(
     summary: pd.DataFrame,
     describe: str,
     along: Along,
-    told: Sequence[str] = (),
+    tooltip_columns: Sequence[str] = (),
     behind: Sequence[alt.Chart] = (),
 ) -> Chart:
-    """A line for each variant; in parts (see `facets`) where they are many."""
+    """Draw a line for each variant, in facets (see `facets`) if there are many."""
     parts, shown = facets(summary), value_range(summary)
     drawn = pd.concat([part.loc[part["estimate"].notna(), "variant"] for _, part in parts])
-    return lines(parts, of_variants(drawn), describe, along, values(summary, shown), shown, behind, told)
+    return lines(parts, of_variants(drawn), describe, along, values(summary, shown), shown, behind, tooltip_columns)

@@ -1,4 +1,4 @@
-"""A comparison of two sides as a chart: how B compares with A over the number of workers, with intervals."""
+"""The chart of a comparison of two sides: B relative to A over the number of workers, with intervals."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from tmflow.charts.captions import MEASURED_IN_FULL, REASON, Caption, dated, pro
 from tmflow.charts.facets import facets
 from tmflow.charts.marks import Along, Chart, Layer, lines, of_variants, threads_axis, values_axis
 
-TITLES: dict[str, str] = {"speed": "Speed of B over that of A", "accuracy": "Accuracy of B less that of A"}
-LEAST = {"speed": 1.15, "accuracy": 0.005}  # what the axis shows at least on both sides of "the same"
-ROOM = 0.08  # beyond the outermost estimate, as a share of the axis
-REACH = 3  # an interval that goes so many times as far as the estimates is cut
+TITLES: dict[str, str] = {"speed": "Speed of B relative to A", "accuracy": "Accuracy of B minus A"}
+LEAST = {"speed": 1.15, "accuracy": 0.005}  # smallest extent of the axis on both sides of no difference
+ROOM = 0.08  # margin beyond the outermost estimate, as a share of the axis
+REACH = 3  # intervals that reach farther than this multiple of the estimates are cut
 
 
 def chart(table: pd.DataFrame) -> Chart:
-    """Points with intervals over the number of workers; a line where both are the same, and for speed the band of 5 %.
+    """Draw points with intervals over the number of workers, the line of no difference, and for speed the band of 5 %.
 
-    `table` is a part of `comparing.compared`, with an estimate.
+    `table` is a part of `analysis.pairwise.compared` with at least one estimate.
     """
     measure: Measure = table["measure"].iloc[0]
     ticks, shown = Ticks(table["threads"]), range_of(table)
@@ -44,22 +44,22 @@ def chart(table: pd.DataFrame) -> Chart:
         y,
         shown,
         behind=[*([band] if measure == "speed" else []), rule],
-        told=("threads", "joint_low", "joint_high", "rounds_a", "rounds_b"),
+        tooltip_columns=("threads", "joint_low", "joint_high", "rounds_a", "rounds_b"),
     )
 
 
 def caption(sides: Sides, part: pd.DataFrame, revision: str, label: str = "") -> Caption:
-    """What stands above the chart of one part of `compared`; `label` tells it from the other parts."""
+    """The caption of one part of `compared`; `label` distinguishes it from the other parts."""
     a, b = sides.names
     what = "Speed" if part["measure"].iloc[0] == "speed" else "Test accuracy"
-    band = f"; grey: the same within {WITHIN}" if what == "Speed" else ""
+    band = f"; grey: equivalent within {WITHIN}" if what == "Speed" else ""
     cut = "; bars that leave the chart end in an arrow" if range_of(part).cuts else ""
     lines = [
         workload(part.iloc[0]),
         f"A: {_side(sides.a, a)}",
         f"B: {_side(sides.b, b)}",
         pairing_sentence(sides),
-        f"Bars: 95 % t intervals of each point alone{band}{cut}; hollow: no interval.",
+        f"Bars: 95 % t interval of each point by itself{band}{cut}; hollow: no interval.",
         joint_sentence(part),
         *([MEASURED_IN_FULL] if what == "Speed" and part["measures"].iloc[0] == "full" else []),
         *_gaps(part),
@@ -75,17 +75,17 @@ def _side(runs: pd.DataFrame, name: str) -> str:
 
 
 def _gaps(part: pd.DataFrame) -> list[str]:
-    """A line for each reason for which something is missing."""
+    """A line for each reason why a point is missing."""
     gaps = part[part["reason"].notna()].groupby("reason", sort=False)["threads"]
     return [f"With {workers(*threads)}: {shorten(str(reason), REASON, placeholder=' …')}." for reason, threads in gaps]
 
 
 def range_of(table: pd.DataFrame) -> Range:
-    """A range with every estimate and the line of no difference in it; a far longer interval is cut."""
+    """Compute a range with every estimate and the line of no difference; very long intervals are cut."""
     log = table["measure"].iloc[0] == "speed"
     least = np.log(LEAST["speed"]) if log else LEAST["accuracy"]
-    known = table.loc[table["estimate"].notna(), ["estimate", "low", "high"]].to_numpy(dtype=float)
-    away = np.log(known) if log else known  # from the line of no difference, on the scale of the axis
+    estimated = table.loc[table["estimate"].notna(), ["estimate", "low", "high"]].to_numpy(dtype=float)
+    away = np.log(estimated) if log else estimated  # from the line of no difference, on the scale of the axis
     estimates, bounds = away[:, 0], away[:, 1:].ravel()
     bounds = bounds[~np.isnan(bounds)]
     inside = bounds[np.abs(bounds) <= REACH * max(least, np.abs(estimates).max())]

@@ -1,6 +1,6 @@
-"""How a strategy looks: the same colour and shape in every chart, told apart without colour vision too.
+"""Colours and shapes: a strategy has the same look in every chart; looks differ without colour vision too.
 
-A variant is named by its strategy and, after a blank, by what tells it from its fellows: it has its strategy's colour.
+The name of a variant is its strategy and, after a blank, its parameters; a variant has the colour of its strategy.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 # Okabe and Ito's colours without black and yellow, which vanish on a dark or a white page, and three of Tol's. All have
-# 3:1 against both pages but sky and orange, which have 2.2:1 against white: darker, orange is vermillion or olive to
-# those who see no red or green. Shapes, and the table below each chart, tell what they tell.
+# a contrast of 3:1 on both pages except sky and orange, which have 2.2:1 on white: a darker orange would look like
+# vermillion or olive to readers who see no red or green. Shapes and the table below each chart repeat the information.
 BLUE, VERMILLION, GREEN, SKY = "#0072B2", "#D55E00", "#009E73", "#56B4E9"
 ORANGE, PURPLE, OLIVE, GREY = "#E69F00", "#CC79A7", "#999933", "#888888"
-INK = "#222222"  # on top of bars, whatever their colour
+INK = "#222222"  # on top of bars of any colour
 NEUTRAL = "#8A8A8A"  # labels and rules inside a chart: legible on light and on dark
 
 
@@ -60,14 +60,14 @@ CAUSES: dict[str, str] = {
     "unknown": GREY,
 }
 _COLOURS = (BLUE, VERMILLION, GREEN, SKY, ORANGE, PURPLE, OLIVE, GREY)
-# For numbers: apart without colour vision as blue and yellow are, and legible on a white and on a dark page.
+# For numbers: distinguishable without colour vision, as blue and yellow are, and legible on white and on dark pages.
 _RAMP = ("#3F74D1", "#8A63CC", "#C0589C", "#DA6A50", "#CE8A1E")
 _SPARE_SHAPES = ("triangle-left", "triangle-right")
 _SHAPES = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", *_SPARE_SHAPES)
 
 
 def look(strategy: str) -> Look:
-    """The look of a strategy. One that `LOOKS` does not list gets a spare shape, fixed by its name alone."""
+    """The look of a strategy; one that `LOOKS` does not list gets a spare shape that follows from its name."""
     if strategy in LOOKS:
         return LOOKS[strategy]
     digest = hashlib.sha256(strategy.encode()).digest()
@@ -75,28 +75,28 @@ def look(strategy: str) -> Look:
 
 
 def looks(variants: Iterable[str]) -> list[Look]:
-    """The looks of distinct variants that are drawn together, each different from those of the same strategy."""
-    found: list[Look] = []
+    """The looks of variants drawn together; variants of one strategy differ in shape."""
+    chosen: list[Look] = []
     for variant in variants:
-        own = look(_strategy(variant))
-        free = (Look(own.colour, shape) for shape in (own.shape, *_SHAPES))
-        found.append(next((candidate for candidate in free if candidate not in found), own))
-    return found
+        default = look(_strategy(variant))
+        free = (Look(default.colour, shape) for shape in (default.shape, *_SHAPES))
+        chosen.append(next((candidate for candidate in free if candidate not in chosen), default))
+    return chosen
 
 
 def of_categories(n: int) -> list[Look]:
-    """The looks of n things that have no order: eight colours, each with another shape every time that it comes."""
+    """The looks of n unordered categories: eight colours, with another shape at each repetition."""
     return [Look(_COLOURS[i % len(_COLOURS)], _SHAPES[(i + i // len(_COLOURS)) % len(_SHAPES)]) for i in range(n)]
 
 
 def of_numbers(n: int) -> list[Look]:
-    """The looks of n numbers, lowest first: from blue to orange, as light all the way, with shapes to tell them too."""
+    """The looks of n numbers, lowest first: from blue to orange at equal lightness, with different shapes."""
     places = [i * (len(_RAMP) - 1) / max(n - 1, 1) for i in range(n)]
     return [Look(_between(place), _SHAPES[i % len(_SHAPES)]) for i, place in enumerate(places)]
 
 
 def _between(place: float) -> str:
-    """The colour at a place on the ramp, of which the whole numbers are its own."""
+    """Interpolate the colour at a position on the ramp; integers are the colours of `_RAMP`."""
     first = min(int(place), len(_RAMP) - 2)
     ends = ([int(colour[at : at + 2], 16) for at in (1, 3, 5)] for colour in _RAMP[first : first + 2])
     mixed = [round(left + (place - first) * (right - left)) for left, right in zip(*ends, strict=True)]

@@ -1,4 +1,4 @@
-"""Bars of shares, stacked by cause; the interval is that of all causes together."""
+"""Stacked bars of shares by cause, with the interval of their sum."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pandas as pd
 from tmflow.analysis import summaries
 from tmflow.base.text import workers
 from tmflow.charts import palette
-from tmflow.charts.axes import PHONE, Range, in_room
+from tmflow.charts.axes import PHONE, Range, wrapped_label_expr
 from tmflow.charts.marks import ARROW, HIGH, LOW, Along, Chart, Layer, in_parts, oversubscribed, tooltip
 
-BAR, BARS = 0.7, 8  # width of a bar, as a share of the gap between neighbours on the axis; fewer bars are narrower
-CAUSE = 400  # px of the name of a cause in a legend
+BAR, BARS = 0.7, 8  # width of a bar as a share of the gap between ticks; with fewer than `BARS` bars it shrinks
+CAUSE = 400  # px: width of the name of a cause in a legend
 WORDS = "replace(datum.label, /_/g, ' ')"
-ABOVE = 1.12  # room for the label of the shaded region above the highest bar
+ABOVE = 1.12  # factor on the axis, for the label of the shaded region above the highest bar
 COLUMNS = (
     "variant", "threads", "cause", "estimate", "low", "high", "rounds", "disturbed_rounds", "evidence"
 )  # fmt: skip
@@ -28,11 +28,11 @@ def stacked(
     describe: str,
     along: Along,
     shown: Range,
-    told: Sequence[str] = (),
+    tooltip_columns: Sequence[str] = (),
 ) -> Chart:
-    """Bars of the causes in `colours`, in their order from the bottom; of several parts, a small chart each.
+    """Draw bars of the causes in `colours`, stacked in that order from the bottom; several parts become small charts.
 
-    describe: what a screen reader says of it; told: columns of a tooltip beside the usual.
+    describe: text for screen readers; tooltip_columns: in addition to `COLUMNS`.
     """
     rows = pd.concat([part for _, part in parts])
     occurs = set(rows.loc[rows["estimate"] > 0, "cause"])
@@ -45,10 +45,10 @@ def stacked(
         columns=1 if max(map(len, causes), default=0) > 20 else 0,
         labelLimit=CAUSE,
         symbolStrokeWidth=0,
-        labelExpr=in_room(causes, CAUSE, PHONE if len(parts) == 1 else None, WORDS),
+        labelExpr=wrapped_label_expr(causes, CAUSE, PHONE if len(parts) == 1 else None, WORDS),
     )
     colour = alt.Color("cause:N", scale=scale, legend=legend)
-    columns = [*dict.fromkeys((*COLUMNS, *told))]
+    columns = [*dict.fromkeys((*COLUMNS, *tooltip_columns))]
     layers = [_bars(part, colour, causes, along, shown, columns) for _, part in parts]
     return in_parts(describe, [label for label, _ in parts], layers)
 
@@ -56,16 +56,16 @@ def stacked(
 def _bars(
     summary: pd.DataFrame, colour: alt.Color, order: list[str], along: Along, shown: Range, columns: list[str]
 ) -> list[alt.Chart]:
-    known = summary[summary["estimate"].notna()]
-    bars = known.loc[known["cause"].isin(order), [*dict.fromkeys((*columns, along.column))]]
+    estimated = summary[summary["estimate"].notna()]
+    bars = estimated.loc[estimated["cause"].isin(order), [*dict.fromkeys((*columns, along.column))]]
     bars = bars.sort_values("cause", key=lambda causes: causes.map(order.index), kind="stable")
     bars["top"] = bars.groupby(along.column)["estimate"].cumsum()
     bars["bottom"] = bars["top"] - bars["estimate"]
     half = BAR / 2 * min(1, len(along.ticks.values) / BARS)
-    bars["x"], bars["end"] = ([along.ticks.move(at, side) for at in bars[along.column]] for side in (-half, half))
+    bars["x"], bars["end"] = ([along.ticks.shift(at, side) for at in bars[along.column]] for side in (-half, half))
     bars["says"] = [
-        f"{workers(its)}, {cause.replace('_', ' ')}: {share:.3%} of attempts"
-        for its, cause, share in zip(bars["threads"], bars["cause"], bars["estimate"], strict=True)
+        f"{workers(n)}, {cause.replace('_', ' ')}: {share:.3%} of attempts"
+        for n, cause, share in zip(bars["threads"], bars["cause"], bars["estimate"], strict=True)
     ]
     over = oversubscribed(summary, along.ticks) if along.column == "threads" else []
     values = alt.Y(
@@ -74,9 +74,9 @@ def _bars(
         axis=alt.Axis(format="~%", tickCount=6),
         scale=alt.Scale(domain=[0, shown.high * (ABOVE if over else 1)], nice=False),
     )
-    whole = known[(known["cause"] == summaries.ANY) & known["low"].notna()]
-    spread = whole[columns].assign(
-        x=whole[along.column], bar_low=whole["low"].clip(shown.low), bar_high=whole["high"].clip(upper=shown.high)
+    totals = estimated[(estimated["cause"] == summaries.ANY) & estimated["low"].notna()]
+    spread = totals[columns].assign(
+        x=totals[along.column], bar_low=totals["low"].clip(shown.low), bar_high=totals["high"].clip(upper=shown.high)
     )
     cut = spread["high"] > shown.high
     rule = Layer(spread).encode(x=along.axis)

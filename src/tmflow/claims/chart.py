@@ -1,4 +1,4 @@
-"""The numbers of a check as a chart: each with its interval, and the range in which the claim says that it lies."""
+"""The numbers of a check as a chart: estimates with their intervals and the claimed ranges."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from tmflow.charts.marks import Layer, layered, tooltip
 from tmflow.claims.judge import Judged
 from tmflow.claims.verdict import Finding, Number, n_disturbed
 
-ROW, DOWN = 40, 8  # px of a number, its words above its interval, and of the interval below the middle
-AROUND = 80  # px of a chart that are not rows: the axis and its title
-WIDE = 10  # ratios that span more than this, largest to smallest, get a log axis
+ROW, DOWN = 40, 8  # px: height of a row, and offset of the interval below its middle
+AROUND = 80  # px: the axis and its title
+WIDE = 10  # ratios whose largest is more than this multiple of the smallest get a log axis
 COLUMNS = ["what", "estimate", "low", "high", "rounds", "claimed_low", "claimed_high"]
 NAMES = {"ratio": "Ratio", "fraction": "Fraction"}
 
 
 def figure(judged: Judged, finding: Finding, title: str, revision: str) -> Figure:
-    """The numbers of one check of a claim, whose `finding` this is, with caption and table.
+    """Draw the numbers of one check of a claim, given by its `finding`, with caption and table.
 
-    Raises ValueError where it has none.
+    Raises ValueError if the finding has no numbers.
     """
     summary = pd.DataFrame(finding.numbers)
     return Figure(_chart(finding.numbers, title), _caption(judged, finding, title, revision), summary)
@@ -37,13 +37,13 @@ def _caption(judged: Judged, finding: Finding, title: str, revision: str) -> Cap
     rounds = sorted({number["rounds"] for number in finding.numbers})
     count = f"{rounds[0]}" if len(rounds) == 1 else f"{rounds[0]} to {rounds[-1]}"
     disturbed = n_disturbed(runs)
-    noise = f"; {disturbed} of {several(len(runs), 'run')} on a disturbed machine" if disturbed else ""
+    noise = f"; {disturbed} of {several(len(runs), 'run')} disturbed" if disturbed else ""
     machines = "by a profile of the machine"
     return Caption(
         title,
         [
             f"On {judged.machine}; {EVIDENCE[judged.evidence].format(machines=machines)}; full scale.",
-            f"{count} rounds; bars: 95 % t intervals over rounds; shaded: what the claim allows{noise}.",
+            f"{count} rounds; bars: 95 % t intervals over rounds; shaded: the claimed range{noise}.",
             f"Claim {judged.id}: {judged.finding.verdict}; this check: {finding.verdict}.",
             dated(runs["started_at_utc"], revision),
         ],
@@ -69,7 +69,7 @@ def _chart(numbers: Sequence[Number], title: str) -> alt.LayerChart:
     y = alt.Y("row:N", title=None, sort=None, axis=None, scale=alt.Scale(paddingInner=0.1, paddingOuter=0.05))
     base = Layer(data).encode(y=y)
     points = Layer().encode(x=at("estimate"), y=y, tooltip=tooltip(COLUMNS))
-    known = data["low"].notna()
+    has_interval = data["low"].notna()
     layers = [
         base.mark_rect(color=palette.NEUTRAL, opacity=0.25).encode(x=at("from"), x2=alt.X2("to:Q")),
         base.mark_rule(strokeWidth=2, color=palette.BLUE, yOffset=DOWN).encode(x=at("start"), x2=alt.X2("end:Q")),
@@ -77,22 +77,24 @@ def _chart(numbers: Sequence[Number], title: str) -> alt.LayerChart:
             x=at("left"), text=alt.Text("what:N")
         ),
         *(
-            points.properties(data=its).mark_point(filled=filled, size=70, opacity=1, color=palette.BLUE, yOffset=DOWN)
-            for its, filled in ((data[known], True), (data[~known], False))  # hollow: a single round
-            if len(its)
+            points.properties(data=group).mark_point(
+                filled=filled, size=70, opacity=1, color=palette.BLUE, yOffset=DOWN
+            )
+            for group, filled in ((data[has_interval], True), (data[~has_interval], False))  # hollow: a single round
+            if len(group)
         ),
     ]
-    says = f"{title}: {len(data)} numbers with their 95 % intervals, and the range that is claimed of each"
+    says = f"{title}: {len(data)} numbers with their 95 % intervals, and the range that is claimed for each"
     return layered(says, *layers, height=ROW * len(data))
 
 
 def height(finding: Finding) -> int:
-    """Pixels of the whole chart, for a page that has to know."""
+    """The height of the chart in pixels."""
     return ROW * len(finding.numbers) + AROUND
 
 
 def _range(data: pd.DataFrame) -> tuple[float, float, bool]:
-    """What the axis shows: every estimate, what is claimed of it, and most of the intervals; and whether it is log."""
+    """The range of the axis (all estimates and claimed bounds, most of the intervals), and whether it is log."""
     values = pd.concat([data["estimate"], data["claimed_low"], data["claimed_high"]]).astype(float).dropna()
     low, high = float(values.min()), float(values.max())
     log = low > 0 and high / low > WIDE

@@ -1,4 +1,4 @@
-"""The predicates as claims.yaml writes them: whose curves each looks at, what is measured, and the tolerances."""
+"""The predicates of claims.yaml: the curves that each compares, the measure, and the tolerances."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Factors = dict[str, str | int | float]
 
 
 class Measure(NamedTuple):
-    """What a run gives a value of: `causes` are those of aborts that count, where aborts do."""
+    """A measure of a run; `causes` are the abort causes that it counts."""
 
     name: Literal["speed", "accuracy", "commits", "share of aborts", "share of attempts"]
     causes: tuple[Family, ...] = ()
@@ -57,7 +57,7 @@ class Closed(BaseModel):
 
 
 class Predicate(Closed, ABC):
-    """`of` names the configurations whose curves it looks at."""
+    """A condition on curves; `of` names their configurations."""
 
     of: list[str] = Field(min_length=1)
     least: Workers = Field(1, description="fewest workers that it is about")
@@ -65,11 +65,11 @@ class Predicate(Closed, ABC):
     reach: Workers = Field(2, description="workers, not oversubscribed, that a machine must take to show that it holds")
 
     everywhere: ClassVar[bool] = True
-    """Whether it is said of every number of workers, so that any can contradict it; else of all together."""
+    """Whether it applies to every number of workers, so that any can contradict it, or to all together."""
     of_speedup: ClassVar[bool] = False
     """Whether it compares with one worker."""
     paired: ClassVar[bool] = True
-    """Whether it compares values within a round; else each curve has its own rounds at each number of workers."""
+    """Whether it compares values within a round; otherwise the curves may have different rounds."""
 
     @property
     def measure(self) -> Measure:
@@ -77,12 +77,12 @@ class Predicate(Closed, ABC):
 
     @property
     def diverged_agrees(self) -> bool:
-        """Whether a run whose model ended in numbers that are not finite is as the predicate says, without a value."""
+        """Whether a diverged run (weights or scores not finite) satisfies the predicate without a value."""
         return False
 
     @abstractmethod
     def statements(self, curves: Sequence[Curve]) -> list[Statement]:
-        """What must hold of the curves of `of`, which come in that order."""
+        """The statements that must hold for the curves, given in the order of `of`."""
 
 
 class Equivalent(Predicate):
@@ -169,7 +169,7 @@ class _Causes(Predicate):
 
 
 class MostlyFor(_Causes):
-    """Most aborts are for these causes together."""
+    """These causes together account for most aborts."""
 
     threshold: Share = 0.5
 
@@ -178,14 +178,14 @@ class MostlyFor(_Causes):
 
 
 class SeldomFor(_Causes):
-    """Few aborts are for these causes together."""
+    """These causes together account for few aborts."""
 
     def statements(self, curves: Sequence[Curve]) -> list[Statement]:
         return share_below(curves, self.threshold, str(self.measure))
 
 
 class RisingFailures(Predicate):
-    """More attempts abort for these causes with each of the curves, the fewest first."""
+    """The share of attempts that abort for these causes rises from curve to curve."""
 
     of: Several
     causes: Causes
@@ -220,7 +220,7 @@ class Peak(Predicate):
 
 
 class Check(Closed):
-    """An experiment, and the one predicate that its runs are held to."""
+    """An experiment and the predicate that its runs must satisfy."""
 
     experiment: str
     where: Factors = Field({}, description="factors that choose among the experiment's runs")
@@ -245,7 +245,7 @@ class Check(Closed):
 
     @property
     def place(self) -> str:
-        """The experiment, and which of its runs."""
+        """The experiment and the factors that select its runs."""
         return ", ".join([self.experiment, *(f"{factor} {value}" for factor, value in self.where.items())])
 
     @property

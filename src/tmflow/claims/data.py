@@ -1,4 +1,4 @@
-"""The runs of the experiments that claims are about, as tables, and the candidates that each statement compares."""
+"""The runs of the claims' experiments as tables, and the candidate runs for their statements."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from tmflow.store.queries import Only
 
 @dataclass(frozen=True)
 class Tables:
-    """The runs of an experiment of any status, scale and definition, and what those with a result counted.
+    """The runs of an experiment with any status, scale and definition, and the counts of those with a result.
 
-    `runs` are as `store.queries.runs` gives them.
+    `runs` are as from `store.queries.runs`.
     """
 
     runs: pd.DataFrame
@@ -33,25 +33,25 @@ class Tables:
 
     @cached_property
     def varying(self) -> list[str]:
-        """The factors, but for the number of workers, in which runs differ."""
+        """The factors in which runs differ, except the number of workers."""
         factors = [name for name in TrialSpec.model_fields if name != "threads"]
         return [name for name in factors if self.runs[name].nunique(dropna=False) > 1]
 
     @cached_property
     def evidences(self) -> frozenset[str]:
-        """The kinds of evidence that there are runs of."""
+        """The kinds of evidence of the runs."""
         return frozenset(self.runs["evidence"])
 
     def measured(self, measure: Measure) -> pd.Series:
-        """The value of each run, by its uid; runs without one are left out."""
+        """The value of each run by uid; runs without a value are left out."""
         match measure.name:
             case "speed":
                 return self._of_runs(self.runs["iterations"] / self.runs["loop_s"])
             case "accuracy":
                 return self._of_runs(self.runs["final_accuracy"])
             case "commits":
-                known = self.transactions.set_index("uid").astype(float)
-                return _share(known["commits"], known["commits"] + known["fallbacks"].fillna(0))
+                counts = self.transactions.set_index("uid").astype(float)
+                return _share(counts["commits"], counts["commits"] + counts["fallbacks"].fillna(0))
             case "share of aborts":
                 counted = self._aborts()
                 return _share(self._aborts(measure.causes).reindex(counted.index, fill_value=0), counted)
@@ -70,9 +70,9 @@ class Tables:
 def load(
     source: Source, experiments: Iterable[str], platforms: Sequence[str] | None = None, *, joined: bool = False
 ) -> dict[str, Tables]:
-    """The tables of each experiment, in one reading of the database.
+    """Load the tables of each experiment in a single read of the database.
 
-    platforms: of these alone, by their keys (`tmflow.platform.key`). joined: the sources of a platform as one.
+    platforms: only these, by key (`tmflow.platform.key`). joined: pool the sources of a platform.
     """
     names = list(dict.fromkeys(experiments))
     with_result: Only = {"experiments": names, "all_definitions": True, "joined": joined}
@@ -87,18 +87,18 @@ def load(
         )
     tables = {}
     for name in names:
-        its = runs[(runs["experiment"] == name).to_numpy(dtype=bool)].reset_index(drop=True)
-        counted = [table[table["uid"].isin(its["uid"])] for table in (transactions, aborts)]
-        tables[name] = Tables(its, *counted)
+        experiment_runs = runs[(runs["experiment"] == name).to_numpy(dtype=bool)].reset_index(drop=True)
+        counted = [table[table["uid"].isin(experiment_runs["uid"])] for table in (transactions, aborts)]
+        tables[name] = Tables(experiment_runs, *counted)
     return tables
 
 
-def _share(part: pd.Series, whole: pd.Series) -> pd.Series:
-    return (part / whole.where(whole > 0, np.nan)).dropna()
+def _share(part: pd.Series, total: pd.Series) -> pd.Series:
+    return (part / total.where(total > 0, np.nan)).dropna()
 
 
-# What a verdict tells of the runs that it is drawn from.
-TOLD = [
+# The columns that a verdict keeps of the runs that it is based on.
+RUN_COLUMNS = [
     "uid", "experiment", *ROUND, "definition_sha256", "software", "status", "reason", "threads", "disturbed", "resumed",
     "started_at_utc",
 ]  # fmt: skip
@@ -107,13 +107,13 @@ Numbers = NDArray[np.int64]
 
 
 class Candidates:
-    """The runs of an experiment, of any status, that are of one machine and one origin.
+    """The runs of an experiment, with any status, from one machine and one origin.
 
-    All arrays have an item for each run, in the order of `runs`.
+    All arrays have one item per run, in the order of `runs`.
     """
 
     def __init__(self, runs: pd.DataFrame, measured: Callable[[Measure], pd.Series]) -> None:
-        """measured: the value of each run of the experiment, by its uid."""
+        """measured: gives the value of each run of the experiment, by uid."""
         self.runs = runs
         self._measured = measured
         self.values = cache(self._values)
@@ -121,20 +121,20 @@ class Candidates:
         self._has = cache(self._equal)
 
     def having(self, wanted: Factors) -> Mask:
-        """Which have these factors."""
-        own = np.ones(len(self.runs), dtype=bool)
+        """The mask of the runs with these factors."""
+        mask = np.ones(len(self.runs), dtype=bool)
         for factor, value in wanted.items():
-            own &= self._has(factor, value)
-        return own
+            mask &= self._has(factor, value)
+        return mask
 
     def of_several(self, mask: Mask, factors: Sequence[str]) -> list[str]:
-        """The factors in which those of the mask differ."""
+        """The factors in which the runs of the mask differ."""
         return [name for name in factors if len(np.unique(self._codes(name)[mask])) > 1]
 
     @cached_property
-    def told(self) -> pd.DataFrame:
-        """What is told of them."""
-        return self.runs[TOLD]
+    def run_facts(self) -> pd.DataFrame:
+        """The columns of the runs that a verdict keeps."""
+        return self.runs[RUN_COLUMNS]
 
     @cached_property
     def ok(self) -> Mask:
@@ -142,12 +142,12 @@ class Candidates:
 
     @cached_property
     def ended(self) -> Mask:
-        """Which crashed, hung, or ended otherwise without a result, though they could run."""
+        """The mask of runs without a result that could have run: crashed, hung or otherwise failed."""
         return ~(self.ok | self._equal("status", "unsupported"))
 
     @cached_property
     def diverged(self) -> Mask:
-        """Which ended in weights or scores that are not finite."""
+        """The mask of runs that ended with weights or scores that are not finite."""
         why = self.runs["reason"].fillna("").str.startswith(f"{Diverged.__name__}:")
         return self._equal("status", "failed") & why.to_numpy(dtype=bool)
 
@@ -157,22 +157,22 @@ class Candidates:
 
     @cached_property
     def fits(self) -> Mask:
-        """Which have no more workers than hardware threads, as far as is known."""
+        """The mask of runs with at most as many workers as hardware threads; False if unknown."""
         within = self.runs["threads"] <= self.runs["hardware_threads"]
         return within.fillna(False).to_numpy(dtype=bool)
 
     @cached_property
     def rounds(self) -> Numbers:
-        """The number of each run's round among all of them."""
+        """The index of each run's round."""
         return np.asarray(self.runs.groupby([*ROUND], sort=True).ngroup(), dtype=np.int64)
 
     def _values(self, measure: Measure) -> Values:
-        """What each run measured; NaN where it did not."""
+        """The value of each run; NaN if it has none."""
         return self.runs["uid"].map(self._measured(measure)).to_numpy(dtype=float)
 
     def _equal(self, column: str, value: object) -> Mask:
         return (self.runs[column] == value).fillna(False).to_numpy(dtype=bool)
 
     def _codes_of(self, factor: str) -> NDArray[np.intp]:
-        """Equal numbers where the factor has equal values; -1 where it does not apply."""
+        """Codes of the factor's values: equal for equal values, -1 where it does not apply."""
         return pd.factorize(self.runs[factor])[0]

@@ -1,4 +1,4 @@
-"""Whose runs a table of verdicts rests on: the platform, and who brought its runs, in plain text."""
+"""The heading of a table of verdicts: the platform and the source of its runs."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tmflow.store.frames import Source, connected
 
 
 def this_machine(source: Source) -> str | None:
-    """The key of this machine's platform; None where the database has no runs at all.
+    """The key of this machine's platform; None if the database has no runs.
 
-    Raises BadInput where it has none of this machine, and says whose it has.
+    Raises BadInput if it has runs, but none of this machine; the message names the platforms that it has.
     """
     facts = platform_facts()
     with connected(source) as connection:
@@ -30,13 +30,13 @@ def this_machine(source: Source) -> str | None:
 
 
 def heading(source: Source, platform: str | None, *, joined: bool = False) -> str:
-    """The platform of this key and the source of its runs; what was contributed to it and is left out, or joined."""
+    """Name the platform, the source of its runs, and the contributions that are left out or joined."""
     if platform is None:
         return "This database has no runs."
     with connected(source) as connection:
-        known = platform_queries.platforms(connection, joined=joined)
+        platforms = platform_queries.platforms(connection, joined=joined)
         contributed = platform_queries.contributions_to(connection, platform)
-    name = known.loc[known["platform"] == platform, "platform_name"].iloc[0]
+    name = platforms.loc[platforms["platform"] == platform, "platform_name"].iloc[0]
     others = contributed[contributed["platform"] != platform]
     if joined:
         names = listed([f"{row.name} ({row.platform})" for row in others.itertuples(index=False)])
@@ -46,5 +46,5 @@ def heading(source: Source, platform: str | None, *, joined: bool = False) -> st
     sentence = f"Platform {name} ({platform}): {source_of_runs}."
     if len(others):
         keys = listed([str(key) for key in others["platform"]])
-        sentence += f" Contributed to this platform and judged apart: {keys}."
+        sentence += f" Contributed to this platform and judged separately: {keys}."
     return sentence

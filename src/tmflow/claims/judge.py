@@ -1,4 +1,4 @@
-"""The verdict on every claim, for each kind of evidence: from one machine and one origin, never from several."""
+"""The verdict on every claim for each kind of evidence, from the runs of a single machine and origin."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tmflow.base.errors import unknown
 from tmflow.base.text import listed, several
 from tmflow.claims import verdict
 from tmflow.claims.data import Candidates, Tables, load
-from tmflow.claims.provenance import Origin, origins, who_speaks
+from tmflow.claims.provenance import Origin, origins, provenance_note
 from tmflow.claims.schema import Claim, Claims, Hardware, load_claims
 from tmflow.claims.selection import usable
 from tmflow.claims.verdict import Finding, Verdict
@@ -24,7 +24,7 @@ from tmflow.store import platform_queries
 from tmflow.store.frames import Source
 
 KINDS: tuple[Evidence, ...] = get_args(Evidence)
-# What runs of one machine have in common: the platform, the hardware threads that they could use, the emulator.
+# The columns that the runs of one machine share: platform, available hardware threads, emulator.
 MACHINE = ["platform", "platform_name", "hardware_threads", "backend"]
 NEEDS = {
     "rtm": "a machine with Intel's transactions (RTM)",
@@ -34,18 +34,18 @@ NEEDS = {
 
 @dataclass(frozen=True)
 class Judged:
-    """A claim's verdict by one kind of evidence."""
+    """The verdict on a claim by one kind of evidence."""
 
     id: str
     claim: Claim
     evidence: Evidence
     finding: Finding
     machine: str | None
-    """That whose runs the finding is from."""
+    """The machine whose runs give the finding."""
     elsewhere: dict[str, Verdict]
-    """The verdicts of other machines, and of contributions, by their names."""
+    """The verdicts of other machines and of contributions, by name."""
     left_out: list[Origin] = field(default_factory=list)
-    """What that machine has of other definitions or measured by other software."""
+    """The machine's runs of other definitions or software versions."""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -57,7 +57,7 @@ class Judged:
             "more_rounds": self.finding.more_rounds,
             "platform": self.machine,
             "elsewhere": self.elsewhere,
-            "runs": _drawn_on(self.finding.runs),
+            "runs": _summarise_runs(self.finding.runs),
             "left_out": [origin.as_json() for origin in self.left_out],
             "source": self.claim.source,
             "statement": self.claim.statement,
@@ -66,13 +66,13 @@ class Judged:
 
 
 class Machine(NamedTuple):
-    """A machine with runs that may decide a claim, for people, and those runs of each experiment."""
+    """A machine with runs that may decide a claim, and those runs by experiment."""
 
     name: str
     local: bool
-    """Whether its runs were ingested here, and did not come with a contribution."""
+    """Whether its runs were ingested here, rather than contributed."""
     origins: dict[str, list[Origin]]
-    """The one first that speaks."""
+    """The origins of each experiment's runs; the first is the one judged."""
     speaking: dict[str, Candidates]
 
 
@@ -80,19 +80,23 @@ Machines = Callable[[Evidence, Hardware, tuple[str, ...]], list[Machine]]
 
 
 def judge(claims: Claims, tables: Mapping[str, Tables], evidence: Evidence | None = None) -> list[Judged]:
-    """The verdict of each claim by each kind of evidence that it accepts or that there are runs of.
+    """Judge each claim by each kind of evidence that it accepts or that has runs.
 
-    tables: of every experiment that a claim names. evidence: of this kind alone.
+    tables: those of every experiment that a claim names. evidence: judge by this kind only.
     """
 
     @cache  # most claims look at the same runs
     def of_kind(name: str, kind: Evidence, hardware: Hardware) -> pd.DataFrame:
-        its = tables[name]
-        return usable(its.runs, kind, hardware) if kind in its.evidences else its.runs[:0]
+        experiment_tables = tables[name]
+        return (
+            usable(experiment_tables.runs, kind, hardware)
+            if kind in experiment_tables.evidences
+            else experiment_tables.runs[:0]
+        )
 
     machines = cache(partial(_machines, tables, of_kind))
     return [
-        _judged(name, claim, kind, claims, tables, machines)
+        _judge_claim(name, claim, kind, claims, tables, machines)
         for name, claim in claims.claims.items()
         for kind in KINDS
         if evidence in (None, kind) and (kind in claim.evidence or _has(claim, tables, kind))
@@ -100,7 +104,7 @@ def judge(claims: Claims, tables: Mapping[str, Tables], evidence: Evidence | Non
 
 
 def experiments(claims: Claims) -> list[str]:
-    """Every experiment that a claim names, each once."""
+    """The distinct experiments that claims name."""
     return list(dict.fromkeys(name for claim in claims.claims.values() for name in claim.experiments()))
 
 
@@ -108,33 +112,37 @@ def _has(claim: Claim, tables: Mapping[str, Tables], kind: Evidence) -> bool:
     return any(kind in tables[name].evidences for name in claim.experiments())
 
 
-def _judged(
+def _judge_claim(
     name: str, claim: Claim, kind: Evidence, claims: Claims, tables: Mapping[str, Tables], machines: Machines
 ) -> Judged:
     if kind not in claim.evidence:
-        because = NO_TIME if kind == "emulated" and claim.is_about_time() else f"it takes {listed(claim.evidence)} runs"
+        because = (
+            NO_TIME if kind == "emulated" and claim.is_about_time() else f"it requires {listed(claim.evidence)} runs"
+        )
         return Judged(
             name, claim, kind, Finding("untested", f"Evidence {kind} decides nothing here: {because}."), None, {}
         )
     varying = {name: tables[name].varying for name in claim.experiments()}
-    found = [
+    pairs = [
         (machine, _finding(claim, claims, varying, machine))
         for machine in machines(kind, claim.hardware, tuple(claim.experiments()))
     ]
-    if not found:
-        return Judged(name, claim, kind, Finding("untested", _nothing(claim, kind, tables)), None, {})
-    # No contribution speaks in the place of runs that were ingested here, even where these leave the claim untested.
-    (machine, finding), *others = sorted(found, key=lambda item: (not item[0].local, item[1].verdict == "untested"))
+    if not pairs:
+        return Judged(name, claim, kind, Finding("untested", _missing_runs_reason(claim, kind, tables)), None, {})
+    # Contributed runs never replace runs that were ingested here, even if these leave the claim untested.
+    (machine, finding), *others = sorted(pairs, key=lambda item: (not item[0].local, item[1].verdict == "untested"))
     left_out = [origin for of_experiment in machine.origins.values() for origin in of_experiment[1:]]
     elsewhere = {other.name: of_other.verdict for other, of_other in others}
     return Judged(name, claim, kind, finding, machine.name, elsewhere, left_out)
 
 
 def _finding(claim: Claim, claims: Claims, varying: Mapping[str, list[str]], machine: Machine) -> Finding:
-    """What the runs of one machine say: of each experiment those of the origin that speaks."""
-    finding = verdict.of_claim(claim, claims.configurations, varying, machine.speaking)
-    told = [sentence for found in machine.origins.values() if (sentence := who_speaks(found))]
-    return replace(finding, why=" ".join([finding.why, *told]))
+    """The finding of one machine's runs, using the first origin of each experiment."""
+    finding = verdict.judge_claim(claim, claims.configurations, varying, machine.speaking)
+    notes = [
+        sentence for experiment_origins in machine.origins.values() if (sentence := provenance_note(experiment_origins))
+    ]
+    return replace(finding, why=" ".join([finding.why, *notes]))
 
 
 def _machines(
@@ -144,46 +152,53 @@ def _machines(
     hardware: Hardware,
     of: tuple[str, ...],
 ) -> list[Machine]:
-    """Each machine with its runs of these experiments that may decide, by their origin.
+    """Each machine with its runs of these experiments that may decide, by origin.
 
-    First those whose runs were ingested here; of these the machine that has the most hardware threads, and then the
-    most rounds that speak. What its runs say plays no part in that, so that no machine is chosen for its verdict.
+    Machines whose runs were ingested here come first, then those with more hardware threads, then those with more
+    rounds. The order does not depend on results, so that no machine is chosen for its verdict.
     """
     runs = {name: of_kind(name, kind, hardware) for name in of}
     if not any(map(len, runs.values())):
         return []
     together = pd.concat([frame[[*MACHINE, "uid"]] for frame in runs.values()])
-    ranked = []
+    candidates = []
     for key, part in together.groupby(MACHINE, dropna=False, sort=False):
         threads, uids = part["hardware_threads"].iloc[0], set(part["uid"])
-        alone = len(uids) == len(together)  # the only machine: nothing to divide
-        its = {name: origins(frame if alone else frame[frame["uid"].isin(uids)], name) for name, frame in runs.items()}
-        n_rounds = sum(found[0].rounds for found in its.values() if found)
+        is_only_machine = len(uids) == len(together)  # the only machine: no need to split
+        origins_by_experiment = {
+            name: origins(frame if is_only_machine else frame[frame["uid"].isin(uids)], name)
+            for name, frame in runs.items()
+        }
+        n_rounds = sum(
+            experiment_origins[0].rounds for experiment_origins in origins_by_experiment.values() if experiment_origins
+        )
         machine = Machine(
-            _named(part.iloc[0]),
+            _machine_name(part.iloc[0]),
             is_local(str(part["platform"].iloc[0])),
-            its,
+            origins_by_experiment,
             {
-                name: Candidates(found[0].runs if found else runs[name][:0], tables[name].measured)
-                for name, found in its.items()
+                name: Candidates(
+                    experiment_origins[0].runs if experiment_origins else runs[name][:0], tables[name].measured
+                )
+                for name, experiment_origins in origins_by_experiment.items()
             },
         )
-        ranked.append((not machine.local, 0 if pd.isna(threads) else -int(threads), -n_rounds, str(key), machine))
-    return [machine for *_, machine in sorted(ranked, key=lambda row: row[:4])]
+        candidates.append((not machine.local, 0 if pd.isna(threads) else -int(threads), -n_rounds, str(key), machine))
+    return [machine for *_, machine in sorted(candidates, key=lambda row: row[:4])]
 
 
-def _named(run: pd.Series) -> str:
-    """The machine for people; of an emulated one, which."""
+def _machine_name(run: pd.Series) -> str:
+    """The display name of a machine, with the emulated machine if there is one."""
     threads = run["hardware_threads"]
     usable_threads = (
-        "nobody knows how many hardware threads" if pd.isna(threads) else several(threads, "hardware thread")
+        "an unknown number of hardware threads" if pd.isna(threads) else several(threads, "hardware thread")
     )
     name = f"{run['platform_name']} ({run['platform']}), {usable_threads}"
     return name if pd.isna(run["backend"]) else f"{run['backend']} on {name}"
 
 
-def _nothing(claim: Claim, kind: Evidence, tables: Mapping[str, Tables]) -> str:
-    """Why no run may decide."""
+def _missing_runs_reason(claim: Claim, kind: Evidence, tables: Mapping[str, Tables]) -> str:
+    """The reason why no run may decide a claim."""
     runs = {name: tables[name].runs for name in claim.experiments()}
     missing = [name for name in runs if kind not in tables[name].evidences]
     if missing:
@@ -191,14 +206,16 @@ def _nothing(claim: Claim, kind: Evidence, tables: Mapping[str, Tables]) -> str:
         return f"There is no {kind} run of {listed(missing)}{where}."
     together = pd.concat(list(runs.values()))
     together = together[together["evidence"] == kind]
-    for column, wish, told in (("scale", "full", "quick"), ("dataset", "mnist", "of other data than MNIST")):
-        if not (together[column] == wish).any():
-            return f"There are only runs that are {told}, which decide nothing: experiments {listed(list(runs))}."
+    for column, required, description in (("scale", "full", "quick"), ("dataset", "mnist", "of other data than MNIST")):
+        if not (together[column] == required).any():
+            return (
+                f"There are only runs that are {description}, which decide nothing: experiments {listed(list(runs))}."
+            )
     return f"It needs {NEEDS.get(claim.hardware, 'other runs')}; there are runs of other machines only."
 
 
-def _drawn_on(runs: Iterable[pd.DataFrame]) -> dict[str, Any]:
-    """How many runs, how many of them disturbed or resumed, and of which experiments, campaigns, rounds and origins."""
+def _summarise_runs(runs: Iterable[pd.DataFrame]) -> dict[str, Any]:
+    """Summarise runs: their number, disturbed and resumed ones, experiments, campaigns, rounds and origins."""
     frames = list(runs)
     if not frames:
         return {"n": 0, "disturbed": 0, "resumed": 0, "of": []}
@@ -225,21 +242,21 @@ def verdicts(
     *,
     joined: bool = False,
 ) -> list[Judged]:
-    """On every claim of data/claims.yaml, or on these alone, by each kind of evidence or by one alone.
+    """Judge every claim of data/claims.yaml, or only `claims`, by every kind of evidence or only `evidence`.
 
-    platform: by the runs of this one alone, by its key (`tmflow.platform.key`); no others are read. joined: by the runs
-    of all sources of a platform together. Raises BadInput where the platform has no run, and for an unknown claim.
+    platform: read only the runs of this platform, given by key (`tmflow.platform.key`). joined: pool all sources of a
+    platform. Raises BadInput if the platform has no run, and for an unknown claim.
     """
     if platform is not None:
-        known = list(platform_queries.platforms(source, joined=joined)["platform"])
-        if platform not in known:
-            raise unknown("platform", platform, known)
-    its_claims = load_claims()
+        keys = list(platform_queries.platforms(source, joined=joined)["platform"])
+        if platform not in keys:
+            raise unknown("platform", platform, keys)
+    all_claims = load_claims()
     if claims is not None:
         for name in claims:
-            if name not in its_claims.claims:
-                raise unknown("claim", name, its_claims.claims)
-        chosen = {name: claim for name, claim in its_claims.claims.items() if name in claims}
-        its_claims = its_claims.model_copy(update={"claims": chosen})
-    tables = load(source, experiments(its_claims), None if platform is None else [platform], joined=joined)
-    return judge(its_claims, tables, evidence)
+            if name not in all_claims.claims:
+                raise unknown("claim", name, all_claims.claims)
+        chosen = {name: claim for name, claim in all_claims.claims.items() if name in claims}
+        all_claims = all_claims.model_copy(update={"claims": chosen})
+    tables = load(source, experiments(all_claims), None if platform is None else [platform], joined=joined)
+    return judge(all_claims, tables, evidence)

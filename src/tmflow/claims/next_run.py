@@ -1,4 +1,4 @@
-"""What to run on this machine, and which claims wait for it: those that no machine with measured runs could decide."""
+"""The next command for this machine, and the claims that wait for it because no measured machine can decide them."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from tmflow.study import native_plan
 
 WITH_TENSORFLOW, WITHOUT = "make study", "tmflow-native probe && tmflow-native run && tmflow-native export"
 HAND_OVER = "tmflow bundle export"
-FEW = 4  # claims that a sentence names
+FEW = 4  # largest number of claims that a sentence names
 
 
 @dataclass(frozen=True)
-class Known:
-    """The machines that measured runs are from; whether this one's are stored here, and handed over."""
+class KnownMachines:
+    """The machines with measured runs; whether this machine's runs are stored here and handed over."""
 
     machines: list[Machine]
     measured: bool = False
@@ -39,7 +39,7 @@ class Known:
 
 @dataclass(frozen=True)
 class Next:
-    """The one command to run here, why, and the claims that would have the first machine that could decide them."""
+    """The command to run here, the reason, and the claims that this machine would be the first to decide."""
 
     command: str
     why: str
@@ -47,40 +47,40 @@ class Next:
 
 
 def machine_of(facts: Mapping[str, Any], committed: int | None) -> Machine:
-    """A machine by its facts: transactions that never commit are none. committed: of those tried, if any were."""
+    """Describe a machine by its facts. committed: transactions that committed when tried; 0 means none work."""
     capability = "none" if committed == 0 else str(facts["tm_capability"])
     return Machine(capability, facts["threads_logical"])
 
 
-def known(url: URL, contributions: Path, facts: Mapping[str, Any]) -> Known:
-    """Those of the database, which need not be there, and of the bundles in the folder of contributions.
+def find_known_machines(url: URL, contributions: Path, facts: Mapping[str, Any]) -> KnownMachines:
+    """Find the machines of the database, which may be absent, and of the bundles in the folder of contributions.
 
-    Raises BadInput where one of them cannot be read.
+    Raises BadInput if one of them cannot be read.
     """
-    own, found = platform_sha256(dict(facts)), []
+    this_platform, all_machines = platform_sha256(dict(facts)), []
     measured = False
     if schema.exists(url):
         source = engine.open_reader(url)
         measured_platforms = measured_on(queries.counts(source))
-        found += machines(source, measured_platforms)
+        all_machines += load_machines(source, measured_platforms)
         local = [key for key in measured_platforms if is_local(key)]  # the key of local runs is the slug
         hashes = frame(source, select(Platform.facts_sha256).where(Platform.slug.in_(local)))
-        measured = own in set(hashes["facts_sha256"])
+        measured = this_platform in set(hashes["facts_sha256"])
     contributed = list(_contributed(contributions))
-    found += [machine_of(platform["facts"], None) for platform in contributed]
-    return Known(found, measured, own in {platform["sha256"] for platform in contributed})
+    all_machines += [machine_of(platform["facts"], None) for platform in contributed]
+    return KnownMachines(all_machines, measured, this_platform in {platform["sha256"] for platform in contributed})
 
 
 def _contributed(folder: Path) -> Iterator[dict[str, Any]]:
-    """What the contributions say of their platforms; those without a manifest say nothing before they are imported."""
+    """Yield the platforms of contributions; a bundle without a manifest names none before its import."""
     for path in sorted(folder.glob("*/*.zip")):
         with open_bundle(path) as bundle:
             if platform := bundle.document(format.PLATFORM):
                 yield platform
 
 
-def next_step(claims: Claims, here: Machine, others: Known, *, tensorflow: bool) -> Next:
-    """What to run on this machine, which has TensorFlow or not."""
+def next_step(claims: Claims, here: Machine, others: KnownMachines, *, tensorflow: bool) -> Next:
+    """Choose the next command for this machine; `tensorflow`: whether TensorFlow is installed."""
     native = native_plan.compiled_experiments()
     waiting = [
         name
@@ -97,7 +97,7 @@ def next_step(claims: Claims, here: Machine, others: Known, *, tensorflow: bool)
         few = waiting if len(waiting) <= FEW else [*waiting[:FEW], f"{len(waiting) - FEW} more"]
         why = f"{_kind(here)} {waits}: {listed(few)}."
     elif tensorflow:
-        why = f"{_kind(here)} No claim waits for such a machine; its runs say whether what others found holds here."
+        why = f"{_kind(here)} No claim waits for such a machine; its runs test whether the findings hold here."
     else:
         why = f"{_kind(here)} Without TensorFlow it decides no claim; it adds the native driver's experiments."
     return Next(WITH_TENSORFLOW if tensorflow else WITHOUT, why, waiting)
@@ -112,19 +112,19 @@ def _kind(here: Machine) -> str:
 
 
 class Machine(NamedTuple):
-    """What of a machine decides which claims its runs may decide; None is not known."""
+    """The facts that determine which claims a machine's runs may decide; None if unknown."""
 
     capability: str
-    """Its transactions, as in the facts of a platform."""
+    """The kind of transactions, as in the facts of a platform."""
     threads: int | None
 
 
 class Missing(NamedTuple):
-    """A machine that is missing, and the claims that wait for measured runs on one, by their ids."""
+    """A missing kind of machine and the ids of the claims that wait for its runs."""
 
     hardware: Hardware
     threads: int
-    """Hardware threads that it needs at least."""
+    """The least number of hardware threads."""
     claims: list[str]
 
     def __str__(self) -> str:
@@ -132,8 +132,8 @@ class Missing(NamedTuple):
         return f"A {machine}, with at least {self.threads} hardware threads"
 
 
-def machines(source: Source, platforms: Iterable[str]) -> list[Machine]:
-    """Those of the platforms of these keys, each once, whatever the sources of its runs."""
+def load_machines(source: Source, platforms: Iterable[str]) -> list[Machine]:
+    """Load the machines of these platform keys; several sources of one platform count once."""
     slugs = {slug_of(key) for key in platforms}
     facts = frame(source, select(Platform.tm_capability, Platform.threads_logical).where(Platform.slug.in_(slugs)))
     return [
@@ -143,19 +143,19 @@ def machines(source: Source, platforms: Iterable[str]) -> list[Machine]:
 
 
 def measured_on(counts: pd.DataFrame) -> list[str]:
-    """The platforms, by their keys, that could decide a claim: they have measured runs at full scale."""
+    """The keys of platforms that could decide a claim: those with measured runs at full scale."""
     could = (counts["evidence"] == "measured") & (counts["scale"] == "full")
     return sorted(counts.loc[could, "platform"].unique())
 
 
-def missing(claims: Claims, here: Sequence[Machine]) -> list[Missing]:
-    """First what most claims wait for, and of equals the smaller; `here` are the machines that have measured runs."""
+def find_missing_machines(claims: Claims, here: Sequence[Machine]) -> list[Missing]:
+    """Find the missing machines, most wanted first, then the smallest; `here` are the machines with measured runs."""
     waiting: dict[tuple[Hardware, int], list[str]] = {}
     for name, claim in claims.claims.items():
         if not any(could_decide(machine, claim) for machine in here):
             waiting.setdefault((claim.hardware, _reach(claim)), []).append(name)
-    found = [Missing(*machine, claims=names) for machine, names in waiting.items()]
-    return sorted(found, key=lambda machine: (-len(machine.claims), machine.threads, machine.hardware))
+    missing_machines = [Missing(*machine, claims=names) for machine, names in waiting.items()]
+    return sorted(missing_machines, key=lambda machine: (-len(machine.claims), machine.threads, machine.hardware))
 
 
 def could_decide(machine: Machine, claim: Claim) -> bool:
@@ -165,5 +165,5 @@ def could_decide(machine: Machine, claim: Claim) -> bool:
 
 
 def _reach(claim: Claim) -> int:
-    """The hardware threads that it takes."""
+    """The number of hardware threads that the claim requires."""
     return max(check.predicate.reach for check in claim.checks)

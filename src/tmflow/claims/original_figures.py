@@ -1,4 +1,4 @@
-"""data/figures.yaml: the figures of the 2017 study, what each was of and what it found."""
+"""data/figures.yaml: the figures of the 2017 study with their configurations and findings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _Closed(BaseModel):
 
 
 class Original(_Closed):
-    """A figure as the study had it; None for what we do not know."""
+    """A figure of the study; unknown values are None."""
 
     title: str = Field(min_length=10)
     platform: Literal["TSX", "POWER8"]
@@ -33,7 +33,7 @@ class Original(_Closed):
 
 
 class Originals(_Closed):
-    """The whole of figures.yaml; `figures` in the study's order."""
+    """The content of figures.yaml; `figures` are in the study's order."""
 
     figures: dict[str, Original] = Field(min_length=1)
     conclusions: str = Field(min_length=10)
@@ -46,19 +46,19 @@ class Originals(_Closed):
                 raise ValueError(f"figure {number!r} should be a number such as '4.1'")
         return value
 
-    def named(self, source: str) -> list[str]:
-        """The figures that the source of a claim names, such as "figures 4.13 to 4.16"; none of the conclusions.
+    def figures_of(self, source: str) -> list[str]:
+        """The figures that the source of a claim names, such as "figures 4.13 to 4.16"; empty for the conclusions.
 
-        Raises BadInput for a source that is neither.
+        Raises BadInput for any other source.
         """
-        numbers, known = re.findall(NUMBER, source), list(self.figures)
+        numbers, all_numbers = re.findall(NUMBER, source), list(self.figures)
         words = source.removeprefix("figures ").removeprefix("figure ")
         for number in numbers:
-            if number not in known:
+            if number not in all_numbers:
                 raise BadInput(f"the source '{source}' names figure {number}, which the study does not have.")
         match numbers:
             case [first, last] if words == f"{first} to {last}":
-                return known[known.index(first) : known.index(last) + 1]
+                return all_numbers[all_numbers.index(first) : all_numbers.index(last) + 1]
             case [first, last] if words == f"{first} and {last}":
                 return numbers
             case [number] if words == number:
@@ -74,7 +74,7 @@ def experiment_of(figure: str) -> str:
 
 
 def load_originals(path: Path | None = None) -> Originals:
-    """Read and check figures.yaml; what was read is kept until the file changes."""
+    """Load and check figures.yaml; the result is cached until the file changes."""
     return _loaded(path or project_root() / "data" / "figures.yaml")
 
 
@@ -84,5 +84,5 @@ def _loaded(path: Path) -> Originals:
 
 
 def check_originals(raw: Any, where: str = "figures.yaml") -> Originals:
-    """The figures that a parsed figures.yaml describes. Raises BadInput that names what is wrong, and where."""
+    """Check a parsed figures.yaml. Raises BadInput that names the fault and its place."""
     return document(Originals, raw, where)

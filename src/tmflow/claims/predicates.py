@@ -1,4 +1,4 @@
-"""The predicates: each turns curves into the statements that must hold for a claim to be true."""
+"""The predicates: each turns curves into the statements that a claim requires."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tmflow.claims.statements import Curve, Statement, Values
 
 
 def over_threads(curve: Curve) -> Values:
-    """The geometric mean over all numbers of workers, for each round."""
+    """The geometric mean over all numbers of workers, one value per round."""
     means: Values = np.exp(np.log(curve.values).mean(axis=0))
     return means
 
 
 def ratio_within(curves: Sequence[Curve], low: float | None, high: float | None) -> list[Statement]:
-    """The first's speed over that of each other lies between the bounds; None is no bound."""
+    """The ratio of the first curve to each other lies between the bounds; None is no bound."""
     first, *others = curves
     return [
         Statement(
@@ -35,7 +35,7 @@ def ratio_within(curves: Sequence[Curve], low: float | None, high: float | None)
 
 
 def order(curves: Sequence[Curve], bound: float) -> list[Statement]:
-    """Each is more than `bound` faster than the one before, so that what is equivalent is in no order."""
+    """Each curve is more than `bound` faster than the previous one, so equivalent curves are not in order."""
     return [
         Statement(f"{b.name} / {a.name} on average", "ratio", over_threads(b) / over_threads(a), low=1 + bound)
         for a, b in pairwise(curves)
@@ -61,7 +61,7 @@ def equally_accurate(curves: Sequence[Curve], bound: float) -> list[Statement]:
 
 
 def knee(curves: Sequence[Curve], at: int, efficiency: float, then_sublinear: bool) -> list[Statement]:
-    """Speedup over workers is above `efficiency` up to `at` workers; if so asked, below it at the most workers."""
+    """Speedup over workers exceeds `efficiency` up to `at` workers; `then_sublinear`: and is below it at the most."""
     statements = []
     for curve in curves:
         speedup = curve.speedup()
@@ -91,7 +91,7 @@ def share_below(curves: Sequence[Curve], threshold: float, of_what: str) -> list
 
 
 def rising_share(curves: Sequence[Curve], of_what: str) -> list[Statement]:
-    """On average over the workers, each curve's share is above that of the one before."""
+    """On average over the workers, each curve's share exceeds that of the previous one."""
     return [
         Statement(f"{of_what}: {b.name} - {a.name} on average", "fraction", (b.values - a.values).mean(axis=0), low=0)
         for a, b in pairwise(curves)
@@ -99,10 +99,10 @@ def rising_share(curves: Sequence[Curve], of_what: str) -> list[Statement]:
 
 
 def peak(curves: Sequence[Curve], low: float, high: float) -> list[Statement]:
-    """The greatest geometric mean of the speedup lies between the bounds; its interval allows for the choice.
+    """The largest geometric mean of the speedup lies between the bounds; its interval accounts for the selection.
 
-    What is looked at is the number of workers whose mean may be the greatest, that is whose upper bound is: if that
-    one is below a bound, all are, however few and wild the rounds of some.
+    The number of workers with the largest upper confidence bound is used: if that bound is below a limit, all are,
+    even those with few or noisy rounds.
     """
     statements = []
     for curve in curves:

@@ -1,7 +1,7 @@
-"""Runs of one origin: of one definition of their experiment, and measured by one software.
+"""Origins of runs: the definition of the experiment and the software version that measured them.
 
-Those of several are never pooled, for what changed in between may be all that makes a difference. Campaigns of one
-origin are: another six rounds of the same are twelve.
+Runs of different origins are never pooled, because the change between them may cause a difference. Campaigns of one
+origin are pooled: six rounds and another six make twelve.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tmflow.store.software_labels import DIGITS
 
 
 class Origin(NamedTuple):
-    """The runs of an experiment that have one origin, of any status."""
+    """The runs of an experiment with one origin, with any status."""
 
     experiment: str
     definition: str
@@ -27,7 +27,7 @@ class Origin(NamedTuple):
 
     @property
     def rounds(self) -> int:
-        """How many rounds have a result."""
+        """The number of rounds with a result."""
         return n_rounds(self.runs, self.runs["status"] == "ok")
 
     def as_json(self) -> dict[str, Any]:
@@ -41,29 +41,32 @@ class Origin(NamedTuple):
 
 
 def origins(runs: pd.DataFrame, experiment: str) -> list[Origin]:
-    """The runs of one machine by their origin: first the one that speaks, then those that are left out.
+    """Split the runs of one machine by origin: first the one that is used, then those that are left out.
 
-    That is the newest with rounds enough for a verdict; where none has, the one with the most rounds, and of equals
-    the newest. What its runs say plays no part in it.
+    The newest origin with enough rounds for a verdict is used; if none has enough, the one with the most rounds, ties
+    going to the newest. The order does not depend on results.
     """
     number = numbered(runs, ["definition_sha256", "software"])
-    several_origins = len(number) and number.max() > 0  # most machines have one: to divide the table takes its time
-    parts = [runs[number == its] for its in range(number.max() + 1)] if several_origins else [runs] if len(runs) else []
-    found = [
+    several_origins = len(number) and number.max() > 0  # most machines have one: splitting is slow
+    parts = (
+        [runs[number == index] for index in range(number.max() + 1)] if several_origins else [runs] if len(runs) else []
+    )
+    result = [
         Origin(experiment, str(part["definition_sha256"].iloc[0]), str(part["software"].iloc[0]), part)
         for part in parts
     ]
-    found.sort(key=lambda origin: str(origin.runs["started_at_utc"].max()), reverse=True)
-    return sorted(found, key=lambda origin: min(origin.rounds, LEAST_ROUNDS), reverse=True)
+    result.sort(key=lambda origin: str(origin.runs["started_at_utc"].max()), reverse=True)
+    return sorted(result, key=lambda origin: min(origin.rounds, LEAST_ROUNDS), reverse=True)
 
 
-def who_speaks(found: Sequence[Origin]) -> str | None:
-    """Which of several origins speaks and which are left out; None where there is nothing to leave out."""
-    if len(found) < 2:
+def provenance_note(experiment_origins: Sequence[Origin]) -> str | None:
+    """A sentence on the origin used and those left out; None if there is only one."""
+    if len(experiment_origins) < 2:
         return None
-    several_definitions = len({origin.definition for origin in found}) > 1
-    speaks, *others = (_rounds_of(origin, several_definitions) for origin in found)
-    return f"Of {found[0].experiment} these are {speaks}; left out, as never pooled with them: {'; '.join(others)}."
+    several_definitions = len({origin.definition for origin in experiment_origins}) > 1
+    speaks, *others = (_rounds_of(origin, several_definitions) for origin in experiment_origins)
+    name = experiment_origins[0].experiment
+    return f"Of {name} these are {speaks}; left out, because never pooled with them: {'; '.join(others)}."
 
 
 def _rounds_of(origin: Origin, tell_definition: bool) -> str:

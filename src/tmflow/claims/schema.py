@@ -1,4 +1,4 @@
-"""data/claims.yaml: a closed schema of claims, each a conjunction of checks of runs."""
+"""data/claims.yaml: a closed schema of claims, each a conjunction of checks on runs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Claim(Closed):
     explanation: str | None = Field(None, min_length=10, description="why it comes out as it does, where we know")
 
     def experiments(self) -> list[str]:
-        """Those whose runs it is about, each once."""
+        """The distinct experiments of its checks."""
         return list(dict.fromkeys(check.experiment for check in self.checks))
 
     def is_about_time(self) -> bool:
@@ -37,7 +37,7 @@ class Claim(Closed):
 
 
 class Claims(Closed):
-    """The whole of claims.yaml."""
+    """The content of claims.yaml."""
 
     configurations: dict[str, Factors] = Field(min_length=1, description="the names that claims give to variants")
     claims: dict[str, Claim] = Field(min_length=1)
@@ -48,7 +48,7 @@ def claims_path() -> Path:
 
 
 def load_claims(path: Path | None = None) -> Claims:
-    """Read and check claims.yaml; what was read is kept until the file changes."""
+    """Load and check claims.yaml; the result is cached until the file changes."""
     return _loaded(path or claims_path())
 
 
@@ -58,7 +58,7 @@ def _loaded(path: Path) -> Claims:
 
 
 def check_claims(raw: Any, where: str = "claims.yaml") -> Claims:
-    """The claims that a parsed claims.yaml makes. Raises BadInput that names what is wrong, where, what is allowed."""
+    """Check a parsed claims.yaml. Raises BadInput that names the fault, its place and what is allowed."""
     claims = document(Claims, raw, where)
     for name, factors in claims.configurations.items():
         _check_configuration(factors, f"{where}: configurations.{name}")

@@ -1,8 +1,8 @@
-"""What every predicate comes down to: statements that a mean over rounds lies in a range. How they are decided.
+"""Statements that a mean over rounds lies in a range, to which every predicate reduces, and how they are decided.
 
-A claim holds if each of its statements does, and fails if one fails. So each is shown to hold by one-sided tests of its
-bounds, at 5 % each (for a range around no difference this is TOST, and for several statements the intersection-union
-test, which needs no correction); and one is shown to fail by an interval that is joint with those of all others.
+A claim holds if all its statements hold, and fails if one fails. A statement is shown to hold by one-sided tests of its
+bounds at 5 % each (TOST for a range around no difference; for several statements the intersection-union test, which
+needs no correction). It is shown to fail by an interval that is joint with those of all other statements.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Decided = Literal["reproduced", "contradicted", "inconclusive"]
 
 @dataclass(frozen=True, eq=False)
 class Statement:
-    """The mean of `values`, one for each round, lies in (low, high); of ratios the geometric mean.
+    """The mean of `values`, one per round, lies in (low, high); for ratios the geometric mean.
 
-    `chosen_of` is how many it was chosen from for what its values are, which an interval must allow for.
+    `chosen_of` is the number of candidates from which it was selected by its values; intervals account for it.
     """
 
     what: str
@@ -43,27 +43,27 @@ class Statement:
         return Interval(math.exp(mean.estimate), math.exp(mean.low), math.exp(mean.high), mean.n)
 
     def holds(self) -> bool:
-        """Whether the mean surely lies in the range."""
+        """Whether the mean significantly lies in the range."""
         interval = self.interval(self._to_hold())
         return self.low < interval.low and interval.high < self.high
 
     def fails(self, among: int = 1) -> bool:
-        """Whether the mean surely lies outside the range, told jointly with so many statements, this one included."""
+        """Whether the mean significantly lies outside the range, jointly among this number of statements."""
         interval = self.interval(self._to_fail(among))
         return interval.high < self.low or self.high < interval.low
 
     def rounds_to_decide(self, among: int = 1) -> int | None:
-        """How many rounds in all would decide it if mean and spread stay; None if not even a thousand would."""
+        """The total number of rounds that would decide it at the present mean and spread; None above a thousand."""
         confidence = self._to_hold() if self.margin() > 0 else self._to_fail(among)
         return rounds_to_decide(self._scaled(), self._scale(self.low), self._scale(self.high), confidence)
 
     def range(self) -> tuple[float | None, float | None]:
-        """The range that is claimed; None where it has no bound."""
+        """The claimed range; None for a missing bound."""
         low, high = self._scale(self.low), self._scale(self.high)
         return (None if math.isinf(low) else self.low), (None if math.isinf(high) else self.high)
 
     def margin(self) -> float:
-        """How far the mean is inside the range, on the scale on which it is tested; below 0 outside."""
+        """The distance of the mean inside the range, on the scale of the test; negative outside."""
         mean = float(self._scaled().mean())
         return min(mean - self._scale(self.low), self._scale(self.high) - mean)
 
@@ -83,20 +83,20 @@ class Statement:
 
 
 def decide(statements: Sequence[Statement], among: int) -> Decided:
-    """What rounds say of a check that all these statements hold, which are among so many of the claim."""
+    """Decide whether all statements hold, with Bonferroni over the claim's `among` statements."""
     if all(statement.holds() for statement in statements):
         return "reproduced"
     return "contradicted" if any(statement.fails(among) for statement in statements) else "inconclusive"
 
 
 def rounds_needed(statements: Sequence[Statement], among: int) -> int | None:
-    """How many rounds in all would decide a check that is still open, if means and spreads stay.
+    """The total number of rounds that would decide an open check at the present means and spreads.
 
-    One that fails is enough; else all must hold. None if not even a thousand rounds would do.
+    One failing statement is enough; otherwise all must hold. None if a thousand rounds would not suffice.
     """
-    against = [s.rounds_to_decide(among) for s in statements if s.margin() <= 0]
-    if against:
-        return min((rounds for rounds in against if rounds is not None), default=None)
+    failing = [s.rounds_to_decide(among) for s in statements if s.margin() <= 0]
+    if failing:
+        return min((rounds for rounds in failing if rounds is not None), default=None)
     needed = [s.rounds_to_decide() for s in statements if not s.holds()]
     return None if None in needed else max((rounds for rounds in needed if rounds is not None), default=None)
 
@@ -105,9 +105,9 @@ Values = NDArray[np.float64]
 
 
 class Curve(NamedTuple):
-    """Values of shape (points, rounds): point i has `threads[i]` workers; item j of all curves is the same round.
+    """Values of shape (points, rounds): point i has `threads[i]` workers; column j is the same round in all curves.
 
-    NaN where a round has no such value; a predicate that compares values gets none.
+    A missing value is NaN; predicates that compare values within rounds get none.
     """
 
     name: str
@@ -115,10 +115,10 @@ class Curve(NamedTuple):
     values: Values
 
     def at(self, threads: int) -> Values:
-        """The values of that number of workers, one for each round that has it."""
+        """The values at a number of workers, one for each round that has one."""
         values: Values = self.values[self.threads.index(threads)]
         return values[~np.isnan(values)]
 
     def speedup(self) -> Self:
-        """Of a curve of speeds: each value over that of one worker in the same round."""
+        """Divide each speed by that of one worker in the same round."""
         return self._replace(values=self.values / self.at(1))

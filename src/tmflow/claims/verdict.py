@@ -1,4 +1,4 @@
-"""What one machine's runs say of a claim: each check's verdict, and the claim's from those."""
+"""Judges a claim by the runs of one machine: a verdict for each check, and the claim's verdict from these."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tmflow.claims.selection import LEAST_ROUNDS, Missing, Selected, ends, selec
 from tmflow.claims.statements import Statement, Unit, decide, rounds_needed
 
 Verdict = Literal["reproduced", "contradicted", "inconclusive", "untested"]
-# Of several checks the first of these that any has: one that fails is enough, and what was not looked at may yet fail.
+# The claim takes the first verdict that any check has: one failing check suffices, and an untested one may fail.
 STRONGEST: tuple[Verdict, ...] = ("contradicted", "untested", "inconclusive", "reproduced")
 
 
 class Number(TypedDict):
-    """A statement as JSON: the estimate with its 95 % interval, and the range that is claimed; None for no bound."""
+    """A statement as JSON: the estimate with its 95 % interval, and the claimed range; None for no bound."""
 
     experiment: str
     what: str
@@ -38,34 +38,37 @@ class Number(TypedDict):
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check, or a claim as a whole, comes to on one machine."""
+    """The result of a check, or of an entire claim, on one machine."""
 
     verdict: Verdict
     why: str
     numbers: list[Number] = field(default_factory=list)
     more_rounds: int | None = None
-    """How many more would decide an inconclusive one, if means and spreads stay."""
+    """The number of additional rounds that would decide it at the present means and spreads."""
     runs: list[pd.DataFrame] = field(default_factory=list)
     decides: Number | None = None
-    """Of the numbers the one that the verdict hangs on: the one nearest to failing, or furthest beyond."""
+    """The deciding number: the one nearest to failing, or the one that fails most clearly."""
     checks: list[Finding] = field(default_factory=list)
-    """Of a claim: what each of its checks comes to, in their order."""
+    """For a claim: the findings of its checks, in order."""
 
 
-def of_claim(
+def judge_claim(
     claim: Claim,
     configurations: Mapping[str, Factors],
     varying: Mapping[str, Sequence[str]],
     among: Mapping[str, Candidates],
 ) -> Finding:
-    """The finding of a claim; `varying` and `among` are as for `select`, by experiment."""
-    looked_at = [
-        _look(check, configurations, varying[check.experiment], among[check.experiment]) for check in claim.checks
+    """Judge a claim; `varying` and `among` are as for `select`, by experiment."""
+    checked_runs = [
+        _select_runs(check, configurations, varying[check.experiment], among[check.experiment])
+        for check in claim.checks
     ]
-    n_statements = sum(len(look.statements) for look in looked_at if isinstance(look, Look))
+    n_statements = sum(len(checked.statements) for checked in checked_runs if isinstance(checked, CheckedRuns))
     findings = [
-        _of_check(look, claim.studied_to, n_statements) if isinstance(look, Look) else Finding("untested", f"{look}.")
-        for look in looked_at
+        _judge_check(checked, claim.studied_to, n_statements)
+        if isinstance(checked, CheckedRuns)
+        else Finding("untested", f"{checked}.")
+        for checked in checked_runs
     ]
     verdict = next(verdict for verdict in STRONGEST if any(finding.verdict == verdict for finding in findings))
     deciding = [finding for finding in findings if finding.verdict == verdict]
@@ -81,17 +84,17 @@ def of_claim(
     )
 
 
-class Look(NamedTuple):
-    """A check with what its runs make of it."""
+class CheckedRuns(NamedTuple):
+    """A check with its selected runs and statements."""
 
     check: Check
     selected: Selected
     statements: list[Statement]
 
 
-def _look(
+def _select_runs(
     check: Check, configurations: Mapping[str, Factors], varying: Sequence[str], among: Candidates
-) -> Look | Missing:
+) -> CheckedRuns | Missing:
     try:
         selected = select(check, configurations, varying, among)
     except Missing as missing:
@@ -99,16 +102,16 @@ def _look(
     statements = check.predicate.statements(selected.curves)
     if not statements:
         return Missing(f"{check.place} has no run with a number of workers that it is about")
-    return Look(check, selected, statements)
+    return CheckedRuns(check, selected, statements)
 
 
-def _of_check(look: Look, studied_to: int, among: int) -> Finding:
-    """What a check comes to, whose statements are among so many of the claim."""
-    check, selected, statements = look
+def _judge_check(checked: CheckedRuns, studied_to: int, among: int) -> Finding:
+    """Judge a check; `among` is the number of statements of the claim."""
+    check, selected, statements = checked
     numbers = [number(statement, check.place) for statement in statements]
     nearest = number(min(statements, key=Statement.margin), check.place)
     threads = [*selected.curves[0].threads, *selected.agreeing]
-    seen = _seen(check, selected, studied_to)
+    seen = _describe_runs(check, selected, studied_to)
 
     def finding(verdict: Verdict, why: str, more_rounds: int | None = None) -> Finding:
         return Finding(verdict, f"{seen}: {why}.", numbers, more_rounds, [selected.runs], nearest)
@@ -116,74 +119,74 @@ def _of_check(look: Look, studied_to: int, among: int) -> Finding:
     fewest, _ = selected.rounds
     if fewest < LEAST_ROUNDS:
         missing = LEAST_ROUNDS - fewest
-        why = f"no verdict is drawn from fewer than {LEAST_ROUNDS} rounds, so at least {missing} more are needed"
+        why = f"a verdict needs {LEAST_ROUNDS} rounds, so at least {missing} more are needed"
         return finding("inconclusive", why, missing)
     verdict = decide(statements, among)
     against = [statement for statement in statements if statement.fails(among)]
     if max(threads) < check.predicate.reach and not (against and check.predicate.everywhere):
         sofar = {"reproduced": "it holds so far", "contradicted": "it does not hold so far"}.get(verdict, "it is open")
-        if max(_emptied(selected), default=0) >= check.predicate.reach:  # the machine has as many
+        if max(_emptied_threads(selected), default=0) >= check.predicate.reach:  # the machine has as many
             too_few, more = _too_few(selected)
-            return finding("inconclusive", f"{sofar}, but {too_few}; {_told(statements)}", more)
+            return finding("inconclusive", f"{sofar}, but {too_few}; {_nearest_sentences(statements)}", more)
         why = (
             f"{sofar}, but it is about more workers: a machine with {check.predicate.reach} hardware threads is needed"
         )
-        return finding("untested", f"{why}; {_told(statements)}")
+        return finding("untested", f"{why}; {_nearest_sentences(statements)}")
     if verdict == "contradicted":
-        return finding("contradicted", _told(against))
+        return finding("contradicted", _nearest_sentences(against))
     if verdict == "reproduced":
         doubt, more = _doubt(check, selected)
         but = f"it holds of those left, but {doubt}; " if doubt else ""
-        return finding("inconclusive" if doubt else "reproduced", f"{but}{_told(statements)}", more)
+        return finding("inconclusive" if doubt else "reproduced", f"{but}{_nearest_sentences(statements)}", more)
     more, needed = _more(rounds_needed(statements, among), fewest)
     undecided = [statement for statement in statements if not statement.holds()]
-    return finding("inconclusive", f"{_told(undecided)}; {needed}", more)
+    return finding("inconclusive", f"{_nearest_sentences(undecided)}; {needed}", more)
 
 
-def _seen(check: Check, selected: Selected, studied_to: int) -> str:
-    """Which runs were looked at, and all that was odd about them."""
+def _describe_runs(check: Check, selected: Selected, studied_to: int) -> str:
+    """Describe the runs of a check and their irregularities."""
     fewest, most = selected.rounds
     rounds = several(fewest, "round") if fewest == most else f"{fewest} to {most} rounds"
-    told = [f"{rounds} at {workers(*selected.curves[0].threads)} (its source: up to {studied_to})"]
+    parts = [f"{rounds} at {workers(*selected.curves[0].threads)} (2017 study: up to {studied_to})"]
     if disturbed := n_disturbed(selected.runs):
-        told.append(f"{disturbed} of {several(len(selected.runs), 'run')} disturbed")
+        parts.append(f"{disturbed} of {several(len(selected.runs), 'run')} disturbed")
     if resumed := n_resumed_rounds(selected.runs):
-        told.append(f"{several(resumed, 'round')} interrupted and resumed in another process")
+        parts.append(f"{several(resumed, 'round')} interrupted and resumed in another process")
     if selected.agreeing:
-        told.append(f"too many diverged at {workers(*selected.agreeing)} for a number")
+        parts.append(f"too many diverged at {workers(*selected.agreeing)} for a number")
     if selected.left_out:
         few = (f"{workers(w)}: {n} of {LEAST_ROUNDS} rounds" for w, n in selected.left_out.items())
-        told.append(f"without {'; '.join(few)}")
+        parts.append(f"without {'; '.join(few)}")
     tried = several(selected.tried, "run")
     if n := len(selected.diverged):
         so = ", which agrees" if check.predicate.diverged_agrees else ""
-        told.append(f"{n} of its {tried} diverged and {'has' if n == 1 else 'have'} no accuracy and no time{so}")
+        parts.append(f"{n} of its {tried} diverged and {'has' if n == 1 else 'have'} no accuracy and no time{so}")
     if n := len(selected.failed):
-        told.append(f"{n} of its {tried} failed ({ends(selected.failed)})")
-    return ", ".join([check.place, *told])
+        parts.append(f"{n} of its {tried} failed ({ends(selected.failed)})")
+    return ", ".join([check.place, *parts])
 
 
 def _doubt(check: Check, selected: Selected) -> tuple[str | None, int | None]:
-    """Why what holds of the runs that are left is not shown of all, if so; and the least more rounds that it takes."""
+    """The reason to doubt a positive result because runs are missing, and the least number of rounds needed."""
     if len(selected.failed):
         return "what failed may differ", None
     if len(selected.diverged) and not check.predicate.diverged_agrees:
         return "what diverged may differ", None
-    return _too_few(selected) if _emptied(selected) else (None, None)
+    return _too_few(selected) if _emptied_threads(selected) else (None, None)
 
 
-def _emptied(selected: Selected) -> list[int]:
-    """The numbers of workers that are left out and of which runs ended without a result."""
+def _emptied_threads(selected: Selected) -> list[int]:
+    """The numbers of workers left out with runs that ended without a result."""
     ended = {*selected.failed["threads"], *selected.diverged["threads"]}
     return [w for w in selected.left_out if w in ended]
 
 
 def _too_few(selected: Selected) -> tuple[str, int | None]:
-    """Where too few runs are left, and at least how many more rounds it takes; None where all runs ended so."""
-    emptied = _emptied(selected)
+    """Say where too few runs are left, and the least number of rounds needed; None if none are left."""
+    emptied = _emptied_threads(selected)
     none = [w for w in emptied if not selected.left_out[w]]
     if none:
-        return f"none is left at {workers(*none)}, and more rounds would hardly tell", None
+        return f"none is left at {workers(*none)}, and more rounds would not help", None
     missing = LEAST_ROUNDS - min(selected.left_out[w] for w in emptied)
     return f"too few are left at {workers(*emptied)}, and at least {several(missing, 'more round')} needed", missing
 
@@ -199,19 +202,19 @@ def n_resumed_rounds(runs: pd.DataFrame) -> int:
 
 
 def _more(needed: int | None, rounds: int) -> tuple[int | None, str]:
-    """How many more rounds would decide, as a number and in words."""
+    """The additional rounds that would decide, as a number and as text."""
     if needed is None:
-        return None, f"not even {MANY_ROUNDS} rounds would decide, as far as these tell"
+        return None, f"{MANY_ROUNDS} rounds would not decide it, as estimated from these"
     more = max(needed - rounds, 1)
     return more, f"about {several(more, 'more round')} would decide"
 
 
-def _told(statements: Sequence[Statement], most: int = 3) -> str:
-    """The statements that are nearest to failing, with their 95 % intervals."""
+def _nearest_sentences(statements: Sequence[Statement], most: int = 3) -> str:
+    """Describe the statements nearest to failing, with their 95 % intervals."""
     nearest = sorted(statements, key=lambda statement: statement.margin())
-    told = [_sentence(statement) for statement in nearest[:most]]
-    left = len(statements) - len(told)
-    return "; ".join(told) + (f"; and {left} more" if left else "")
+    sentences = [_sentence(statement) for statement in nearest[:most]]
+    left = len(statements) - len(sentences)
+    return "; ".join(sentences) + (f"; and {left} more" if left else "")
 
 
 def _sentence(statement: Statement) -> str:
@@ -219,13 +222,13 @@ def _sentence(statement: Statement) -> str:
 
 
 def in_words(number: Number) -> str:
-    """A number with its interval and what is claimed of it."""
+    """Describe a number with its interval and the claimed range."""
     estimate = interval(number["estimate"], number["low"], number["high"])
     return f"{number['what']}: {estimate}, claimed {span(number['claimed_low'], number['claimed_high'])}"
 
 
 def number(statement: Statement, experiment: str) -> Number:
-    """The numbers of a statement about that experiment."""
+    """The numbers of a statement about an experiment."""
     estimate, low, high = bounded(statement.interval())
     claimed_low, claimed_high = statement.range()
     return {

@@ -1,6 +1,6 @@
-"""The command line: thin commands over the package. Exit codes: 0 ok, 2 bad input, 1 anything else.
+"""The command line: thin commands over the package. Exit codes: 0 success, 2 bad input, 1 any other failure.
 
-Commands import what they need when they are called, so that no command waits for what another needs.
+Commands import their dependencies when called, so that no command waits for those of another.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from tmflow.cli import (
     study,
     train,
 )
-from tmflow.cli.options import explained, require_text
+from tmflow.cli.options import explain, require_text
 
 app = typer.Typer(
     name="tmflow",
-    help="Which way of synchronising parallel SGD should you use, and is transactional memory ever it?",
+    help="Which way of synchronising parallel SGD should you use, and does transactional memory ever pay off?",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -78,8 +78,8 @@ def _terminated(number: int, _: FrameType | None) -> None:
 def main() -> None:
     """Run the command line; bad input is one sentence and exit code 2.
 
-    SIGTERM unwinds as ctrl-C does, so that a command ends the processes that it has started. SIGINT counts also where a
-    script has started the command in the background, with SIGINT ignored: there the processes of a round take it, too.
+    SIGTERM unwinds like ctrl-C, so that a command ends the processes that it started. SIGINT is handled even if a
+    script started the command in the background with SIGINT ignored: the processes of a round handle it as well.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _terminated)
@@ -87,15 +87,15 @@ def main() -> None:
         require_text(sys.argv[1:])
         sys.exit(app(prog_name="tmflow", standalone_mode=False))
     except typer.TyperException as error:
-        print(explained(error), file=sys.stderr)
+        print(explain(error), file=sys.stderr)
         sys.exit(error.exit_code)
-    except BadInput as error:  # a sentence may have the words of a stranger's file
+    except BadInput as error:  # the sentence may quote an untrusted file
         print("tmflow:", printable(str(error), also="\n"), file=sys.stderr)
         sys.exit(2)
     except OSError as error:
-        if (said := refusal(error)) is None:
+        if (sentence := refusal(error)) is None:
             raise
-        print(f"tmflow: {said}", file=sys.stderr)
+        print(f"tmflow: {sentence}", file=sys.stderr)
         sys.exit(2)
     except (Unsupported, RoundFailed, PipelineFailed) as error:
         print(f"tmflow: {error}", file=sys.stderr)

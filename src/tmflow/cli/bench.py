@@ -1,4 +1,4 @@
-"""`tmflow bench`: what an update costs under each variant, and a training step of whole configurations."""
+"""`tmflow bench`: the cost of an update under each variant, and of a training step of a configuration."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Strategies = Annotated[
 ]
 Reference = Annotated[
     str | None,
-    typer.Option(help="What ratios are to: a variant, or best_mutex, the fastest plain mutex (if not given)."),
+    typer.Option(help="The baseline of ratios: a variant, or best_mutex (default), the fastest plain mutex."),
 ]
 
 
@@ -57,16 +57,16 @@ def apply(
         Path | None, typer.Option(help="Also keep everything in this file, for `tmflow bench report`.")
     ] = None,
 ) -> None:
-    """Time updates of one float32 variable by many threads in full contention, and count what becomes of each.
+    """Time updates of one float32 variable by many threads under full contention, and count their outcomes.
 
-    us_per_update is wall time over all updates of all threads, and gb_per_s counts two reads and one write of 4 bytes
-    per element. memcpy_us, once per size and number of threads, is the same for copies: all threads at once, each
-    copying 6 bytes per element from and to memory of its own, which moves as many bytes as an update does. With fresh
-    gradients an update's time is what it adds to the writing of the gradient, which is measured by itself.
+    us_per_update is wall time divided by the updates of all threads; gb_per_s counts two reads and one write of 4 bytes
+    per element. memcpy_us, once per size and number of threads, is the time of concurrent copies of 6 bytes per element
+    in private memory, which move as many bytes as an update. With fresh gradients, the time of an update excludes
+    writing the gradient, which is measured separately.
     """
     from tmflow.benchmark import text as columns
     from tmflow.benchmark import text as table
-    from tmflow.benchmark.rows import TimedVariant, printed
+    from tmflow.benchmark.rows import TimedVariant, json_fields
     from tmflow.benchmark.run import run
     from tmflow.benchmark.updates import make_plan
 
@@ -75,11 +75,13 @@ def apply(
         require_writable(save)
     benchmark = run(plan)
     broken = [
-        f"{row.variant} promises {row.promise} and did not keep it with {columns.size(row.elements, row.threads)}."
+        f"{row.variant} violated its guarantee {row.promise} with {columns.size(row.elements, row.threads)}."
         for row in benchmark.rows
         if isinstance(row, TimedVariant) and not row.kept
     ]
-    _tell(benchmark, [printed(row) for row in benchmark.rows] if as_json else table.table(benchmark), save, broken)
+    _output(
+        benchmark, [json_fields(row) for row in benchmark.rows] if as_json else table.table(benchmark), save, broken
+    )
 
 
 @app.command()
@@ -91,7 +93,9 @@ def step(
             help="A configuration: 'strategy=lock threads=2', or with a name 'mine: strategy=lock'. May be repeated.",
         ),
     ] = None,
-    targets: Annotated[bool, typer.Option("--targets", help="Also those of the project's targets.")] = False,
+    targets: Annotated[
+        bool, typer.Option("--targets", help="Add the configurations of the project's targets.")
+    ] = False,
     rounds: Annotated[int, typer.Option(help="Times that each is trained, in turns, in fresh processes.")] = 8,
     reference: Annotated[
         str | None, typer.Option(help="The configuration that ratios are to; the first one if not given.")
@@ -104,7 +108,7 @@ def step(
 ) -> None:
     """Time the training steps of whole configurations: driver, model, strategy, batch, threads.
 
-    us_per_step is wall time of the workers' loops over all steps of all workers.
+    us_per_step is the wall time of the workers' loops divided by the steps of all workers.
     """
     from tmflow import datasets
     from tmflow.benchmark import step_report
@@ -112,14 +116,14 @@ def step(
     from tmflow.benchmark.steps import OF_THE_TARGETS, parse_step
 
     texts = [*(OF_THE_TARGETS if targets else ()), *(steps or ())]
-    measure.check([parse_step(text, "mnist") for text in texts], rounds, reference)  # before anything is downloaded
+    measure.check([parse_step(text, "mnist") for text in texts], rounds, reference)  # before any download
     if save:
         require_writable(save)
     resolved = datasets.resolve(dataset)
     if resolved.warning:
         print(f"tmflow: {resolved.warning}", file=sys.stderr)
     benchmark = measure.measure([parse_step(text, resolved.name) for text in texts], rounds, reference)
-    _tell(benchmark, _dumped(benchmark.rows) if as_json else step_report.table(benchmark), save, [])
+    _output(benchmark, _dump_rows(benchmark.rows) if as_json else step_report.table(benchmark), save, [])
     if any(row.rounds < rounds for row in benchmark.rows):
         raise typer.Exit(1)
 
@@ -137,7 +141,7 @@ def read(
         Path | None, typer.Option(help="Also keep everything in this file, for `tmflow bench report`.")
     ] = None,
 ) -> None:
-    """Time reads of one float32 variable while others update it: by way of the strategy, and by a plain copy."""
+    """Time reads of one float32 variable under concurrent updates: through the strategy, and by a plain copy."""
     from tmflow.benchmark import read_report, reads
     from tmflow.benchmark.reads import make_read_plan
 
@@ -146,33 +150,33 @@ def read(
         require_writable(save)
     benchmark = reads.run(plan)
     broken = [
-        f"{row.name}: promises {row.promise}, and {row.torn_fraction:.3g} were torn."
+        f"{row.name}: violated its guarantee {row.promise}; {row.torn_fraction:.3g} of the reads were torn."
         for row in benchmark.rows
         if not row.kept
     ]
-    _tell(benchmark, _dumped(benchmark.rows) if as_json else read_report.table(benchmark), save, broken)
+    _output(benchmark, _dump_rows(benchmark.rows) if as_json else read_report.table(benchmark), save, broken)
 
 
-def _dumped(rows: Iterable[BaseModel]) -> list[dict[str, Any]]:
+def _dump_rows(rows: Iterable[BaseModel]) -> list[dict[str, Any]]:
     return [row.model_dump(mode="json") for row in rows]
 
 
-def _tell(benchmark: Header, told: str | list[dict[str, Any]], save: Path | None, broken: list[str]) -> None:
-    """Keep a benchmark where that is asked for, and print it: its table, or its rows as JSON.
+def _output(benchmark: Header, content: str | list[dict[str, Any]], save: Path | None, broken: list[str]) -> None:
+    """Save a benchmark if requested, and print it as a table or as JSON rows.
 
-    Exits with 1 if a promise was broken, a sentence each, or if something failed that was to run.
+    Exits with 1 if a guarantee was violated (one sentence in `broken` each), or if a requested measurement failed.
     """
-    from tmflow.benchmark import saved
+    from tmflow.benchmark import storage
     from tmflow.benchmark import text as columns
 
     if save:
-        saved.write(save, benchmark)
-    if isinstance(told, str):
-        typer.echo(told)
+        storage.write(save, benchmark)
+    if isinstance(content, str):
+        typer.echo(content)
     else:
-        for row in told:
+        for row in content:
             typer.echo(json.dumps(row))
-        for line in columns.left_out(benchmark):  # which the table has
+        for line in columns.left_out(benchmark):  # the table includes them
             print(f"tmflow: {line}", file=sys.stderr)
     for line in broken:
         print(f"tmflow: {line}", file=sys.stderr)
@@ -188,14 +192,14 @@ def report(
     ] = None,
     plots: Annotated[
         Path | None,
-        typer.Option(help="Draw pictures into this folder too, as SVG; the Markdown links to them as beside it."),
+        typer.Option(help="Also write plots as SVG to this folder; the Markdown links to them as neighbouring files."),
     ] = None,
 ) -> None:
     """Print a saved benchmark as Markdown tables."""
     from tmflow.base.files import write_text
     from tmflow.benchmark.comparison import relative_to
     from tmflow.benchmark.kinds import read_any, shown
-    from tmflow.benchmark.saved import Saved
+    from tmflow.benchmark.storage import Saved
     from tmflow.charts import figures
 
     benchmark = read_any(file)

@@ -1,4 +1,4 @@
-"""`tmflow bundle`: the runs of a machine in one file, to carry to another and to trust as far as they deserve."""
+"""`tmflow bundle`: export the runs of a machine to one file, and verify such a file."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tmflow.spec.trial import Evidence
 from tmflow.study.config import SCALES, Scale, load_study
 
 app = typer.Typer(
-    help="Carry the runs of a machine to another, in one file.", no_args_is_help=True, rich_markup_mode=None
+    help="Move the runs of a machine to another machine in one file.", no_args_is_help=True, rich_markup_mode=None
 )
-SHOWN = 20  # problems that a reader is shown
+SHOWN = 20  # largest number of problems printed
 AllowedSigners = Annotated[
     Path | None,
-    typer.Option(help="Refuse what none of them signed; a file as ssh-keygen(1) describes it under ALLOWED SIGNERS."),
+    typer.Option(help="Accept only bundles signed by one of these; the format is ALLOWED SIGNERS of ssh-keygen(1)."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
@@ -35,21 +35,21 @@ def export(
     sign: Annotated[Path | None, typer.Option(metavar="KEY", help="Sign it with this OpenSSH key.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the run files of results/runs, with what they belong to, into one file."""
-    from tmflow.bundle.writer import Chosen, export
+    """Write the run files of results/runs, with their metadata, to one file."""
+    from tmflow.bundle.writer import RunSelection, export
 
-    chosen = Chosen(experiment or (), scale, evidence)
+    chosen = RunSelection(experiment or (), scale, evidence)
     done = export(results_dir(), output, chosen, _config((scale,) if scale else SCALES), sign)
     if as_json:
-        told: dict[str, Any] = {**vars(done), "path": str(done.path), "bytes": done.path.stat().st_size}
-        typer.echo(json.dumps(told, indent=1))
+        report: dict[str, Any] = {**vars(done), "path": str(done.path), "bytes": done.path.stat().st_size}
+        typer.echo(json.dumps(report, indent=1))
     else:
         size = done.path.stat().st_size
         typer.echo(f"{done.path}: {done.runs} runs of {done.platform}; {size / 1e6:.2f} MB; identity {done.identity}.")
 
 
 def _config(scales: tuple[Scale, ...]) -> Path | None:
-    """The project's config.yaml, if the results folder has rounds of one of its experiments as it defines them."""
+    """The project's config.yaml, if the results folder has rounds of its current definitions."""
     path = project_root() / "config.yaml"
     study = load_study(path)
     folders = (
@@ -66,23 +66,23 @@ def verify(
     allowed_signers: AllowedSigners = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show everything that is wrong with a bundle, and who signed it; exit code 2 if anything is wrong."""
+    """Verify a bundle: show its problems and its signer. Exit code 2 if there are errors."""
     from tmflow.bundle.verify import verify
 
-    found = verify(file, allowed_signers)
+    report = verify(file, allowed_signers)
     if as_json:
-        typer.echo(json.dumps(found.as_json(), indent=1))
+        typer.echo(json.dumps(report.as_json(), indent=1))
     else:
-        for problem in found.problems[:SHOWN]:
+        for problem in report.problems[:SHOWN]:
             typer.echo(f"{problem.severity}: {problem.sentence}")
-        if (more := len(found.problems[SHOWN:]) + found.omitted) > 0:
+        if (more := len(report.problems[SHOWN:]) + report.omitted) > 0:
             typer.echo(f"and {more:,} more, of which --json lists the first hundred errors and notes.")
-        platforms = ", ".join(found.platforms.values()) or "no platform"
-        read = f"{several(found.runs, 'run')} of {platforms}, identity {found.identity}: " if found.identity else ""
-        typer.echo(printable(f"{file}: {read}{'ok' if found.ok else 'not ok'}."))
-        if found.identity:
+        platforms = ", ".join(report.platforms.values()) or "no platform"
+        read = f"{several(report.runs, 'run')} of {platforms}, identity {report.identity}: " if report.identity else ""
+        typer.echo(printable(f"{file}: {read}{'ok' if report.ok else 'not ok'}."))
+        if report.identity:
             typer.echo(
-                printable(f"It is {found.signature.sentence if found.signature else 'without a valid signature'}.")
+                printable(f"It is {report.signature.sentence if report.signature else 'without a valid signature'}.")
             )
-    if not found.ok:
+    if not report.ok:
         raise typer.Exit(2)

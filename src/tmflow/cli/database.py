@@ -19,7 +19,7 @@ def ingest(
     files: Annotated[list[Path], typer.Argument(help="Run files (.jsonl), as `tmflow study run` writes them.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Store run files in the database; what it holds already is left as it is.
+    """Store run files in the database; runs that are stored already stay unchanged.
 
     The database is results/study.db, or the SQLAlchemy URL in TMFLOW_DB_URL.
     """
@@ -34,18 +34,18 @@ def ingest(
 
 @app.command()
 def upgrade() -> None:
-    """Create the database, or bring it to the newest revision; a SQLite file with runs is copied beside it first."""
+    """Create the database or upgrade it to the newest revision; a SQLite file with runs is backed up first."""
     from tmflow.store import engine, schema
 
     before, now, copy = schema.upgrade(engine.url_from_env(results_dir() / "study.db"))
     typer.echo(f"the database is at revision {now}" + ("." if before == now else f" (before: {before or 'none'})."))
     if copy:
-        typer.echo(f"What was there before is in {copy}; delete it when the database is as it should be.")
+        typer.echo(f"The previous database is in {copy}; delete it once the upgraded database works.")
 
 
 @app.command()
 def check(as_json: JsonOption = False) -> None:
-    """Tell whether the database is whole and up to date."""
+    """Check whether the database is intact and up to date."""
     from tmflow.store import engine, schema
 
     state = schema.check(engine.url_from_env(results_dir() / "study.db"))
@@ -61,7 +61,7 @@ def check(as_json: JsonOption = False) -> None:
 
 @app.command()
 def snapshot(file: Annotated[Path, typer.Argument(help="The file to write; one that is there is replaced.")]) -> None:
-    """Copy the database into one file to carry elsewhere, while others read and write it."""
+    """Copy the database to one file; other processes may read and write it meanwhile."""
     from tmflow.store import backup as copies
     from tmflow.store import engine
 

@@ -1,4 +1,4 @@
-"""`tmflow doctor`: what this machine has, what runs here, and what to do about the rest."""
+"""`tmflow doctor`: what is installed, which strategies run here, and how to get the rest."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False) -> None:
-    """Look at this machine: what is installed, which strategies run here, and how to get what is missing.
+    """Check this machine: what is installed, which strategies run here, and how to get what is missing.
 
     Exit code 1 if something is missing that stops a study; a strategy that cannot run here stops none.
     """

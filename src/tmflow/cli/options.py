@@ -1,4 +1,4 @@
-"""Options that commands share: of strategies and models, where to save, and how errors read."""
+"""Options that commands share (strategies, models, output files), and the wording of errors."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _kinds(name: str) -> tuple[object, ...]:
 
 
 def _help(name: str) -> str:
-    """What the factor belongs to, what it means, which values it may have, and its value if not given."""
+    """The help of a factor: what it belongs to, its meaning, allowed values and default."""
     description = TrialSpec.model_fields[name].description
     words = [word for kind in _kinds(name) for word in get_args(kind)]
     allowed = f" ({', '.join(words)})" if words else ""
@@ -79,20 +79,22 @@ def _owners(name: str) -> dict[str | None, Value | float | None]:
 
 
 def _usual(name: str, owning: Mapping[str | None, Value | float | None]) -> str:
-    """The value where none is given, and with what, if that is not always the same; "" if there is none."""
+    """The default value, by owner if defaults differ; "" if there is none."""
     if name == "budget":
         return ", ".join(f"{budget} with {way}" for way, budget in BUDGETS.items())
     with_value: dict[Value | float | None, list[str]] = {}
     for owner, value in owning.items():
         with_value.setdefault(value, []).append(str(owner))
     if len(with_value) > 1:
-        return ", ".join(f"{value} with {' and '.join(those)}" for value, those in with_value.items())
+        return ", ".join(
+            f"{value} with {' and '.join(owners_of_value)}" for value, owners_of_value in with_value.items()
+        )
     (only,) = with_value
     return "" if only is None else str(only)
 
 
 def require_writable(path: Path, name: str = "--save") -> None:
-    """Before the work, so that its result has a place to go. Raises BadInput if there is none."""
+    """Raise BadInput if the file cannot be written; call it before long work."""
     try:
         if path.exists() and not path.is_file():
             raise BadInput(f"{name} {path} is not a file: name a new file, or one to replace.")
@@ -104,7 +106,7 @@ def require_writable(path: Path, name: str = "--save") -> None:
 
 
 def require_text(arguments: Sequence[str]) -> None:
-    """Raise BadInput for an argument that is not UTF-8: no database and no JSON can keep it."""
+    """Raise BadInput for an argument that is not UTF-8, which databases and JSON cannot store."""
     for number, argument in enumerate(arguments, start=1):
         try:
             os.fsencode(argument).decode()
@@ -112,8 +114,8 @@ def require_text(arguments: Sequence[str]) -> None:
             raise BadInput(f"argument {number} is not UTF-8 text: {error.reason} at byte {error.start}.") from error
 
 
-def explained(error: typer.TyperException) -> str:
-    """What is wrong, where, and what is allowed. A command that needs an argument and has none is told its help."""
+def explain(error: typer.TyperException) -> str:
+    """Explain a usage error: what is wrong, where, and what is allowed."""
     message = error.format_message()
     if "\n" in message:
         return message
@@ -121,11 +123,11 @@ def explained(error: typer.TyperException) -> str:
     where = context.command_path if context else "tmflow"
     if isinstance(error, typer.BadParameter) and isinstance(error.__cause__, ValidationError):
         name = error.param.opts[0] if error.param else "a value"
-        return f"tmflow: {where}: {name} {_but(error.__cause__)}."
+        return f"tmflow: {where}: {name} {_explain_value(error.__cause__)}."
     return f"tmflow: {where}: {message[0].lower()}{message[1:].rstrip('.')}; `{where} --help` tells what there is."
 
 
-def _but(error: ValidationError) -> str:
+def _explain_value(error: ValidationError) -> str:
     first = error.errors()[0]
     value = f"{first['input']!r}"
     wish = first["msg"].removeprefix("Value error, ").removeprefix("Input ").removeprefix(f"{value} ").rstrip(".")

@@ -30,18 +30,18 @@ def portal(
 
 
 def _upload_mib() -> int:
-    """The largest upload; none where there is no token for it. A token that is not used is told."""
+    """The upload limit in MiB; 0 without an upload token. Warns about unusable tokens."""
     from tmflow.contributions import access
     from tmflow.contributions import access as limits
 
     for role in access.Role:
-        if trouble := access.trouble(role):
+        if trouble := access.token_problem(role):
             typer.echo(f"tmflow: {trouble}", err=True)
     return limits.UPLOAD_MIB if access.is_on(access.Role.UPLOADER) else 0
 
 
 def _make_absolute() -> None:
-    """What the environment names is relative to the folder where the command was typed, not to the checkout."""
+    """Make the paths in the environment absolute, relative to the current folder instead of the checkout."""
     from tmflow.contributions import quarantine
     from tmflow.portal import saved_views
     from tmflow.store import url as address
@@ -57,15 +57,15 @@ def _make_absolute() -> None:
 
 
 def _require_free(address: str, port: int) -> None:
-    """Raise BadInput if the address is none of this machine's, or the port is not to be had there."""
+    """Raise BadInput if the address does not belong to this machine, or the port is not free."""
     from tmflow.base import escaping
 
     try:
-        if not address.strip():  # to a socket it means every address of this machine
+        if not address.strip():  # for a socket, an empty address means every address of this machine
             raise OSError(errno.EINVAL, "an address is needed")
         socket.create_server((address, port), family=socket.AF_INET6 if ":" in address else socket.AF_INET).close()
     except (OSError, UnicodeError) as error:
-        cause = error.strerror if isinstance(error, OSError) else "that is the name of no machine"
+        cause = error.strerror if isinstance(error, OSError) else "no machine has that name"
         raise BadInput(
             f"the portal cannot listen on --address {escaping.line(address)[:LONGEST]} --port {port}: "
             f"{str(cause).partition(' (')[0]}; give an address of this machine, such as 127.0.0.1, and a port that is "

@@ -1,4 +1,4 @@
-"""`tmflow probe`: what this machine's transactions and memory really do."""
+"""`tmflow probe`: measure the transactions and the memory of this machine."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from tmflow.cli.options import require_writable
 
 
 def probe(
-    seconds: Annotated[float, typer.Option(help="That it may take, about; 5 to 600.")] = 60,
+    seconds: Annotated[float, typer.Option(help="Approximate duration; 5 to 600.")] = 60,
     emulate: Annotated[
         str | None, typer.Option(help="A profile: probe its emulated transactions instead. Nothing is timed.")
     ] = None,
     save: Annotated[
-        Path | None, typer.Option(help="The file to keep it in; results/probe.json if not given, none of --emulate.")
+        Path | None, typer.Option(help="The output file; default results/probe.json, none with --emulate.")
     ] = None,
     profile: Annotated[
-        str | None, typer.Option(help="Also make a profile of that name: data/platforms/<name>.yaml.")
+        str | None, typer.Option(help="Also write a profile of this name: data/platforms/<name>.yaml.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the document as JSON, for programs.")] = False,
 ) -> None:
-    """Find out by trying what the transactions of this machine can do and cost, and what moving memory costs.
+    """Measure the limits and costs of this machine's transactions, and the cost of moving memory.
 
-    Leave the machine alone meanwhile. What every number means: docs/probe.md.
+    Leave the machine idle meanwhile. docs/probe.md explains every number.
     """
     from tmflow.base.locks import machine_to_itself
     from tmflow.base.paths import results_dir
@@ -44,14 +44,14 @@ def probe(
     if file is not None:
         require_writable(file)
     if emulate:
-        found = run.probe(seconds, load_profile(emulate))
+        result = run.probe(seconds, load_profile(emulate))
     else:
         with machine_to_itself():
-            found = run.probe(seconds)
+            result = run.probe(seconds)
     if file is not None:
-        document.write(file, found)
-    typer.echo(json.dumps(found.as_dict(), indent=1) if as_json else table(found))
+        document.write(file, result)
+    typer.echo(json.dumps(result.as_dict(), indent=1) if as_json else table(result))
     if file is not None:
-        typer.echo(f"kept in {file}", err=True)
+        typer.echo(f"saved in {file}", err=True)
     if profile is not None:
-        typer.echo(f"profile written to {write_profile(profile_of(found, profile))}", err=True)
+        typer.echo(f"profile written to {write_profile(profile_of(result, profile))}", err=True)

@@ -12,10 +12,10 @@ from tmflow.study.config import Scale, load_study
 
 
 def publish(
-    site: Annotated[Path, typer.Argument(help="The folder to write; a site published there before is replaced.")],
+    site: Annotated[Path, typer.Argument(help="The folder to write; a published site there is replaced.")],
     scale: Annotated[Scale, typer.Option(help="The runs of this scale.")] = "full",
 ) -> None:
-    """Write the results as static pages, which any host of files serves: charts, tables, claims, runs and the docs."""
+    """Write the results as static pages for any file host: charts, tables, claims, runs and the docs."""
     from tmflow.reports.site.build import publish as write_site
     from tmflow.store import engine
 
@@ -25,5 +25,5 @@ def publish(
     typer.echo(
         f"{site}: {written.figures} figures, {written.runs} runs; {written.files} files, "
         f"{written.bytes / 1e6:.1f} MB.\n"
-        f"Look at it: python -m http.server --bind 127.0.0.1 --directory {site} 8000, then http://127.0.0.1:8000/"
+        f"To view it: python -m http.server --bind 127.0.0.1 --directory {site} 8000, then http://127.0.0.1:8000/"
     )

@@ -1,4 +1,4 @@
-"""`tmflow bundle stage|waiting|accept|reject|compare|audit`: what others brought, until a maintainer decides."""
+"""`tmflow bundle stage|waiting|accept|reject|compare|audit`: contributed bundles until a maintainer decides."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ if TYPE_CHECKING:
     from tmflow.contributions.quarantine import Action, Quarantine
 
 app = typer.Typer()  # its commands are among those of `tmflow bundle`
-SHOWN = 20  # runs that `compare` shows unless it is asked for one
+SHOWN = 20  # runs that `compare` shows unless one is named
 Identity = Annotated[str, typer.Argument(help="The identity of the bundle, or its first 8 digits or more.")]
-By = Annotated[str | None, typer.Option(help="Who does it; else the user of this machine.")]
+By = Annotated[str | None, typer.Option(help="Who does it; default: the current user.")]
 
 
 @app.command()
 def stage(
     file: Annotated[typer.FileBinaryRead, typer.Argument(help="A bundle; `-` reads it from the standard input.")],
-    name: Annotated[str | None, typer.Option(help="The name of the file, if it is not its own.")] = None,
+    name: Annotated[str | None, typer.Option(help="The name of the bundle; default: the name of the file.")] = None,
     by: By = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Check a bundle and keep it in the quarantine, where it waits for `accept` or `reject`."""
+    """Verify a bundle and store it in the quarantine, where it waits for `accept` or `reject`."""
     from tmflow.contributions import staging
 
     staged = staging.stage(_quarantine(), file, name or Path(file.name).name, by or _user())
     if as_json:
-        typer.echo(json.dumps({"outcome": staged.outcome, "said": staged.said, "report": staged.report.as_json()}))
+        typer.echo(json.dumps({"outcome": staged.outcome, "said": staged.message, "report": staged.report.as_json()}))
     else:
         for problem in staged.report.problems:
-            _say(f"{problem.severity}: {problem.sentence}")
-        _say(f"{staged.report.identity or 'no bundle'}: {staged.said}")
+            _echo(f"{problem.severity}: {problem.sentence}")
+        _echo(f"{staged.report.identity or 'no bundle'}: {staged.message}")
     if staged.outcome == "refused":
         raise typer.Exit(2)
 
@@ -57,30 +57,32 @@ def waiting(as_json: JsonOption = False) -> None:
     if as_json:
         typer.echo(json.dumps([asdict(upload) for upload in uploads], indent=1))
     for upload in uploads if not as_json else ():
-        _say(f"{upload.identity}: {upload.sentence}")
+        _echo(f"{upload.identity}: {upload.sentence}")
     if not uploads and not as_json:
         typer.echo("nothing waits.")
 
 
 @app.command()
 def accept(identity: Identity, by: By = None) -> None:
-    """Store a waiting bundle in the database, all of it or nothing."""
+    """Store a waiting bundle in the database, completely or not at all."""
     from tmflow.contributions import review
     from tmflow.store import engine
 
     url = engine.url_from_env(results_dir() / "study.db")
     report = review.accept(_quarantine(), url, identity, by or _user())
     hidden = f" It is withdrawn, so they are hidden: {report.withdrawn}." if report.withdrawn else ""
-    _say(f"{report.identity} is accepted: {several(report.runs_new, 'run')} stored, {report.runs_known} known.{hidden}")
+    _echo(
+        f"{report.identity} is accepted: {several(report.runs_new, 'run')} stored, {report.runs_known} known.{hidden}"
+    )
 
 
 @app.command()
 def reject(
     identity: Identity,
-    reason: Annotated[str, typer.Option(help="Why, for whoever asks later.")],
+    reason: Annotated[str, typer.Option(help="The reason, for later reference.")],
     by: By = None,
 ) -> None:
-    """Turn a waiting bundle away; its file is removed, and it is not taken again."""
+    """Reject a waiting bundle: its file is removed, and it is not accepted again."""
     from tmflow.contributions import review
 
     typer.echo(f"{review.reject(_quarantine(), identity, reason, by or _user())} was rejected.")
@@ -89,46 +91,46 @@ def reject(
 @app.command()
 def compare(
     identity: Identity,
-    run: Annotated[str | None, typer.Option(help="The uid of a run; else the first of them.")] = None,
+    run: Annotated[str | None, typer.Option(help="The uid of a run; default: the first runs that differ.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show runs that the database has with another content: both versions, field by field, where they differ."""
+    """Show the runs whose content differs from the database: both versions of each differing field."""
     from tmflow.contributions import review
     from tmflow.contributions.review import differences
     from tmflow.store import engine
 
     quarantine = _quarantine()
-    whole = review.require_open(quarantine, identity)["identity"]
+    full_identity = review.require_open(quarantine, identity)["identity"]
     database = engine.open_reader(engine.url_from_env(results_dir() / "study.db"))
-    found = list(islice(differences(database, quarantine.file(whole), run), SHOWN))
+    differing = list(islice(differences(database, quarantine.file(full_identity), run), SHOWN))
     if as_json:
-        told = [{**one._asdict(), "fields": [field._asdict() for field in one.fields]} for one in found]
-        typer.echo(json.dumps(told))
+        report = [{**one._asdict(), "fields": [field._asdict() for field in one.fields]} for one in differing]
+        typer.echo(json.dumps(report))
         return
-    for one in found:
-        _say(f"run {one.uid}" + (f", withdrawn from the database with {one.withdrawn}" if one.withdrawn else ""))
+    for one in differing:
+        _echo(f"run {one.uid}" + (f", withdrawn from the database with {one.withdrawn}" if one.withdrawn else ""))
         for field in one.fields:
-            _say(f"{field.field}: bundle {field.bundle}, database {field.database}")
-    if not found:
-        typer.echo("the database has no run of this bundle with another content.")
+            _echo(f"{field.field}: bundle {field.bundle}, database {field.database}")
+    if not differing:
+        typer.echo("no run of this bundle differs from the database.")
 
 
 @app.command()
 def audit(
-    last: Annotated[int, typer.Option(min=1, help="So many of the newest.")] = 100, as_json: JsonOption = False
+    last: Annotated[int, typer.Option(min=1, help="The number of newest entries.")] = 100, as_json: JsonOption = False
 ) -> None:
-    """List what was done in the quarantine, the newest last."""
+    """List the actions in the quarantine, the newest last."""
     from tmflow.contributions.quarantine import audit as listed
 
     rows = listed(_quarantine(), last)
     if as_json:
         typer.echo(json.dumps(rows, indent=1))
     for row in rows if not as_json else ():
-        _say("  ".join(str(value) for value in row.values() if value is not None))
+        _echo("  ".join(str(value) for value in row.values() if value is not None))
 
 
-def kept(file: Path, conflict: BadInput) -> BadInput:
-    """Keep a bundle that the database contradicts in the quarantine, and say so."""
+def keep_conflicting(file: Path, conflict: BadInput) -> BadInput:
+    """Move a bundle that contradicts the database to the quarantine; return the error to raise."""
     from tmflow.contributions import staging
 
     identity = staging.keep_conflict(_quarantine(), file, _user(), str(conflict))
@@ -139,8 +141,8 @@ def kept(file: Path, conflict: BadInput) -> BadInput:
 
 
 @contextmanager
-def noted(action: Action, identity: str, reason: str | None = None) -> Iterator[None]:
-    """Inside, it is done to a contribution; where that cannot be written down in the audit, it is not begun."""
+def audited_action(action: Action, identity: str, reason: str | None = None) -> Iterator[None]:
+    """Record an action on a contribution in the audit; the action does not start if the audit cannot be written."""
     quarantine = _quarantine()
     with quarantine.begin() as connection:
         yield
@@ -157,8 +159,8 @@ def _user() -> str:
     return f"user {getpass.getuser()}"
 
 
-def _say(words: str) -> None:
-    """A line that others had a part in."""
+def _echo(words: str) -> None:
+    """Print a line with untrusted text."""
     from tmflow.base import escaping
 
     typer.echo(escaping.line(words))

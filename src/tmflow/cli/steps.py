@@ -32,7 +32,7 @@ def probe(output: Path) -> None:
 
 @app.command()
 def build(output: Path) -> None:
-    """Build the native strategies beside `output`, and write there what is built and what runs here."""
+    """Build the native strategies next to `output`, and write which are built and run here to `output`."""
     from tmflow.native import registry
     from tmflow.native.build import build as build_native
 
@@ -43,7 +43,7 @@ def build(output: Path) -> None:
 
 @app.command(name="data")
 def get_data(dataset: str, output: Path) -> None:
-    """Find or download the dataset, check it, and write which one it is."""
+    """Find or download the dataset, verify it, and write its name and hash."""
     from tmflow import datasets
     from tmflow.base.files import write_json
 
@@ -67,7 +67,7 @@ def one_round(experiment: str, definition: str, number: int, scale: Annotated[Sc
     plan = make_plan(scale)
     if plan.definition_id(experiment) != definition:
         raise BadInput(f"config.yaml changed '{experiment}' while the study was running; run the study again.")
-    # A round that is measured and asked for all the same must not begin a campaign.
+    # A repeated request for a measured round must not begin a campaign.
     campaign = (plan.is_measured() and load(plan.results, scale)) or current(plan.results, scale)
     store_complete_rounds(plan)
     run_round(plan.job(experiment, number, campaign.ref))
@@ -75,7 +75,7 @@ def one_round(experiment: str, definition: str, number: int, scale: Annotated[Sc
 
 @app.command(name="figures")
 def draw(experiment: str, scale: Annotated[Scale, typer.Option()] = "full") -> None:
-    """Draw the figures of an experiment from the database, and write its table: most of either is to start."""
+    """Draw the figures of an experiment and write its table; in one step, because start-up dominates."""
     from tmflow.base.errors import unknown
     from tmflow.charts import figures
     from tmflow.cli.study import make_plan
@@ -86,8 +86,8 @@ def draw(experiment: str, scale: Annotated[Scale, typer.Option()] = "full") -> N
     plan = make_plan(scale)
     if experiment not in plan.study.experiments:
         raise unknown("experiment", experiment, plan.study.experiments)
-    its = plan.study.experiments[experiment]
-    shown = its.shown()
+    definition = plan.study.experiments[experiment]
+    shown = definition.shown()
     reader = engine.open_reader(engine.url_from_env(results_dir() / "study.db"))
     records = queries.records(reader, experiment=plan.source(experiment), scale=scale)
     runs = shown_of(records.runs, shown["only"])
@@ -98,12 +98,14 @@ def draw(experiment: str, scale: Annotated[Scale, typer.Option()] = "full") -> N
         queries.revision(reader),
         shown["shows"],
     )
-    experiment_table.write_table(runs, experiment, its.question, scale, results_dir() / "tables" / f"{experiment}.html")
+    experiment_table.write_table(
+        runs, experiment, definition.question, scale, results_dir() / "tables" / f"{experiment}.html"
+    )
 
 
 @app.command()
 def report(scale: Annotated[Scale, typer.Option()] = "full") -> None:
-    """Write the report: what the study says, then its figures and tables."""
+    """Write the report: the summary of the study, then its figures and tables."""
     from tmflow.claims.heading import heading
     from tmflow.claims.judge import verdicts
     from tmflow.claims.render import section as verdicts_section
@@ -114,9 +116,9 @@ def report(scale: Annotated[Scale, typer.Option()] = "full") -> None:
 
     plan = make_plan(scale)
     reader = engine.open_reader(engine.url_from_env(plan.results / "study.db"))
-    first = [headline.section(headline.of_study(plan, reader))]
-    platform = headline.machine(plan, reader)
-    if scale == "full" and platform is not None:  # nothing is decided from a quick one
+    first = [headline.section(headline.summarise_study(plan, reader))]
+    platform = headline.measured_platform(plan, reader)
+    if scale == "full" and platform is not None:  # quick runs decide nothing
         first.append(verdicts_section(verdicts(reader, platform=platform), heading(reader, platform)))
     questions = {name: plan.study.experiments[name].question for name in plan.experiments}
     write_report(plan.results, questions, scale, plan.results / "report.html", first)
@@ -124,7 +126,7 @@ def report(scale: Annotated[Scale, typer.Option()] = "full") -> None:
 
 @app.command()
 def notebook(source: Path, output: Path) -> None:
-    """Execute a notebook against the database, and write it with what it shows."""
+    """Execute a notebook on the database, and write it with its output."""
     from tmflow.workflow.notebooks import execute
 
     execute(source, output)

@@ -17,13 +17,13 @@ from tmflow.study.plan import Plan
 app = typer.Typer(help="Plan, run and watch the study of config.yaml.", no_args_is_help=True, rich_markup_mode=None)
 
 ScaleOption = Annotated[
-    Scale | None, typer.Option(help="full: the study as written; quick: small, to see the machinery work.")
+    Scale | None, typer.Option(help="full: the study as defined; quick: a smoke test at reduced size.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
 def make_plan(scale: Scale | None) -> Plan:
-    """The plan of config.yaml at `scale`; without one, at the scale of the last campaign, else full."""
+    """The plan of config.yaml at `scale`; default: the scale of the last campaign, or full."""
     results = results_dir()
     return Plan(load_study(project_root() / "config.yaml"), scale or latest_scale(results), results)
 
@@ -34,21 +34,21 @@ def plan(
     as_json: JsonOption = False,
     native: Annotated[Path | None, typer.Option(hidden=True, help="Write the static program's plan there.")] = None,
 ) -> None:
-    """List the experiments, their trials, and how long they will take: by past runs like them, else by a guess."""
+    """List the experiments, their trials, and their estimated durations, from similar past runs if there are any."""
     if native:
         from tmflow.study import native_plan
 
         native_plan.write(load_study(project_root() / "config.yaml"), native)
         return
-    its_plan = make_plan(scale)
+    study_plan = make_plan(scale)
     rows: list[dict[str, Any]] = [
         {
             "id": name,
-            "runs_of": its_plan.source(name) if its_plan.source(name) != name else None,
-            "trials": its_plan.trials(name),
-            "estimated_s": round(its_plan.estimated_s(name), 1),
+            "runs_of": study_plan.source(name) if study_plan.source(name) != name else None,
+            "trials": study_plan.trials(name),
+            "estimated_s": round(study_plan.estimated_s(name), 1),
         }
-        for name in its_plan.experiments
+        for name in study_plan.experiments
     ]
     if as_json:
         typer.echo(json.dumps(rows, indent=1))
@@ -60,16 +60,16 @@ def plan(
     total_s = sum(row["estimated_s"] for row in rows)
     typer.echo(
         f"{'in all':<24}{sum(row['trials'] for row in rows):>10}{total_s:>10.1f} s, {total_s / 60:.0f} minutes, "
-        f"on {its_plan.processors} hardware threads"
+        f"on {study_plan.processors} hardware threads"
     )
-    if first := its_plan.first:
-        minutes = sum(its_plan.estimated_s(name) for name in first) / 60
+    if first := study_plan.first:
+        minutes = sum(study_plan.estimated_s(name) for name in first) / 60
         typer.echo(f"Measured before all others: {', '.join(first)}; {minutes:.0f} minutes.")
 
 
 @app.command()
 def status(scale: ScaleOption = None, as_json: JsonOption = False) -> None:
-    """Tell how many trials of the plan are done, failed and unsupported, by which campaigns, and what that has cost."""
+    """Show the numbers of successful, failed and unsupported trials by campaign, and the time they took."""
     from tmflow.workflow.status import status as study_status
 
     state = study_status(make_plan(scale))
@@ -83,12 +83,12 @@ def status(scale: ScaleOption = None, as_json: JsonOption = False) -> None:
     if missing := state["missing"]:
         of = ", ".join(f"{n} of {experiment}" for experiment, n in missing.items())
         typer.echo(f"Not measured yet: {several(sum(missing.values()), 'trial')}; {of}.")
-    for its in state["campaigns"]:
-        trials = its["trials_ok"] + its["trials_failed"] + its["trials_unsupported"]
-        in_all = f", of {state['wall_s']:.1f} s in all" if its["uid"] == state["campaign"] else ""
+    for campaign in state["campaigns"]:
+        trials = campaign["trials_ok"] + campaign["trials_failed"] + campaign["trials_unsupported"]
+        in_all = f", of {state['wall_s']:.1f} s in all" if campaign["uid"] == state["campaign"] else ""
         typer.echo(
-            f"Campaign {its['uid'][:8]}, begun {its['created_at_utc'][:16]}: {several(trials, 'trial')}; "
-            f"{its['timed_s']:.1f} s inside timed loops and {its['warm_up_s']:.1f} s warming up{in_all}."
+            f"Campaign {campaign['uid'][:8]}, begun {campaign['created_at_utc'][:16]}: {several(trials, 'trial')}; "
+            f"{campaign['timed_s']:.1f} s inside timed loops and {campaign['warm_up_s']:.1f} s warming up{in_all}."
         )
 
 
@@ -96,14 +96,14 @@ def status(scale: ScaleOption = None, as_json: JsonOption = False) -> None:
 def run(
     arguments: Annotated[
         list[str] | None,
-        typer.Argument(metavar="EXPERIMENT", help="Experiments of config.yaml; if none is named, all of it."),
+        typer.Argument(metavar="EXPERIMENT", help="Experiments of config.yaml; default: all."),
     ] = None,
     scale: ScaleOption = None,
-    fresh: Annotated[bool, typer.Option(help="Measure everything anew; the run files so far are set aside.")] = False,
+    fresh: Annotated[bool, typer.Option(help="Measure everything again; existing run files are set aside.")] = False,
 ) -> None:
-    """Run what is missing of the study, or of some experiments: build, train, store, draw, report.
+    """Run the missing parts of the study or of some experiments: build, train, store, draw, report.
 
-    Safe to interrupt and to repeat. Options that are not listed here go to Snakemake, for example --dry-run.
+    Safe to interrupt and to repeat. Other options are passed to Snakemake, for example --dry-run.
     """
     from tmflow.workflow import run as pipeline
 

@@ -1,4 +1,4 @@
-"""`tmflow train`: train one model once or a few times, each round in a fresh process."""
+"""`tmflow train`: train a model for one or more rounds, each in a fresh process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ Rounds = Annotated[int, typer.Option(help="Fresh processes, each trains once wit
 @with_factors
 def train(
     model: Annotated[str, typer.Option(help=MODEL_HELP)] = "mnist_softmax",
-    strategy: Annotated[str, typer.Option(help="How updates are kept apart; `tmflow doctor` lists them.")] = "lock",
+    strategy: Annotated[
+        str, typer.Option(help="How concurrent updates are synchronised; `tmflow doctor` lists the strategies.")
+    ] = "lock",
     driver: Annotated[
         str, typer.Option(help="session: Python threads share one TensorFlow session; native: C++ threads, without it.")
     ] = "session",
@@ -40,7 +42,7 @@ def train(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per round.")] = False,
     **factors: Any,
 ) -> None:
-    """Train a model with many threads under a strategy, and tell speed and accuracy."""
+    """Train a model with many threads under a strategy, and print speed and accuracy."""
     given: dict[str, Any] = {
         "model": model, "strategy": strategy, "driver": driver, "threads": threads, "batch": batch,
         "iterations": iterations, "learning_rate": learning_rate,
@@ -50,7 +52,7 @@ def train(
     from tmflow.store import engine, schema, url
     from tmflow.study.adhoc import check_rounds, store_round, train_rounds
 
-    make_spec({**given, "dataset": "mnist"}, "tmflow train")  # before anything is downloaded
+    make_spec({**given, "dataset": "mnist"}, "tmflow train")  # before any download
     check_rounds(rounds)
     if save_file:
         require_writable(save_file, "--save-file")
@@ -87,18 +89,18 @@ def _as_line(run: Run) -> str:
     fused = f", fused updates of {', '.join(run.fused)}" if run.fused else ""
     evidence = f"{run.evidence}: {run.backend.name}" if run.backend else run.evidence
     return (
-        f"round {run.round}: {time if run.shows_time else NO_TIME}{_commits(run)}{fused}{_found(run)}, "
+        f"round {run.round}: {time if run.shows_time else NO_TIME}{_commits(run)}{fused}{_full_measures(run)}, "
         f"test accuracy {run.final_accuracy:.4f} on {run.spec.dataset} ({evidence})"
     )
 
 
 def _commits(run: Run) -> str:
-    """Where transactions were tried and their ends are known, how many of the critical sections committed."""
+    """The share of critical sections that committed transactionally, if it was counted."""
     ends = [(row.commits, row.fallbacks or 0) for row in run.counters if row.commits is not None]
     commits, sections = sum(end[0] for end in ends), sum(map(sum, ends))
     return f", {100 * commits / sections:.1f} % of {sections} critical sections committed" if sections else ""
 
 
-def _found(run: Run) -> str:
-    """What full measures found, if the run was measured so."""
+def _full_measures(run: Run) -> str:
+    """The results of full measures, if the run has them."""
     return "".join(f", {100 * share:.2f} % of {name}" for name, share in shares(shown(run)).items())

@@ -1,4 +1,4 @@
-"""Who may upload and who may decide, by the token in the environment; how often, and how much."""
+"""Access control: the tokens for uploads and decisions, and limits on rates and sizes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHORTEST = 16
 
 
 class Role(StrEnum):
-    """Each by the variable of its token."""
+    """The roles, by the environment variable of their token."""
 
     UPLOADER = "TMFLOW_UPLOAD_TOKEN"
     MAINTAINER = "TMFLOW_MAINTAINER_TOKEN"
@@ -28,30 +28,30 @@ _OFF = {Role.UPLOADER: "uploads are off", Role.MAINTAINER: "nothing can be decid
 
 
 def is_on(role: Role) -> bool:
-    """Whether the portal lets anybody do it: only with a token that is good for it."""
-    return _token(role) != b"" and trouble(role) is None
+    """Whether the portal enables a role: only if its token is valid."""
+    return _token(role) != b"" and token_problem(role) is None
 
 
-def trouble(role: Role) -> str | None:
-    """Why its token is not used, as one sentence; None of one that is, or where there is none."""
+def token_problem(role: Role) -> str | None:
+    """The reason why a role's token is unusable, as a sentence; None if it is usable or not set."""
     token = _token(role)
     if 0 < len(token) < SHORTEST:
         return f"{role} has {len(token)} bytes, and at least {SHORTEST} are needed: {_OFF[role]}."
     if role is Role.MAINTAINER and token and hmac.compare_digest(token, _token(Role.UPLOADER)):
-        return f"{role} is the same as {Role.UPLOADER.value}, so that whoever uploads could accept: {_OFF[role]}."
+        return f"{role} is the same as {Role.UPLOADER.value}, so that uploaders could accept: {_OFF[role]}."
     return None
 
 
-def admit(quarantine: Quarantine, role: Role, given: str, by: str) -> None:
-    """Let whoever gives the right token pass. Raises BadInput for a wrong one, and after too many of them."""
+def check_token(quarantine: Quarantine, role: Role, given: str, by: str) -> None:
+    """Check a token. Raises BadInput if it is wrong, and after too many wrong tokens."""
     refused: BadInput | None
     with quarantine.begin() as connection:
         refused = refusal(quarantine, connection, WRONG_TOKENS, by)
         if refused is None:
             right = is_on(role) and hmac.compare_digest(given.encode("utf-8", "surrogatepass"), _token(role))
             quarantine.note(connection, "token", "right" if right else "wrong", by, details=role)
-            refused = None if right else BadInput("this is not the token: ask whoever keeps this portal for it.")
-    if refused:  # once what was tried is written down
+            refused = None if right else BadInput("this is not the token: ask the portal's maintainers for it.")
+    if refused:  # after the attempt was recorded
         raise refused
 
 
@@ -60,14 +60,14 @@ def _token(role: Role) -> bytes:
 
 
 MIB = 1 << 20
-UPLOAD_MIB = 64  # Streamlit keeps an upload in memory
+UPLOAD_MIB = 64  # Streamlit holds an upload in memory
 MOST_RUNS = 100_000
 MOST_WAITING = 20  # so that at most 1.3 GB wait
-CHECK_S = 120.0  # MOST_RUNS took 46 s on a machine that others used (docs/uploads.md)
+CHECK_S = 120.0  # MOST_RUNS took 46 s on a busy machine (docs/uploads.md)
 
 
 def require_size(n_bytes: int) -> None:
-    """Raise BadInput for a file that is too large to be taken."""
+    """Raise BadInput for a file that is too large."""
     if n_bytes > UPLOAD_MIB * MIB:
         raise BadInput(
             f"the file is larger than {UPLOAD_MIB} MiB, the most that the quarantine takes: export less at once, or "
@@ -85,7 +85,7 @@ def require_runs(n_runs: int) -> None:
 
 
 def require_room(n_waiting: int) -> None:
-    """Raise BadInput while too many wait already."""
+    """Raise BadInput if too many bundles wait."""
     if n_waiting >= MOST_WAITING:
         raise BadInput(
             f"as many bundles as there is room for ({n_waiting}) wait for a maintainer already: try again when some "
@@ -97,7 +97,7 @@ EVERYBODY = "everybody"
 
 
 class Rate(NamedTuple):
-    """At most so many of an action with that outcome, of one address and of all, within a time; `what` in words."""
+    """A rate limit on an action with an outcome, per address and in total; `what` names it in messages."""
 
     what: str
     action: Action
@@ -112,9 +112,9 @@ UPLOADS = Rate("uploads", "receive", "begun", of_one=10, of_all=60, minutes=60)
 
 
 def refusal(quarantine: Quarantine, connection: Connection, rate: Rate, by: str) -> BadInput | None:
-    """What to tell whoever it is that has tried too often, or while all together have; None of others.
+    """The error for an address that exceeds a rate limit, or for all if the total does; None otherwise.
 
-    It is written down once in that time for each, so that who goes on trying fills no disk.
+    It is recorded once per period and address, so that repeated attempts do not fill the disk.
     """
     since = utc_text(quarantine.now() - timedelta(minutes=rate.minutes))
     tried = select(func.count()).where(Audit.action == rate.action, Audit.outcome == rate.outcome, Audit.at_utc > since)
@@ -124,10 +124,10 @@ def refusal(quarantine: Quarantine, connection: Connection, rate: Rate, by: str)
         whose, limit = by, rate.of_one
     else:
         return None
-    told = select(Audit.id).where(
+    noted = select(Audit.id).where(
         Audit.action == "limit", Audit.outcome == rate.what, Audit.by == whose, Audit.at_utc > since
     )
-    if connection.scalar(told) is None:
+    if connection.scalar(noted) is None:
         quarantine.note(connection, "limit", rate.what, whose)
     of_whom = "in all" if whose == EVERYBODY else f"from {by}"
     return BadInput(

@@ -1,4 +1,4 @@
-"""Bundles in the database: imported as a whole, hidden by a withdrawal, shown again; never deleted."""
+"""Imports bundles into the database completely, and withdraws and restores them; nothing is deleted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tmflow.base.errors import BadInput
 from tmflow.bundle import format, signature, verify
 from tmflow.bundle.problems import Findings, Report, report
 from tmflow.bundle.reader import Bundle, open_bundle
-from tmflow.contributions.spool import Aside, aside, packing
+from tmflow.contributions.spool import Spool, open_spool, prepare_packing
 from tmflow.store import dedup, round_counts, schema
 from tmflow.store.dedup import Row
 from tmflow.store.engine import open_reader, open_writer
@@ -25,22 +25,22 @@ from tmflow.store.ingest import FileToStore, no_search_for_garbage, store_runs, 
 from tmflow.store.models import Campaign, Contribution, Platform, Probe, Round, Run
 from tmflow.store.url import explain_errors
 
-SHORTEST = 8  # hex digits of an identity that name a contribution
+SHORTEST = 8  # least number of hex digits of an identity that name a contribution
 
 
-class NotSound(BadInput):
-    """A bundle whose check found something wrong: the report has all of it."""
+class InvalidBundle(BadInput):
+    """A bundle with errors; the report lists them."""
 
-    def __init__(self, path: Path, found: Report) -> None:
-        errors = [problem.sentence for problem in found.problems if problem.severity == "error"]
-        listed = "\n  ".join([*errors, *([f"and {found.omitted} more"] if found.omitted else [])])
-        super().__init__(f"{path} is not stored, for it is not sound:\n  {listed}")
-        self.report = found
+    def __init__(self, path: Path, checked: Report) -> None:
+        errors = [problem.sentence for problem in checked.problems if problem.severity == "error"]
+        listed = "\n  ".join([*errors, *([f"and {checked.omitted} more"] if checked.omitted else [])])
+        super().__init__(f"{path} is not stored, because it has errors:\n  {listed}")
+        self.report = checked
 
 
 @dataclass(frozen=True)
 class ImportReport:
-    """A contribution, and how many of its runs were new. `withdrawn`: why its runs are hidden; None of one shown."""
+    """A contribution and its numbers of runs. `withdrawn`: the reason of a withdrawal; None if its runs are shown."""
 
     identity: str
     name: str
@@ -56,56 +56,56 @@ def import_bundle(
     identity: str | None = None,
     allowed_signers: Path | None = None,
 ) -> ImportReport:
-    """Store the runs of a bundle that the database does not hold yet, with its probe; all of it or, on an error, none.
+    """Store the new runs of a bundle with its probe, in one transaction; create the database if needed.
 
-    `name`: the contribution's, if it is not that of the file. `allowed_signers`: as of `verify.verify`. Makes the
-    database if there is none. Raises NotSound for a bundle that its check does not pass, before anything is written;
-    Conflict for runs that are stored with another content; BadInput for a bundle of another `identity` than is given,
-    for a point of a round that has another run, and for a database that cannot be used.
+    name: the name of the contribution; default: the name of the file. allowed_signers: as for `verify.verify`. Raises
+    InvalidBundle for a bundle with errors, before anything is written; Conflict for runs that are stored with other
+    content; BadInput if the bundle has another `identity`, a point of a round has another run, or the database cannot
+    be used.
     """
     signature.require_allowed_signers(allowed_signers)
     with no_search_for_garbage(), open_bundle(path) as bundle:
         if identity not in (None, bundle.identity):
-            raise BadInput(f"{path} has the identity {bundle.identity}, and not {identity}: it is another bundle.")
-        if schema.exists(url) and (known := _stored(url, bundle)):
-            return known
-        with aside() as runs:
-            _lay_aside(bundle, runs, allowed_signers)
+            raise BadInput(f"{path} has the identity {bundle.identity}, not {identity}: it is another bundle.")
+        if schema.exists(url) and (stored_report := _stored(url, bundle)):
+            return stored_report
+        with open_spool() as runs:
+            _spool_runs(bundle, runs, allowed_signers)
             if not schema.exists(url):
                 schema.upgrade(url)
             with storing(url, "the bundle") as connection:
-                return _known(connection, bundle) or _store(connection, bundle, runs, name or path.name)
+                return _report_if_stored(connection, bundle) or _store(connection, bundle, runs, name or path.name)
 
 
 def withdraw(url: URL, identity: str, reason: str) -> int:
-    """Hide the runs of a contribution, named by its identity or the first digits of it; returns how many these are.
+    """Hide the runs of a contribution, named by its identity or the first digits; return their number.
 
-    Raises BadInput where there is no such contribution, or it is withdrawn already, and without a reason.
+    Raises BadInput if there is no such contribution, if it is already withdrawn, and without a reason.
     """
     if not reason.strip():
-        raise BadInput("the reason of a withdrawal is empty; say in a few words why its runs should not be shown.")
+        raise BadInput("the reason of a withdrawal is empty; give one in a few words.")
     return _set(url, identity, {"withdrawn_at_utc": utc_now(), "withdrawn_reason": reason.strip()})
 
 
 def restore(url: URL, identity: str) -> int:
-    """Show the runs of a withdrawn contribution again; named and returned as by `withdraw`.
+    """Show the runs of a withdrawn contribution again; argument and result as for `withdraw`.
 
-    Raises BadInput where there is no such contribution, or it is not withdrawn.
+    Raises BadInput if there is no such contribution, or it is not withdrawn.
     """
     return _set(url, identity, {"withdrawn_at_utc": None, "withdrawn_reason": None})
 
 
-def whole_identity(url: URL, identity: str) -> str:
-    """The identity of the contribution that is named by it, or by the first digits of it. Raises BadInput for none."""
+def full_identity(url: URL, identity: str) -> str:
+    """The full identity of the contribution named by its first digits. Raises BadInput if there is none."""
     with explain_errors(url), open_reader(url).connect() as connection:
-        return str(_named(connection, identity)["identity"])
+        return str(_find_contribution(connection, identity)["identity"])
 
 
 def contributions(source: Source) -> pd.DataFrame:
-    """One row for each contribution, in the order of their import.
+    """A row for each contribution, in the order of import.
 
-    identity, name, version, imported_at_utc, n_runs; n_stored, those of its runs that were not there before; platforms,
-    of those, by their slugs; withdrawn_at_utc, withdrawn_reason, NA of one that is shown.
+    Columns: identity, name, version, imported_at_utc, n_runs; n_stored, the runs that were new; platforms, the slugs of
+    these; withdrawn_at_utc, withdrawn_reason, NA if the runs are shown.
     """
     of_round = select(Run.contribution_id, Run.round_id, func.count().label("n"))
     counted = of_round.where(Run.contribution_id.is_not(None)).group_by(Run.contribution_id, Run.round_id).subquery()
@@ -117,60 +117,62 @@ def contributions(source: Source) -> pd.DataFrame:
         .group_by(counted.c.contribution_id, Platform.slug)
         .subquery()
     )
-    told = [column for column in Contribution.__table__.columns if column.name != "id"]
+    columns = [column for column in Contribution.__table__.columns if column.name != "id"]
     stored = [
         cast(func.coalesce(func.sum(of_platform.c.n), 0), BigInteger).label("n_stored"),
         cast(func.coalesce(func.aggregate_strings(of_platform.c.slug, ", "), ""), Text).label("platforms"),
     ]
-    statement = select(*told[:5], *stored, *told[5:]).outerjoin(
+    statement = select(*columns[:5], *stored, *columns[5:]).outerjoin(
         of_platform, of_platform.c.contribution_id == Contribution.id
     )
-    grouped = statement.group_by(Contribution.id, *told).order_by(Contribution.id)
+    grouped = statement.group_by(Contribution.id, *columns).order_by(Contribution.id)
     return frame(source, grouped).astype({"n_stored": "int64"})
 
 
 def _stored(url: URL, bundle: Bundle) -> ImportReport | None:
     with explain_errors(url), open_reader(url).connect() as connection:
-        return _known(connection, bundle)
+        return _report_if_stored(connection, bundle)
 
 
-def _known(connection: Connection, bundle: Bundle) -> ImportReport | None:
-    """What to say of a bundle that is stored already; None of one that is not."""
-    its = select(Contribution.name, Contribution.n_runs, Contribution.withdrawn_reason)
-    row = connection.execute(its.where(Contribution.identity == bundle.identity)).one_or_none()
+def _report_if_stored(connection: Connection, bundle: Bundle) -> ImportReport | None:
+    """The report of a bundle that is stored already; None if it is not stored."""
+    statement = select(Contribution.name, Contribution.n_runs, Contribution.withdrawn_reason)
+    row = connection.execute(statement.where(Contribution.identity == bundle.identity)).one_or_none()
     if row is None:
         return None
     return ImportReport(bundle.identity, row.name, 0, row.n_runs, row.withdrawn_reason)
 
 
-def _lay_aside(bundle: Bundle, runs: Aside, allowed_signers: Path | None) -> None:
-    """The runs of a bundle, if nothing is wrong with any of them, nor with the bundle."""
+def _spool_runs(bundle: Bundle, runs: Spool, allowed_signers: Path | None) -> None:
+    """Verify a bundle and spool its runs. Raises InvalidBundle if it has errors."""
     findings = Findings()
-    runs.lay(chain.from_iterable(verify.checked(bundle, findings, packing, allowed_signers)))
-    found = report(bundle.identity, bundle.version, findings)
-    if not found.ok:
-        raise NotSound(bundle.path, found)
+    runs.append(chain.from_iterable(verify.check_files(bundle, findings, prepare_packing, allowed_signers)))
+    checked = report(bundle.identity, bundle.version, findings)
+    if not checked.ok:
+        raise InvalidBundle(bundle.path, checked)
 
 
-def _store(connection: Connection, bundle: Bundle, runs: Aside, name: str) -> ImportReport:
+def _store(connection: Connection, bundle: Bundle, runs: Spool, name: str) -> ImportReport:
     row = {"identity": bundle.identity, "name": name, "version": bundle.version, "imported_at_utc": utc_now()}
     total = runs.n_runs.total()
-    itself = connection.execute(insert(Contribution).returning(Contribution.id), row | {"n_runs": total}).scalar_one()
+    contribution_id = connection.execute(
+        insert(Contribution).returning(Contribution.id), row | {"n_runs": total}
+    ).scalar_one()
     members = [entry for entry in bundle.manifest if entry.sha256 in runs.n_runs]
     files = [FileToStore(entry.sha256, Path(entry.path).name, runs.n_runs[entry.sha256]) for entry in members]
-    stored = store_runs(connection, files, runs.runs(), itself)
-    _store_probe(connection, bundle, itself)
+    stored = store_runs(connection, files, runs.runs(), contribution_id)
+    _store_probe(connection, bundle, contribution_id)
     return ImportReport(bundle.identity, name, stored.runs_new, total - stored.runs_new, None)
 
 
 def _store_probe(connection: Connection, bundle: Bundle, contribution_id: int) -> None:
     probe, platform = bundle.document(format.PROBE), bundle.document(format.PLATFORM)
-    if probe is None or platform is None:  # as a zip of run files alone
+    if probe is None or platform is None:  # a zip of run files has neither
         return
-    its = select(Platform.id).where(Platform.facts_sha256 == sha256_of(platform["facts"]))
+    statement = select(Platform.id).where(Platform.facts_sha256 == sha256_of(platform["facts"]))
     row = {
         "sha256": sha256_of(probe),
-        "platform_id": connection.execute(its).scalar_one(),
+        "platform_id": connection.execute(statement).scalar_one(),
         "contribution_id": contribution_id,
         "evidence": probe["evidence"],
         "started_at_utc": probe["started_at_utc"],
@@ -180,31 +182,35 @@ def _store_probe(connection: Connection, bundle: Bundle, contribution_id: int) -
 
 
 def _set(url: URL, identity: str, values: Row) -> int:
-    """Change whether the runs of a contribution are shown, and count what is."""
+    """Change whether the runs of a contribution are shown, and update the counts."""
     with explain_errors(url), open_writer(url).begin() as connection:
-        found = _named(connection, identity)
+        contribution = _find_contribution(connection, identity)
         withdrawing = values["withdrawn_at_utc"] is not None
-        if withdrawing and found["withdrawn_at_utc"] is not None:
-            raise BadInput(f"contribution {found['name']} is withdrawn already: {found['withdrawn_reason']}.")
-        if not withdrawing and found["withdrawn_at_utc"] is None:
-            raise BadInput(f"contribution {found['name']} is not withdrawn: its runs are shown.")
-        itself = Contribution.id == found["id"]
-        connection.execute(update(Contribution).where(itself).values(values))
-        its = Run.contribution_id == found["id"]
-        round_counts.count_again(connection, connection.scalars(select(Run.round_id).where(its).distinct()).all())
-        return connection.execute(select(func.count()).select_from(Run).where(its)).scalar_one()
+        if withdrawing and contribution["withdrawn_at_utc"] is not None:
+            raise BadInput(
+                f"contribution {contribution['name']} is withdrawn already: {contribution['withdrawn_reason']}."
+            )
+        if not withdrawing and contribution["withdrawn_at_utc"] is None:
+            raise BadInput(f"contribution {contribution['name']} is not withdrawn: its runs are shown.")
+        condition = Contribution.id == contribution["id"]
+        connection.execute(update(Contribution).where(condition).values(values))
+        of_contribution = Run.contribution_id == contribution["id"]
+        round_counts.count_again(
+            connection, connection.scalars(select(Run.round_id).where(of_contribution).distinct()).all()
+        )
+        return connection.execute(select(func.count()).select_from(Run).where(of_contribution)).scalar_one()
 
 
-def _named(connection: Connection, identity: str) -> Row:
-    """The contribution of that identity, or whose identity alone begins so."""
+def _find_contribution(connection: Connection, identity: str) -> Row:
+    """Find the contribution whose identity begins with these digits; raise BadInput unless there is exactly one."""
     if not re.fullmatch(f"[0-9a-f]{{{SHORTEST},64}}", identity):
         raise BadInput(
             f"identity is '{identity}', but should be that of a contribution, or its first {SHORTEST} hex digits or "
             "more; `tmflow bundle list` has them."
         )
     begins_so = Contribution.identity.startswith(identity)
-    found = [dict(row) for row in connection.execute(select(Contribution.__table__).where(begins_so)).mappings()]
-    if len(found) != 1:
-        how_many = "no contribution has" if not found else f"{len(found)} contributions have"
+    matches = [dict(row) for row in connection.execute(select(Contribution.__table__).where(begins_so)).mappings()]
+    if len(matches) != 1:
+        how_many = "no contribution has" if not matches else f"{len(matches)} contributions have"
         raise BadInput(f"{how_many} an identity that begins with '{identity}'; `tmflow bundle list` has all of them.")
-    return found[0]
+    return matches[0]

@@ -1,4 +1,4 @@
-"""The quarantine: where it is, its tables, what waits in it, and who may change it, one at a time."""
+"""The quarantine: its folder, tables, waiting bundles, audit and lock."""
 
 from __future__ import annotations
 
@@ -28,35 +28,35 @@ from tmflow.store.models.base import STRICT, AtUtc, Count, Id, UtcTime, not_nega
 from tmflow.store.url import explain_errors
 
 VARIABLE = "TMFLOW_QUARANTINE_DIR"
-PATIENCE_S = 60.0  # for whoever else is at it
-LONGEST = 2000  # characters of a text that is written down
-RECEIVED = "received.tmp"  # a bundle that comes in just now
+PATIENCE_S = 60.0  # longest wait for another process
+LONGEST = 2000  # characters of a recorded text
+RECEIVED = "received.tmp"  # a bundle that is being received
 _BUNDLE = re.compile(r"[0-9a-f]{64}\.zip")
 
 
 def folder() -> Path:
-    """The quarantine's folder: $TMFLOW_QUARANTINE_DIR, else quarantine/ in that of the results."""
+    """The folder of the quarantine: $TMFLOW_QUARANTINE_DIR, or quarantine/ in the results folder."""
     override = os.environ.get(VARIABLE)
     return Path(override).expanduser().absolute() if override else results_dir() / "quarantine"
 
 
 @dataclass(frozen=True)
 class Quarantine:
-    """The folder with the staged bundles, `<identity>.zip`, and quarantine.db; `now` tells the time."""
+    """The folder of the staged bundles, `<identity>.zip`, and quarantine.db; `now` gives the time."""
 
     folder: Path
     now: Callable[[], datetime] = clock.now
     patience_s: float = PATIENCE_S
 
     def file(self, identity: str) -> Path:
-        """Where the bundle of that identity lies."""
+        """The path of the bundle with this identity."""
         return self.folder / f"{identity}.zip"
 
     @contextmanager
     def begin(self) -> Iterator[Connection]:
-        """A transaction, the only one that writes; folder and tables are made when they are first used.
+        """Begin the only write transaction; folder and tables are created on first use.
 
-        Raises BadInput where the folder cannot be written.
+        Raises BadInput if the folder cannot be written.
         """
         self._make_folder()
         url = sqlite_url(self.folder / "quarantine.db")
@@ -65,10 +65,10 @@ class Quarantine:
             yield connection
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Hold the lock of all who add or decide, having cleared away what a kill left of somebody before.
+    def exclusive(self) -> Iterator[None]:
+        """Hold the exclusive lock for adding and deciding, after removing leftovers of killed processes.
 
-        The kernel releases it when its holder ends, however it ends. Raises BadInput where it is not to be had in time.
+        The kernel releases it when the process ends. Raises BadInput if another process holds it too long.
         """
         self._make_folder()
         with writing(self.folder):
@@ -89,13 +89,13 @@ class Quarantine:
         identity: str | None = None,
         details: str | None = None,
     ) -> None:
-        """Write an action down."""
+        """Record an action in the audit."""
         row = {"action": action, "outcome": outcome, "by": by[:LONGEST], "identity": identity}
         row |= {"at_utc": clock.utc_text(self.now()), "details": details and details[:LONGEST]}
         connection.execute(insert(Audit), [row])
 
     def _make_folder(self) -> None:
-        """For its owner alone: what waits is not published, and the audit has addresses of people."""
+        """Create the folder with access for its owner only: it has unpublished bundles and visitors' addresses."""
         with writing(self.folder):
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
@@ -113,7 +113,7 @@ class Quarantine:
                 time.sleep(0.05)
 
     def _clear(self) -> None:
-        """Remove what no upload is of, or one that was rejected."""
+        """Remove files without an upload, and files of rejected uploads."""
         with self.begin() as connection:
             kept = set(connection.scalars(select(Upload.identity).where(Upload.state != "rejected")))
         for file in self.folder.iterdir():
@@ -123,7 +123,7 @@ class Quarantine:
 
 @dataclass(frozen=True)
 class Waiting:
-    """A bundle that waits for a decision, with the report of its check."""
+    """A bundle that waits for a decision, with its report."""
 
     identity: str
     name: str
@@ -136,7 +136,7 @@ class Waiting:
 
     @property
     def sentence(self) -> str:
-        """All that a maintainer asks first; texts of others are in it as they came."""
+        """A summary for maintainers; it has untrusted text, unescaped."""
         platforms = ", ".join(self.report["platforms"].values())
         conflict = f" It conflicts with the database: {self.reason}" if self.state == "conflict" else ""
         return (
@@ -146,7 +146,7 @@ class Waiting:
 
 
 def waiting(quarantine: Quarantine) -> list[Waiting]:
-    """The oldest first."""
+    """The waiting bundles, oldest first."""
     query = select(Upload).where(Upload.state.in_(OPEN)).order_by(Upload.staged_at_utc)
     with quarantine.begin() as connection:
         rows = connection.execute(query).mappings().all()
@@ -166,7 +166,7 @@ def waiting(quarantine: Quarantine) -> list[Waiting]:
 
 
 def audit(quarantine: Quarantine, last: int) -> list[dict[str, Any]]:
-    """The newest actions, the newest last."""
+    """The newest actions of the audit, the newest last."""
     columns = (Audit.at_utc, Audit.action, Audit.outcome, Audit.by, Audit.identity, Audit.details)
     with quarantine.begin() as connection:
         rows = connection.execute(select(*columns).order_by(Audit.id.desc()).limit(last)).mappings().all()
@@ -174,7 +174,7 @@ def audit(quarantine: Quarantine, last: int) -> list[dict[str, Any]]:
 
 
 State = Literal["waiting", "accepted", "rejected", "conflict"]
-"""`conflict`: the database has runs of the same uids that say otherwise; both are kept, to be compared."""
+"""`conflict`: the database has runs with the same uids and other content; both are kept for comparison."""
 OPEN: tuple[State, ...] = ("waiting", "conflict")
 
 Action = Literal["token", "receive", "upload", "report", "accept", "reject", "import", "withdraw", "restore", "limit"]
@@ -186,7 +186,7 @@ class Base(DeclarativeBase):
 
 
 class Upload(Base):
-    """A bundle that was staged, known by its identity; its file is there unless it was rejected."""
+    """A staged bundle, by its identity; its file exists unless it was rejected."""
 
     __tablename__ = "upload"
     identity: Mapped[str] = mapped_column(primary_key=True)
@@ -209,7 +209,7 @@ class Upload(Base):
 
 
 class Audit(Base):
-    """What happened, in order. Rows are only ever added: the table refuses all else."""
+    """The log of actions, in order; the table allows only inserts."""
 
     __tablename__ = "audit"
     id: Mapped[Id]
@@ -223,7 +223,7 @@ class Audit(Base):
 
 
 def make(connection: Connection) -> None:
-    """Make what is missing of the tables."""
+    """Create the missing tables and triggers."""
     Base.metadata.create_all(connection)
     for change in ("UPDATE", "DELETE"):
         connection.exec_driver_sql(

@@ -1,4 +1,4 @@
-"""What a maintainer makes of a bundle: a comparison with the database, then into it, or away."""
+"""The maintainer's review of a bundle: compare it with the database, accept it, or reject it."""
 
 from __future__ import annotations
 
@@ -24,54 +24,54 @@ from tmflow.store.frames import fetch
 from tmflow.store.ingest import Conflict
 from tmflow.store.rows import read_line
 
-IDENTITY = re.compile(f"[0-9a-f]{{{SHORTEST},64}}")  # with fewer digits, a slip of the keyboard names another bundle
+IDENTITY = re.compile(f"[0-9a-f]{{{SHORTEST},64}}")  # with fewer digits, a typing error could name another bundle
 
 
 def accept(quarantine: Quarantine, url: URL, identity: str, by: str) -> ImportReport:
-    """Store the bundle in the database at `url`. A kill in between leaves it to be accepted again, which adds nothing.
+    """Store a waiting bundle in the database at `url`. After a kill it can be accepted again without duplicates.
 
-    Raises Conflict where the database has other contents of its runs, after which the bundle can be compared, and
-    BadInput where the database refuses it otherwise.
+    Raises Conflict if the database has other content of its runs (the bundle can then be compared), and BadInput if
+    the database refuses it for another reason.
     """
-    with quarantine.alone():
+    with quarantine.exclusive():
         upload = require_open(quarantine, identity)
-        whole = upload["identity"]
+        full_identity = upload["identity"]
         try:
-            report = import_bundle(url, quarantine.file(whole), upload["name"], whole)
+            report = import_bundle(url, quarantine.file(full_identity), upload["name"], full_identity)
         except Conflict as error:
-            _name(error, quarantine, upload)
-            _decide(quarantine, whole, "accept", "conflict", by, str(error))
+            _hide_path(error, quarantine, upload)
+            _decide(quarantine, full_identity, "accept", "conflict", by, str(error))
             raise
         except BadInput as error:
-            _name(error, quarantine, upload)
+            _hide_path(error, quarantine, upload)
             with quarantine.begin() as connection:
-                quarantine.note(connection, "accept", "refused", by, whole, str(error))
+                quarantine.note(connection, "accept", "refused", by, full_identity, str(error))
             raise
-        _decide(quarantine, whole, "accept", "accepted", by)
+        _decide(quarantine, full_identity, "accept", "accepted", by)
     return report
 
 
 def reject(quarantine: Quarantine, identity: str, reason: str, by: str) -> str:
-    """Turn the bundle away: its file goes, and it is not taken again. Returns its whole identity."""
+    """Reject a bundle: remove its file and refuse it from now on. Returns its full identity."""
     if not reason.strip():
-        raise BadInput("a bundle is rejected for a reason, and none is given; it is shown to whoever brings it again.")
-    with quarantine.alone():
-        whole: str = require_open(quarantine, identity)["identity"]
-        _decide(quarantine, whole, "reject", "rejected", by, reason)
-        quarantine.file(whole).unlink(missing_ok=True)
-    return whole
+        raise BadInput("a rejection needs a reason; it is shown if the bundle is uploaded again.")
+    with quarantine.exclusive():
+        full_identity: str = require_open(quarantine, identity)["identity"]
+        _decide(quarantine, full_identity, "reject", "rejected", by, reason)
+        quarantine.file(full_identity).unlink(missing_ok=True)
+    return full_identity
 
 
 def require_open(quarantine: Quarantine, identity: str) -> RowMapping:
-    """The upload whose identity begins so. Raises BadInput if there is not one, or it is decided."""
+    """The open upload whose identity begins with these digits. Raises BadInput unless there is exactly one."""
     if not IDENTITY.fullmatch(identity):
         raise BadInput(
             f"identity is '{escaping.line(identity)[:LONGEST]}', but should be that of a waiting bundle, or its first "
             f"{SHORTEST} hex digits or more; `tmflow bundle waiting` lists them."
         )
     with quarantine.begin() as connection:
-        found = connection.execute(select(Upload).where(Upload.identity.startswith(identity, autoescape=True)))
-        rows = found.mappings().all()
+        result = connection.execute(select(Upload).where(Upload.identity.startswith(identity, autoescape=True)))
+        rows = result.mappings().all()
     if len(rows) != 1:
         raise BadInput(
             f"{len(rows) or 'no'} bundles of the quarantine have an identity that begins with '{identity}'; "
@@ -82,8 +82,8 @@ def require_open(quarantine: Quarantine, identity: str) -> RowMapping:
     return rows[0]
 
 
-def _name(error: BadInput, quarantine: Quarantine, upload: RowMapping) -> None:
-    """Call the bundle what its bringer calls it: pages show the error, and need not tell where the quarantine is."""
+def _hide_path(error: BadInput, quarantine: Quarantine, upload: RowMapping) -> None:
+    """Replace the path of the bundle in an error by its name, because pages show the error."""
     error.args = (str(error).replace(str(quarantine.file(upload["identity"])), upload["name"]),)
 
 
@@ -108,35 +108,35 @@ class Difference(NamedTuple):
     database: str
 
 
-class Compared(NamedTuple):
-    """A run that is stored with another content: where the two differ, and with what the stored one was withdrawn."""
+class RunDifference(NamedTuple):
+    """A run that is stored with other content: the differing fields, and the reason if it was withdrawn."""
 
     uid: str
     withdrawn: str | None
     fields: list[Difference]
 
 
-def differences(database: Engine, file: Path, uid: str | None = None) -> Iterator[Compared]:
-    """Each run of the bundle that is stored with another content, or that one alone.
+def differences(database: Engine, file: Path, uid: str | None = None) -> Iterator[RunDifference]:
+    """Yield each run of the bundle that is stored with other content; `uid` restricts them to one run.
 
-    Raises BadInput where the bundle lacks the run that is asked for.
+    Raises BadInput if the bundle lacks the run `uid`.
     """
-    found = False
+    is_in_bundle = False
     for batch in chunks(_lines(file), _weight):
-        said = {run_uid: (sha256, line) for run_uid, sha256, line in batch if uid in (None, run_uid)}
-        found |= bool(said)
+        in_bundle = {run_uid: (sha256, line) for run_uid, sha256, line in batch if uid in (None, run_uid)}
+        is_in_bundle |= bool(in_bundle)
         run = models.Run
-        known = select(run.uid, run.content_sha256).where(run.uid.in_(said))
-        for run_uid, sha256 in fetch(database, known) if said else ():
-            if said[run_uid][0] != sha256:
-                fields = _between(said[run_uid][1], run_detail.withdrawn_or_not(database, run_uid))
-                yield Compared(run_uid, run_detail.withdrawn(database, run_uid), fields)
-    if uid is not None and not found:
+        statement = select(run.uid, run.content_sha256).where(run.uid.in_(in_bundle))
+        for run_uid, sha256 in fetch(database, statement) if in_bundle else ():
+            if in_bundle[run_uid][0] != sha256:
+                fields = _between(in_bundle[run_uid][1], run_detail.withdrawn_or_not(database, run_uid))
+                yield RunDifference(run_uid, run_detail.withdrawn(database, run_uid), fields)
+    if uid is not None and not is_in_bundle:
         raise BadInput(f"the bundle has no run {uid}.")
 
 
 def _lines(file: Path) -> Iterator[tuple[str, str, str]]:
-    """Of each line of the bundle: uid, hash of the content, and the line."""
+    """Yield uid, content hash and text of each line of the bundle."""
     reader = line_reader()
     with open_bundle(file) as bundle:
         for member in bundle.run_members():
@@ -146,15 +146,17 @@ def _lines(file: Path) -> Iterator[tuple[str, str, str]]:
 
 
 def _weight(run: tuple[str, str, str]) -> int:
-    """In how many ordinary lines there is as much."""
+    """The number of ordinary lines that this run equals in size."""
     return 1 + len(run[2]) // _ORDINARY
 
 
 def _between(line: str, run: dict[str, Any]) -> list[Difference]:
-    """A run as a line of the bundle tells it, and as the database does."""
-    told = Run.model_validate_json(line).model_dump(mode="json")
-    kept = Run.model_validate({name: value for name, value in run.items() if name != "stored"}).model_dump(mode="json")
-    sides = [dict(leaves(side)) for side in (told, kept)]
+    """The fields in which a line of the bundle and the stored run differ."""
+    in_bundle = Run.model_validate_json(line).model_dump(mode="json")
+    in_database = Run.model_validate({name: value for name, value in run.items() if name != "stored"}).model_dump(
+        mode="json"
+    )
+    sides = [dict(leaves(side)) for side in (in_bundle, in_database)]
     return [
         Difference(field, *(_text(side, field) for side in sides))
         for field in sorted({*sides[0], *sides[1]})

@@ -1,4 +1,4 @@
-"""Runs that are checked and not stored yet, on the disk: there may be more than fit into memory."""
+"""Spools runs that are checked but not yet stored on the disk, because they may not fit into memory."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from tmflow.store import dedup
 from tmflow.store.rows import IncomingRun, rows_of, weight
 
 _FIRST_SHARED = IncomingRun._fields.index("origin")  # origin, spec and backend: many runs have the same objects
-_REMEMBERED_BYTES = 16 << 20  # of these objects, packed; those of a study have one
+_REMEMBERED_BYTES = 16 << 20  # of packed shared objects; a study has about 1 MB
 
 
 class Packed(NamedTuple):
-    """Some runs of a run file, of builtin types. Objects that they share have numbers, in the order of their coming.
+    """Runs of a run file in builtin types; objects that runs share are replaced by consecutive numbers.
 
-    `objects` are those that came with these runs; where it `begins_anew`, the numbers of before mean nothing more.
+    objects: the new shared objects. starts_numbering: earlier numbers of the process become invalid.
     """
 
     process: int
     file_sha256: str
     n_runs: int
-    begins_anew: bool
+    starts_numbering: bool
     objects: bytes
     runs: bytes
 
 
-def packing(bundle: Bundle, checker: Checker) -> Work[list[Packed]]:
-    """Packs the runs of a run file while it is checked."""
+def prepare_packing(bundle: Bundle, checker: Checker) -> Work[list[Packed]]:
+    """Prepare work that checks run files and packs their runs."""
     hashes = {entry.path: entry.sha256 for entry in bundle.manifest}
     packer = _Packer()
 
@@ -52,46 +52,46 @@ def packing(bundle: Bundle, checker: Checker) -> Work[list[Packed]]:
 
 
 class _Packer:
-    """Packs the runs that a process checks, one file after another."""
+    """Packs the runs of a process, one file after another."""
 
     def __init__(self) -> None:
         self._numbers: dict[object, int] = {}
         self._bytes = 0
 
     def pack(self, file_sha256: str, runs: list[IncomingRun]) -> Packed:
-        begins_anew = not self._numbers or self._bytes > _REMEMBERED_BYTES
-        if begins_anew:
+        starts_numbering = not self._numbers or self._bytes > _REMEMBERED_BYTES
+        if starts_numbering:
             self._numbers.clear()
             self._bytes = 0
         objects: list[Any] = []
         plain = marshal.dumps([self._plain(run, objects) for run in runs])
         packed = pickle.dumps(objects)
         self._bytes += len(packed)
-        return Packed(os.getpid(), file_sha256, len(runs), begins_anew, packed, plain)
+        return Packed(os.getpid(), file_sha256, len(runs), starts_numbering, packed, plain)
 
     def _plain(self, run: IncomingRun, objects: list[Any]) -> tuple[Any, ...]:
         backend = run.backend and (run.backend.kind, run.backend.name, run.backend.version, run.backend.config_sha256)
         shared = ((run.origin, run.origin), (run.spec, run.spec), (backend, run.backend))
-        numbers = [self._number(key, its, objects) for key, its in shared]
+        numbers = [self._number(key, value, objects) for key, value in shared]
         return *run[:_FIRST_SHARED], *numbers, *run[_FIRST_SHARED + len(shared) :]
 
-    def _number(self, key: object, its: object, objects: list[Any]) -> int:
+    def _number(self, key: object, value: object, objects: list[Any]) -> int:
         number = self._numbers.get(key)
         if number is None:
             number = self._numbers[key] = len(self._numbers)
-            objects.append(its)
+            objects.append(value)
         return number
 
 
-class Aside:
-    """Runs in the order in which they were laid aside; `n_runs` of each file, by its hash."""
+class Spool:
+    """A file of packed runs in the order of appending; `n_runs`: number of runs by the hash of their file."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self.n_runs = Counter[str]()
         self._file = file
 
-    def lay(self, lots: Iterable[Packed]) -> None:
-        """Keep runs."""
+    def append(self, lots: Iterable[Packed]) -> None:
+        """Append packed runs."""
         for packed in lots:
             with writing(Path(tempfile.gettempdir())):
                 pickle.dump(packed, self._file)
@@ -100,14 +100,14 @@ class Aside:
             self._file.flush()
 
     def runs(self) -> Iterator[IncomingRun]:
-        """All of them, once more at each call."""
+        """Iterate over all runs; each call starts from the beginning."""
         self._file.seek(0)
         shared: dict[int, list[Any]] = {}
         for packed in self._packed():
-            its = shared[packed.process] = [] if packed.begins_anew else shared[packed.process]
-            its += pickle.loads(packed.objects)
+            objects = shared[packed.process] = [] if packed.starts_numbering else shared[packed.process]
+            objects += pickle.loads(packed.objects)
             for where, file, uid, sha256, origin, spec, backend, *rest in marshal.loads(packed.runs):
-                yield IncomingRun(where, file, uid, sha256, its[origin], its[spec], its[backend], *rest)
+                yield IncomingRun(where, file, uid, sha256, objects[origin], objects[spec], objects[backend], *rest)
 
     def _packed(self) -> Iterator[Packed]:
         while True:
@@ -118,7 +118,7 @@ class Aside:
 
 
 @contextmanager
-def aside() -> Iterator[Aside]:
-    """Room in the folder for temporary files, which is gone at the end."""
+def open_spool() -> Iterator[Spool]:
+    """Open a spool in a temporary file, which is removed at the end."""
     with tempfile.TemporaryFile(prefix="tmflow-") as file:
-        yield Aside(file)
+        yield Spool(file)

@@ -1,4 +1,4 @@
-"""A bundle into the quarantine: checked, and kept whole or not at all."""
+"""Stages bundles in the quarantine: verified, and stored completely or not at all."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ LONGEST_NAME = 200
 
 @dataclass(frozen=True)
 class Staged:
-    """What became of a bundle, in words, and what the check found."""
+    """The outcome of staging a bundle: a message, and the report of its verification."""
 
     outcome: Outcome
-    said: str
+    message: str
     report: Report
 
 
@@ -46,53 +46,53 @@ class _Received(NamedTuple):
 
 
 def receive(quarantine: Quarantine, by: str, name: str, n_bytes: int) -> None:
-    """Note that an upload begins. Raises BadInput after too many of them, or where it is too large."""
+    """Record the start of an upload. Raises BadInput after too many uploads, or if it is too large."""
     with quarantine.begin() as connection:
         refused = access.refusal(quarantine, connection, access.UPLOADS, by)
         if refused is None:
             quarantine.note(connection, "receive", "begun", by, details=f"{name}: {n_bytes} bytes")
-    if refused:  # once it is written down
+    if refused:  # after it was recorded
         raise refused
-    with _noted(quarantine, name, by):
+    with _audited_refusal(quarantine, name, by):
         access.require_size(n_bytes)
 
 
 def stage(quarantine: Quarantine, source: BinaryIO, name: str, by: str) -> Staged:
-    """Take a bundle in, to wait for a maintainer, if nothing is wrong with it.
+    """Verify a bundle and, if it has no errors, store it until a maintainer decides.
 
-    Raises BadInput for one that is no bundle or too large, and while there is no room. What is refused is not kept.
+    Raises BadInput if it is too large or no bundle, and if the quarantine is full. Refused bundles are not stored.
     """
     with (
-        _noted(quarantine, name, by),
-        quarantine.alone(),
-        _received(quarantine, source, name, by, limited=True) as received,
+        _audited_refusal(quarantine, name, by),
+        quarantine.exclusive(),
+        _receive(quarantine, source, name, by, limited=True) as received,
     ):
-        report = _checked(received)
+        report = _verify(received)
         access.require_runs(report.runs)
         with quarantine.begin() as connection:
-            staged = _staged(quarantine, connection, received, report)
-            quarantine.note(connection, "upload", staged.outcome, by, report.identity, f"{name}: {staged.said}")
+            staged = _stage(quarantine, connection, received, report)
+            quarantine.note(connection, "upload", staged.outcome, by, report.identity, f"{name}: {staged.message}")
     return staged
 
 
 def keep_conflict(quarantine: Quarantine, file: Path, by: str, reason: str) -> str:
-    """Keep a bundle that the database contradicts, so that both can be compared; returns its identity.
+    """Store a bundle that contradicts the database, for comparison; return its identity.
 
-    Raises BadInput for one that was rejected: it is not kept again.
+    Raises BadInput if the bundle was rejected earlier.
     """
-    with quarantine.alone(), file.open("rb") as source, _received(quarantine, source, file.name, by) as received:
-        report = _checked(received)
+    with quarantine.exclusive(), file.open("rb") as source, _receive(quarantine, source, file.name, by) as received:
+        report = _verify(received)
         with quarantine.begin() as connection:
             if (row := _row(connection, report)) and row["state"] == "rejected":
-                raise BadInput(f"{reason} Nothing is stored. {_known(row)[1]}")
+                raise BadInput(f"{reason} Nothing is stored. {_describe_known(row)[1]}")
             identity = _keep(quarantine, connection, received, report, conflict=reason)
             quarantine.note(connection, "import", "conflict", by, identity, reason)
     return identity
 
 
 @contextmanager
-def _noted(quarantine: Quarantine, name: str, by: str) -> Iterator[None]:
-    """Write down why an upload is refused."""
+def _audited_refusal(quarantine: Quarantine, name: str, by: str) -> Iterator[None]:
+    """Record the reason if an upload is refused."""
     try:
         yield
     except BadInput as error:
@@ -102,14 +102,14 @@ def _noted(quarantine: Quarantine, name: str, by: str) -> Iterator[None]:
 
 
 @contextmanager
-def _received(
+def _receive(
     quarantine: Quarantine, source: BinaryIO, name: str, by: str, limited: bool = False
 ) -> Iterator[_Received]:
-    """The bytes of a source, on the disk, in a file that goes if it is not moved."""
+    """Receive a source into a temporary file, which is removed at the end unless it was moved."""
     path = quarantine.folder / RECEIVED
     digest, n_bytes = hashlib.sha256(), 0
     try:
-        with writing(path), open(path, "xb", opener=_alone) as file:
+        with writing(path), open(path, "xb", opener=_open_private) as file:
             while chunk := source.read(_CHUNK):
                 n_bytes += len(chunk)
                 if limited:
@@ -123,13 +123,13 @@ def _received(
         path.unlink(missing_ok=True)
 
 
-def _alone(path: str, flags: int) -> int:
-    """Open a new file that others cannot read."""
+def _open_private(path: str, flags: int) -> int:
+    """Open a new file that only its owner can read."""
     return os.open(path, flags, 0o600)
 
 
-def _checked(received: _Received) -> Report:
-    """What is wrong with it, by the name that whoever brought it knows."""
+def _verify(received: _Received) -> Report:
+    """Verify a received bundle; the report uses the contributor's name of the file."""
     report = verify(received.file)
     named = [
         problem._replace(text=problem.text.replace(str(received.file), received.name)) for problem in report.problems
@@ -137,12 +137,12 @@ def _checked(received: _Received) -> Report:
     return replace(report, problems=named)
 
 
-def _staged(quarantine: Quarantine, connection: Connection, received: _Received, report: Report) -> Staged:
+def _stage(quarantine: Quarantine, connection: Connection, received: _Received, report: Report) -> Staged:
     if not report.ok:
         n = sum(problem.severity == "error" for problem in report.problems)
         return Staged("refused", f"{several(n, 'error')} in the bundle: nothing of it is kept.", report)
     if row := _row(connection, report):
-        return Staged(*_known(row), report)
+        return Staged(*_describe_known(row), report)
     access.require_room(connection.scalar(select(func.count()).where(Upload.state.in_(OPEN))) or 0)
     _keep(quarantine, connection, received, report)
     return Staged("staged", "The bundle waits for a maintainer; nothing of it is in the database yet.", report)
@@ -152,7 +152,7 @@ def _row(connection: Connection, report: Report) -> RowMapping | None:
     return connection.execute(select(Upload).where(Upload.identity == report.identity)).mappings().one_or_none()
 
 
-def _known(row: RowMapping) -> tuple[Outcome, str]:
+def _describe_known(row: RowMapping) -> tuple[Outcome, str]:
     if row["state"] in OPEN:
         return "known", f"The bundle waits for a maintainer already, since {row['staged_at_utc']}."
     if row["state"] == "accepted":
@@ -167,7 +167,7 @@ def _keep(
     report: Report,
     conflict: str | None = None,
 ) -> str:
-    """Its row in place of one that there may be, and its file, so that a kill leaves a file without a row at most."""
+    """Replace its row and store its file, in an order such that a kill leaves at most a file without a row."""
     assert report.identity is not None  # a report without one is not ok
     at = utc_text(quarantine.now())
     decided = {"state": "conflict", "decided_at_utc": at, "decided_by": received.by, "reason": conflict}

@@ -1,1 +1,1 @@
-"""The Streamlit portal: its state, data and components; one module a page in `pages`."""
+"""The Streamlit portal: state, data and components; one module per page in `pages`."""

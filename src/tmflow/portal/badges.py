@@ -1,4 +1,4 @@
-"""Verdicts and statuses as badges: a mark, a word and a colour; and how many runs have which status."""
+"""Badges for verdicts and statuses: a mark, a word and a colour; and counts of runs by status."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ COLOURS: dict[Verdict, str] = {
 }  # fmt: skip
 
 
-def marked(verdict: Judged) -> str:
-    """A verdict as a badge: colour, mark and word, and by which evidence unless that is the usual one."""
+def verdict_badge(verdict: Judged) -> str:
+    """The badge of a verdict, with the kind of evidence unless it is measured."""
     word, by = verdict.finding.verdict, "" if verdict.evidence == "measured" else f", {verdict.evidence}"
     return badge(word, by)
 
 
 def badge(verdict: Verdict, by: str = "") -> str:
-    """A verdict as Markdown, and what comes after it."""
+    """The Markdown of a badge, with `by` after the verdict."""
     return f":{COLOURS[verdict]}-badge[{MARKS[verdict]} {verdict}{by}]"
 
 
-def judged(study: Study, platform: str | None = None, claims: Sequence[str] | None = None) -> list[Judged]:
-    """By every kind of evidence, from the runs of one platform, by its key, or of all; kept until the data changes.
+def load_verdicts(study: Study, platform: str | None = None, claims: Sequence[str] | None = None) -> list[Judged]:
+    """The verdicts by every kind of evidence, from the runs of one platform (by key) or of all; cached.
 
-    claims: on these alone, which reads their runs alone.
+    claims: judge only these claims and read only their runs.
     """
     state = study.state() if platform is None else study.state(platform=platform)
-    return _judged(study.url, state, platform, None if claims is None else tuple(claims), study.joined)
+    return _load_verdicts(study.url, state, platform, None if claims is None else tuple(claims), study.joined)
 
 
-# Kept as it is, for all sessions: nobody changes a verdict.
+# Shared by all sessions without a copy: no caller modifies a verdict.
 @st.cache_resource(show_spinner="Judging the claims", max_entries=48)
-def _judged(
+def _load_verdicts(
     _url: URL, state: Identity, platform: str | None, claims: tuple[str, ...] | None, joined: bool
 ) -> list[Judged]:
     return verdicts(engine.open_reader(_url), platform=platform, claims=claims, joined=joined)
@@ -57,13 +57,13 @@ WORDS = {status: f"{mark} {status}" for status, mark in _MARKS.items()}
 
 
 def status_badge(status: str, n_runs: int | None = None) -> None:
-    """The status on its colour, with the number of its runs if that is given."""
+    """Show the badge of a status, with the number of runs if given."""
     count = "" if n_runs is None else f"{n_runs:,} "
     st.badge(f"{_MARKS[status]} {count}{status}", color=_COLOURS[status])
 
 
-def by_status(counts: pd.DataFrame, where: list[str]) -> pd.DataFrame:
-    """How many runs ended how, by these columns of `queries.counts`, and the day of the newest."""
+def count_by_status(counts: pd.DataFrame, where: list[str]) -> pd.DataFrame:
+    """Count runs by status, grouped by these columns of `queries.counts`, with the day of the newest run."""
     table = counts.pivot_table(index=where, columns="status", values="n_runs", aggfunc="sum", fill_value=0)
     newest = counts.groupby(where)["newest_run_utc"].max().str[:10].rename("newest run")
     return table.join(newest).reset_index()

@@ -1,4 +1,4 @@
-"""The report of the check of a bundle, as pages show it."""
+"""The report of a bundle's verification, as pages show it."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ SHOWN = 20  # problems on the page; the file has them all
 
 
 def show_check(report: Mapping[str, Any]) -> None:
-    """What a bundle says it is, and all that is wrong with it; `report` as `Report.as_json`."""
+    """Show the description of a bundle and its problems; `report` as from `Report.as_json`."""
     platforms = ", ".join(report["platforms"].values()) or "no platform"
     st.markdown(f"**The check**: {several(report['runs'], 'run')} of {escaping.markdown(platforms)}")
     if report["identity"]:
         st.caption(f"identity {report['identity']}, version {report['version']} of bundles")
-    if signature := report.get("signature"):  # reports that were kept before signatures have none
+    if signature := report.get("signature"):  # reports from before signatures have none
         st.caption(escaping.markdown(f"It is {Signature(**signature).sentence}."))
     problems = [Problem(**problem) for problem in report["problems"]]
     if not problems:
-        st.markdown("Nothing is wrong with it.")
+        st.markdown("No problems.")
         return
     st.markdown(
         "\n".join(f"- {problem.severity}: {escaping.markdown(problem.sentence)}" for problem in problems[:SHOWN])
@@ -34,7 +34,7 @@ def show_check(report: Mapping[str, Any]) -> None:
     if (more := len(problems) + report["omitted"] - SHOWN) > 0:
         st.caption(f"and {more:,} more")
     st.download_button(
-        "The whole report (JSON)",
+        "Full report (JSON)",
         json.dumps(report, indent=1),
         file_name="report.json",
         mime="application/json",

@@ -1,4 +1,4 @@
-"""Pages take turns: Python runs one thread at a time, so pages that run together are all done as late as the last."""
+"""Limits concurrent page runs: under the GIL, pages that run together all finish as late as the slowest."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from threading import Semaphore
 
 import streamlit as st
 
-AT_ONCE = 2  # while one waits for the database, the other runs
+AT_ONCE = 2  # one can run while the other waits for the database
 
 
 @st.cache_resource
-def _turns() -> Semaphore:
+def _page_slots() -> Semaphore:
     return Semaphore(AT_ONCE)
 
 
 @st.cache_resource
-def opened_once(page: str) -> None:
-    """What a page imported at its first view stays: the collector need not look at it again, 0.2 s each time."""
-    gc.collect()  # what is garbage already would stay, too
+def freeze_imports(page: str) -> None:
+    """Exclude a page's imports from garbage collection after its first view; each collection would take 0.2 s."""
+    gc.collect()  # otherwise present garbage would be frozen as well
     gc.freeze()
 
 
 @contextmanager
-def in_turn() -> Iterator[None]:
-    """Wait for one's turn, first come first served, and give it back however the page ends."""
-    with _turns():
+def limit_pages() -> Iterator[None]:
+    """Wait for a free slot, first come, first served; the slot is released when the block ends."""
+    with _page_slots():
         yield

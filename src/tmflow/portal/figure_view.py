@@ -1,4 +1,4 @@
-"""How a page shows a figure: chart, caption, downloads, and the very numbers that are drawn, as a table."""
+"""Shows a figure on a page: chart, caption, downloads, and a table of the numbers drawn."""
 
 from __future__ import annotations
 
@@ -11,50 +11,50 @@ import pandas as pd
 import streamlit as st
 
 from tmflow.base import escaping
-from tmflow.charts.axes import LETTER, in_room, longest
+from tmflow.charts.axes import LETTER, max_line_length, wrapped_label_expr
 from tmflow.charts.figures import FORMATS, Figure, drawable, figure_of, gaps_of, slug
 from tmflow.charts.marks import ENTRY
 from tmflow.charts.stacked_bars import WORDS
 
-KEPT = 64  # figures that are kept ready, about 0.3 MB each
-AT_ONCE = 24  # rows of a table that are shown without scrolling
-WIDEST = 300  # px of a column of names
+KEPT = 64  # cached figures, about 0.3 MB each
+AT_ONCE = 24  # rows of a table that fit without scrolling
+WIDEST = 300  # px: widest column of names
 LABELS = {"svg": "SVG", "png": "PNG", "csv": "CSV", "vl.json": "Vega-Lite"}
 FORMS = {"1": "%.3f", "us": "%.1f", "fraction": "%.4f"}
 UNITS = {"1": "", "us": " (µs)", "fraction": " (fraction)"}
 
 
 def show_summary(kind: str, summary: pd.DataFrame, revision: str) -> None:
-    """Every panel of a summary, `kind` as in `figures.DRAWINGS`; in words what there is nothing to draw of."""
+    """Show every panel of a summary, and why panels are missing; `kind` is a key of `figures.DRAWINGS`."""
     for label, reasons in gaps_of(kind, summary):
         st.info(escaping.markdown(f"Nothing to draw{label and f' of {label}'}: {'; '.join(reasons)}."))
     for label, panel in drawable(kind, summary):
-        show_figure(slug(kind, str(panel["experiment"].iloc[0]), label), kept_figure(kind, label, panel, revision))
+        show_figure(slug(kind, str(panel["experiment"].iloc[0]), label), cached_figure(kind, label, panel, revision))
 
 
-def table_of(summary: pd.DataFrame, told: Sequence[str] = ()) -> None:
-    """The numbers of a summary, with their interval, and these columns beside them."""
+def show_table(summary: pd.DataFrame, extra_columns: Sequence[str] = ()) -> None:
+    """Show the estimates of a summary with their intervals, and these extra columns."""
     unit = str(summary["unit"].iloc[0])
     along = [column for column in ("iteration", "staleness", "up_to", "cause") if column in summary]
     missing = ["reason"] if summary["reason"].notna().any() else []
     numbers = st.column_config.NumberColumn
     st.dataframe(
         summary.assign(reason=summary["reason"].fillna("")),
-        height=height_of(summary),
+        height=table_height(summary),
         hide_index=True,
         placeholder="–",
         column_order=[
-            *dict.fromkeys(("variant", "threads", *told, *along)),
+            *dict.fromkeys(("variant", "threads", *extra_columns, *along)),
             "estimate", "low", "high", "rounds", "disturbed_rounds",
             "oversubscribed", *missing,
         ],
         column_config={
-            "variant": st.column_config.TextColumn("strategy", width=width_of(summary["variant"])),
+            "variant": st.column_config.TextColumn("strategy", width=column_width(summary["variant"])),
             "threads": numbers("threads", format="%d"),
             "estimate": numbers(f"estimate{UNITS[unit]}", format=FORMS[unit]),
             "low": numbers("95 % low", format=FORMS[unit]),
             "high": numbers("95 % high", format=FORMS[unit]),
-            "disturbed_rounds": numbers("disturbed", help="Rounds on a machine that others kept busy too."),
+            "disturbed_rounds": numbers("disturbed", help="Rounds during which other processes used the machine."),
             "oversubscribed": st.column_config.CheckboxColumn(help="More workers than hardware threads."),
             "reason": st.column_config.TextColumn("what is missing", width="large"),
         },
@@ -62,60 +62,60 @@ def table_of(summary: pd.DataFrame, told: Sequence[str] = ()) -> None:
     )  # fmt: skip
 
 
-def height_of(rows: Sized) -> Literal["content", "auto"]:
-    """The height of a table: of all its rows, but of many rows some, to scroll through."""
+def table_height(rows: Sized) -> Literal["content", "auto"]:
+    """The height of a table: all rows, or a scrolling area if there are many."""
     return "content" if len(rows) <= AT_ONCE else "auto"
 
 
-def width_of(names: Iterable[str]) -> int:
-    """Pixels of a column that shows these names whole, if they are not very long: by itself it sees the first few."""
+def column_width(names: Iterable[str]) -> int:
+    """The width in pixels of a column that shows these names in full; by default Streamlit measures only a few."""
     return min(WIDEST, 32 + 7 * max(map(len, names), default=0))
 
 
-def kept_figure(kind: str, label: str, panel: pd.DataFrame, revision: str, experiment: str | None = None) -> Figure:
-    """As `figures.figure_of`, made once."""
+def cached_figure(kind: str, label: str, panel: pd.DataFrame, revision: str, experiment: str | None = None) -> Figure:
+    """As `figures.figure_of`, but cached."""
     return _figure(kind, label, panel, revision, experiment).at(revision)
 
 
-# Kept as it is, for all sessions: nobody changes a figure. It is the same at another revision, if its numbers are.
+# Shared by all sessions: no caller modifies a figure. It is valid for every revision with the same numbers.
 @st.cache_resource(max_entries=KEPT, show_spinner=False)
 def _figure(kind: str, label: str, panel: pd.DataFrame, _revision: str, experiment: str | None) -> Figure:
     return figure_of(kind, label, panel, _revision, experiment)
 
 
-def show_figure(name: str, figure: Figure, told: Sequence[str] = ()) -> None:
-    """A figure and, folded, its numbers, its files under that name; `told`: more columns of the table."""
+def show_figure(name: str, figure: Figure, extra_columns: Sequence[str] = ()) -> None:
+    """Show a figure and, folded, the table of its numbers; `name` is the name of its files."""
     show_chart(name, figure)
     with st.expander("The numbers"):
-        table_of(figure.summary, told)
+        show_table(figure.summary, extra_columns)
 
 
 def show_chart(name: str, figure: Figure) -> None:
-    """A figure without its numbers, which its page shows in a way of its own; `name` is that of its files."""
+    """Show a figure without the table of its numbers; `name` is the name of its files."""
     st.subheader(escaping.markdown(figure.caption.title))
     if "concat" in figure.drawn:
         with st.container(horizontal=True):
-            for part in parts(figure.drawn):
+            for part in split_parts(figure.drawn):
                 st.vega_lite_chart(part, width=WIDTH)
     else:
         st.vega_lite_chart({**figure.drawn, "autosize": FIT}, width="stretch")
-    show_under(name, figure)
+    show_caption(name, figure)
 
 
 def show_numbers(name: str, figure: Figure) -> None:
-    """What stands under a chart that its page draws by itself: its caption, its files, and a table of what is drawn."""
-    show_under(name, figure)
-    table_of(figure.summary)
+    """Show the caption, the files and the table of a chart that the page draws itself."""
+    show_caption(name, figure)
+    show_table(figure.summary)
 
 
-def show_under(name: str, figure: Figure) -> None:
-    """The caption and the files of a figure."""
+def show_caption(name: str, figure: Figure) -> None:
+    """Show the caption and the download buttons of a figure."""
     st.caption("  \n".join(map(escaping.markdown, figure.caption.lines)))
     _downloads(name, figure)
 
 
 def _downloads(name: str, figure: Figure) -> None:
-    """A button for each file of a figure, made when it is pressed; `name` is the files', and no other's on the page."""
+    """Show a download button for each file, generated on demand; `name` must be unique on the page."""
     with st.container(horizontal=True):
         for extension, mime in FORMATS.items():
             st.download_button(
@@ -129,18 +129,18 @@ def _downloads(name: str, figure: Figure) -> None:
             )
 
 
-WIDTH = 410  # px: three in a row on a wide screen; on a phone the width that there is
-LEGEND = 270  # px of a legend's width beside the axis, which a phone has too
-FIT = {"type": "fit-x", "contains": "padding"}  # a legend takes no height from its chart
+WIDTH = 410  # px: three in a row on a wide screen; on a phone, the available width
+LEGEND = 270  # px: width of a legend next to the axis, which fits on a phone
+FIT = {"type": "fit-x", "contains": "padding"}  # a legend does not reduce the height of its chart
 CHANNELS = ("color", "shape", "opacity", "strokeDash")  # that may have a legend
 
 Spec = dict[str, Any]
 
 
-def parts(chart: Mapping[str, Any]) -> list[Spec]:
-    """Each part of a Vega-Lite chart of several as a chart of its own; the last has the legend of all.
+def split_parts(chart: Mapping[str, Any]) -> list[Spec]:
+    """Split a concatenated Vega-Lite chart into separate charts; the last has the shared legend.
 
-    One above a part, which is a line, is above each: so the parts of a row are level.
+    A legend at the top, which is one line, stays in every chart, so that the charts of a row are level.
     """
     *others, last = deepcopy(chart["concat"])
     for part in others:
@@ -150,11 +150,11 @@ def parts(chart: Mapping[str, Any]) -> list[Spec]:
     for channel in _with_legend(last):
         names = [str(name) for name in channel["scale"]["domain"]]
         room = LEGEND - ENTRY
-        columns = max(1, LEGEND // (ENTRY + LETTER * longest(names, room)))
+        columns = max(1, LEGEND // (ENTRY + LETTER * max_line_length(names, room)))
         channel["legend"] |= {"columns": columns, "labelLimit": room}
         if max(map(len, names), default=0) * LETTER > room:
             words = WORDS if channel["field"] == "cause" else "datum.label"
-            channel["legend"]["labelExpr"] = in_room(names, room, words=words)
+            channel["legend"]["labelExpr"] = wrapped_label_expr(names, room, words=words)
     shared = {name: value for name, value in chart.items() if name not in ("concat", "columns", "datasets")}
     shared["autosize"] = FIT
     return [
@@ -169,5 +169,5 @@ def _with_legend(part: Mapping[str, Any]) -> list[Spec]:
 
 
 def _drawn(part: Mapping[str, Any]) -> set[str]:
-    """The names of the datasets that a part draws."""
-    return {its["data"]["name"] for its in (part, *part["layer"]) if "data" in its}
+    """The names of the datasets of a part."""
+    return {layer["data"]["name"] for layer in (part, *part["layer"]) if "data" in layer}

@@ -1,4 +1,4 @@
-"""Links from page to page, long lists of them, and commands to copy."""
+"""Links between pages, long lists of links, and commands to copy."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ ICONS = {
 
 
 def link(page: str, label: str, /, **view: str | Sequence[str]) -> None:
-    """A link to a page with these parameters of its URL. On a phone a long label is cut."""
+    """Show a link to a page with these URL parameters. A phone truncates a long label."""
     st.page_link(f"views/{page}.py", label=label, icon=f":material/{ICONS[page]}:", query_params=with_sources(view))
 
 
 def with_sources(view: Mapping[str, str | Sequence[str]]) -> dict[str, str | Sequence[str]]:
-    """The parameters of a link that keeps the sources joined where they are, unless it says otherwise itself."""
+    """The parameters of a link; joined sources stay joined unless the view says otherwise."""
     kept = {str(Key.JOIN): JOINED} if sources_joined() else {}
     return {name: value for name, value in {**kept, **view}.items() if value != ""}
 
 
 def halves(items: Sequence[Item]) -> tuple[Sequence[Item], Sequence[Item]]:
-    """For two columns, which stand one above the other on a phone: the first half, and the rest."""
+    """Split items for two columns, which a phone shows one above the other."""
     middle = (len(items) + 1) // 2
     return items[:middle], items[middle:]
 
 
-LANGUAGE = "text"  # in one colour: a shell's options are hardly to be read in the light theme
+LANGUAGE = "text"  # no highlighting: shell options are barely legible in the light theme
 
 
 def show_commands(*commands: str) -> None:
-    """One on each line."""
+    """Show commands, one per line."""
     st.code("\n".join(commands), language=LANGUAGE, wrap_lines=True)

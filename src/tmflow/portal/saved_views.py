@@ -1,7 +1,7 @@
-"""Named views: pages with their choices, kept under a name in a small file of their own, never in the database.
+"""Named views: pages with their choices, stored by name in a small file, never in the database.
 
 The file is JSON: {"<name>": {"page": "explore", "choices": {"experiment": ["fig-4.7"], ...}}}. Any number of processes
-may read and write it: a reader sees it whole, writers wait for each other.
+may read and write it: writes are atomic and serialised by a lock.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from tmflow.base.paths import results_dir
 
 VARIABLE = "TMFLOW_VIEWS"
 MOST = 200  # views in a file
-LONGEST = 4000  # characters of a view's choices as the query of a link
+LONGEST = 4000  # characters of a view's choices in the query of a link
 NAME = re.compile(r"\w[\w .-]{0,58}\w|\w")
 
 
 class View(BaseModel):
-    """What a link opens."""
+    """A page with its choices, as opened by a link."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -50,12 +50,12 @@ def path() -> Path:
 
 
 def query(choices: Mapping[str, Sequence[str]]) -> str:
-    """Choices as the query of a link: a choice of several values is given several times."""
+    """Encode choices as the query of a link; a choice of several values is repeated."""
     return urlencode(choices, doseq=True)
 
 
-def saved(file: Path) -> dict[str, View]:
-    """The views by their names, in their order. Raises BadInput if the file cannot be read or holds something else."""
+def load_views(file: Path) -> dict[str, View]:
+    """Load the views, sorted by name. Raises BadInput if the file cannot be read or holds something else."""
     try:
         text = file.read_bytes()
     except FileNotFoundError:
@@ -65,15 +65,15 @@ def saved(file: Path) -> dict[str, View]:
     try:
         views = _FILE.validate_json(text)
     except ValidationError as error:
-        raise BadInput(f"{file} holds no named views: move it away, and a new one is made.") from error
+        raise BadInput(f"{file} holds no named views: move it away to start a new file.") from error
     return dict(sorted(views.items()))
 
 
 def save(file: Path, name: str, view: View) -> None:
-    """Keep a view under a name that is free.
+    """Save a view under an unused name.
 
-    Raises BadInput for a name that is none or taken, for a view that is too long or one too many, and where the file
-    cannot be written.
+    Raises BadInput if the name is invalid or taken, the view is too long, there are too many views, or the file cannot
+    be written.
     """
     if not NAME.fullmatch(name):
         raise BadInput(
@@ -81,30 +81,30 @@ def save(file: Path, name: str, view: View) -> None:
             "a digit or '_'."
         )
     if len(view.query) > LONGEST:
-        raise BadInput(f"this view has {len(view.query)} characters, and at most {LONGEST} are kept: choose less.")
-    with _alone(file):
-        views = saved(file)
+        raise BadInput(f"this view has {len(view.query)} characters; at most {LONGEST} are allowed: choose less.")
+    with _exclusive(file):
+        views = load_views(file)
         if name in views:
-            raise BadInput(f"there is a view '{name}' already: choose another name, or delete that one first.")
+            raise BadInput(f"there is already a view '{name}': choose another name, or delete that view first.")
         if len(views) >= MOST:
-            raise BadInput(f"there are {MOST} views, and no more are kept: delete one first.")
+            raise BadInput(f"there are {MOST} views, the maximum: delete one first.")
         _write(file, {**views, name: view})
 
 
 def delete(file: Path, name: str) -> None:
-    """Forget a view; nothing happens if there is none. Raises BadInput where the file cannot be written."""
-    with _alone(file):
-        views = saved(file)
+    """Delete a view, if it exists. Raises BadInput if the file cannot be written."""
+    with _exclusive(file):
+        views = load_views(file)
         if views.pop(name, None):
             _write(file, views)
 
 
 def refusal(file: Path) -> str | None:
-    """Why no view can be saved in this file, as one sentence; None if it can."""
+    """The reason why no view can be saved in this file, as a sentence; None if views can be saved."""
     folder = next(folder for folder in file.parents if folder.exists())
     if folder.is_dir() and os.access(folder, os.W_OK | os.X_OK):
         return None
-    return f"No view can be saved here: {folder} cannot be written."
+    return f"Views cannot be saved: {folder} is not writable."
 
 
 def _write(file: Path, views: Mapping[str, View]) -> None:
@@ -112,8 +112,8 @@ def _write(file: Path, views: Mapping[str, View]) -> None:
 
 
 @contextmanager
-def _alone(file: Path) -> Iterator[None]:
-    """Hold the lock of the file's writers; the kernel releases it when its holder ends, however it ends."""
+def _exclusive(file: Path) -> Iterator[None]:
+    """Hold the writers' lock of the file; the kernel releases it when the process ends."""
     with writing(file):
         file.parent.mkdir(parents=True, exist_ok=True)
         lock = os.open(file.with_name(f".{file.name}.lock"), os.O_RDONLY | os.O_CREAT, 0o644)

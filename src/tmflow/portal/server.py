@@ -1,7 +1,7 @@
-"""Streamlit's command line, with a server that asks nobody for this machine's address.
+"""Streamlit's command line without its request for this machine's public address.
 
-Streamlit asks a host on the internet for it, to print it where it listens on all addresses, and for each WebSocket from
-another origin, while every other visitor waits. No setting of Streamlit's turns that off.
+Streamlit asks an internet host for the address, to print it if it listens on all addresses, and for each WebSocket from
+another origin, which blocks all other visitors. No setting of Streamlit disables this.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from streamlit.web import cli
 
 
 def _unknown() -> None:
-    """What Streamlit goes on with where that host gives no answer."""
+    """Stands for a host that does not answer; Streamlit then continues without the address."""
 
 
 if __name__ == "__main__":

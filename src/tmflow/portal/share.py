@@ -1,4 +1,4 @@
-"""The link to what a page shows, and views that are kept under a name: on every page, one line of it."""
+"""The share bar of every page: the link to the current view, and named views."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tmflow.base.paths import project_root
 from tmflow.portal import saved_views, url_state
 from tmflow.portal.saved_views import View
 
-DEFAULT_PAGE = "overview"  # the one without a name in its address
+DEFAULT_PAGE = "overview"  # its address has no page name
 
 
 class Key(StrEnum):
-    """Widgets."""
+    """Keys of the widgets."""
 
     NAME = "name_of_view"
     SAVE = "save_view"
@@ -28,30 +28,32 @@ class Key(StrEnum):
 
 
 def share_bar() -> None:
-    """A button that opens the link to this view, and the named views; to be called after the page's filters."""
+    """Show the share button with the link to this view and the named views; call it after the page's filters."""
     address = st.context.url or ""
-    view = View(page=page_of(address), choices=url_state.present())
+    view = View(page=page_of(address), choices=url_state.current_choices())
     with st.popover("Share", icon=":material/share:"):
         st.markdown("**This view**")
         st.code(link(address, view.query), language=None, wrap_lines=True)
-        st.caption("It opens the same view when runs have been added. A figure's caption says which database it is of.")
+        st.caption(
+            "The link opens the same view after runs were added. The captions of figures name the database revision."
+        )
         _named(address, view)
 
 
 def link(address: str, query: str) -> str:
-    """The address of a page with this query."""
+    """Replace the query of an address."""
     return urlunsplit(urlsplit(address)._replace(query=query))
 
 
 def page_of(address: str) -> str:
-    """The page that an address is of, as its file is named."""
+    """The page of an address, by the name of its file."""
     name = urlsplit(address).path.rpartition("/")[2]
     return name if (project_root() / "portal" / "views" / f"{name}.py").is_file() else DEFAULT_PAGE
 
 
 @st.fragment
 def _named(address: str, view: View) -> None:
-    """The views that have a name, and a form to name this one. A fragment: the page is not drawn anew for it."""
+    """Show the named views and a form to name this one. A fragment, so that the page is not redrawn."""
     file = saved_views.path()
     st.markdown("**Named views**")
     refused = saved_views.refusal(file)
@@ -60,12 +62,12 @@ def _named(address: str, view: View) -> None:
     else:
         _form(file, view)
     try:
-        saved = saved_views.saved(file)
+        views = saved_views.load_views(file)
     except BadInput as error:
         st.error(escaping.markdown(error))
         return
-    if saved:
-        _open(file, saved, address, may_delete=refused is None)
+    if views:
+        _open(file, views, address, may_delete=refused is None)
 
 
 def _form(file: Path, view: View) -> None:
@@ -78,16 +80,16 @@ def _form(file: Path, view: View) -> None:
                 st.error(escaping.markdown(error))
 
 
-def _open(file: Path, saved: dict[str, View], address: str, may_delete: bool) -> None:
-    name = st.selectbox("Saved", list(saved), key=Key.SAVED)
-    view = saved[name]
+def _open(file: Path, views: dict[str, View], address: str, may_delete: bool) -> None:
+    name = st.selectbox("Saved", list(views), key=Key.SAVED)
+    view = views[name]
     st.code(link(address, saved_views.query({url_state.Key.VIEW: [name]})), language=None, wrap_lines=True)
     with st.container(horizontal=True):
         try:
             page = f"views/{view.page}.py"
             st.page_link(page, label="Open", icon=":material/open_in_new:", query_params=view.choices)
         except StreamlitAPIException:
-            st.caption(f"There is no page '{view.page}' any more.")
+            st.caption(f"The page '{view.page}' no longer exists.")
         if may_delete:
             st.button("Delete", icon=":material/delete:", key=Key.DELETE, on_click=_delete, args=(file, name))
 

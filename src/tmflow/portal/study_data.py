@@ -1,4 +1,4 @@
-"""The database as the pages see it: read only, read anew when it has changed, and plain words when it is missing."""
+"""The database for the pages: read only, reloaded after changes, with instructions if it is missing."""
 
 from __future__ import annotations
 
@@ -24,48 +24,50 @@ from tmflow.store import url as address
 from tmflow.store.queries import Only
 
 GET_STARTED = """
-Run the study, small, in the folder of the project, then reload this page:
+Run the study at reduced size in the project's folder, then reload this page:
 
 ```
 make quick
 ```
 
-It builds the strategies, trains, and stores every run (some minutes). `make study` runs it in full;
+It builds the strategies, trains, and stores every run (a few minutes). `make study` runs the full study;
 `tmflow ingest` stores run files from another machine.
 """
 
 JOINED_SOURCES = (
-    "**Sources are joined**, as the link asks: the runs of contributions count as if they had been measured by whoever "
-    "measured the rest of their platform. Nobody here has checked that. The pages of the menu show the sources apart."
+    "**Sources are joined**, as the link asks: contributed runs are pooled with the other runs of their platform. "
+    "Nobody has verified their origin. The pages of the menu keep the sources separate."
 )
 
 Identity = tuple[object, ...]
 
 
 class Study(NamedTuple):
-    """A database as pages ask it: nothing reads more than a page shows, and answers are kept until the data changes."""
+    """A database as pages use it: queries read only what a page shows, and are cached until the data changes."""
 
     url: URL
     identity: Identity
     """Which database this is, and its state."""
     revision: str
     counts: pd.DataFrame
-    """As `queries.counts`: how much there is of what; not to be changed."""
+    """As from `queries.counts`; do not modify it."""
     states: pd.Series
     """A hash of each row of the counts."""
     joined: bool = False
-    """Whether the reader asked for the sources of each platform as one."""
+    """Whether the reader asked to pool the sources of each platform."""
     here: str | None = None
-    """The key of the platform of this machine, if runs of it were ingested here."""
+    """The key of this machine's platform, if its runs were ingested here."""
 
     @property
     def database(self) -> Identity:
-        """Which one it is: its name, and of a file the file itself, whatever was added to it."""
+        """The identity of the database: its name and, for a file, its inode; independent of added runs."""
         return self.identity[: 2 if address.is_sqlite(self.url) else 1]
 
     def state(self, **of: str) -> Identity:
-        """What tells the runs with these values of columns of the counts from what they were: which database, and how
-        many runs of what are shown, and since when. So an ingest of others changes nothing, nor does hiding them.
+        """A cache key for the runs with these values in columns of the counts.
+
+        It has the database and a hash of the matching counts (numbers of runs and dates), so adding or hiding other
+        runs does not change it.
         """
         chosen = self.states
         for column, value in of.items():
@@ -74,31 +76,31 @@ class Study(NamedTuple):
 
     @property
     def first(self) -> Defaults:
-        """What the choice of a platform begins with: this machine, if it has runs."""
+        """The default of the platform filter: this machine, if it has runs."""
         return {Key.PLATFORM: [self.here]} if self.here is not None else {}
 
     def records(
         self, experiment: str, scale: str, platforms: Sequence[str], evidences: Sequence[str]
     ) -> SelectedRecords:
-        """What the runs of an experiment's newest definition recorded, each table read when it is asked for."""
-        # Of all platforms: which definition is the newest depends on them all.
+        """The records of the runs of an experiment's newest definition; each table is read on first use."""
+        # The state covers all platforms, because the newest definition depends on all of them.
         state = self.state(experiment=experiment, scale=scale)
         return SelectedRecords(self.url, state, experiment, scale, tuple(platforms), tuple(evidences), self.joined)
 
     @property
     def platform_names(self) -> dict[str, str]:
-        """By their keys; of those that share a name, the keys, which tell them apart."""
+        """The names of platforms by key; platforms that share a name are called by their key."""
         table = self.counts[["platform", "platform_name"]].drop_duplicates()
-        alike = table["platform_name"].duplicated(keep=False)
-        return dict(zip(table["platform"], table["platform_name"].mask(alike, table["platform"]), strict=True))
+        shares_name = table["platform_name"].duplicated(keep=False)
+        return dict(zip(table["platform"], table["platform_name"].mask(shares_name, table["platform"]), strict=True))
 
     def reader(self) -> Engine:
-        """For what is asked once."""
+        """An engine for queries that are not cached."""
         return engine.open_reader(self.url)
 
 
 class SelectedRecords(NamedTuple):
-    """`Records` of a selection."""
+    """The `Records` of a selection; its tables are cached."""
 
     url: URL
     state: Identity
@@ -134,8 +136,8 @@ class SelectedRecords(NamedTuple):
 
 
 @contextmanager
-def troubles_told() -> Iterator[None]:
-    """A database that cannot be used, or no longer while a page reads it, is told on the page, which ends there."""
+def report_errors() -> Iterator[None]:
+    """Show BadInput, such as an unusable database, as an error on the page and stop the page."""
     try:
         yield
     except BadInput as error:
@@ -144,9 +146,9 @@ def troubles_told() -> Iterator[None]:
 
 
 def study_or_stop() -> Study:
-    """The database; where it is missing or empty, say so and what to do, and end the page.
+    """Open the database; if it is missing or empty, show what to do and stop the page.
 
-    Raises BadInput where it cannot be used.
+    Raises BadInput if it cannot be used.
     """
     url_state.begin()
     joined = url_state.sources_joined()
@@ -154,7 +156,7 @@ def study_or_stop() -> Study:
     if not schema.exists(url):
         _nothing_yet(f"There are no results yet: there is no {address.shown(url)}.")
     identity = _identity(url)
-    study = Study(url, identity, *_read(url, identity, joined), joined, _here(url, identity))
+    study = Study(url, identity, *_read(url, identity, joined), joined, _local_platform(url, identity))
     if study.counts.empty:
         _nothing_yet(f"There are no results yet: {address.shown(url)} holds no run.")
     if joined:
@@ -162,8 +164,8 @@ def study_or_stop() -> Study:
     return study
 
 
-def sources_apart(study: Study) -> pd.DataFrame:
-    """The counts of each source by itself, whatever the reader asked for."""
+def counts_by_source(study: Study) -> pd.DataFrame:
+    """The counts with sources kept separate, even if the reader asked to pool them."""
     return _read(study.url, study.identity, False)[1]
 
 
@@ -174,7 +176,7 @@ def _nothing_yet(what: str) -> None:
 
 
 def _identity(url: URL) -> Identity:
-    """Which database this is and its state: file size and time, or what a server answers."""
+    """The database and its state: file size and time, or the revision that a server reports."""
     name = address.shown(url)
     if not address.is_sqlite(url):
         return name, queries.revision(engine.open_reader(url))
@@ -185,17 +187,17 @@ def _identity(url: URL) -> Identity:
 
 
 def _stat(path: Path) -> os.stat_result | None:
-    """None where there is no such file, which may be so from one moment to the next."""
+    """The file's status; None if the file does not exist, or no longer exists."""
     try:
         return path.stat()
     except FileNotFoundError:
         return None
 
 
-# A URL may hold a password, so its hash is not taken: `identity` stands for it.
+# A URL may hold a password, so it is not hashed: `identity` replaces it in cache keys.
 
 
-# Kept as it is, for all sessions: nobody changes it.
+# Shared by all sessions without a copy: no caller modifies it.
 @st.cache_resource(show_spinner="Reading the database", max_entries=2)
 def _read(_url: URL, identity: Identity, joined: bool) -> tuple[str, pd.DataFrame, pd.Series]:
     reader = engine.open_reader(_url)
@@ -204,11 +206,11 @@ def _read(_url: URL, identity: Identity, joined: bool) -> tuple[str, pd.DataFram
 
 
 @st.cache_resource(show_spinner=False, max_entries=2)
-def _here(_url: URL, identity: Identity) -> str | None:
+def _local_platform(_url: URL, identity: Identity) -> str | None:
     return platforms.local_platform(engine.open_reader(_url), platform_sha256(platform_facts()))
 
 
-# Kept as it is, for all sessions: nobody changes a table.
+# Shared by all sessions without a copy: no caller modifies a table.
 @st.cache_resource(show_spinner="Reading the runs", max_entries=16)
 def _table(
     name: str,

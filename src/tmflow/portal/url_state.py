@@ -1,9 +1,9 @@
-"""Filters that live in the URL: a link opens exactly its view, and back and forward step through the views.
+"""Filters whose state is the URL: a link opens exactly its view, and the browser's history steps through the views.
 
-Streamlit's own binding of widgets to the URL replaces the address instead of adding to the history, leaves defaults out
-(so a link would change its meaning as data arrives) and drops a wrong value silently. So here the URL is the state: a
-page resolves it against a table, and a widget that changes writes the whole resolved selection back. A choice of
-several values is a parameter that is given several times.
+Streamlit's own binding of widgets to the URL replaces the address instead of adding to the history, omits defaults (so
+the meaning of a link would change as data arrives) and silently drops wrong values. Here the URL is the state: a page
+resolves it against a table, and a changed widget writes the complete resolved selection back. A choice of several
+values repeats its parameter.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from tmflow.spec.models import MODEL_FACTORS
 from tmflow.spec.trial import Evidence, Status, TrialSpec
 
 ALL = "all"
-WIDTH = 165  # px: two side by side on a phone
-WIDE = 2 * WIDTH + 16  # of a choice of several
+WIDTH = 165  # px: two fit side by side on a phone
+WIDE = 2 * WIDTH + 16  # px: a filter of several values
 WRITTEN = "the URL as a change of a filter left it"  # a key of the session's state
-JOINED = "sources"  # the value of the parameter `join`: the reader asks for the sources of a platform as one
-TOLD, FEW = 60, 3  # characters of a wrong value that are repeated, and how many values of a choice
-MOST, LONGEST = 100, 200  # values of a parameter that are read, and characters of one that a link passes on
-ASKED = "the URL as the last run of a page was asked for"  # another
-RESOLVED = "resolved"  # in the session: what the filters of the page that is being shown were resolved to
+JOINED = "sources"  # the value of the parameter `join` that pools the sources of a platform
+MAX_QUOTED, FEW = 60, 3  # characters of a wrong value in a message, and the number of values it names
+MOST, LONGEST = 100, 200  # largest number of values of a parameter, and their length in a shared link
+REQUESTED = "the URL as the last run of a page was asked for"  # another key of the session's state
+RESOLVED = "resolved"  # in the session's state: the resolved filters of the current page
 
 
 class Key(StrEnum):
@@ -84,13 +84,12 @@ ORDER: dict[str, tuple[str, ...]] = {
 
 
 class Filter(NamedTuple):
-    """A choice. Without `options` it offers what the table has in column `key`, and keeps the rows that match.
+    """A filter. Without `options` it offers the values of the table's column `key` and keeps the matching rows.
 
-    One that does not narrow leaves the rows as they are: the page uses the choice for a part of itself. One of a factor
-    is there only where the rows differ in it, and keeps those to which it does not apply. One of `several` values
-    begins with the first, or, `with_all`, with none chosen, which keeps all. One that is `counted` tells of each option
-    how many runs it has, the sum of the table's column n_runs, and is narrow while nothing is chosen: a search has
-    many. A `wide` one has options with long names.
+    narrows: False leaves the rows unchanged; the page uses the choice itself. of_factor: show the filter only if the
+    rows differ in the factor, and keep rows without it. several: allow several values; the default is the first value,
+    or with `with_all` none, which keeps all rows. counted: show the number of runs of each option (the sum of n_runs),
+    and be narrow while nothing is chosen. wide: options have long names.
     """
 
     key: str
@@ -106,7 +105,7 @@ class Filter(NamedTuple):
 
 PLATFORM = Filter(Key.PLATFORM, "Platform", wide=True)
 
-# Of `queries.counts`: what a page reads from the database.
+# Filters on `queries.counts`: the data that a page reads from the database.
 DATA = (
     Filter(Key.EXPERIMENT, "Experiment"),
     Filter(Key.SCALE, "Scale"),
@@ -115,13 +114,13 @@ DATA = (
 )
 
 
-# Every factor that a new one of the spec may add: how a trial ran, and the parameters of strategies.
+# Factors of how a trial ran, and the parameters of strategies; new factors of the spec appear here.
 OF_FACTORS = tuple(
     Filter(name, name.replace("_", " ").capitalize(), with_all=True, of_factor=True)
     for name in ("dataset", "model", *MODEL_FACTORS, *WAYS, *strategies.PARAMETERS)
 )
 
-# Every factor of a spec, of which a search for runs asks for any values.
+# Every factor of a spec, for the search for runs.
 EVERY_FACTOR = tuple(
     Filter(name, name.replace("_", " ").capitalize(), with_all=True, several=True, counted=True)
     for name in TrialSpec.model_fields
@@ -131,9 +130,9 @@ Chosen = dict[str, tuple[str, ...]]
 
 
 class Selection(NamedTuple):
-    """What was chosen for each key, what could be chosen, the rows left, and what was wrong with the wish.
+    """The choice and the options of each key, the remaining rows, and the problems of the requested values.
 
-    Of a filter that is counted, `counts` has the runs of each option.
+    `counts` has the number of runs of each option of a counted filter.
     """
 
     chosen: Chosen
@@ -143,29 +142,29 @@ class Selection(NamedTuple):
     counts: dict[str, dict[str, int]]
 
     def one(self, key: str) -> str:
-        """The choice of a filter of one value."""
+        """The choice of a filter with a single value."""
         (value,) = self.chosen[key]
         return value
 
 
 Defaults = Mapping[str, Sequence[str]]
-"""For keys that a URL may leave out: what to begin with, the first of these that there is."""
+"""Defaults for keys that a URL may omit: the first of the values that is available."""
 
 
 def resolve(
     filters: Sequence[Filter],
     table: pd.DataFrame,
-    wanted: Mapping[str, Sequence[str]],
+    wishes: Mapping[str, Sequence[str]],
     defaults: Defaults = MappingProxyType({}),
 ) -> Selection:
-    """Narrow the rows filter by filter; a wish that cannot be met falls back to the first option, and says so."""
+    """Narrow the rows filter by filter; an unavailable value is replaced by the default and reported."""
     selection = Selection({}, {}, table, [], {})
     for entry in filters:
         key = entry.key
         values = entry.options or _values(selection.rows, key)
         options = (ALL, *values) if entry.with_all and not entry.several else values
         begin = [value for value in defaults.get(key, ()) if value in options] or options
-        chosen = _met(entry, options, wanted.get(key, ()), begin[0] if begin else None, selection.problems)
+        chosen = _match_options(entry, options, wishes.get(key, ()), begin[0] if begin else None, selection.problems)
         if entry.of_factor and len(values) < 2:
             continue
         selection.chosen[key], selection.options[key] = chosen, options
@@ -179,13 +178,13 @@ def resolve(
     return selection
 
 
-def _met(
+def _match_options(
     entry: Filter, options: Sequence[str], wishes: Sequence[str], begin: str | None, problems: list[str]
 ) -> tuple[str, ...]:
-    """The wishes that are among the options, in their order; else what the filter begins with."""
-    met = tuple(option for option in options if option in wishes)
+    """The requested values among the options, in their order; otherwise the default of the filter."""
+    matching = tuple(option for option in options if option in wishes)
     first = () if begin is None or (entry.several and entry.with_all) else (begin,)
-    chosen = (met if entry.several else met[:1]) or first
+    chosen = (matching if entry.several else matching[:1]) or first
     missing = [wish for wish in dict.fromkeys(wishes) if wish not in options]
     showing = f"showing {_quoted(chosen, 'and') or 'all'}."
     if missing:
@@ -193,30 +192,29 @@ def _met(
         problems.append(
             f"The link asks for {entry.label.lower()} {_quoted(missing, 'and')}, which {are} not here: {showing}"
         )
-    elif len(met) > len(chosen):
+    elif len(matching) > len(chosen):
         problems.append(f"The link asks for more than one {entry.label.lower()}: {showing}")
     return chosen
 
 
 def _quoted(values: Sequence[str], last: str) -> str:
-    """The first few of the values, as a sentence names them."""
-    told = [f"'{value[:TOLD]}'" for value in values[:FEW]]
-    told += [f"{len(values) - FEW} more"] if len(values) > FEW else []
-    return told[0] if len(told) == 1 else f" {last} ".join([", ".join(told[:-1]), told[-1]]) if told else ""
+    """Quote the first few values for a sentence."""
+    quoted = [f"'{value[:MAX_QUOTED]}'" for value in values[:FEW]]
+    quoted += [f"{len(values) - FEW} more"] if len(values) > FEW else []
+    return quoted[0] if len(quoted) == 1 else f" {last} ".join([", ".join(quoted[:-1]), quoted[-1]]) if quoted else ""
 
 
 def _by_figure(experiment: str) -> tuple[bool, list[int], str]:
-    """The figures of the study first, in their order; then all else by name."""
+    """Sort key: figures of the study first, by number, then other experiments by name."""
     figure = figure_of_the_study(experiment)
     return figure is None, [int(part) for part in figure.split(".")] if figure else [], experiment
 
 
 def _values(table: pd.DataFrame, key: str) -> tuple[str, ...]:
-    """What the table has in a column.
+    """The distinct values of a column of the table, sorted.
 
-    Figures of the study first, planned before ad hoc, real before substitute, strategies and numbers in their order,
-    platforms with runs that were ingested here before contributed ones, the one with the most runs first, all else by
-    name.
+    Figures of the study come first, planned before ad hoc experiments; platforms with runs that were ingested here come
+    before contributed ones, those with more runs first; strategies and numbers keep their order; others go by name.
     """
     values = set(table[key].dropna())
     if key == Key.EXPERIMENT:
@@ -229,64 +227,64 @@ def _values(table: pd.DataFrame, key: str) -> tuple[str, ...]:
         return tuple(sorted(values, key=lambda value: (not is_local(value), -runs[value], value)))
     if pd.api.types.is_integer_dtype(table[key]):
         return tuple(str(number) for number in sorted(values))
-    known = ORDER.get(key, ())
-    return (*(value for value in known if value in values), *map(str, sorted(values - set(known))))
+    order = ORDER.get(key, ())
+    return (*(value for value in order if value in values), *map(str, sorted(values - set(order))))
 
 
 def keep_address() -> None:
-    """Before every page: put what the page is asked for into the browser's address and history.
+    """Write the requested parameters to the browser's address and history; call it before every page.
 
-    Where a link leads from a page to another view of the same page, Streamlit (1.67) shows that view and leaves the
-    address as it is. The browser does nothing with what it has already; nor is a link from elsewhere rewritten.
+    If a link leads to another view of the same page, Streamlit (1.67) shows that view without changing the address.
+    Writing an unchanged address has no effect.
     """
-    asked = wanted()
-    if st.session_state.setdefault(ASKED, asked) != asked:
-        st.session_state[ASKED] = asked
-        st.query_params.from_dict(asked)
+    requested = url_parameters()
+    if st.session_state.setdefault(REQUESTED, requested) != requested:
+        st.session_state[REQUESTED] = requested
+        st.query_params.from_dict(requested)
 
 
 def begin() -> None:
-    """At the start of a page: a link that names a view (`?view=...`) goes on to its page and its choices."""
+    """Start a page: a link that names a view (`?view=...`) is redirected to the view's page and choices."""
     st.session_state[RESOLVED] = {}
     name = st.query_params.get(Key.VIEW)
     if name is None:
         return
     try:
-        view = saved_views.saved(saved_views.path()).get(name)
+        view = saved_views.load_views(saved_views.path()).get(name)
         if view is not None:
-            # The file may have been written by hand: a view that named one would go in circles.
+            # The file may be hand-written: a view that names a view could redirect forever.
             choices = {key: values for key, values in view.choices.items() if key != Key.VIEW}
             st.switch_page(f"views/{view.page}.py", query_params=choices)
-        problem = f"The link asks for the view '{name[:TOLD]}', which is not saved here."
+        problem = f"The link asks for the view '{name[:MAX_QUOTED]}', which is not saved here."
     except BadInput as error:
         problem = str(error)
     except StreamlitAPIException:
-        problem = f"The link asks for the view '{name[:TOLD]}', which is of a page that is not here."
+        problem = f"The link asks for the view '{name[:MAX_QUOTED]}', whose page is not here."
     st.warning(escaping.markdown(problem))
 
 
-def wanted(side: str = "") -> dict[str, list[str]]:
-    """The parameters of the URL that begin with `side`, without it, each with its values."""
+def url_parameters(side: str = "") -> dict[str, list[str]]:
+    """The values of the URL parameters that begin with the prefix `side`, by key without the prefix."""
     return {
         key.removeprefix(side): st.query_params.get_all(key)[:MOST] for key in st.query_params if key.startswith(side)
     }
 
 
 def sources_joined() -> bool:
-    """Whether the URL asks for the sources of each platform as one."""
+    """Whether the URL asks to pool the sources of each platform."""
     return st.query_params.get(Key.JOIN) == JOINED
 
 
-def present() -> dict[str, list[str]]:
-    """What the page shows, as parameters of a URL that opens just that: choices made for the reader are among them.
+def current_choices() -> dict[str, list[str]]:
+    """The URL parameters that open the current view, including resolved defaults.
 
-    What no page knows is left out.
+    Parameters that no page uses are left out.
     """
-    known = {*Key, *(entry.key for entry in OF_FACTORS)} - {Key.VIEW}
+    allowed = {*Key, *(entry.key for entry in OF_FACTORS)} - {Key.VIEW}
     passed = {
         key: kept
-        for key, values in wanted().items()
-        if key.rpartition(".")[2] in known and (kept := [value for value in values if len(value) <= LONGEST])
+        for key, values in url_parameters().items()
+        if key.rpartition(".")[2] in allowed and (kept := [value for value in values if len(value) <= LONGEST])
     }
     return {**passed, **{key: list(values) for key, values in st.session_state.get(RESOLVED, {}).items()}}
 
@@ -299,19 +297,21 @@ def choose(
     defaults: Defaults = MappingProxyType({}),
     behind: str | None = None,
 ) -> Selection:
-    """Show the filters as the URL says, and what is wrong with the URL; `names` are longer words for options.
+    """Show the filters with the choices of the URL, and the problems of the URL; `names` are labels of options.
 
-    `side` stands before each key in the URL: a page with several selections tells them apart by it. behind: the label
-    of what is opened to see them. A wish that the visitor's own change of another filter made impossible is no wrong
-    link: it is dropped from the URL.
+    side: a prefix of the keys in the URL, for pages with several selections. behind: the label of an expander that
+    holds the filters. A value that became impossible because the visitor changed another filter is dropped from the
+    URL without a message.
     """
-    selection = resolve(filters, table, wanted(side), defaults)
-    if selection.problems and wanted() == st.session_state.get(WRITTEN):
-        _put(filters, selection.chosen, side)
+    selection = resolve(filters, table, url_parameters(side), defaults)
+    if selection.problems and url_parameters() == st.session_state.get(WRITTEN):
+        _replace_selection(filters, selection.chosen, side)
         selection.problems.clear()
     for problem in selection.problems:
         st.warning(escaping.markdown(problem))
-    st.session_state.setdefault(RESOLVED, {}).update({f"{side}{key}": its for key, its in selection.chosen.items()})
+    st.session_state.setdefault(RESOLVED, {}).update(
+        {f"{side}{key}": values for key, values in selection.chosen.items()}
+    )
     words = names or {}
     with st.expander(behind) if behind else nullcontext(), st.container(horizontal=True):
         for entry in filters:
@@ -351,21 +351,21 @@ def _runs(n: int | None) -> str:
 def _write(
     filters: Sequence[Filter], table: pd.DataFrame, side: str, defaults: Defaults, chosen: Chosen, changed: str
 ) -> None:
-    """The URL after a change: what was chosen before as far as the change leaves it possible."""
+    """Write the URL after a change; other choices stay if the change leaves them possible."""
     value = st.session_state[f"{side}{changed}"]
     wish = {**chosen, changed: [value] if isinstance(value, str) else value}
-    _put(filters, resolve(filters, table, wish, defaults).chosen, side)
+    _replace_selection(filters, resolve(filters, table, wish, defaults).chosen, side)
 
 
-def _put(filters: Sequence[Filter], chosen: Chosen, side: str) -> None:
-    go_to({f"{side}{key}": its for key, its in chosen.items()}, [f"{side}{entry.key}" for entry in filters])
+def _replace_selection(filters: Sequence[Filter], chosen: Chosen, side: str) -> None:
+    go_to({f"{side}{key}": values for key, values in chosen.items()}, [f"{side}{entry.key}" for entry in filters])
 
 
 def go_to(chosen: Mapping[str, Sequence[str]], instead_of: Sequence[str] = ()) -> None:
-    """Put a selection into the URL, in place of these keys; all other parameters stay as they are.
+    """Write a selection to the URL in place of these keys; other parameters stay.
 
-    But for the page of a list: another selection is shown from its first.
+    The page number of a list is reset.
     """
-    others = {key: values for key, values in wanted().items() if key not in (*instead_of, Key.PAGE)}
+    others = {key: values for key, values in url_parameters().items() if key not in (*instead_of, Key.PAGE)}
     st.query_params.from_dict({key: list(values) for key, values in {**others, **chosen}.items()})
-    st.session_state[WRITTEN] = wanted()
+    st.session_state[WRITTEN] = url_parameters()

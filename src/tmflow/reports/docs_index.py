@@ -1,7 +1,6 @@
-"""The docs as a handbook: its pages, their headings, and the glossary, for the portal and for a published site.
+"""The docs as a handbook for the portal and the published site: pages, headings and the glossary.
 
-Everything is read from docs/, so that the words are the same everywhere; the terms are those that docs/concepts.md
-prints in bold.
+Everything is read from docs/. The terms of the glossary are the words in bold in docs/concepts.md.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ from markdown_it.token import Token
 from tmflow.base.paths import project_root
 
 VOCABULARY = "concepts"  # the page whose terms are the glossary
-# Read first, in this order; the other pages follow by name.
+# The first pages, in this order; the others follow by name.
 FIRST = ("concepts", "protocol", "claims", "results", "figures", "strategies", "reading", "experiments", "database")
 GROUPS = {"": "The study", "strategies": "Strategies in full", "speed": "Speed, measured", "adr": "Decisions"}
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 
 
 class Section(NamedTuple):
-    """A heading and the Markdown under it, to the next heading of whatever level (1 to 6)."""
+    """A heading (level 1 to 6) and the Markdown below it, up to the next heading of any level."""
 
     level: int
     title: str
@@ -35,7 +34,7 @@ class Section(NamedTuple):
 
 
 class Page(NamedTuple):
-    """A page of docs/; `name` is its path there without the extension, such as strategies/htm."""
+    """A page of docs/; `name` is its path without the extension, such as strategies/htm."""
 
     name: str
     sections: list[Section]
@@ -50,7 +49,7 @@ class Page(NamedTuple):
 
 
 class Term(NamedTuple):
-    """A word of the vocabulary, and the Markdown of every place that defines it."""
+    """A term of the glossary and the Markdown of each definition."""
 
     name: str
     definitions: list[str]
@@ -60,12 +59,12 @@ class Term(NamedTuple):
         return anchor_of(self.name)
 
 
-class Places(Protocol):
-    """Where what the docs link to is to be found."""
+class LinkTargets(Protocol):
+    """Maps the targets of links in the docs to addresses."""
 
     def page(self, name: str, anchor: str) -> str: ...
     def file(self, path: str) -> str | None:
-        """Of a file of docs/ that is no page, by its path there; None where it is not to be had."""
+        """The address of a file in docs/ that is no page, by its path; None if it is unavailable."""
         ...
 
 
@@ -74,40 +73,40 @@ def docs_dir() -> Path:
 
 
 def pages(folder: Path | None = None) -> dict[str, Page]:
-    """Every page of the docs by its name, in the order in which they are best read."""
+    """Load every page of the docs, by name, in reading order."""
     folder = folder or docs_dir()
-    found = {path.relative_to(folder).with_suffix("").as_posix(): path for path in folder.rglob("*.md")}
-    return {name: Page(name, _sections(found[name].read_text(encoding="utf-8"))) for name in sorted(found, key=_rank)}
+    paths = {path.relative_to(folder).with_suffix("").as_posix(): path for path in folder.rglob("*.md")}
+    return {name: Page(name, _sections(paths[name].read_text(encoding="utf-8"))) for name in sorted(paths, key=_rank)}
 
 
-def grouped(known: Mapping[str, Page]) -> dict[str, list[Page]]:
-    """The pages by their group, in their order."""
+def group_pages(docs: Mapping[str, Page]) -> dict[str, list[Page]]:
+    """Group the pages; groups and pages keep their order."""
     groups: dict[str, list[Page]] = {}
-    for page in known.values():
+    for page in docs.values():
         groups.setdefault(page.group, []).append(page)
     return groups
 
 
 def glossary(page: Page) -> list[Term]:
-    """The terms that a page prints in bold, by name, each with the paragraphs, list items and rows where it does."""
+    """The terms in bold on a page, sorted by name, each with the paragraphs, list items and rows that contain it."""
     terms: dict[str, list[str]] = {}
     for section in page.sections:
         for name, definition in _terms(parser().parse(section.text)):
-            told = terms.setdefault(name, [])
-            if definition not in told:
-                told.append(definition)
+            definitions = terms.setdefault(name, [])
+            if definition not in definitions:
+                definitions.append(definition)
     return [Term(name, terms[name]) for name in sorted(terms, key=str.lower)]
 
 
-def linked(text: str, page: str, places: Places, known: Mapping[str, Page]) -> str:
-    """Markdown of a page with its links led to `places`; the path of what is not there is shown as code instead."""
+def resolve_links(text: str, page: str, places: LinkTargets, docs: Mapping[str, Page]) -> str:
+    """Replace the links in a page's Markdown by addresses from `places`; a missing target becomes its path as code."""
 
-    def lead(link: re.Match[str]) -> str:
+    def replace(link: re.Match[str]) -> str:
         image, label, to = link.groups()
         if re.match(r"[a-z]+:", to):
             return link[0]
         name, anchor = target(to, page)
-        if name in known:
+        if name in docs:
             return f"{image}[{label}]({places.page(name, anchor)})"
         file = None if name.startswith("../") else places.file(name)
         if file is not None:
@@ -115,25 +114,25 @@ def linked(text: str, page: str, places: Places, known: Mapping[str, Page]) -> s
         path = posixpath.normpath(posixpath.join("docs", name))
         return f"`{path}`" if path.endswith(label) else f"{label} (`{path}`)"
 
-    return LINK.sub(lead, text)
+    return LINK.sub(replace, text)
 
 
 def target(link: str, page: str) -> tuple[str, str]:
-    """What a relative link of a page leads to: a page's name, or a file's path from docs/; and the anchor there."""
+    """Resolve a relative link of a page: the name of a page, or the path of a file in docs/; and the anchor."""
     path, _, anchor = link.partition("#")
     if not path:
         return page, anchor
     return posixpath.normpath(posixpath.join(posixpath.dirname(page), path)).removesuffix(".md"), anchor
 
 
-def matches(words: str, *texts: str) -> bool:
-    """Whether each of the words is in one of the texts, whatever its case."""
-    whole = "\n".join(texts).lower()
-    return all(word in whole for word in words.lower().split())
+def contains_words(words: str, *texts: str) -> bool:
+    """Whether every word occurs in one of the texts; case is ignored."""
+    text = "\n".join(texts).lower()
+    return all(word in text for word in words.lower().split())
 
 
 def html(text: str) -> str:
-    """Markdown as HTML; HTML inside it is shown as text. Columns of numbers have a class, for a page without styles."""
+    """Render Markdown as HTML; HTML inside it is escaped. Right-aligned cells get the class `number`."""
     markdown = parser()
     tokens = markdown.parse(text)
     for cell in tokens:
@@ -143,15 +142,15 @@ def html(text: str) -> str:
     return rendered
 
 
-def plain(text: str) -> str:
-    """Markdown of one line as the text that it shows."""
+def plain_text(text: str) -> str:
+    """The text of one line of Markdown without its markup."""
     (block,) = parser().parseInline(text)
     return "".join(child.content for child in block.children or ())
 
 
 def anchor_of(title: str) -> str:
-    """The anchor that a heading has wherever Markdown is shown: GitHub's."""
-    return re.sub(r"[^\w\- ]", "", plain(title).lower()).replace(" ", "-")
+    """The anchor of a heading, as GitHub computes it."""
+    return re.sub(r"[^\w\- ]", "", plain_text(title).lower()).replace(" ", "-")
 
 
 def parser() -> MarkdownIt:
@@ -182,7 +181,7 @@ def _lines(token: Token) -> Sequence[int]:
 
 
 def _terms(tokens: Sequence[Token]) -> Iterator[tuple[str, str]]:
-    """Each term with its definition as Markdown."""
+    """Yield each term with its definition as Markdown."""
     header: list[str] = []
     row: list[Token] = []
     in_table = False
@@ -201,7 +200,7 @@ def _terms(tokens: Sequence[Token]) -> Iterator[tuple[str, str]]:
 
 
 def _strong(block: Token) -> Iterator[str]:
-    """What is printed in bold in a block."""
+    """Yield the texts in bold of a block."""
     children = block.children or []
     for at, token in enumerate(children):
         if token.type == "strong_open":
@@ -210,6 +209,6 @@ def _strong(block: Token) -> Iterator[str]:
 
 
 def _row(header: Sequence[str], cells: Sequence[Token]) -> str:
-    """A row of a table as a sentence: what the first cell says, then each column with its name."""
-    told = (f"{name}: {cell.content}" for name, cell in zip(header[1:], cells[1:], strict=True) if cell.content)
-    return f"{cells[0].content}; {'; '.join(told)}."
+    """A row of a table as a sentence: the first cell, then each column with its name."""
+    fields = (f"{name}: {cell.content}" for name, cell in zip(header[1:], cells[1:], strict=True) if cell.content)
+    return f"{cells[0].content}; {'; '.join(fields)}."

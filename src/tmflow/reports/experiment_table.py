@@ -1,4 +1,4 @@
-"""The table of an experiment: every point with its intervals, as HTML for the report and CSV for everything else."""
+"""The table of an experiment: every point with its intervals, as HTML for the report and as CSV."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ td:first-child, th:first-child, td:last-child, th:last-child {{ text-align: left
 </body></html>
 """
 NOTES = {
-    "quick": "Quick scale: few rounds and steps, to see that everything works; nothing can be concluded from it.",
+    "quick": "Quick scale: a smoke test with few rounds and steps; nothing can be concluded from it.",
     "full": "",
 }
 MEASURES = {
@@ -39,8 +39,10 @@ POINT = ["platform", "evidence", "dataset", "strategy", "threads"]
 
 
 def experiment_table(runs: pd.DataFrame) -> pd.DataFrame:
-    """One row per point: platform, evidence, dataset, strategy, threads, rounds, a text column per measure, and what is
-    missing: how the rounds that have no result ended, and why.
+    """Build a table with one row per point and a text column per measure.
+
+    The other columns are platform, evidence, dataset, strategy, threads, the factors that vary, rounds, and the reasons
+    for rounds without a result.
     """
     tables = {
         "step_time": summaries.step_time(runs),
@@ -51,10 +53,10 @@ def experiment_table(runs: pd.DataFrame) -> pd.DataFrame:
     points = tables["accuracy"]
     varying = [name for name in run_table.POINT if name not in POINT and points[name].nunique() > 1]
     varying = [name for name in varying if name not in run_table.CONTEXT and name not in PARAMETERS]
-    parameters = [name for name in PARAMETERS if _is_told(points, name)]
+    parameters = [name for name in PARAMETERS if _is_shown(points, name)]
     table = points[[*POINT, *varying, *parameters, "rounds", "disturbed_rounds", "oversubscribed"]].copy()
-    told = [*varying, *parameters]
-    table[told] = table[told].astype(object).fillna("")  # of strategies, drivers or models that have no such factor
+    columns = [*varying, *parameters]
+    table[columns] = table[columns].astype(object).fillna("")  # empty if the strategy, driver or model lacks the factor
     for measure, (title, form) in MEASURES.items():
         table[title] = [_interval(row, form) for row in tables[measure].itertuples()]
         table.loc[table["rounds"] == 0, title] = "–"
@@ -62,17 +64,17 @@ def experiment_table(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def write_table(runs: pd.DataFrame, title: str, question: str, scale: str, path: Path) -> None:
-    """Write the table of an experiment to `path` (.html) and beside it as .csv; `runs` are of any status."""
+    """Write the table of an experiment to `path` (.html) and next to it as .csv; `runs` may have any status."""
     table = experiment_table(runs)
-    with pd.option_context("display.max_colwidth", None):  # else pandas cuts the reasons short
+    with pd.option_context("display.max_colwidth", None):  # otherwise pandas truncates the reasons
         html = table.to_html(index=False, border=0)
     notes = [NOTES[scale], *([MEASURED_IN_FULL] if (runs["measures"] == "full").any() else [])]
     write_text(path, PAGE.format(title=title, question=question, note=" ".join(filter(None, notes)), table=html))
     write_text(path.with_suffix(".csv"), table.to_csv(index=False))
 
 
-def _is_told(points: pd.DataFrame, parameter: str) -> bool:
-    """Whether variants of a strategy differ in it; the machine that is emulated is always told."""
+def _is_shown(points: pd.DataFrame, parameter: str) -> bool:
+    """Whether to show a parameter: variants of a strategy differ in it, or it names the emulated machine."""
     differs = points.groupby("strategy")[parameter].nunique(dropna=False).gt(1).any()
     return bool(differs) or (parameter == "profile" and bool(points[parameter].notna().any()))
 

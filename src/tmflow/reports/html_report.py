@@ -1,6 +1,6 @@
-"""The report: one HTML page with all figures and tables of a study inside, to be mailed or printed.
+"""The report: one self-contained HTML page with all figures and tables of a study, for mail or print.
 
-It is made from what the other steps wrote (figures.json, the charts, the tables' CSV), so its numbers are theirs.
+It is built from the files of the other steps (figures.json, the charts, the CSV tables), so the numbers agree.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from tmflow.reports.experiment_table import MISSING
 
 TEMPLATE = Path(__file__).with_name("report.html")
 CHART = ".vl.json"
-MEASURES = {"curve": "accuracy_curve"}  # where a kind of figure has not the name of what it shows
+MEASURES = {"curve": "accuracy_curve"}  # kinds of figures that are named differently from their measure
 
 
 class Picture(NamedTuple):
-    """A figure as the page shows it: its caption is text of the page; `csv` is a path from the page's folder."""
+    """A figure of the page, with its caption as text; `csv` is a path relative to the page."""
 
     name: str
     title: str
@@ -38,7 +38,7 @@ class Picture(NamedTuple):
 
 
 class Part(NamedTuple):
-    """An experiment: its figures, what could not be drawn, and its table."""
+    """An experiment: its figures, its figures without data, and its table."""
 
     name: str
     figure: str | None
@@ -49,7 +49,7 @@ class Part(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """A reason for which there are no results, and the variants of each experiment that it concerns."""
+    """A reason for missing results, and the affected variants of each experiment."""
 
     reason: str
     concerns: dict[str, list[str]]
@@ -58,9 +58,9 @@ class Gap(NamedTuple):
 def write_report(
     results: Path, questions: Mapping[str, str], scale: str, path: Path, first: Sequence[str] = ()
 ) -> None:
-    """Write the report on the experiments that `questions` names, in its order, from their files in `results`.
+    """Write the report on the experiments in `questions`, in that order, from their files in `results`.
 
-    `first` are sections that come before the figures: HTML, taken as it is.
+    `first` are sections before the figures, as trusted HTML.
     """
     parts = [_part(results, name, question) for name, question in questions.items()]
     platform = json.loads((results / "platform.json").read_text(encoding="utf-8"))
@@ -79,7 +79,7 @@ def write_report(
 
 
 def gaps(tables: Mapping[str, pd.DataFrame]) -> Iterator[Gap]:
-    """Why points of the experiments have no result at all, each reason once; `tables` are by experiment."""
+    """Yield each reason why points have no result, once; `tables` are by experiment."""
     concerns: dict[str, dict[str, list[str]]] = {}
     for experiment, table in tables.items():
         without = table[table["rounds"] == 0]
@@ -113,7 +113,7 @@ def _picture(folder: Path, experiment: str, entry: Mapping[str, Any]) -> Picture
         title=entry["title"],
         describes=spec["description"],
         lines=entry["caption"],
-        # Names inside a picture must be its own: the page holds many.
+        # Identifiers inside a picture must be unique, because the page has many pictures.
         svg=Markup(re.sub(r"\bclip([0-9]+)\b", rf"{where}-clip\1", svg(spec))),
         csv=f"figures/{experiment}/{name}.csv",
     )

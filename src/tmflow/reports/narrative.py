@@ -1,6 +1,6 @@
-"""What comparisons with a lock say, as sentences: `summary` is always as `against` makes it.
+"""Sentences on comparisons with a lock; `summary` is always as from `analysis.baseline`.
 
-Names in them may come from anybody's run files: a place that reads Markdown shows them by `inert.markdown`.
+Names in the sentences may come from untrusted run files: pages that show Markdown must use `escaping.markdown`.
 """
 
 from __future__ import annotations
@@ -17,151 +17,159 @@ from tmflow.analysis.variants import variants
 from tmflow.base.text import interval, listed, several
 
 Promises = Mapping[str, str | None]
-"""What each strategy promises for updates; None where that is not known."""
+"""The guarantee of each strategy for updates; None if it is unknown."""
 
 SPEED: dict[Told, str] = {
-    "more": "surely faster",
-    "same": "the same within 5 %",
-    "open": "whether faster or slower cannot be told",
-    "less": "surely slower",
+    "more": "significantly faster",
+    "same": "equivalent within 5 %",
+    "open": "no significant difference",
+    "less": "significantly slower",
 }
 ACCURACY: dict[Told, str] = {
-    "more": "surely more accurate",
-    "same": "surely the same within 2 points",
-    "open": "whether it differs cannot be told",
-    "less": "surely less accurate",
+    "more": "significantly more accurate",
+    "same": "equivalent within 2 percentage points",
+    "open": "no significant difference",
+    "less": "significantly less accurate",
 }
 HARDWARE, SOFTWARE, BARE = ("htm",), ("stm", "itm", "block_stm"), ("tf_nolock", "nolock")
 NOTHING = "Nothing measured yet."
 
 
-class Words(NamedTuple):
-    """An answer in a few words, and why."""
+class Narrative(NamedTuple):
+    """A short answer and the sentences that support it."""
 
     short: str
     sentences: list[str]
 
 
-def of_transactions(summary: pd.DataFrame, baseline: str) -> Words:
-    """Whether hardware or software transactions are faster than the lock."""
+def answer_transactions(summary: pd.DataFrame, baseline: str) -> Narrative:
+    """Answer whether hardware or software transactions are faster than the lock."""
     hardware, software, bare = (summary[summary["strategy"].isin(list(names))] for names in (HARDWARE, SOFTWARE, BARE))
-    over = f"times as fast as {baseline}"
+    over = f"speedup over {baseline}"
     sentences = [
         _speeds(f"Hardware transactions, {over}", hardware) or "Hardware transactions were not run.",
         _speeds(f"Software transactions, {over}", software) or "Software transactions were not run.",
         _speeds(f"No lock at all, {over}", bare),
     ]
     if ((summary["strategy"] == "tle") & (summary["told"] == "more")).any():
-        sentences.append("tle elides another mutex than this lock, one that no reader takes: it does not compare.")
+        sentences.append("tle is not comparable: it elides another mutex, which readers never take.")
     tried = pd.concat([hardware, software])
-    told = tried.loc[tried["estimate"].notna(), "told"]
+    outcomes = tried.loc[tried["estimate"].notna(), "told"]
     faster = list(tried.loc[tried["told"] == "more", "variant"])
     if faster:
-        short = f"Here it is: {listed(faster)} beats the lock."
-    elif told.empty:
+        short = f"Here it does: {listed(faster)} beats the lock."
+    elif outcomes.empty:
         short = NOTHING
-    elif not told.isin(["same", "less"]).all():
-        short = "Nothing here shows that it is."
+    elif not outcomes.isin(["same", "less"]).all():
+        short = "No benefit shown."
     else:
-        short = "Not here." if hardware["estimate"].notna().any() else "Not in software; in hardware it did not run."
-    return Words(short, [sentence for sentence in sentences if sentence])
+        short = (
+            "Not here." if hardware["estimate"].notna().any() else "Not in software; hardware transactions did not run."
+        )
+    return Narrative(short, [sentence for sentence in sentences if sentence])
 
 
-def of_strategies(summary: pd.DataFrame, runs: pd.DataFrame, baseline: str, promises: Promises, lost: str) -> Words:
-    """The fastest of those that lose no update, and what those that may lose some gain.
+def answer_strategies(
+    summary: pd.DataFrame, runs: pd.DataFrame, baseline: str, promises: Promises, lost: str
+) -> Narrative:
+    """Answer which strategy to use: the fastest without lost updates, and the gain of those that may lose some.
 
-    runs: what the summary is of; lost: a sentence on what was lost.
+    runs: the runs of the summary; lost: a sentence on lost updates.
     """
-    known = summary[summary["estimate"].notna()]
-    promised = known["strategy"].map(lambda strategy: promises.get(strategy) or "").astype(str)
-    keeping, losing = known[~promised.isin(["", "none"])], known[promised == "none"]
-    unknown = list(known.loc[promised == "", "variant"])
+    estimated = summary[summary["estimate"].notna()]
+    promised = estimated["strategy"].map(lambda strategy: promises.get(strategy) or "").astype(str)
+    keeping, losing = estimated[~promised.isin(["", "none"])], estimated[promised == "none"]
+    unknown = list(estimated.loc[promised == "", "variant"])
     short, sentences = NOTHING, []
     if len(keeping):
         best = keeping.sort_values("estimate").iloc[-1]
-        short = f"{best['variant']}: nothing lost, surely faster than {baseline}."
+        short = f"{best['variant']}: no lost updates, significantly faster than {baseline}."
         if best["told"] != "more":
-            short = f"{baseline}: none that loses nothing is surely faster."
+            short = f"{baseline}: no lossless strategy is significantly faster."
         sentences.append(
-            f"Of the others that lose no update {best['variant']} is the fastest, {_interval(best)} times as fast as "
-            f"{baseline}, {SPEED[best['told']]}."
+            f"Of the other strategies without lost updates, {best['variant']} is the fastest: speedup "
+            f"{_interval(best)} over {baseline}, {SPEED[best['told']]}."
         )
-        equals = not_slower(runs, str(best["variant"]), list(keeping["variant"]))
-        sentences += [f"{listed(equals)} cannot be told from it."] if equals else []
+        equals = find_not_slower(runs, str(best["variant"]), list(keeping["variant"]))
+        sentences += [f"Not significantly slower: {listed(equals)}."] if equals else []
     if len(losing):
-        sentences += [_speeds(f"Those that may lose updates, times as fast as {baseline}", losing), lost]
+        sentences += [_speeds(f"Strategies that may lose updates, speedup over {baseline}", losing), lost]
     if unknown:
         sentences.append(
-            f"Whether {listed(unknown)} may lose updates is known where strategies are built: `make build`."
+            f"Whether {listed(unknown)} may lose updates is unknown until the strategies are built: `make build`."
         )
-    return Words(short, sentences)
+    return Narrative(short, sentences)
 
 
-def of_accuracy(summary: pd.DataFrame, baseline: str) -> Words:
-    """Whether any strategy ends with another accuracy than the lock."""
-    known = summary[summary["estimate"].notna()]
-    told = set(known["told"])
-    worse, better = (list(known.loc[known["told"] == way, "variant"]) for way in ("less", "more"))
+def answer_accuracy(summary: pd.DataFrame, baseline: str) -> Narrative:
+    """Answer whether a strategy ends with another accuracy than the lock."""
+    estimated = summary[summary["estimate"].notna()]
+    outcomes = set(estimated["told"])
+    worse, better = (list(estimated.loc[estimated["told"] == way, "variant"]) for way in ("less", "more"))
     if worse:
         short = f"Yes, under {listed(worse)}."
     elif better:
         short = f"No: under {listed(better)} it is better."
-    elif told == {"same"}:
-        short = "No: surely the same within 2 points."
+    elif outcomes == {"same"}:
+        short = "No: equivalent within 2 percentage points."
     else:
-        short = "That cannot be told yet." if told else NOTHING
+        short = "Not conclusive yet." if outcomes else NOTHING
     sides = [
-        f"Points of test accuracy more than {baseline}: {_each(its, 100)}, {words}."
+        f"Test accuracy relative to {baseline}, in percentage points: {_each(rows, 100)}, {words}."
         for way, words in ACCURACY.items()
-        if len(its := known[known["told"] == way])
+        if len(rows := estimated[estimated["told"] == way])
     ]
-    return Words(short, [*sides, *_without(summary)])
+    return Narrative(short, [*sides, *_without(summary)])
 
 
-def of_losses(lost: pd.DataFrame, where: str) -> str:
-    """What strategies lost: `lost` as `summaries.lost` gives it, at one number of workers; where: in which runs."""
-    known = lost[lost["estimate"].notna()]
-    if known.empty:
-        return f"How many updates are lost was not measured ({where})."
-    losing, keeping = known[known["estimate"] > 0], known[known["estimate"] == 0]
-    rounds = several(int(known["rounds"].min()), "round")
-    told = [f"{_each(losing, 100)} % of the updates"] if len(losing) else []
+def describe_losses(lost: pd.DataFrame, where: str) -> str:
+    """Describe the lost updates; `lost` as from `summaries.lost`, at one number of workers; where: the runs."""
+    estimated = lost[lost["estimate"].notna()]
+    if estimated.empty:
+        return f"The share of lost updates was not measured ({where})."
+    losing, keeping = estimated[estimated["estimate"] > 0], estimated[estimated["estimate"] == 0]
+    rounds = several(int(estimated["rounds"].min()), "round")
+    parts = [f"{_each(losing, 100)} % of the updates"] if len(losing) else []
     if len(keeping):
-        most = keeping["high"].max()  # each bound is that of the share of rounds in which any is lost
-        chance = "" if pd.isna(most) else f" (so at most {100 * most:.2g} % of rounds lose any, with 95 % confidence)"
-        told += [f"under {'every other' if told else 'every'} strategy none{chance}"]
-    return f"Lost in runs that count it ({where}, {rounds}): {'; '.join(told)}."
+        most = keeping["high"].max()  # upper bound of the share of rounds with a lost update
+        chance = "" if pd.isna(most) else f" (at most {100 * most:.2g} % of rounds lose any, with 95 % confidence)"
+        parts += [f"under {'every other' if parts else 'every'} strategy none{chance}"]
+    return f"Lost updates ({where}, {rounds}): {'; '.join(parts)}."
 
 
-def not_slower(runs: pd.DataFrame, best: str, others: list[str]) -> list[str]:
-    """Those of the other variants that are not surely slower than `best`, by the rounds that both have."""
+def find_not_slower(runs: pd.DataFrame, best: str, others: list[str]) -> list[str]:
+    """Find the variants that are not significantly slower than `best`, by the rounds that both have."""
     ok = runs[runs["status"] == "ok"]
     times = ok.assign(variant=variants(runs)).pivot(index=[*ROUND], columns="variant", values="loop_s")
-    found = []
+    equals = []
     for other in others:
         pairs = times[[best, other]].dropna() if other != best else times[:0]
         if len(pairs) == 1 or (len(pairs) > 1 and ratio_interval(pairs[best], pairs[other]).high >= 1):
-            found.append(other)
-    return found
+            equals.append(other)
+    return equals
 
 
 def _speeds(name: str, rows: pd.DataFrame) -> str:
-    """The variants by what is told of them; nothing for no rows."""
+    """A sentence with the variants grouped by outcome; empty for no rows."""
     if rows.empty:
         return ""
-    known = rows[rows["estimate"].notna()]
-    sides = [f"{_each(its)}, {words}" for way, words in SPEED.items() if len(its := known[known["told"] == way])]
+    estimated = rows[rows["estimate"].notna()]
+    sides = [
+        f"{_each(side)}, {words}" for way, words in SPEED.items() if len(side := estimated[estimated["told"] == way])
+    ]
     return f"{name}: {'; '.join(sides)}." if sides else f"{name}: {' '.join(_without(rows))}"
 
 
 def _without(rows: pd.DataFrame) -> list[str]:
-    """Which have no estimate, and why."""
+    """A sentence for each reason why variants have no estimate."""
     missing = rows[rows["estimate"].isna()]
-    return [f"{listed(list(its['variant']))} has no result ({reason})." for reason, its in missing.groupby("reason")]
+    return [
+        f"{listed(list(group['variant']))} has no result ({reason})." for reason, group in missing.groupby("reason")
+    ]
 
 
 def _each(rows: pd.DataFrame, unit: float = 1) -> str:
-    """The variants with their intervals, in units of so much of the summary's."""
+    """The variants with their intervals, multiplied by `unit`."""
     return listed([f"{row['variant']} {_interval(row, unit)}" for _, row in rows.iterrows()])
 
 

@@ -35,7 +35,7 @@ def print_closing(plan: Plan, request: Request, database: URL, began_ns: int) ->
     print(f"  {'database':<9} {database.render_as_string(hide_password=True)}")
     print("Open the portal with:     make portal\n")
     reader = engine.open_reader(database)
-    for sentence in headline.of_study(plan, reader, sources):
+    for sentence in headline.summarise_study(plan, reader, sources):
         print(f"- {sentence}")
     if plan.scale == "quick":
         print(THEN_STUDY if request.is_whole_study else "")
@@ -45,7 +45,7 @@ def print_closing(plan: Plan, request: Request, database: URL, began_ns: int) ->
 
 def _verdicts(plan: Plan, request: Request, reader: Engine, experiments: Sequence[str]) -> str:
     """A line for each claim about what was asked for, by the runs of the machine that was measured."""
-    platform = headline.machine(plan, reader)
+    platform = headline.measured_platform(plan, reader)
     if platform is None:
         return "\nNo run of this study's machine is stored, so no claim is judged."
     judged = verdicts(reader, platform=platform)

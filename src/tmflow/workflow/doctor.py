@@ -93,7 +93,9 @@ def _next() -> Finding:
     probe = registry.tm_probe()
     machine = next_run.machine_of(facts, probe["committed"] if probe else None)
     try:
-        others = next_run.known(engine.url_from_env(results_dir() / "study.db"), project_root() / "contrib", facts)
+        others = next_run.find_known_machines(
+            engine.url_from_env(results_dir() / "study.db"), project_root() / "contrib", facts
+        )
     except BadInput as error:
         text = f"what other machines have measured cannot be told: {error}"
         return Finding(name, "limited", text, next_run.WITH_TENSORFLOW)

@@ -60,7 +60,7 @@ def test_the_bars_hold_every_run() -> None:
     assert [row["runs"] for row in drawn] == bins["runs"].tolist()
     told = noise_charts.caption(noise(found), found, bins, "A box", "all 320 runs of it", "0a1b2c3d")
     assert "320 runs of 8 points in 40 rounds; all 320 runs of it." in told.lines
-    assert f"hold also all that is farther than {bins['high'].iloc[-1]:.1f} %" in told.text
+    assert f"include all deviations beyond {bins['high'].iloc[-1]:.1f} %" in told.text
 
 
 @pytest.mark.parametrize("same", [0.5, 2.0])

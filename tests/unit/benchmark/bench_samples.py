@@ -6,7 +6,7 @@ from typing import Any
 
 from tmflow.benchmark.results import rows
 from tmflow.benchmark.rows import LeftOut
-from tmflow.benchmark.saved import Saved
+from tmflow.benchmark.storage import Saved
 from tmflow.benchmark.subjects import Subject
 from tmflow.benchmark.updates import Cell, Measured, Outcome, Plan
 from tmflow.runfile.record import MachineState, Software

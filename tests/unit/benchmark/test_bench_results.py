@@ -9,7 +9,7 @@ import pytest
 from bench_samples import LARGE, LOCK, LOOP, MEMCPY, NOLOCK, SMALL, SPIN_LOOP, WRITING, answer, measured, plan
 
 from tmflow.base.errors import BadInput
-from tmflow.benchmark.results import counted, geometric_mean, rows
+from tmflow.benchmark.results import count_outcomes, geometric_mean, rows
 from tmflow.benchmark.rows import Copied, TimedReference, TimedVariant, Written
 from tmflow.benchmark.subjects import BEST_MUTEX, Subject
 from tmflow.benchmark.updates import TARGET_S, Cell, Measured, Outcome, calibrated, numbers
@@ -85,7 +85,7 @@ def test_counts_are_of_all_rounds() -> None:
         answer(1.0, lost=250, commits=60, fallbacks=40, aborts={"8": 3, "6": 1}),
         answer(1.0, lost=0, commits=40, fallbacks=60, aborts={"8": 46}),
     ]
-    both = counted(answers)
+    both = count_outcomes(answers)
     assert both["updates"] == 200
     assert both["lost_fraction"] == pytest.approx(250 / 2000)
     assert both["aborts"] == {"0x00000006": 1, "0x00000008": 49}
@@ -95,14 +95,14 @@ def test_counts_are_of_all_rounds() -> None:
 
 
 def test_aborts_without_a_commit_are_per_update_only() -> None:
-    refused = counted([answer(1.0, fallbacks=100, aborts={"8": 500})])
+    refused = count_outcomes([answer(1.0, fallbacks=100, aborts={"8": 500})])
     assert (refused["commit_fraction"], refused["aborts_per_commit"], refused["aborts_per_update"]) == (0, None, 5)
-    without = counted([answer(1.0)])
+    without = count_outcomes([answer(1.0)])
     assert {without[name] for name in ("commit_fraction", "aborts_per_commit", "aborts_per_update")} == {None}
 
 
 def test_aborts_that_nobody_told_of_are_not_known() -> None:
-    untold = counted([answer(1.0, commits=75, fallbacks=25), answer(1.0, commits=100, attempts_known=False)])
+    untold = count_outcomes([answer(1.0, commits=75, fallbacks=25), answer(1.0, commits=100, attempts_known=False)])
     assert untold["commit_fraction"] == pytest.approx(0.875)
     assert (untold["attempts_known"], untold["aborts_per_commit"], untold["aborts_per_update"]) == (False, None, None)
 

@@ -9,13 +9,13 @@ import pytest
 from bench_samples import LARGE, LOCK, LOOP, MEMCPY, NOLOCK, SMALL, WRITING, benchmark, htm, measured, plan
 
 from tmflow.base.errors import BadInput
-from tmflow.benchmark import saved
+from tmflow.benchmark import storage
 from tmflow.benchmark import text as columns
 from tmflow.benchmark.comparison import relative_to
 from tmflow.benchmark.markdown import markdown
 from tmflow.benchmark.results import rests
 from tmflow.benchmark.rows import LeftOut, TimedVariant
-from tmflow.benchmark.saved import Saved
+from tmflow.benchmark.storage import Saved
 from tmflow.benchmark.subjects import BEST_MUTEX
 from tmflow.benchmark.text import table
 from tmflow.benchmark.updates import Cell, Outcome
@@ -60,8 +60,8 @@ def test_the_table_says_it_all(shown: Saved) -> None:
 
 def test_the_report_is_markdown_and_the_same_every_time(shown: Saved, tmp_path: Path) -> None:
     path = tmp_path / "bench.json"
-    saved.write(path, shown)
-    again = saved.read(path)
+    storage.write(path, shown)
+    again = storage.read(path)
     assert again == shown
     text = markdown(again)
     assert text == markdown(shown)
@@ -108,9 +108,9 @@ def test_another_file_is_refused(shown: Saved, tmp_path: Path, spoil, says: str)
     path = tmp_path / "bench.json"
     path.write_text(spoil(shown.model_dump(mode="json")), encoding="utf-8")
     with pytest.raises(BadInput, match=says):
-        saved.read(path)
+        storage.read(path)
     with pytest.raises(BadInput, match="cannot be read"):
-        saved.read(tmp_path / "nothing")
+        storage.read(tmp_path / "nothing")
 
 
 @pytest.fixture
@@ -159,8 +159,8 @@ def test_a_file_of_before_gradients_were_told_apart_has_constant_ones(of_both: S
     ]
     path = tmp_path / "old.json"
     path.write_text(json.dumps({**whole, "rows": old}), encoding="utf-8")
-    assert [row.gradient for row in saved.read(path).rows] == ["constant"] * 3
-    assert saved.read(path).rows[1].us_by_round == [2.0, 2.0]
+    assert [row.gradient for row in storage.read(path).rows] == ["constant"] * 3
+    assert storage.read(path).rows[1].us_by_round == [2.0, 2.0]
 
 
 def refused(budget: int, *us: float):  # type: ignore[no-untyped-def]

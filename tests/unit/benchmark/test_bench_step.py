@@ -10,8 +10,8 @@ from tests.support.sample_runs import sample_runs
 from tmflow.base.errors import BadInput
 from tmflow.benchmark import step_report
 from tmflow.benchmark.kinds import read_any, shown
-from tmflow.benchmark.saved import SavedSteps, write
 from tmflow.benchmark.steps import OF_THE_TARGETS, StepSubject, check, parse_step, summarised
+from tmflow.benchmark.storage import SavedSteps, write
 from tmflow.runfile.record import Run
 from tmflow.spec.trial import TrialSpec
 
@@ -118,7 +118,7 @@ def test_targets(native: float, says: str) -> None:
     assert checked["softmax, native"].verdict == says
     assert checked["MLP, native"].verdict == "undecided"
     assert list(checked) == ["softmax, native", "MLP, native", "deep, fused striped", "deep, lock"]
-    assert checked["deep, fused striped"].found.startswith("0.400 [")
+    assert checked["deep, fused striped"].result.startswith("0.400 [")
 
 
 def test_the_file_gives_the_same_report(tmp_path: Path) -> None:

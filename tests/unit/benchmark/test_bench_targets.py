@@ -11,7 +11,7 @@ from tmflow.analysis.stats import Interval
 from tmflow.benchmark import comparison, plots
 from tmflow.benchmark.comparison import best_of_equal_promise, verdict
 from tmflow.benchmark.markdown import markdown
-from tmflow.benchmark.saved import Saved
+from tmflow.benchmark.storage import Saved
 from tmflow.benchmark.subjects import BEST_MUTEX, Subject
 from tmflow.benchmark.updates import Cell, Outcome
 from tmflow.charts import figures
@@ -45,7 +45,7 @@ def shown() -> Saved:
 
 
 def test_each_target_compares_what_it_says(shown: Saved) -> None:
-    found = {(one.what, one.of, one.threads): one for one in comparison.checked(shown)}
+    found = {(one.what, one.of, one.threads): one for one in comparison.check_targets(shown)}
     assert {key: (one.limit, one.verdict) for key, one in found.items() if key[2] < 8} == {
         ("best that promises block: striped", "best plain mutex: mutex_loop:mutex=spin", 2): (0.55, "met"),
         ("best that promises block: striped", "nolock", 2): (0.2, "missed"),
@@ -55,7 +55,7 @@ def test_each_target_compares_what_it_says(shown: Saved) -> None:
         ("adaptive, promising block: adaptive:promise=block", "best of its promise: striped", 2): (1.1, "missed"),
     }
     best = found["best that promises block: striped", "best plain mutex: mutex_loop:mutex=spin", 2]
-    assert best.found[:3] == pytest.approx((1 / 2.2,) * 3)
+    assert best.ratio[:3] == pytest.approx((1 / 2.2,) * 3)
 
 
 @pytest.mark.parametrize(

@@ -179,7 +179,7 @@ def test_disturbed_rounds_are_in_the_caption() -> None:
     runs = grid()
     assert "disturbed" not in captions.caption(summaries.accuracy(runs), "1").text
     runs.loc[runs["round"] < 3, "disturbed"] = True
-    assert "up to 2 on a disturbed machine" in captions.caption(summaries.accuracy(runs), "1").text
+    assert "up to 2 rounds of a point were disturbed" in captions.caption(summaries.accuracy(runs), "1").text
 
 
 def test_looks_are_distinct_fixed_and_the_same_in_every_chart() -> None:
@@ -247,7 +247,7 @@ def test_a_caption_tells_the_versions_of_the_software_if_there_are_several() -> 
     assert "software" not in captions.caption(summaries.speedup(runs), "r1").text
     lock = runs["strategy"] == "tf_lock"
     runs.loc[lock, "software"] = "tmflow 0.2.0 at aaaaaaaaaa"
-    told = "Measured by 2 versions of the software, which claims never pool: "
+    told = "Measured by 2 versions of the software (claims never pool versions): "
     told += "tmflow 0.1.0 at 0123456789; tmflow 0.2.0 at aaaaaaaaaa; "
     assert f"{told}no point pools rounds of several." in captions.caption(summaries.speedup(runs), "r1").lines
     runs.loc[lock & (runs["round"] > 3) & (runs["threads"] == 2), "software"] = "tmflow 0.1.0 at 0123456789"
@@ -275,26 +275,26 @@ def test_speed_is_captioned_with_promises_where_they_differ() -> None:
     adaptive = [grid(("adaptive",), promise=promise, **own) for promise in ("block", "tensor")]
     runs = pd.concat([grid(("tf_lock", "tf_nolock")), *adaptive], ignore_index=True)
     told = (
-        "Promised for updates, and a speed compares only with one of the same promise: none: tf_nolock; "
+        "Guarantees for updates (compare speeds only within one guarantee): none: tf_nolock; "
         "block: adaptive (promise block); tensor: tf_lock, adaptive (promise tensor)."
     )
     for summary in (summaries.step_time(runs), summaries.speedup(runs), summaries.speedup(runs, "tf_lock")):
         ((_, panel),) = panels(summary)
         assert told in captions.caption(panel, "1").lines
-    assert "Promised" not in captions.caption(summaries.accuracy(runs), "1").text
-    assert "Promised" not in captions.caption(summaries.step_time(grid(("tf_lock",))), "1").text
+    assert "Guarantees" not in captions.caption(summaries.accuracy(runs), "1").text
+    assert "Guarantees" not in captions.caption(summaries.step_time(grid(("tf_lock",))), "1").text
 
 
 def test_captions_tell_how_runs_ran() -> None:
     usual = captions.caption(summaries.step_time(grid()), "1").text
     assert "session driver, ref variables." in usual
-    assert "Measured in full" not in usual
+    assert "Fully instrumented" not in usual
     mlp = {"model": "mnist_mlp", "hidden": 16, "activation": "relu", "driver": "native", "pinning": "cores"}
     ways = {"reading": "consistent", "layout": "joined", "measures": "full"}
     text = captions.caption(summaries.step_time(grid(("lock",), **mlp, **ways)), "1").text
     assert "784 pixels, 16 hidden relu units, " in text
     assert "native driver, reading consistent, layout joined, pinned to cores." in text
-    assert "no time here compares with that of usual runs" in text
+    assert "not comparable with those of usual runs" in text
 
 
 def test_the_time_to_a_target_names_it_and_who_never_was_there() -> None:
@@ -311,4 +311,4 @@ def test_the_time_to_a_target_names_it_and_who_never_was_there() -> None:
     assert marks(chart, "point")[0]["encoding"]["y"]["title"] == "Seconds to 90% test accuracy"
     text = captions.caption(parts["target 0.9"], "1").text
     assert "Not shown: nolock x1, nolock x2: 6 of 6 rounds never reached 90%." in text
-    assert "taken to rise straight" in text
+    assert "interpolated linearly" in text

@@ -63,9 +63,9 @@ def test_points_of_what_is_on_no_axis_are_lines_of_their_own_and_told() -> None:
     assert drawn["line"].nunique() == 6
     assert "batch" in {entry["field"] for entry in marks(chart, "point")[0]["encoding"]["tooltip"]}
     text = said(summary, Layout("threads", "variant"))
-    assert "What is drawn in one colour differs also in batch (1, 5 and 15)." in text
-    assert "these are 6 lines, not 2" in text
-    assert "differs also" not in said(summary, Layout("threads", "variant", "batch"))
+    assert "Lines of one colour also differ in batch (1, 5 and 15)." in text
+    assert "the chart has 6 lines in 2 colours" in text
+    assert "also differ in" not in said(summary, Layout("threads", "variant", "batch"))
 
 
 def test_a_parameter_on_an_axis_is_not_in_the_names_of_variants() -> None:
@@ -95,7 +95,7 @@ def test_a_number_that_stands_for_something_is_a_name() -> None:
 def test_who_has_no_place_on_an_axis_is_told() -> None:
     summary = summaries.accuracy(together(grid(("tf_lock",), (1, 2), 2), chunked(8, 64)))
     text = said(summary, Layout("chunk", "variant"))
-    assert "Not on this axis, as without chunk: tf_lock." in text
+    assert "Not on this axis, because they have no chunk: tf_lock." in text
 
 
 def test_what_has_no_such_parameter_is_in_every_part() -> None:
@@ -154,16 +154,16 @@ def test_emulated_runs_have_no_time_and_that_is_said() -> None:
     summary = summaries.step_time(together(grid(("lock",)), grid(("htm",), evidence="emulated")))
     figure = explore.figure(summary, Layout("threads", "variant"), "1")
     assert set(points(figure.chart)["evidence"]) == {"measured"}
-    assert "Of what is emulated nothing is drawn: an emulated run shows no time." in figure.caption.text
+    assert "Emulated runs are not drawn: an emulated run shows no time." in figure.caption.text
     alone = summaries.step_time(grid(("htm",), evidence="emulated"))
-    assert explore.nothing(alone) == ["an emulated run shows no time"]
+    assert explore.missing_reasons(alone) == ["an emulated run shows no time"]
 
 
 def test_where_there_is_nothing_to_draw_it_says_why() -> None:
     runs = grid()
     ended(runs, runs["strategy"] != "", "unsupported", "no such hardware")
-    assert explore.nothing(summaries.accuracy(runs)) == ["unsupported: no such hardware"]
-    assert explore.nothing(summaries.accuracy(runs[:0])) == ["no run of it measured that"]
+    assert explore.missing_reasons(summaries.accuracy(runs)) == ["unsupported: no such hardware"]
+    assert explore.missing_reasons(summaries.accuracy(runs[:0])) == ["no run of it measured that"]
     with pytest.raises(ValueError, match="no point has a block"):
         explore.figure(summaries.accuracy(grid()), Layout("block", "variant"), "1")
 
@@ -174,7 +174,9 @@ def test_log_scales_can_be_asked_for_and_where_there_are_none_it_says_so() -> No
         encoding = marks(explore.figure(summary, Layout("threads", "variant", NONE, log, log), "1").chart, "point")[0]
         kinds = {encoding["encoding"][axis]["scale"]["type"] for axis in "xy"}
         assert kinds == {"log" if log else "linear"}
-    assert "No log scale of x: it has no place for 0" in said(summary, Layout("variant", "threads", NONE, True, True))
+    assert "No log scale of x: a log scale cannot show 0" in said(
+        summary, Layout("variant", "threads", NONE, True, True)
+    )
 
 
 def test_oversubscribed_points_are_marked_or_counted() -> None:
@@ -211,7 +213,7 @@ ABORTS = {
 )  # fmt: skip
 def test_causes_are_stacked_in_a_part_for_each_variant(kind: str, causes: set[str]) -> None:
     summary = explore.MEASURES[kind](aborted())
-    figure = explore.figure(summary, Layout(explore.along_x(summary)[0], NONE), "1")
+    figure = explore.figure(summary, Layout(explore.x_choices(summary)[0], NONE), "1")
     parts = figure.chart.concat if kind != "failures" else [figure.chart]
     bars = [row for part in parts for row in marks(part, "rect")[-1]["rows"]]
     assert {row["cause"] for row in bars} == causes

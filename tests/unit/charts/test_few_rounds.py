@@ -42,8 +42,8 @@ def test_no_share_has_an_interval_of_width_0_or_below_0() -> None:
 
 
 def test_words_tell_what_no_loss_in_few_rounds_leaves_open() -> None:
-    told = narrative.of_losses(lost(), "here")
-    assert "under every other strategy none (so at most 46 % of rounds lose any, with 95 % confidence)" in told
+    told = narrative.describe_losses(lost(), "here")
+    assert "under every other strategy none (at most 46 % of rounds lose any, with 95 % confidence)" in told
 
 
 def test_rows_without_any_loss_have_no_bar_but_the_number_of_rounds() -> None:
@@ -53,7 +53,7 @@ def test_rows_without_any_loss_have_no_bar_but_the_number_of_rounds() -> None:
     said = {row["says"] for mark in marks(chart, "text") for row in mark["rows"]}
     assert "0 in 6 rounds (2 workers)" in said
     assert (
-        "no bar where no round had any: with 95 % confidence at most 46 % of rounds have"
+        "no bar if no round had any: with 95 % confidence at most 46 % of rounds have"
         in captions.caption(summary, "1").text
     )
 

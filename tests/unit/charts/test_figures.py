@@ -45,7 +45,14 @@ def test_csv_and_vega_lite_hold_the_numbers_that_are_drawn(figure: Figure) -> No
 def test_svg_has_points_axis_titles_legend_and_caption(figure: Figure) -> None:
     root = ET.fromstring(figure.file("svg"))
     words = " ".join(root.itertext())
-    for part in ("Worker threads", "Speedup over itself", "tf_nolock", "ideal", "database revision 42", "A box"):
+    for part in (
+        "Worker threads",
+        "Speedup over the same strategy",
+        "tf_nolock",
+        "ideal",
+        "database revision 42",
+        "A box",
+    ):
         assert part in words
     symbols = [e for e in root.iter() if e.get("aria-roledescription") == "point"]
     assert len(symbols) == 8
@@ -116,7 +123,7 @@ def test_kinds_can_be_chosen_and_figures_say_whose_runs_they_draw(tmp_path: Path
     assert [entry["kind"] for entry in index["figures"]] == ["failures", "commits"]
     (failures, _) = index["figures"]
     assert failures["title"] == "Failed transactions by cause, as figure 4.3 of the study (htm)"
-    assert "The runs are those of fig_4_1." in failures["caption"]
+    assert "Runs of the experiment fig_4_1." in failures["caption"]
     assert failures["files"] == ["fig-4.3-failures-htm.csv"]
     assert set(pd.read_csv(tmp_path / "fig-4.3-failures-htm.csv")["cause"]) == {"capacity", "any"}
 

@@ -12,7 +12,7 @@ import pytest
 from tests.support.frames import grid
 from tmflow.analysis import summaries
 from tmflow.charts import explore
-from tmflow.charts.axes import in_lines, in_room, longest, most_lines
+from tmflow.charts.axes import max_line_length, max_lines, wrap_name, wrapped_label_expr
 from tmflow.charts.figures import svg
 from tmflow.charts.layout import Layout
 from tmflow.spec.strategies import parameters_of
@@ -39,7 +39,7 @@ def written(spec: dict[str, Any]) -> str:
 @pytest.mark.parametrize("along", ["threads", "variant"])
 def test_long_names_are_shown_whole(along: str, width: int) -> None:
     of = summary()
-    names = [name for name in of["variant"].unique() if len(in_lines(name, 230)) > 1]
+    names = [name for name in of["variant"].unique() if len(wrap_name(name, 230)) > 1]
     assert len(names) == 4
     colour = "variant" if along == "threads" else "threads"
     text = written({**explore.figure(of, Layout(along, colour), "1").drawn, "width": width})
@@ -48,21 +48,24 @@ def test_long_names_are_shown_whole(along: str, width: int) -> None:
 
 
 def test_a_name_that_fits_is_left_as_it_is() -> None:
-    assert in_lines("lock", 100) == ["lock"]
-    assert type(in_room(["lock", "nolock"], 100)).__name__ == "UndefinedType"
-    assert in_room(["a_cause"], 100, words="replace(datum.label, /_/g, ' ')") == "replace(datum.label, /_/g, ' ')"
+    assert wrap_name("lock", 100) == ["lock"]
+    assert type(wrapped_label_expr(["lock", "nolock"], 100)).__name__ == "UndefinedType"
+    assert (
+        wrapped_label_expr(["a_cause"], 100, words="replace(datum.label, /_/g, ' ')")
+        == "replace(datum.label, /_/g, ' ')"
+    )
 
 
 def test_a_long_name_is_in_lines_of_the_room_that_there_is() -> None:
     name = "htm (budget 5, chunk 64)"
-    assert in_lines(name, 72) == ["htm (budget", "5, chunk 64)"]
-    assert longest([name, "lock"], 72) == 12
-    assert most_lines([name, "lock"], 72) == 2
-    lines = in_room([name, "lock"], 72)
-    assert in_room([name], 600, 72) == f"width > 480 ? datum.label : {lines}"
-    assert in_room(["lock"], 600, 72) is in_room(["lock"], 72)
+    assert wrap_name(name, 72) == ["htm (budget", "5, chunk 64)"]
+    assert max_line_length([name, "lock"], 72) == 12
+    assert max_lines([name, "lock"], 72) == 2
+    lines = wrapped_label_expr([name, "lock"], 72)
+    assert wrapped_label_expr([name], 600, 72) == f"width > 480 ? datum.label : {lines}"
+    assert wrapped_label_expr(["lock"], 600, 72) is wrapped_label_expr(["lock"], 72)
 
 
 def test_no_name_is_in_what_vega_computes() -> None:
-    assert "alert" not in in_room(["a name of two lines'+alert(1)+'"], 72)
-    assert "alert" not in in_room(["a name of two lines'+alert(1)+'"], 600, 72)
+    assert "alert" not in wrapped_label_expr(["a name of two lines'+alert(1)+'"], 72)
+    assert "alert" not in wrapped_label_expr(["a name of two lines'+alert(1)+'"], 600, 72)

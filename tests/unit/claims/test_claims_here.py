@@ -14,17 +14,17 @@ from tmflow.claims.next_run import (
     HAND_OVER,
     WITH_TENSORFLOW,
     WITHOUT,
-    Known,
+    KnownMachines,
     Machine,
-    known,
+    find_known_machines,
     machine_of,
     next_step,
 )
 from tmflow.claims.schema import load_claims
 from tmflow.store.ingest import ingest
 
-NOBODY = Known([])
-OURS = Known([Machine("rtm", 4)])
+NOBODY = KnownMachines([])
+OURS = KnownMachines([Machine("rtm", 4)])
 CLAIMS = load_claims()
 
 
@@ -38,7 +38,7 @@ CLAIMS = load_claims()
         (Machine("none", 128), OURS, "softmax-near-linear", "deep-linear"),
     ],
 )
-def test_what_waits_for_a_machine(here: Machine, others: Known, waits: str, not_for_it: str) -> None:
+def test_what_waits_for_a_machine(here: Machine, others: KnownMachines, waits: str, not_for_it: str) -> None:
     step = next_step(CLAIMS, here, others, tensorflow=True)
     assert step.command == WITH_TENSORFLOW
     assert waits in step.adds
@@ -62,8 +62,8 @@ def test_without_tensorflow_the_native_driver_is_what_it_can_add() -> None:
 
 def test_what_is_measured_is_to_be_handed_over_once() -> None:
     here = Machine("rtm", 4)
-    assert next_step(CLAIMS, here, Known([here], measured=True), tensorflow=True).command == HAND_OVER
-    handed_over = Known([here], measured=True, handed_over=True)
+    assert next_step(CLAIMS, here, KnownMachines([here], measured=True), tensorflow=True).command == HAND_OVER
+    handed_over = KnownMachines([here], measured=True, handed_over=True)
     assert next_step(CLAIMS, here, handed_over, tensorflow=True).command == WITH_TENSORFLOW
 
 
@@ -76,19 +76,19 @@ def test_transactions_that_never_commit_are_none(committed: int | None, capabili
 def test_the_database_and_the_contributions_say_which_machines_have_measured(tmp_path: Path) -> None:
     url = make_url(f"sqlite:///{tmp_path}/study.db")
     contrib, results = tmp_path / "contrib", tmp_path / "a-machine"
-    assert known(url, contrib, PLATFORM) == NOBODY
+    assert find_known_machines(url, contrib, PLATFORM) == NOBODY
     bundle = sample_bundle(results)
     its = Machine(PLATFORM["tm_capability"], PLATFORM["threads_logical"])
     ingest(url, sorted(results.glob("results/runs/full/*/*/*.jsonl")))
-    assert known(url, contrib, PLATFORM) == Known([its], measured=True)
+    assert find_known_machines(url, contrib, PLATFORM) == KnownMachines([its], measured=True)
     (contrib / "a-machine").mkdir(parents=True)
     bundle.rename(contrib / "a-machine" / bundle.name)
-    assert known(url, contrib, PLATFORM) == Known([its, its], measured=True, handed_over=True)
-    assert known(url, contrib, PLATFORM | {"cpu_model": "another"}) == Known([its, its])
+    assert find_known_machines(url, contrib, PLATFORM) == KnownMachines([its, its], measured=True, handed_over=True)
+    assert find_known_machines(url, contrib, PLATFORM | {"cpu_model": "another"}) == KnownMachines([its, its])
 
 
 def test_quick_runs_decide_nothing(tmp_path: Path) -> None:
     url = make_url(f"sqlite:///{tmp_path}/study.db")
     sample_bundle(tmp_path, sample_runs(scale="quick"))
     ingest(url, sorted(tmp_path.glob("results/runs/quick/*/*/*.jsonl")))
-    assert known(url, tmp_path / "contrib", PLATFORM) == NOBODY
+    assert find_known_machines(url, tmp_path / "contrib", PLATFORM) == NOBODY

@@ -70,7 +70,7 @@ def test_this_machine_is_the_one_that_is_judged_and_named(url: URL, tmp_path: Pa
 def test_contributions_are_named_and_joined_only_when_asked_for(url: URL, tmp_path: Path) -> None:
     store(url, tmp_path / "local", local_runs())
     key = contribute(url, tmp_path / "forged", forged_runs())
-    assert f"Contributed to this platform and judged apart: {key}." in claims("--platform", MACHINE)[1]
+    assert f"Contributed to this platform and judged separately: {key}." in claims("--platform", MACHINE)[1]
     assert f"joined with 1 contribution: stranger.zip ({key})." in claims("--platform", MACHINE, "--join-sources")[1]
     told = [verdict("--platform", *how) for how in ([MACHINE], [key], [MACHINE, "--join-sources"])]
     assert told == ["reproduced", "contradicted", "contradicted"]

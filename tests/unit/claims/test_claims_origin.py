@@ -37,12 +37,12 @@ def test_the_newest_software_and_definition_with_six_rounds_speak_and_the_others
     newest = verdict_of(SPEED, true_world, lambda runs: again(runs, 6, **changes))
     assert newest.finding.verdict == "contradicted"
     assert f"Of fig-4.1 these are 6 rounds by {changes['software']}" in newest.finding.why
-    assert f"left out, as never pooled with them: 6 rounds by {OLD}" in newest.finding.why
+    assert f"left out, because never pooled with them: 6 rounds by {OLD}" in newest.finding.why
     assert {number["rounds"] for number in newest.finding.numbers} == {6}
     begun = verdict_of(SPEED, true_world, lambda runs: again(runs, 5, **changes))
     assert begun.finding.verdict == "reproduced"
     assert f"Of fig-4.1 these are 6 rounds by {OLD}" in begun.finding.why
-    assert f"left out, as never pooled with them: 5 rounds by {changes['software']}" in begun.finding.why
+    assert f"left out, because never pooled with them: 5 rounds by {changes['software']}" in begun.finding.why
     told = begun.as_json()
     (left_out,) = told["left_out"]
     assert left_out.items() >= {"experiment": "fig-4.1", "rounds": 5, "software": changes["software"]}.items()
@@ -55,7 +55,7 @@ def test_a_study_that_another_software_went_on_with_has_too_few_rounds_of_either
 
     finding = verdict_of(SPEED, true_world, updated).finding
     assert (finding.verdict, finding.more_rounds) == ("inconclusive", 3)
-    assert f"these are 3 rounds by {NEW}; left out, as never pooled with them: 3 rounds by {OLD}." in finding.why
+    assert f"these are 3 rounds by {NEW}; left out, because never pooled with them: 3 rounds by {OLD}." in finding.why
 
 
 def test_campaigns_of_the_same_software_and_definition_are_one_sample(true_world: dict[str, Tables]) -> None:

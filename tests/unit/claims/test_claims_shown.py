@@ -62,7 +62,7 @@ def test_the_table_has_a_line_and_a_reason_for_each_verdict(tables: dict[str, Ta
     assert "On A box (box-1), 4 hardware threads." in text
     assert "There is no measured run of nowhere." in text
     assert "measured: 1 reproduced, 1 untested" in text
-    assert "No run is simulated: `tmflow claims --evidence simulated` says what it takes." in text
+    assert "No run is simulated: `tmflow claims --evidence simulated` says what is needed." in text
     assert text.count("Nothing is <contended>.") == 1  # of what was looked at
     assert all(len(line) <= WIDTH == 100 for line in text.splitlines())
 
@@ -118,7 +118,7 @@ def test_the_table_has_no_row_of_evidence_that_never_decides_but_says_so(with_em
         "measured",
         "measured",
     ]
-    assert "emulated: not taken by 1 claim" in text.splitlines()
+    assert "emulated: not accepted by 1 claim" in text.splitlines()
     assert "decides nothing" not in text
 
 

@@ -10,7 +10,7 @@ from tests.support.claim_worlds import CLAIMS, COMMITS, SPEED, World, by_name, o
 from tmflow.claims import chart
 from tmflow.claims.data import Tables, load
 from tmflow.claims.judge import Judged, experiments
-from tmflow.claims.render import would_decide
+from tmflow.claims.render import needed_evidence
 from tmflow.claims.verdict import in_words
 
 
@@ -22,10 +22,10 @@ def judged(connection: Connection, name: str, world: World, evidence: str = "mea
 def test_what_is_decided_needs_nothing_and_what_is_open_so_many_rounds(
     claims_db: Connection, true_world: dict[str, Tables]
 ) -> None:
-    assert would_decide(judged(claims_db, SPEED, "holds")).startswith("It is decided on this machine")
-    assert would_decide(judged(claims_db, SPEED, "fails")).startswith("It is decided on this machine")
+    assert needed_evidence(judged(claims_db, SPEED, "holds")).startswith("It is decided on this machine")
+    assert needed_evidence(judged(claims_db, SPEED, "fails")).startswith("It is decided on this machine")
     begun = verdict_of(SPEED, true_world, lambda runs: runs[runs["round"] <= 4])
-    assert would_decide(begun) == "About 2 more rounds on this machine, if means and spreads stay as they are."
+    assert needed_evidence(begun) == "About 2 more rounds on this machine, if means and spreads stay as they are."
 
 
 def test_a_small_machine_needs_hardware_threads_and_a_missing_one_its_transactions(
@@ -34,13 +34,14 @@ def test_a_small_machine_needs_hardware_threads_and_a_missing_one_its_transactio
     set_world(claims_db, CLAIMS, CLAIMS.claims["softmax-near-linear"], "holds")
     tables = load(claims_db, ["fig-4.1"])
     small = verdict_of("softmax-near-linear", tables, lambda runs: runs.assign(hardware_threads=4))
-    assert "at least 17 hardware threads" in would_decide(small)
+    assert "at least 17 hardware threads" in needed_evidence(small)
     without = verdict_of(SPEED, true_world, lambda runs: runs.assign(tm_capability="none"))
     assert (
-        would_decide(without) == "Measured runs of fig-4.1 at full scale, on a machine with Intel's transactions (RTM)."
+        needed_evidence(without)
+        == "Measured runs of fig-4.1 at full scale, on a machine with Intel's transactions (RTM)."
     )
     refused = by_name(only(SPEED), true_world)[SPEED, "emulated"]
-    assert would_decide(refused) == "No emulated run can: the claim takes measured and simulated ones."
+    assert needed_evidence(refused) == "No emulated run can decide it: the claim requires measured and simulated runs."
 
 
 def test_what_failed_is_not_decided_by_more_rounds(true_world: dict[str, Tables]) -> None:
@@ -52,7 +53,7 @@ def test_what_failed_is_not_decided_by_more_rounds(true_world: dict[str, Tables]
 
     its = verdict_of(SPEED, true_world, ended)
     assert its.finding.verdict == "inconclusive"
-    assert would_decide(its).startswith("More rounds on this machine would hardly")
+    assert needed_evidence(its).startswith("More rounds on this machine would not decide it")
 
 
 def test_the_deciding_number_is_the_one_furthest_out(claims_db: Connection) -> None:

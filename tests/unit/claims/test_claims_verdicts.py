@@ -33,12 +33,16 @@ def test_the_verdict_flips_with_the_world(claims_db: Connection, name: str, worl
 @pytest.mark.parametrize(
     ("change", "verdict", "why"),
     [
-        (lambda runs: runs, "reproduced", "6 rounds at 1, 2, 16, 26 and 48 workers (its source: up to 64)"),
+        (lambda runs: runs, "reproduced", "6 rounds at 1, 2, 16, 26 and 48 workers (2017 study: up to 64)"),
         (lambda runs: runs[:0], "untested", "There is no measured run of fig-4.1 on a machine with Intel's transac"),
         (lambda runs: runs.assign(scale="quick"), "untested", "There are only runs that are quick"),
         (lambda runs: runs.assign(dataset="digits"), "untested", "of other data than MNIST"),
         (lambda runs: runs.assign(tm_capability="none"), "untested", "It needs a machine with Intel's transactions"),
-        (lambda runs: runs[runs["round"] < 6], "inconclusive", "fewer than 6 rounds, so at least 1 more are needed"),
+        (
+            lambda runs: runs[runs["round"] < 6],
+            "inconclusive",
+            "a verdict needs 6 rounds, so at least 1 more are needed",
+        ),
         (
             lambda runs: runs[runs["strategy"] != "htm"],
             "untested",
@@ -47,7 +51,7 @@ def test_the_verdict_flips_with_the_world(claims_db: Connection, name: str, worl
         (
             lambda runs: runs.assign(hardware_threads=1),
             "untested",
-            "6 rounds at 1 worker (its source: up to 64): it hol",
+            "6 rounds at 1 worker (2017 study: up to 64): it hol",
         ),
         (
             lambda runs: runs[runs["threads"] > 1].assign(hardware_threads=1),
@@ -167,7 +171,7 @@ def test_json_tells_the_runs_and_has_no_nan(true_world: dict[str, Tables]) -> No
         return runs[runs["round"] == 1].assign(disturbed=True)
 
     told = verdict_of(SPEED, true_world, disturbed).as_json()
-    assert "(its source: up to 64), 15 of 15 runs disturbed" in told["why"]
+    assert "(2017 study: up to 64), 15 of 15 runs disturbed" in told["why"]
     json.dumps(told, allow_nan=False)
     assert told["runs"] == {
         "n": 15,

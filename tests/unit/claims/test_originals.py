@@ -24,7 +24,7 @@ def test_every_figure_of_the_study_is_there_in_its_order() -> None:
 
 def test_every_source_of_a_claim_is_there_and_every_figure_has_a_claim() -> None:
     sources = {claim.source for claim in load_claims().claims.values()}
-    assert {figure for source in sources for figure in ORIGINALS.named(source)} == set(ORIGINALS.figures)
+    assert {figure for source in sources for figure in ORIGINALS.figures_of(source)} == set(ORIGINALS.figures)
     assert CONCLUSIONS in sources
 
 
@@ -50,13 +50,13 @@ def test_an_experiment_repeats_every_figure_with_its_model_batch_and_pixels() ->
     ],
 )
 def test_a_source_names_its_figures(source: str, figures: list[str]) -> None:
-    assert ORIGINALS.named(source) == figures
+    assert ORIGINALS.figures_of(source) == figures
 
 
 @pytest.mark.parametrize("source", ["figure 4.19", "figures 4.1, 4.2", "page 3", "figure 4.1 to 4.3 and more", ""])
 def test_a_source_that_names_neither_figures_nor_the_conclusions_is_refused(source: str) -> None:
     with pytest.raises(BadInput, match=r"^the source '"):
-        ORIGINALS.named(source)
+        ORIGINALS.figures_of(source)
 
 
 @pytest.mark.parametrize(

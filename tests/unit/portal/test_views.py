@@ -21,14 +21,14 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_a_view_is_kept_under_its_name_until_it_is_deleted(file: Path) -> None:
-    assert saved_views.saved(file) == {}
+    assert saved_views.load_views(file) == {}
     assert not file.parent.exists()  # looking makes nothing
     saved_views.save(file, "b", VIEW)
     saved_views.save(file, "A view 2.0", View(page="runs", choices={}))
-    assert saved_views.saved(file) == {"A view 2.0": View(page="runs", choices={}), "b": VIEW}
+    assert saved_views.load_views(file) == {"A view 2.0": View(page="runs", choices={}), "b": VIEW}
     saved_views.delete(file, "b")
     saved_views.delete(file, "never was")
-    assert list(saved_views.saved(file)) == ["A view 2.0"]
+    assert list(saved_views.load_views(file)) == ["A view 2.0"]
 
 
 def test_the_query_gives_a_choice_of_several_values_several_times() -> None:
@@ -37,9 +37,9 @@ def test_the_query_gives_a_choice_of_several_values_several_times() -> None:
 
 def test_a_taken_name_keeps_its_view(file: Path) -> None:
     saved_views.save(file, "mine", VIEW)
-    with pytest.raises(BadInput, match="'mine' already"):
+    with pytest.raises(BadInput, match="already a view 'mine'"):
         saved_views.save(file, "mine", View(page="runs", choices={}))
-    assert saved_views.saved(file) == {"mine": VIEW}
+    assert saved_views.load_views(file) == {"mine": VIEW}
 
 
 @pytest.mark.parametrize("name", ["", " ", " a", "a ", "<b>", "a\nb", "a\0", "../x", "x" * 61, "a/b", "a&b"])
@@ -50,7 +50,7 @@ def test_what_is_no_name_is_refused(name: str, file: Path) -> None:
 
 
 def test_number_and_size_are_bounded(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(BadInput, match="at most 4000 are kept"):
+    with pytest.raises(BadInput, match="at most 4000 are allowed"):
         saved_views.save(file, "long", View(page="runs", choices={"x": ["y" * saved_views.LONGEST]}))
     monkeypatch.setattr(saved_views, "MOST", 2)
     for name in "ab":
@@ -74,7 +74,7 @@ def test_another_file_in_its_place_is_told_and_kept(text: str, file: Path) -> No
     file.parent.mkdir()
     file.write_text(text, encoding="latin-1")
     for ask in (
-        lambda: saved_views.saved(file),
+        lambda: saved_views.load_views(file),
         lambda: saved_views.save(file, "a", VIEW),
         lambda: saved_views.delete(file, "a"),
     ):
@@ -91,4 +91,4 @@ def test_several_processes_save_at_once(file: Path) -> None:
     names = [f"view {n:02}" for n in range(24)]
     with ProcessPoolExecutor(4, mp_context=get_context("fork")) as pool:
         list(pool.map(_save, [file] * len(names), names))
-    assert list(saved_views.saved(file)) == names
+    assert list(saved_views.load_views(file)) == names

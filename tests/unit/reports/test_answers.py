@@ -54,55 +54,55 @@ def named(strategy: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("speeds", "short", "said"),
     [
-        ({"htm": 1.4, "stm": 0.1}, "Here it is: htm beats the lock.", "htm 1.4 [1.38, 1.42], surely faster."),
-        ({"htm": 0.8, "stm": 0.1}, "Not here.", "htm 0.8 [0.788, 0.812], surely slower."),
-        ({"htm": 1.0, "stm": 0.1}, "Not here.", ", the same within 5 %."),
-        ({"htm": 1.04, "stm": 0.1}, "Nothing here shows that it is.", "whether faster or slower cannot be told."),
-        ({"stm": 0.1}, "Not in software; in hardware it did not run.", "Hardware transactions were not run."),
-        ({"tf_nolock": 1.4}, "Nothing measured yet.", "tf_nolock 1.4 [1.38, 1.42], surely faster."),
+        ({"htm": 1.4, "stm": 0.1}, "Here it does: htm beats the lock.", "htm 1.4 [1.38, 1.42], significantly faster."),
+        ({"htm": 0.8, "stm": 0.1}, "Not here.", "htm 0.8 [0.788, 0.812], significantly slower."),
+        ({"htm": 1.0, "stm": 0.1}, "Not here.", ", equivalent within 5 %."),
+        ({"htm": 1.04, "stm": 0.1}, "No benefit shown.", "no significant difference."),
+        ({"stm": 0.1}, "Not in software; hardware transactions did not run.", "Hardware transactions were not run."),
+        ({"tf_nolock": 1.4}, "Nothing measured yet.", "tf_nolock 1.4 [1.38, 1.42], significantly faster."),
     ],
 )
 def test_whether_transactions_are_it(speeds: dict[str, float], short: str, said: str) -> None:
     noise = 8.0 if speeds.get("htm") == 1.04 else 1.0
-    answer = answers.on_transactions(runs_of(OF_STUDY, speeds, noise=noise), "1234abcd")
+    answer = answers.answer_transactions(runs_of(OF_STUDY, speeds, noise=noise), "1234abcd")
     assert answer.short == short
     assert said in " ".join(answer.sentences)
     assert answer.rests_on == "6 rounds on A box: fig-4.10, mnist_softmax, batch 1, 4 workers, session driver."
 
 
 def test_variants_told_alike_stand_together() -> None:
-    answer = answers.on_transactions(runs_of(OF_STUDY, {"stm": 0.1, "stm backoff": 0.1}), "1234abcd")
+    answer = answers.answer_transactions(runs_of(OF_STUDY, {"stm": 0.1, "stm backoff": 0.1}), "1234abcd")
     assert "stm (manager backoff) 0.1 [0.0985, 0.102] and stm 0.1" in answer.sentences[1]
 
 
 def test_a_faster_elision_of_another_mutex_is_no_answer() -> None:
-    answer = answers.on_transactions(runs_of(OF_STUDY, {"htm": 0.8, "stm": 0.1, "tle": 1.4}), "1234abcd")
+    answer = answers.answer_transactions(runs_of(OF_STUDY, {"htm": 0.8, "stm": 0.1, "tle": 1.4}), "1234abcd")
     assert answer.short == "Not here."
     assert "another mutex" in answer.sentences[-1]
 
 
 def test_fewer_than_six_rounds_tell_nothing_apart() -> None:
     runs = runs_of(OF_STUDY, {"htm": 3.0}, rounds=LEAST_ROUNDS - 1)
-    assert answers.on_transactions(runs, "1234abcd").short == "Nothing here shows that it is."
-    one = answers.on_transactions(runs[runs["round"] == 1], "1234abcd")
-    assert "htm 2.97, whether" in one.sentences[0]  # no interval
+    assert answers.answer_transactions(runs, "1234abcd").short == "No benefit shown."
+    one = answers.answer_transactions(runs[runs["round"] == 1], "1234abcd")
+    assert "htm 2.97, no significant difference" in one.sentences[0]  # no interval
     assert one.rests_on.startswith("1 round on")
 
 
 def test_what_could_not_run_says_why() -> None:
     runs = runs_of(OF_STUDY, {"htm": 1.0, "stm": 0.1})
     ended(runs, runs["strategy"] == "htm", "unsupported", "htm needs hardware that this machine lacks")
-    answer = answers.on_transactions(runs, "1234abcd")
-    assert answer.short == "Not in software; in hardware it did not run."
+    answer = answers.answer_transactions(runs, "1234abcd")
+    assert answer.short == "Not in software; hardware transactions did not run."
     assert "htm has no result (unsupported: htm needs hardware that this machine lacks)." in answer.sentences[0]
 
 
 def test_the_most_workers_that_fit_answer() -> None:
     frames = [runs_of(OF_STUDY, {"htm": speed}, threads) for threads, speed in ((2, 0.5), (4, 2.0), (8, 0.1))]
-    found = answers.find(pd.concat(frames, ignore_index=True), OF_STUDY)
+    found = answers.select_runs(pd.concat(frames, ignore_index=True), OF_STUDY)
     assert set(found.runs["threads"]) == {4}
     narrow = pd.concat([frames[1].assign(hardware_threads=2), frames[0]], ignore_index=True)
-    assert set(answers.find(narrow, OF_STUDY).runs["threads"]) == {2}
+    assert set(answers.select_runs(narrow, OF_STUDY).runs["threads"]) == {2}
 
 
 def test_one_origin_answers_and_the_others_are_named() -> None:
@@ -111,11 +111,11 @@ def test_one_origin_answers_and_the_others_are_named() -> None:
     few = new[new["round"] < LEAST_ROUNDS]
     for runs, short, left_out in (
         ([old, new], "Not here.", "6 rounds by tmflow 1"),
-        ([old, few], "Here it is: htm beats the lock.", "5 rounds by tmflow 2"),
+        ([old, few], "Here it does: htm beats the lock.", "5 rounds by tmflow 2"),
     ):
-        answer = answers.on_transactions(pd.concat(runs, ignore_index=True), "1234abcd")
+        answer = answers.answer_transactions(pd.concat(runs, ignore_index=True), "1234abcd")
         assert answer.short == short
-        assert f"left out, as never pooled with them: {left_out}." in answer.rests_on
+        assert f"left out, because never pooled with them: {left_out}." in answer.rests_on
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_one_origin_answers_and_the_others_are_named() -> None:
         ({"evidence": "emulated"}, "there is no measured run of fig-4.10 at full scale, on MNIST"),
         ({"scale": "quick"}, "there is no measured run"),
         ({"dataset": "digits"}, "there is no measured run"),
-        ({"hardware_threads": pd.NA}, "how many hardware threads the runs of fig-4.10 could use is not known"),
+        ({"hardware_threads": pd.NA}, "the number of hardware threads that the runs of fig-4.10 could use is unknown"),
         (
             {"hardware_threads": 2},
             "fig-4.10 has no round with results of tf_lock and another strategy with as many workers",
@@ -134,8 +134,8 @@ def test_one_origin_answers_and_the_others_are_named() -> None:
 def test_what_does_not_count_is_missing(changes: dict[str, Any], why: str) -> None:
     runs = runs_of(OF_STUDY, {"htm": 2.0}).assign(**changes)
     with pytest.raises(Missing, match=why):
-        answers.find(runs, OF_STUDY)
-    answer = answers.on_transactions(runs, "1234abcd")
+        answers.select_runs(runs, OF_STUDY)
+    answer = answers.answer_transactions(runs, "1234abcd")
     assert answer.short == narrative.NOTHING
     assert answer.figure is None
     (sentence,) = answer.sentences
@@ -147,7 +147,7 @@ def test_without_a_round_of_both_there_is_no_answer() -> None:
     runs = runs_of(OF_STUDY, {"htm": 2.0})
     odd, of_lock = runs["round"] % 2 == 1, runs["strategy"] == "tf_lock"
     ended(runs, odd == of_lock, "failed", "it broke")
-    answer = answers.on_transactions(runs, "1234abcd")
+    answer = answers.answer_transactions(runs, "1234abcd")
     assert answer.figure is None
     assert "no round with results of tf_lock and another strategy" in answer.sentences[0]
 
@@ -156,20 +156,20 @@ def test_without_a_round_of_both_there_is_no_answer() -> None:
 def test_of_several_points_of_a_strategy_none_is_taken(speeds: dict[str, float], factor: dict[str, Any]) -> None:
     runs = [runs_of(OF_ALL, {"striped": 2.0}), runs_of(OF_ALL, speeds).assign(**factor)]
     with pytest.raises(Missing, match="several points of lock, or of another strategy"):
-        answers.find(pd.concat(runs, ignore_index=True), OF_ALL)
+        answers.select_runs(pd.concat(runs, ignore_index=True), OF_ALL)
 
 
 def strategies(speeds: Mapping[str, float], promises: Mapping[str, str | None] = PROMISES) -> answers.Answer:
-    return answers.on_strategies(runs_of(OF_ALL, speeds), "What was lost.", promises, "1234abcd")
+    return answers.answer_strategies(runs_of(OF_ALL, speeds), "What was lost.", promises, "1234abcd")
 
 
 def test_the_fastest_that_loses_nothing_is_to_be_used() -> None:
     answer = strategies({"striped": 1.4, "combining": 1.1, "nolock": 1.6, "tf_lock": 1.0})
-    assert answer.short == "striped: nothing lost, surely faster than lock."
+    assert answer.short == "striped: no lost updates, significantly faster than lock."
     assert answer.sentences == [
-        "Of the others that lose no update striped is the fastest, 1.4 [1.38, 1.42] times as fast as lock, "
-        "surely faster.",
-        "Those that may lose updates, times as fast as lock: nolock 1.6 [1.58, 1.62], surely faster.",
+        "Of the other strategies without lost updates, striped is the fastest: speedup 1.4 [1.38, 1.42] over lock, "
+        "significantly faster.",
+        "Strategies that may lose updates, speedup over lock: nolock 1.6 [1.58, 1.62], significantly faster.",
         "What was lost.",
     ]
 
@@ -177,37 +177,42 @@ def test_the_fastest_that_loses_nothing_is_to_be_used() -> None:
 def test_what_is_as_fast_as_the_fastest_is_named() -> None:
     runs = runs_of(OF_ALL, {"striped": 1.4, "combining": 1.399})
     uneven = runs["round"].map(lambda r: 1 + 0.01 * (-1) ** r).where(runs["strategy"] == "combining", 1.0)
-    answer = answers.on_strategies(runs.assign(loop_s=runs["loop_s"] * uneven), "", PROMISES, "1234abcd")
-    assert "combining cannot be told from it." in answer.sentences
-    assert narrative.not_slower(runs, "striped", ["striped", "combining"]) == []
+    answer = answers.answer_strategies(runs.assign(loop_s=runs["loop_s"] * uneven), "", PROMISES, "1234abcd")
+    assert "Not significantly slower: combining." in answer.sentences
+    assert narrative.find_not_slower(runs, "striped", ["striped", "combining"]) == []
 
 
 def test_where_none_is_faster_the_lock_will_do() -> None:
     answer = strategies({"striped": 0.9, "nolock": 1.6})
-    assert answer.short == "lock: none that loses nothing is surely faster."
-    assert "striped is the fastest, 0.9 [0.887, 0.914] times as fast as lock, surely slower." in answer.sentences[0]
+    assert answer.short == "lock: no lossless strategy is significantly faster."
+    assert "striped is the fastest: speedup 0.9 [0.887, 0.914] over lock, significantly slower." in answer.sentences[0]
 
 
 def test_a_promise_that_is_not_known_is_said() -> None:
     answer = strategies({"striped": 1.4, "nolock": 1.6}, {"nolock": None, "lock": None})
     assert answer.short == narrative.NOTHING
-    assert answer.sentences[0].startswith("Whether nolock and striped may lose updates is known where")
+    assert answer.sentences[0].startswith("Whether nolock and striped may lose updates is unknown until")
 
 
 def accuracies(differences: Mapping[str, float], spread: float = 0.001) -> answers.Answer:
     runs = runs_of(OF_ACCURACY, dict.fromkeys(differences, 1.0))
     off = runs["strategy"].map({**differences, OF_ACCURACY.baseline: 0.0})
     noise = runs["round"].map(lambda r: (-1) ** r) * spread * (runs["strategy"] != OF_ACCURACY.baseline)
-    return answers.on_accuracy(runs.assign(final_accuracy=0.9 + 0.001 * runs["round"] + off + noise), "1234abcd")
+    return answers.answer_accuracy(runs.assign(final_accuracy=0.9 + 0.001 * runs["round"] + off + noise), "1234abcd")
 
 
 @pytest.mark.parametrize(
     ("differences", "spread", "short", "said"),
     [
-        ({"tf_nolock": -0.002}, 0.001, "No: surely the same within 2 points.", "tf_nolock -0.2 [-0.315, -0.085]"),
-        ({"tf_nolock": -0.05}, 0.001, "Yes, under tf_nolock.", "tf_nolock -5 [-5.11, -4.89], surely less accurate."),
-        ({"tf_nolock": 0.05}, 0.001, "No: under tf_nolock it is better.", "surely more accurate."),
-        ({"tf_nolock": 0.0}, 0.05, "That cannot be told yet.", "whether it differs cannot be told."),
+        ({"tf_nolock": -0.002}, 0.001, "No: equivalent within 2 percentage points.", "tf_nolock -0.2 [-0.315, -0.085]"),
+        (
+            {"tf_nolock": -0.05},
+            0.001,
+            "Yes, under tf_nolock.",
+            "tf_nolock -5 [-5.11, -4.89], significantly less accurate.",
+        ),
+        ({"tf_nolock": 0.05}, 0.001, "No: under tf_nolock it is better.", "significantly more accurate."),
+        ({"tf_nolock": 0.0}, 0.05, "Not conclusive yet.", "no significant difference."),
     ],
 )
 def test_whether_the_accuracy_suffers(differences: dict[str, float], spread: float, short: str, said: str) -> None:
@@ -220,13 +225,13 @@ def test_what_was_lost() -> None:
     runs = runs_of(OF_LOSSES, {"nolock": 1.0, "striped": 1.0}, driver="native", variables=None, measures="full")
     shares = runs["round"].map(lambda r: 0.01 * r) * (runs["strategy"] == "nolock")
     full = pd.DataFrame({"uid": runs["uid"], "lost_fraction": shares})
-    assert answers.what_was_lost(runs, full) == (
-        "Lost in runs that count it (true-contention: mnist_softmax, native driver, 4 workers, 6 rounds): "
+    assert answers.describe_losses(runs, full) == (
+        "Lost updates (true-contention: mnist_softmax, native driver, 4 workers, 6 rounds): "
         "nolock 3.5 [1.54, 5.46] % of the updates; under every other strategy none "
-        "(so at most 46 % of rounds lose any, with 95 % confidence)."
+        "(at most 46 % of rounds lose any, with 95 % confidence)."
     )
-    assert "was not measured" in answers.what_was_lost(runs, full.assign(lost_fraction=float("nan")))
-    assert "make study" in answers.what_was_lost(runs[:0], full[:0])
+    assert "was not measured" in answers.describe_losses(runs, full.assign(lost_fraction=float("nan")))
+    assert "make study" in answers.describe_losses(runs[:0], full[:0])
 
 
 def test_a_round_without_the_baseline_is_told_and_left_out() -> None:
@@ -238,11 +243,11 @@ def test_a_round_without_the_baseline_is_told_and_left_out() -> None:
 
 
 def test_the_figure_draws_its_summary() -> None:
-    figure = answers.on_transactions(runs_of(OF_STUDY, {"htm": 1.4, "stm": 0.1}), "1234abcd").figure
+    figure = answers.answer_transactions(runs_of(OF_STUDY, {"htm": 1.4, "stm": 0.1}), "1234abcd").figure
     assert figure is not None
     spec = figure.spec()
     assert "htm 1.4 [1.38, 1.42]; stm 0.1 [0.0985, 0.102]" in spec["description"]
-    assert figure.caption.title == "Speed over that of a lock, fig-4.10 (threads 4, against tf_lock)"
+    assert figure.caption.title == "Speed relative to a lock, fig-4.10 (threads 4, against tf_lock)"
     drawn = [row for rows in spec["datasets"].values() for row in rows if row.get("variant") == "htm"]
     assert {row["estimate"] for row in drawn} == {figure.summary.set_index("variant").loc["htm", "estimate"]}
 
@@ -254,8 +259,8 @@ def test_the_comparisons_are_of_the_study() -> None:
     known = load_claims().claims
     empty = runs_of(OF_STUDY, {"htm": 1.0})[:0]
     for answer in (
-        answers.on_transactions(empty, ""),
-        answers.on_strategies(empty, "", {}, ""),
-        answers.on_accuracy(empty, ""),
+        answers.answer_transactions(empty, ""),
+        answers.answer_strategies(empty, "", {}, ""),
+        answers.answer_accuracy(empty, ""),
     ):
         assert set(answer.claims) <= set(known)

@@ -70,4 +70,4 @@ def test_a_table_of_both_drivers_tells_them_apart(tmp_path: Path) -> None:
     write_table(runs, "beyond", "Why?", "full", path)
     assert MEASURED_IN_FULL in path.read_text()
     write_table(runs[runs["measures"] == "usual"], "beyond", "Why?", "full", path)
-    assert "Measured in full" not in path.read_text()
+    assert "Fully instrumented" not in path.read_text()

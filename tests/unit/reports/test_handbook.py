@@ -79,11 +79,11 @@ def test_links_go_to_the_places_that_are_given() -> None:
     text = (
         "[a](protocol.md#the-statistics) [x](#here) ![p](img/p.svg) [q](q.json) [r.py](../src/r.py) [w](https://w.org)"
     )
-    assert docs_index.linked(text, "concepts", Here(), DOCS) == (
+    assert docs_index.resolve_links(text, "concepts", Here(), DOCS) == (
         "[a](<protocol|the-statistics>) [x](<concepts|here>) ![p](<img/p.svg>) q (`docs/q.json`) `src/r.py` "
         "[w](https://w.org)"
     )
-    assert docs_index.linked("[a](../speed.md)", "strategies/stm", Here(), DOCS) == "[a](<speed|>)"
+    assert docs_index.resolve_links("[a](../speed.md)", "strategies/stm", Here(), DOCS) == "[a](<speed|>)"
 
 
 def test_anchors_are_those_of_a_repository_s_pages(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_html_in_the_docs_is_text() -> None:
 
 @pytest.mark.parametrize(("words", "found"), [("", True), ("LOCK stale", True), ("lock other", False)])
 def test_a_search_wants_every_word(words: str, found: bool) -> None:
-    assert docs_index.matches(words, "Staleness", "of a lock") is found
+    assert docs_index.contains_words(words, "Staleness", "of a lock") is found
 
 
 def test_the_numbers_of_the_readme_are_those_of_the_docs() -> None:

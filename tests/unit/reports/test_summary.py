@@ -28,10 +28,10 @@ def test_the_fastest_of_the_deep_model_where_it_was_trained_and_not_oversubscrib
     )  # 1, 1.1 and 1.2 times as long; 8 threads are too many
     (sentence,) = told(pd.concat([softmax, deep]))
     assert sentence.startswith("mnist_deep, batch 1, 4 threads (deep): tf_nolock was the fastest")
-    assert "promise of updates: none" in sentence
-    assert sentence.endswith(": 1.20 times as fast as tf_lock (95 % interval 1.2 to 1.2, 6 rounds).")
+    assert "guarantee for updates: none" in sentence
+    assert sentence.endswith(": speedup 1.20 over tf_lock (95 % interval 1.2 to 1.2, 6 rounds).")
     (of_softmax,) = told(softmax)
-    assert of_softmax.startswith("mnist_softmax, batch 100, 2 threads (fig_4_1): no strategy was clearly faster")
+    assert of_softmax.startswith("mnist_softmax, batch 100, 2 threads (fig_4_1): no strategy was significantly faster")
 
 
 def test_the_best_of_many_is_not_clearly_faster_by_the_luck_of_being_chosen() -> None:
@@ -42,13 +42,13 @@ def test_the_best_of_many_is_not_clearly_faster_by_the_luck_of_being_chosen() ->
     (one,) = told(runs[runs["strategy"].isin(["tf_lock", "nolock"])])
     assert "nolock was the fastest" in one
     (of_many,) = told(runs)
-    assert "no strategy was clearly faster than tf_lock; the fastest, nolock, was 1.03 times" in of_many
+    assert "no strategy was significantly faster than tf_lock; the fastest was nolock: speedup 1.03 over" in of_many
 
 
 def test_quick_says_so_and_one_round_has_no_interval() -> None:
     (sentence,) = told(grid(("tf_nolock", "tf_lock"), rounds=1, **DEEP), quick=True)
-    assert sentence.startswith("Quick, too small to conclude from: ")
-    assert sentence.endswith("times as fast as tf_lock (1 round, no interval).")
+    assert sentence.startswith("Smoke run, not conclusive: ")
+    assert sentence.endswith("over tf_lock (1 round, no interval).")
 
 
 def test_lost_updates_are_told_where_they_were_counted() -> None:
@@ -63,11 +63,14 @@ def test_htm_differs_does_not_or_cannot_be_told() -> None:
     plain = {"kernel": "plain", "optimisation": "O3"}
     htm = {"provider": "rtm", "budget": 5, "spending": "study_tsx", "chunk": 0, "subscription": "variable"}
     lock = noisy(grid(("lock",), **plain))
-    for factor, says in ((2.0, "htm differs from lock: 2."), (1.0, "htm was not found to differ from lock")):
+    for factor, says in (
+        (2.0, "htm differs from lock: speedup 2."),
+        (1.0, "htm does not differ significantly from lock"),
+    ):
         faster = noisy(grid(("htm",), **plain, **htm))
         faster["loop_s"] /= factor
         assert says in told(pd.concat([lock, faster]))[-1]
     refused = grid(("htm",), **plain, **htm).assign(status="unsupported", reason="no TSX", loop_s=float("nan"))
-    assert told(pd.concat([lock, refused])) == ["Whether htm differs from lock is not known: no TSX."]
+    assert told(pd.concat([lock, refused])) == ["Whether htm differs from lock is unknown: no TSX."]
     emulated = faster.assign(evidence="emulated")
     assert told(pd.concat([lock, emulated])) == []

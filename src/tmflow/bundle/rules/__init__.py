@@ -1,6 +1,6 @@
-"""What must hold in a run that really happened: one topic a file, each rule a function of a run and what is known.
+"""The rules that every genuine run satisfies, one topic per module; each is a function of a run and its expectations.
 
-A rule yields a Fault for whatever contradicts it. What a rule needs of the spec alone is worked out once a spec.
+A rule yields a Fault for each violation. Expectations that follow from the spec are computed once per spec.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator
 
 from tmflow.bundle.problems import Fault
 from tmflow.bundle.rules import aborts, clocks, counts, physical, provenance, results, speeds
-from tmflow.bundle.rules.expectations import Known
+from tmflow.bundle.rules.expectations import Expectations
 from tmflow.runfile.reader import ReadRun
 
-Rule = Callable[[ReadRun, Known], Iterator[Fault]]
+Rule = Callable[[ReadRun, Expectations], Iterator[Fault]]
 
-OF_A_RUN: tuple[Rule, ...] = (
+RUN_RULES: tuple[Rule, ...] = (
     provenance.strategy,
     counts.attempts_end,
     counts.sections_are_updates,

@@ -1,4 +1,4 @@
-"""Times that can be true: of a trial by itself, and of those of a round, which ran one after another."""
+"""Rules on times: of a single trial, and of the trials of a round, which run one after another."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from tmflow.bundle.problems import Fault
-from tmflow.bundle.rules.expectations import Known
+from tmflow.bundle.rules.expectations import Expectations
 from tmflow.runfile.reader import ReadRun
 from tmflow.runfile.record import Run
 
-AHEAD = timedelta(days=1)  # clocks without a network go wrong by hours, and those of some machines tell local time
-BACK = timedelta(minutes=1)  # a clock may be set back between the beginning of a campaign and its first trial
-OVERLAP_S = 5.0  # the same within a round, where a run does not tell it
+AHEAD = timedelta(days=1)  # clocks without a network drift by hours, and some machines use local time
+BACK = timedelta(minutes=1)  # the clock may be set back between the start of a campaign and its first trial
+OVERLAP_S = 5.0  # the same within a round, if a run does not record it
 
 
 class Times(NamedTuple):
-    """When a trial ran; all that is kept of a run until its round has been read."""
+    """The time of a trial: all that is kept of a run until its round has been read."""
 
     line: int
     uid: str
@@ -28,21 +28,21 @@ class Times(NamedTuple):
     total_s: float
     moved_s: float
     ordinal: int | None
-    """Its place in the order of its round; None of one that a later process ran."""
+    """Its position in the round; None if a later process ran it."""
 
 
-def starts(read: ReadRun, known: Known) -> Iterator[Fault]:
-    """Not before its campaign, and not in the future."""
+def starts(read: ReadRun, expectations: Expectations) -> Iterator[Fault]:
+    """A run starts after its campaign and not in the future."""
     run = read.run
     started, created = _time(run.started_at_utc), _time(run.campaign.created_at_utc)
     if created - started > BACK:
         yield Fault("started_at_utc", f"{run.started_at_utc} is before its campaign began, {created.isoformat()}.")
     if started - datetime.now(UTC) > AHEAD:
-        yield Fault("started_at_utc", f"{run.started_at_utc} has not come yet.")
+        yield Fault("started_at_utc", f"{run.started_at_utc} is in the future.")
 
 
-def lasts(read: ReadRun, known: Known) -> Iterator[Fault]:
-    """A trial takes as long as its parts do, or longer."""
+def lasts(read: ReadRun, expectations: Expectations) -> Iterator[Fault]:
+    """A trial takes at least as long as its parts together."""
     run = read.run
     if run.total_s is None or run.time_domain != "wall":
         return
@@ -52,7 +52,7 @@ def lasts(read: ReadRun, known: Known) -> Iterator[Fault]:
 
 
 def times(line: int, run: Run) -> Times:
-    """What `overlaps` asks of a run."""
+    """The times of a run for `overlaps` and `out_of_order`."""
     moved = abs((run.machine.clock_moved_s if run.machine else None) or 0)
     total_s = run.total_s if run.total_s is not None and run.time_domain == "wall" else 0
     ordinal = None if run.resumed else run.ordinal
@@ -60,7 +60,7 @@ def times(line: int, run: Run) -> Times:
 
 
 def overlaps(trials: Sequence[Times]) -> Iterator[tuple[Times, Fault]]:
-    """Trials of a round that began before the one before them had ended."""
+    """Trials of a round that began before the previous one ended."""
     for of_round in _rounds(trials):
         for before, after in pairwise(sorted(of_round, key=lambda trial: trial.started)):
             early_s = before.total_s - (after.started - before.started).total_seconds()
@@ -70,7 +70,7 @@ def overlaps(trials: Sequence[Times]) -> Iterator[tuple[Times, Fault]]:
 
 
 def out_of_order(trials: Sequence[Times]) -> Iterator[tuple[Times, Fault]]:
-    """Trials of a round that began before one that precedes them in its order."""
+    """Trials of a round that began before an earlier one in its order."""
     for of_round in _rounds(trial for trial in trials if trial.ordinal is not None):
         for before, after in pairwise(sorted(of_round, key=lambda trial: trial.ordinal or 0)):
             early_s = (before.started - after.started).total_seconds()

@@ -1,4 +1,4 @@
-"""Counts that add up: every attempt ended, every section was of an update, every update was of a step."""
+"""Rules on counts: attempts, critical sections, updates and steps must add up."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from tmflow.bundle.problems import Fault
-from tmflow.bundle.rules.expectations import Known
+from tmflow.bundle.rules.expectations import Expectations
 from tmflow.runfile.reader import ReadRun
 
 _OF_WORKERS = ("counters", "aborts", "staleness", "retries", "failed_publications", "taken_blocks", "reads")
 
 
-def attempts_end(read: ReadRun, known: Known) -> Iterator[Fault]:
-    """Of each worker on each variable, attempts are its commits and its aborts; aborts have a counter."""
+def attempts_end(read: ReadRun, expectations: Expectations) -> Iterator[Fault]:
+    """For each worker and variable, attempts equal commits plus aborts, and aborts have a counter."""
     aborted: dict[tuple[int, str], int] = defaultdict(int)
     for row in read.lists.get("aborts", ()):
         aborted[row.worker, row.variable] += row.n
@@ -30,24 +30,26 @@ def attempts_end(read: ReadRun, known: Known) -> Iterator[Fault]:
         yield Fault("aborts", f"worker {worker} has {n} aborts on {variable}, but no counter of it.")
 
 
-def sections_are_updates(read: ReadRun, known: Known) -> Iterator[Fault]:
-    """Commits and fallbacks are the updates, or their chunks; a strategy without transactions has none of them."""
+def sections_are_updates(read: ReadRun, expectations: Expectations) -> Iterator[Fault]:
+    """Commits plus fallbacks equal updates, or their chunks; strategies without transactions have neither."""
     for at, row in enumerate(read.lists.get("counters", ())):
         commits, fallbacks = row.commits, row.fallbacks
-        if known.mechanism is None:
+        if expectations.mechanism is None:
             if (row.attempts, commits, fallbacks) != (None, None, None):
-                yield Fault(f"counters.{at}", f"{known.spec.strategy} tries no transactions, but some are counted.")
+                yield Fault(
+                    f"counters.{at}", f"{expectations.spec.strategy} tries no transactions, but some are counted."
+                )
         elif commits is not None and fallbacks is not None:
-            yield from _sections(at, row.variable, commits + fallbacks, row.updates, known)
-    if known.mechanism is None and "aborts" in read.lists:
-        yield Fault("aborts", f"{known.spec.strategy} tries no transactions, but some aborted.")
+            yield from _sections(at, row.variable, commits + fallbacks, row.updates, expectations)
+    if expectations.mechanism is None and "aborts" in read.lists:
+        yield Fault("aborts", f"{expectations.spec.strategy} tries no transactions, but some aborted.")
 
 
-def _sections(at: int, variable: str, sections: int, updates: int, known: Known) -> Sequence[Fault]:
-    if known.sections is None:
+def _sections(at: int, variable: str, sections: int, updates: int, expectations: Expectations) -> Sequence[Fault]:
+    if expectations.sections is None:
         expected, is_right = f"{updates} or more", sections >= updates
     else:
-        n = updates * known.sections.get(variable, 1)
+        n = updates * expectations.sections.get(variable, 1)
         expected, is_right = str(n), sections == n
     if is_right:
         return ()
@@ -57,50 +59,52 @@ def _sections(at: int, variable: str, sections: int, updates: int, known: Known)
     return [Fault(f"counters.{at}", text)]
 
 
-def updates_are_iterations(read: ReadRun, known: Known) -> Iterator[Fault]:
-    """Each step of a trial that ended well updates each variable of the model once."""
-    updates = dict.fromkeys(known.elements, 0)
+def updates_are_iterations(read: ReadRun, expectations: Expectations) -> Iterator[Fault]:
+    """Each step of a successful trial updates each variable of the model once."""
+    updates = dict.fromkeys(expectations.elements, 0)
     rows = read.lists.get("counters", ())
     for at, row in enumerate(rows):
         if row.variable not in updates:
             valid = ", ".join(updates)
-            yield Fault(f"counters.{at}.variable", f"{known.spec.model} has no variable {row.variable!r}: {valid}.")
+            yield Fault(
+                f"counters.{at}.variable", f"{expectations.spec.model} has no variable {row.variable!r}: {valid}."
+            )
         else:
             updates[row.variable] += row.updates
     if read.run.status != "ok" or not rows:
         return
     for variable, n in updates.items():
-        if n != known.spec.iterations:
-            yield Fault("counters", f"{n} updates of {variable} in all, but {known.spec.iterations} iterations.")
+        if n != expectations.spec.iterations:
+            yield Fault("counters", f"{n} updates of {variable} in all, but {expectations.spec.iterations} iterations.")
 
 
-def steps_are_iterations(read: ReadRun, known: Known) -> Iterator[Fault]:
-    """Each step of a trial that ended well has a staleness."""
+def steps_are_iterations(read: ReadRun, expectations: Expectations) -> Iterator[Fault]:
+    """Each step of a successful trial has a staleness."""
     rows = read.lists.get("staleness", ())
     steps = sum([row.steps for row in rows])
-    if read.run.status == "ok" and rows and steps != known.spec.iterations:
-        yield Fault("staleness", f"{steps} steps in all, but {known.spec.iterations} iterations.")
+    if read.run.status == "ok" and rows and steps != expectations.spec.iterations:
+        yield Fault("staleness", f"{steps} steps in all, but {expectations.spec.iterations} iterations.")
 
 
-def workers_are_threads(read: ReadRun, known: Known) -> Iterator[Fault]:
-    """Workers have the numbers from 0 to one less than threads."""
-    threads = known.spec.threads
+def workers_are_threads(read: ReadRun, expectations: Expectations) -> Iterator[Fault]:
+    """Workers are numbered from 0 to threads - 1."""
+    threads = expectations.spec.threads
     for name in _OF_WORKERS:
         rows = read.lists.get(name)
         if rows and (last := max([row.worker for row in rows])) >= threads:
             yield Fault(name, f"there is a worker {last}, but threads is {threads}, and the first worker is 0.")
 
 
-def losses_are_of_updates(read: ReadRun, known: Known) -> Iterator[Fault]:
-    """Of a variable, each of its elements was to be updated in each step."""
+def losses_are_of_updates(read: ReadRun, expectations: Expectations) -> Iterator[Fault]:
+    """Each element of a variable is to be updated in each step."""
     for at, row in enumerate(read.lists.get("lost", ())):
         variable, expected = row.variable, row.expected
-        elements = known.elements.get(variable)
+        elements = expectations.elements.get(variable)
         if elements is None:
-            yield Fault(f"lost.{at}.variable", f"{known.spec.model} has no variable {variable!r}.")
-        elif read.run.status == "ok" and expected != elements * known.spec.iterations:
+            yield Fault(f"lost.{at}.variable", f"{expectations.spec.model} has no variable {variable!r}.")
+        elif read.run.status == "ok" and expected != elements * expectations.spec.iterations:
             yield Fault(
                 f"lost.{at}.expected",
-                f"{expected} updates of elements were expected, but {known.spec.iterations} iterations of the "
-                f"{elements} elements of {variable} are {elements * known.spec.iterations}.",
+                f"{expected} updates of elements were expected, but {expectations.spec.iterations} iterations of the "
+                f"{elements} elements of {variable} are {elements * expectations.spec.iterations}.",
             )

@@ -1,4 +1,4 @@
-"""What follows from the spec of a run and from the machine, and is the same for all runs of them."""
+"""The expectations that follow from a spec and a machine; all their runs share them."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from tmflow.spec.trial import TrialSpec
 from tmflow.training.models import load_network
 from tmflow.training.variables import JOINED
 
-DIGITS_TO_TEST = 300  # all that there are; of MNIST there are as many as a spec may ask for
+DIGITS_TO_TEST = 300  # all test images of digits; MNIST has as many as a spec may request
 EMULATED = "emulated"
 
 
 @dataclass(frozen=True)
-class Known:
-    """What is expected of a run.
+class Expectations:
+    """The expectations of a run.
 
-    family_sha256: the hash that specs which differ in threads alone have in common. elements: by variable. sections:
-    critical sections of an update, by variable; None where nobody can tell. tested: images that the accuracy is a share
-    of. mechanism: whose transactions are tried, None if none are, `EMULATED` where the run itself says of which
-    machine. update_s: by variable, the least seconds of an update; empty if not known.
+    family_sha256: the hash shared by specs that differ only in threads. elements: by variable. sections: critical
+    sections per update, by variable; None if unknown. tested: number of test images. mechanism: the kind of
+    transactions, None without transactions, `EMULATED` if the run names the machine. update_s: the least seconds of an
+    update, by variable; empty if unknown.
     """
 
     spec: TrialSpec
@@ -37,14 +37,15 @@ class Known:
     update_s: Mapping[str, float]
 
 
-def known(spec: TrialSpec, limits: Limits | None) -> Known:
-    """Of the spec of a run, and of the limits of the machine if they were probed."""
-    elements = {its.name: math.prod(its.shape) for its in load_network(spec.model).variables(spec)}
+def expect(spec: TrialSpec, limits: Limits | None) -> Expectations:
+    """Compute the expectations from a spec and from the limits of the machine, if it was probed."""
+    variables = load_network(spec.model).variables(spec)
+    elements = {variable.name: math.prod(variable.shape) for variable in variables}
     if spec.layout == JOINED:
         elements = {JOINED: sum(elements.values())}
     sections = {name: -(-n // spec.chunk) if spec.chunk else 1 for name, n in elements.items()}
     is_emulated = spec.provider == EMULATED
-    return Known(
+    return Expectations(
         spec=spec,
         spec_sha256=spec.sha256,
         family_sha256=spec.model_copy(update={"threads": 1}).sha256,

@@ -1,4 +1,4 @@
-"""Values that no machine can give: times, counts and rates beyond what is physically possible, and texts without end.
+"""Rules on physical limits: times, counts and rates that no machine can have, and overlong texts.
 
 The bounds of times and counts are those of `tmflow.platform.bounds`.
 """
@@ -12,22 +12,22 @@ from typing import Any
 
 from tmflow.base.canonical_json import leaves
 from tmflow.bundle.problems import Fault
-from tmflow.bundle.rules.expectations import Known
+from tmflow.bundle.rules.expectations import Expectations
 from tmflow.platform.bounds import LONGEST_S, STEP_S
 from tmflow.runfile.reader import ReadRun
 from tmflow.runfile.record import Run
 
-HIGHEST_LOAD = 1e6  # processes that want to run
+HIGHEST_LOAD = 1e6  # runnable processes
 CLOCK_SET_S = 200 * LONGEST_S  # a clock without a battery begins decades ago
-EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)  # of such a clock
-MOST_ROUNDS = 999_999  # that the name of a run file has digits for
+EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)  # the start of such a clock
+MOST_ROUNDS = 999_999  # limited by the digits in the name of a run file
 MOST_IN_ORDER = 10_000_000  # trials of a round
 
-LONGEST_TEXT = 2_000  # characters of one; that of all compiler flags, and the reason why a run failed, are below 1,000
-LONGEST_PART = 200_000  # of all texts and names of one part of a run: its platform, its experiment, ...
+LONGEST_TEXT = 2_000  # characters; the longest real ones, compiler flags and reasons of failures, stay below 1,000
+LONGEST_PART = 200_000  # characters of all texts and names of one part of a run, such as its platform
 _PARTS = ("backend", "campaign", "environment", "experiment", "platform", "software")
 
-_OF_VARIABLES = ("aborts", "retries", "reads")  # lists with names of variables that no other rule looks at
+_OF_VARIABLES = ("aborts", "retries", "reads")  # lists whose names of variables no other rule checks
 _DURATIONS = ("setup_s", "evaluation_s", "total_s")
 _MACHINE = {"load1_before": HIGHEST_LOAD, "load1_after": HIGHEST_LOAD, "suspended_s": LONGEST_S}
 _COUNTED = {
@@ -37,8 +37,8 @@ _COUNTED = {
     "retries": ("sections",),
     "reads": ("reads",),
 }
-_OF_STEPS = ("updates", "steps", "staleness")  # columns of counts that are no more than the steps of a run
-_FACTS = {  # the most of each
+_OF_STEPS = ("updates", "steps", "staleness")  # columns whose counts cannot exceed the steps of a run
+_FACTS = {  # upper bounds
     "sockets": 10**4,
     "numa_nodes": 10**5,
     "cores_physical": 10**7,
@@ -53,24 +53,24 @@ _FACTS = {  # the most of each
 }
 
 
-def times(read: ReadRun, known: Known) -> Iterator[Fault]:
-    """A trial takes as long as its steps at least, and less than a year; so do its parts."""
+def times(read: ReadRun, expectations: Expectations) -> Iterator[Fault]:
+    """A trial and its parts take at least the time of the steps, and less than a year."""
     run = read.run
     if run.loop_s is not None:
-        least_s = -(-known.spec.iterations // known.spec.threads) * STEP_S
+        least_s = -(-expectations.spec.iterations // expectations.spec.threads) * STEP_S
         if run.loop_s < least_s:
             yield Fault("loop_s", f"{run.loop_s} s, but the steps of one worker take no less than {least_s:.3g} s.")
         yield from _at_most("loop_s", run.loop_s, LONGEST_S)
     for name in _DURATIONS:
         yield from _at_most(name, getattr(run, name), LONGEST_S)
     yield from _all_at_most(read, "curve", "elapsed_s", LONGEST_S)
-    of_trial_s = _lasted_s(run)
+    of_trial_s = _max_duration_s(run)
     for name in ("lock_waited_s", "lock_held_s"):
         yield from _all_at_most(read, "counters", name, of_trial_s)
 
 
-def machine(read: ReadRun, known: Known) -> Iterator[Fault]:
-    """Its load is one that a machine can have, and its clock was set within the time that there are clocks."""
+def machine(read: ReadRun, expectations: Expectations) -> Iterator[Fault]:
+    """The load average is possible, and clock changes stay within the age of clocks."""
     if read.run.machine is None:
         return
     for name, most in _MACHINE.items():
@@ -82,21 +82,23 @@ def machine(read: ReadRun, known: Known) -> Iterator[Fault]:
     yield from _at_most("machine.clock_moved_s", None if moved_s is None else abs(moved_s), CLOCK_SET_S)
 
 
-def counts(read: ReadRun, known: Known) -> Iterator[Fault]:
-    """Nothing is counted more often than once in a nanosecond, and no more is updated than there are steps."""
-    run, iterations = read.run, known.spec.iterations
-    most = int(_lasted_s(run) / STEP_S)
+def counts(read: ReadRun, expectations: Expectations) -> Iterator[Fault]:
+    """Counts stay below one per nanosecond, and updates do not exceed the steps."""
+    run, iterations = read.run, expectations.spec.iterations
+    most = int(_max_duration_s(run) / STEP_S)
     for name, columns in _COUNTED.items():
         for column in columns:
             yield from _all_at_most(read, name, column, iterations if column in _OF_STEPS else most)
     for at, row in enumerate(read.lists.get("lost", ())):
-        yield from _at_most(f"lost.{at}.expected", row.expected, known.elements.get(row.variable, 1) * iterations)
+        yield from _at_most(
+            f"lost.{at}.expected", row.expected, expectations.elements.get(row.variable, 1) * iterations
+        )
     yield from _at_most("round", run.round, MOST_ROUNDS)
     yield from _at_most("ordinal", run.ordinal, MOST_IN_ORDER)
 
 
-def dates(read: ReadRun, known: Known) -> Iterator[Fault]:
-    """Nothing ran before computers counted time."""
+def dates(read: ReadRun, expectations: Expectations) -> Iterator[Fault]:
+    """No run started before 1970."""
     run = read.run
     for field, text in (
         ("started_at_utc", run.started_at_utc),
@@ -107,13 +109,13 @@ def dates(read: ReadRun, known: Known) -> Iterator[Fault]:
 
 
 def facts(platform: Mapping[str, Any]) -> Iterator[Fault]:
-    """A machine has no more of anything than a machine can have."""
+    """The numbers in the facts of a machine stay within bounds."""
     for name, most in _FACTS.items():
         yield from _at_most(f"platform.{name}", platform.get(name), most)
 
 
-def texts(read: ReadRun, known: Known) -> Iterator[Fault]:
-    """None is long, of those that are a run's alone; `shared_texts` is about the others."""
+def texts(read: ReadRun, expectations: Expectations) -> Iterator[Fault]:
+    """The texts of a single run are short; `shared_texts` checks the others."""
     run = read.run
     for name in ("reason", "dataset_sha256", "started_at_utc"):
         yield from _at_most_long(name, getattr(run, name))
@@ -127,7 +129,7 @@ def texts(read: ReadRun, known: Known) -> Iterator[Fault]:
 
 
 def shared_texts(run: Run) -> Iterator[Fault]:
-    """Of what many runs share: no text is long, and neither are all of one part together."""
+    """The texts that runs share are short, and so is their total in each part."""
     for part, value in run.model_dump(mode="json", include=set(_PARTS), exclude_none=True).items():
         n = 0
         for path, leaf in leaves(value):
@@ -150,8 +152,8 @@ def _at_most_long(field: str, text: str | None) -> Iterator[Fault]:
         yield Fault(field, f"a text of {len(text):,} characters; the most allowed are {LONGEST_TEXT:,}.")
 
 
-def _lasted_s(run: Run) -> float:
-    """How long nothing in a trial can have taken more; in virtual time, a year."""
+def _max_duration_s(run: Run) -> float:
+    """The longest possible duration of anything in a trial; a year in virtual time."""
     if run.total_s is None or run.time_domain != "wall":
         return LONGEST_S
     return min(run.total_s, LONGEST_S)

@@ -1,4 +1,4 @@
-"""Where a run says it comes from: the machine of the bundle, the round of its file, strategies that exist."""
+"""Rules on the origin of a run: the bundle's machine, the round of its file, existing strategies."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from tmflow.base.canonical_json import sha256_of
 from tmflow.base.errors import BadInput, hint
 from tmflow.bundle import format
 from tmflow.bundle.problems import Fault
-from tmflow.bundle.rules.expectations import Known
+from tmflow.bundle.rules.expectations import Expectations
 from tmflow.native.registry import promises_of_updates
 from tmflow.runfile.reader import ReadRun
 from tmflow.runfile.record import Run
 
 _UID = re.compile("[0-9A-Za-z-]{8,64}")
 
-# Instruction sets, by what only processors of these have; of other vendors they are not known.
+# The instruction sets of vendors and of transactional features; those of other vendors are unknown.
 _X86, _POWER = ("x86_64", "i686"), ("ppc64le", "ppc64")
 _OF_VENDORS: Mapping[str | None, tuple[str, ...]] = {
     "GenuineIntel": _X86,
@@ -29,7 +29,7 @@ _OF_TM: Mapping[str, tuple[str, ...]] = {"rtm": _X86, "htm": _POWER}
 
 
 def require_names(run: Run, where: str) -> None:
-    """What names a run may become a part of an address, of a file's name or of a command. Raises BadInput."""
+    """Raise BadInput unless the names of a run are safe in addresses, file names and commands."""
     if not _UID.fullmatch(run.uid):
         raise BadInput(f"{where}: uid: {run.uid[:80]!r} should be 8 to 64 letters, digits and hyphens.")
     for field, name in (("experiment.name", run.experiment.name), ("campaign.uid", run.campaign.uid)):
@@ -38,27 +38,29 @@ def require_names(run: Run, where: str) -> None:
             raise BadInput(f"{where}: {field}: {name[:80]!r} should be {allowed}.")
 
 
-def strategy(read: ReadRun, known: Known) -> Iterator[Fault]:
-    """One that this tmflow has: of others it cannot say what their numbers mean."""
-    if not known.strategy_exists:
+def strategy(read: ReadRun, expectations: Expectations) -> Iterator[Fault]:
+    """The strategy exists in this tmflow, which otherwise cannot interpret the numbers."""
+    if not expectations.strategy_exists:
         valid = promises_of_updates()
-        guess = hint(known.spec.strategy, valid)
+        guess = hint(expectations.spec.strategy, valid)
         yield Fault(
             "spec.strategy",
-            f"unknown strategy {known.spec.strategy!r}{guess}; known: {', '.join(valid)}. A newer tmflow may know it.",
+            f"unknown strategy {expectations.spec.strategy!r}{guess}; known: {', '.join(valid)}. "
+            "A newer tmflow may know it.",
         )
 
 
 def machine(facts: Mapping[str, Any], platform_sha256: str | None) -> Iterator[Fault]:
-    """The platform of a run is the one of the bundle; None if the bundle names none, which is said of the bundle."""
-    if platform_sha256 is not None and (own := sha256_of(facts)) != platform_sha256:
+    """The platform of a run is that of the bundle; not checked if the bundle names none."""
+    if platform_sha256 is not None and (facts_sha256 := sha256_of(facts)) != platform_sha256:
         yield Fault(
-            "platform", f"its facts have the hash {own}, and those of platform.json {platform_sha256}: another machine."
+            "platform",
+            f"its facts have the hash {facts_sha256}, and those of platform.json {platform_sha256}: another machine.",
         )
 
 
 def processor(facts: Mapping[str, Any]) -> Iterator[Fault]:
-    """Its vendor makes those of its instruction set: a program in a user-mode emulator sees the processor below it."""
+    """The vendor makes processors of the instruction set; a user-mode emulator reports the host's vendor."""
     isa, vendor, tm = facts["isa"], facts.get("cpu_vendor"), facts["tm_capability"]
     of_vendor = _OF_VENDORS.get(vendor, (isa,))
     if isa not in of_vendor:
@@ -69,14 +71,14 @@ def processor(facts: Mapping[str, Any]) -> Iterator[Fault]:
 
 
 class Place(NamedTuple):
-    """What the name of a run file says of its runs."""
+    """The experiment and the round in the name of a run file."""
 
     experiment: str
     round: int
 
 
 def place_of(member: str) -> Place | None:
-    """A run file has the runs of one round of one experiment, and is named after them; None if it need not be."""
+    """The place of a run file, from its name; None for names outside the naming scheme."""
     if not format.RUNS.fullmatch(member):
         return None
     _, experiment, _, file = member.split("/")
@@ -84,7 +86,7 @@ def place_of(member: str) -> Place | None:
 
 
 def in_place(run: Run, place: Place | None) -> Iterator[Fault]:
-    """A run is in the file where it belongs."""
+    """A run is in the file of its experiment and round."""
     if place is None:
         return
     if run.experiment.name != place.experiment:

@@ -1,4 +1,4 @@
-"""How fast one thread of a machine updates memory of its own: what no training on it can beat."""
+"""The speed limit of a machine: one thread that updates private memory, which no training can beat."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 
 from tmflow.probe.document import Probe
 
-# A run may be so many times as fast as the probe was: it may have had a better moment, or a fused update.
+# A run may exceed the probed speed by these factors, because of less interference or a fused update.
 FACTOR, FACTOR_FUSED = 2, 4
-_LONGEST = 700.0  # the logarithm of more is no float
+_LONGEST = 700.0  # the exponential of more overflows
 
 
 class Limits:
-    """From the plain loop of a probe: its time by elements, between them straight lines on logarithmic scales."""
+    """Limits from the plain loop of a probe: times by number of elements, interpolated linearly on log-log scales."""
 
     def __init__(self, points: Mapping[int, float]) -> None:
         ordered = sorted(points.items())
@@ -23,10 +23,10 @@ class Limits:
         self._ns = [math.log(ns) for _, ns in ordered]
 
     def update_s(self, elements: int, kernel: str | None) -> float:
-        """The least seconds that an update of so many elements takes a run."""
+        """The least seconds of an update of this number of elements."""
         at = math.log(elements)
         within = min(max(at, self._elements[0]), self._elements[-1])
-        logarithm = float(np.interp(within, self._elements, self._ns)) + at - within  # beyond: as many times as long
+        logarithm = float(np.interp(within, self._elements, self._ns)) + at - within  # beyond the points: proportional
         return math.exp(min(logarithm, _LONGEST)) * 1e-9 / (FACTOR_FUSED if kernel == "fused" else FACTOR)
 
 

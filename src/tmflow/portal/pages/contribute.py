@@ -1,4 +1,4 @@
-"""How to contribute: four steps for a machine of one's own, the machines missed most, and the upload."""
+"""The page "Add your hardware": four steps, the most wanted machines, and the upload form."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from streamlit.runtime.uploaded_file_manager import UploadedFile
 from tmflow.base import escaping
 from tmflow.base.processes import Ended, run_tmflow
 from tmflow.base.text import several
-from tmflow.claims.next_run import machines, measured_on, missing
+from tmflow.claims.next_run import find_missing_machines, load_machines, measured_on
 from tmflow.claims.schema import load_claims
 from tmflow.contributions import access, staging
 from tmflow.contributions import access as limits
 from tmflow.contributions.access import Role
 from tmflow.contributions.quarantine import Quarantine
-from tmflow.portal.access import behind_token, visitor
+from tmflow.portal.access import show_behind_token, visitor
 from tmflow.portal.bundle_report import show_check
 from tmflow.portal.links import link, show_commands
 from tmflow.portal.study_data import Study
@@ -26,7 +26,7 @@ DOCS = "add-your-hardware"  # a page of the docs
 
 
 class Step(NamedTuple):
-    """What to do, why, and the commands, in the folder of the project."""
+    """A step: its title, explanation, and commands to run in the project's folder."""
 
     title: str
     why: str
@@ -36,36 +36,35 @@ class Step(NamedTuple):
 STEPS = (
     Step(
         "See what runs on your machine",
-        "Linux, and a checkout of this project. The first command sets everything up and runs the study small, in "
-        "some minutes; the second tries every strategy, and says whether hardware transactions really commit; the "
-        "third finds out in a minute what the machine's transactions and its memory can do.",
+        "You need Linux and a checkout of this project. The first command sets everything up and runs the study at "
+        "reduced size in a few minutes. The second tries every strategy and reports whether hardware transactions "
+        "commit. The third measures the machine's transactions and memory in a minute.",
         ("make quick", ".venv/bin/tmflow doctor", ".venv/bin/tmflow probe"),
     ),
     Step(
         "Measure",
-        "The first command says how long it will take. Leave the machine alone meanwhile; the study can be stopped and "
-        "goes on where it was. A machine without TensorFlow, or without Python, runs what needs neither with "
-        "`tmflow-native`.",
+        "The first command estimates the duration. Leave the machine idle otherwise. You can stop the study and resume "
+        "it later. Without TensorFlow, or without Python, use `tmflow-native` for the experiments that need neither.",
         (".venv/bin/tmflow study plan --scale full", "make study"),
     ),
     Step(
         "Pack",
-        "All runs and all that is known of your machine become one file, a bundle, named after the machine. It needs "
-        "no network: carry it as you like. Pack again, and the same runs are the same bytes.",
+        "All runs and the facts of your machine become one file, a bundle, named after the machine. This needs no "
+        "network. Packing the same runs again gives the same bytes.",
         (".venv/bin/tmflow bundle export",),
     ),
     Step(
         "Hand over",
-        "Upload the file below, where this portal takes uploads. Or open a pull request with the file as "
-        "`contrib/<platform>/<bundle>.zip`: it is checked there, and everybody's `make study` stores it. Your machine "
-        "is a platform of its own; its runs are pooled with no other's.",
+        "Upload the file below if this portal accepts uploads. Or open a pull request with the file as "
+        "`contrib/<platform>/<bundle>.zip`: it is verified there, and every user's `make study` imports it. Your "
+        "machine becomes a separate platform; its runs are never pooled with those of another.",
         (),
     ),
 )
 
 
 def show_steps() -> None:
-    """The steps, with the upload in the last."""
+    """Show the steps; the last one has the upload form."""
     for number, step in enumerate(STEPS, 1):
         with st.container(border=True):
             st.markdown(f"#### {number}. {step.title}")
@@ -75,18 +74,18 @@ def show_steps() -> None:
             if step is STEPS[-1]:
                 show_upload()
     with st.container(horizontal=True):
-        link("method", "All of it, for every kind of machine", page=DOCS)
+        link("method", "Full instructions for every kind of machine", page=DOCS)
         if access.is_on(Role.MAINTAINER):
-            link("quarantine", "What waits, for maintainers")
+            link("quarantine", "Waiting bundles, for maintainers")
 
 
-def show_missing(study: Study) -> None:
-    """The machines that claims wait for, with links to these."""
+def show_wanted_machines(study: Study) -> None:
+    """Show the machines that claims wait for, with links to the claims."""
     claims = load_claims()
-    found = missing(claims, machines(study.reader(), measured_on(study.counts)))
-    if not found:
-        st.markdown("No claim waits for another machine. Yours is still welcome: it may say otherwise.")
-    for machine in found:
+    wanted_machines = find_missing_machines(claims, load_machines(study.reader(), measured_on(study.counts)))
+    if not wanted_machines:
+        st.markdown("No claim waits for another machine. Yours is still welcome: its results may differ.")
+    for machine in wanted_machines:
         n = len(machine.claims)
         st.markdown(f"**{machine}**: {several(n, 'claim')} {'waits' if n == 1 else 'wait'} for it.")
         for name in machine.claims:
@@ -95,17 +94,17 @@ def show_missing(study: Study) -> None:
 
 
 OFF = (
-    "This portal takes no uploads: open a pull request, or bring the file to whoever keeps the portal. "
+    "This portal takes no uploads: open a pull request, or give the file to the portal's maintainers. "
     "They turn uploads on with `TMFLOW_UPLOAD_TOKEN`."
 )
 SHOWN = {"staged": st.success, "known": st.info, "refused": st.error}
 
 
-@st.fragment  # so that who waits for a check takes no page's turn
+@st.fragment  # so that waiting for a check occupies no page slot
 def show_upload() -> None:
-    """A form for whoever has the token; where uploads are off, a word about it."""
-    label = "The token for uploads, from whoever keeps this portal"
-    behind_token(Role.UPLOADER, label, _show_upload, lambda: st.caption(OFF))
+    """Show the upload form to users with a token; if uploads are off, say so."""
+    label = "Upload token, from the portal's maintainers"
+    show_behind_token(Role.UPLOADER, label, _show_upload, lambda: st.caption(OFF))
 
 
 def _show_upload(quarantine: Quarantine) -> None:

@@ -1,4 +1,4 @@
-"""The page "Explore": which measure, of which points, laid out how; all of it in the URL."""
+"""The page "Explore": the measure, the points and the layout of a chart, all in the URL."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from tmflow.analysis.variants import name_of
 from tmflow.base.escaping import markdown
 from tmflow.charts import explore
 from tmflow.charts.figures import Figure, slug
-from tmflow.charts.layout import NONE, Layout, dimensions, named
+from tmflow.charts.layout import NONE, Layout, dimensions, name_variants
 from tmflow.portal.figure_view import KEPT, show_figure
 from tmflow.portal.study_data import Identity, SelectedRecords, Study
-from tmflow.portal.url_state import DATA, OF_FACTORS, Defaults, Filter, Key, Selection, choose, resolve, wanted
+from tmflow.portal.url_state import DATA, OF_FACTORS, Defaults, Filter, Key, Selection, choose, resolve, url_parameters
 
 SEVERAL = (Key.PLATFORM, Key.EVIDENCE)
-FIRST: Defaults = {Key.EXPERIMENT: ("fig-4.10",)}  # few lines, and the one that the overview begins with
+FIRST: Defaults = {Key.EXPERIMENT: ("fig-4.10",)}  # few lines; the first experiment of the overview
 OF_DATA = [entry._replace(several=True) if entry.key in SEVERAL else entry for entry in DATA]
 MEASURE = Filter(Key.METRIC, "Measure", tuple(explore.MEASURES), wide=True)
 FACTORS = [
@@ -26,7 +26,7 @@ FACTORS = [
         *OF_FACTORS,
     )
 ]
-# Which of the axes are log: by what the values span, or as is said.
+# Log scales of x and y; None chooses by the span of the values.
 SCALES: dict[str, tuple[bool | None, bool | None]] = {
     "auto": (None, None),
     "linear": (False, False),
@@ -43,8 +43,8 @@ SCALE_NAMES = {
 }
 
 
-def selected(study: Study) -> tuple[str, pd.DataFrame]:
-    """The measure that the URL asks for, and its summary of the data that it asks for."""
+def select_summary(study: Study) -> tuple[str, pd.DataFrame]:
+    """The measure and the summary of the data that the URL selects."""
     words, first = {**study.platform_names, **explore.NAMES}, {**study.first, **FIRST}
     data = choose([*OF_DATA, MEASURE], study.counts, words, defaults=first)
     records = study.records(
@@ -54,18 +54,18 @@ def selected(study: Study) -> tuple[str, pd.DataFrame]:
     return kind, _summary(kind, records, records[1:])
 
 
-def narrowed(summary: pd.DataFrame) -> pd.DataFrame:
-    """The points that the filters of factors leave; named by what tells these apart."""
+def narrow_summary(summary: pd.DataFrame) -> pd.DataFrame:
+    """Narrow a summary by the filters of factors, and name the remaining variants."""
     rows = choose(FACTORS, summary, behind="Filters").rows
-    return rows.assign(variant=named(rows)).reset_index(drop=True)
+    return rows.assign(variant=name_variants(rows)).reset_index(drop=True)
 
 
-def shown(kind: str, summary: pd.DataFrame, revision: str) -> None:
-    """The chart of a summary as the URL has it laid out; in words why there is none."""
-    missing = explore.nothing(summary)
+def show_chart(kind: str, summary: pd.DataFrame, revision: str) -> None:
+    """Show the chart of a summary with the layout of the URL, or why there is none."""
+    missing = explore.missing_reasons(summary)
     if missing:
         reasons = markdown("; ".join(missing))
-        st.info(f"Nothing to draw: {reasons}. Choose another measure or experiment, or other evidence.")
+        st.info(f"Nothing to draw: {reasons}. Choose another measure, experiment or kind of evidence.")
         return
     layout = _layout(summary)
     try:
@@ -79,13 +79,13 @@ def shown(kind: str, summary: pd.DataFrame, revision: str) -> None:
 
 
 def _layout(summary: pd.DataFrame) -> Layout:
-    """As the URL says; what is drawn in parts if it does not, by what it says of the rest."""
-    axes = [Filter(Key.X, "Along x", explore.along_x(summary))]
-    if colours := explore.coloured(summary):
+    """The layout of the URL; the default facet depends on the other choices."""
+    axes = [Filter(Key.X, "x axis", explore.x_choices(summary))]
+    if colours := explore.colour_choices(summary):
         axes.append(Filter(Key.COLOUR, "Colour", colours))
-    first = resolve(axes, summary, wanted())
-    if parts := _in_parts_by(summary, first.one(Key.X), _one(first, Key.COLOUR)):
-        axes.append(Filter(Key.FACET, "In parts by", parts))
+    first = resolve(axes, summary, url_parameters())
+    if parts := _facet_choices(summary, first.one(Key.X), _one(first, Key.COLOUR)):
+        axes.append(Filter(Key.FACET, "Facet by", parts))
     options = {option for entry in axes for option in entry.options}
     names = {**{name: name_of(name) for name in options}, **SCALE_NAMES}
     of = choose([*axes, Filter(Key.LOG, "Log scales", tuple(SCALES))], summary, names)
@@ -93,11 +93,11 @@ def _layout(summary: pd.DataFrame) -> Layout:
 
 
 @st.cache_data(show_spinner=False, max_entries=KEPT)
-def _in_parts_by(summary: pd.DataFrame, x: str, colour: str) -> tuple[str, ...]:
-    return explore.in_parts_by(summary, x, colour)
+def _facet_choices(summary: pd.DataFrame, x: str, colour: str) -> tuple[str, ...]:
+    return explore.facet_choices(summary, x, colour)
 
 
-# Kept as it is, for all sessions: nobody changes a figure. It is the same at another revision, if its numbers are.
+# Shared by all sessions: no caller modifies a figure. It is valid for every revision with the same numbers.
 @st.cache_resource(show_spinner=False, max_entries=KEPT)
 def _figure(summary: pd.DataFrame, layout: Layout, _revision: str) -> Figure:
     return explore.figure(summary, layout, _revision)
@@ -107,10 +107,10 @@ def _one(of: Selection, key: Key) -> str:
     return of.one(key) if key in of.chosen else NONE
 
 
-# Kept as it is, for all sessions: nobody changes a table.
-@st.cache_resource(show_spinner="Summing up the runs", max_entries=16)
+# Shared by all sessions without a copy: no caller modifies a table.
+@st.cache_resource(show_spinner="Summarising the runs", max_entries=16)
 def _summary(
     kind: str, _records: SelectedRecords, key: tuple[Identity | str | tuple[str, ...] | bool, ...]
 ) -> pd.DataFrame:
-    """`key` is what tells the records from others, their database's URL aside: it may hold a password."""
+    """The summary of the records, cached by `key`: the records without the URL, which may hold a password."""
     return explore.MEASURES[kind](_records)

@@ -1,4 +1,4 @@
-"""The docs inside the portal: their contents with a search, a page of them, and the glossary."""
+"""The docs in the portal: contents with a search, single pages, and the glossary."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tmflow.portal.url_state import ALL, Filter, Key, choose, go_to
 from tmflow.reports import docs_index
 from tmflow.reports.docs_index import VOCABULARY, Page, Term
 
-CONTENTS, GLOSSARY = "contents", "glossary"  # beside the pages of the docs
-OURS = re.compile(r"(?<!!)\[([^\]]*)\]\((\?[^)]*)\)")
+CONTENTS, GLOSSARY = "contents", "glossary"  # in addition to the pages of the docs
+PORTAL_LINK = re.compile(r"(?<!!)\[([^\]]*)\]\((\?[^)]*)\)")
 HEADINGS: dict[int, Callable[..., Any]] = {1: st.header, 2: st.subheader}
 
 
-class Here:
-    """Where the portal shows what the docs link to; pictures go into the text itself."""
+class PortalLinks:
+    """Addresses in the portal for the links of the docs; pictures are embedded in the text."""
 
     def page(self, name: str, anchor: str) -> str:
         return _to_page(name, anchor)
@@ -35,70 +35,74 @@ class Here:
 
 @st.cache_data(max_entries=1, show_spinner=False)
 def docs() -> dict[str, Page]:
-    """The pages of the docs, read once for each start of the portal."""
+    """The pages of the docs, read once per start of the portal."""
     return docs_index.pages()
 
 
-def chosen_page(known: Mapping[str, Page]) -> str:
-    """The page that the URL asks for; where it asks for a term alone, the glossary."""
-    ours = (GLOSSARY, CONTENTS) if Key.TERM in st.query_params else (CONTENTS, GLOSSARY)
+def choose_page(pages_by_name: Mapping[str, Page]) -> str:
+    """The page that the URL selects; the glossary if it selects only a term."""
+    first = (GLOSSARY, CONTENTS) if Key.TERM in st.query_params else (CONTENTS, GLOSSARY)
     names = {CONTENTS: "Contents", GLOSSARY: "Glossary"}
-    names |= {name: docs_index.plain(page.title) for name, page in known.items()}
-    return choose([Filter(Key.PAGE, "Page", (*ours, *known))], pd.DataFrame(), names).one(Key.PAGE)
+    names |= {name: docs_index.plain_text(page.title) for name, page in pages_by_name.items()}
+    return choose([Filter(Key.PAGE, "Page", (*first, *pages_by_name))], pd.DataFrame(), names).one(Key.PAGE)
 
 
-def contents(known: Mapping[str, Page]) -> None:
-    """Links to all pages and terms, or to those, and the headings, in which every word of a search is."""
+def show_contents(pages_by_name: Mapping[str, Page]) -> None:
+    """Show links to all pages and terms; with a search, to pages, headings and terms that contain every word."""
     words = _search()
-    n_found = 0
-    for group, pages in docs_index.grouped(known).items():
+    n_matches = 0
+    for group, pages in docs_index.group_pages(pages_by_name).items():
         lines = []
         for page in pages:
             for section in page.sections if words else page.sections[:1]:
-                if docs_index.matches(words, page.title, section.title):
+                if docs_index.contains_words(words, page.title, section.title):
                     anchor = "" if section is page.sections[0] else section.anchor
                     lines.append(f"- [{section.title}]({_to_page(page.name, anchor)})")
         if lines:
             st.subheader(group)
             _write("\n".join(lines))
-        n_found += len(lines)
-    terms = [term for term in docs_index.glossary(known[VOCABULARY]) if docs_index.matches(words, term.name)]
+        n_matches += len(lines)
+    terms = [
+        term for term in docs_index.glossary(pages_by_name[VOCABULARY]) if docs_index.contains_words(words, term.name)
+    ]
     if terms:
         st.subheader("Glossary")
         _write(" · ".join(f"[{term.name}]({_to_term(term)})" for term in terms))
-    if not n_found and not terms:
-        st.info("No heading and no term has all of these words: the text of the pages is not searched.")
+    if not n_matches and not terms:
+        st.info("No heading and no term has all of these words. The search does not cover the text of the pages.")
 
 
-def glossary(known: Mapping[str, Page]) -> None:
-    """Every term, or the one of the URL, each with what docs/concepts.md says of it and a link of its own."""
-    terms = {term.anchor: term for term in docs_index.glossary(known[VOCABULARY])}
+def show_glossary(pages_by_name: Mapping[str, Page]) -> None:
+    """Show every term, or the one of the URL, with its definitions in docs/concepts.md and a link."""
+    terms = {term.anchor: term for term in docs_index.glossary(pages_by_name[VOCABULARY])}
     names = {anchor: term.name for anchor, term in terms.items()}
     chosen = choose([Filter(Key.TERM, "Term", tuple(terms), with_all=True)], pd.DataFrame(), names).one(Key.TERM)
-    _write(f"The words of this project, each for one thing; [the same in their context]({_to_page(VOCABULARY)}).")
+    _write(f"The terms of this project, each with one meaning; [in context]({_to_page(VOCABULARY)}).")
     for anchor, term in terms.items():
         if chosen in (ALL, anchor):
             st.subheader(term.name, anchor=anchor)
             for definition in term.definitions:
-                _write(docs_index.linked(definition, VOCABULARY, Here(), known))
+                _write(docs_index.resolve_links(definition, VOCABULARY, PortalLinks(), pages_by_name))
             _write(f"[Link to this term]({_to_term(term)})")
 
 
-def page(known: Mapping[str, Page], name: str) -> None:
-    """A page of the docs, after links to its headings."""
-    its = known[name]
-    for section in its.sections:
+def show_page(pages_by_name: Mapping[str, Page], name: str) -> None:
+    """Show a page of the docs with links to its headings."""
+    shown_page = pages_by_name[name]
+    for section in shown_page.sections:
         HEADINGS.get(section.level, _small_heading)(section.title, anchor=section.anchor)
-        if section is its.sections[0] and len(its.sections) > 2:
+        if section is shown_page.sections[0] and len(shown_page.sections) > 2:
             st.markdown(
-                "\n".join(f"- [{other.title}](#{other.anchor})" for other in its.sections[1:] if other.level == 2)
+                "\n".join(
+                    f"- [{other.title}](#{other.anchor})" for other in shown_page.sections[1:] if other.level == 2
+                )
             )
-        _write(docs_index.linked(section.text, name, Here(), known))
+        _write(docs_index.resolve_links(section.text, name, PortalLinks(), pages_by_name))
 
 
 def _write(text: str) -> None:
-    """Markdown of ours; its links within the portal open in place, where Streamlit would open another tab for each."""
-    st.markdown(OURS.sub(r'<a href="\2" target="_self">\1</a>', text), unsafe_allow_html=True)
+    """Show Markdown of the docs; links within the portal open in the same tab, unlike Streamlit's default."""
+    st.markdown(PORTAL_LINK.sub(r'<a href="\2" target="_self">\1</a>', text), unsafe_allow_html=True)
 
 
 def _small_heading(title: str, anchor: str) -> None:
@@ -106,7 +110,7 @@ def _small_heading(title: str, anchor: str) -> None:
 
 
 def _search() -> str:
-    """What the URL says is searched for, in a widget that writes it there."""
+    """Show the search box with the words of the URL; a change is written to the URL."""
     st.session_state[Key.SEARCH] = st.query_params.get(Key.SEARCH, "")
 
     def write() -> None:
@@ -117,7 +121,7 @@ def _search() -> str:
 
 
 def _to_page(name: str, anchor: str = "") -> str:
-    """A link to a page of the docs, from within this page of the portal."""
+    """A relative link to a page of the docs."""
     return f"?{urlencode({Key.PAGE.value: name})}" + (f"#{anchor}" if anchor else "")
 
 

@@ -1,4 +1,4 @@
-"""The list of platforms, and one platform in full."""
+"""The page of platforms: the list, and the details of one."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tmflow.charts import noise as noise_charts
 from tmflow.charts.figures import Figure, slug
 from tmflow.platform.description import UNKNOWN, described, told, transactions
 from tmflow.platform.key import is_local, slug_of
-from tmflow.portal.badges import by_status
-from tmflow.portal.figure_view import height_of, show_chart
+from tmflow.portal.badges import count_by_status
+from tmflow.portal.figure_view import show_chart, table_height
 from tmflow.portal.links import link, with_sources
-from tmflow.portal.study_data import Identity, Study, sources_apart
-from tmflow.portal.url_state import JOINED, TOLD, Key
+from tmflow.portal.study_data import Identity, Study, counts_by_source
+from tmflow.portal.url_state import JOINED, MAX_QUOTED, Key
 from tmflow.probe.document import Probe
 from tmflow.probe.text import quantities
 from tmflow.store import engine, platform_queries
@@ -33,50 +33,50 @@ SHOWN = {
 }  # fmt: skip
 SEARCHED = ["platform_name", "platform", "isa", "cpu_vendor", "cpu_model", "tm_capability"]
 RAN = ["experiment", "scale", "evidence"]
-PAGES = ("explore", "runs", "compare")  # that show what ran
+PAGES = ("explore", "runs", "compare")  # pages that show the runs
 
 
-def listing(study: Study) -> None:
-    """All platforms, a row for each source of their runs; words in the search box must all occur in a row.
+def show_list(study: Study) -> None:
+    """Show all platforms with a row for each source of their runs; every word of the search must occur in a row.
 
-    Those whose runs were ingested here come first, and of these the ones with the most runs.
+    Platforms whose runs were ingested here come first, those with more runs before others.
     """
-    found = _platforms(study.url, study.identity, study.joined).merge(_ran(study.counts), on="platform", how="left")
-    found = found.assign(contributed=~found["platform"].map(is_local))
-    found = found.sort_values(["contributed", "n_runs", "platform_name"], ascending=[True, False, True], kind="stable")
+    table = _platforms(study.url, study.identity, study.joined).merge(_ran(study.counts), on="platform", how="left")
+    table = table.assign(contributed=~table["platform"].map(is_local))
+    table = table.sort_values(["contributed", "n_runs", "platform_name"], ascending=[True, False, True], kind="stable")
     words = st.query_params.get(Key.SEARCH, "")
     st.session_state[Key.SEARCH] = words
     st.text_input(
         "Search", key=Key.SEARCH, placeholder="words of a processor, an ISA, a name …", on_change=_search, max_chars=200
     )
-    text = found[SEARCHED].astype("str").agg(" ".join, axis="columns").str.lower()
+    text = table[SEARCHED].astype("str").agg(" ".join, axis="columns").str.lower()
     for word in words.lower().split():
-        found = found[text.loc[found.index].str.contains(word, regex=False)]
-    st.caption(f"{several(len(found), 'platform')}. Choose a row to see it in full; a heading sorts.")
-    if found.empty:
-        st.info("No platform has all of these words: search for fewer.")
+        table = table[text.loc[table.index].str.contains(word, regex=False)]
+    st.caption(f"{several(len(table), 'platform')}. Choose a row for details; click a heading to sort.")
+    if table.empty:
+        st.info("No platform matches all of these words: search for fewer.")
         return
-    shown = found.assign(memory_bytes=[told("memory_bytes", value) for value in found["memory_bytes"].astype(object)])
+    shown = table.assign(memory_bytes=[told("memory_bytes", value) for value in table["memory_bytes"].astype(object)])
     st.dataframe(
         shown[[*SHOWN]].rename(columns=SHOWN),
         hide_index=True,
-        height=height_of(found),
+        height=table_height(table),
         column_config={"platform": st.column_config.TextColumn(width="large")},
-        on_select=partial(_open, list(found["platform"])),
+        on_select=partial(_open, list(table["platform"])),
         selection_mode="single-row",
         key="platforms",
-        alt=f"Table of {several(len(found), 'platform')}",
+        alt=f"Table of {several(len(table), 'platform')}",
     )
 
 
-def detail(study: Study, key: str) -> None:
-    """One platform: its facts, its noise, and what ran there."""
+def show_detail(study: Study, key: str) -> None:
+    """Show one platform: its facts, its noise, and its runs."""
     st.page_link("views/platforms.py", label="All platforms", icon=":material/arrow_back:")
     reader = study.reader()
     facts = circumstances.platform_facts(reader, [key]).get(key)
     counts = study.counts[study.counts["platform"] == key]
     if facts is None or (counts.empty and not is_local(key)):
-        st.warning(f"The link asks for platform '{markdown(key[:TOLD])}', which is not in this database.")
+        st.warning(f"The link asks for platform '{markdown(key[:MAX_QUOTED])}', which is not in this database.")
         return
     name = counts["platform_name"].iloc[0] if len(counts) else key
     settings = platform_queries.environments(reader, key, joined=study.joined)
@@ -88,27 +88,27 @@ def detail(study: Study, key: str) -> None:
     st.markdown(f"**Can it run hardware transactions?** {markdown(transactions(facts, settings))}")
     _links(key, runs)
     _noise(study, name, key, facts, runs)
-    st.subheader("Whose runs these are")
+    st.subheader("Sources of the runs")
     _sources(study, key)
-    st.subheader("What ran there")
-    _what_ran(counts, key)
-    st.subheader("What its transactions and memory do")
+    st.subheader("Runs")
+    _runs_table(counts, key)
+    st.subheader("Measured transactions and memory")
     _probe(platform_queries.newest_probe(reader, key, joined=study.joined))
     st.subheader("Facts")
     st.dataframe(described(facts), hide_index=True, height="content", alt="Facts of the platform")
-    st.subheader("Settings it ran under")
+    st.subheader("Settings")
     _settings(settings, runs)
-    st.subheader("Software that ran there")
+    st.subheader("Software")
     _software(runs, counts)
 
 
-def _probe(found: Probe | None) -> None:
-    if found is None:
-        st.info("Not probed yet: `tmflow probe` does that there, and `tmflow bundle export` takes along what it found.")
+def _probe(probe: Probe | None) -> None:
+    if probe is None:
+        st.info("Not probed yet: run `tmflow probe` on the machine; `tmflow bundle export` then includes the results.")
         return
-    st.caption(f"The newest probe, {found.started_at_utc[:16].replace('T', ' ')} UTC, {found.evidence}.")
-    lines = pd.DataFrame(quantities(found), columns=["quantity", "found"])
-    st.dataframe(lines, hide_index=True, height="content", alt="What the probe found")
+    st.caption(f"The newest probe, {probe.started_at_utc[:16].replace('T', ' ')} UTC, {probe.evidence}.")
+    lines = pd.DataFrame(quantities(probe), columns=["quantity", "found"])
+    st.dataframe(lines, hide_index=True, height="content", alt="Results of the probe")
 
 
 def _links(key: str, runs: pd.DataFrame) -> None:
@@ -120,17 +120,17 @@ def _links(key: str, runs: pd.DataFrame) -> None:
 
 
 def _sources(study: Study, key: str) -> None:
-    """Who brought runs of this platform, how many, and links to those of each source, or of all joined."""
-    slug_, apart = slug_of(key), sources_apart(study)
-    local = apart[apart["platform"] == slug_]
+    """Show the sources of this platform's runs with their numbers, and links to each source or to all joined."""
+    slug_, counts = slug_of(key), counts_by_source(study)
+    local = counts[counts["platform"] == slug_]
     contributed = platform_queries.contributions_to(study.reader(), key)
     rows = [("ingested here", "", "", int(local["n_runs"].sum()), slug_)] if len(local) else []
     rows += [
-        (str(its["name"]), str(its["identity"]), str(its["imported_at_utc"])[:10], int(its["n_runs"]), its["platform"])
-        for its in contributed.to_dict("records")
+        (str(row["name"]), str(row["identity"]), str(row["imported_at_utc"])[:10], int(row["n_runs"]), row["platform"])
+        for row in contributed.to_dict("records")
     ]
     table = pd.DataFrame(rows, columns=["source", "identity", "imported", "runs", "open"])
-    table["open"] = [f"platforms?{urlencode({str(Key.PLATFORM): its})}" for its in table["open"]]
+    table["open"] = [f"platforms?{urlencode({str(Key.PLATFORM): row})}" for row in table["open"]]
     st.dataframe(
         table,
         hide_index=True,
@@ -139,46 +139,46 @@ def _sources(study: Study, key: str) -> None:
         alt="Table of the sources of the platform's runs",
     )
     if study.joined:
-        link("platforms", "Show the sources apart", platform=slug_, join="")
+        link("platforms", "Separate the sources", platform=slug_, join="")
     elif len(rows) > 1:
-        st.caption("Every page shows the runs of one source alone, for nobody here can check what others sent.")
+        st.caption("Every page shows the runs of one source only, because contributed runs cannot be verified here.")
         link("platforms", "Join the sources", platform=slug_, join=JOINED)
 
 
 def _noise(study: Study, name: str, key: str, facts: circumstances.Facts, runs: pd.DataFrame) -> None:
-    """How far a time may be trusted here: disturbed runs, spread between rounds, steal time, load."""
+    """Show how noisy times are: disturbed runs, spread between rounds, steal time, load."""
     st.subheader("Noise")
     which = _which(runs, study.counts[study.counts["platform"] == key])
     ran = runs[runs["status"] == "ok"]
-    known = ran["disturbed"].dropna()
-    found = deviations(runs, facts.get("threads_logical"))
-    measured = noise(found)
+    flags = ran["disturbed"].dropna()
+    spread = deviations(runs, facts.get("threads_logical"))
+    measured = noise(spread)
     with st.container(horizontal=True):
         for label, value, help_ in (
             ("Between rounds", _per_cent(measured.between),
              "Standard deviation of the log of the time of the same point in different rounds, over all points."),
             ("Within a round", _per_cent(measured.within),
-             "What of it a comparison sees that is paired within rounds: the mean of each round taken out."),
-            ("Disturbed runs", _per_cent(known.mean() if len(known) else None),
-             f"{int(known.sum())} of {len(known)}: others took CPU time; {len(ran) - len(known)} more cannot tell."),
-            ("Stolen time", _per_cent(ran["steal_fraction"].mean()), "CPU time that a hypervisor gave away, mean."),
-            ("Time of others", _per_cent(ran["others_fraction"].mean()), "CPU time of other processes, mean."),
-            ("Load before", _number(ran["load1_before"].median()), "Processes that were ready, over a minute; median."),
+             "The spread that remains in comparisons paired within rounds, after subtracting the mean of each round."),
+            ("Disturbed runs", _per_cent(flags.mean() if len(flags) else None),
+             f"{int(flags.sum())} of {len(flags)}: others used the CPU; unknown for {len(ran) - len(flags)} more."),
+            ("Stolen time", _per_cent(ran["steal_fraction"].mean()), "Mean share of CPU time taken by the hypervisor."),
+            ("CPU used by others", _per_cent(ran["others_fraction"].mean()), "Mean CPU time of other processes."),
+            ("Load before", _number(ran["load1_before"].median()), "Median one-minute load average before a run."),
         ):  # fmt: skip
             st.metric(label, value, help=help_, border=True, width=165)
-    if found.empty:
+    if spread.empty:
         st.info(f"No spread to show: no point has measured times in two rounds ({which}).")
         return
-    bins = histogram(found)
-    told_of = noise_charts.caption(measured, found, bins, name, which, study.revision)
-    show_chart(slug("noise", key), Figure(noise_charts.histogram(bins), told_of, bins))
+    bins = histogram(spread)
+    caption = noise_charts.caption(measured, spread, bins, name, which, study.revision)
+    show_chart(slug("noise", key), Figure(noise_charts.histogram(bins), caption, bins))
 
 
-def _what_ran(counts: pd.DataFrame, key: str) -> None:
+def _runs_table(counts: pd.DataFrame, key: str) -> None:
     if counts.empty:
         st.info("No run of this platform is stored.")
         return
-    table = by_status(counts, RAN)
+    table = count_by_status(counts, RAN)
     joined = with_sources({})
     for page in PAGES:
         side = "a." if page == "compare" else ""
@@ -189,7 +189,7 @@ def _what_ran(counts: pd.DataFrame, key: str) -> None:
     st.dataframe(
         table,
         hide_index=True,
-        height=height_of(table),
+        height=table_height(table),
         column_config={
             page: st.column_config.LinkColumn(page.capitalize(), display_text="open", width="small") for page in PAGES
         },
@@ -223,17 +223,17 @@ def _software(runs: pd.DataFrame, counts: pd.DataFrame) -> None:
     st.dataframe(
         table.assign(git_commit=table["git_commit"].str[:10], software_sha256=table["software_sha256"].str[:10]),
         hide_index=True,
-        height=height_of(table),
+        height=table_height(table),
         alt="Software that measured runs of the platform",
     )
 
 
 def _which(runs: pd.DataFrame, counts: pd.DataFrame) -> str:
-    """Which runs of a platform were read, in words."""
+    """Describe which runs of a platform were read."""
     total = int(counts["n_runs"].sum())
     if len(runs) == total:
-        return f"all {several(total, 'run')} of it"
-    return f"its {len(runs):,} newest runs, of {total:,} in all"
+        return f"all {several(total, 'run')}"
+    return f"the {len(runs):,} newest of {total:,} runs"
 
 
 def _per_cent(fraction: float | None) -> str:
@@ -245,12 +245,12 @@ def _number(value: float) -> str:
 
 
 def _two_digits(value: float) -> str:
-    """All digits of a large number: two of 100 would be 1e+02."""
+    """Format with two significant digits, or all digits of the integer part if there are more."""
     return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
 
 
 def _ran(counts: pd.DataFrame) -> pd.DataFrame:
-    """platform, n_runs, newest_run_utc of each platform."""
+    """The columns platform, n_runs and newest_run_utc, a row for each platform."""
     table = counts.groupby("platform").agg(n_runs=("n_runs", "sum"), newest_run_utc=("newest_run_utc", "max"))
     return table.reset_index()
 
@@ -274,7 +274,7 @@ def _platforms(_url: URL, identity: Identity, joined: bool) -> pd.DataFrame:
     return platform_queries.platforms(engine.open_reader(_url), joined=joined)
 
 
-# Kept as it is, for all sessions: nobody changes a table.
+# Shared by all sessions without a copy: no caller modifies a table.
 @st.cache_resource(show_spinner="Reading the newest runs", max_entries=8)
 def _newest(_url: URL, state: Identity, key: str, joined: bool) -> pd.DataFrame:
     return platform_queries.newest_runs(engine.open_reader(_url), key, joined=joined)

@@ -1,4 +1,4 @@
-"""What waits for a maintainer: the report of each bundle, and the two answers to it."""
+"""The page of the quarantine: the report of each waiting bundle, and the maintainer's decision."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import streamlit as st
 from tmflow.base import escaping
 from tmflow.base.errors import BadInput
 from tmflow.base.processes import run_tmflow
-from tmflow.contributions import quarantine as listed
+from tmflow.contributions import quarantine as quarantine_module
 from tmflow.contributions.access import Role
 from tmflow.contributions.quarantine import Quarantine, Waiting
-from tmflow.portal.access import behind_token, visitor
+from tmflow.portal.access import show_behind_token, visitor
 from tmflow.portal.bundle_report import show_check
 
 OUTCOME, SEEN = "what came of a decision", "the report that was seen last"
@@ -24,23 +24,23 @@ DECIDE_S = 600.0
 AUDITED = 200
 LONGEST_NAME = 40  # characters of a bundle's name on a button
 OFF = (
-    "Nobody decides on this page: that is done on the machine of the portal, with `tmflow bundle waiting`, `accept` "
-    "and `reject`, or here once `TMFLOW_MAINTAINER_TOKEN` is set."
+    "Decisions on this page are turned off: use `tmflow bundle waiting`, `accept` and `reject` on the portal's "
+    "machine, or set `TMFLOW_MAINTAINER_TOKEN`."
 )
 
 
 class Decision(NamedTuple):
-    """What a button asks for, of the bundle whose report stood above that button."""
+    """The decision that a button requests, for the bundle whose report stands above the button."""
 
     action: Literal["accept", "reject"]
     identity: str
     reason: str | None = None
 
 
-@st.fragment  # so that who waits for an import takes no page's turn
+@st.fragment  # so that waiting for an import occupies no page slot
 def show_quarantine() -> None:
-    """The page for whoever has the maintainer's token; where there is none, a word about it."""
-    behind_token(Role.MAINTAINER, "The maintainer's token", _show_quarantine, lambda: st.info(OFF))
+    """Show the page to users with the maintainer's token; if no token is set, say so."""
+    show_behind_token(Role.MAINTAINER, "The maintainer's token", _show_quarantine, lambda: st.info(OFF))
 
 
 def _show_quarantine(quarantine: Quarantine) -> None:
@@ -50,7 +50,7 @@ def _show_quarantine(quarantine: Quarantine) -> None:
     if outcome := st.session_state.pop(OUTCOME, None):
         done, words = outcome
         (st.success if done else st.error)(escaping.markdown(words))
-    uploads = {upload.identity: upload for upload in listed.waiting(quarantine)}
+    uploads = {upload.identity: upload for upload in quarantine_module.waiting(quarantine)}
     if chosen := st.selectbox(
         "Waiting",
         list(uploads),
@@ -59,12 +59,12 @@ def _show_quarantine(quarantine: Quarantine) -> None:
         key=CHOSEN,  # keeps the choice when the list changes
     ):
         _show_one(quarantine, uploads[chosen])
-    with st.expander("What was done"):
-        _table(listed.audit(quarantine, AUDITED)[::-1])
+    with st.expander("Log"):
+        _table(quarantine_module.audit(quarantine, AUDITED)[::-1])
 
 
 def _show_one(quarantine: Quarantine, upload: Waiting) -> None:
-    """Its report, and only below it what can be done."""
+    """Show the report of a bundle and, below it, the possible decisions."""
     st.markdown(escaping.markdown(upload.sentence))
     show_check(upload.report)
     if st.session_state.get(SEEN) != upload.identity:
@@ -74,8 +74,8 @@ def _show_one(quarantine: Quarantine, upload: Waiting) -> None:
     if upload.state == "conflict":
         _compare(upload)
     name, identity = escaping.markdown(_label(upload)), upload.identity
-    # A widget's key has the identity, and so have its arguments: a click says which report its page shows, however the
-    # list of waiting bundles has changed since.
+    # The key and the arguments of a widget contain the identity: a click names the report that its page shows, even if
+    # the list of waiting bundles has changed since.
     st.button(
         f"Accept {name}",
         type="primary",
@@ -85,12 +85,12 @@ def _show_one(quarantine: Quarantine, upload: Waiting) -> None:
         args=(identity,),
     )
     with st.form(f"reject {identity}", clear_on_submit=True):
-        st.text_input("Why not", max_chars=500, key=f"reason {identity}")
+        st.text_input("Reason for rejecting", max_chars=500, key=f"reason {identity}")
         st.form_submit_button(f"Reject {name}", icon=":material/close:", on_click=_request_rejection, args=(identity,))
 
 
 def _label(upload: Waiting) -> str:
-    """The name that its bringer gave it, which others may give theirs, and the beginning of its identity."""
+    """The contributor's name of the bundle, which need not be unique, and the beginning of its identity."""
     name = escaping.line(upload.name)
     shortened = name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}\N{HORIZONTAL ELLIPSIS}"
     return f"{shortened}, {upload.identity[:12]}"
@@ -105,7 +105,7 @@ def _request_rejection(identity: str) -> None:
 
 
 def _compare(upload: Waiting) -> None:
-    """Each run of which there are two versions, and these where they differ."""
+    """Show the differing fields of each run with two versions."""
     if not st.button("Compare with the database", icon=":material/compare_arrows:", key=f"compare {upload.identity}"):
         return
     for run in json.loads(
@@ -117,21 +117,21 @@ def _compare(upload: Waiting) -> None:
 
 
 def _table(rows: Sequence[Mapping[str, str]]) -> None:
-    """Of texts that others had a part in: Streamlit lets a reader save it as CSV."""
+    """Show a table with untrusted texts, escaped for CSV because Streamlit offers a download."""
     st.dataframe(escaping.csv_frame(pd.DataFrame(rows)), hide_index=True, placeholder="–")
 
 
 def _carry_out(quarantine: Quarantine, decision: Decision) -> None:
-    """Have a process of its own do it: the portal's connection to the database cannot write.
+    """Carry out the decision in a separate process, because the portal's database connection is read-only.
 
-    Refuses a decision on another bundle than the one whose report this session was shown last.
+    A decision on a bundle other than the one whose report the session showed last is refused.
     """
     action, identity, reason = decision
     if (seen := st.session_state.get(SEEN)) != identity:
         cause = f"the report that this page showed last is that of {seen}"
         with quarantine.begin() as connection:
             quarantine.note(connection, action, "refused", visitor(), identity, cause)
-        words = f"Nothing was done to bundle {identity}, for {cause}. Read its report, then decide."
+        words = f"Nothing was done to bundle {identity}, because {cause}. Read its report, then decide."
         st.session_state[OUTCOME] = False, words
         return
     options = [f"--by=maintainer at {visitor()}"] + ([] if reason is None else [f"--reason={reason}"])

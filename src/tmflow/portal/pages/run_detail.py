@@ -1,4 +1,4 @@
-"""One run in full: its results or why it failed, its files, the command that repeats it, and where it comes from."""
+"""The details of a run: its results or failure, its files, the command that repeats it, and its origin."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tmflow.portal.badges import status_badge
 from tmflow.portal.figure_view import show_summary
 from tmflow.portal.links import show_commands, with_sources
 from tmflow.portal.study_data import Study
-from tmflow.portal.url_state import TOLD, Key, go_to, sources_joined
+from tmflow.portal.url_state import MAX_QUOTED, Key, go_to, sources_joined
 from tmflow.runfile import record
 from tmflow.runfile.record import NO_TIME, shares, without_lock_times
 from tmflow.spec import contention
@@ -34,20 +34,20 @@ HEADINGS = {
 }  # fmt: skip
 
 Run = Mapping[str, Any]
-"""In the layout of a run file, as `stored.run` tells it."""
+"""A run in the layout of a run file, as from `store.run_detail.run`."""
 
 
-def shown(study: Study, uid: str | None) -> bool:
-    """Show the run with that uid; False, and a word about it, where there is none."""
+def show_run(study: Study, uid: str | None) -> bool:
+    """Show the run with this uid; if there is none, warn and return False."""
     if uid is None:
         return False
     try:
         run = run_detail.run(study.reader(), uid)
     except BadInput:
-        st.warning(f"The link asks for run '{escaping.markdown(uid[:TOLD])}', which is not in this database.")
+        st.warning(f"The link asks for run '{escaping.markdown(uid[:MAX_QUOTED])}', which is not in this database.")
         return False
     row = queries.runs(study.reader(), uids=[uid], status=None, all_definitions=True)
-    _ways(search.neighbours(study.reader(), uid))
+    _show_navigation(search.neighbours(study.reader(), uid))
     _head(run)
     _repeat(run)
     _measured(run)
@@ -59,8 +59,8 @@ def shown(study: Study, uid: str | None) -> bool:
     return True
 
 
-def _ways(neighbours: tuple[str | None, str | None]) -> None:
-    """To the search that the reader comes from, and to the same point in the rounds beside this one."""
+def _show_navigation(neighbours: tuple[str | None, str | None]) -> None:
+    """Show buttons back to the search, and to the same point in the previous and the next round."""
     before, after = neighbours
     with st.container(horizontal=True):
         st.button("All runs", icon=":material/arrow_upward:", on_click=go_to, args=({}, [Key.RUN]))
@@ -75,7 +75,7 @@ def _ways(neighbours: tuple[str | None, str | None]) -> None:
 
 
 def _head(run: Run) -> None:
-    """What it is, how it ended and why, its numbers, and its permanent link."""
+    """Show the title of the run, its status and reason, its results, and its permanent link."""
     spec, experiment = run["spec"], run["experiment"]
     st.header(
         f"{escaping.markdown(spec['strategy'])} with {wording.workers(spec['threads'])}, round {run['round']} of "
@@ -89,7 +89,7 @@ def _head(run: Run) -> None:
         if experiment["scale"] != "full":
             st.badge(f"{experiment['scale']} scale", color="orange")
         if run["machine"] and run["machine"]["disturbed"]:
-            st.badge("disturbed: others kept the machine busy", color="orange")
+            st.badge("disturbed: other processes used the machine", color="orange")
     results = _results(run)
     if results:
         with st.container(horizontal=True):
@@ -103,12 +103,12 @@ def _head(run: Run) -> None:
 
 
 def _repeat(run: Run) -> None:
-    st.subheader("Repeat it")
+    st.subheader("Repeat this run")
     show_commands(train_command(run["spec"], run["round"]))
 
 
 def _measured(run: Run) -> None:
-    """The lists of the run that have anything in them."""
+    """Show the non-empty lists of the run."""
     timed = run["counters"] if run["evidence"] != "emulated" else without_lock_times(run["counters"])
     for title, rows in {
         "Counters": timed,
@@ -119,9 +119,9 @@ def _measured(run: Run) -> None:
     }.items():
         if rows:
             st.subheader(title)
-            found = pd.DataFrame(rows).dropna(axis="columns", how="all")
+            table = pd.DataFrame(rows).dropna(axis="columns", how="all")
             st.dataframe(
-                found.rename(columns=HEADINGS),
+                table.rename(columns=HEADINGS),
                 hide_index=True,
                 width="content",
                 alt=f"{title} of the run by worker and variable",
@@ -129,26 +129,26 @@ def _measured(run: Run) -> None:
 
 
 def _contention(run: Run) -> dict[str, list[dict[str, Any]]]:
-    """What stood in the way of updates, by its title. What `retries` counts is decided by the strategy."""
+    """The contention of updates, by title; the strategy determines what `retries` counts."""
     kinds = {kind: kind for kind in contention.KINDS} | {"retries": contention.kind_of_retries(run["spec"]["strategy"])}
-    found: dict[str, list[dict[str, Any]]] = {}
+    lists: dict[str, list[dict[str, Any]]] = {}
     for name, kind in kinds.items():
         renamed = {name: kind, contention.KINDS[name]: contention.KINDS[kind]}
         rows = [{renamed.get(column, column): value for column, value in row.items()} for row in run[name]]
-        found.setdefault(contention.TITLES[kind], []).extend(rows)
-    return found
+        lists.setdefault(contention.TITLES[kind], []).extend(rows)
+    return lists
 
 
 def _origin(run: Run) -> None:
-    """All that it was given and that is known of where it ran."""
-    st.subheader("What ran, and where it comes from")
+    """Show the factors of the run and its origin."""
+    st.subheader("Configuration and origin")
     stored_ = run["stored"]
-    its = stored_["platform"]
+    platform = stored_["platform"]
     st.page_link(
         "views/platforms.py",
         label=f"Platform {escaping.markdown(stored_['platform_name'])}",
         icon=":material/memory:",
-        query_params=with_sources({str(Key.PLATFORM): slug_of(its) if sources_joined() else its}),
+        query_params=with_sources({str(Key.PLATFORM): slug_of(platform) if sources_joined() else platform}),
     )
     origin = {name: run[name] for name in ("evidence", "ordinal", "resumed", "trial_seed", "started_at_utc")}
     for title, facts in {
@@ -178,25 +178,25 @@ def _files(run: Run) -> None:
 
 
 def _results(run: Run) -> dict[str, str]:
-    """The headline numbers that the run has. An emulated run shows no time."""
+    """The main results of the run. An emulated run shows no time."""
     times = {} if run["evidence"] == "emulated" else {"Loop": run["loop_s"], "Set-up": run["setup_s"]}
-    found = {label: seconds(value) for label, value in times.items() if value is not None}
-    if "Loop" in found and run["status"] == "ok":
-        found["Time per step"] = seconds(run["loop_s"] / run["spec"]["iterations"])
+    results = {label: seconds(value) for label, value in times.items() if value is not None}
+    if "Loop" in results and run["status"] == "ok":
+        results["Time per step"] = seconds(run["loop_s"] / run["spec"]["iterations"])
     if run["final_accuracy"] is not None:
-        found["Accuracy"] = f"{run['final_accuracy']:.4f}"
-    return found | {name.capitalize(): f"{share:.2%}" for name, share in shares(run).items()}
+        results["Accuracy"] = f"{run['final_accuracy']:.4f}"
+    return results | {name.capitalize(): f"{share:.2%}" for name, share in shares(run).items()}
 
 
 def seconds(value: float) -> str:
-    """A time in the unit that suits it."""
+    """Format a time in s, ms or µs."""
     if value >= 0.1:
         return f"{value:.3g} s"
     return f"{1e3 * value:.3g} ms" if value >= 1e-3 else f"{1e6 * value:.3g} µs"
 
 
 def _flat(backend: Mapping[str, Any]) -> dict[str, Any]:
-    """A backend with its numbers beside its name."""
+    """Flatten a backend: its configuration and its other fields in one mapping."""
     return {**backend["config"], **{name: value for name, value in backend.items() if name != "config"}}
 
 
@@ -211,33 +211,33 @@ def _facts(title: str, facts: Mapping[str, Any] | None) -> None:
 
 
 def _text(value: Any) -> str:
-    """A value as text; what could not be read, or does not apply, is a dash."""
+    """Format a value; unreadable and inapplicable values become a dash."""
     if value is None:
         return "–"
     return json.dumps(value) if isinstance(value, dict | list) else str(value)
 
 
 def table_csv(runs: pd.DataFrame) -> str:
-    """One line for each run; no text in it is a formula."""
+    """Format runs as CSV, one line per run; formulas are escaped."""
     return escaping.csv_frame(runs).to_csv(index=False)
 
 
 def table_json(runs: pd.DataFrame) -> str:
-    """A list with an object for each run; what is missing is null."""
+    """Format runs as a JSON list of objects; missing values are null."""
     return json.dumps(runs.astype(object).where(runs.notna(), None).to_dict("records"), allow_nan=False)
 
 
 def run_json(run: Mapping[str, Any]) -> str:
-    """A stored run (`stored.run`) in the layout of its run file; an emulated one without its times, which it says."""
-    return json.dumps(_told(run), indent=1, allow_nan=False)
+    """Format a stored run as JSON in the layout of its run file; an emulated run has a note instead of its times."""
+    return json.dumps(_public_fields(run), indent=1, allow_nan=False)
 
 
 def run_csv(run: Mapping[str, Any]) -> str:
-    """The same as lines of name and value, such as counters.0.updates,500."""
-    return escaping.csv_frame(pd.DataFrame(leaves(_told(run)), columns=["name", "value"], dtype=object)).to_csv(
-        index=False
-    )
+    """Format a stored run as CSV lines of name and value, such as counters.0.updates,500."""
+    return escaping.csv_frame(
+        pd.DataFrame(leaves(_public_fields(run)), columns=["name", "value"], dtype=object)
+    ).to_csv(index=False)
 
 
-def _told(run: Mapping[str, Any]) -> dict[str, Any]:
+def _public_fields(run: Mapping[str, Any]) -> dict[str, Any]:
     return record.shown(record.Run.model_validate({name: run[name] for name in run if name != "stored"}))

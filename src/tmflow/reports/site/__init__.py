@@ -1,1 +1,1 @@
-"""A study as static pages, for any host of files and without a server: the same charts and tables."""
+"""A study as static pages for any file host, with the same charts and tables as the portal."""

@@ -1,4 +1,4 @@
-"""The whole site: every page of it, from the database, config.yaml, the claims and the docs alone."""
+"""Builds the site: every page, from the database, config.yaml, the claims and the docs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tmflow.base.files import whole_folder, write_json, write_text
 from tmflow.charts import captions
 from tmflow.charts.figures import VEGA_LITE, slug
 from tmflow.claims.judge import KINDS, verdicts
-from tmflow.claims.render import VERDICTS, accepted, machines, without_runs
+from tmflow.claims.render import VERDICTS, accepted_verdicts, machines_sentence, without_runs
 from tmflow.platform.description import described, told
 from tmflow.reports.html_report import MEASURES
 from tmflow.reports.site import experiments, run_lists
@@ -30,13 +30,13 @@ from tmflow.store.frames import Source
 from tmflow.store.platform_queries import Facts
 from tmflow.study.config import Scale, Study
 
-MARKER = "site.json"  # what makes a folder a published site
+MARKER = "site.json"  # marks a folder as a published site
 ASSETS = ("site.css", "site.js")
-EMBED = "window.vegaEmbed = vegaEmbed;"  # what the site's script calls of Vega's
+EMBED = "window.vegaEmbed = vegaEmbed;"  # the entry point of Vega for the site's script
 
 
 class Written(NamedTuple):
-    """How much a site holds."""
+    """The size of a published site."""
 
     figures: int
     runs: int
@@ -47,10 +47,10 @@ class Written(NamedTuple):
 def publish(
     source: Source, study: Study, scale: Scale, site: Path, tell: Callable[[str], None] = lambda _: None
 ) -> Written:
-    """Write the site of the runs of a scale to the folder `site`, in the place of a site published there before.
+    """Write the site for the runs of a scale to the folder `site`; an earlier site there is replaced.
 
-    `tell` is told of each experiment that is being drawn, which takes a second or ten.
-    Raises BadInput where something else is there, or the database has no run of that scale.
+    `tell` receives a message for each experiment that is drawn (1 to 10 s each).
+    Raises BadInput if `site` holds something else, or the database has no run of that scale.
     """
     _require_ours(site)
     counts = queries.counts(source)
@@ -94,11 +94,11 @@ def publish(
 
 
 def _require_ours(site: Path) -> None:
-    """Raise BadInput unless there is nothing at `site`, or a site that was published there."""
+    """Raise BadInput unless `site` does not exist, is empty, or is a published site."""
     if not site.exists():
         return
     if not site.is_dir():
-        raise BadInput(f"{site} is no folder: give the name of a new folder, or of a site published before.")
+        raise BadInput(f"{site} is no folder: give the name of a new folder, or of a published site.")
     marker = site / MARKER
     if marker.is_file():
         try:
@@ -109,20 +109,20 @@ def _require_ours(site: Path) -> None:
             pass
     if any(site.iterdir()):
         raise BadInput(
-            f"{site} holds something that tmflow has not published: nothing was written; "
-            "give the name of a new folder, or of a site published before."
+            f"{site} holds files that tmflow did not publish: nothing was written; "
+            "give the name of a new folder, or of a published site."
         )
 
 
 def _experiments(study: Study, scale: Scale, here: pd.DataFrame) -> list[str]:
-    """Those of config.yaml whose runs are here, in its order; then the others of the database, by name."""
+    """The experiments of config.yaml with runs, in its order; then the others of the database, by name."""
     held = set(here["experiment"])
     planned = [name for name in study.at(scale) if study.source(name) in held]
     return [*planned, *sorted(held - set(planned))]
 
 
 def _assets(folder: Path) -> None:
-    """What pages load: a style, the site's script, and Vega's, which draws the charts."""
+    """Write the files that pages load: the style, the site's script, and Vega, which draws the charts."""
     for name in ASSETS:
         text = files("tmflow.reports.site").joinpath("templates", name).read_text(encoding="utf-8")
         write_text(folder / "assets" / name, text)
@@ -157,28 +157,28 @@ def _runs(source: Source, scale: Scale, here: pd.DataFrame, folder: Path, pages:
 
 
 def _claims(source: Source, pages: Pages) -> list[dict[str, Any]]:
-    """The page of claims; the scoreboard, a line for each kind of evidence."""
-    judged = accepted(verdicts(source))
+    """Write the page of claims; return the scoreboard, a row for each kind of evidence."""
+    judged = accepted_verdicts(verdicts(source))
     without = without_runs(judged)
-    told = [verdict for verdict in judged if verdict.evidence not in without]
-    kinds = [kind for kind in KINDS if any(verdict.evidence == kind for verdict in told)]
+    with_runs = [verdict for verdict in judged if verdict.evidence not in without]
+    kinds = [kind for kind in KINDS if any(verdict.evidence == kind for verdict in with_runs)]
     scoreboard = [
         {
             "evidence": kind,
-            "machines": sorted({v.machine for v in told if v.evidence == kind and v.machine is not None}),
+            "machines": sorted({v.machine for v in with_runs if v.evidence == kind and v.machine is not None}),
             "verdicts": {
-                name: sum(v.evidence == kind and v.finding.verdict == name for v in told) for name in VERDICTS
+                name: sum(v.evidence == kind and v.finding.verdict == name for v in with_runs) for name in VERDICTS
             },
         }
         for kind in kinds
     ]
     claims: dict[str, list[Any]] = {}
-    for verdict in told:
+    for verdict in with_runs:
         claims.setdefault(verdict.id, []).append(verdict)
     pages.write(
         "claims.html",
         claims=claims,
-        machines=machines,
+        machines_sentence=machines_sentence,
         without=without,
         choices={"verdict": {name: name for name in VERDICTS}, "evidence": {kind: kind for kind in kinds}},
     )
@@ -201,7 +201,7 @@ def _settings(environment: Facts) -> list[tuple[str, str]]:
 
 
 def _holdings(here: pd.DataFrame) -> list[dict[str, Any]]:
-    """Runs by experiment, platform and evidence: how many with a result, how many without."""
+    """The numbers of runs with and without a result, by experiment, platform and evidence."""
     keys = ["experiment", "platform", "evidence"]
     rows = []
     for key, part in here.groupby(keys, sort=False):

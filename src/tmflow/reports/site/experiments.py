@@ -1,4 +1,4 @@
-"""The figures of an experiment as files of a site, and what its page says of them."""
+"""The figures of an experiment as files of a site, and the data of its page."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FORMATS = ("svg", "csv", "vl.json")  # of the files of a figure
 
 
 class Entry(NamedTuple):
-    """A figure: `path` is that of its files from the site's folder, without the extension."""
+    """A figure; `path` is the path of its files in the site's folder, without the extension."""
 
     id: str
     path: str
@@ -33,7 +33,7 @@ class Entry(NamedTuple):
 
 
 class Album(NamedTuple):
-    """An experiment with its figures, and what could not be drawn: kind, panel, reasons."""
+    """An experiment with its figures and its gaps (kind, panel, reasons)."""
 
     name: str
     slug: str
@@ -58,9 +58,9 @@ class Album(NamedTuple):
 
 
 def draw(source: Source, name: str, study: Study, scale: Scale, revision: str, site: Path) -> Album:
-    """Write the files of every figure of an experiment under `site`/figures; what its page says of them.
+    """Write the files of every figure of an experiment under `site`/figures; return the data of its page.
 
-    One that config.yaml does not have shows all that was recorded of its own runs.
+    An experiment that is not in config.yaml gets every kind of figure that its runs have data for.
     """
     planned = study.experiments.get(name) if name in study.at(scale) else None
     runs_of = study.source(name) if planned else name
@@ -93,7 +93,7 @@ def _entry(figure: figures.Figure, kind: str, label: str, experiment: str, taken
     stem = figures.stem(experiment, kind, label)
     path = base = f"figures/{slug(experiment)}/{stem}"
     again = 1
-    while path in taken:  # two labels may differ only in what a file's name cannot hold
+    while path in taken:  # labels may differ only in characters that file names lack
         again += 1
         path = f"{base}-{again}"
     return Entry(

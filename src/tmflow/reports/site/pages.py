@@ -1,4 +1,4 @@
-"""Pages from templates, the method pages among them. All text is escaped and every link is relative."""
+"""Pages from templates, including the method pages. All text is escaped and every link is relative."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tmflow.reports.docs_index import VOCABULARY
 
 
 class Pages:
-    """What writes the pages of a site into a folder; `about` is known to each of them."""
+    """Writes the pages of a site into a folder; `about` is available to every template."""
 
     def __init__(self, folder: Path, about: Mapping[str, Any]) -> None:
         self.folder = folder
@@ -33,15 +33,15 @@ class Pages:
         self._templates.globals.update(about=about, interval=interval, span=span)
         self._templates.filters["fragment"] = lambda text: quote(str(text), safe="")
 
-    def write(self, path: str, template: str | None = None, **told: Any) -> None:
-        """The page at `path` from the site's folder, by the template of that name or of its own path."""
+    def write(self, path: str, template: str | None = None, **definitions: Any) -> None:
+        """Write the page at `path` in the site's folder; the template defaults to `path`."""
         root = "../" * path.count("/")
-        text = self._templates.get_template(template or path).render(root=root, here=path, **told)
+        text = self._templates.get_template(template or path).render(root=root, here=path, **definitions)
         write_text(self.folder / path, text)
 
 
-class Here:
-    """What a page of the docs links to, as paths from that page of the site; `used` are the files among it."""
+class SiteLinks:
+    """Relative paths for the links of a page of the docs; linked files are added to `used`."""
 
     def __init__(self, page: str, used: set[str]) -> None:
         self._folder, self._used = posixpath.dirname(page), used
@@ -58,24 +58,32 @@ class Here:
 
 
 def write(pages: Pages) -> None:
-    """Every page of the docs under method/, the files that they link to, the glossary and a list of all."""
+    """Write the pages of the docs under method/, the files that they link to, the glossary and an index."""
     docs = docs_index.pages()
     used: set[str] = set()
 
     def html(text: str, page: str) -> Markup:
-        # The docs are the project's own, and HTML in them is escaped.
-        return Markup(docs_index.html(docs_index.linked(text, page, Here(page, used), docs)))
+        # The docs belong to the project, and HTML in them is escaped.
+        return Markup(docs_index.html(docs_index.resolve_links(text, page, SiteLinks(page, used), docs)))
 
     for name, page in docs.items():
         sections = [(section, html(section.text, name), title(section.title)) for section in page.sections]
         pages.write(
-            f"method/{name}.html", "handbook.html", page=page, sections=sections, title=docs_index.plain(page.title)
+            f"method/{name}.html",
+            "handbook.html",
+            page=page,
+            sections=sections,
+            title=docs_index.plain_text(page.title),
         )
     terms = docs_index.glossary(docs[VOCABULARY])
-    told = [(term, [html(definition, VOCABULARY) for definition in term.definitions]) for term in terms]
-    pages.write("method/glossary.html", "glossary.html", terms=told, vocabulary=VOCABULARY)
+    context = [(term, [html(definition, VOCABULARY) for definition in term.definitions]) for term in terms]
+    pages.write("method/glossary.html", "glossary.html", terms=context, vocabulary=VOCABULARY)
     pages.write(
-        "method/index.html", "method.html", groups=docs_index.grouped(docs), terms=terms, plain=docs_index.plain
+        "method/index.html",
+        "method.html",
+        groups=docs_index.group_pages(docs),
+        terms=terms,
+        plain=docs_index.plain_text,
     )
     for path in used:
         to = pages.folder / "method" / path
@@ -84,5 +92,5 @@ def write(pages: Pages) -> None:
 
 
 def title(text: str) -> Markup:
-    """A heading's Markdown as HTML, without a paragraph around it."""
+    """Render the Markdown of a heading as HTML without the surrounding paragraph."""
     return Markup(docs_index.html(text).strip().removeprefix("<p>").removesuffix("</p>"))

@@ -1,4 +1,4 @@
-"""Runs and platforms as JSON: lists that a browser searches, and that others can fetch."""
+"""Runs and platforms as JSON, for the search in the browser and for download."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tmflow.store.search import Asked
 from tmflow.study.commands import train_command
 from tmflow.study.config import Scale
 
-AT_MOST = 20_000  # runs that a browser still searches and sorts at once, on a phone too
-CHUNK = 2_000  # runs of a file
-# Beside the factors in which runs differ.
+AT_MOST = 20_000  # runs that even a phone's browser searches and sorts without delay
+CHUNK = 2_000  # runs per file
+# In addition to the factors in which runs differ.
 COLUMNS = ("uid", "experiment", "platform", "evidence", "backend", "status", "reason", "started_at_utc", "round")
 RESULTS = ("loop_s", "final_accuracy", "disturbed", "resumed")
 SHOWN = ("started_at_utc", "experiment", "strategy", "threads", "batch", "status", "loop_s", "final_accuracy")
@@ -26,15 +26,15 @@ CHOICES = ("experiment", "platform", "evidence", "strategy", "status")
 
 
 def newest(source: Source, scale: Scale, at_most: int = AT_MOST) -> pd.DataFrame:
-    """The newest runs of a scale, whatever their status and definition, newest first."""
+    """The newest runs of a scale with any status and definition, newest first."""
     return search.page(source, Asked(scales=(scale,)), rows=at_most)
 
 
 def write(runs: pd.DataFrame, total: int, folder: Path) -> dict[str, Any]:
-    """Write the runs as index.json and files of `CHUNK` runs each; `total` is how many there are. Returns the index."""
+    """Write the runs as index.json and files of `CHUNK` runs; `total` counts all runs. Returns the index."""
     factors = list(TrialSpec.model_fields)
-    told = [name for name in factors if runs[name].nunique(dropna=False) > 1 or name in SHOWN]
-    table = runs[[*COLUMNS, *told, *RESULTS]].astype(object)
+    shown_factors = [name for name in factors if runs[name].nunique(dropna=False) > 1 or name in SHOWN]
+    table = runs[[*COLUMNS, *shown_factors, *RESULTS]].astype(object)
     table["command"] = [
         train_command({name: None if pd.isna(row[name]) else row[name] for name in factors}, int(row["round"]))
         for row in runs[[*factors, "round"]].astype(object).to_dict("records")
@@ -57,16 +57,16 @@ def write(runs: pd.DataFrame, total: int, folder: Path) -> dict[str, Any]:
 
 
 def platforms(source: Source, scale: Scale, here: pd.DataFrame) -> list[dict[str, Any]]:
-    """Each platform and source: key, name, facts, those of the environment of its newest run, and what ran there.
+    """Each platform and source with its key, name, facts, the environment of its newest run, and counts of its runs.
 
-    `here` are the counts of that scale.
+    `here` are the counts of this scale.
     """
-    found = []
+    entries = []
     for slug, part in here.groupby("platform"):
         newest_run = search.page(source, Asked(scales=(scale,), platforms=(str(slug),)), rows=1)
         run = run_detail.run(source, str(newest_run["uid"].iloc[0]))
         ran = part.groupby(["experiment", "evidence", "status"], sort=False)["n_runs"].sum().reset_index()
-        found.append(
+        entries.append(
             {
                 "slug": str(slug),
                 "name": str(part["platform_name"].iloc[0]),
@@ -75,4 +75,4 @@ def platforms(source: Source, scale: Scale, here: pd.DataFrame) -> list[dict[str
                 "ran": ran.to_dict("records"),
             }
         )
-    return found
+    return entries

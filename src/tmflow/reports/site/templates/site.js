@@ -1,11 +1,11 @@
-// What the pages of a published site do by themselves: filters kept in the address, charts, and the list of runs.
+// Behaviour of the pages of a published site: filters kept in the address, charts, and the list of runs.
 "use strict";
 (() => {
-  const PAGE = 50; // runs of a page
+  const PAGE = 50; // runs per page
   const all = (what, within = document) => [...within.querySelectorAll(what)];
   const one = (what) => document.querySelector(what);
 
-  // --- The address: what is chosen, as #key=value&key=value; #word without "=" is a place on the page.
+  // --- The address: the choices as #key=value&key=value; #word without "=" is an anchor on the page.
 
   const chosen = () => new URLSearchParams(location.hash.includes("=") ? location.hash.slice(1) : "");
 
@@ -20,7 +20,7 @@
     show();
   }
 
-  // --- Filters: a form's choices, set by the address; what the address asks for in vain is told.
+  // --- Filters: the form follows the address; an impossible choice in the address is reported.
 
   const form = one("form.filters");
   const said = one(".said");
@@ -32,9 +32,9 @@
     const problems = [];
     for (const select of selects) {
       const wish = now.get(select.name) || "";
-      const known = [...select.options].some((option) => option.value === wish);
-      if (!known) problems.push(`The link asks for ${select.name} '${wish.slice(0, 60)}', which is not here: showing all.`);
-      select.value = known ? wish : "";
+      const offered = [...select.options].some((option) => option.value === wish);
+      if (!offered) problems.push(`The link asks for ${select.name} '${wish.slice(0, 60)}', which is not here: showing all.`);
+      select.value = offered ? wish : "";
     }
     if (search && document.activeElement !== search) search.value = now.get("q") || "";
     return problems;
@@ -62,7 +62,7 @@
     });
   }
 
-  // --- Items of a page that a form shows and hides: figures, verdicts, headings, terms.
+  // --- Items that the form shows and hides: figures, verdicts, headings, terms.
 
   const admits = (item, wanted, sought) =>
     wanted.every(([key, value]) => item.dataset[key] === value) &&
@@ -77,17 +77,17 @@
       shown += !item.hidden;
     }
     for (const select of selects) {
-      // An option that would leave nothing is not offered.
+      // Options that would leave nothing are hidden.
       const others = wanted.filter(([key]) => key !== select.name);
       const left = new Set(items.filter((item) => admits(item, others, sought)).map((item) => item.dataset[select.name]));
       for (const option of select.options) option.hidden = option.value !== "" && !left.has(option.value);
     }
     for (const claim of all("section.claim")) claim.hidden = !all("article", claim).some((verdict) => !verdict.hidden);
-    const none = shown ? "" : " “Show all” takes every choice back.";
+    const none = shown ? "" : " “Show all” resets every choice.";
     say(shown === items.length ? "" : `${shown} of ${items.length} shown.${none}`, problems);
   }
 
-  // --- Charts: drawn when they come into view, in the colours of the page; a picture where the chart cannot be had.
+  // --- Charts: drawn when they come into view, in the colours of the page; a picture replaces a chart that fails.
 
   const dark = matchMedia("(prefers-color-scheme: dark)");
 
@@ -95,7 +95,7 @@
     const [ink, line] = dark.matches ? ["#e0e0e0", "#444"] : ["#333", "#ddd"];
     const of = { labelColor: ink, titleColor: ink };
     const config = spec.config || {};
-    delete spec.title; // it stands above the chart, as text
+    delete spec.title; // the page shows it as text above the chart
     spec.background = "transparent";
     spec.config = {
       ...config,
@@ -119,7 +119,7 @@
       const options = { ast: true, actions: false, renderer: "svg", defaultStyle: false, tooltip: { disableDefaultStyle: true } };
       await vegaEmbed(place, themed(await answer.json()), options);
     } catch {
-      // As where pages are opened from a disk: a browser lets them fetch nothing.
+      // For example when pages are opened from disk: browsers then refuse every fetch.
       const picture = new Image();
       picture.src = `${place.dataset.chart}.svg`;
       picture.alt = place.getAttribute("aria-label");
@@ -145,7 +145,7 @@
     addEventListener("beforeprint", () => places.forEach((place) => drawn.has(place) || (drawn.add(place), draw(place))));
   }
 
-  // --- Runs: read in pieces, searched, sorted and paged here.
+  // --- Runs: loaded in chunks; searched, sorted and paged in the browser.
 
   const element = (name, text, className = "") => Object.assign(document.createElement(name), { textContent: text, className });
   const shownAs = (value) => (value === null ? "–" : typeof value === "number" && !Number.isInteger(value) ? String(+value.toPrecision(5)) : String(value));
@@ -161,7 +161,7 @@
       index = await json("index.json");
       rows = (await Promise.all(index.files.map(json))).flat();
     } catch {
-      say("The runs could not be read: look at this page through a server, such as `python -m http.server`.", []);
+      say("The runs could not be loaded: open this page through a server, such as `python -m http.server`.", []);
       return () => {};
     }
     const at = Object.fromEntries(index.columns.map((name, i) => [name, i]));
@@ -184,7 +184,7 @@
     }
 
     function line(row) {
-      const its = document.createElement("tr");
+      const cells = document.createElement("tr");
       index.shown.forEach((name, i) => {
         const cell = element("td", i ? shownAs(row[at[name]]) : "", typeof row[at[name]] === "number" ? "number" : "");
         if (!i) {
@@ -194,22 +194,22 @@
           link.href = `#${now}`;
           cell.append(link);
         }
-        its.append(cell);
+        cells.append(cell);
       });
-      return its;
+      return cells;
     }
 
     function detail(uid) {
       const place = one("#run");
-      const row = uid && rows.find((its) => its[at.uid] === uid);
+      const row = uid && rows.find((candidate) => candidate[at.uid] === uid);
       place.hidden = !row;
       if (!row) return uid ? [`The link asks for run '${uid.slice(0, 60)}', which is not listed here.`] : [];
       const facts = document.createElement("table");
       for (const name of index.columns) {
         if (name === "command" || row[at[name]] === null) continue;
-        const its = document.createElement("tr");
-        its.append(element("th", name), element("td", shownAs(row[at[name]])));
-        facts.append(its);
+        const fact = document.createElement("tr");
+        fact.append(element("th", name), element("td", shownAs(row[at[name]])));
+        facts.append(fact);
       }
       const wide = element("div", "", "wide");
       wide.append(facts);
@@ -224,32 +224,32 @@
     return () => {
       const problems = setForm();
       const [wanted, sought] = [wishes(), words()];
-      const found = rows.filter(
+      const matching = rows.filter(
         (row, i) => wanted.every(([key, value]) => String(row[at[key]]) === value) && sought.every((word) => texts[i].includes(word)),
       );
       const wish = chosen().get("sort") || "";
       const [key, down] = wish.startsWith("-") ? [wish.slice(1), -1] : [wish, 1];
       if (wish && !(key in at)) problems.push(`The link asks for an order by '${key.slice(0, 60)}', which is no column.`);
-      else if (wish) found.sort((a, b) => down * compare(a[at[key]], b[at[key]]));
+      else if (wish) matching.sort((a, b) => down * compare(a[at[key]], b[at[key]]));
       for (const head of table.tHead.rows[0].cells) {
         if (head.dataset.column === key) head.ariaSort = down > 0 ? "ascending" : "descending";
         else head.removeAttribute("aria-sort");
       }
-      const pages = Math.max(1, Math.ceil(found.length / PAGE));
+      const pages = Math.max(1, Math.ceil(matching.length / PAGE));
       const now = Math.min(page(), pages);
       problems.push(...detail(chosen().get("run")));
-      table.tBodies[0].replaceChildren(...found.slice((now - 1) * PAGE, now * PAGE).map(line));
+      table.tBodies[0].replaceChildren(...matching.slice((now - 1) * PAGE, now * PAGE).map(line));
       pager.hidden = pages === 1;
       [before.disabled, after.disabled] = [now === 1, now === pages];
       all("span", pager)[0].textContent = `page ${now} of ${pages}`;
-      say(`${found.length.toLocaleString("en")} of ${rows.length.toLocaleString("en")} runs.`, problems);
+      say(`${matching.length.toLocaleString("en")} of ${rows.length.toLocaleString("en")} runs.`, problems);
     };
   }
 
-  // What is missing comes last, numbers by value.
+  // Missing values come last; numbers are compared by value.
   const compare = (a, b) => (a === null) - (b === null) || (a < b ? -1 : a > b ? 1 : 0);
 
-  // --- Each page does what it has the parts for.
+  // --- Start: each page sets up the parts that it contains.
 
   let show = () => {};
   async function begin() {

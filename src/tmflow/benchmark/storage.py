@@ -1,4 +1,4 @@
-"""Benchmarks of updates, reads and steps as files: all that was measured, and on which machine."""
+"""Benchmark files of updates, reads and steps: the measurements and the machine."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from tmflow.runfile.record import MachineState
 
 
 class Saved(TurnsHeader):
-    """All of a benchmark of updates."""
+    """A saved benchmark of updates."""
 
     kind: Literal["tmflow bench apply"] = "tmflow bench apply"
     rows: list[TimedVariant | TimedReference | Copied | Written] = Field(description="as printed with --json")
 
 
-def saved(plan: Plan, outcome: Outcome, rows: list[Row], machine: MachineState, measured_at_utc: str) -> Saved:
-    """The benchmark just measured, with the facts of this machine."""
+def make_saved(plan: Plan, outcome: Outcome, rows: list[Row], machine: MachineState, measured_at_utc: str) -> Saved:
+    """Combine a new measurement with the facts of this machine."""
     return Saved(
         measured_at_utc=measured_at_utc,
         rounds=plan.rounds,
@@ -53,7 +53,7 @@ def write(path: Path, benchmark: Header) -> None:
 
 
 def read(path: Path) -> Saved:
-    """Raises BadInput for a file that is not there, or is none of `tmflow bench apply --save`."""
+    """Read a benchmark of updates. Raises BadInput if the file is missing or not from `tmflow bench apply --save`."""
     return read_as(path, {"tmflow bench apply": Saved})
 
 
@@ -61,7 +61,7 @@ Kind = TypeVar("Kind", bound=Header)
 
 
 def read_as(path: Path, kinds: Mapping[str, type[Kind]]) -> Kind:
-    """A saved benchmark of one of these kinds. Raises BadInput for a file that is not there, or is none."""
+    """Read a benchmark of one of these kinds. Raises BadInput if the file is missing or of another kind."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -78,7 +78,7 @@ def read_as(path: Path, kinds: Mapping[str, type[Kind]]) -> Kind:
 
 
 class Read(Closed):
-    """What a read costs. us: wall time over all reads of all readers; `low` and `high` bound 95 % intervals."""
+    """The cost of a read. us: wall time over all reads of all readers; low, high: bounds of 95 % intervals."""
 
     name: str
     variant: str
@@ -104,19 +104,19 @@ class Read(Closed):
 
     @property
     def kept(self) -> bool:
-        """Whether it kept its promise: what is no smaller than the variable is whole."""
+        """Whether it kept its guarantee: no torn reads if the guarantee covers the variable."""
         return self.torn_fraction == 0 or self.promise not in ("tensor", "step")
 
 
 class SavedReads(TurnsHeader):
-    """All of a benchmark of reads."""
+    """A saved benchmark of reads."""
 
     kind: Literal["tmflow bench read"] = "tmflow bench read"
     rows: list[Read]
 
 
 class Step(Closed):
-    """What a step of a configuration costs. us: wall time of the workers' loops over all steps of all workers.
+    """The cost of a step. us: wall time of the workers' loops over all steps of all workers.
 
     `low` and `high` bound 95 % intervals over the rounds, on the log scale for times; None with one round.
     """
@@ -138,7 +138,7 @@ class Step(Closed):
 
 
 class SavedSteps(Header):
-    """All of a benchmark of steps; left out are configurations without a single run that came to its end."""
+    """A saved benchmark of steps; configurations without a finished run are left out."""
 
     kind: Literal["tmflow bench step"] = "tmflow bench step"
     dataset: str
