@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from tmflow.base import clock
+from tmflow.base.errors import BadInput
 from tmflow.base.files import write_text
 from tmflow.charts import captions
 from tmflow.charts.figures import svg
@@ -60,8 +61,10 @@ def write_report(
 ) -> None:
     """Write the report on the experiments in `questions`, in that order, from their files in `results`.
 
-    `first` are sections before the figures, as trusted HTML.
+    `first` are sections before the figures, as trusted HTML. Raises BadInput where another step has not written a file
+    that the report is made of.
     """
+    _require_files([results / "platform.json", *(file for name in questions for file in _files_of(results, name))])
     parts = [_part(results, name, question) for name, question in questions.items()]
     platform = json.loads((results / "platform.json").read_text(encoding="utf-8"))
     pages = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
@@ -89,10 +92,22 @@ def gaps(tables: Mapping[str, pd.DataFrame]) -> Iterator[Gap]:
         yield Gap(reason, experiments)
 
 
+def _files_of(results: Path, name: str) -> tuple[Path, Path]:
+    """The index of the figures of an experiment, and its table."""
+    return results / "figures" / name / "figures.json", results / "tables" / f"{name}.csv"
+
+
+def _require_files(paths: Iterable[Path]) -> None:
+    for path in paths:
+        if not path.is_file():
+            raise BadInput(f"{path} is missing, and the report is made of it: `tmflow study run` makes all of them.")
+
+
 def _part(results: Path, name: str, question: str) -> Part:
     folder = results / "figures" / name
-    index = json.loads((folder / "figures.json").read_text(encoding="utf-8"))
-    table = pd.read_csv(results / "tables" / f"{name}.csv", keep_default_na=False)
+    figures, csv = _files_of(results, name)
+    index = json.loads(figures.read_text(encoding="utf-8"))
+    table = pd.read_csv(csv, keep_default_na=False)
     return Part(
         name=name,
         figure=captions.figure_of_the_study(name),

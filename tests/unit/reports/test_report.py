@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 from tests.support.frames import ended, grid, records
+from tmflow.base.errors import BadInput
 from tmflow.charts import figures
 from tmflow.charts.figures import draw_experiment
 from tmflow.reports.experiment_table import experiment_table, write_table
@@ -117,3 +118,13 @@ def test_each_reason_is_told_once_with_all_that_it_concerns() -> None:
         ("unsupported: no hardware", {"a": ["htm", "tle"], "b": ["htm", "tle"]})
     ]
     assert list(gaps({"a": pd.DataFrame(table[table["strategy"] == "lock"])})) == []
+
+
+@pytest.mark.parametrize("missing", ["platform.json", "figures/fig-4.1/figures.json", "tables/other.csv"])
+def test_a_file_that_no_step_has_written_yet_is_one_sentence(results: Path, missing: str) -> None:
+    (results / missing).unlink()
+    with pytest.raises(
+        BadInput, match=f"^{re.escape(str(results / missing))} is missing, and the report is made of it"
+    ):
+        report(results)
+    assert not (results / "report.html").exists()
