@@ -115,10 +115,10 @@ def test_who_waits_for_a_writer_says_so_and_then_goes_on(
     schema.upgrade(url)
     record.write(tmp_path / "runs.jsonl", sample_runs(rounds=1))
     monkeypatch.setattr(engine, "PATIENCE_S", 0.1)
-    say = engine._say_that_it_waits
+    say = engine._print_waiting
     with engine.open_writer(url).connect() as other:
         held = other.begin()
-        monkeypatch.setattr(engine, "_say_that_it_waits", lambda its: (say(its), held.rollback()))
+        monkeypatch.setattr(engine, "_print_waiting", lambda its: (say(its), held.rollback()))
         assert ingest(url, [tmp_path / "runs.jsonl"]).runs_new == len(sample_runs(rounds=1))
     told = capsys.readouterr().err
     assert told.startswith("tmflow: another command writes to ")

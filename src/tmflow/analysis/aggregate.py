@@ -1,4 +1,4 @@
-"""Rows of runs to one row for each point, with an interval over its rounds (`summaries` says what the columns are)."""
+"""Aggregate runs to one row per point, with an interval over its rounds (columns: see `summaries`)."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from tmflow.analysis.stats import Interval
 from tmflow.analysis.variants import ordered_variants, variants
 from tmflow.spec.trial import TrialSpec
 
-NUMBERED = ("iteration", "staleness")  # columns of a summary, beside those of a point, that are whole numbers
+NUMBERED = ("iteration", "staleness")  # integer columns of a summary, in addition to those of a point
 WHOLE = [name for name, field in TrialSpec.model_fields.items() if get_args(field.annotation) == (int, type(None))]
 NOTHING = Interval(math.nan, math.nan, math.nan, 0)
 ENDED = {"timeout": "timed out"}  # where a status alone does not make a sentence
 
-AND = " + "  # between the software of a point's rounds
+AND = " + "  # separates the software labels of a point's rounds
 
 
 class Rounds:
-    """Of the rounds of a point that have a result: any column of theirs as an array."""
+    """The rounds of a point that have a result; `rounds[name]` is a column as an array."""
 
     def __init__(self, column: Callable[[str], NDArray[Any]], places: NDArray[np.int64]) -> None:
         self._column, self._places = column, places
@@ -36,7 +36,7 @@ class Rounds:
 
 
 Estimate = Callable[[Rounds], tuple[Interval, str | None]]
-"""The estimate over the rounds of a point, and what is missing of it."""
+"""Computes the estimate over the rounds of a point, and the reason if part of it is missing."""
 
 
 def per_point(
@@ -46,12 +46,12 @@ def per_point(
     rows = rows.reset_index(drop=True)
     number = pd.Series(numbered(rows, POINT))
     ok = (rows["status"] == "ok").to_numpy(dtype=bool)
-    of_ended = rows.loc[number.isin(number[~ok]), ["uid", "status", "reason"]].groupby(number)
-    lost = {at: without_result(point) for at, point in of_ended}
+    incomplete = rows.loc[number.isin(number[~ok]), ["uid", "status", "reason"]].groupby(number)
+    lost = {at: without_result(point) for at, point in incomplete}
     without = set(number) - set(number[ok])
     summary: list[tuple[Any, Any, Interval, int, str | None]] = [(at, None, NOTHING, 0, lost[at]) for at in without]
 
-    # Arrays, for a table costs a hundred times more to divide, and there may be thousands of points.
+    # Arrays: to split a data frame costs a hundred times more, and there may be thousands of points.
     @cache
     def column(name: str) -> NDArray[Any]:
         return _array(flags(rows[name]) if name == "disturbed" else rows[name])[ok]
@@ -71,8 +71,8 @@ def per_point(
     table = table.assign(measure=measure, unit=unit)
     table[["estimate", "low", "high", "rounds"]] = pd.DataFrame(intervals, columns=[*Interval._fields])
     table["disturbed_rounds"], table["reason"] = pd.Series(disturbed), pd.Series(reasons)
-    its = rows.loc[ok, ["software"]].assign(at=number[ok]).drop_duplicates().sort_values("software")
-    table["software"] = its.groupby("at")["software"].agg(AND.join).reindex(points).to_numpy()
+    labels = rows.loc[ok, ["software"]].assign(at=number[ok]).drop_duplicates().sort_values("software")
+    table["software"] = labels.groupby("at")["software"].agg(AND.join).reindex(points).to_numpy()
     table["last_run_utc"] = rows["started_at_utc"].groupby(number).max().reindex(points).to_numpy()
     if along in NUMBERED:
         table[along] = table[along].astype("Int64")
@@ -88,14 +88,14 @@ def per_point(
 
 
 def _array(column: pd.Series) -> NDArray[Any]:
-    """A column of numbers with NaN for what is unknown; any other as it is."""
+    """A numeric column as floats, NaN where unknown; any other column as objects."""
     if pd.api.types.is_numeric_dtype(column):
         return column.to_numpy(float, na_value=math.nan)
     return column.to_numpy(object)
 
 
 def without_result(point: pd.DataFrame) -> str | None:
-    """How the rounds of a point that have no result ended, and why; None where all have one."""
+    """Describe how the rounds of a point without a result ended, and why; None if all have a result."""
     rounds: dict[str, tuple[str, Any]] = {}
     for uid, *end in zip(*(point[name].tolist() for name in ("uid", "status", "reason")), strict=True):
         rounds.setdefault(uid, (end[0], end[1]))
@@ -107,21 +107,24 @@ def without_result(point: pd.DataFrame) -> str | None:
 
 
 def with_dataset(runs: pd.DataFrame) -> pd.DataFrame:
-    """A run that ended before it had read its dataset has no hash of it: it gets that of its fellows, if they agree."""
+    """Fill in the dataset hash of runs that ended before they read the dataset.
+
+    Such a run gets the hash of the other runs with the same context and dataset, if these agree.
+    """
     unread = runs["dataset_sha256"].isna() & (runs["status"] != "ok")
     if not unread.any():
         return runs
-    fellows = runs.groupby([c for c in CONTEXT if c != "dataset_sha256"] + ["dataset"], dropna=False)["dataset_sha256"]
-    agreed = fellows.transform("first").where(fellows.transform("nunique") == 1)
+    hashes = runs.groupby([c for c in CONTEXT if c != "dataset_sha256"] + ["dataset"], dropna=False)["dataset_sha256"]
+    agreed = hashes.transform("first").where(hashes.transform("nunique") == 1)
     return runs.assign(dataset_sha256=runs["dataset_sha256"].where(~unread, agreed))
 
 
 def of_measured(runs: pd.DataFrame, details: pd.DataFrame) -> pd.DataFrame:
-    """The details of the runs that have a result, each with its run; and the runs that have none."""
+    """Join `details` to the runs with a result, by uid, and append the runs without a result."""
     ok = runs["status"] == "ok"
     return pd.concat([runs[ok].merge(details, on="uid", validate="one_to_many"), runs[~ok]])
 
 
 def flags(column: pd.Series) -> pd.Series:
-    """Flags with unknown taken as not set."""
+    """A column of booleans; unknown counts as False."""
     return column.astype("boolean").fillna(False)

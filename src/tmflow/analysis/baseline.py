@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from tmflow.analysis.aggregate import NOTHING, Rounds, per_point, with_dataset
-from tmflow.analysis.pairing import pair_by_round
+from tmflow.analysis.round_pairs import pair_by_round
 from tmflow.analysis.run_table import POINT, ROUND, VARIANT
 from tmflow.analysis.stats import (
     BOUND,
@@ -25,82 +25,85 @@ from tmflow.analysis.variants import ordered_variants, variants
 from tmflow.spec.strategies import PARAMETERS
 
 Told = Literal["more", "less", "same", "open"]
-"""Surely more than the baseline, surely less, the same but for what is too small to matter, or none of these."""
+"""Significantly more or less than the baseline, equivalent to it ("same"), or inconclusive ("open")."""
 
-EQUAL_ACCURACY = 0.02  # a difference of accuracy that matters; a fraction
+EQUAL_ACCURACY = 0.02  # the smallest difference of accuracy that matters; a fraction
 
 
-class _Way(NamedTuple):
-    """How two values of a round are compared; `none` is where there is no difference."""
+class _Comparison(NamedTuple):
+    """How two values of a round are compared; `neutral` is the value that means no difference."""
 
     measure: str
     unit: str
     column: str
     interval: Callable[[ArrayLike, ArrayLike], Interval]
     same: Callable[[ArrayLike, ArrayLike], Equivalence]
-    none: float
+    neutral: float
 
 
-# A ratio of speeds is that of times the other way round.
-_SPEED = _Way(
+# The ratio of two speeds is the inverse of the ratio of their times.
+_SPEED = _Comparison(
     "speed_ratio",
     "1",
     "loop_s",
-    lambda own, base: ratio_interval(base, own),
-    lambda own, base: equivalence(base, own, BOUND),
+    lambda seconds, base: ratio_interval(base, seconds),
+    lambda seconds, base: equivalence(base, seconds, BOUND),
     1.0,
 )
-_ACCURACY = _Way(
+_ACCURACY = _Comparison(
     "accuracy_difference",
     "fraction",
     "final_accuracy",
     difference_interval,
-    lambda own, base: difference_equivalence(own, base, EQUAL_ACCURACY),
+    lambda accuracies, base: difference_equivalence(accuracies, base, EQUAL_ACCURACY),
     0.0,
 )
 
 
 def speed(runs: pd.DataFrame, baseline: str, least_rounds: int) -> pd.DataFrame:
-    """Speed over that of the strategy `baseline`: a summary as of `summaries`, without rows of the baseline itself.
+    """Compute the speed relative to the strategy `baseline`, as a summary (see `summaries`).
 
-    Beside the usual columns it has `told` (see `Told`), which is "open" for fewer than `least_rounds` rounds. The same
-    is within 5 %. runs: of any status, measured, of a baseline that is one variant.
+    The baseline itself has no row. The additional column `told` holds a `Told`: "open" for fewer than `least_rounds`
+    rounds, "same" if the speeds are equivalent within 5 %. The runs are measured, of any status; the baseline must be
+    one variant.
     """
-    return _against(runs, baseline, least_rounds, _SPEED)
+    return _compare(runs, baseline, least_rounds, _SPEED)
 
 
 def accuracy(runs: pd.DataFrame, baseline: str, least_rounds: int) -> pd.DataFrame:
-    """Test accuracy less that of `baseline`, a fraction; as `speed`, and the same is within 2 points."""
-    return _against(runs, baseline, least_rounds, _ACCURACY)
+    """Compute the test accuracy minus that of `baseline`, a fraction; as `speed`, equivalent within 2 points."""
+    return _compare(runs, baseline, least_rounds, _ACCURACY)
 
 
-def _against(runs: pd.DataFrame, baseline: str, least_rounds: int, way: _Way) -> pd.DataFrame:
-    paired = _paired(with_dataset(runs), baseline, way.column)
+def _compare(runs: pd.DataFrame, baseline: str, least_rounds: int, comparison: _Comparison) -> pd.DataFrame:
+    paired = _pair_others(with_dataset(runs), baseline, comparison.column)
     paired["variant"] = variants(paired)
 
     def estimate(rounds: Rounds) -> tuple[Interval, str | None]:
         based = ~np.isnan(rounds["base"])
         missing = int((~based).sum())
         reason = f"{missing} of {len(based)} rounds with a result lack {baseline}" if missing else None
-        pairs = rounds[way.column][based], rounds["base"][based]
-        return (way.interval(*pairs) if based.any() else NOTHING), reason
+        pairs = rounds[comparison.column][based], rounds["base"][based]
+        return (comparison.interval(*pairs) if based.any() else NOTHING), reason
 
-    def told(rounds: pd.DataFrame) -> Told:
+    def decide(rounds: pd.DataFrame) -> Told:
         pairs = rounds[(rounds["status"] == "ok") & rounds["base"].notna()]
         if len(pairs) < least_rounds:
             return "open"
-        if way.same(pairs[way.column], pairs["base"]).equivalent:
+        if comparison.same(pairs[comparison.column], pairs["base"]).equivalent:
             return "same"
-        interval = way.interval(pairs[way.column], pairs["base"])
-        return "more" if interval.low > way.none else "less" if interval.high < way.none else "open"
+        interval = comparison.interval(pairs[comparison.column], pairs["base"])
+        if interval.low > comparison.neutral:
+            return "more"
+        return "less" if interval.high < comparison.neutral else "open"
 
-    summary = per_point(paired, way.measure, way.unit, estimate)
-    of_points = {key: told(rounds) for key, rounds in paired.groupby(["variant", "threads"])}
-    return summary.assign(told=[of_points[key] for key in zip(summary["variant"], summary["threads"], strict=True)])
+    summary = per_point(paired, comparison.measure, comparison.unit, estimate)
+    decisions = {key: decide(rounds) for key, rounds in paired.groupby(["variant", "threads"])}
+    return summary.assign(told=[decisions[key] for key in zip(summary["variant"], summary["threads"], strict=True)])
 
 
-def _paired(runs: pd.DataFrame, baseline: str, column: str) -> pd.DataFrame:
-    """The runs of all others, each with the baseline's value of its round as `base`; NaN where it has none."""
+def _pair_others(runs: pd.DataFrame, baseline: str, column: str) -> pd.DataFrame:
+    """Give each run of the other strategies the baseline's value in its round as `base`, NaN if there is none."""
     shared = [name for name in POINT if name not in VARIANT]
     of_baseline = (runs["strategy"] == baseline) & (runs["status"] == "ok")
     paired = pair_by_round(runs, of_baseline, shared, column, "base")
@@ -112,23 +115,24 @@ COLUMNS = [*COMPARED, "estimate", "low", "high", "rounds"]
 
 
 def time_ratios(runs: pd.DataFrame, factor: str, value: object) -> pd.DataFrame:
-    """The workers' loop's time at each other value of `factor`, over that at `value` in the same round.
+    """Compute the loop time at each other value of `factor`, divided by that at `value` in the same round.
 
-    One row for each pair of points with a result that differ in the factor alone: `COLUMNS`, both named by what tells
-    the variants of `runs` apart, with the ratio's 95 % interval. Strategies may also differ in the parameters that one
-    of the two does not have. Above 1 is slower. Emulated runs have no time and no row.
+    Returns `COLUMNS`, with the 95 % interval of the ratio (above 1 is slower): one row for each pair of points with a
+    result that differ only in the factor. Points of two strategies may also differ in parameters that one of the two
+    strategies lacks. Variant names show what distinguishes the variants in `runs`. Emulated runs have no time and no
+    row.
     """
     timed = runs[(runs["status"] == "ok") & runs["loop_s"].notna()]
     timed = timed.assign(variant=variants(timed))
     base, others = timed[timed[factor] == value], timed[timed[factor].notna() & (timed[factor] != value)]
     rows = []
-    for _, its in others.groupby("strategy", sort=False):
-        own = [name for name in PARAMETERS if base[name].isna().all() or its[name].isna().all()]
-        shared = [name for name in POINT if name != factor and name not in own]
+    for _, strategy_runs in others.groupby("strategy", sort=False):
+        unshared = [name for name in PARAMETERS if base[name].isna().all() or strategy_runs[name].isna().all()]
+        shared = [name for name in POINT if name != factor and name not in unshared]
         against = base[[*shared, *ROUND, "variant", "loop_s"]].rename(
             columns={"variant": "against", "loop_s": "base_s"}
         )
-        pairs = its.merge(against, on=[*shared, *ROUND])
+        pairs = strategy_runs.merge(against, on=[*shared, *ROUND])
         for _, point in pairs.groupby([*POINT, "against"], dropna=False, sort=False):
             ratio = ratio_interval(point["loop_s"], point["base_s"])
             rows.append([*point.iloc[0][COMPARED], *ratio])

@@ -1,6 +1,6 @@
-"""What tells two sides of a comparison apart beyond what was meant, and whether that forbids comparing them.
+"""Unintended differences between the two sides of a comparison, and whether they block it.
 
-A fact that is unknown on either side is never taken to be equal: it is listed, as unknown.
+A fact that is unknown on either side never counts as equal: it is entries as unknown.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from tmflow.analysis.run_table import VARIANT
 from tmflow.analysis.variants import name_of
 from tmflow.base.text import several
 from tmflow.native.registry import promises_of_updates
-from tmflow.platform.description import told
+from tmflow.platform.description import format_fact
 from tmflow.runfile.record import NO_TIME
 
 Judgement = Literal["blocks", "caution", "meant", "harmless"]
-"""It forbids comparing; it may be what makes the difference; it is what was to be compared; it makes none."""
+"""Makes the comparison invalid; may explain the result; is what the comparison is about; has no effect."""
 JUDGEMENTS: tuple[Judgement, ...] = get_args(Judgement)
 
 UNKNOWN = "unknown"
@@ -28,11 +28,11 @@ SHOWN = 80  # characters of a value
 DIGITS = 10  # of a hash
 
 Values = frozenset[Any]
-"""The different values of a fact on one side; None is among them where a run's is unknown."""
+"""The distinct values of a fact on one side; None stands for the unknown value of a run."""
 
 
 class Difference(NamedTuple):
-    """A fact in which two sides differ, or may differ; `what` is of what it is a fact."""
+    """A fact in which two sides differ, or may differ; `what` is the thing that the fact describes."""
 
     judgement: Judgement
     what: str
@@ -60,14 +60,17 @@ OF_RUNS: dict[str, tuple[Judgement, str]] = {
     "definition_sha256": ("caution", "other points ran in between"),
     "campaign_uid": ("harmless", "another call of the study: whether rounds are paired is told apart"),
 }
-OF_TIME = {"time domain", "time"}  # facts that forbid comparing speeds alone
+OF_TIME = {"time domain", "time"}  # facts that block comparisons of speed, not those of accuracy
 HASHES = ("_sha256", "_commit")
 
 
 def differences(sides: Sides, things: Things) -> list[Difference]:
-    """All that differs or may differ, what forbids first. The sides hold runs, with `env_sha256`, `software_sha256`."""
+    """List every fact that differs or may differ, blocking ones first.
+
+    The runs of the sides must have the columns `env_sha256` and `software_sha256`.
+    """
     sides = Sides(*map(with_dataset, sides))
-    found = [
+    entries = [
         *_time(sides),
         *_of_columns("run", sides, OF_RUNS),
         *_factors(sides),
@@ -78,15 +81,15 @@ def differences(sides: Sides, things: Things) -> list[Difference]:
         *_of_things("software", sides, things.software, "software_sha256"),
         *_disturbed(sides),
     ]
-    return sorted(found, key=lambda difference: JUDGEMENTS.index(difference.judgement))
+    return sorted(entries, key=lambda difference: JUDGEMENTS.index(difference.judgement))
 
 
-def forbids(found: Sequence[Difference], measure: Measure) -> list[str]:
-    """A sentence for each difference that forbids comparing; none where nothing does."""
+def forbids(entries: Sequence[Difference], measure: Measure) -> list[str]:
+    """Describe each difference that blocks a comparison by `measure`, one sentence each."""
     return [
         f"{difference.what.capitalize()}: {difference.fact} is {difference.a} in A and {difference.b} in B: "
         f"{difference.why}."
-        for difference in found
+        for difference in entries
         if difference.judgement == "blocks" and (measure == "speed" or difference.fact not in OF_TIME)
     ]
 
@@ -99,36 +102,36 @@ def _time(sides: Sides) -> list[Difference]:
 def _of_columns(
     what: str, sides: Sides, rules: Mapping[str, tuple[Judgement, str]], unknown_too: bool = True
 ) -> list[Difference]:
-    """Columns of runs; where they need not apply, what is not there is no unknown."""
-    found = []
+    """Compare columns of runs; without `unknown_too` an absent value means not applicable, not unknown."""
+    differing = []
     for column, (judgement, why) in rules.items():
         a, b = (_values(side[column]) for side in sides)
         no_backend = column == "backend" and a == b
         if a != b or (None in a and unknown_too and not no_backend):
-            found.append(_difference(what, column, a, b, judgement if a != b else "caution", why, unknown_too))
-    return found
+            differing.append(_difference(what, column, a, b, judgement if a != b else "caution", why, unknown_too))
+    return differing
 
 
 def _factors(sides: Sides) -> list[Difference]:
-    """Factors of the points: what one side alone has is left out, and where none is shared, nothing is left."""
-    found = []
+    """Compare the factors of the points: values of one side only are left out, and the sides must share one."""
+    differing = []
     for name in FACTORS:
         a, b = (_values(side[name]) for side in sides)
         if a.isdisjoint(b):
-            why = "no point of the one has a fellow in the other"
-            found.append(_difference("factor", name, a, b, "blocks", why, unknown_too=False))
+            why = "no point of one side matches a point of the other"
+            differing.append(_difference("factor", name, a, b, "blocks", why, unknown_too=False))
         elif a != b:
             why = "points that only one side has are left out, and listed"
-            found.append(_difference("factor", name, a, b, "harmless", why, unknown_too=False))
-    return found
+            differing.append(_difference("factor", name, a, b, "harmless", why, unknown_too=False))
+    return differing
 
 
 def _promise(sides: Sides) -> list[Difference]:
-    """What the strategies promise of updates. To give up a promise is a choice that a ratio of speeds can price."""
-    known = promises_of_updates()
+    """Compare the promises for updates. A difference is a caution: the ratio then shows what a promise costs."""
+    promises = promises_of_updates()
     a, b = (
         frozenset(
-            known.get(strategy) if pd.isna(promise) else promise
+            promises.get(strategy) if pd.isna(promise) else promise
             for strategy, promise in side[["strategy", "promise"]].drop_duplicates().itertuples(index=False)
         )
         for side in sides
@@ -140,15 +143,15 @@ def _promise(sides: Sides) -> list[Difference]:
 
 
 def _of_things(what: str, sides: Sides, facts: Mapping[str, Mapping[str, Any]], column: str) -> list[Difference]:
-    """Facts of what the runs refer to by that column. Runs of one round share also what could not be read."""
+    """Compare the facts that `column` refers to. Runs of the same rounds share also the facts that are unknown."""
     hashes = [_values(side[column]) for side in sides]
     names = dict.fromkeys(name for side in hashes for one in side if one for name in facts.get(one, {}))
     meant = what == "platform" and hashes[0] != hashes[1]
     shared = sides.paired and hashes[0] == hashes[1] and len(hashes[0]) == 1
-    found = []
+    differing = []
     judgement: Judgement
     for name in names:
-        a, b = (frozenset(_told(name, facts.get(one, {}).get(name)) for one in side) for side in hashes)
+        a, b = (frozenset(_format(name, facts.get(one, {}).get(name)) for one in side) for side in hashes)
         if a == b and None not in a and len(a) == 1:
             continue
         if shared:
@@ -156,13 +159,13 @@ def _of_things(what: str, sides: Sides, facts: Mapping[str, Mapping[str, Any]], 
         elif meant:
             judgement, why = "meant", "other platforms are compared"
         else:
-            judgement, why = "caution", "it may make the difference, or a part of it"
-        found.append(_difference(what, name, a, b, judgement, why))
-    return found
+            judgement, why = "caution", "it may explain the difference, or part of it"
+        differing.append(_difference(what, name, a, b, judgement, why))
+    return differing
 
 
 def _disturbed(sides: Sides) -> list[Difference]:
-    """Runs that others kept the machine busy in, or of which that is not known."""
+    """Compare how many runs were disturbed, or may have been."""
     words = []
     for side in sides:
         ok = side[side["status"] == "ok"]
@@ -173,15 +176,15 @@ def _disturbed(sides: Sides) -> list[Difference]:
         )
     if all(text.startswith("0 ") and UNKNOWN not in text for text in words):
         return []
-    none = sides.paired and all(text.startswith("0 ") for text in words)
-    why = "where others keep the machine busy there is more noise; runs that are too short cannot tell"
-    return [Difference("harmless" if none else "caution", "run", "disturbed", words[0], words[1], why)]
+    undisturbed = sides.paired and all(text.startswith("0 ") for text in words)
+    why = "other processes on the machine add noise; very short runs cannot detect them"
+    return [Difference("harmless" if undisturbed else "caution", "run", "disturbed", words[0], words[1], why)]
 
 
 def _difference(
     what: str, fact: str, a: Values, b: Values, judgement: Judgement, why: str, unknown_too: bool = True
 ) -> Difference:
-    """A value that is unknown forbids nothing, as nobody knows; but it is no reason to rely on it either."""
+    """A difference, with the judgement lowered from "blocks" to "caution" where a value is unknown."""
     known_a, known_b = a - {None}, b - {None}
     if unknown_too and judgement == "blocks" and not (known_a and known_b and known_a != known_b):
         judgement = "caution"
@@ -193,12 +196,12 @@ def _values(column: pd.Series) -> Values:
     return frozenset(None if pd.isna(value) else value for value in column.unique())
 
 
-def _told(name: str, value: Any) -> str | None:
-    return None if value is None else told(name, value)
+def _format(name: str, value: Any) -> str | None:
+    return None if value is None else format_fact(name, value)
 
 
 def _text(fact: str, values: Values, nothing: str) -> str:
-    known = sorted((value for value in values if value is not None), key=lambda value: (str(type(value)), value))
+    ordered = sorted((value for value in values if value is not None), key=lambda value: (str(type(value)), value))
     digits = DIGITS if fact.endswith(HASHES) else SHOWN
-    words = [*(str(value)[:digits] for value in known), *([nothing] if None in values else [])]
+    words = [*(str(value)[:digits] for value in ordered), *([nothing] if None in values else [])]
     return ", ".join(words)

@@ -1,4 +1,4 @@
-"""How many trials ran while something else used their machine, and how many rounds that concerns."""
+"""How many trials ran while other processes used the machine, and how many rounds they affect."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ PROCESS = ("experiment", "definition_sha256", *ROUND)
 
 
 class Disturbance(NamedTuple):
-    """Trials with a result on real hardware; a trial of which nobody knows is neither disturbed nor undisturbed."""
+    """Counts of the trials with a result on real hardware; `unknown` ones count neither way."""
 
     trials: int
     disturbed: int
     unknown: int
     rounds: int
     disturbed_rounds: int
-    """Rounds in which most of the trials that are known about were disturbed."""
+    """Rounds in which most of the trials that could tell were disturbed."""
 
 
 def count_disturbed(runs: pd.DataFrame) -> Disturbance:
-    """Count the runs, as of `store.queries.runs`; those that failed, or that were not measured, are left out."""
+    """Count the disturbed runs of a table as from `store.queries.runs`; only measured runs with a result count."""
     ran = runs[(runs["status"] == "ok") & (runs["evidence"] == "measured")]
-    known = ran[ran["disturbed"].notna()]
-    share = known["disturbed"].astype(bool).groupby([known[name] for name in PROCESS], dropna=False).mean()
+    monitored = ran[ran["disturbed"].notna()]
+    share = monitored["disturbed"].astype(bool).groupby([monitored[name] for name in PROCESS], dropna=False).mean()
     return Disturbance(
         trials=len(ran),
-        disturbed=int(known["disturbed"].astype(bool).sum()),
-        unknown=len(ran) - len(known),
+        disturbed=int(monitored["disturbed"].astype(bool).sum()),
+        unknown=len(ran) - len(monitored),
         rounds=ran.groupby([*PROCESS], dropna=False).ngroups,
         disturbed_rounds=int((share > 0.5).sum()),
     )
 
 
 def sentence_on(counted: Disturbance) -> str | None:
-    """The counts in a sentence; None where no trial was disturbed, and that is known of every trial."""
+    """Describe the counts in a sentence; None if every trial is known to be undisturbed."""
     if counted.disturbed == counted.unknown == 0:
         return None
     trials = several(counted.trials, "trial")

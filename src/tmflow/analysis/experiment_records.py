@@ -1,4 +1,4 @@
-"""All that the runs of an experiment recorded, as tables of pandas: what figures and notebooks are made from."""
+"""Everything that the runs of an experiment recorded, as pandas data frames for figures and notebooks."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import pandas as pd
 
 
 class Records(Protocol):
-    """Each table as the function of `store.queries` of its name gives it; `full` is that of `full_measures`.
+    """Tables as returned by the functions of the same names in `store.queries` (`full`: by `full_measures`).
 
-    `runs` are of any status; the others have no row of a run that did not record such a thing.
+    `runs` has runs of any status; a run has no row in a table of what it did not record.
     """
 
     @property
@@ -28,7 +28,7 @@ class Records(Protocol):
 
 
 class Loaded(NamedTuple):
-    """Records that were all read at once."""
+    """Records that are in memory."""
 
     runs: pd.DataFrame
     curves: pd.DataFrame

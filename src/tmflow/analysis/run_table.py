@@ -1,4 +1,4 @@
-"""What tells a point from all others, and a round from others: columns of the table of runs."""
+"""Columns of the table of runs that identify a point, a variant and a round."""
 
 from __future__ import annotations
 
@@ -27,21 +27,22 @@ CONTEXT = (
 POINT = (*CONTEXT, *TrialSpec.model_fields)
 VARIANT = ("strategy", *PARAMETERS)
 SERIES = (*VARIANT, "threads")
-# How a trial ran, whatever its strategy, and the usual way. Runs that differ in it are never drawn in one panel.
+# Factors of every strategy, with their usual values. Runs that differ in one are never drawn in the same panel.
 WAYS = {"driver": TrialSpec.model_fields["driver"].default, **VALUES_BEFORE}
 ROUND = ("campaign_uid", "round")
 
 
-def n_rounds(runs: pd.DataFrame, among: pd.Series) -> int:
-    """Of how many rounds those of the runs are that are `among` them, a flag for each."""
-    chosen = among.to_numpy(dtype=bool)
+def n_rounds(runs: pd.DataFrame, selected: pd.Series) -> int:
+    """Count the distinct rounds of the selected runs; `selected` is a boolean mask."""
+    chosen = selected.to_numpy(dtype=bool)
     return len(set(zip(*(runs[column].to_numpy()[chosen] for column in ROUND), strict=True)))
 
 
 def numbered(table: pd.DataFrame, columns: Iterable[str]) -> NDArray[np.int64]:
-    """A number for each row, the same where all of these columns are equal, unknown being a value; the first is 0.
+    """Number the rows: equal numbers where all of these columns are equal; the first row has 0.
 
-    That is what `groupby` tells, in a tenth of its time where there are many columns of which most are constant.
+    Two unknown values are equal. This gives the groups of `groupby` in a tenth of its time where most of many columns
+    are constant.
     """
     number = np.zeros(len(table), dtype=np.int64)
     for name in columns:

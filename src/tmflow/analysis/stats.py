@@ -1,6 +1,6 @@
-"""Interval estimates and tests of equivalence, over arrays with one item for each round.
+"""Interval estimates and equivalence tests over arrays with one item per round.
 
-A single round gives no interval: its bounds are NaN, never 0. docs/protocol.md says which is used for what, and why.
+A single round gives no interval: its bounds are NaN, never 0. docs/protocol.md explains where each estimate is used.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from scipy.special import bdtr, stdtrit
 from scipy.stats import binomtest
 
 CONFIDENCE = 0.95
-BOUND = 0.05  # configurations whose ratio is surely within 5 % of 1 are called equivalent
+BOUND = 0.05  # default bound of equivalence: a ratio within 5 % of 1
 TOST_CONFIDENCE = 0.90  # two one-sided tests at 5 % each
-BEYOND = 1e300  # the largest ratio that an interval gives: no times of real runs have it, and a float holds little more
-MANY_ROUNDS = 1000  # nobody will run more to decide a question
+BEYOND = 1e300  # the largest ratio of an interval: real times never reach it, and it is near the largest float
+MANY_ROUNDS = 1000  # more rounds than anybody runs to decide a question
 
 
 class Interval(NamedTuple):
-    """An estimate with its confidence bounds, in the unit of the values; the bounds are NaN where n is 1."""
+    """An estimate and its confidence bounds, in the unit of the values; the bounds are NaN if n is 1."""
 
     estimate: float
     low: float
@@ -31,21 +31,21 @@ class Interval(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """What lies between them is too small a ratio, or difference, to matter."""
+    """The range of ratios, or differences, that are too small to matter."""
 
     low: float
     high: float
 
 
 SAME = Bounds(1 / (1 + BOUND), 1 + BOUND)
-"""Ratios so near 1 that the two are called the same."""
+"""The ratios that count as the same."""
 
 
 class Equivalence(NamedTuple):
-    """Whether two configurations are the same but for a difference too small to matter.
+    """Whether two configurations are equivalent: they differ by less than `bound`.
 
-    `interval` is the 90 % one of their ratio (or difference), `bound` what counts as too small. Not equivalent does not
-    mean different: with few rounds or much noise neither can be told.
+    `interval` is the 90 % interval of their ratio (or difference). Not equivalent does not mean different: with few
+    rounds or much noise, neither can be shown.
     """
 
     equivalent: bool
@@ -54,11 +54,11 @@ class Equivalence(NamedTuple):
 
 
 Between = Callable[[ArrayLike, ArrayLike, float], Interval]
-"""The interval of a ratio or difference of two samples, with a confidence."""
+"""Computes the interval of a ratio or difference of two samples with a confidence."""
 
 
 def bounded(interval: Interval) -> tuple[float, float | None, float | None]:
-    """Estimate and bounds as JSON has them: None where there is no interval."""
+    """The estimate and the bounds for JSON, with None for a NaN bound."""
     low, high = (None if math.isnan(bound) else bound for bound in (interval.low, interval.high))
     return interval.estimate, low, high
 
@@ -66,7 +66,7 @@ def bounded(interval: Interval) -> tuple[float, float | None, float | None]:
 def mean_interval(values: ArrayLike, confidence: float = CONFIDENCE) -> Interval:
     """The mean of independent values and its two-sided t interval.
 
-    Raises ValueError when there is no value, or one that is not finite.
+    Raises ValueError if there is no value, or a value that is not finite.
     """
     sample = _sample(values)
     mean, n = float(sample.mean()), sample.size
@@ -77,11 +77,12 @@ def mean_interval(values: ArrayLike, confidence: float = CONFIDENCE) -> Interval
 
 
 def share_interval(values: ArrayLike, confidence: float = CONFIDENCE) -> Interval:
-    """The mean of independent shares in [0, 1] with an interval in [0, 1] that is never of width 0.
+    """The mean of independent shares in [0, 1] with an interval in [0, 1].
 
-    Where the rounds differ it is the t interval of `mean_interval`, cut to [0, 1]. Where all are 0, or all are 1, the
-    rounds show no spread, yet they are few: the interval is Clopper and Pearson's of the share of rounds that have
-    any. A share is at most 1, so its mean is at most that, however its events depend on each other within a round.
+    If the rounds differ, this is the t interval of `mean_interval`, clipped to [0, 1]. If all are 0, or all are 1, the
+    t interval has width 0, which few rounds cannot justify. Then it is the Clopper-Pearson interval of the share of
+    rounds that have any event. A share is at most 1, so its mean is at most that share of rounds, however the events
+    within a round depend on each other.
     Source: Clopper and Pearson, Biometrika 26 (1934) 404. Raises ValueError as `mean_interval` does.
     """
     mean, low, high, n = mean_interval(values, confidence)
@@ -92,18 +93,18 @@ def share_interval(values: ArrayLike, confidence: float = CONFIDENCE) -> Interva
 
 
 def within_shares(interval: Interval) -> Interval:
-    """The interval with bounds that a share can have; those that are NaN stay so."""
+    """Clip the bounds of an interval to [0, 1]; NaN stays NaN."""
     low, high = np.clip((interval.low, interval.high), 0.0, 1.0)
     return interval._replace(low=float(low), high=float(high))
 
 
 def median_interval(values: ArrayLike, confidence: float = CONFIDENCE) -> Interval:
-    """The median of independent values between two of them, whatever their distribution.
+    """The median of independent values with a distribution-free interval.
 
     The bounds are the k-th smallest and the k-th largest value, for the largest k that covers the median with at least
-    `confidence`: of n values that many are below it as a fair coin falls heads. They are NaN where even the extremes
-    cover it too seldom (95 % needs 6 values). Source: Conover, Practical Nonparametric Statistics, 3rd ed., 3.2.
-    Raises ValueError as `mean_interval` does.
+    `confidence`; the number of values below the median is binomial with probability 1/2. The bounds are NaN if even
+    the extremes do not cover it (95 % needs 6 values). Source: Conover, Practical Nonparametric Statistics, 3rd ed.,
+    3.2. Raises ValueError as `mean_interval` does.
     """
     ordered = np.sort(_sample(values))
     n = ordered.size
@@ -116,7 +117,7 @@ def median_interval(values: ArrayLike, confidence: float = CONFIDENCE) -> Interv
 def difference_interval(a: ArrayLike, b: ArrayLike, confidence: float = CONFIDENCE) -> Interval:
     """The mean of a[i] - b[i] and its t interval, in the unit of the values: for accuracies and shares.
 
-    Item i of both must come from the same round. Raises ValueError when the lengths differ, or as `mean_interval` does.
+    Item i of both must come from the same round. Raises ValueError if the lengths differ, or as `mean_interval` does.
     """
     first, second = _paired(a, b)
     return mean_interval(first - second, confidence)
@@ -125,19 +126,19 @@ def difference_interval(a: ArrayLike, b: ArrayLike, confidence: float = CONFIDEN
 def ratio_interval(numerator: ArrayLike, denominator: ArrayLike, confidence: float = CONFIDENCE) -> Interval:
     """The geometric mean of numerator[i] / denominator[i], with the t interval of the mean log ratio.
 
-    Item i of both must come from the same round: what a round does to both then cancels out.
-    Raises ValueError when the lengths differ, or when a value is not finite and above 0.
+    Item i of both must come from the same round, so that an effect of the round on both cancels out.
+    Raises ValueError if the lengths differ, or if a value is not finite and above 0.
     """
     logs = mean_interval(log_ratios(numerator, denominator), confidence)
     return _of_logs(logs)
 
 
 def independent_difference_interval(a: ArrayLike, b: ArrayLike, confidence: float = CONFIDENCE) -> Interval:
-    """mean(a) - mean(b) of two independent samples, whose spreads may differ, with Welch's t interval.
+    """mean(a) - mean(b) of two independent samples with Welch's t interval; their variances may differ.
 
-    For values that share no round: nothing cancels out, so the noise of both is in it. `n` is that of the smaller
-    sample; a sample of one value gives no bounds. Source: Welch, Biometrika 34 (1947) 28, with Satterthwaite's degrees
-    of freedom. Raises ValueError as `mean_interval` does.
+    For values that share no round: nothing cancels out, so the interval includes the noise of both. `n` is the size of
+    the smaller sample; a sample of one value gives no bounds. Source: Welch, Biometrika 34 (1947) 28, with
+    Satterthwaite's degrees of freedom. Raises ValueError as `mean_interval` does.
     """
     first, second = _sample(a), _sample(b)
     difference, n = float(first.mean() - second.mean()), min(first.size, second.size)
@@ -156,46 +157,46 @@ def independent_ratio_interval(
 ) -> Interval:
     """The ratio of the geometric means of two independent samples: `independent_difference_interval` of the logs.
 
-    Raises ValueError when a value is not finite and above 0.
+    Raises ValueError if a value is not finite and above 0.
     """
     logs = independent_difference_interval(_logs(numerator), _logs(denominator), confidence)
     return _of_logs(logs)
 
 
 def paired_ratio(above: Sequence[float | None], below: Sequence[float | None]) -> Interval | None:
-    """The ratio interval of the rounds that both have a value of, item i of both being round i; None if none has."""
-    pairs = [(own, other) for own, other in zip(above, below, strict=False) if own is not None and other is not None]
+    """The ratio interval over the rounds with both values, or None without such a round; item i is round i."""
+    pairs = [(upper, lower) for upper, lower in zip(above, below, strict=False) if None not in (upper, lower)]
     if not pairs:
         return None
-    own_values, other_values = zip(*pairs, strict=True)
-    return ratio_interval(own_values, other_values)
+    numerator, denominator = zip(*pairs, strict=True)
+    return ratio_interval(numerator, denominator)
 
 
 def joint_ratio_intervals(
     numerators: Iterable[ArrayLike], denominators: Iterable[ArrayLike], confidence: float = CONFIDENCE
 ) -> list[Interval]:
-    """The ratio intervals of several points, of which all together hold with `confidence`: for a whole curve.
+    """The ratio intervals of several points, such as a curve, that together hold with `confidence`.
 
-    Arrays of shape (points, rounds), or a sequence for each point where these have different numbers of rounds. Each
-    interval has its share of the error (Bonferroni), which is right however the points depend on each other: those of
-    a curve share their rounds, and often their baseline. Raises ValueError as `ratio_interval` does.
+    Takes arrays of shape (points, rounds), or a sequence per point if the numbers of rounds differ. The Bonferroni
+    correction divides the error among the intervals. It is valid however the points depend on each other: the points
+    of a curve share their rounds, and often their baseline. Raises ValueError as `ratio_interval` does.
     """
     pairs = list(zip(numerators, denominators, strict=True))
     return [ratio_interval(above, below, joint_confidence(len(pairs), confidence)) for above, below in pairs]
 
 
 def joint_confidence(points: int, confidence: float = CONFIDENCE) -> float:
-    """The confidence of each of so many intervals, of which all together hold with `confidence` (Bonferroni)."""
+    """The confidence of each of `points` intervals that together hold with `confidence` (Bonferroni)."""
     return 1 - (1 - confidence) / points
 
 
 def equivalence(
     numerator: ArrayLike, denominator: ArrayLike, bound: float = BOUND, between: Between = ratio_interval
 ) -> Equivalence:
-    """Whether the ratio is surely between 1/(1+bound) and 1+bound: two one-sided paired t tests (TOST) at 5 % each.
+    """Test whether the ratio is between 1/(1+bound) and 1+bound: two one-sided paired t tests (TOST) at 5 % each.
 
-    Both reject exactly when the 90 % interval lies within the bounds. Source: Schuirmann, J. Pharmacokin. Biopharm. 15
-    (1987) 657. `between` is `independent_ratio_interval` where the values share no round. Raises ValueError as
+    Both reject exactly if the 90 % interval lies within the bounds. Source: Schuirmann, J. Pharmacokin. Biopharm. 15
+    (1987) 657. `between` is `independent_ratio_interval` for values that share no round. Raises ValueError as
     `ratio_interval` does, or for a bound that is not above 0.
     """
     interval = between(numerator, denominator, TOST_CONFIDENCE)
@@ -203,18 +204,18 @@ def equivalence(
 
 
 def difference_equivalence(a: ArrayLike, b: ArrayLike, bound: float) -> Equivalence:
-    """Whether the difference is surely between -bound and bound, in the unit of the values; else as `equivalence`."""
+    """Test whether the difference is between -bound and bound, in the unit of the values; see `equivalence`."""
     return _equivalence(difference_interval(a, b, TOST_CONFIDENCE), -bound, bound, bound)
 
 
 def rounds_to_decide(
     values: ArrayLike, low: float, high: float, confidence: float = CONFIDENCE, at_most: int = MANY_ROUNDS
 ) -> int | None:
-    """How many rounds in all it takes for the interval of the mean to be within (low, high), or wholly outside.
+    """Estimate the total rounds until the interval of the mean lies within (low, high), or completely outside.
 
-    For a ratio the values are its `log_ratios`, and low and high logarithms; for a single threshold one of them is
-    infinite. Mean and spread are taken to stay as they are, so it is a guess: the nearer the mean is to a bound, the
-    wilder. None where more than `at_most` rounds would be needed, or a single value shows no spread.
+    For a ratio, pass its `log_ratios` and the logarithms of low and high; for a single threshold, one bound is
+    infinite. The estimate assumes that mean and spread stay the same, so it is rough if the mean is near a bound.
+    Returns None if more than `at_most` rounds are needed, or for a single value, which has no spread.
     """
     mean, _, _, n = mean_interval(values)
     if n == 1:
@@ -227,23 +228,23 @@ def rounds_to_decide(
 
 
 def log_ratios(numerator: ArrayLike, denominator: ArrayLike) -> NDArray[np.float64]:
-    """log(numerator[i] / denominator[i]). Raises ValueError when the lengths differ, or a value is not above 0."""
+    """log(numerator[i] / denominator[i]). Raises ValueError if the lengths differ, or a value is not above 0."""
     above, below = _paired(numerator, denominator)
     return _logs(above) - _logs(below)
 
 
 def _of_logs(logs: Interval) -> Interval:
-    """The interval of a ratio from that of its logarithm, at most `BEYOND` and at least 1 / `BEYOND`."""
+    """Convert the interval of a log ratio to that of the ratio, clipped to [1 / `BEYOND`, `BEYOND`]."""
     most = math.log(BEYOND)
     estimate, low, high = (math.exp(max(-most, min(most, log))) if not math.isnan(log) else log for log in logs[:3])
     return Interval(estimate, low, high, logs.n)
 
 
 def _logs(values: ArrayLike) -> NDArray[np.float64]:
-    of: NDArray[np.float64] = np.asarray(values, dtype=np.float64)
-    if not (of > 0).all():
+    positive: NDArray[np.float64] = np.asarray(values, dtype=np.float64)
+    if not (positive > 0).all():
         raise ValueError("a ratio interval needs values above 0")
-    logs: NDArray[np.float64] = np.log(of)
+    logs: NDArray[np.float64] = np.log(positive)
     return logs
 
 

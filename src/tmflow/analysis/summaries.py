@@ -1,18 +1,18 @@
-"""Runs to tidy tables: one row per point, with an interval over its rounds.
+"""Summaries of runs: tidy tables with one row per point and an interval over its rounds.
 
-Every function takes the runs as `store.queries.runs` gives them, whatever their status, and returns one row for each
-distinct combination of `POINT`: a point is never pooled over platform, evidence, experiment definition, scale or any
-factor, and one without a result has a row that says why. The columns are those of `POINT`, then
+Every function takes the runs of any status, as from `store.queries.runs`, and returns one row for each distinct
+combination of `POINT`. A point is never pooled over platform, evidence, experiment definition, scale or any factor. A
+point without a result has a row with the reason. The columns are those of `POINT`, then
 
-- measure, unit: what `estimate`, `low` and `high` are;
+- measure, unit: the measure and the unit of `estimate`, `low` and `high`;
 - estimate, low, high: 95 % interval; NaN bounds for a single round, NaN estimate where there is nothing to estimate;
-- rounds: rounds that entered the estimate; disturbed_rounds: rounds with a result that ran on a disturbed machine;
-- reason: why the estimate, or a part of its rounds, is missing; None when nothing is;
-- oversubscribed: more workers than hardware threads that they may use; NA where that number is unknown;
-- last_run_utc: when the newest run of the point started;
-- software: what measured the rounds with a result, in words; of several all, with " + " between; NA without a result;
-- variant: the strategy, and in parentheses the parameters in which it differs from its fellows in the table, and how it
-  ran where that is not the usual way (see `variants.variants`).
+- rounds: rounds in the estimate; disturbed_rounds: rounds with a result that ran on a disturbed machine;
+- reason: why the estimate, or some of its rounds, is missing; None if nothing is missing;
+- oversubscribed: more workers than hardware threads that they may use; NA if that number is unknown;
+- last_run_utc: the start of the newest run of the point;
+- software: label of the software that measured the rounds with a result, several joined by " + "; NA without a result;
+- variant: the strategy, and in parentheses the parameters in which it differs from the strategy's other variants in the
+  table, and the unusual ways in which it ran (see `variants.variants`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from tmflow.analysis.aggregate import NOTHING, Estimate, Rounds, of_measured, per_point, with_dataset
-from tmflow.analysis.pairing import pair_by_round
+from tmflow.analysis.round_pairs import pair_by_round
 from tmflow.analysis.run_table import POINT, VARIANT
 from tmflow.analysis.stats import Interval, mean_interval, ratio_interval, share_interval, within_shares
 from tmflow.base.errors import unknown
@@ -40,15 +40,15 @@ BASELINES: dict[str, str] = {
     "tf_lock": "tf_lock with one worker",
 }
 
-TARGETS = (0.90, 0.97)  # test accuracies whose time is asked for
+TARGETS = (0.90, 0.97)  # target test accuracies
 TRANSACTIONAL = ("htm", "stm", "itm", "tle", "block_stm")  # strategies that try transactions
-ONE_BY_ONE = 4  # the highest staleness that is told by itself
-ANY = "any"  # the cause under which all aborts together are told
-BY = {"class": "failures", "family": "causes", "raw_code": "raw_causes"}  # the measure of aborts counted by it
+ONE_BY_ONE = 4  # the highest staleness with a range of its own
+ANY = "any"  # the cause that stands for all aborts together
+BY = {"class": "failures", "family": "causes", "raw_code": "raw_causes"}  # how aborts are counted: the measure's name
 
 
 def speedup(runs: pd.DataFrame, baseline: Baseline = "same") -> pd.DataFrame:
-    """Speedup t(1)/t(w) of the workers' loop, each run against the baseline of its own round (see `BASELINES`)."""
+    """Speedup t(1)/t(w) of the workers' loop, each run relative to the baseline of its round (see `BASELINES`)."""
     if baseline not in BASELINES:
         raise unknown("baseline", baseline, BASELINES)
     compared = ("threads", *VARIANT) if baseline == "tf_lock" else ("threads",)
@@ -89,20 +89,20 @@ def accuracy(runs: pd.DataFrame) -> pd.DataFrame:
 def curve(runs: pd.DataFrame, points: pd.DataFrame) -> pd.DataFrame:
     """Test accuracy after `iteration` steps; `points` has the columns uid, iteration, accuracy.
 
-    A point without a result has one row, its iteration NA. Runs that were not asked for a curve have none.
+    A point without a result has one row with NA as iteration. Runs that record no curve have no rows.
     """
-    asked = with_dataset(runs[runs["curve_points"] > 0])
-    rows = of_measured(asked, points[["uid", "iteration", "accuracy"]])
+    recorded = with_dataset(runs[runs["curve_points"] > 0])
+    rows = of_measured(recorded, points[["uid", "iteration", "accuracy"]])
     return per_point(rows, "accuracy_curve", "fraction", _mean_of("accuracy"), along="iteration")
 
 
 def staleness(runs: pd.DataFrame, counts: pd.DataFrame) -> pd.DataFrame:
-    """Share of a run's steps that saw from `staleness` to `up_to` updates by others, averaged over rounds.
+    """Share of a run's steps that saw `staleness` to `up_to` updates by other workers, averaged over rounds.
 
-    Both are the same up to `ONE_BY_ONE`; above, ranges double, as 5 to 8 and 9 to 16. `counts` has the columns uid,
-    staleness, steps (any number of rows for each worker). A range that a run never saw counts as a share of 0 in it; a
-    run with a result but without any row was not measured and is left out. A point without a result has one row, its
-    staleness NA.
+    The two limits are equal up to `ONE_BY_ONE`; above it the ranges double: 5 to 8, 9 to 16. `counts` has the columns
+    uid, staleness, steps (any number of rows for each worker). A range without steps has a share of 0. A run with a
+    result but without a row in `counts` was not measured and is left out. A point without a result has one row with NA
+    as staleness.
     """
     first = counts["staleness"].map(lambda staleness: range_at(place_of(int(staleness)))[0]).astype("int64")
     steps = counts.assign(staleness=first).groupby(["uid", "staleness"])["steps"].sum().unstack(fill_value=0)
@@ -115,12 +115,12 @@ def staleness(runs: pd.DataFrame, counts: pd.DataFrame) -> pd.DataFrame:
 
 
 def place_of(staleness: int) -> int:
-    """The place of a staleness among all ranges, from 0."""
+    """The index, from 0, of the range that contains this staleness."""
     return staleness if staleness <= ONE_BY_ONE else ONE_BY_ONE + (-(-staleness // ONE_BY_ONE) - 1).bit_length()
 
 
 def range_at(place: int) -> tuple[int, int]:
-    """The first and the last staleness of the range at that place."""
+    """The first and the last staleness of the range with this index."""
     if place <= ONE_BY_ONE:
         return place, place
     last = ONE_BY_ONE * 2 ** (place - ONE_BY_ONE)
@@ -128,13 +128,13 @@ def range_at(place: int) -> tuple[int, int]:
 
 
 def commits(runs: pd.DataFrame, transactions: pd.DataFrame) -> pd.DataFrame:
-    """Share of a run's critical sections that committed as a transaction, the others having taken the mutex.
+    """Share of a run's critical sections that committed as a transaction; the others took the mutex.
 
-    This is the study's commits(w). `transactions` has the columns uid, commits, fallbacks, attempts: NA where unknown,
-    and software transactions have no fallbacks. Strategies that try no transactions have no row.
+    This is the study's commits(w). `transactions` has the columns uid, commits, fallbacks, attempts, NA where unknown;
+    software transactions have no fallbacks. Strategies without transactions have no row.
     """
-    known = transactions.dropna(subset="commits").set_index("uid").astype(float)
-    share = known["commits"] / (known["commits"] + known["fallbacks"].fillna(0))
+    counts = transactions.dropna(subset="commits").set_index("uid").astype(float)
+    share = counts["commits"] / (counts["commits"] + counts["fallbacks"].fillna(0))
     rows = of_measured(_of_transactions(runs), share.dropna().rename("share").reset_index())
     return per_point(rows, "commits", "fraction", _mean_of("share"))
 
@@ -145,12 +145,12 @@ def failures(
     aborts: pd.DataFrame,
     by: Literal["family", "class", "raw_code"] = "family",
 ) -> pd.DataFrame:
-    """Share of a run's attempts that aborted, for each `cause` that occurs with its strategy, and for `ANY` of them.
+    """Share of a run's attempts that aborted, for each `cause` that occurs with its strategy, and for `ANY` cause.
 
-    A cause is a family (`tmflow.spec.abort_codes`), a class of the study's figures by its own rule, which hardware
-    transactions alone have, or a raw code with what its bits say. `transactions` is as for `commits`, and a run whose
-    attempts are unknown has no row; `aborts` has the columns uid, mechanism, family, raw_code, n. A point without a
-    result has one row, its cause NA.
+    A cause is a family (`tmflow.spec.abort_codes`), a class of the study's figures by the study's rule (hardware
+    transactions only), or a raw code with the meaning of its bits. `transactions` is as for `commits`; a run whose
+    number of attempts is unknown has no row. `aborts` has the columns uid, mechanism, family, raw_code, n. A point
+    without a result has one row with NA as cause.
     """
     tried = _of_transactions(runs)
     if by == "class":
@@ -169,24 +169,25 @@ def failures(
 
 
 def in_classes(aborts: pd.DataFrame, rule: Literal["study", "bits"] = "study") -> pd.DataFrame:
-    """Those aborts that have a `class` of the study's figures, by its rule or by what the bits of the status say."""
-    known = aborts[aborts["mechanism"].isin(list(CLASSES))]
-    of, status = known["mechanism"], known["raw_code"].map(status_of)
+    """Add the `class` of the study's figures, by the study's rule or by the bits of the status; drop other aborts."""
+    classified = aborts[aborts["mechanism"].isin(list(CLASSES))]
+    mechanisms, statuses = classified["mechanism"], classified["raw_code"].map(status_of)
     index = ("study", "bits").index(rule)
-    return known.assign(**{"class": [CLASSES[m][index](code) for m, code in zip(of, status, strict=True)]})
+    return classified.assign(
+        **{"class": [CLASSES[m][index](code) for m, code in zip(mechanisms, statuses, strict=True)]}
+    )
 
 
 def classes(runs: pd.DataFrame, aborts: pd.DataFrame) -> pd.DataFrame:
     """platform, evidence, profile, mechanism, class, study, bits: aborts in the classes of the study's figures.
 
-    Counted by its rule, and by what the bits of the raw status say (`tmflow.spec.abort_codes`); software's have no
-    class.
-    `aborts` has the columns uid, mechanism, raw_code, n.
+    `study` counts them by the study's rule, `bits` by the bits of the raw status (`tmflow.spec.abort_codes`). Aborts of
+    software transactions have no class. `aborts` has the columns uid, mechanism, raw_code, n.
     """
     keys = ["platform", "evidence", "profile"]
-    known = aborts.merge(runs[["uid", *keys]], on="uid")
+    labelled = aborts.merge(runs[["uid", *keys]], on="uid")
     counts = {
-        rule: in_classes(known, rule).groupby([*keys, "mechanism", "class"], dropna=False)["n"].sum()
+        rule: in_classes(labelled, rule).groupby([*keys, "mechanism", "class"], dropna=False)["n"].sum()
         for rule in ("study", "bits")
     }
     return pd.DataFrame(counts).fillna(0).astype(int).reset_index()
@@ -195,31 +196,31 @@ def classes(runs: pd.DataFrame, aborts: pd.DataFrame) -> pd.DataFrame:
 def time_to_accuracy(runs: pd.DataFrame, points: pd.DataFrame, targets: Iterable[float] = TARGETS) -> pd.DataFrame:
     """Seconds of the workers' loop until the test accuracy first reached each `target`, a fraction.
 
-    `points` has the columns uid, iteration, elapsed_s, accuracy; `first_at` says how a curve is read. Geometric mean
-    and log t interval. Where a round never reached the target there is no estimate, for the mean of the others would
-    flatter; the reason says how many did not.
+    `points` has the columns uid, iteration, elapsed_s, accuracy; `first_at` interpolates the curve. Geometric mean and
+    log t interval. If a round never reached the target there is no estimate, because the mean of the others would be
+    too low; the reason gives the number of such rounds.
     """
-    asked = with_dataset(runs[runs["curve_points"] > 0])
-    on_the_way = points.sort_values("iteration").groupby("uid")
+    recorded = with_dataset(runs[runs["curve_points"] > 0])
+    run_curves = points.sort_values("iteration").groupby("uid")
     summaries = []
     for target in targets:
-        reached = [(uid, first_at(target, curve["elapsed_s"], curve["accuracy"])) for uid, curve in on_the_way]
-        rows = of_measured(asked, pd.DataFrame(reached, columns=["uid", "reached_s"]))
+        reached = [(uid, first_at(target, curve["elapsed_s"], curve["accuracy"])) for uid, curve in run_curves]
+        rows = of_measured(recorded, pd.DataFrame(reached, columns=["uid", "reached_s"]))
         estimate = _only_with_time(partial(_mean_time, target=target))
         summaries.append(per_point(rows, "time_to_accuracy", "s", estimate).assign(target=target))
     return pd.concat(summaries, ignore_index=True)
 
 
 def lost(runs: pd.DataFrame, full: pd.DataFrame) -> pd.DataFrame:
-    """Share of the updates of elements that were lost; runs measured in full alone, `full` as their query gives it.
+    """Share of the element updates that were lost, in runs with full measures; `full`: `queries.full_measures`.
 
-    Rounds are what is independent: updates of one round are lost in bursts. See `stats.share_interval`.
+    The rounds are the independent samples: updates of one round are lost in bursts. See `stats.share_interval`.
     """
     return _of_full(runs, full, "lost")
 
 
 def torn(runs: pd.DataFrame, full: pd.DataFrame) -> pd.DataFrame:
-    """Share of the reads of variables that caught an update under way; as `lost`."""
+    """Share of the reads of variables that overlapped an update (torn reads); as `lost`."""
     return _of_full(runs, full, "torn")
 
 
@@ -232,8 +233,8 @@ def _of_full(runs: pd.DataFrame, full: pd.DataFrame, what: str) -> pd.DataFrame:
 
     def estimate(rounds: Rounds) -> tuple[Interval, str | None]:
         share = rounds[f"{what}_fraction"]
-        known = share[~np.isnan(share)]
-        return (share_interval(known), None) if len(known) else (NOTHING, "not measured under this strategy")
+        measured = share[~np.isnan(share)]
+        return (share_interval(measured), None) if len(measured) else (NOTHING, "not measured under this strategy")
 
     return per_point(rows, what, "fraction", estimate)
 
@@ -247,12 +248,12 @@ def _mean_time(rounds: Rounds, target: float) -> tuple[Interval, str | None]:
 
 
 def _mean_of(column: str) -> Estimate:
-    """The mean of a share, with bounds that a share can have."""
+    """Estimates the mean of a share, with bounds in [0, 1]."""
     return lambda rounds: (within_shares(mean_interval(rounds[column])), None)
 
 
 def _only_with_time(estimate: Estimate) -> Estimate:
-    """Emulated runs never show time: their estimate is missing, and says why."""
+    """Withhold the estimate of emulated runs, which have no time of their own, and give the reason."""
 
     def guarded(rounds: Rounds) -> tuple[Interval, str | None]:
         return (NOTHING, NO_TIME) if rounds["evidence"][0] == "emulated" else estimate(rounds)
@@ -261,10 +262,10 @@ def _only_with_time(estimate: Estimate) -> Estimate:
 
 
 def first_at(target: float, seconds: ArrayLike, accuracies: ArrayLike) -> float:
-    """When a curve, in the order of time, first was at a target; NaN if it never was.
+    """The time when a curve, in order of time, first reached a target; NaN if it never did.
 
-    Between the last point below the target and the first that is not, the accuracy is taken to rise straight; before
-    the first point nothing is known, so that point's time counts.
+    Interpolates linearly between the last point below the target and the first point that reaches it. If the first
+    point of the curve reaches the target, its time is the result.
     """
     times, heights = np.asarray(seconds, dtype=float), np.asarray(accuracies, dtype=float)
     reached = heights >= target

@@ -39,11 +39,11 @@ def described(facts: Mapping[str, Any]) -> pd.DataFrame:
     """fact, value: all facts of a platform, those that this version knows first; one that is missing is unknown."""
     names = [*LABELS, *(name for name in facts if name not in LABELS)]
     return pd.DataFrame(
-        [(LABELS.get(name, name), told(name, facts.get(name))) for name in names], columns=["fact", "value"]
+        [(LABELS.get(name, name), format_fact(name, facts.get(name))) for name in names], columns=["fact", "value"]
     )
 
 
-def told(name: str, value: Any) -> str:
+def format_fact(name: str, value: Any) -> str:
     """A fact with its unit."""
     if value is None or (not isinstance(value, dict | list) and pd.isna(value)):
         return UNKNOWN

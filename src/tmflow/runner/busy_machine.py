@@ -1,4 +1,4 @@
-"""Whether other processes keep the machine busy now, before anything is measured."""
+"""Check whether other processes keep the machine busy, before anything is measured."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tmflow.runner import machine_load
 
 WINDOW_S = 1.0  # long enough for the kernel's ticks, short enough to wait for
 NAMED = 3  # processes
-LEAST = 0.05  # of a processor: what a process uses that is worth naming
+LEAST = 0.05  # the share of a processor from which a process is listed
 
 
 class User(NamedTuple):
-    """A process, and how much of one processor it used."""
+    """A process, and the share of one processor that it used."""
 
     pid: int
     name: str
@@ -24,16 +24,16 @@ class User(NamedTuple):
 
 
 class Load(NamedTuple):
-    """What happened on the machine during a moment in which this process did nothing."""
+    """The load of the machine during a moment in which this process was idle."""
 
     processors: int
     load1: float | None
     others: float | None
-    """Share of all CPU time that other processes used; None where the kernel does not say."""
+    """Share of all CPU time that other processes used; None if the kernel does not report it."""
     steal: float | None
     busy: bool
     users: list[User]
-    """The processes that used most, as far as this user may see them."""
+    """The processes that used the most CPU time, among those visible to this user."""
 
     def __str__(self) -> str:
         parts = [f"load {self.load1:.1f} on {self.processors} processors" if self.load1 is not None else ""]
@@ -48,9 +48,9 @@ class Load(NamedTuple):
 
 
 def look(window_s: float = WINDOW_S) -> Load:
-    """Watch the machine for `window_s`, with the limits by which a trial is disturbed.
+    """Watch the machine for `window_s`, with the same limits as for a disturbed trial.
 
-    Where the kernel does not tell who used the CPU time, a machine is busy if its load exceeds half its processors.
+    If the kernel does not report who used the CPU time, a machine is busy if its load exceeds half its processors.
     """
     before, used = machine_load.sample(), _used()
     time.sleep(window_s)

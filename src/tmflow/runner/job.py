@@ -1,4 +1,4 @@
-"""A round as a piece of work: all that a fresh process needs to run it, and the order of its trials."""
+"""The job of a round: everything that a fresh process needs to run it, and the order of its trials."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tmflow.runfile.record import CampaignRef, ExperimentRef
 from tmflow.spec.process_env import process_environment
 from tmflow.spec.trial import TrialSpec
 
-TIMED_OUT = 75  # exit code of a round: what exceeded its time is in the journal, the rest is for a new process
+TIMED_OUT = 75  # exit code of a round after a timeout, which is in the journal; a new process runs the rest
 
 
 class RoundJob(BaseModel):
@@ -28,15 +28,15 @@ class RoundJob(BaseModel):
     points: list[TrialSpec]
     trial_timeout_s: float
     run_file: Path
-    resumed: bool = False  # the round was interrupted before: what is left of it runs apart from the rest
+    resumed: bool = False  # the round was interrupted: its remaining trials run later than the others
 
     @property
     def order_seed(self) -> int:
-        """Seed of the round's order: another one for every round of every campaign."""
+        """Seed of the round's order, different for every round of every campaign."""
         return order_seed(self.campaign.uid, self.experiment.definition_sha256, self.number)
 
     def processes(self) -> list[list[TrialSpec]]:
-        """The points of each process of the round: one for each environment that points need, most often one in all.
+        """The points of each process of the round; each environment that points need has a process, usually one.
 
         Processes and their points are in the round's order. Raises BadInput as `process_environment` does.
         """
@@ -55,23 +55,23 @@ Point = TypeVar("Point")
 
 
 def order_seed(campaign_uid: str, definition_sha256: str, number: int) -> int:
-    """Another one for every round of every campaign."""
+    """A seed that is different for every round of every campaign."""
     return int(sha256_of([campaign_uid, definition_sha256, number])[:8], 16)
 
 
 def processes(
     points: Iterable[Point], seed: int, environment: Callable[[Point], Mapping[str, str]]
 ) -> list[list[Point]]:
-    """The points of each process of a round: one for each environment that points need, most often one in all.
+    """Shuffle the points of a round, and group them by environment: one process for each, usually one in all.
 
     Processes and their points are in the round's order.
     """
     order = random.Random(seed)
     shuffled = list(points)
     order.shuffle(shuffled)
-    alike: dict[frozenset[tuple[str, str]], list[Point]] = {}
+    by_environment: dict[frozenset[tuple[str, str]], list[Point]] = {}
     for point in shuffled:
-        alike.setdefault(frozenset(environment(point).items()), []).append(point)
-    found = list(alike.values())
-    order.shuffle(found)
-    return found
+        by_environment.setdefault(frozenset(environment(point).items()), []).append(point)
+    groups = list(by_environment.values())
+    order.shuffle(groups)
+    return groups

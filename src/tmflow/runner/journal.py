@@ -1,8 +1,8 @@
-"""The journal of a round: trials as they finish, so that an interrupted round keeps them.
+"""The journal of a round: its finished trials, so that an interrupted round keeps them.
 
-It stands beside the run file under the name `<run file>.part`. Each trial is appended and fsynced. A torn last line is
-a write in progress, or the trace of a kill during one: readers leave it out, and the next append overwrites it. What
-is under way, a trial or the warm-up of some, stands in `<run file>.now`.
+The file is `<run file>.part`. Each trial is appended and fsynced. An incomplete last line is a write in progress, or
+one that was killed: readers ignore it, and the next append overwrites it. The trial or warm-up that is running is in
+`<run file>.now`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from tmflow.spec.trial import TrialSpec
 
 
 class UnderWay(BaseModel):
-    """What the process of a round is doing: a trial, or the warm-up of some.
+    """The current activity of a round's process: a trial, or the warm-up for some trials.
 
-    `trials` are these trials as the failed runs that they are if it dies there.
+    `trials` holds these trials as failed runs, which are recorded if the process dies during the activity.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -35,7 +35,7 @@ class UnderWay(BaseModel):
 
 
 class Journal:
-    """The finished trials of a round that has not ended. Reading one changes nothing on disk."""
+    """The finished trials of a round that has not ended. Reading a journal changes nothing on disk."""
 
     def __init__(self, run_file: Path) -> None:
         self.run_file = run_file
@@ -48,18 +48,18 @@ class Journal:
         self.runs: list[Run] = [record.parse_line(line, f"{where} {number}") for number, line in enumerate(lines, 1)]
 
     def keep_only(self, points: Iterable[TrialSpec]) -> None:
-        """Forget trials of other points: a round may be resumed after its dataset has changed from digits to MNIST."""
-        wanted = {point.sha256 for point in points}
-        self.runs = [run for run in self.runs if run.spec.sha256 in wanted]
+        """Drop trials of other points: a round may resume after its dataset has changed from digits to MNIST."""
+        hashes = {point.sha256 for point in points}
+        self.runs = [run for run in self.runs if run.spec.sha256 in hashes]
 
     def begin(self, under_way: UnderWay) -> None:
-        """Note what is under way."""
+        """Record the current activity."""
         write_text(self._now, under_way.model_dump_json() + "\n")
 
     def under_way(self) -> UnderWay | None:
-        """What is under way, or was when the process of the round died.
+        """The current activity, or the last one before the process of the round died.
 
-        A note in another version's words tells nothing: the trial is run again, as any that is not in the journal.
+        None for a file in another version's format: the trial runs again, like any trial that is not in the journal.
         """
         try:
             return UnderWay.model_validate_json(self._now.read_text(encoding="utf-8"))
@@ -67,13 +67,13 @@ class Journal:
             return None
 
     def forget_under_way(self) -> None:
-        """Nothing is under way any more."""
+        """Record that no trial or warm-up is running."""
         self._now.unlink(missing_ok=True)
 
     def append(self, run: Run) -> None:
-        """Add a finished trial; it is on disk when this returns, and nothing is under way.
+        """Add a finished trial, and clear the current activity; the trial is on disk when this returns.
 
-        Raises BadInput where it cannot be written; what the journal held before, it still holds.
+        Raises BadInput if it cannot be written; the journal then keeps its earlier trials.
         """
         line = record.to_line(run).encode("utf-8")
         with writing(self.path):
@@ -90,7 +90,7 @@ class Journal:
         self.forget_under_way()
 
     def finish(self) -> None:
-        """Make the run file of all trials, in the order in which they were planned; the journal goes."""
+        """Write all trials to the run file, in the planned order, and delete the journal."""
         record.write(self.run_file, sorted(self.runs, key=lambda run: run.ordinal))
         self.path.unlink(missing_ok=True)
         self.forget_under_way()
@@ -102,22 +102,22 @@ def set_aside(path: Path, run: Run) -> None:
 
 
 def note(run_file: Path, campaign_uid: str, seconds: float) -> None:
-    """A warm-up of the round took so many seconds. Raises BadInput where that cannot be written."""
-    path = _beside(run_file)
+    """Record the seconds of a warm-up of the round. Raises BadInput if that cannot be written."""
+    path = _warm_up_file(run_file)
     with writing(path), path.open("a", encoding="utf-8") as file:
         file.write(json.dumps({"campaign": campaign_uid, "warm_up_s": round(seconds, 6)}) + "\n")
 
 
 def noted_s(run_file: Path) -> Counter[str]:
-    """Seconds of all warm-ups of the round, by the uid of the campaign; a line cut off by a kill does not count."""
-    path = _beside(run_file)
+    """Total seconds of the warm-ups of the round, by the uid of the campaign; ignores an incomplete last line."""
+    path = _warm_up_file(run_file)
     seconds: Counter[str] = Counter()
     if path.exists():
-        *whole, _ = path.read_text(encoding="utf-8").split("\n")
-        for line in map(json.loads, whole):
+        *complete, _ = path.read_text(encoding="utf-8").split("\n")
+        for line in map(json.loads, complete):
             seconds[line["campaign"]] += line["warm_up_s"]
     return seconds
 
 
-def _beside(run_file: Path) -> Path:
+def _warm_up_file(run_file: Path) -> Path:
     return run_file.with_suffix(".warm-ups")

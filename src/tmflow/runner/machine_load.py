@@ -1,4 +1,4 @@
-"""What else the machine did during a trial: two samples of the kernel's counters, and what lies between them."""
+"""Interference during a trial: the difference of two samples of the kernel's counters."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-# A trial is disturbed if the hypervisor took, or other processes used, more than this of the machine's CPU time.
-# Steal stops a worker wherever it is, mutex or transaction in hand, so little of it already shows; other processes
-# are first moved to idle cores, and a desktop or the kernel's own threads use a few per cent anyway.
+# A trial is disturbed if the hypervisor took, or other processes used, more than this share of the machine's CPU time.
+# Steal stops a worker anywhere, even inside a mutex or a transaction, so a little already has an effect. Other
+# processes first move to idle cores, and a desktop or the kernel's threads always use a few per cent.
 STEAL_LIMIT = 0.02
 OTHERS_LIMIT = 0.10
 
 # The kernel counts in ticks of 10 ms, so each CPU's count is off by up to a tick: over 0.5 s that is 2 % of the
-# machine, the smaller of the limits. A shorter window says nothing.
+# machine, the smaller of the limits. A shorter window has no meaning.
 MIN_WINDOW_S = 0.5
 
-# Readings of two clocks are some microseconds apart, or as much as the process is kept waiting between them. What is
-# flagged is more than that: clocks that were set, a machine that slept.
+# Two clocks are read some microseconds apart, or more if the process has to wait between them. The limit is above that:
+# it detects clocks that were set, and a machine that slept.
 CLOCK_LIMIT_S = 0.1
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -38,21 +38,21 @@ class CpuTimes:
 
     @classmethod
     def parse(cls, text: str) -> CpuTimes | None:
-        """None if the text is not that of /proc/stat."""
+        """Parse the text of /proc/stat; None if it has another format."""
         rows = [line.split() for line in text.splitlines() if line.startswith("cpu")]
         total = next((row for row in rows if row[0] == "cpu"), None)
         if total is None or len(total) < 9:
             return None
         user, nice, system, idle, iowait, irq, softirq, steal = (int(ticks) / TICKS_PER_S for ticks in total[1:9])
-        # Columns 9 and 10, the time of guests, are part of user and nice already.
+        # Columns 9 and 10, the time of guests, are already part of user and nice.
         return cls(len(rows) - 1, user + nice + system + irq + softirq, idle + iowait, steal)
 
 
 @dataclass(frozen=True)
 class Clocks:
-    """Three clocks of the kernel: `monotonic_s` stands still in suspension, `boot_s` does not, `wall_s` can be set.
+    """Three clocks of the kernel: `monotonic_s` stops during suspension, `boot_s` does not, `wall_s` can be set.
 
-    The first two are adjusted alike to run at the right speed, and never jump; None where there is no such clock.
+    The first two are slewed equally and never jump. `boot_s` is None if the kernel has no such clock.
     """
 
     monotonic_s: float
@@ -68,7 +68,7 @@ class Clocks:
 
 @dataclass(frozen=True)
 class Sample:
-    """The counters at one moment. `own_s`: CPU time of this process and of its children that it has waited for."""
+    """The counters at one moment. `own_s`: CPU time of this process and of children that it has waited for."""
 
     clocks: Clocks
     own_s: float
@@ -96,37 +96,36 @@ def sample(stat: Path = Path("/proc/stat")) -> Sample:
 
 
 class Watch:
-    """Samples of a process that runs one trial after another, so that short trials are judged together.
+    """Samples of a process that runs trials in sequence, so that short trials share a longer window.
 
-    A trial that is too short for the kernel's ticks is judged by a longer window that ends with it: the shortest that
-    is long enough and begins where an earlier trial, or a warm-up, began. What the process itself does between two
-    trials is in that window, and does not count among the others.
+    A trial that is too short for the kernel's ticks uses a longer window that ends with it: the shortest sufficient
+    window that starts with an earlier trial or a warm-up. The window includes this process's work between trials, which
+    does not count as work of others.
     """
 
     def __init__(self) -> None:
-        self._begun: deque[Sample] = deque()
+        self._starts: deque[Sample] = deque()
 
     def begin(self) -> Sample:
-        """Take a sample where something begins: a trial, or what precedes the trials."""
+        """Take a sample at the start of a trial or a warm-up."""
         now = sample()
-        self._begun.append(now)
-        while len(self._begun) > 1 and now.at_s - self._begun[1].at_s >= MIN_WINDOW_S:
-            self._begun.popleft()
+        self._starts.append(now)
+        while len(self._starts) > 1 and now.at_s - self._starts[1].at_s >= MIN_WINDOW_S:
+            self._starts.popleft()
         return now
 
     def since(self, before: Sample, after: Sample) -> dict[str, Any]:
-        """`between` the samples of a trial, whose shares are of a longer window if the trial is too short."""
-        long_enough = (begun for begun in reversed(self._begun) if after.at_s - begun.at_s >= MIN_WINDOW_S)
+        """`between` for the samples of a trial, with shares over a longer window if the trial is too short."""
+        long_enough = (start for start in reversed(self._starts) if after.at_s - start.at_s >= MIN_WINDOW_S)
         return between(before, after, next(long_enough, before))
 
 
 def between(before: Sample, after: Sample, shares_since: Sample | None = None) -> dict[str, Any]:
-    """What the rest of the machine did from one sample to the other: the fields of a `runfile.MachineState`.
+    """The activity of the rest of the machine between two samples: the fields of a `runfile.MachineState`.
 
-    The shares, and with them `disturbed`, are None where the counters are unreadable or stand still (a sandbox that
-    shows zeros), and where the window is shorter than MIN_WINDOW_S: then it may begin at `shares_since`, earlier than
-    `before`. A child that still runs counts among the others. Suspension, or a clock that was set, disturbs a window of
-    any length.
+    The shares, and with them `disturbed`, are None if the counters are unreadable or constant (a sandbox shows zeros),
+    or if the window is shorter than MIN_WINDOW_S. A short window is extended back to `shares_since`, if given. A child
+    that still runs counts as another process. Suspension, or a clock that was set, disturbs a window of any length.
     """
     too_short = after.at_s - before.at_s < MIN_WINDOW_S
     steal, others = _shares(shares_since if shares_since is not None and too_short else before, after)
@@ -146,7 +145,7 @@ def between(before: Sample, after: Sample, shares_since: Sample | None = None) -
 
 
 def _clocks(before: Clocks, after: Clocks) -> tuple[float | None, float | None]:
-    """Seconds that the machine was suspended, and by which the time of day was set: forward if above 0."""
+    """Seconds that the machine was suspended, and seconds by which the wall clock was set (forward: above 0)."""
     if before.boot_s is None or after.boot_s is None:
         return None, None
     passed_s = after.boot_s - before.boot_s
@@ -155,7 +154,7 @@ def _clocks(before: Clocks, after: Clocks) -> tuple[float | None, float | None]:
 
 
 def _shares(before: Sample, after: Sample) -> tuple[float | None, float | None]:
-    """Stolen and used by others: shares of cores * wall, cut to [0, 1] because ticks and clock do not agree exactly."""
+    """Shares of cores * wall time stolen and used by others, clipped to [0, 1]: ticks and clock differ slightly."""
     window_s = after.at_s - before.at_s
     if before.times is None or after.times is None or window_s < MIN_WINDOW_S:
         return None, None

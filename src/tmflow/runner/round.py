@@ -1,7 +1,7 @@
-"""A process of a round: one warm-up per variant and batch, then every point once, each written down as it ends.
+"""A process of a round: one warm-up per variant and batch, then every point once, each recorded when it ends.
 
-`python -m tmflow.runner.round JOB.json N` is started by `supervise` for the points of the round's process N (from 0),
-in the environment that these need.
+`supervisor` starts `python -m tmflow.runner.round JOB.json N` for the points of the round's process N (from 0), in the
+environment that these need.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ from tmflow.training.measurement import TrialData, Variant
 
 
 class RoundRunner:
-    """Runs the trials of one process of a round that its journal does not hold yet."""
+    """Runs the trials of one process of a round that are not in the journal yet."""
 
     def __init__(self, job: RoundJob, journal: Journal, process: int) -> None:
         self._job = job
         self._journal = journal
         done = {run.spec.sha256 for run in journal.runs}
-        own = {point.sha256 for point in job.processes()[process]}
-        self._resumed = job.resumed or not own.isdisjoint(done)
+        hashes = {point.sha256 for point in job.processes()[process]}
+        self._resumed = job.resumed or not hashes.isdisjoint(done)
         self._ordinals = {point.sha256: ordinal for ordinal, point in enumerate(job.ordered_points())}
-        self._todo = [point for point in job.ordered_points() if point.sha256 in own - done]
-        self._why_not = {point.sha256: _why_not(point) for point in self._todo}
+        self._todo = [point for point in job.ordered_points() if point.sha256 in hashes - done]
+        self._unsupported = {point.sha256: _unsupported_reason(point) for point in self._todo}
         self._facts = _facts()
         self._backends = {profile: backend_of(profile) for profile in {spec.profile for spec in self._todo}}
         self._images: Images | None = None
@@ -59,7 +59,7 @@ class RoundRunner:
 
     def run(self) -> None:
         for spec in self._todo:
-            if self._images is None and not self._why_not[spec.sha256]:
+            if self._images is None and not self._unsupported[spec.sha256]:
                 self._images = Images(spec.dataset, self._seed(spec), spec.matrix)
             self._prepare(spec)
         for spec in self._todo:
@@ -69,17 +69,17 @@ class RoundRunner:
 
     def _prepare(self, spec: TrialSpec) -> None:
         """Build the variant of a point and warm it up for each batch, once."""
-        if graph_key(spec) in self._variants or self._why_not[spec.sha256]:
+        if graph_key(spec) in self._variants or self._unsupported[spec.sha256]:
             return
-        alike = self._alike(spec)
-        for batch in sorted({point.batch for point in alike}):
-            self._warm_up([point for point in alike if point.batch == batch])
+        points = self._same_graph(spec)
+        for batch in sorted({point.batch for point in points}):
+            self._warm_up([point for point in points if point.batch == batch])
 
     def _warm_up(self, points: Sequence[TrialSpec]) -> None:
-        """Warm up for points of one graph and batch, with as many workers as any of them has.
+        """Warm up for points of one graph and batch, with the largest number of workers among them.
 
-        Where that hangs or kills the process, those with as many workers are recorded in its place: the others have
-        another warm-up in the next process. What else goes wrong, the trials meet again and record.
+        If the warm-up hangs or kills the process, the points with that number of workers are recorded in its place; the
+        others have another warm-up in the next process. The trials meet and record any other error again.
         """
         first, workers = points[0], max(point.threads for point in points)
         self._watch.begin()
@@ -95,20 +95,20 @@ class RoundRunner:
                 return
             warm_ups.note(self._job.run_file, self._job.campaign.uid, time.monotonic() - began)
 
-    def _alike(self, spec: TrialSpec) -> list[TrialSpec]:
-        """The points to run in the same graph."""
+    def _same_graph(self, spec: TrialSpec) -> list[TrialSpec]:
+        """The points that run in the same graph as `spec`."""
         key = graph_key(spec)
-        return [point for point in self._todo if graph_key(point) == key and not self._why_not[point.sha256]]
+        return [point for point in self._todo if graph_key(point) == key and not self._unsupported[point.sha256]]
 
     def _variant(self, spec: TrialSpec) -> Variant:
         key = graph_key(spec)
         if key not in self._variants:
-            workers = max(point.threads for point in self._alike(spec))
+            workers = max(point.threads for point in self._same_graph(spec))
             self._variants[key] = make_variant(spec, workers, self._seed(spec))
         return self._variants[key]
 
     def _trial(self, spec: TrialSpec) -> Run:
-        if reason := self._why_not[spec.sha256]:
+        if reason := self._unsupported[spec.sha256]:
             return self._record(spec, status="unsupported", reason=reason)
         before = self._watch.begin()
         started_at = utc_now()
@@ -155,9 +155,7 @@ class RoundRunner:
 
     @contextmanager
     def _watched(self, points: Sequence[TrialSpec], *, warm_up: bool = False) -> Iterator[None]:
-        """Inside, a trial is under way, or the warm-up of some: if it hangs in native code, they are recorded, and the
-        process is ended.
-        """
+        """Watch a trial, or the warm-up of `points`: if it exceeds the time limit, record the points and exit."""
         started_at, limit_s = utc_now(), self._job.trial_timeout_s
 
         def ended(status: Status, how: str) -> list[Run]:
@@ -173,10 +171,10 @@ class RoundRunner:
             yield
         finally:
             timer.cancel()
-            timer.join()  # the end and the time limit may come at once: then the process ends here
+            timer.join()  # if the time limit has just been reached, the process exits here
 
     def _give_up(self, runs: Sequence[Run]) -> None:
-        """Write down what took too long, and end the process: native code cannot be interrupted."""
+        """Record the timeout, and exit the process: native code cannot be interrupted."""
         try:
             for run in runs:
                 self._journal.append(run)
@@ -189,12 +187,12 @@ class RoundRunner:
         return spec.seed + self._job.number - 1
 
     def _data(self, spec: TrialSpec) -> TrialData:
-        assert self._images is not None  # since the first point that can run
+        assert self._images is not None  # loaded for the first point that can run
         return self._images.of(self._seed(spec), spec.matrix)
 
 
-def _why_not(spec: TrialSpec) -> str | None:
-    """Why a trial cannot run here; None if it can, or if asking goes wrong, which the trial will meet and record."""
+def _unsupported_reason(spec: TrialSpec) -> str | None:
+    """The reason why a trial cannot run here; None if it can, or if the check fails: the trial records that error."""
     try:
         return unsupported_reason(spec)
     except (BadInput, ValueError):
@@ -202,7 +200,7 @@ def _why_not(spec: TrialSpec) -> str | None:
 
 
 def _facts() -> dict[str, Any]:
-    """What every run of this process says about machine and software."""
+    """The facts about machine and software that all runs of this process share."""
     probe = registry.tm_probe()
     build = registry.build_info()
     return {
@@ -213,7 +211,7 @@ def _facts() -> dict[str, Any]:
 
 
 def backend_of(profile: str | None) -> Backend | None:
-    """What stands in for the hardware of a profile. Raises BadInput if there is no such profile."""
+    """The emulator that replaces the hardware of a profile. Raises BadInput if there is no such profile."""
     if profile is None:
         return None
     machine = load_profile(profile)
@@ -225,7 +223,7 @@ def backend_of(profile: str | None) -> Backend | None:
 def main(job_path: str, process: int) -> None:
     job = RoundJob.model_validate_json(Path(job_path).read_text(encoding="utf-8"))
     with machine_to_itself():
-        if job.run_file.exists():  # a process that outlived its pipeline has finished the round meanwhile
+        if job.run_file.exists():  # another process, which outlived its pipeline, has finished the round
             return
         journal = Journal(job.run_file)
         journal.forget_under_way()
@@ -236,7 +234,7 @@ def main(job_path: str, process: int) -> None:
 
 
 if __name__ == "__main__":
-    # Python looks at a signal between two bytecodes, and a trial may be one call of native code that takes hours.
+    # Python handles signals only between bytecodes, and a trial may be a native call that takes hours.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         main(sys.argv[1], int(sys.argv[2]))

@@ -1,6 +1,6 @@
 """Run a round in a fresh process for each environment that its points need.
 
-What a trial, or a warm-up, left over that hung or killed its process is for another one.
+If a trial or a warm-up hangs or kills its process, another process runs the remaining points.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from tmflow.runner.job import TIMED_OUT, RoundJob
 from tmflow.runner.journal import Journal, set_aside
 from tmflow.spec.process_env import process_environment
 
-# A kill may have come from outside, for want of memory for instance: a trial, or a warm-up, gets a second chance.
+# A kill may come from outside, for example for lack of memory, so a trial or a warm-up gets a second chance.
 DEATHS = 2
 
 
 def run_round(job: RoundJob) -> None:
-    """Run the round of `job`, unless its run file holds it already; on return the run file is complete.
+    """Run the round of `job`, unless its run file already holds it; on return the run file is complete.
 
-    Goes on with an interrupted journal of the same campaign. Raises BadInput when a process says so or its environment
-    cannot be had, RoundFailed when one ends early for another reason than a trial.
+    Continues an interrupted journal of the same campaign. Raises BadInput if a process reports bad input or its
+    environment is not available, and RoundFailed if a process ends early for a reason other than a trial.
     """
     if _is_done(job):
-        job.run_file.touch()  # newer than what made Snakemake ask
+        job.run_file.touch()  # newer than the inputs that made Snakemake run this
         return
     processes = job.processes()
     if (journal := Journal(job.run_file)).runs and journal.runs[0].campaign != job.campaign:
@@ -47,7 +47,7 @@ def run_round(job: RoundJob) -> None:
 
 
 def _is_done(job: RoundJob) -> bool:
-    """Whether the run file holds this round. One that holds other points is set aside, not overwritten."""
+    """Whether the run file holds this round. A run file with other points is renamed, not overwritten."""
     if not job.run_file.exists():
         return False
     runs = list(record.read(job.run_file))
@@ -60,7 +60,7 @@ def _is_done(job: RoundJob) -> bool:
 def _run_until_finished(job: RoundJob, command: list[str], needed: dict[str, str]) -> None:
     environment = {"TF_CPP_MIN_LOG_LEVEL": "2", **os.environ, **needed}
     deaths: Counter[tuple[bool, frozenset[str]]] = Counter()
-    # What this process lets its children have goes along: a round that outlives its step is at work, too.
+    # Inheritable file descriptors, such as locks, are passed on: a round that outlives its step still holds them.
     while (code := subprocess.run(command, check=False, env=environment, close_fds=False).returncode) != 0:
         if code == TIMED_OUT:
             continue

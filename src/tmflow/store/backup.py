@@ -1,4 +1,4 @@
-"""A copy of the database to carry elsewhere, made while others read and write it."""
+"""A copy of the database in one file, made while other processes read and write the database."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from tmflow.store.url import explain_errors, is_sqlite, shown, sqlite_path
 
 
 def snapshot(url: URL, path: Path) -> int:
-    """Write what is committed now to `path`, a SQLite file that needs no other beside it; returns its bytes.
+    """Write the committed state to `path`, one self-contained SQLite file; return its size in bytes.
 
-    The file appears whole or not at all, in place of one that was there: a portal that reads it sees the old state or
-    the new one. Raises BadInput if the database is not a SQLite file of this tmflow's, or `path` cannot be written.
+    The file is replaced atomically: a portal that reads it sees the old state or the new one. Raises BadInput if the
+    database is not a SQLite file of this tmflow, or `path` cannot be written.
     """
     if not is_sqlite(url):
-        raise BadInput(f"{shown(url)} is on a server: only a SQLite file can be copied so; use the server's own tools.")
+        raise BadInput(f"{shown(url)} is on a server: only a SQLite file can be copied; use the server's tools.")
     require_name(path)
     source = sqlite_path(url)
     if path.exists() and source.exists() and path.samefile(source):
         raise BadInput(f"{path} is the database itself: name another file for the snapshot.")
-    if path.with_name(path.name + "-wal").exists():  # which would be read as if it were the copy's
-        raise BadInput(f"{path} is a database that is being written: name another file for the snapshot.")
+    if path.with_name(path.name + "-wal").exists():  # SQLite would apply this log to the copy
+        raise BadInput(f"{path} is a database in use: name another file for the snapshot.")
     with whole_file(path) as copy:
         try:
             with explain_errors(url):
@@ -38,10 +38,10 @@ def snapshot(url: URL, path: Path) -> int:
 
 
 def copy_pages(reader: Engine, path: Path) -> None:
-    """All pages in one step, which is one state of the database whoever writes meanwhile."""
+    """Copy all pages in one step, so that the copy is one state of the database despite concurrent writers."""
     with reader.connect() as opened, closing(sqlite3.connect(path)) as copy:
         source = opened.connection.driver_connection
         assert isinstance(source, sqlite3.Connection)
-        copy.execute("PRAGMA journal_mode = OFF")  # a file of its own, in which there is nothing to go back to
+        copy.execute("PRAGMA journal_mode = OFF")  # a new file: nothing to roll back
         source.backup(copy)
         copy.execute("PRAGMA journal_mode = DELETE")

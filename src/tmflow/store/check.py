@@ -1,4 +1,4 @@
-"""Whether what the database holds agrees with itself: what constraints enforce, and what no constraint can say."""
+"""Consistency checks of the database: its constraints, and rules that no constraint can express."""
 
 from __future__ import annotations
 
@@ -38,28 +38,28 @@ from tmflow.store.models import (
 )
 
 Rule = tuple[str, Select[Any]]
-"""What is said of each row that should not be there, with its columns in braces, and the query for such rows."""
+"""The message for a row that breaks the rule, with columns in braces, and the query for such rows."""
 
-SHOWN = 5  # breaches of a rule that are told one by one
+SHOWN = 5  # breaches of a rule that are listed individually
 
 
 def problems(connection: Connection) -> Iterator[str]:
-    """A sentence for each thing that is wrong. The tables must be as this tmflow has them."""
+    """Describe each inconsistency in a sentence. The tables must have the current schema."""
     for sentence, broken in (*_constraints(), *_exactly_once(), *_belonging(), *_sums(), *_tallies()):
-        found = [sentence.format(**row) for row in connection.execute(broken).mappings()]
-        yield from _some(found)
-    yield from _some(list(_wrong_reasons(connection)))
-    yield from _some(list(_wrong_identities(connection)))
+        breaches = [sentence.format(**row) for row in connection.execute(broken).mappings()]
+        yield from _limit(breaches)
+    yield from _limit(list(_wrong_reasons(connection)))
+    yield from _limit(list(_wrong_identities(connection)))
 
 
-def _some(found: Sequence[str]) -> Iterator[str]:
-    yield from found[:SHOWN]
-    if len(found) > SHOWN:
-        yield f"and {len(found) - SHOWN} more of that kind"
+def _limit(breaches: Sequence[str]) -> Iterator[str]:
+    yield from breaches[:SHOWN]
+    if len(breaches) > SHOWN:
+        yield f"and {len(breaches) - SHOWN} more of that kind"
 
 
 def _constraints() -> Iterator[Rule]:
-    """Of each CHECK, the rows that it should have refused: SQLite can be told to look away, and any can be dropped."""
+    """Rows that a CHECK should have refused: SQLite can ignore CHECKs, and a CHECK can be dropped."""
     for table in Base.metadata.sorted_tables:
         for check in table.constraints:
             if isinstance(check, CheckConstraint):
@@ -101,7 +101,7 @@ def _exactly_once() -> Iterator[Rule]:
 
 
 def _belonging() -> Iterator[Rule]:
-    """What a run refers to agrees with the run."""
+    """A run agrees with the rows that it refers to."""
     yield (
         "run {uid} is of another platform than its campaign {campaign}",
         select(Run.uid, Campaign.uid.label("campaign"))
@@ -131,17 +131,17 @@ def _belonging() -> Iterator[Rule]:
 
 
 def _sums() -> Iterator[Rule]:
-    """The rollup of aborts is their sum, and attempts are the aborts and commits that they ended in."""
+    """The totals of aborts are the sums over workers and variables, and attempts = commits + aborts."""
     sums = (
         select(ThreadAbort.run_id, ThreadAbort.reason_id, func.sum(ThreadAbort.n).label("n"))
         .group_by(ThreadAbort.run_id, ThreadAbort.reason_id)
         .subquery()
     )
     same = and_(RunAbort.run_id == sums.c.run_id, RunAbort.reason_id == sums.c.reason_id)
-    told = func.coalesce(RunAbort.n, 0)
+    in_all = func.coalesce(RunAbort.n, 0)
     yield (
-        "run {uid} has {n} aborts {mechanism} {raw_code} of its workers, but {told} in all",
-        select(Run.uid, sums.c.n, AbortReason.mechanism, AbortReason.raw_code, told.label("told"))
+        "run {uid} has {n} aborts {mechanism} {raw_code} of its workers, but {in_all} in all",
+        select(Run.uid, sums.c.n, AbortReason.mechanism, AbortReason.raw_code, in_all.label("in_all"))
         .join_from(sums, Run, Run.id == sums.c.run_id)
         .join(AbortReason, AbortReason.id == sums.c.reason_id)
         .outerjoin(RunAbort, same)
@@ -155,34 +155,34 @@ def _sums() -> Iterator[Rule]:
         .outerjoin(sums, same)
         .where(sums.c.n.is_(None)),
     )
-    each = (Counters.run_id, Counters.worker, Counters.variable)
-    its = (ThreadAbort.run_id, ThreadAbort.worker, ThreadAbort.variable)
+    counter_key = (Counters.run_id, Counters.worker, Counters.variable)
+    abort_key = (ThreadAbort.run_id, ThreadAbort.worker, ThreadAbort.variable)
     n_aborts = func.coalesce(func.sum(ThreadAbort.n), 0).label("n_aborts")
     yield (
         "run {uid}: {attempts} attempts of worker {worker} on {variable}, but {commits} commits and {n_aborts} aborts",
         select(Run.uid, Counters.worker, Counters.variable, Counters.attempts, Counters.commits, n_aborts)
         .join_from(Counters, Run)
-        .outerjoin(ThreadAbort, and_(*(own == other for own, other in zip(each, its, strict=True))))
+        .outerjoin(ThreadAbort, and_(*(a == b for a, b in zip(counter_key, abort_key, strict=True))))
         .where(Counters.attempts.is_not(None), Counters.commits.is_not(None))
-        .group_by(Run.uid, *each, Counters.attempts, Counters.commits)
+        .group_by(Run.uid, *counter_key, Counters.attempts, Counters.commits)
         .having(Counters.attempts != Counters.commits + n_aborts),
     )
 
 
 def _tallies() -> Iterator[Rule]:
-    """The tally of the runs of each round is what counting them gives."""
+    """The tally of the runs of each round agrees with a new count."""
     counted = round_counts.COUNTED.subquery()
     same = and_(*(getattr(RoundTally, column.key) == counted.c[column.key] for column in round_counts.KEY))
-    which = [Experiment.name, Campaign.uid.label("campaign"), Round.number]
+    round_columns = [Experiment.name, Campaign.uid.label("campaign"), Round.number]
     runs = "round {number} of experiment '{name}' in campaign {campaign} has {n_runs} runs ({evidence}, {status})"
     yield (
-        f"{runs}, the newest of {{newest}}, but by its tally {{told}}, the newest of {{told_newest}}",
+        f"{runs}, the newest of {{newest}}, but by its tally {{tallied}}, the newest of {{tallied_newest}}",
         select(
-            *which,
+            *round_columns,
             *(counted.c[name] for name in ("n_runs", "evidence", "status")),
             counted.c.newest_run_at_utc.label("newest"),
-            func.coalesce(RoundTally.n_runs, 0).label("told"),
-            func.coalesce(RoundTally.newest_run_at_utc, "none").label("told_newest"),
+            func.coalesce(RoundTally.n_runs, 0).label("tallied"),
+            func.coalesce(RoundTally.newest_run_at_utc, "none").label("tallied_newest"),
         )
         .join_from(counted, Round, Round.id == counted.c.round_id)
         .join(Campaign)
@@ -198,7 +198,7 @@ def _tallies() -> Iterator[Rule]:
     )
     yield (
         f"{runs} by its tally, but there is none",
-        select(*which, RoundTally.n_runs, RoundTally.evidence, RoundTally.status)
+        select(*round_columns, RoundTally.n_runs, RoundTally.evidence, RoundTally.status)
         .join_from(RoundTally, Round)
         .join(Campaign)
         .join(Experiment)
@@ -208,29 +208,30 @@ def _tallies() -> Iterator[Rule]:
 
 
 def _wrong_reasons(connection: Connection) -> Iterator[str]:
-    """Raw codes are spelt in one way, and have the family that the code tells."""
+    """Raw codes have their canonical spelling and the family that the code implies."""
     for reason in _all(connection, AbortReason):
         mechanism, code, family = reason["mechanism"], reason["raw_code"], reason["family"]
         if mechanism not in abort_codes.FAMILIES:
             yield f"abort reason {mechanism} {code}: the mechanism is unknown"
             continue
         try:
-            told = abort_codes.described(mechanism, int(code, 16))
+            expected = abort_codes.described(mechanism, int(code, 16))
         except ValueError:
             yield f"abort reason {mechanism} {code}: the raw code is no hexadecimal number"
             continue
-        if told != {"raw_code": code, "family": family}:
-            yield f"abort reason {mechanism} {code}, {family}: the code says {told['raw_code']}, {told['family']}"
+        if expected != {"raw_code": code, "family": family}:
+            says = f"{expected['raw_code']}, {expected['family']}"
+            yield f"abort reason {mechanism} {code}, {family}: the code says {says}"
 
 
 def _wrong_identities(connection: Connection) -> Iterator[str]:
-    """What is known by its hash still has it, and columns say what the facts do."""
+    """Rows identified by a hash still have that hash, and their columns agree with their facts."""
     facts = {row["id"]: row["facts_json"] for row in _all(connection, Platform)}
-    for model, made in _MADE.items():
+    for model, make_row in _MADE.items():
         for row in _all(connection, model):
             where = f"table {model.__tablename__}, row {row['id']}"
             try:
-                expected = made(row, facts)
+                expected = make_row(row, facts)
             except (ValueError, BadInput) as error:  # ValueError is pydantic's too
                 yield f"{where}: is none: {' '.join(str(error).split())}"
                 continue
@@ -239,7 +240,7 @@ def _wrong_identities(connection: Connection) -> Iterator[str]:
                 yield f"{where}: {', '.join(wrong)} is not what the rest of it says"
 
 
-# How rows follow from what they hold whole; the second argument is the facts of each platform, as JSON.
+# How the columns of a row follow from its full content; the second argument is the facts of each platform, as JSON.
 _MADE: dict[type[Base], Callable[[Row, Mapping[int, str]], Row]] = {
     Platform: lambda row, _: rows.platform_row(json.loads(row["facts_json"])),
     Environment: lambda row, facts: rows.environment_row(
@@ -253,9 +254,9 @@ _MADE: dict[type[Base], Callable[[Row, Mapping[int, str]], Row]] = {
 }
 
 
-def _probe_row(told: Row) -> Row:
-    probe = document.Probe.model_validate(told)
-    return {"sha256": sha256_of(told), "evidence": probe.evidence, "started_at_utc": probe.started_at_utc}
+def _probe_row(fields: Row) -> Row:
+    probe = document.Probe.model_validate(fields)
+    return {"sha256": sha256_of(fields), "evidence": probe.evidence, "started_at_utc": probe.started_at_utc}
 
 
 def _part(model: type[BaseModel], row: Row) -> Row:

@@ -1,4 +1,4 @@
-"""Rows that many runs share are stored once: find the ids of those that are there, insert the others."""
+"""Deduplication: rows that many runs share are stored once, and found again by their key."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Key = tuple[Any, ...]
 Row = dict[str, Any]
 Item = TypeVar("Item")
 Clash = Callable[[Row, Row], str]
-"""Says to a user what is wrong with two rows."""
+"""The message for two rows that contradict each other."""
 
-CHUNK = 1000  # keys in one statement: far below every limit on its parameters
+CHUNK = 1000  # keys in one statement: far below every database's limit on parameters
 
 
 def ids(
@@ -26,34 +26,35 @@ def ids(
     rows: Sequence[Row],
     fixed: Mapping[str, Clash] | None = None,
 ) -> list[int]:
-    """The id of each of the rows, known by their key columns; those that the table lacks are inserted.
+    """Get the id of each row, identified by its key columns; insert the rows that the table lacks.
 
-    The `fixed` columns follow from the key: where rows of one key differ in one, raises BadInput in its words.
+    The `fixed` columns follow from the key. Raises BadInput with the message of the column if two rows with the same
+    key differ in it.
     """
     clashes = fixed or {}
-    wanted: dict[Key, Row] = {}
+    by_key: dict[Key, Row] = {}
     for row in rows:
-        _require_same(clashes, row, wanted.setdefault(_key(row, key), row))
-    found = {}
-    for stored in _find(connection, model, key, wanted, also=("id", *clashes)):
-        _require_same(clashes, wanted[_key(stored, key)], stored)
-        found[_key(stored, key)] = stored["id"]
-    missing = {itself: row for itself, row in wanted.items() if itself not in found}
+        _require_same(clashes, row, by_key.setdefault(_key(row, key), row))
+    id_of = {}
+    for stored in _find(connection, model, key, by_key, also=("id", *clashes)):
+        _require_same(clashes, by_key[_key(stored, key)], stored)
+        id_of[_key(stored, key)] = stored["id"]
+    missing = {row_key: row for row_key, row in by_key.items() if row_key not in id_of}
     if missing:
         connection.execute(insert(model), list(missing.values()))
-        found |= {_key(row, key): row["id"] for row in _find(connection, model, key, missing, also=("id",))}
-    return [found[_key(row, key)] for row in rows]
+        id_of |= {_key(row, key): row["id"] for row in _find(connection, model, key, missing, also=("id",))}
+    return [id_of[_key(row, key)] for row in rows]
 
 
 def columns(model: type[Base]) -> list[str]:
-    """The columns of a table in their order, but for an id that the database gives."""
+    """The columns of a table in order, without the id that the database assigns."""
     return [column.name for column in model.__table__.columns if column.name != "id"]
 
 
 def insert_rows(connection: Connection, model: type[Base], rows: list[Key]) -> None:
-    """Insert rows of the `columns` of a table, of values that the driver takes as they are.
+    """Insert rows that have the `columns` of a table, with values that the driver accepts without conversion.
 
-    The statement goes past SQLAlchemy, which would look at each row again and take as long as SQLite does.
+    The statement bypasses SQLAlchemy's processing of each row, which takes as long as SQLite's insert.
     """
     if not rows:
         return
@@ -67,7 +68,7 @@ def insert_rows(connection: Connection, model: type[Base], rows: list[Key]) -> N
 
 
 def chunks(items: Iterable[Item], weight: Callable[[Item], int] = lambda _: 1) -> Iterator[list[Item]]:
-    """The items, as many at a time as weigh `CHUNK` together."""
+    """Split the items into lists that each weigh about `CHUNK`."""
     chunk: list[Item] = []
     total = 0
     for item in items:
@@ -81,11 +82,11 @@ def chunks(items: Iterable[Item], weight: Callable[[Item], int] = lambda _: 1) -
 
 
 def _find(
-    connection: Connection, model: type[Base], key: Sequence[str], wanted: Iterable[Key], also: Sequence[str]
+    connection: Connection, model: type[Base], key: Sequence[str], keys: Iterable[Key], also: Sequence[str]
 ) -> Iterator[Row]:
-    """The key columns and the `also` columns of the rows whose key is wanted and that exist."""
+    """Find the stored rows with one of these keys: their key columns and the `also` columns."""
     columns = model.__table__.columns
-    for chunk in chunks(wanted):
+    for chunk in chunks(keys):
         matches = tuple_(*(columns[name] for name in key)).in_(chunk)
         query = select(*(columns[name] for name in (*key, *also))).where(matches)
         yield from map(dict, connection.execute(query).mappings())
@@ -96,6 +97,6 @@ def _key(row: Row, key: Sequence[str]) -> Key:
 
 
 def _require_same(clashes: Mapping[str, Clash], row: Row, other: Row) -> None:
-    for name, words in clashes.items():
+    for name, describe in clashes.items():
         if row[name] != other[name]:
-            raise BadInput(words(row, other))
+            raise BadInput(describe(row, other))

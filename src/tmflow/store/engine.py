@@ -1,4 +1,4 @@
-"""Connections to the database: one writer at a time, and readers that can never hold a writer up."""
+"""Connections to the database: one writer at a time, and readers that never block a writer."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ __all__ = [
     "writer_engine",
 ]
 
-# An import of a million runs, all or nothing, writes for minutes. What was killed holds no lock: nobody waits for that.
+# An import of a million runs is one transaction of minutes. A killed process holds no lock, so nobody waits for it.
 WRITERS_WAIT_S = 600
-PATIENCE_S = 5  # after so long they say that they wait
-READERS_WAIT_S = 60  # for the moments in which SQLite locks readers out, too
+PATIENCE_S = 5  # a writer that waits longer prints a message
+READERS_WAIT_S = 60  # SQLite briefly locks out readers, too
 _WRITER_LOCK = 0x746D666C6F77  # "tmflow": the key of PostgreSQL's advisory lock, an arbitrary number
-# Room for the pages of the indexes by uid and hash, which are written in no order: SQLite has 2 MB if it is not told.
+# Cache for the pages of the indexes by uid and hash, which are written in random order; SQLite's default is 2 MB.
 WRITER_CACHE_KIB = 64 << 10
 
 
 def open_writer(url: URL) -> Engine:
-    """An engine whose every transaction is the only writing one, from its first statement on.
+    """Open an engine whose transactions hold the only right to write, from their first statement on.
 
     Raises BadInput if the database is missing, unreachable, not a tmflow database or of another revision.
     """
@@ -49,13 +49,13 @@ def open_writer(url: URL) -> Engine:
 
 
 def open_reader(url: URL) -> Engine:
-    """An engine that can only read, sees committed data, and blocks no writer. Raises as `open_writer` does."""
+    """Open an engine that only reads committed data and blocks no writer. Raises as `open_writer` does."""
     _require_current(url)
     return reader_engine(url)
 
 
 def writer_engine(url: URL) -> Engine:
-    """As `open_writer`, without looking at the database; a missing SQLite file is created on the first use."""
+    """As `open_writer`, without checking the database; a missing SQLite file is created on the first use."""
     if is_sqlite(url):
         engine = _sqlite_engine(url, _read_write_uri, WRITERS_WAIT_S)
         event.listen(engine, "connect", _set_up_sqlite_writer)
@@ -68,27 +68,30 @@ def writer_engine(url: URL) -> Engine:
 
 @lru_cache(maxsize=8)
 def reader_engine(url: URL) -> Engine:
-    """As `open_reader`, without looking at the database.
+    """As `open_reader`, without checking the database.
 
-    The same for the same URL, as it remembers what it made of each question; its connections are new each time.
+    The engine is shared per URL, because it caches compiled statements; its connections are always new.
     """
     if is_sqlite(url):
         engine = _sqlite_engine(url, _read_only_uri, READERS_WAIT_S)
         event.listen(engine, "connect", _set_up_sqlite_reader)
         return engine
-    # Autocommit: no transaction stays open behind a page, so none can hold up a migration.
+    # Autocommit: no transaction of a page stays open, so none can block a migration.
     engine = _postgresql_engine(url, "-c default_transaction_read_only=on")
     return engine.execution_options(isolation_level="AUTOCOMMIT")
 
 
 def require_file(url: URL) -> None:
-    """Raise BadInput if the URL is that of a SQLite file which does not exist."""
+    """Raise BadInput if the URL names a SQLite file that does not exist."""
     if not may_exist(url):
         raise BadInput(f"{shown(url)} does not exist; `tmflow ingest` or `tmflow db upgrade` makes it.")
 
 
 def may_exist(url: URL) -> bool:
-    """False for a SQLite file that is not there. Raises BadInput if this user may not look, or if it is a folder."""
+    """Whether the database may exist: False for a missing SQLite file.
+
+    Raises BadInput if the path is a folder, or if this user has no right to look.
+    """
     if not is_sqlite(url):
         return True
     path = sqlite_path(url)
@@ -104,7 +107,7 @@ def may_exist(url: URL) -> bool:
 
 
 def _require_current(url: URL) -> None:
-    # A reader looks: a writer would change the journal mode of a file that is not ours.
+    # Checked by a reader: a writer would change the journal mode of a file that may not be ours.
     require_file(url)
     with explain_errors(url), reader_engine(url).connect() as connection:
         require_current(connection)
@@ -113,7 +116,7 @@ def _require_current(url: URL) -> None:
 def _sqlite_engine(url: URL, uri: Callable[[Path], str], wait_s: float) -> Engine:
     engine = create_engine(url, poolclass=NullPool)
 
-    # SQLAlchemy's own connection strings cannot decide anew at each connection, as a reader must.
+    # A reader decides at each connection how to open the file; SQLAlchemy's connection strings are fixed.
     @event.listens_for(engine, "do_connect")
     def connect(*_: Any) -> sqlite3.Connection:
         return sqlite3.connect(
@@ -121,14 +124,14 @@ def _sqlite_engine(url: URL, uri: Callable[[Path], str], wait_s: float) -> Engin
             uri=True,
             timeout=wait_s,
             check_same_thread=False,
-            isolation_level=None,  # transactions begin where SQLAlchemy says, not where the driver guesses
+            isolation_level=None,  # SQLAlchemy, not the driver, begins transactions
         )
 
     return engine
 
 
 def _postgresql_engine(url: URL, options: str) -> Engine:
-    # No pool here either: whoever opens an engine need not think of closing it.
+    # No pool here either: the caller need not close the engine.
     return create_engine(url, poolclass=NullPool, connect_args={"options": options, "connect_timeout": 10})
 
 
@@ -144,18 +147,18 @@ def _set_up_sqlite_reader(connection: sqlite3.Connection, _: object) -> None:
 
 def _begin_immediate(connection: Connection) -> None:
     # A deferred BEGIN takes the lock at the first write, too late to wait for another writer.
-    with _told_if_it_waits(connection.engine.url):
+    with _report_waiting(connection.engine.url):
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 def _take_writer_lock(connection: Connection) -> None:
-    with _told_if_it_waits(connection.engine.url):
+    with _report_waiting(connection.engine.url):
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_WRITER_LOCK})")
 
 
 @contextmanager
-def _told_if_it_waits(url: URL) -> Iterator[None]:
-    timer = Timer(PATIENCE_S, _say_that_it_waits, [url])
+def _report_waiting(url: URL) -> Iterator[None]:
+    timer = Timer(PATIENCE_S, _print_waiting, [url])
     timer.start()
     try:
         yield
@@ -163,28 +166,29 @@ def _told_if_it_waits(url: URL) -> Iterator[None]:
         timer.cancel()
 
 
-def _say_that_it_waits(url: URL) -> None:
-    told = f"another command writes to {shown(url)}; waiting for it to end, at most {WRITERS_WAIT_S // 60} minutes."
-    print(f"tmflow: {told}", file=sys.stderr, flush=True)
+def _print_waiting(url: URL) -> None:
+    message = f"another command writes to {shown(url)}; waiting for it to end, at most {WRITERS_WAIT_S // 60} minutes."
+    print(f"tmflow: {message}", file=sys.stderr, flush=True)
 
 
 def _read_write_uri(path: Path) -> str:
     if path.exists() and not os.access(path, os.W_OK):
-        # What SQLite says too, but only at the first change, when a long study may be over.
+        # SQLite raises the same error, but only at the first change, possibly after a long study.
         raise sqlite3.OperationalError("attempt to write a readonly database")
     return f"{path.resolve().as_uri()}?mode=rwc"
 
 
 def _read_only_uri(path: Path) -> str:
-    """A reader of a write-ahead log needs files beside the database, and makes them if no writer has them open.
+    """The URI to open a SQLite file for reading.
 
-    It must not where it may not, nor as another user than the owner, whom its files would keep from writing. Then
-    the database is read as it lies: without a log, nothing is outside it.
+    A reader of a write-ahead log creates files next to the database if no writer has them open. It must not create
+    them without the right to, or as a user other than the owner, who could then not write. In these cases the file is
+    opened as immutable, provided that there is no log: then the file has all data.
     """
     try:
         owner = path.stat().st_uid
-    except OSError as error:  # it may have gone since somebody looked: what SQLite would say, in its place
+    except OSError as error:  # the file may have disappeared since the last check: the same error as SQLite's
         raise sqlite3.OperationalError("unable to open database file") from error
     may_make_files = os.access(path.parent, os.W_OK) and owner == os.geteuid()
-    as_it_lies = not may_make_files and not path.with_name(path.name + "-wal").exists()
-    return f"{path.resolve().as_uri()}?mode=ro{'&immutable=1' if as_it_lies else ''}"
+    immutable = not may_make_files and not path.with_name(path.name + "-wal").exists()
+    return f"{path.resolve().as_uri()}?mode=ro{'&immutable=1' if immutable else ''}"

@@ -1,4 +1,4 @@
-"""Tables from queries: the columns of a run, which runs are shown, and their types."""
+"""Data frames from queries: the columns of a run, their types, and which runs are visible."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ from tmflow.store.url import explain_errors
 Source = Engine | Connection
 Statement = Select[Any]
 
-CHUNK = 1000  # ids in one statement: far below every limit on its parameters
+CHUNK = 1000  # ids in one statement: far below every database's limit on parameters
 
-# Of each kind of column, the type where every row has a value and the type where NULL may occur.
+# The dtypes of each kind of column: without NULL, and with NULL.
 _DTYPES: tuple[tuple[type[TypeEngine[Any]], tuple[str, str]], ...] = (
     (Boolean, ("bool", "boolean")),
     (Integer, ("int64", "Int64")),
@@ -48,7 +48,7 @@ _DTYPES: tuple[tuple[type[TypeEngine[Any]], tuple[str, str]], ...] = (
 
 
 def frame(source: Source, statement: Statement) -> pd.DataFrame:
-    """The rows of `statement`. NULL becomes NaN or NA, never 0. Raises BadInput if the database cannot be used."""
+    """Read the rows of `statement`. NULL becomes NaN or NA, never 0. Raises BadInput if the database is unusable."""
     rows = fetch(source, statement)
     columns = statement.selected_columns
     values = zip(*rows, strict=True) if rows else ([] for _ in columns)
@@ -64,27 +64,27 @@ def with_facts(
     connection: Connection,
     table: pd.DataFrame,
     key: str,
-    its_id: ColumnElement[int],
+    id_column: ColumnElement[int],
     facts: Sequence[ColumnElement[Any]],
 ) -> pd.DataFrame:
-    """The table with these facts of another in place of the key to it: what many rows share is read once."""
+    """Replace the foreign key `key` by these facts of the other table; shared rows are read once."""
     ids = [int(number) for number in table[key].unique()]
     chunks = [ids[first : first + CHUNK] for first in range(0, max(len(ids), 1), CHUNK)]
-    known = pd.concat([frame(connection, select(its_id, *facts).where(its_id.in_(chunk))) for chunk in chunks])
-    own = known.take(pd.Index(known["id"]).get_indexer(table[key])).set_axis(table.index)
+    distinct = pd.concat([frame(connection, select(id_column, *facts).where(id_column.in_(chunk))) for chunk in chunks])
+    joined = distinct.take(pd.Index(distinct["id"]).get_indexer(table[key])).set_axis(table.index)
     place = list(table).index(key)
-    return pd.concat([table.iloc[:, :place], own.drop(columns="id"), table.iloc[:, place + 1 :]], axis="columns")
+    return pd.concat([table.iloc[:, :place], joined.drop(columns="id"), table.iloc[:, place + 1 :]], axis="columns")
 
 
 def fetch(source: Source, statement: Statement) -> list[Any]:
-    """All rows of `statement`, read at once so that nothing stays open."""
+    """Read all rows of `statement` at once, so that no cursor stays open."""
     with connected(source) as connection:
         return list(connection.execute(statement))
 
 
 @contextmanager
 def connected(source: Source) -> Iterator[Connection]:
-    """A connection to ask several questions of; of an engine a new one, which is closed at the end."""
+    """Yield a connection for several queries; for an engine a new one, closed at the end."""
     if isinstance(source, Connection):
         with explain_errors(source.engine.url):
             yield source
@@ -109,8 +109,8 @@ BELONGS_TO: tuple[Any, ...] = (
     Round.number.label("round"),
 )
 
-# Of a statement that an outer join gives the contribution of each run. With literals, as PostgreSQL groups by an
-# expression only where it is the same text, and parameters differ.
+# For statements with an outer join to the contribution of each run. These use literals, because PostgreSQL groups by
+# an expression only if its text is the same, and parameters differ.
 _CONTRIBUTED = Contribution.identity.is_not(None)
 _OF_IDENTITY = func.substr(Contribution.identity, literal_column("1"), literal_column(str(DIGITS)))
 PLATFORM_KEY: ColumnElement[str] = case(
@@ -122,19 +122,19 @@ PLATFORM_NAME: ColumnElement[str] = case(
 
 BACKEND = Backend.name + " " + func.substr(Backend.config_sha256, 1, 8)
 
-# Those that a run could use: the machine's, or fewer where the process was confined to some. NULL = both unreadable.
+# The hardware threads that a run could use: the machine's, or fewer if the process was confined. NULL: both unreadable.
 HARDWARE_THREADS = case(
     (Environment.cpus_allowed < Platform.threads_logical, Environment.cpus_allowed),
     else_=func.coalesce(Platform.threads_logical, Environment.cpus_allowed),
 )
 
 
-# A run of whose loop no machine can have such a time, and whatever else it says is worth no more.
+# A run with a loop time that is impossible on any machine; its other values are not trusted either.
 _IMPOSSIBLE = (Run.status == "ok") & (
     (Run.loop_s > literal_column(str(LONGEST_S)))
     | (Run.loop_s * Spec.threads < Spec.iterations * literal_column(str(STEP_S)))
 )
-# A run of a time that is impossible is shown as one that is invalid, and says why: nothing is computed from it.
+# A run with an impossible time is shown as invalid, with the reason; nothing is computed from it.
 STATUS: Label[Any] = case((_IMPOSSIBLE, literal_column("'invalid'", Text)), else_=Run.status).label("status")
 REASON: Label[Any] = case(
     (_IMPOSSIBLE, literal_column("'no machine can take the time that is recorded of its loop'", Text)), else_=Run.reason
@@ -143,32 +143,32 @@ FINAL_ACCURACY: Label[Any] = case((~_IMPOSSIBLE, Run.final_accuracy)).label("fin
 
 
 def seconds(column: InstrumentedAttribute[Any]) -> Label[Any]:
-    """A time of a run, NULL where the run is emulated, and where no machine can take so long."""
+    """A time of a run; NULL if the run is emulated or the time is impossibly long."""
     possible = column <= literal_column(str(LONGEST_S))
     return case(((Run.evidence != "emulated") & possible, column)).label(column.key)
 
 
 def loop_seconds() -> Label[Any]:
-    """The time of the loop of a run; NULL as `seconds`, and where no machine is so fast."""
+    """The loop time of a run; NULL as for `seconds`, and if it is impossibly short."""
     return case(((Run.evidence != "emulated") & ~_IMPOSSIBLE, Run.loop_s)).label("loop_s")
 
 
 def platform_columns(*, joined: bool) -> list[Label[str]]:
-    """The columns platform and platform_name, each source by itself; `joined`: all sources of a platform alike."""
+    """The columns platform and platform_name, separate for each source; `joined`: one for all sources."""
     key, name = (Platform.slug, Platform.name) if joined else (PLATFORM_KEY, PLATFORM_NAME)
     return [key.label("platform"), name.label("platform_name")]
 
 
 def on_platforms(keys: Sequence[str], *, joined: bool) -> ColumnElement[bool]:
-    """Whether the platform is one of these, by their keys; `joined`: by their slugs, whatever the source."""
-    of_slug = Platform.slug.in_({slug_of(key) for key in keys})  # which an index has
+    """Whether the platform has one of these keys; `joined`: one of their slugs, from any source."""
+    of_slug = Platform.slug.in_({slug_of(key) for key in keys})  # this condition can use an index
     return of_slug & (Platform.slug if joined else PLATFORM_KEY).in_(keys)
 
 
 def of_source(key: str, *, joined: bool) -> ColumnElement[bool]:
-    """Of a run: whether its source is the one that the key names; joined: whatever the source.
+    """Whether a run comes from the source that the key names; `joined`: from any source.
 
-    An expression, which no index has: a platform or a round finds the runs.
+    An expression without an index: the runs are found by platform or round.
     """
     if joined:
         return true()
@@ -179,7 +179,7 @@ def of_source(key: str, *, joined: bool) -> ColumnElement[bool]:
     return source.in_(select(Contribution.id).where(_OF_IDENTITY.in_([contribution])))
 
 
-# Its spec stands for all factors. The platform comes after the first of these: `of_run`.
+# The spec stands for all factors. `of_run` inserts the columns of the platform.
 _OF_RUN = [
     Run.uid,
     *BELONGS_TO,
@@ -206,7 +206,7 @@ _OF_RUN = [
 
 
 def of_run(*, joined: bool) -> list[Any]:
-    """The columns of `queries.runs`; joined: as for `platform_columns`."""
+    """The columns of `queries.runs`; `joined` as for `platform_columns`."""
     at = 1 + len(BELONGS_TO)
     return [*_OF_RUN[:at], *platform_columns(joined=joined), *_OF_RUN[at:]]
 
@@ -215,8 +215,9 @@ _WITHDRAWN = select(Contribution.id).where(Contribution.withdrawn_at_utc.is_not(
 
 
 def visible() -> ColumnElement[bool]:
-    """Of a run; for every question that reads one, but those of `db check` and of what is stored at all.
+    """Whether a run is visible: its contribution, if it has one, is not withdrawn.
 
-    Most runs are not contributed, which is said first: a search asks it of each.
+    Every query of runs needs this, except `db check` and tests for stored runs. Most runs are not contributed, so that
+    condition comes first: a search evaluates it for each run.
     """
     return Run.contribution_id.is_(None) | Run.contribution_id.not_in(_WITHDRAWN)

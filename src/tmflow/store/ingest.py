@@ -1,4 +1,4 @@
-"""Run files into the database. All runs enter here, those of contributions included."""
+"""Ingest of run files: the only way into the database for local and contributed runs."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from tmflow.store.rows import IncomingFile, IncomingRun, read_files, weight
 from tmflow.store.url import explain_errors, shown
 from tmflow.store.writer import insert_runs
 
-NAMED = 5  # conflicts that are told one by one
+NAMED = 5  # conflicts that are listed individually
 
 
 class Conflict(BadInput):
-    """Runs differ from runs of the same uid, stored or of the same call."""
+    """Runs differ from runs with the same uid, which are stored or in the same call."""
 
     def __init__(self, sentences: Sequence[str], number: int) -> None:
         more = f"; and {several(number - NAMED, 'run')} more" if number > NAMED else ""
@@ -35,7 +35,7 @@ class Conflict(BadInput):
 
 
 class FileToStore(NamedTuple):
-    """A run file, by the hash of its bytes; `n_runs` are all that it has, however many of them are known."""
+    """A run file, identified by the hash of its bytes; `n_runs` counts all its runs, stored ones included."""
 
     sha256: str
     name: str
@@ -43,7 +43,7 @@ class FileToStore(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """What came of it. Of files that were known, `runs_in_files` counts what they had when they were stored."""
+    """The result of storing runs; for known files, `runs_in_files` counts their runs at the time of storing."""
 
     files_new: int
     runs_in_files: int
@@ -52,9 +52,9 @@ class Stored(NamedTuple):
 
 @contextmanager
 def storing(url: URL, what: str) -> Iterator[Connection]:
-    """A transaction, the only one that writes: all or, on an error, nothing of it is kept.
+    """Open the only writing transaction; it is rolled back on an error.
 
-    Raises BadInput for a database that cannot be used, and for a value that does not fit it.
+    Raises BadInput for a database that cannot be used, and for a value that does not fit a column.
     """
     with explain_errors(url), open_writer(url).begin() as connection:
         try:
@@ -70,17 +70,17 @@ def store_runs(
     runs: Iterable[IncomingRun],
     contribution_id: int | None = None,
 ) -> Stored:
-    """Store those of the runs, each of one of the files, that are not there yet; a chunk of them is in memory at once.
+    """Store the runs that are not stored yet, a chunk at a time; each run belongs to one of the files.
 
-    Local runs, those without a contribution, take precedence: a run that a contribution brought first becomes a local
-    one, and no contribution adds to a campaign that has local runs.
+    Local runs (without a contribution) take precedence: a local file turns a contributed run into a local one, and no
+    contribution adds to a campaign that has local runs.
 
-    Raises Conflict where a uid has two contents, when all were looked at, and BadInput where a point of a round has a
-    run already, or a contribution has a new run of a campaign that was measured here.
+    Raises Conflict, after all runs are checked, if a uid has two contents. Raises BadInput if a point of a round
+    already has a run, or if a contribution has a new run of a campaign that was measured here.
     """
     local = contribution_id is None
-    known = dict(connection.execute(select(models.RunFile.sha256, models.RunFile.n_runs)).tuples().all())
-    done = _files_done(connection) if local else known
+    stored_files = dict(connection.execute(select(models.RunFile.sha256, models.RunFile.n_runs)).tuples().all())
+    done = _files_done(connection) if local else stored_files
     fresh = {file.sha256: file for file in files if file.sha256 not in done}
     now = utc_now()
     rows = [file._asdict() | {"ingested_at_utc": now} for file in fresh.values()]
@@ -89,7 +89,7 @@ def store_runs(
     runs_new = 0
     round_ids: set[int] = set()
     for chunk in dedup.chunks((run for run in runs if run.file_sha256 in fresh), weight):
-        new = _unknown(connection, chunk, conflicts)
+        new = _select_new(connection, chunk, conflicts)
         if local:
             round_ids |= _make_local(connection, chunk, file_ids)
         else:
@@ -98,13 +98,13 @@ def store_runs(
         runs_new += len(new)
     conflicts.raise_any()
     round_counts.count_again(connection, round_ids)
-    n_runs = {file.sha256: file.n_runs for file in files} | known
+    n_runs = {file.sha256: file.n_runs for file in files} | stored_files
     return Stored(len(fresh), sum(n_runs[file.sha256] for file in files), runs_new)
 
 
 @contextmanager
 def no_search_for_garbage() -> Iterator[None]:
-    """Runs are many objects that all are needed: to look for garbage among them takes a third of the time."""
+    """Disable garbage collection: runs are many live objects, and to scan them takes a third of the time."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -129,27 +129,27 @@ class _Conflicts:
             raise Conflict(self._sentences, self._number)
 
 
-def _unknown(connection: Connection, incoming: Sequence[IncomingRun], conflicts: _Conflicts) -> list[IncomingRun]:
-    """Those that are not stored yet, each once."""
+def _select_new(connection: Connection, incoming: Sequence[IncomingRun], conflicts: _Conflicts) -> list[IncomingRun]:
+    """Select the runs that are not stored yet, each once."""
     run, file = models.Run, models.RunFile
     uids = {item.uid for item in incoming}
     stored = select(run.uid, run.content_sha256, file.name).join(file).where(run.uid.in_(uids))
     seen = {uid: (content, f"run file {name}, stored") for uid, content, name in connection.execute(stored)}
-    unknown = []
+    new = []
     for item in incoming:
         if item.uid not in seen:
             seen[item.uid] = item.content_sha256, item.where
-            unknown.append(item)
+            new.append(item)
         content, where = seen[item.uid]
         if content != item.content_sha256:
             conflicts.add(item, where)
-    return unknown
+    return new
 
 
 def _make_local(connection: Connection, incoming: Sequence[IncomingRun], file_ids: Mapping[str, int]) -> set[int]:
-    """Make those that a contribution brought first local runs, of their own run files; returns the ids of their rounds.
+    """Turn contributed runs that these files also hold into local runs; return the ids of their rounds.
 
-    `file_ids` are the ids of the run files by their hashes.
+    `file_ids` maps the hashes of the run files to their ids.
     """
     run = models.Run
     contributed = run.uid.in_({item.uid for item in incoming}) & run.contribution_id.is_not(None)
@@ -164,7 +164,7 @@ def _make_local(connection: Connection, incoming: Sequence[IncomingRun], file_id
 
 
 def _require_no_local_campaign(connection: Connection, new: Sequence[IncomingRun]) -> None:
-    """A stranger's run in a campaign of this machine would take the place of the run that is measured there next."""
+    """Raise BadInput for a contributed run of a local campaign: it would replace a run that is still to be measured."""
     tally = models.RoundTally
     local = (
         select(models.Campaign.uid)
@@ -183,7 +183,7 @@ def _require_no_local_campaign(connection: Connection, new: Sequence[IncomingRun
 
 @dataclass(frozen=True)
 class IngestReport:
-    """The run files given, how many of them were known already, and the same of their runs."""
+    """How many run files were given and how many were already stored; how many runs were new or stored."""
 
     files: int
     files_known: int
@@ -192,24 +192,24 @@ class IngestReport:
 
 
 def ingest(url: URL, paths: Sequence[Path]) -> IngestReport:
-    """Store the runs of the files that the database does not hold yet; all of them or, on an error, none.
+    """Store the new runs of the files; on an error, store none.
 
-    Makes the database if there is none. Raises BadInput for a bad file (before anything is written), Conflict for runs
-    that contradict what is stored or another file, and BadInput for a database that cannot be used.
+    Creates the database if it does not exist. Raises BadInput for a bad file (before anything is written) or an
+    unusable database, and Conflict for runs that contradict a stored run or another file.
     """
     with no_search_for_garbage():
-        is_there = schema.exists(url)
-        incoming = read_files(paths, known=_known_files(url) if is_there else ())
-        if not is_there:
+        exists = schema.exists(url)
+        incoming = read_files(paths, known=_known_files(url) if exists else ())
+        if not exists:
             schema.upgrade(url)
         with storing(url, "the run files") as connection:
             return _store(connection, incoming)
 
 
 def not_stored(url: URL, paths: Sequence[Path]) -> list[Path]:
-    """Those of the run files that the database does not hold as they are. Raises as `ingest` does."""
-    known = _known_files(url) if schema.exists(url) else ()
-    return [path for path in paths if hashlib.sha256(path.read_bytes()).hexdigest() not in known]
+    """Select the run files that the database does not hold with the same bytes. Raises as `ingest` does."""
+    hashes = _known_files(url) if schema.exists(url) else ()
+    return [path for path in paths if hashlib.sha256(path.read_bytes()).hexdigest() not in hashes]
 
 
 def _known_files(url: URL) -> set[str]:
@@ -218,7 +218,7 @@ def _known_files(url: URL) -> set[str]:
 
 
 def _files_done(connection: Connection) -> set[str]:
-    """The hashes of the run files that an ingest need not read again: what is stored of them are local runs."""
+    """The hashes of the run files that an ingest can skip: they have stored runs, all of them local."""
     of_file = models.Run.run_file_id == models.RunFile.id
     contributed = exists().where(of_file, models.Run.contribution_id.is_not(None))
     done = select(models.RunFile.sha256).where(exists().where(of_file), ~contributed)

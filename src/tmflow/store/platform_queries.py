@@ -1,4 +1,4 @@
-"""Platforms: their facts, settings and software, newest probes and runs, and who contributed to them."""
+"""Queries about platforms: facts, settings, software, newest probes and runs, and contributions."""
 
 from __future__ import annotations
 
@@ -50,42 +50,42 @@ SETTINGS = (
     "env_sha256", "os", "kernel", "libc", "microcode", "governor", "turbo", "smt", "cpus_allowed", "thp",
     "virtualisation", "aslr", "tm_enabled", "mitigations_json",
 )  # fmt: skip
-RUNS = 6000  # of a platform that are read: the newest
+RUNS = 6000  # default limit of `newest_runs`
 
 
 def platforms(source: Source, *, joined: bool = False) -> pd.DataFrame:
-    """One row for each platform and source that have runs to show: platform (the key), platform_name, `FACTS`.
+    """One row for each platform and source with visible runs: platform (the key), platform_name, `FACTS`.
 
-    By name, the runs that were ingested here first. joined: one row for each platform, its sources as one.
+    Sorted by name, local runs first. `joined`: one row for each platform, with all its sources.
     """
     columns = [*platform_columns(joined=joined), *(Platform.__table__.columns[name] for name in FACTS)]
     local_first = (Platform.name, Platform.slug, *(() if joined else (func.coalesce(Contribution.id, 0),)))
     ran = select(RoundTally.platform_id, RoundTally.contribution_id).distinct().subquery()
     statement = select(*columns).join_from(Platform, ran, ran.c.platform_id == Platform.id)
     statement = statement.outerjoin(Contribution, Contribution.id == ran.c.contribution_id)
-    found = frame(source, statement.order_by(*local_first))
-    return found.drop_duplicates("platform", ignore_index=True)
+    table = frame(source, statement.order_by(*local_first))
+    return table.drop_duplicates("platform", ignore_index=True)
 
 
 def local_platform(source: Source, facts_sha256: str) -> str | None:
-    """The key of the machine with these facts, if runs of it were ingested here."""
+    """The key of the platform with these facts, or None if it has no local runs."""
     ran = exists().where(RoundTally.platform_id == Platform.id, RoundTally.contribution_id == 0)
-    found = fetch(source, select(Platform.slug).where(Platform.facts_sha256 == facts_sha256, ran))
-    return str(found[0][0]) if found else None
+    rows = fetch(source, select(Platform.slug).where(Platform.facts_sha256 == facts_sha256, ran))
+    return str(rows[0][0]) if rows else None
 
 
 def platform_of_campaign(source: Source, uid: str) -> str | None:
-    """The key of the platform that a campaign is of, if runs of it were ingested here."""
+    """The key of the platform of a campaign, or None if the campaign has no local runs."""
     ran = exists().where(Run.round_id == Round.id, Round.campaign_id == Campaign.id, Run.contribution_id.is_(None))
-    its = select(Platform.slug).join_from(Campaign, Platform, Campaign.platform_id == Platform.id)
-    found = fetch(source, its.where(Campaign.uid == uid, ran))
-    return str(found[0][0]) if found else None
+    statement = select(Platform.slug).join_from(Campaign, Platform, Campaign.platform_id == Platform.id)
+    rows = fetch(source, statement.where(Campaign.uid == uid, ran))
+    return str(rows[0][0]) if rows else None
 
 
 def contributions_to(source: Source, platform: str) -> pd.DataFrame:
-    """Who contributed what to a platform, whatever the source that its key names, in the order of the import.
+    """The contributions to a platform, in order of import; the source in the key is ignored.
 
-    platform (the key of those runs), name, identity, imported_at_utc, n_runs: of the runs that are shown.
+    Columns: platform (the key of the contribution's runs), name, identity, imported_at_utc, n_runs (visible runs).
     """
     key, _ = platform_columns(joined=False)
     columns = [key, Contribution.name, Contribution.identity, Contribution.imported_at_utc]
@@ -101,43 +101,43 @@ def contributions_to(source: Source, platform: str) -> pd.DataFrame:
 
 
 def environments(source: Source, platform: str, *, joined: bool = False) -> pd.DataFrame:
-    """The settings under which runs of a platform, by its key, ran: the columns `SETTINGS`, one row for each."""
+    """The environments of the runs of a platform, given its key: one row each, with the columns `SETTINGS`."""
     columns = [Environment.__table__.columns[name] for name in SETTINGS]
     statement = select(*columns).join(Platform, Environment.platform_id == Platform.id)
     statement = statement.where(Platform.slug == slug_of(platform))
-    of = [Run.platform_id == Platform.id, Run.environment_id == Environment.id, visible()]
-    ran = exists().where(*of, of_source(platform, joined=joined))
+    matches = [Run.platform_id == Platform.id, Run.environment_id == Environment.id, visible()]
+    ran = exists().where(*matches, of_source(platform, joined=joined))
     return frame(source, statement.where(ran).order_by(Environment.id))
 
 
 def newest_probe(source: Source, platform: str, *, joined: bool = False) -> document.Probe | None:
-    """The probe of a platform, by its key, that began last, of those whose contribution is shown; None without.
+    """The probe of a platform, given its key, that started last; None if it has no visible probe.
 
-    Probes come with contributions alone.
+    Only contributions bring probes.
     """
-    its = select(Probe.document_json).join(Platform, Probe.platform_id == Platform.id).join(Contribution)
-    shown = its.where(Platform.slug == slug_of(platform), Contribution.withdrawn_at_utc.is_(None))
+    probes = select(Probe.document_json).join(Platform, Probe.platform_id == Platform.id).join(Contribution)
+    shown = probes.where(Platform.slug == slug_of(platform), Contribution.withdrawn_at_utc.is_(None))
     if not joined:
         shown = shown.where(PLATFORM_KEY.in_([platform]))
-    found = fetch(source, shown.order_by(Probe.started_at_utc.desc(), Probe.id.desc()).limit(1))
-    if not found:
+    rows = fetch(source, shown.order_by(Probe.started_at_utc.desc(), Probe.id.desc()).limit(1))
+    if not rows:
         return None
     what = f"the probe of platform {platform}"
-    return checked(document.Probe, parse_object(found[0][0], what), f"{what} in the database")
+    return checked(document.Probe, parse_object(rows[0][0], what), f"{what} in the database")
 
 
 def newest_runs(source: Source, platform: str, at_most: int = RUNS, *, joined: bool = False) -> pd.DataFrame:
-    """The runs of a platform, by its key, that started last, of any status, newest first, and at most so many.
+    """The newest runs of a platform, given its key: at most `at_most`, of any status, newest first.
 
-    uid, experiment, scale, definition_sha256, campaign_uid, round (the number), the factors, evidence, status,
-    env_sha256, tmflow, git_commit, software_sha256, started_at_utc, loop_s (NaN where emulated), disturbed, and of the
-    machine load1_before, steal_fraction and others_fraction.
+    Columns: uid, experiment, scale, definition_sha256, campaign_uid, round (the number), the factors, evidence, status,
+    env_sha256, tmflow, git_commit, software_sha256, started_at_utc, loop_s (NaN if emulated), disturbed, and the load
+    of the machine: load1_before, steal_fraction, others_fraction.
     """
     return frame(source, statement_of_newest_runs(platform, at_most, joined=joined))
 
 
 def statement_of_newest_runs(platform: str, at_most: int, *, joined: bool = False) -> Statement:
-    """What `newest_runs` asks: an index has the runs of a platform in the order of their start."""
+    """The statement of `newest_runs`; an index has the runs of a platform in order of their start."""
     return (
         select(
             Run.uid,
@@ -171,13 +171,13 @@ def statement_of_newest_runs(platform: str, at_most: int, *, joined: bool = Fals
 
 
 Facts = dict[str, Any]
-"""The facts of one thing by their names; None is a fact that could not be read."""
+"""The facts of one object by name; None is a fact that could not be read."""
 
 
 def platform_facts(source: Source, keys: Iterable[str]) -> dict[str, Facts]:
-    """The facts of platforms by their keys (`tmflow.platform.key`): all that were recorded, known or not.
+    """All recorded facts of platforms by key (`tmflow.platform.key`), also facts unknown to this version.
 
-    They are the same whatever the source: a platform is the hash of its facts.
+    They do not depend on the source: a platform is identified by the hash of its facts.
     """
     slugs = {key: slug_of(key) for key in keys}
     facts = _facts_json(source, Platform, "slug", slugs.values())
@@ -185,19 +185,19 @@ def platform_facts(source: Source, keys: Iterable[str]) -> dict[str, Facts]:
 
 
 def environment_facts(source: Source, hashes: Iterable[str]) -> dict[str, Facts]:
-    """The settings of these hashes, by hash: all that were recorded, known to this version or not."""
+    """All recorded settings by hash, also settings unknown to this version."""
     return _facts_json(source, Environment, "env_sha256", hashes)
 
 
 def software_facts(source: Source, hashes: Iterable[str]) -> dict[str, Facts]:
-    """The versions of these hashes, by hash."""
+    """The software versions by hash."""
     columns = [column for column in Software.__table__.columns if column.name != "id"]
-    found = fetch(source, select(*columns).where(Software.software_sha256.in_(sorted(hashes))))
-    rows = (dict(row._mapping) for row in found)
+    fetched = fetch(source, select(*columns).where(Software.software_sha256.in_(sorted(hashes))))
+    rows = (dict(row._mapping) for row in fetched)
     return {row.pop("software_sha256"): row for row in rows}
 
 
 def _facts_json(source: Source, model: type[Base], key: str, values: Iterable[str]) -> dict[str, Facts]:
     name, facts = (model.__table__.columns[column] for column in (key, "facts_json"))
-    found = fetch(source, select(name, facts).where(name.in_(sorted(values))))
-    return {name: parse_object(text, f"what is known of {model.__tablename__} {name}") for name, text in found}
+    rows = fetch(source, select(name, facts).where(name.in_(sorted(values))))
+    return {value: parse_object(text, f"the facts of {model.__tablename__} {value}") for value, text in rows}

@@ -1,10 +1,9 @@
-"""Questions to the database, answered as tables of pandas. Pure functions of an engine or a connection.
+"""Queries of the database that return pandas data frames. All functions take an engine or a connection.
 
-A column is named as in the tables; of other tables: `experiment` (its name), `platform` (whose runs of which platform:
+Columns have the names of the table. Columns of other tables: `experiment` (the name), `platform` (platform and source:
 `tmflow.platform.key`), `round` (the number), `campaign_uid`, `hardware_threads` (those that the run could use),
-`backend` (what stood in for hardware: its name and 8 hex digits of the hash of its numbers). Times are ISO 8601 text in
-UTC. Evidence kinds come side by side, never summed, and an emulated run has no seconds: it shows no time, here or
-anywhere after.
+`backend` (the emulator or simulator: its name and 8 hex digits of the hash of its configuration). Timestamps are ISO
+8601 text in UTC. Kinds of evidence are never summed. An emulated run has no times: its seconds are NaN.
 """
 
 from __future__ import annotations
@@ -79,60 +78,60 @@ Value = str | int | float
 
 
 class Only(TypedDict, total=False):
-    """Which runs: all where a key is absent."""
+    """A filter of runs; an absent key does not restrict, unless the key says otherwise."""
 
     experiment: str
     experiments: Sequence[str]
-    """Of these, by their names."""
+    """Runs of these experiments, by name."""
     any_of: Sequence[tuple[str, Mapping[str, Value]]]
-    """Of one of these experiments, with the values of factors beside its name."""
+    """Runs of one of these experiments, by name, with these values of factors."""
     scale: str
     uids: Sequence[str]
-    """These alone."""
+    """Only these runs."""
     platforms: Sequence[str]
-    """On these, by their keys (`tmflow.platform.key`)."""
+    """Runs on these platforms, by key (`tmflow.platform.key`)."""
     evidences: Sequence[str]
     factors: Mapping[str, Sequence[Value]]
-    """Of each factor named one of these values."""
+    """For each factor, the allowed values."""
     status: Sequence[str] | None
-    """Of these; ("ok",) where the key is absent, all where it is None."""
+    """Runs with one of these; ("ok",) if the key is absent, any status if it is None."""
     all_definitions: bool
-    """Also runs of other definitions of an experiment than the newest of their source there; False where absent."""
+    """Also runs of definitions of an experiment other than the newest per platform and source; default False."""
     joined: bool
-    """The sources of a platform as one; False where absent."""
+    """Treat all sources of a platform as one; default False."""
 
 
 def runs(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
-    """One row for each run, oldest first: what it belongs to, all factors, times in seconds, accuracy as a fraction.
+    """One row per run, oldest first: experiment to round, all factors, times in seconds, accuracy as a fraction.
 
-    And `software`: what measured it, in words that are the same for the same software alone.
+    `software` is a label of the software that measured the run; different software has different labels.
     """
     with connected(source) as connection:
         columns = [*of_run(joined=only.get("joined", False)), Run.software_id]
         table = frame(connection, _of_runs(columns, only).order_by(Run.started_at_utc, Run.id))
         table = with_facts(connection, table, "spec_id", Spec.__table__.columns["id"], spec_factors.FACTORS)
-        words = software_labels.of_runs(connection, table[["software_id", "campaign_uid"]])
-        return table.assign(software=words).drop(columns="software_id")
+        labels = software_labels.of_runs(connection, table[["software_id", "campaign_uid"]])
+        return table.assign(software=labels).drop(columns="software_id")
 
 
 def origins(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
-    """uid, env_sha256, software_sha256: under which settings each run ran, and which software measured it.
+    """uid, env_sha256, software_sha256: the environment and the software of each run.
 
-    The settings of a published run are NA. `platform_queries` tells what the hashes stand for.
+    The environment of a published run is NA. `platform_queries` returns the facts for the hashes.
     """
     return frame(source, statement_of_origins(**only))
 
 
 def statement_of_origins(**only: Unpack[Only]) -> Statement:
-    """What `origins` asks."""
+    """The statement of `origins`."""
     statement = _of_runs([Run.uid, Environment.env_sha256, Software.software_sha256], only)
     return statement.join(Software, Run.software_id == Software.id).order_by(Run.id)
 
 
 def curves(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
-    """uid, iteration, elapsed_s, accuracy (a fraction): the points on the way of each run that measured them.
+    """uid, iteration, elapsed_s, accuracy (a fraction): the accuracy curve of each run that measured one.
 
-    But for points after the last step, and those of times that no machine takes.
+    Points after the last step, and points with an impossible time, are left out.
     """
     columns = [Run.uid, CurvePoint.iteration, seconds(CurvePoint.elapsed_s), CurvePoint.accuracy]
     possible = (CurvePoint.iteration <= Spec.iterations, CurvePoint.elapsed_s <= LONGEST_S)
@@ -141,9 +140,9 @@ def curves(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
 
 
 def staleness(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
-    """uid, staleness, steps: of each run that measured it, how many steps saw that many updates by others.
+    """uid, staleness, steps: how many steps of a run saw this many updates by other workers.
 
-    A staleness beyond the steps of the run, which is impossible, counts as so many.
+    Only for runs that measured it. A staleness above the steps of the run is impossible; it is clipped to the steps.
     """
     behind = case((Staleness.staleness > Spec.iterations, Spec.iterations), else_=Staleness.staleness)
     columns = [Run.uid, behind.label("staleness"), total(Staleness.steps).label("steps")]
@@ -152,9 +151,9 @@ def staleness(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
 
 
 def transactions(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
-    """uid, commits, fallbacks, attempts of all workers and variables, of each run that counted commits.
+    """uid, commits, fallbacks, attempts: totals over workers and variables of each run that counted commits.
 
-    A count that could not be known is NA.
+    An unknown count is NA.
     """
     columns = [Run.uid, *(total(n).label(n.key) for n in (Counters.commits, Counters.fallbacks, Counters.attempts))]
     grouped = _of_runs(columns, only).join(Counters).where(Counters.commits.is_not(None)).group_by(Run.id, Run.uid)
@@ -162,11 +161,11 @@ def transactions(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
 
 
 def full_measures(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
-    """What becomes of updates, reads and time in each run that was measured in full: one row each.
+    """Lost updates, torn reads and time under locks of each run with full measures, one row each.
 
-    uid; lost_fraction, of all updates of elements; torn_fraction, of all reads of variables; lock_waited_fraction and
-    lock_held_fraction, of the time of all workers together. NaN where it was not measured; an emulated run shows no
-    time, nor a share of it.
+    uid; lost_fraction of all element updates; torn_fraction of all reads of variables; lock_waited_fraction and
+    lock_held_fraction of the time of all workers together. NaN if not measured; the fractions of time are NaN for
+    emulated runs.
     """
     time = Spec.threads * loop_seconds().element
     columns = [
@@ -180,20 +179,20 @@ def full_measures(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
 
 
 def contention_met(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
-    """uid, kind, number, n: of each run, how often contention of a kind was met with exactly `number` times.
+    """uid, kind, number, n: how often a run met contention of a kind exactly `number` times.
 
-    kind: a key of `contention.KINDS`, which says what `n` counts. Older runs counted every kind in one list: theirs is
-    decided by their strategy.
+    kind: a key of `contention.KINDS`, which defines what `n` counts. Older runs counted every kind in one list; for
+    these the strategy determines the kind.
     """
-    found = []
+    tables = []
     for kind, (number, counted) in _CONTENTION.items():
         columns = [Run.id, Run.uid, Spec.strategy, number.label("number"), total(counted).label("n")]
         grouped = _of_runs(columns, only).join(number.class_).group_by(Run.id, Run.uid, Spec.strategy, number)
         table = frame(source, grouped.order_by(Run.id, number)).astype({"n": "int64"})
-        of_retries = table["strategy"].map(contention.kind_of_retries) if kind == "retries" else kind
-        found.append(table.assign(kind=of_retries))
-    together = pd.concat(found, ignore_index=True).sort_values(["id", "kind", "number"], ignore_index=True)
-    return together[["uid", "kind", "number", "n"]]
+        kinds = table["strategy"].map(contention.kind_of_retries) if kind == "retries" else kind
+        tables.append(table.assign(kind=kinds))
+    histograms = pd.concat(tables, ignore_index=True).sort_values(["id", "kind", "number"], ignore_index=True)
+    return histograms[["uid", "kind", "number", "n"]]
 
 
 _CONTENTION: dict[contention.Kind, tuple[Any, Any]] = {
@@ -204,19 +203,19 @@ _CONTENTION: dict[contention.Kind, tuple[Any, Any]] = {
 
 
 def aborts(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
-    """uid, mechanism, family, raw_code, n: how often the transactions of each run aborted, and how."""
+    """uid, mechanism, family, raw_code, n: how often the transactions of a run aborted, by cause."""
     keys = [AbortReason.mechanism, AbortReason.family, AbortReason.raw_code]
     joined = _of_runs([Run.uid, *keys, total(RunAbort.n).label("n")], only).join(RunAbort).join(AbortReason)
     return frame(source, joined.group_by(Run.id, Run.uid, *keys).order_by(Run.id, *keys)).astype({"n": "int64"})
 
 
 def _of_any_status(source: Source, **only: Unpack[Only]) -> pd.DataFrame:
-    every = only.copy()
-    every["status"] = None
-    return runs(source, **every)
+    any_status = only.copy()
+    any_status["status"] = None
+    return runs(source, **any_status)
 
 
-# What reads each table of `Records`.
+# The function that reads each table of `Records`.
 TABLES: dict[str, Callable[..., pd.DataFrame]] = {
     "runs": _of_any_status,
     "curves": curves,
@@ -228,12 +227,12 @@ TABLES: dict[str, Callable[..., pd.DataFrame]] = {
 
 
 def records(source: Source, **only: Unpack[Only]) -> Loaded:
-    """All that figures and tables of the runs are made from, those without a result among them."""
+    """Read all tables that figures need, including runs without a result."""
     return Loaded(**{name: read(source, **only) for name, read in TABLES.items()})
 
 
 def counts(source: Source, *, joined: bool = False) -> pd.DataFrame:
-    """How much the database holds, of all definitions, whatever its status; joined: the sources of a platform as one.
+    """Count the runs of all definitions and statuses; `joined`: treat all sources of a platform as one.
 
     experiment, scale, definition_sha256, platform, platform_name, evidence, status, n_runs, n_rounds, newest_run_utc.
     """
@@ -262,9 +261,9 @@ def counts(source: Source, *, joined: bool = False) -> pd.DataFrame:
 
 
 def rounds(source: Source) -> pd.DataFrame:
-    """experiment, definition_sha256, round, platform_sha256: those that the database holds runs of, of any campaign.
+    """experiment, definition_sha256, round, platform_sha256 of the rounds with local runs, in any campaign.
 
-    But for runs that are contributed: no study of this machine's own makes or misses them.
+    Contributed runs do not count: a study on this machine neither makes nor misses them.
     """
     columns = [Experiment.name.label("experiment"), Experiment.definition_sha256, Round.number.label("round")]
     statement = (
@@ -281,21 +280,20 @@ def rounds(source: Source) -> pd.DataFrame:
 def definition(
     source: Source, experiment: str, scale: str, platforms: Sequence[str], *, joined: bool = False
 ) -> dict[str, Any] | None:
-    """The newest definition of an experiment on these platforms, as its runs were made by; None where there is none."""
-    its = select(Experiment.definition_json).select_from(RoundTally).join(Round).join(Experiment)
-    its = its.join(Platform, RoundTally.platform_id == Platform.id)
-    its = its.outerjoin(Contribution, RoundTally.contribution_id == Contribution.id)
+    """The definition of an experiment that was run last on these platforms; None if it was never run."""
+    definitions = select(Experiment.definition_json).select_from(RoundTally).join(Round).join(Experiment)
+    definitions = definitions.join(Platform, RoundTally.platform_id == Platform.id)
+    definitions = definitions.outerjoin(Contribution, RoundTally.contribution_id == Contribution.id)
     newest_first = (RoundTally.newest_run_at_utc.desc(), Experiment.id.desc())
-    of = (Experiment.name == experiment, Experiment.scale == scale, on_platforms(platforms, joined=joined))
-    named = its.where(*of)
-    found = fetch(source, named.order_by(*newest_first).limit(1))
-    return parse_object(found[0][0], f"the definition of experiment {experiment}") if found else None
+    matches = (Experiment.name == experiment, Experiment.scale == scale, on_platforms(platforms, joined=joined))
+    rows = fetch(source, definitions.where(*matches).order_by(*newest_first).limit(1))
+    return parse_object(rows[0][0], f"the definition of experiment {experiment}") if rows else None
 
 
 def revision(source: Source) -> str:
-    """Which state of the data this is, in 8 hex digits, in whatever order it came in.
+    """The revision of the data, 8 hex digits; it does not depend on the order of ingest.
 
-    The hash of the run files that it holds, and of the contributions that are withdrawn.
+    This is a hash over the stored run files and the withdrawn contributions.
     """
     files = select(RunFile.sha256).order_by(RunFile.sha256)
     withdrawn = select(Contribution.identity).where(Contribution.withdrawn_at_utc.is_not(None))
@@ -305,14 +303,14 @@ def revision(source: Source) -> str:
 
 
 def _of_runs(columns: Sequence[Any], only: Only) -> Statement:
-    """The columns, of the runs that `only` admits, joined with all that has one row for a run.
+    """Select columns of the runs that match `only`, joined with every table that has one row per run.
 
-    The tally tells which rounds have such runs, so that no others are read.
+    The tally gives the rounds that have such runs, so that no other rounds are read.
     """
     statement = (
         select(*columns)
         .select_from(RoundTally)
-        .join(Run, and_(Run.round_id == RoundTally.round_id, visible(), *_of_its_kind()))
+        .join(Run, and_(Run.round_id == RoundTally.round_id, visible(), *_matches_tally()))
         .join(Spec, Run.spec_id == Spec.id)
         .join(Platform, RoundTally.platform_id == Platform.id)
         .outerjoin(Contribution, RoundTally.contribution_id == Contribution.id)
@@ -332,11 +330,11 @@ def _of_runs(columns: Sequence[Any], only: Only) -> Statement:
     if (platforms := only.get("platforms")) is not None:
         named.append(on_platforms(platforms, joined=only.get("joined", False)))
     statement = statement.where(*named)
-    among = {
+    allowed = {
         RoundTally.evidence: only.get("evidences"),
         Run.uid: only.get("uids"),
     }
-    statement = statement.where(*(column.in_(values) for column, values in among.items() if values is not None))
+    statement = statement.where(*(column.in_(values) for column, values in allowed.items() if values is not None))
     for factor, values in only.get("factors", {}).items():
         statement = statement.where(spec_factors.factor(factor).in_(values))
     status = only.get("status", ("ok",))
@@ -355,10 +353,10 @@ def _is_setting(experiment: str, factors: Mapping[str, Value]) -> ColumnElement[
     return and_(Experiment.name == experiment, *same)
 
 
-def _of_its_kind() -> list[ColumnElement[bool]]:
-    """That a run is of those that a row of the tally counts.
+def _matches_tally() -> list[ColumnElement[bool]]:
+    """The join condition between a run and its row of the tally.
 
-    To add nothing keeps SQLite from looking for runs by platform or status, where it would find far too many.
+    Adding 0 or "" prevents SQLite from using the indexes by platform or status, which would select far too many runs.
     """
     return [
         Run.platform_id + 0 == RoundTally.platform_id,
@@ -369,20 +367,20 @@ def _of_its_kind() -> list[ColumnElement[bool]]:
 
 
 def _ranked(*named: ColumnElement[bool]) -> Subquery:
-    """Definitions of the experiments and platforms so named, by age: 1 is the one of its name and scale run last there.
+    """Rank the definitions of each experiment and scale by age; 1 is the definition that was run last.
 
-    Each platform and each source by itself, even where sources are joined: what somebody else ran later, or claims to
-    have run, does not hide what was run here.
+    Ranks are separate for each platform and source, even if sources are joined: a later run of another source, real or
+    claimed, does not hide local runs. `named` restricts the experiments and platforms.
     """
     newest_first = (func.max(RoundTally.newest_run_at_utc).desc(), Experiment.id.desc())
-    of = (Experiment.name, Experiment.scale, RoundTally.platform_id, RoundTally.contribution_id)
-    age = func.row_number().over(partition_by=of, order_by=newest_first)
+    group = (Experiment.name, Experiment.scale, RoundTally.platform_id, RoundTally.contribution_id)
+    age = func.row_number().over(partition_by=group, order_by=newest_first)
     ran = select(Experiment.id, RoundTally.platform_id, RoundTally.contribution_id, age.label("age"))
     ran = ran.select_from(RoundTally).join(Platform, RoundTally.platform_id == Platform.id).join(Round).join(Experiment)
     ran = ran.outerjoin(Contribution, RoundTally.contribution_id == Contribution.id)
-    return ran.where(*named).group_by(*of, Experiment.id).subquery()
+    return ran.where(*named).group_by(*group, Experiment.id).subquery()
 
 
 def _of_run(value: ColumnElement[Any], details: type[Base]) -> ScalarSelect[Any]:
-    """A value over the details of each run; NULL where it has none."""
+    """Aggregate the details of each run; NULL for a run without details."""
     return select(value).where(details.__table__.columns["run_id"] == Run.id).scalar_subquery()

@@ -1,4 +1,4 @@
-"""Which revision of the schema a database has, and whether this tmflow can work with it."""
+"""The schema revision of a database, and whether this tmflow can use it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _UPGRADE = "run `tmflow db upgrade`."
 
 @dataclass(frozen=True)
 class Standing:
-    """How a database stands to this tmflow; `problem` is None if it can be used as it is."""
+    """The state of a database's schema; `problem` is None if this tmflow can use it."""
 
     kind: Literal["empty", "foreign", "unknown", "behind", "incomplete", "current"]
     revision: str | None
@@ -37,14 +37,14 @@ def alembic_config(connection: Connection | None = None) -> Config:
 
 
 def head() -> str:
-    """The newest revision that this tmflow knows: the one that it works with."""
+    """The newest revision that this tmflow knows; it works with no other."""
     revision = _history().get_current_head()
     assert revision is not None, "the package has lost its migrations"
     return revision
 
 
 def standing(connection: Connection) -> Standing:
-    """Look, without changing anything, at the tables and the recorded revision."""
+    """Compare the tables and the recorded revision with this tmflow's; change nothing."""
     tables = set(inspect(connection).get_table_names()) - {"alembic_version"}
     heads = MigrationContext.configure(connection).get_current_heads()
     missing = sorted(Base.metadata.tables.keys() - tables)

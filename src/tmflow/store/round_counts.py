@@ -1,4 +1,4 @@
-"""How many runs of each round there are: counted from the runs themselves, so that no page has to."""
+"""The number of runs of each round, counted at ingest so that no page has to count runs."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ COUNTED: Select[tuple[int, int, int, str, str, int, str]] = (
     .where(visible())
     .group_by(*KEY)
 )
-"""What the rows of RoundTally should be: of the runs that are shown."""
+"""The correct rows of RoundTally: counts of the visible runs."""
 
 
 def count_again(connection: Connection, round_ids: Iterable[int]) -> None:
-    """Bring the tally of these rounds up to date."""
+    """Recompute the tally of these rounds."""
     for chunk in dedup.chunks(round_ids):
         connection.execute(delete(RoundTally).where(RoundTally.round_id.in_(chunk)))
         counted = COUNTED.where(Run.round_id.in_(chunk))

@@ -1,4 +1,4 @@
-"""A run of a run file as rows of the tables: pure functions, no database."""
+"""Conversion of the runs of a run file to rows of the tables: pure functions, no database."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tmflow.spec.trial import TrialSpec
 from tmflow.store import models, spec_factors
 from tmflow.store.dedup import Key, Row, columns
 
-# Fields of a run that are columns of the same name.
+# Fields of a run that are columns with the same name.
 PLAIN = (
     "uid",
     "evidence",
@@ -41,21 +41,21 @@ PLAIN = (
 
 
 def platform_row(facts: Mapping[str, Any]) -> Row:
-    """The slug is a wish: another platform may have it."""
-    known = PlatformFacts.model_validate(facts).model_dump()
-    return known | {
+    """The row of a platform; its slug is a proposal that another platform may already have."""
+    fields = PlatformFacts.model_validate(facts).model_dump()
+    return fields | {
         "facts_sha256": sha256_of(facts),
         "facts_json": canonical_json(facts),
-        "name": display_name(known),
-        "slug": slug(known["cpu_model"] or known["isa"], known["threads_logical"]),
+        "name": display_name(fields),
+        "slug": slug(fields["cpu_model"] or fields["isa"], fields["threads_logical"]),
     }
 
 
 def environment_row(facts: Mapping[str, Any], platform: Mapping[str, Any]) -> Row:
-    """Without platform_id. The same settings on two platforms are two environments."""
-    known = EnvironmentFacts.model_validate(facts).model_dump()
-    mitigations = known.pop("mitigations")
-    return known | {
+    """The row of an environment, without platform_id. The same settings on two platforms are two environments."""
+    fields = EnvironmentFacts.model_validate(facts).model_dump()
+    mitigations = fields.pop("mitigations")
+    return fields | {
         "env_sha256": sha256_of({"platform": platform, "environment": facts}),
         "mitigations_json": None if mitigations is None else canonical_json(mitigations),
         "facts_json": canonical_json(facts),
@@ -68,8 +68,8 @@ def software_row(software: Software) -> Row:
 
 
 def backend_row(backend: Backend) -> Row:
-    told = backend.model_dump(exclude={"config"})
-    return told | {"config_json": canonical_json(backend.config)}
+    fields = backend.model_dump(exclude={"config"})
+    return fields | {"config_json": canonical_json(backend.config)}
 
 
 def spec_row(spec: TrialSpec) -> Row:
@@ -86,32 +86,32 @@ def experiment_row(experiment: ExperimentRef) -> Row:
 
 
 def run_row(run: Run, content_sha256: str) -> Row:
-    """Without the ids of what it refers to."""
-    said = vars(run)
+    """The row of a run, without the ids of the rows that it refers to."""
+    fields = vars(run)
     machine = vars(run.machine) if run.machine else dict.fromkeys(MachineState.model_fields)
-    return {name: said[name] for name in PLAIN} | machine | {"content_sha256": content_sha256, "reference_id": None}
+    return {name: fields[name] for name in PLAIN} | machine | {"content_sha256": content_sha256, "reference_id": None}
 
 
 REASON = ("mechanism", "raw_code", "family")
-"""What an abort has in its row in place of the id of an AbortReason."""
+"""The fields of an abort that its row has in place of the id of an AbortReason."""
 
 
-# By list: the fields of an entry in the order of its row.
+# The fields of an entry of each list, in the order of its row.
 _FIELDS = {name: [column for column in columns(model) if column != "run_id"] for name, model in models.DETAILS.items()}
 _FIELDS["aborts"] = ["worker", "variable", *REASON, "n"]
 _ROW = {name: attrgetter(*fields) for name, fields in _FIELDS.items()}
 
 
 def details(lists: Mapping[str, Sequence[Any]], fused: Sequence[str]) -> dict[str, list[Key]]:
-    """By name each list of a run, none of them empty, its entries as rows."""
-    found: dict[str, list[Key]] = {name: list(map(_ROW[name], entries)) for name, entries in lists.items()}
+    """Convert the entries of each list of a run to rows, by the name of the list. No list may be empty."""
+    entry_rows: dict[str, list[Key]] = {name: list(map(_ROW[name], entries)) for name, entries in lists.items()}
     if fused:
-        found["fused"] = [(variable,) for variable in fused]
-    return found
+        entry_rows["fused"] = [(variable,) for variable in fused]
+    return entry_rows
 
 
 class IncomingRun(NamedTuple):
-    """A run, checked, as rows of the tables; where it came from, and what it shares with others."""
+    """A validated run as rows of the tables, its location for messages, and the parts it shares with other runs."""
 
     where: str
     file_sha256: str
@@ -128,7 +128,7 @@ class IncomingRun(NamedTuple):
 
 @dataclass(frozen=True)
 class IncomingFile:
-    """A run file by its name and hash; its runs are not read if the database knows the hash."""
+    """A run file with its name and hash; without runs if the database already has the hash."""
 
     name: str
     sha256: str
@@ -136,7 +136,7 @@ class IncomingFile:
 
 
 def read_files(paths: Iterable[Path], known: Container[str]) -> list[IncomingFile]:
-    """Read and check the run files. Raises BadInput naming file, line and field of the first fault."""
+    """Read and validate the run files. Raises BadInput with file, line and field of the first fault."""
     reader = line_reader()
     return [_read_file(path, known, reader) for path in paths]
 
@@ -153,15 +153,15 @@ def _read_file(path: Path, known: Container[str], reader: Reader) -> IncomingFil
 
 
 def read_line(where: str, line: str, file_sha256: str, reader: Reader) -> IncomingRun:
-    """Check one line of a run file; `where` names it in the errors. Raises BadInput for the first fault."""
+    """Validate one line of a run file; `where` names it in messages. Raises BadInput for the first fault."""
     return rows_of(read_run(where, line, reader), where, file_sha256)
 
 
 def rows_of(read: ReadRun, where: str, file_sha256: str) -> IncomingRun:
-    """A run that was read as rows."""
+    """Convert a run that was read to rows."""
     run, lists, origin, spec = read
-    spelt = {name: content_hash.listed(entries) for name, entries in lists.items()}
-    sha256 = content_hash.sha256(run, spelt | origin.spelt | spec.spelt)
+    serialised = {name: content_hash.listed(entries) for name, entries in lists.items()}
+    sha256 = content_hash.sha256(run, serialised | origin.spelt | spec.spelt)
     return IncomingRun(
         where=where,
         file_sha256=file_sha256,
@@ -178,5 +178,5 @@ def rows_of(read: ReadRun, where: str, file_sha256: str) -> IncomingRun:
 
 
 def weight(run: IncomingRun) -> int:
-    """In how many ordinary runs there is as much: one of a thousand threads has thousands of entries."""
+    """Batch weight: how many ordinary runs have as many rows; a run of 1000 threads has thousands of entries."""
     return 1 + sum(map(len, run.details.values())) // 200

@@ -1,4 +1,4 @@
-"""One stored run, whole: as its run file told it."""
+"""One stored run in full, in the layout of its run file."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from tmflow.store.rows import PLAIN
 
 
 def run(source: Source, uid: str) -> dict[str, Any]:
-    """The run in the layout of a run file (tmflow.runfile.record.Run), and under "stored" what the database adds.
+    """The run in the layout of a run file (tmflow.runfile.record.Run); "stored" holds what the database adds.
 
-    Lists are in the order of worker, variable and so on. Raises BadInput if there is no such run, or it is withdrawn.
+    Lists are sorted by worker, variable and so on. Raises BadInput if the run does not exist or is withdrawn.
     """
     with connected(source) as connection:
-        if said := withdrawn(connection, uid):
-            raise BadInput(f"run {uid} was withdrawn with {said}.")
+        if contribution := withdrawn(connection, uid):
+            raise BadInput(f"run {uid} was withdrawn with {contribution}.")
         return withdrawn_or_not(connection, uid)
 
 
 def withdrawn(source: Source, uid: str) -> str | None:
-    """The contribution with which this run was withdrawn, and why; None of any other run."""
+    """The contribution with which this run was withdrawn, and the reason; None if it is not withdrawn."""
     contribution = models.Contribution
     statement = (
         select(contribution.name, contribution.withdrawn_reason)
@@ -42,27 +42,27 @@ def withdrawn(source: Source, uid: str) -> str | None:
 
 
 def withdrawn_or_not(source: Source, uid: str) -> dict[str, Any]:
-    """As `run`, for a maintainer, from whom nothing is hidden."""
+    """As `run`, but also for a withdrawn run."""
     with connected(source) as connection:
         return _run(connection, uid)
 
 
 def _run(connection: Connection, uid: str) -> dict[str, Any]:
-    found = _rows(connection, models.Run, uid=uid)
-    if not found:
+    matching = _rows(connection, models.Run, uid=uid)
+    if not matching:
         raise BadInput(f"the database has no run {uid}.")
-    itself = found[0]
-    round_ = _row(connection, models.Round, itself["round_id"])
+    run_row = matching[0]
+    round_ = _row(connection, models.Round, run_row["round_id"])
     experiment = _row(connection, models.Experiment, round_["experiment_id"])
-    platform = _row(connection, models.Platform, itself["platform_id"])
-    file = _row(connection, models.RunFile, itself["run_file_id"])
-    machine = _part(MachineState, itself)
-    contribution_id = itself["contribution_id"]
-    nobody: Row = {"identity": None, "name": None}
-    contribution = nobody if contribution_id is None else _row(connection, models.Contribution, contribution_id)
+    platform = _row(connection, models.Platform, run_row["platform_id"])
+    file = _row(connection, models.RunFile, run_row["run_file_id"])
+    machine = _part(MachineState, run_row)
+    contribution_id = run_row["contribution_id"]
+    local: Row = {"identity": None, "name": None}
+    contribution = local if contribution_id is None else _row(connection, models.Contribution, contribution_id)
     return {
         "schema_version": SCHEMA_VERSION,
-        **{name: itself[name] for name in PLAIN},
+        **{name: run_row[name] for name in PLAIN},
         "campaign": _part(CampaignRef, _row(connection, models.Campaign, round_["campaign_id"])),
         "experiment": {
             "name": experiment["name"],
@@ -72,22 +72,22 @@ def _run(connection: Connection, uid: str) -> dict[str, Any]:
                 experiment["definition_json"], f"the definition of experiment {experiment['name']}"
             ),
         },
-        "backend": _backend(connection, itself["backend_id"]),
+        "backend": _backend(connection, run_row["backend_id"]),
         "round": round_["number"],
         "order_seed": round_["order_seed"],
-        "spec": spec_factors.factors_of(_row(connection, models.Spec, itself["spec_id"])),
-        "platform": parse_object(platform["facts_json"], f"what is known of platform {platform['slug']}"),
-        "environment": _environment(connection, itself["environment_id"]),
-        "software": _part(Software, _row(connection, models.Software, itself["software_id"])),
+        "spec": spec_factors.factors_of(_row(connection, models.Spec, run_row["spec_id"])),
+        "platform": parse_object(platform["facts_json"], f"the facts of platform {platform['slug']}"),
+        "environment": _environment(connection, run_row["environment_id"]),
+        "software": _part(Software, _row(connection, models.Software, run_row["software_id"])),
         "machine": None if set(machine.values()) == {None} else machine,
-        **{name: _list(connection, model, itself["id"]) for name, model in models.DETAILS.items()},
-        "fused": [row["variable"] for row in _list(connection, models.FusedUpdate, itself["id"])],
-        "aborts": _aborts(connection, itself["id"]),
+        **{name: _list(connection, model, run_row["id"]) for name, model in models.DETAILS.items()},
+        "fused": [row["variable"] for row in _list(connection, models.FusedUpdate, run_row["id"])],
+        "aborts": _aborts(connection, run_row["id"]),
         "stored": {
             "platform": key_of(platform["slug"], contribution["identity"]),
             "platform_name": platform["name"],
             "contribution": contribution["name"],
-            "content_sha256": itself["content_sha256"],
+            "content_sha256": run_row["content_sha256"],
             "run_file": file["name"],
             "ingested_at_utc": file["ingested_at_utc"],
         },
@@ -98,7 +98,7 @@ def _environment(connection: Connection, environment_id: int | None) -> dict[str
     if environment_id is None:
         return None
     row = _row(connection, models.Environment, environment_id)
-    return parse_object(row["facts_json"], f"what is known of environment {row['env_sha256']}")
+    return parse_object(row["facts_json"], f"the facts of environment {row['env_sha256']}")
 
 
 def _backend(connection: Connection, backend_id: int | None) -> dict[str, Any] | None:
@@ -134,7 +134,7 @@ def _row(connection: Connection, model: type[models.Base], id_: int) -> Row:
 
 
 def _rows(connection: Connection, model: type[models.Base], **equal: Any) -> list[Row]:
-    """The rows where these columns have these values, by primary key."""
+    """The rows in which these columns have these values, ordered by primary key."""
     table = model.__table__
     matches = [table.columns[name] == value for name, value in equal.items()]
     return [dict(row._mapping) for row in fetch(connection, select(table).where(*matches).order_by(*table.primary_key))]

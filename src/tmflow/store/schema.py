@@ -1,4 +1,4 @@
-"""The schema of the database: bring it up to date, and check that it is whole."""
+"""The schema of the database: upgrade it, and check the database for damage."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tmflow.store.url import explain_errors, is_sqlite, shown, sqlite_path
 
 @dataclass(frozen=True)
 class SchemaState:
-    """What `check` found. `revision` is None where the database holds no tmflow tables."""
+    """The result of `check`. `revision` is None if the database holds no tmflow tables."""
 
     revision: str | None
     head: str
@@ -34,7 +34,7 @@ class SchemaState:
 
 
 class Upgraded(NamedTuple):
-    """The revision before, None where there were no tables, and now; the copy of what was there, if one was made."""
+    """The revision before (None without tables) and now, and the backup copy if one was made."""
 
     before: str | None
     now: str
@@ -42,24 +42,24 @@ class Upgraded(NamedTuple):
 
 
 def upgrade(url: URL) -> Upgraded:
-    """Make the database if it is missing and bring it to this tmflow's revision.
+    """Create the database if it is missing, and upgrade it to this tmflow's revision in one transaction.
 
-    All or nothing: one transaction. A SQLite file that holds runs is copied first, beside it. Raises BadInput for a
-    database that is not tmflow's or newer than this tmflow, and where the copy cannot be written.
+    A SQLite file that holds runs is first copied next to it. Raises BadInput for a database that is not tmflow's or is
+    newer than this tmflow, and if the copy cannot be written.
     """
     if is_sqlite(url):
         _make_folder(url)
     if exists(url):
         _require_upgradable(url)
     with explain_errors(url), writer_engine(url).begin() as connection:
-        found = standing(connection)
-        copy = _copied(url, connection) if found.kind == "behind" and is_sqlite(url) else None
+        state = standing(connection)
+        copy = _back_up(url, connection) if state.kind == "behind" and is_sqlite(url) else None
         command.upgrade(alembic_config(connection), "head")
-    return Upgraded(found.revision, head(), copy)
+    return Upgraded(state.revision, head(), copy)
 
 
 def exists(url: URL) -> bool:
-    """Whether there is a database with any table in it. Raises BadInput if it cannot be read."""
+    """Whether the database exists and has any table. Raises BadInput if it cannot be read."""
     if not may_exist(url):
         return False
     with explain_errors(url), reader_engine(url).connect() as connection:
@@ -67,41 +67,44 @@ def exists(url: URL) -> bool:
 
 
 def require_usable(url: URL) -> None:
-    """Raise BadInput unless `ingest` could write to the database now; one that is still to be made is fine."""
+    """Raise BadInput unless `ingest` could write to the database now; a missing database is fine."""
     if exists(url):
         with explain_errors(url), open_writer(url).begin():
-            pass  # to begin is to hold the only right to write
+            pass  # a transaction that has begun holds the only right to write
 
 
 def check(url: URL) -> SchemaState:
-    """Look for damage, drift and what does not agree, changing nothing.
+    """Check for damage, schema drift and inconsistent rows; change nothing.
 
     Raises BadInput if the database is missing or unreadable.
     """
     require_file(url)
     with explain_errors(url), reader_engine(url).connect() as connection:
-        found = standing(connection)
-        problems = [] if found.problem is None else [f"the database {found.problem}"]
+        state = standing(connection)
+        problems = [] if state.problem is None else [f"the database {state.problem}"]
         damage = _damage(connection) if is_sqlite(url) else []
-        drift = list(_drift(connection)) if found.kind in ("current", "incomplete") else []
+        drift = list(_drift(connection)) if state.kind in ("current", "incomplete") else []
         problems += damage
         problems += [f"the tables differ from the models: {' '.join(map(str, step))}" for step in drift]
-        can_be_asked = found.kind == "current" and not any("column" in str(step[0]) for step in drift)
-        if can_be_asked and not damage:
+        can_query = state.kind == "current" and not any("column" in str(step[0]) for step in drift)
+        if can_query and not damage:
             problems += consistency.problems(connection)
-    return SchemaState(found.revision, head(), not problems, tuple(problems))
+    return SchemaState(state.revision, head(), not problems, tuple(problems))
 
 
 def _require_upgradable(url: URL) -> None:
-    # A reader looks: a writer would change the journal mode of a file that is not ours.
+    # Checked by a reader: a writer would change the journal mode of a file that may not be ours.
     with explain_errors(url), reader_engine(url).connect() as connection:
-        found = standing(connection)
-    if found.kind not in ("behind", "current"):
-        raise BadInput(f"{shown(url)} {found.problem}")
+        state = standing(connection)
+    if state.kind not in ("behind", "current"):
+        raise BadInput(f"{shown(url)} {state.problem}")
 
 
-def _copied(url: URL, writer: Connection) -> Path | None:
-    """The file as it is, under the name of the revision that comes; None of one without runs. No other writes now."""
+def _back_up(url: URL, writer: Connection) -> Path | None:
+    """Copy the file before the upgrade, named after the new revision; None if it has no runs.
+
+    `writer` keeps other processes from writing meanwhile.
+    """
     if writer.execute(text("SELECT id FROM run LIMIT 1")).first() is None:
         return None
     path = sqlite_path(url)
@@ -123,10 +126,10 @@ def _make_folder(url: URL) -> None:
 
 
 def _damage(connection: Connection) -> list[str]:
-    """SQLite's own checks. PostgreSQL always enforces its foreign keys and checks its pages itself."""
-    said = connection.exec_driver_sql("PRAGMA integrity_check").scalars().all()
-    # Which rule was broken, SQLite does not say; `consistency` does.
-    damage = [message for message in said if message != "ok" and not message.startswith("CHECK constraint failed")]
+    """Run SQLite's integrity checks. PostgreSQL always enforces its foreign keys and checks its pages itself."""
+    messages = connection.exec_driver_sql("PRAGMA integrity_check").scalars().all()
+    # SQLite does not name the broken rule; `consistency` does.
+    damage = [message for message in messages if message != "ok" and not message.startswith("CHECK constraint failed")]
     if damage:
         return [f"the file is damaged: {message}" for message in damage]
     return [
@@ -136,6 +139,6 @@ def _damage(connection: Connection) -> list[str]:
 
 
 def _drift(connection: Connection) -> Iterator[Sequence[object]]:
-    """Differences between the tables in the database and the models of this tmflow: what to do, and to what."""
+    """The operations that would turn the tables of the database into the models of this tmflow."""
     for difference in compare_metadata(MigrationContext.configure(connection), Base.metadata):
         yield from difference if isinstance(difference, list) else [difference]

@@ -1,9 +1,9 @@
-"""The search for runs: what matches, counted by factor and status, and a page of it in any order.
+"""Search for runs: counts of the matches by factor and status, and a page of matches in any order.
 
-On SQLite each question is one walk over the index `ix_run_search`, spec by spec, for the specs that match: it holds all
-that a search asks of a run, so only the runs of the page itself are read from their table. The newest or oldest of all
-runs come from an index by time. A text is looked for in the reasons of the runs without a result alone, which are the
-only ones that have a reason, and among the uids that begin with it; what else is asked, of those that have it alone.
+On SQLite a search scans the index `ix_run_search` for each spec that matches. The index covers all columns that a
+search uses, so only the runs of the page are read from the table. The newest or oldest of all runs come from an index
+by time. A text is searched first, among the reasons of runs without a result (no others have one) and among the
+prefixes of uids; the other conditions then apply to these runs only.
 """
 
 from __future__ import annotations
@@ -29,63 +29,60 @@ Order = Literal["started", "step_time", "accuracy", "threads"]
 
 
 class Asked(NamedTuple):
-    """Which runs: those that have one of the values of each that is not empty."""
+    """A filter of runs: a run matches if it has one of the values of each field; an empty field does not restrict."""
 
     experiments: tuple[str, ...] = ()
     scales: tuple[str, ...] = ()
     definitions: tuple[str, ...] = ()
-    """The first 8 hex digits of each."""
+    """The first 8 hex digits of the hashes."""
     platforms: tuple[str, ...] = ()
-    """Their keys (`tmflow.platform.key`)."""
+    """The keys of the platforms (`tmflow.platform.key`)."""
     evidences: tuple[str, ...] = ()
     statuses: tuple[str, ...] = ()
     factors: tuple[tuple[str, tuple[Value, ...]], ...] = ()
-    """Of each factor named the values; a run to which it does not apply has none of them."""
+    """Names of factors, each with its allowed values; a run to which a factor does not apply never matches."""
     joined: bool = False
-    """The sources of a platform as one."""
+    """Treat all sources of a platform as one."""
     text: str = ""
-    """In the reason, whatever its case; or the uid, or its first 4 characters or more."""
+    """A part of the reason (ignoring case), a uid, or the first 4 or more characters of a uid."""
 
 
-def tally(source: Source, asked: Asked) -> pd.DataFrame:
-    """How many runs match: every factor, status, n_runs; one row for each spec and status."""
+def tally(source: Source, search: Asked) -> pd.DataFrame:
+    """Count the matching runs: every factor, status, n_runs; one row for each spec and status."""
     statement = select(*spec_factors.FACTORS, Run.status, func.count().label("n_runs"))
-    grouped = _matching(statement, asked).group_by(Spec.id, Run.status)
+    grouped = _matching(statement, search).group_by(Spec.id, Run.status)
     return frame(source, grouped.order_by(Spec.id, Run.status))
 
 
 def page(
-    source: Source, asked: Asked, order: Order = "started", *, down: bool = True, rows: int = 50, offset: int = 0
+    source: Source, search: Asked, order: Order = "started", *, down: bool = True, rows: int = 50, offset: int = 0
 ) -> pd.DataFrame:
-    """`rows` of the runs that match, after the first `offset`: the columns of `queries.runs`, in this order.
+    """Read `rows` of the matching runs after the first `offset`, with the columns of `queries.runs`, in this order.
 
-    Runs without a time or an accuracy are last, whichever way; equals come newest first.
+    Runs without a time or an accuracy are last in either direction; ties are ordered newest first.
     """
-    found = select(Run.id).limit(rows).offset(offset)
-    if order == "started" and asked._replace(joined=False) == Asked():
-        found = found.where(visible()).order_by(
+    run_ids = select(Run.id).limit(rows).offset(offset)
+    if order == "started" and search._replace(joined=False) == Asked():
+        run_ids = run_ids.where(visible()).order_by(
             *(column.desc() if down else column.asc() for column in (Run.started_at_utc, Run.id))
         )
     else:
-        found = _matching(found, asked).order_by(*_by(order, down))
-    # By their uids, and in their order once more: the walk itself reads no uid.
-    of_page = select(Run.uid).join(Spec).where(Run.id.in_(found)).order_by(*_by(order, down))
+        run_ids = _matching(run_ids, search).order_by(*_by(order, down))
+    # Read the uids in a second query, sorted again: the index of the first does not have them.
+    of_page = select(Run.uid).join(Spec).where(Run.id.in_(run_ids)).order_by(*_by(order, down))
     uids = [uid for (uid,) in fetch(source, of_page)]
-    table = queries.runs(source, uids=uids, status=None, all_definitions=True, joined=asked.joined)
+    table = queries.runs(source, uids=uids, status=None, all_definitions=True, joined=search.joined)
     return table.set_index("uid").loc[uids].reset_index()
 
 
 def neighbours(source: Source, uid: str) -> tuple[str | None, str | None]:
-    """The uids of the run of the same point in the round before and after, of the same campaign and source.
-
-    None where there is none.
-    """
-    own = (
+    """The uids of the runs of the same point, campaign and source in the rounds before and after, or None."""
+    position = (
         select(Run.spec_id, Round.campaign_id, Round.experiment_id, Round.number, SOURCE)
         .join(Round)
         .where(Run.uid == uid, visible())
     )
-    rows = fetch(source, own)
+    rows = fetch(source, position)
     if not rows:
         return None, None
     spec, campaign, experiment, number, contribution = rows[0]
@@ -101,58 +98,58 @@ def neighbours(source: Source, uid: str) -> tuple[str | None, str | None]:
     return (before[0][0] if before else None), (after[0][0] if after else None)
 
 
-def _matching(statement: Statement, asked: Asked) -> Statement:
-    """The statement, of specs and runs, for the runs that match."""
-    if asked.text:
-        # From the few runs that have it to their specs.
-        statement = statement.select_from(join(Run, Spec, _by_walking(Run.spec_id) == Spec.id))
-        statement = statement.where(Run.id.in_(_with_text(asked.text)))
+def _matching(statement: Statement, search: Asked) -> Statement:
+    """Restrict a statement of specs and runs to the matching runs."""
+    if search.text:
+        # From the few runs with the text to their specs.
+        statement = statement.select_from(join(Run, Spec, _without_index(Run.spec_id) == Spec.id))
+        statement = statement.where(Run.id.in_(_with_text(search.text)))
     else:
-        statement = statement.select_from(join(Spec, Run, Run.spec_id == _by_walking(Spec.id)))
-    for factor, values in asked.factors:
+        statement = statement.select_from(join(Spec, Run, Run.spec_id == _without_index(Spec.id)))
+    for factor, values in search.factors:
         statement = statement.where(spec_factors.factor(factor).in_(values))
-    wanted = [(Run.status, asked.statuses), (Run.evidence, asked.evidences)]
-    statement = statement.where(*(_by_walking(column).in_(values) for column, values in wanted if values))
-    if asked.platforms:
-        statement = statement.where(or_(*(_is_on(key, joined=asked.joined) for key in asked.platforms)))
+    of_run = [(Run.status, search.statuses), (Run.evidence, search.evidences)]
+    statement = statement.where(*(_without_index(column).in_(values) for column, values in of_run if values))
+    if search.platforms:
+        statement = statement.where(or_(*(_is_on(key, joined=search.joined) for key in search.platforms)))
     of_experiment: list[tuple[ColumnElement[str], tuple[str, ...]]] = [
-        (Experiment.name.expression, asked.experiments),
-        (Experiment.scale.expression, asked.scales),
-        (func.substr(Experiment.definition_sha256, 1, DEFINITION), asked.definitions),
+        (Experiment.name.expression, search.experiments),
+        (Experiment.scale.expression, search.scales),
+        (func.substr(Experiment.definition_sha256, 1, DEFINITION), search.definitions),
     ]
     admitted = [column.in_(values) for column, values in of_experiment if values]
     if admitted:
         rounds = select(Round.id).join(Experiment).where(*admitted)
-        statement = statement.where(_by_walking(Run.round_id).in_(rounds))
+        statement = statement.where(_without_index(Run.round_id).in_(rounds))
     return statement.where(visible())
 
 
 def _is_on(platform: str, *, joined: bool) -> ColumnElement[bool]:
-    """Of a run: whether it is of the platform with this key."""
+    """Whether a run is of the platform with this key."""
     of_slug = select(Platform.id).where(Platform.slug == slug_of(platform))
-    return _by_walking(Run.platform_id).in_(of_slug) & of_source(platform, joined=joined)
+    return _without_index(Run.platform_id).in_(of_slug) & of_source(platform, joined=joined)
 
 
 def _with_text(text: str) -> CompoundSelect[Any]:
-    """The ids of the runs with that in their reason, or that uid, or a uid that begins so."""
+    """The ids of the runs with the text in the reason, as uid, or as prefix of the uid."""
     of_reason = select(Run.id).where(Run.status.in_(WITHOUT_RESULT), Run.reason.icontains(text, autoescape=True))
     uid = text.lower()
-    own: ColumnElement[bool] = Run.uid == text
-    if re.fullmatch("[0-9a-f][0-9a-f-]{3,}", uid):  # all that a minted uid has, and "g" comes after it in any collation
-        own |= (Run.uid >= uid) & (Run.uid < uid + "g") & Run.uid.startswith(uid)
-    return union_all(of_reason, select(Run.id).where(own))
+    of_uid: ColumnElement[bool] = Run.uid == text
+    if re.fullmatch("[0-9a-f][0-9a-f-]{3,}", uid):  # characters of a uid; "g" sorts after them in any collation
+        of_uid |= (Run.uid >= uid) & (Run.uid < uid + "g") & Run.uid.startswith(uid)
+    return union_all(of_reason, select(Run.id).where(of_uid))
 
 
-def _by_walking(column: InstrumentedAttribute[Any]) -> ColumnElement[Any]:
-    """The column as an expression, which no index has, so that a planner without statistics does not leave the walk."""
+def _without_index(column: InstrumentedAttribute[Any]) -> ColumnElement[Any]:
+    """The column as an expression, so that a planner without statistics keeps to the scan and uses no other index."""
     return func.coalesce(column, column)
 
 
-# Emulated runs show no time; nor does one without a result, which may have stopped half-way.
+# Emulated runs show no time, nor do runs without a result, which may have stopped early.
 _SHOWS_TIME = (Run.evidence != "emulated") & (Run.status == "ok")
 
 _KEYS: dict[Order, ColumnElement[Any]] = {
-    "started": _by_walking(Run.started_at_utc),
+    "started": _without_index(Run.started_at_utc),
     "step_time": case((_SHOWS_TIME, Run.loop_s / Spec.iterations)),
     "accuracy": Run.final_accuracy.expression,
     "threads": Spec.threads.expression,

@@ -1,7 +1,7 @@
-"""The factors of a spec in the database: a column each for those of the first versions, one JSON document for the rest.
+"""The factors of a spec in the database: columns for the first factors, a JSON document for later ones.
 
-So a new factor needs no migration. Specs are few, some thousand where there are a million runs, so it costs a query
-little to look into the document of each.
+A new factor therefore needs no migration. Specs are few, some thousands for a million runs, so a query can afford to
+parse the document of each.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TYPES: dict[type, TypeEngine[Any]] = {int: Count(), float: Real(), str: Text()}
 
 
 class _FactorInDocument(FunctionElement[Any]):
-    """A factor of the document, of its own type; NULL where the document does not have it."""
+    """A factor from the document, with the factor's type; NULL if the document lacks it."""
 
     inherit_cache = True
 
@@ -52,7 +52,7 @@ def _of_postgresql(element: _FactorInDocument, compiler: SQLCompiler, **options:
 
 
 def _type_of(name: str) -> type:
-    """int, float or str: that of the values of a factor."""
+    """The type of the values of a factor: int, float or str."""
     annotation = TrialSpec.model_fields[name].annotation
     kinds = [kind for kind in get_args(annotation) or (annotation,) if kind is not NoneType]
     kind = kinds[0]
@@ -63,7 +63,7 @@ def _type_of(name: str) -> type:
 
 
 def factor(name: str) -> ColumnElement[Any]:
-    """The factor of a spec, to select it or to compare with it; a spec of before it was added has the value of then."""
+    """An expression for a factor of a spec; a spec older than the factor has the value in `VALUES_BEFORE`."""
     columns = Spec.__table__.columns
     if name in columns:
         return columns[name]
@@ -81,7 +81,7 @@ FACTORS: list[ColumnElement[Any]] = [_selected(name) for name in TrialSpec.model
 
 
 def columns_of(spec: TrialSpec) -> Row:
-    """The factors of a spec as the columns of its row."""
+    """Convert the factors of a spec to the columns of its row."""
     factors = spec.model_dump()
     later = {
         name: value
@@ -93,7 +93,7 @@ def columns_of(spec: TrialSpec) -> Row:
 
 
 def factors_of(row: Mapping[str, Any]) -> Row:
-    """The factors that a row holds, each with its value. Raises BadInput where its document is no JSON object."""
+    """Convert a row to the factors of its spec. Raises BadInput if its document is not a JSON object."""
     later = parse_object(row["later_factors_json"], f"the later factors of spec {row['spec_sha256']}")
     return {
         name: row[name] if name in Spec.__table__.columns else later.get(name, VALUES_BEFORE.get(name))

@@ -1,4 +1,4 @@
-"""Sums over the details of runs, which hold whatever the numbers are: an overflow would take a page down."""
+"""Sums over the details of runs that never overflow, because an overflow would break a page."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from sqlalchemy.orm import InstrumentedAttribute
 from tmflow.platform.bounds import LONGEST_S
 from tmflow.store.models import Real
 
-MOST = 2**53  # the whole numbers up to it are exact in floating point
+MOST = 2**53  # the largest integer up to which all integers are exact in floating point
 
 
 def total(column: InstrumentedAttribute[Any]) -> ColumnElement[int]:
-    """The sum of counts; more than `MOST`, which no run counts, is given as `MOST`.
+    """The sum of counts, clipped to `MOST`, which no run reaches.
 
-    In floating point: SQLite refuses a sum of integers beyond 64 bits, and PostgreSQL makes it a decimal number.
+    Computed in floating point: SQLite fails if a sum of integers exceeds 64 bits, and PostgreSQL returns a decimal.
     """
     exact = _sum(column)
     return cast(case((exact > MOST, MOST), else_=exact), BigInteger)
 
 
 def total_s(column: InstrumentedAttribute[Any]) -> ColumnElement[float]:
-    """The sum of times; NULL where one is longer than any machine takes."""
+    """The sum of times; NULL if one of them is impossibly long."""
     return case((func.max(column) <= LONGEST_S, func.sum(column)))
 
 
-def share(part: InstrumentedAttribute[int], whole: InstrumentedAttribute[int]) -> ColumnElement[float]:
-    """The sum of the parts over that of the wholes; NULL where that is 0."""
-    return _sum(part) / func.nullif(_sum(whole), 0.0)
+def share(part: InstrumentedAttribute[int], total_count: InstrumentedAttribute[int]) -> ColumnElement[float]:
+    """The sum of `part` divided by the sum of `total_count`; NULL if the divisor is 0."""
+    return _sum(part) / func.nullif(_sum(total_count), 0.0)
 
 
 def _sum(column: InstrumentedAttribute[Any]) -> ColumnElement[float]:

@@ -1,4 +1,4 @@
-"""Where the database is: a checked URL, its name in a message without the password, and errors in the user's words."""
+"""The URL of the database: validation, display without the password, and explanations of database errors."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def sqlite_path(url: URL) -> Path:
 
 
 def shown(url: URL) -> str:
-    """The database in words for a message: no password, and no options, which may hold one too."""
+    """Format the database for a message, without the password and the options, which may hold one too."""
     if is_sqlite(url):
         return f"database {url.database}"
     return f"database {url.set(drivername='postgresql', query={}).render_as_string(hide_password=True)}"
@@ -74,7 +74,7 @@ def shown(url: URL) -> str:
 _BUSY = "is locked: another writer held it all the while; try again when it is done."
 _READ_ONLY = "is read-only; to write, this user needs the right to change it (for a SQLite file: and its folder)."
 _FULL = "cannot grow: its disk is full; nothing of this was stored: make room, and run the same command again."
-# SQLite reports a state in words only, PostgreSQL by SQLSTATE.
+# SQLite reports most states only as text, PostgreSQL as SQLSTATE.
 _SQLITE_WORDS = {
     "file is not a database": "is not a SQLite database; name another file, or move this one away.",
     "readonly database": _READ_ONLY,
@@ -92,9 +92,9 @@ _POSTGRESQL_STATES = {
 
 @contextmanager
 def explain_errors(url: URL) -> Iterator[None]:
-    """Raise BadInput for a database that is unreachable, locked, read-only, damaged or no database at all.
+    """Raise BadInput for a database that is unreachable, locked, read-only, damaged or not a database.
 
-    Other errors of the driver (a violated constraint, wrong SQL) are faults of the program and pass unchanged.
+    Other errors of the driver (a violated constraint, wrong SQL) are bugs of tmflow and pass unchanged.
     """
     try:
         yield

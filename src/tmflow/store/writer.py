@@ -1,4 +1,4 @@
-"""New runs into their tables, with the rows that they refer to."""
+"""Insertion of new runs, with the rows that they refer to."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tmflow.store.rows import REASON, IncomingRun
 
 
 def reference_rows(connection: Connection, incoming: Sequence[IncomingRun]) -> list[Row]:
-    """For each run, the ids of its round, spec, platform, environment, software and backend, if it has one.
+    """Get or create the round, spec, platform, environment, software and optional backend of each run: their ids.
 
-    Raises BadInput for a campaign on two platforms, a round of two orders or a backend of two kinds.
+    Raises BadInput for a campaign on two platforms, a round with two orders or a backend of two kinds.
     """
     origins = _origin_ids(connection, incoming)
     specs = _spec_ids(connection, incoming)
@@ -40,7 +40,7 @@ def reference_rows(connection: Connection, incoming: Sequence[IncomingRun]) -> l
 
 
 class _Origin(NamedTuple):
-    """Ids of what the runs of an origin refer to."""
+    """The ids of the rows that the runs of an origin refer to."""
 
     platform: int
     environment: int
@@ -102,8 +102,8 @@ def _round_ids(connection: Connection, incoming: Sequence[IncomingRun], origins:
         )
 
     distinct = list(dict.fromkeys(passes))
-    its_rows = [dict(zip((*key, "order_seed"), one, strict=True)) for one in distinct]
-    ids = dedup.ids(connection, models.Round, key, its_rows, fixed={"order_seed": two_orders})
+    round_rows = [dict(zip((*key, "order_seed"), one, strict=True)) for one in distinct]
+    ids = dedup.ids(connection, models.Round, key, round_rows, fixed={"order_seed": two_orders})
     id_of = dict(zip(distinct, ids, strict=True))
     return [id_of[one] for one in passes]
 
@@ -137,14 +137,14 @@ def _experiment_ids(connection: Connection, runs: Sequence[Run]) -> list[int]:
 
 
 def _with_free_slugs(connection: Connection, platforms: Sequence[Row]) -> list[Row]:
-    """Where another platform has the slug already, a part of the hash is added."""
+    """Make the slugs unique: append a part of the hash if another platform has the slug."""
     stored = connection.execute(select(models.Platform.slug, models.Platform.facts_sha256))
-    taken = dict(stored.tuples().all())
+    sha256_of_slug = dict(stored.tuples().all())
     free = []
     for row in platforms:
         sha256 = row["facts_sha256"]
-        slug = row["slug"] if taken.get(row["slug"], sha256) == sha256 else f"{row['slug']}-{sha256[:8]}"
-        taken[slug] = sha256
+        slug = row["slug"] if sha256_of_slug.get(row["slug"], sha256) == sha256 else f"{row['slug']}-{sha256[:8]}"
+        sha256_of_slug[slug] = sha256
         free.append(row | {"slug": slug})
     return free
 
@@ -152,17 +152,17 @@ def _with_free_slugs(connection: Connection, platforms: Sequence[Row]) -> list[R
 def insert_runs(
     connection: Connection, incoming: Sequence[IncomingRun], file_ids: Sequence[int], contribution_id: int | None
 ) -> set[int]:
-    """Insert runs that are not stored yet, each from the run file with that id; returns the ids of their rounds.
+    """Insert new runs, each with the id of its run file; return the ids of their rounds.
 
-    Raises BadInput if a point of a round has a run already.
+    Raises BadInput if a point of a round already has a run.
     """
     if not incoming:
         return set()
     references = reference_rows(connection, incoming)
     _require_vacant(connection, incoming, references)
-    whole = itemgetter(*dedup.columns(models.Run))
+    in_order = itemgetter(*dedup.columns(models.Run))
     run_rows = [
-        whole({**item.row, **refers, "run_file_id": file_id, "contribution_id": contribution_id})
+        in_order({**item.row, **refers, "run_file_id": file_id, "contribution_id": contribution_id})
         for item, refers, file_id in zip(incoming, references, file_ids, strict=True)
     ]
     dedup.insert_rows(connection, models.Run, run_rows)
@@ -177,7 +177,7 @@ def insert_runs(
 
 
 def _details(name: str, run_ids: Sequence[int], incoming: Sequence[IncomingRun]) -> list[Key]:
-    """The rows of that list of each run, which begin with the run."""
+    """The rows of the list `name` of all runs, each with the id of its run first."""
     return [
         (run_id, *row) for run_id, item in zip(run_ids, incoming, strict=True) for row in item.details.get(name, ())
     ]
@@ -186,9 +186,9 @@ def _details(name: str, run_ids: Sequence[int], incoming: Sequence[IncomingRun])
 def _require_vacant(connection: Connection, incoming: Sequence[IncomingRun], references: Sequence[Row]) -> None:
     run = models.Run
     stored = select(run.round_id, run.spec_id, run.uid).where(run.round_id.in_({row["round_id"] for row in references}))
-    taken = {(round_id, spec_id): uid for round_id, spec_id, uid in connection.execute(stored)}
+    occupied = {(round_id, spec_id): uid for round_id, spec_id, uid in connection.execute(stored)}
     for item, row in zip(incoming, references, strict=True):
-        holder = taken.setdefault((row["round_id"], row["spec_id"]), item.uid)
+        holder = occupied.setdefault((row["round_id"], row["spec_id"]), item.uid)
         if holder != item.uid:
             raise BadInput(
                 f"{item.where}: run {item.uid} has the campaign, experiment, round and spec of run {holder}; "
@@ -197,7 +197,7 @@ def _require_vacant(connection: Connection, incoming: Sequence[IncomingRun], ref
 
 
 def _insert_aborts(connection: Connection, aborts: Sequence[Key]) -> None:
-    """Aborts by worker and variable, and their sums of each run."""
+    """Insert the aborts by worker and variable, and their totals per run."""
     reasons = list(dict.fromkeys((mechanism, code, family) for _, _, _, mechanism, code, family, _ in aborts))
     reason_rows = [dict(zip(REASON, reason, strict=True)) for reason in reasons]
     id_of = dict(zip(reasons, dedup.ids(connection, models.AbortReason, REASON, reason_rows), strict=True))

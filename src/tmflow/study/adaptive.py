@@ -1,11 +1,11 @@
-"""Adaptive rounds: an experiment gets one more while an interval that decides one of its comparisons is too wide.
+"""Adaptive rounds: an experiment gets another round while the interval of one of its comparisons is too wide.
 
-What is compared is time: each variant with the first one that runs here, in the order of config.yaml, other factors
-being equal. Only what shows time and says something about scaling takes part: experiments of which a figure is one of
-time, and measured runs, with the usual measures, on no more workers than hardware threads.
+The comparisons are of time: each variant with the first variant that runs here, in the order of config.yaml, with all
+other factors equal. They include only experiments with a figure of time, and only measured runs with the usual
+measures and no more workers than hardware threads.
 
-The rule looks at how wide an interval is, never at where it lies: to go on until a difference shows would find one
-sooner or later where there is none. It asks the run files alone, so its answer survives any end of the study.
+The rule considers the width of an interval, never its position: to continue until a difference shows would eventually
+find one where there is none. It reads only the run files, so its result does not depend on how the study ended.
 """
 
 from __future__ import annotations
@@ -25,42 +25,42 @@ TOO_WIDE = math.log1p(BOUND)  # half the 95 % interval of a log ratio
 
 
 def may_add(plan: Plan, experiments: Iterable[str] | None = None) -> bool:
-    """Whether any of these experiments, or of all, has fewer rounds than it may have."""
+    """Whether any of these experiments (default: all) has fewer rounds than it may have."""
     names = plan.experiments if experiments is None else experiments
     return any(plan.rounds(name) < plan.rounds_at_most(name) for name in names)
 
 
 def wanting(plan: Plan, experiments: Iterable[str] | None = None) -> dict[str, int]:
-    """Those of these experiments, or of all, that need one more round, and how many that makes.
+    """The experiments (of these, default: all) that need another round, with their new number of rounds.
 
-    Only of those whose rounds are all measured.
+    Includes only experiments whose rounds are all measured.
     """
     if not dataset_path(plan.results).exists():
-        return {}  # which points are the plan's, nobody knows before the data step
+        return {}  # the points of the plan are unknown before the data step
     names = plan.experiments if experiments is None else experiments
     return {name: plan.rounds(name) + 1 for name in names if _wants_more(plan, name)}
 
 
 def comparisons(points: Sequence[TrialSpec], runs: Iterable[Run]) -> list[Interval]:
-    """Of each variant's time the ratio to that of the first variant among `points` that has any, paired in rounds."""
+    """Time ratios of each variant to the first variant with a time, in the order of `points`, paired by round."""
     times: dict[TrialSpec, dict[int, float]] = defaultdict(dict)
     for run in runs:
         if run.loop_s is not None and _decides(run):
             times[run.spec][run.round] = run.loop_s
-    alike: dict[frozenset[tuple[str, Any]], list[dict[int, float]]] = defaultdict(list)
+    groups: dict[frozenset[tuple[str, Any]], list[dict[int, float]]] = defaultdict(list)
     for point in points:
         if point in times:
-            alike[_setting(point)].append(times[point])
+            groups[_setting(point)].append(times[point])
     return [
         ratio
-        for baseline, *others in alike.values()
-        for other in others
-        if (ratio := paired_ratio([other.get(number) for number in baseline], list(baseline.values())))
+        for baseline, *variants in groups.values()
+        for variant in variants
+        if (ratio := paired_ratio([variant.get(number) for number in baseline], list(baseline.values())))
     ]
 
 
 def too_wide(ratio: Interval) -> bool:
-    """Whether one cannot tell from a ratio of times what is within 5 %; a single round has no interval at all."""
+    """Whether the interval of a time ratio is too wide to decide about 5 %; always for a single round."""
     return not math.log(ratio.high / ratio.low) / 2 <= TOO_WIDE
 
 
@@ -74,11 +74,11 @@ def _wants_more(plan: Plan, experiment: str) -> bool:
 
 
 def _decides(run: Run) -> bool:
-    known = [n for n in (run.platform.get("threads_logical"), run.environment.get("cpus_allowed")) if n is not None]
-    oversubscribed = bool(known) and run.spec.threads > min(known)
+    limits = [n for n in (run.platform.get("threads_logical"), run.environment.get("cpus_allowed")) if n is not None]
+    oversubscribed = bool(limits) and run.spec.threads > min(limits)
     return run.status == "ok" and run.evidence == "measured" and run.spec.measures == "usual" and not oversubscribed
 
 
 def _setting(point: TrialSpec) -> frozenset[tuple[str, Any]]:
-    """The factors that two points share whose variants are compared: all but strategy and parameters."""
+    """The factors that two compared points share: all except the strategy and its parameters."""
     return frozenset((name, value) for name, value in point.factors().items() if name not in ("strategy", *PARAMETERS))

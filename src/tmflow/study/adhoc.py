@@ -1,4 +1,4 @@
-"""Training outside the study: one point, some rounds, nothing kept unless the caller keeps it."""
+"""Training outside the study: one point, some rounds; the caller decides what to keep."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ from tmflow.runner.supervisor import run_round
 from tmflow.spec.trial import TrialSpec
 from tmflow.store.ingest import ingest
 
-TIMEOUT_S = 24 * 3600.0  # somebody is watching
+TIMEOUT_S = 24 * 3600.0  # long, because the user is watching
 
 
 def check_rounds(rounds: int) -> None:
-    """Raises BadInput for a number of rounds that makes no sense."""
+    """Raise BadInput unless the number of rounds is from 1 to 1000."""
     if not 1 <= rounds <= 1000:
         raise BadInput(f"rounds is {rounds}, but should be from 1 to 1000.")
 
 
 def train_rounds(spec: TrialSpec, rounds: int, folder: Path) -> Iterator[Run]:
-    """Train with `spec` in `rounds` fresh processes, one after another; run files are left in `folder`."""
+    """Train with `spec` in `rounds` fresh processes, one after another; write the run files to `folder`."""
     for runs in rounds_of("train", [spec], {"factors": spec.identity()}, rounds, folder):
         yield from runs
 
 
 def store_round(database: URL, folder: Path, number: int, *, keep_in: Path) -> None:
-    """Store the round of that number, whose run file lies in `folder`; its run file is also kept in a results folder.
+    """Store the run file of a round from `folder` in the database, and copy it to the results folder `keep_in`.
 
-    For the database can be made again from run files, and from nothing else. Raises BadInput, saying where the run file
-    is, if the database does not take it.
+    The copy is kept because run files are the only source from which the database can be rebuilt. Raises BadInput,
+    naming the copy, if the database does not accept the run file.
     """
     path = _run_file(folder, number)
     campaign = next(record.read(path)).campaign
     kept = _run_file(keep_in / "runs" / "adhoc" / "train" / campaign.uid, number)
     write_bytes(kept, path.read_bytes())
     try:
-        with machine_to_itself():  # no timed work begins meanwhile
+        with machine_to_itself():  # no timed work starts meanwhile
             ingest(database, [kept])
     except BadInput as error:
         raise BadInput(f"the run is in {kept}, but not in the database: {error}") from error
@@ -60,7 +60,7 @@ def _run_file(folder: Path, number: int) -> Path:
 def rounds_of(
     name: str, points: list[TrialSpec], definition: dict[str, Any], rounds: int, folder: Path
 ) -> Iterator[list[Run]]:
-    """The runs of each round: fresh processes, one for each environment needed, run all points in shuffled order."""
+    """Run all points in shuffled order in each round, a fresh process per environment; yield the runs of each round."""
     check_rounds(rounds)
     definition = {**definition, "scale": "adhoc"}
     experiment = ExperimentRef(name=name, scale="adhoc", definition_sha256=sha256_of(definition), definition=definition)

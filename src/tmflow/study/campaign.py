@@ -1,7 +1,7 @@
 """The campaign: one invocation of the study on one machine, resumed or not.
 
-It is remembered beside the run files of its scale. While it is unfinished, the next invocation on the same machine goes
-on with it; once it is finished, the next invocation that has anything to measure begins a new one.
+It is stored next to the run files of its scale. While it is unfinished, the next invocation on the same machine
+continues it; once it is finished, the next invocation that has anything to measure starts a new one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tmflow.study.config import SCALES, Scale
 
 
 class Invocation(BaseModel):
-    """One call of `tmflow study run` that had something to measure. One that was killed has no end."""
+    """One call of `tmflow study run` that had something to measure; without an end if it was killed."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -44,29 +44,29 @@ class Campaign(BaseModel):
 
 
 def folder(results: Path, scale: Scale) -> Path:
-    """Where the run files of a scale lie, and its campaign."""
+    """The folder of the run files and the campaign of a scale."""
     return results / "runs" / scale
 
 
 def load(results: Path, scale: Scale) -> Campaign | None:
-    """The campaign of this scale that was at work last, or None before the first."""
+    """The last campaign of this scale, or None before the first."""
     path = folder(results, scale) / "campaign.json"
     return Campaign.model_validate_json(path.read_text(encoding="utf-8")) if path.exists() else None
 
 
 def latest_scale(results: Path) -> Scale:
-    """The scale at which the study was at work last; full before the first."""
+    """The scale of the last invocation; full before the first."""
     campaigns = [campaign for scale in SCALES if (campaign := load(results, scale)) and campaign.invocations]
     latest = max(campaigns, key=lambda campaign: campaign.invocations[-1].started_at_utc, default=None)
     return latest.scale if latest else "full"
 
 
 def current(results: Path, scale: Scale) -> Campaign:
-    """The campaign that a round belongs to: this machine's unfinished one, else a new one."""
+    """The campaign for the next round: this machine's unfinished one, else a new one."""
     campaign = load(results, scale)
     platform = platform_sha256(platform_facts())
     if campaign is None or campaign.finished or campaign.platform_sha256 != platform:
-        rounds = campaign.rounds if campaign else {}  # those that are measured stay part of the study
+        rounds = campaign.rounds if campaign else {}  # added rounds stay part of the study
         campaign = Campaign(
             uid=str(uuid.uuid4()), created_at_utc=utc_now(), scale=scale, platform_sha256=platform, rounds=rounds
         )
@@ -75,7 +75,7 @@ def current(results: Path, scale: Scale) -> Campaign:
 
 
 def begin(results: Path, scale: Scale) -> Campaign:
-    """The current campaign, with an invocation noted."""
+    """Record a new invocation in the current campaign, and return the campaign."""
     campaign = current(results, scale)
     campaign.invocations.append(Invocation(started_at_utc=utc_now()))
     save(results, campaign)
@@ -83,14 +83,14 @@ def begin(results: Path, scale: Scale) -> Campaign:
 
 
 def end(results: Path, campaign: Campaign, *, finished: bool) -> None:
-    """Note the end of the invocation that `begin` noted, and whether every round is measured."""
+    """Record the end of the invocation that `begin` recorded, and whether every round is measured."""
     campaign.invocations[-1].ended_at_utc = utc_now()
     campaign.finished = finished
     save(results, campaign)
 
 
 def close(results: Path, scale: Scale) -> None:
-    """Every round is measured: whatever comes next is another campaign."""
+    """Mark the campaign as finished, because every round is measured; the next invocation starts a new one."""
     campaign = load(results, scale)
     if campaign and not campaign.finished:
         campaign.finished = True
@@ -102,7 +102,7 @@ def save(results: Path, campaign: Campaign) -> None:
 
 
 def set_aside(results: Path, scale: Scale) -> Path | None:
-    """Move the run files of a scale out of the way, for everything to be measured anew; None if there are none."""
+    """Move the run files of a scale to the archive, to measure everything again; None if there are none."""
     campaign = load(results, scale)
     if campaign is None:
         return None

@@ -22,7 +22,7 @@ from tmflow.spec.trial import TrialSpec
 Scale = Literal["full", "quick"]
 SCALES: tuple[Scale, ...] = get_args(Scale)
 
-# The kinds of figures that an experiment may show: keys of `figures.DRAWINGS`, named here lest a plan wait for charts.
+# The kinds of figures that an experiment may show: keys of `figures.DRAWINGS`, listed here to avoid importing charts.
 Kind = Literal[
     "speedup",
     "speedup_vs_tf_lock",
@@ -43,16 +43,16 @@ TIMES: frozenset[Kind] = frozenset({"speedup", "speedup_vs_tf_lock", "step_time"
 # The dataset is a setting of the whole study, and the seed of a trial follows from the study's.
 FACTORS = tuple(name for name in TrialSpec.model_fields if name not in ("dataset", "seed"))
 
-# TensorFlow makes these pools of threads once in a process, for its first session, and a round is one process.
+# TensorFlow creates these thread pools once per process, for its first session, and a round is one process.
 PER_PROCESS = ("intra_op_threads", "inter_op_threads")
 
-# The driver is the session where none is given.
+# The driver that applies if none is given.
 _USUAL: dict[str, Any] = {"driver": TrialSpec.model_fields["driver"].default}
 
-# No factor is a bool, but TrialSpec's refusal of one is the clearer.
+# No factor is a bool, but TrialSpec rejects one with a clearer message.
 Factor = str | int | float | bool | None
-# A strategy may also be a mapping: its name, and parameters that hold for this entry of the list alone. The spec checks
-# their values: its sentences are the clearer here too.
+# A strategy may also be a mapping: its name, and parameters of this list entry only. The spec checks their values, with
+# clearer messages here too.
 Entry = Factor | dict[str, Any]
 Factors = dict[str, Entry | list[Entry]]
 Values = dict[str, Factor | list[Factor]]
@@ -63,19 +63,19 @@ class _Closed(BaseModel):
 
 
 class QuickExperiment(_Closed):
-    """What `make quick` changes of an experiment; anything else stays as it is."""
+    """The changes of `make quick` to an experiment; everything else stays the same."""
 
     skip: bool = Field(False, description="leave it out")
     factors: Factors = {}
     also: list[Factors] | None = Field(None, description="in place of the experiment's")
 
 
-# What an experiment says of its runs, and one that draws on the runs of another cannot.
+# Keys about runs, which an experiment that uses the runs of another cannot have.
 _OF_RUNS = {"factors", "also", "rounds", "quick.factors", "quick.also"}
 
 
 class Experiment(_Closed):
-    """A named grid: the product of all values of all factors; further grids; or other figures of another's runs."""
+    """A named grid (the product of all values of all factors), further grids, or figures of other runs."""
 
     question: str = Field(description="what the experiment answers, in one sentence")
     rounds: int | None = Field(None, ge=1, le=1000, description="overrides the study's rounds")
@@ -88,7 +88,7 @@ class Experiment(_Closed):
     quick: QuickExperiment = QuickExperiment()
 
     @model_validator(mode="after")
-    def _runs_are_its_own_or_another_s(self) -> Self:
+    def _has_one_source_of_runs(self) -> Self:
         if self.runs_of is None and not self.factors:
             raise ValueError("it has neither factors, which make runs, nor runs_of, the experiment whose runs it draws")
         if self.runs_of is not None:
@@ -98,7 +98,7 @@ class Experiment(_Closed):
         return self
 
     def shown(self) -> dict[str, Any]:
-        """What its figures and its table show, JSON types: of which runs, and which kinds of figures."""
+        """The runs and the kinds of figures that the experiment shows, as JSON types."""
         only = {name: values if isinstance(values, list) else [values] for name, values in self.only.items()}
         return {"only": only, "shows": self.shows}
 
@@ -108,7 +108,7 @@ class Quick(_Closed):
 
 
 class Study(_Closed):
-    """The whole of config.yaml."""
+    """The contents of config.yaml."""
 
     dataset: Literal["auto", "mnist", "digits"] = "auto"
     seed: int = Field(0, ge=0, le=2**31 - 1001)
@@ -152,36 +152,36 @@ class Study(_Closed):
         return self
 
     def at(self, scale: Scale) -> list[str]:
-        """The experiments of a scale: quick may leave some out, and with them those that draw on their runs."""
+        """The experiments of a scale; quick may skip some, and with them the experiments that use their runs."""
         if scale == "full":
             return list(self.experiments)
         left_out = {name for name, experiment in self.experiments.items() if experiment.quick.skip}
         return [name for name in self.experiments if left_out.isdisjoint({name, self.source(name)})]
 
     def source(self, name: str) -> str:
-        """The experiment whose runs the experiment draws on: itself, or another."""
+        """The experiment whose runs the experiment uses: itself, or another."""
         return self.experiments[name].runs_of or name
 
     def shows_time(self, name: str) -> bool:
-        """Whether a figure of its runs, its own or another experiment's, is one of time."""
-        drawing = [its.shows for other, its in self.experiments.items() if self.source(other) == name]
-        return any(shows is None or not TIMES.isdisjoint(shows) for shows in drawing)
+        """Whether any experiment shows the runs of this experiment in a figure of time."""
+        kinds = [experiment.shows for user, experiment in self.experiments.items() if self.source(user) == name]
+        return any(shows is None or not TIMES.isdisjoint(shows) for shows in kinds)
 
     def rounds_of(self, name: str, scale: Scale) -> int:
-        """How many rounds the experiment gets at this scale."""
+        """The number of rounds of the experiment at this scale."""
         return self.quick.rounds if scale == "quick" else self.experiments[name].rounds or self.rounds
 
     def rounds_at_most_of(self, name: str, scale: Scale) -> int:
-        """How many rounds the experiment may get at this scale; at the quick one none is added."""
+        """The most rounds that the experiment may get at this scale; quick adds none."""
         if scale == "quick":
             return self.quick.rounds
         return self.experiments[name].rounds_at_most or self.rounds_at_most or self.rounds_of(name, scale)
 
     def grids(self, name: str, scale: Scale) -> list[dict[str, list[Entry]]]:
-        """The factors of each grid of an experiment, each with the list of its values; the study's defaults filled in.
+        """The factors of each grid of an experiment with their lists of values, including the study's defaults.
 
-        A default for a parameter that none of the grid's strategies has, or for a factor that belongs to another driver
-        or model, is left out; and so is, in a further grid, what it does not name itself.
+        A default is left out if none of the grid's strategies has the parameter, or if the factor belongs to another
+        driver or model. The same holds in a further grid for inherited factors.
         """
         experiment = self.experiments[name]
         if experiment.runs_of is not None:
@@ -193,19 +193,19 @@ class Study(_Closed):
         return [_grid(self.defaults, factors), *(_grid({**self.defaults, **factors}, changes) for changes in also)]
 
     def points(self, name: str, scale: Scale, dataset: Dataset, processors: int | None = None) -> list[TrialSpec]:
-        """The points of an experiment: the product of the factors of each grid, in the order in which they are written.
+        """The points of an experiment: the product of the factors of each grid, in the order of config.yaml.
 
-        A strategy's parameter multiplies the points of the strategies that have it, and no others; nor those of an
-        entry that sets the parameter itself. So does a factor of a driver or a model: those of that driver or model.
-        `processors` is what the machine has, for `threads: auto`; None leaves out no number of threads.
+        A parameter multiplies only the points of the strategies that have it, except entries that set the parameter
+        themselves. A factor of a driver or a model multiplies only the points of that driver or model. `processors` is
+        the number of hardware threads, for `threads: auto`; None keeps every number of threads.
         """
         key = (name, scale, dataset)
         if key not in self._points:
             where = f"config.yaml: experiments.{name}"
             fixed = {"dataset": dataset, "seed": self.seed}
             self._points[key] = [_points(grid, fixed, where) for grid in self.grids(name, scale)]
-            every = [tuple(point.__dict__.values()) for grid in self._points[key] for point in grid]
-            if len(set(every)) < len(every):
+            identities = [tuple(point.__dict__.values()) for grid in self._points[key] for point in grid]
+            if len(set(identities)) < len(identities):
                 raise BadInput(f"{where}: a factor lists the same value twice, or `also` repeats a point.")
         if self.threads == "all" or processors is None:
             return [point for grid in self._points[key] for point in grid]
@@ -214,9 +214,9 @@ class Study(_Closed):
         return [point for grid, threads in pairs for point in grid if point.threads in threads]
 
     def definition(self, name: str, scale: Scale, dataset: str) -> dict[str, Any]:
-        """All that makes an experiment what it is, but for its number of rounds: JSON types, the same on every machine.
+        """The definition of an experiment without its number of rounds, as JSON types; the same on every machine.
 
-        Of one that draws on the runs of another, it is the other's.
+        An experiment that uses the runs of another has the definition of the other.
         """
         first, *also = self.grids(self.source(name), scale)
         further = {"also": also} if also else {}
@@ -228,9 +228,9 @@ class Study(_Closed):
 
 
 def kept_threads(threads: Iterable[int], processors: int) -> set[int]:
-    """Of these numbers of threads, those that a machine with so many hardware threads is to run under `threads: auto`.
+    """Select the numbers of threads that a machine with `processors` hardware threads runs under `threads: auto`.
 
-    All up to twice its hardware threads, and the first beyond: what lies further out is oversubscribed like that one.
+    These are all up to twice the hardware threads, and the next one; higher ones are oversubscribed in the same way.
     """
     ordered = sorted(set(threads))
     within = [number for number in ordered if number <= 2 * processors]
@@ -238,15 +238,15 @@ def kept_threads(threads: Iterable[int], processors: int) -> set[int]:
 
 
 def make_spec(factors: dict[str, Any], where: str) -> TrialSpec:
-    """A checked spec, the strategy's parameters filled in; raises BadInput naming factor, value and what is allowed."""
-    _known(factors.get("strategy"), where, registry.names())
+    """Validate a spec and fill in the strategy's parameters; raises BadInput with factor, value and what is allowed."""
+    _require_strategy(factors.get("strategy"), where, registry.names())
     return _spec(factors, where)
 
 
 def _points(grid: dict[str, list[Entry]], fixed: dict[str, Any], where: str) -> list[TrialSpec]:
-    """The points of one grid; what depends on strategy, driver and model alone is found out once for each of those."""
-    known = registry.names()
-    variants = [_variant(entry, where, known) for entry in grid.get("strategy", [None])]
+    """Expand one grid to points; rules that depend only on strategy, driver and model are evaluated once for each."""
+    valid = registry.names()
+    variants = [_variant(entry, where, valid) for entry in grid.get("strategy", [None])]
     places: dict[str, Sequence[Any]] = {**grid, "strategy": range(len(variants))}
     left_out: dict[tuple[int, str, str], list[str]] = {}
     points = []
@@ -258,7 +258,7 @@ def _points(grid: dict[str, list[Entry]], fixed: dict[str, Any], where: str) -> 
             chosen = {**factors, **variant}
             left_out[key] = [f for f in grid if f in variant or (not _applies(f, chosen) and _has_use(f, grid))]
         idle = left_out[key]
-        if all(factors[f] == grid[f][0] for f in idle if f != "strategy"):  # else it is the same point again
+        if all(factors[f] == grid[f][0] for f in idle if f != "strategy"):  # else it repeats a point
             for factor in idle:
                 del factors[factor]
             points.append(_spec({**fixed, **factors, **variant}, where))
@@ -267,10 +267,10 @@ def _points(grid: dict[str, list[Entry]], fixed: dict[str, Any], where: str) -> 
 
 def _spec(factors: dict[str, Any], where: str) -> TrialSpec:
     strategy = str(factors["strategy"])
-    given = {name: value for name, value in factors.items() if value is not None or not owners(name)}
-    _check_profile(given, where)
+    applicable = {name: value for name, value in factors.items() if value is not None or not owners(name)}
+    _check_profile(applicable, where)
     try:
-        spec = TrialSpec.model_validate({**parameters_of(strategy, given.get("spending")), **given})
+        spec = TrialSpec.model_validate({**parameters_of(strategy, applicable.get("spending")), **applicable})
     except ValidationError as error:
         raise sentence(error, where, FACTORS) from error
     if spec.library is not None:
@@ -278,14 +278,14 @@ def _spec(factors: dict[str, Any], where: str) -> TrialSpec:
     return spec
 
 
-def _known(strategy: object, where: str, known: list[str]) -> str:
-    if strategy not in known:
-        raise unknown(f"strategy in {where}:", strategy, known)
+def _require_strategy(strategy: object, where: str, valid: list[str]) -> str:
+    if strategy not in valid:
+        raise unknown(f"strategy in {where}:", strategy, valid)
     return str(strategy)
 
 
 def _check_profile(factors: dict[str, Any], where: str) -> None:
-    """An emulated run needs a profile that exists and makes sense; any other factor is for the spec to check."""
+    """Raise BadInput unless an emulated run has a valid profile; the spec checks all other factors."""
     profile = factors.get("profile")
     if profile is None and factors.get("provider") == "emulated":
         raise BadInput(f"{where}: provider emulated needs a profile; valid: {', '.join(profile_names())}.")
@@ -295,51 +295,51 @@ def _check_profile(factors: dict[str, Any], where: str) -> None:
         load_profile(profile)
 
 
-def _variant(entry: Entry, where: str, known: list[str]) -> dict[str, Any]:
-    """The strategy of an entry, and the parameters that hold for it alone."""
+def _variant(entry: Entry, where: str, strategies: list[str]) -> dict[str, Any]:
+    """The strategy of an entry, and the parameters that the entry sets."""
     if not isinstance(entry, dict):
-        return {"strategy": _known(entry, where, known)}
+        return {"strategy": _require_strategy(entry, where, strategies)}
     if "strategy" not in entry:
         raise BadInput(f"{where}: an entry of strategy is {entry}, but needs the key 'strategy', the name of one.")
-    valid = ["strategy", *STRATEGY_PARAMETERS.get(_known(entry["strategy"], where, known), ())]
+    valid = ["strategy", *STRATEGY_PARAMETERS.get(_require_strategy(entry["strategy"], where, strategies), ())]
     for key in entry:
         if key not in valid:
             raise unknown(f"parameter of strategy '{entry['strategy']}' in {where}:", key, valid)
     return entry
 
 
-def _grid(defaults: Factors, own: Factors) -> dict[str, list[Entry]]:
-    """The own factors, and of the defaults those that mean something among them; each with the list of its values."""
-    merged = {factor: _listed(values) for factor, values in {**defaults, **own}.items()}
-    return {factor: values for factor, values in merged.items() if factor in own or _has_use(factor, merged)}
+def _grid(defaults: Factors, factors: Factors) -> dict[str, list[Entry]]:
+    """The factors of a grid and the defaults that apply to it, each with its list of values."""
+    merged = {factor: _as_list(values) for factor, values in {**defaults, **factors}.items()}
+    return {factor: values for factor, values in merged.items() if factor in factors or _has_use(factor, merged)}
 
 
-def _listed(values: Entry | list[Entry]) -> list[Entry]:
+def _as_list(values: Entry | list[Entry]) -> list[Entry]:
     return values if isinstance(values, list) else [values]
 
 
 def _applies(factor: str, chosen: Mapping[str, Entry]) -> bool:
-    """Whether a factor means something for these values: all do but those of other strategies, drivers and models."""
-    of, its_owners = OWNERS.get(factor, ("strategy", None))
-    if its_owners is not None:
-        return chosen.get(of, _USUAL.get(of)) in its_owners
+    """Whether a factor applies to these values: it does not if it belongs to another strategy, driver or model."""
+    kind, factor_owners = OWNERS.get(factor, ("strategy", None))
+    if factor_owners is not None:
+        return chosen.get(kind, _USUAL.get(kind)) in factor_owners
     return not owners(factor) or chosen.get("strategy") in owners(factor)
 
 
 def _has_use(factor: str, grid: Mapping[str, list[Entry]]) -> bool:
-    """Whether a factor means something for any value, of what it belongs to, that the grid has."""
-    of, _ = OWNERS.get(factor, ("strategy", None))
-    entries = grid.get(of, [_USUAL.get(of)])
-    return any(_applies(factor, {of: entry.get("strategy") if isinstance(entry, dict) else entry}) for entry in entries)
+    """Whether a factor applies to any strategy, driver or model of the grid."""
+    kind, _ = OWNERS.get(factor, ("strategy", None))
+    entries = grid.get(kind, [_USUAL.get(kind)])
+    return any(_applies(factor, {kind: item.get("strategy") if isinstance(item, dict) else item}) for item in entries)
 
 
 def load_study(path: Path) -> Study:
-    """Read and check config.yaml, every point of every experiment at every scale included."""
+    """Read and validate config.yaml, including every point of every experiment at every scale."""
     return check_study(read_yaml(path), path.name)
 
 
 def check_study(raw: Any, where: str = "config.yaml") -> Study:
-    """The study that a parsed config.yaml describes."""
+    """Validate a parsed config.yaml, and return the study that it describes."""
     study = document(Study, raw, where)
     _check_factors(study, where)
     _check_rounds(study, where)
@@ -354,18 +354,18 @@ def check_study(raw: Any, where: str = "config.yaml") -> Study:
 
 
 def _check_only(study: Study, name: str, where: str) -> None:
-    """Each value by which an experiment chooses runs is one that they have: else, after hours, nothing is drawn."""
+    """Raise BadInput for a value in `only` that no run has: the experiment would draw nothing after hours of runs."""
     points = study.points(study.source(name), "full", "mnist")
     for factor, values in study.experiments[name].shown()["only"].items():
-        had = dict.fromkeys(getattr(point, factor) for point in points)
+        existing = dict.fromkeys(getattr(point, factor) for point in points)
         for value in values:
-            if value not in had:
-                valid = ", ".join(str(its) for its in had if its is not None) or "none"
+            if value not in existing:
+                valid = ", ".join(str(item) for item in existing if item is not None) or "none"
                 raise BadInput(f"{where}.only: no run has {factor} {value}; valid: {valid}.")
 
 
 def _check_factors(study: Study, where: str) -> None:
-    """Every factor that is named is one, and has a value."""
+    """Raise BadInput for the name of a factor that does not exist, or a factor without values."""
     places: list[tuple[str, Mapping[str, Any]]] = [("defaults", study.defaults)]
     for name, experiment in study.experiments.items():
         place, quick = f"experiments.{name}", experiment.quick

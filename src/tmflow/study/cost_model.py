@@ -1,4 +1,4 @@
-"""What trials and rounds cost in seconds: told by past runs that are like them, else guessed. For the plan alone."""
+"""Cost model of trials and rounds in seconds, from similar past runs or else guessed; only for the plan."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tmflow.spec.process_env import OF_A_PROCESS, process_environment
 from tmflow.spec.trial import TrialSpec
 from tmflow.training.models import load_network
 
-# Which past runs tell what a trial costs: those that are the same in the first of these groups that any run is in.
-# A factor that is in none of these sets is taken to change the cost of a step.
+# A trial's cost comes from the past runs that agree with it in the first of these groups for which any run does.
+# A factor in none of these sets is assumed to change the cost of a step.
 _PER_TRIAL = {"dataset", "threads", "iterations", "seed", "test_images", "curve_points"}
 _PER_PROCESS = {"step_call", "pinning", "intra_op_threads", "inter_op_threads"}
 _COST_LITTLE = {"variables", "learning_rate", "dropout_keep", "activation"}
@@ -32,17 +32,21 @@ ALIKE = (
 )
 _KEYS: tuple[Callable[[Any], Hashable], ...] = tuple(attrgetter(*names) for names in ALIKE)
 
-# Points that share a graph and a warm-up; and those whose step costs the same and that can all run, or none of them.
+# Keys of points that share a graph and a warm-up, and of points with equal cost per step that can all run, or none.
 _OF_GRAPH = tuple(name for name in TrialSpec.model_fields if name not in _PER_TRIAL | _PER_PROCESS)
 _GRAPH, _KIND = attrgetter(*_OF_GRAPH), attrgetter(*_OF_GRAPH, "threads")
 WARM_UP_STEPS = {"session": 20, "native": 1000}
 
-# Guesses, from 2 busy cores of an Intel Emerald Rapids: good for the order of magnitude until runs say better.
+# Guesses from 2 busy cores of an Intel Emerald Rapids: the order of magnitude, until there are runs.
 PROCESS_S = {"session": 6.0, "native": 2.5}  # to start one, TensorFlow and the data included
 GRAPH_S = {"session": 0.2, "native": 0.0}
 OUTPUTS_S = 6.0  # to store an experiment's runs, to draw its figures and write its table
-TRIAL_S = 0.05  # beside its steps and its evaluation
-_ELEMENT_NS = {"stm": 6.0, "itm": 2.0, "atomic": 10.0}  # of an update, where it takes much more than a loop does
+TRIAL_S = 0.05  # a trial without its steps and evaluation
+_ELEMENT_NS = {
+    "stm": 6.0,
+    "itm": 2.0,
+    "atomic": 10.0,
+}  # per element of an update, for strategies much slower than a plain loop
 
 
 class Cost(NamedTuple):
@@ -54,11 +58,11 @@ class Cost(NamedTuple):
 
 
 class Costs:
-    """Of trials and rounds, by the runs that lie in a results folder."""
+    """Estimates of the cost of trials and rounds, from the runs in a results folder."""
 
     def __init__(self, results: Path) -> None:
         self._past: dict[tuple[int, Hashable], list[Cost]] = defaultdict(list)
-        self.uids: set[str] = set()  # of the runs that tell
+        self.uids: set[str] = set()  # of the past runs
         for uid, spec, cost in _past(results):
             self.uids.add(uid)
             for level, key in enumerate(_KEYS):
@@ -66,7 +70,7 @@ class Costs:
         self._medians: dict[tuple[int, Hashable], Cost] = {}
 
     def round_s(self, points: Iterable[TrialSpec]) -> float:
-        """Of a round of these points: its processes, a warm-up for each graph, and the trials."""
+        """Seconds of a round of these points: its processes, a warm-up for each graph, and the trials."""
         kinds: dict[Hashable, list[TrialSpec]] = defaultdict(list)
         for point in points:
             kinds[_KIND(point)].append(point)
@@ -85,13 +89,13 @@ class Costs:
         return total + sum(starts.values())
 
     def trial_s(self, point: TrialSpec) -> float:
-        """Of a trial of the point, without its process and its warm-up."""
+        """Seconds of a trial of the point, without its process and its warm-up."""
         return _trials_s(self.of(point), [point])
 
     def of(self, point: TrialSpec) -> Cost:
-        """Of a trial of the point: the median of the past runs that are most like it, else a guess.
+        """The cost of a trial of the point: the median of the most similar past runs, else a guess.
 
-        A mean would take one that hung for minutes for what the others will take.
+        The median, because one run that hung for minutes would distort a mean.
         """
         for level, key in enumerate(_KEYS):
             if (place := (level, key(point))) in self._past:
@@ -101,9 +105,10 @@ class Costs:
         return guess(point)
 
     def _can_run(self, point: TrialSpec) -> bool:
-        """What cannot run here is recorded in no time. A strategy that needs a process of its own is taken to run.
+        """Whether the point can run here; if not, its trial costs nothing.
 
-        So is each whose library is not built yet: the study builds it first.
+        Assumes that a strategy runs if it needs a separate process, or if its library is not built yet: the study
+        builds it first.
         """
         try:
             if core_file(library_dir()) is None:
@@ -114,7 +119,7 @@ class Costs:
 
 
 def guess(point: TrialSpec) -> Cost:
-    """The cost of a trial that no past run is like."""
+    """Guess the cost of a trial without similar past runs."""
     model = MODELS[point.model]
     step_us, image_us = model.step_us[point.driver]
     step_us += image_us * point.batch + load_network(point.model).elements(point) * _element_ns(point) / 1000
@@ -123,14 +128,14 @@ def guess(point: TrialSpec) -> Cost:
     return Cost(step_us / 1e6, model.evaluated_us / 1e6, TRIAL_S)
 
 
-def _trials_s(cost: Cost, alike: Sequence[TrialSpec]) -> float:
-    """Of trials whose steps cost the same."""
-    steps, images = sum(point.iterations for point in alike), sum(map(_evaluated, alike))
-    return steps * cost.step_s + images * cost.image_s + len(alike) * cost.rest_s
+def _trials_s(cost: Cost, points: Sequence[TrialSpec]) -> float:
+    """Seconds of trials whose steps have the same cost."""
+    steps, images = sum(point.iterations for point in points), sum(map(_evaluated, points))
+    return steps * cost.step_s + images * cost.image_s + len(points) * cost.rest_s
 
 
 def _element_ns(point: TrialSpec) -> float:
-    """What the update takes for each element beyond a loop that is compiled well."""
+    """Nanoseconds per element that an update takes longer than an optimised loop."""
     if point.provider == "emulated":
         return 70.0
     if point.strategy in _ELEMENT_NS:
@@ -143,14 +148,14 @@ def _element_ns(point: TrialSpec) -> float:
 
 
 def _evaluated(point: TrialSpec) -> int:
-    """Images of all its evaluations."""
+    """The number of images in all evaluations of a trial."""
     return point.test_images * max(point.curve_points, 1)
 
 
 def _past(results: Path) -> Iterator[tuple[str, TrialSpec, Cost]]:
-    """The finished runs of both scales, of whatever definition, that tell what they cost: uid, spec, cost.
+    """Yield uid, spec and cost of the finished runs of both scales and of any definition.
 
-    Lines that are no run, as the torn last one of a journal, tell nothing: what is wrong with a file, `ingest` says.
+    Skips lines that are not a run, such as the incomplete last line of a journal; `ingest` reports faults of a file.
     """
     for path in sorted(results.glob("runs/*/*/*/round-*.jsonl*")):
         for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.suffix != ".now" else ():

@@ -1,4 +1,4 @@
-"""Which of the runs that an experiment draws on its figures and its table show."""
+"""Selection of the runs that the figures and the table of an experiment show."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tmflow.analysis.experiment_records import Records
 
 
 def shown_of(runs: pd.DataFrame, only: Mapping[str, list[Any]]) -> pd.DataFrame:
-    """The runs that have one of these values of each factor; those without such a factor are shown, too.
+    """Select the runs that have one of these values of each factor, or to which the factor does not apply.
 
-    So `only: {manager: [backoff]}` leaves out software transactions under another manager, and nothing else.
+    So `only: {manager: [backoff]}` leaves out only software transactions under another manager.
     """
     for factor, values in only.items():
         runs = runs[runs[factor].isna() | runs[factor].isin(values)]
@@ -21,7 +21,7 @@ def shown_of(runs: pd.DataFrame, only: Mapping[str, list[Any]]) -> pd.DataFrame:
 
 
 class Shown(NamedTuple):
-    """Records of which only some runs are shown; each table is read when it is asked for, if those of `of` are."""
+    """The records `of`, restricted to the runs that `only` selects; tables are read as lazily as those of `of`."""
 
     of: Records
     only: Mapping[str, list[Any]]

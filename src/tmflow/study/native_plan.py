@@ -1,8 +1,8 @@
-"""The study as the static program runs it: data/native/study.jsonl, which it carries inside.
+"""The study of the static program: data/native/study.jsonl, which is compiled into the program.
 
-It holds every experiment whose points are all of the native driver, at every scale, with MNIST. All that follows from
-config.yaml is decided here and not again there: of each point its spec, what its process is started with, and from how
-many hardware threads on it is run.
+It holds every experiment whose points all use the native driver, at every scale, with MNIST. Everything that follows
+from config.yaml is decided here: the spec of each point, the environment of its process, and the number of hardware
+threads from which it runs.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from tmflow.study.config import SCALES, Scale, Study
 from tmflow.training.native_driver import asked, graph_key
 
 DATASET: Dataset = "mnist"
-MOST_PROCESSORS = 1024  # from so many on a machine runs every number of threads that a spec allows
+MOST_PROCESSORS = 1024  # a machine with this many runs every number of threads that a spec allows
 
 
 def write(study: Study, path: Path) -> None:
-    """Write the file. Raises BadInput if the native library, which knows its strategies' parameters, is not built."""
+    """Write the file. Raises BadInput if the native library, which defines the parameters, is not built."""
     loader.core()
     write_text(path, "".join(json.dumps(line, sort_keys=True) + "\n" for line in lines(study)))
 
 
 def compiled_experiments() -> set[str]:
-    """The names of the experiments that the static program carries. Raises BadInput where the file cannot be read."""
+    """The names of the static program's experiments. Raises BadInput if the file cannot be read."""
     path = project_root() / "data" / "native" / "study.jsonl"
     try:
         compiled = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
@@ -47,7 +47,7 @@ def compiled_experiments() -> set[str]:
 
 
 def lines(study: Study) -> Iterator[dict[str, Any]]:
-    """What the file holds: the study, the machines that are emulated, and each experiment with its points after it."""
+    """Yield the lines of the file: the study, the emulated machines, and each experiment followed by its points."""
     yield {"kind": "study", "dataset": _dataset(), "spec_fields": sorted(TrialSpec.model_fields)}
     experiments = [(name, scale) for scale in SCALES for name in study.at(scale) if is_native(study, name, scale)]
     points = [point for name, scale in experiments for point in study.points(name, scale, DATASET)]
@@ -69,7 +69,7 @@ def _dataset() -> dict[str, Any]:
 
 
 def is_native(study: Study, name: str, scale: Scale) -> bool:
-    """Whether all runs of an experiment are of the native driver."""
+    """Whether all runs of an experiment use the native driver."""
     points = study.points(name, scale, DATASET)
     return bool(points) and all(point.driver == "native" for point in points)
 
@@ -92,7 +92,7 @@ def _experiment(study: Study, name: str, scale: Scale) -> Iterator[dict[str, Any
 
 
 def _processors_needed(study: Study, name: str, scale: Scale, points: Sequence[TrialSpec]) -> dict[str, int]:
-    """By spec, the fewest hardware threads of a machine that runs it."""
+    """The fewest hardware threads of a machine that runs a spec, by the hash of the spec."""
     needed: dict[str, int] = {}
     for processors in range(1, MOST_PROCESSORS + 1):
         for point in study.points(name, scale, DATASET, processors):

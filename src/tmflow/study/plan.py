@@ -1,4 +1,4 @@
-"""The plan: which rounds of which experiments there are, where their run files lie, what they will cost."""
+"""The plan: the rounds of the experiments, the paths of their run files, and their estimated cost."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def processors() -> int:
 
 @dataclass(frozen=True)
 class Plan:
-    """The study at one scale, laid out in a results folder."""
+    """The study at one scale in a results folder."""
 
     study: Study
     scale: Scale
@@ -39,15 +39,15 @@ class Plan:
 
     @property
     def experiments(self) -> list[str]:
-        """All experiments of the scale: also those that draw on the runs of others."""
+        """All experiments of the scale, including those that use the runs of others."""
         return self.study.at(self.scale)
 
     def source(self, experiment: str) -> str:
-        """The experiment whose runs it draws on: itself, or another."""
+        """The experiment whose runs the experiment uses: itself, or another."""
         return self.study.source(experiment)
 
     def folder(self, experiment: str) -> Path:
-        """Where the rounds of an experiment lie: another definition is another folder, so nothing is overwritten."""
+        """The folder of an experiment's rounds; each definition has its folder, so nothing is overwritten."""
         return campaign.folder(self.results, self.scale) / self._path(experiment)
 
     def definition_id(self, experiment: str) -> str:
@@ -62,22 +62,22 @@ class Plan:
         return all(path.exists() for experiment in self.experiments for path in self.run_files(experiment))
 
     def rounds(self, experiment: str) -> int:
-        """How many rounds the experiment gets, those included that have been added so far."""
-        its_campaign = campaign.load(self.results, self.scale)
-        allotted = its_campaign.rounds.get(self._path(experiment), 0) if its_campaign else 0
+        """The number of rounds of the experiment, including rounds that were added."""
+        latest = campaign.load(self.results, self.scale)
+        allotted = latest.rounds.get(self._path(experiment), 0) if latest else 0
         return max(self.study.rounds_of(experiment, self.scale), min(allotted, self.rounds_at_most(experiment)))
 
     def allot(self, its_campaign: campaign.Campaign, rounds: Mapping[str, int]) -> None:
-        """Remember in the campaign that these experiments get so many rounds."""
+        """Store the number of rounds of these experiments in the campaign."""
         its_campaign.rounds |= {self._path(name): number for name, number in rounds.items()}
         campaign.save(self.results, its_campaign)
 
     def rounds_at_most(self, experiment: str) -> int:
-        """How many rounds it may get."""
+        """The most rounds that the experiment may get."""
         return self.study.rounds_at_most_of(experiment, self.scale)
 
     def run_files(self, experiment: str) -> list[Path]:
-        """The run file of every round of an experiment, existing or not; none where it draws on another's runs."""
+        """The run file of every round, existing or not; none if the experiment uses the runs of another."""
         if self.source(experiment) != experiment:
             return []
         rounds = self.rounds(experiment)
@@ -85,39 +85,39 @@ class Plan:
 
     @property
     def first(self) -> list[str]:
-        """The experiments that config.yaml puts first, or those whose runs they draw on; of this scale."""
+        """The experiments of this scale that config.yaml puts first, or the ones whose runs these use."""
         return [name for name in dict.fromkeys(map(self.source, self.study.first)) if name in self.experiments]
 
     @cached_property
     def rounds_in_order(self) -> list[tuple[str, int]]:
         """Every round, as experiment and number, in the order in which they are measured.
 
-        First come those of the experiments in `first`, then those of the others; in either group the first round of
-        each experiment, then the second of each, and so on. So a study that is stopped has as many rounds of each as
-        there was time for.
+        The rounds of the experiments in `first` come before all others; in both groups, the first round of each
+        experiment comes before the second of each, and so on. So a study that is stopped early has about the same
+        number of rounds of each experiment in a group.
         """
-        others = [name for name in self.experiments if name not in self.first]
-        return [round_ for group in (self.first, others) for round_ in self._by_number(group)]
+        rest = [name for name in self.experiments if name not in self.first]
+        return [round_ for group in (self.first, rest) for round_ in self._by_number(group)]
 
     def _by_number(self, experiments: Sequence[str]) -> list[tuple[str, int]]:
         rounds = [(name, n) for name in experiments for n in range(1, len(self.run_files(name)) + 1)]
-        return sorted(rounds, key=lambda round_: round_[1])  # which keeps the order of the experiments
+        return sorted(rounds, key=lambda round_: round_[1])  # stable: keeps the order of the experiments
 
     def priority(self, experiment: str, number: int) -> int:
-        """Snakemake's priority of a round: of those that are ready, it runs the highest; 0 if it is not planned."""
+        """Snakemake's priority of a round: among ready rounds it runs the highest first; 0 if not planned."""
         order, place = self.rounds_in_order, (experiment, number)
         return len(order) - order.index(place) if place in order else 0
 
     def trials(self, experiment: str) -> int:
-        """Points times rounds."""
+        """The number of trials: points times rounds."""
         return len(self.points(experiment, "mnist")) * len(self.run_files(experiment))
 
     def points(self, experiment: str, dataset: Dataset) -> list[TrialSpec]:
-        """Those that this machine is to run."""
+        """The points that this machine runs."""
         return self.study.points(experiment, self.scale, dataset, self.processors)
 
     def job(self, experiment: str, number: int, its_campaign: CampaignRef) -> RoundJob:
-        """A round, with the dataset that the study found."""
+        """The job of a round, with the dataset that the data step chose."""
         if experiment not in self.experiments or not 1 <= number <= len(self.run_files(experiment)):
             raise BadInput(f"config.yaml has no round {number} of experiment '{experiment}' at scale {self.scale}.")
         dataset = resolved_dataset(self.results)
@@ -134,7 +134,7 @@ class Plan:
         )
 
     def finished_runs(self, experiment: str) -> Iterator[Run]:
-        """What is on disk of an experiment: complete rounds, and the journals of interrupted ones."""
+        """The runs of an experiment on disk: complete rounds, and the journals of interrupted rounds."""
         for path in self.run_files(experiment):
             if path.exists():
                 yield from record.read(path)
@@ -147,26 +147,26 @@ class Plan:
 
     @property
     def past_runs(self) -> Set[str]:
-        """The runs that the estimates come from, by uid."""
+        """The uids of the runs that the estimates come from."""
         return self._costs.uids
 
     def estimated_trial_s(self, point: TrialSpec) -> float:
-        """Seconds that a trial of the point will take; from past runs, else guessed."""
+        """Estimated seconds of a trial of the point, from past runs or else guessed."""
         return self._costs.trial_s(point)
 
     def estimated_s(self, experiment: str) -> float:
-        """Seconds that all of an experiment will take, figures and table included; from past runs, else guessed."""
+        """Estimated seconds of an experiment with its figures and table, from past runs or else guessed."""
         rounds = len(self.run_files(experiment))
         return rounds * self._costs.round_s(self.points(experiment, "mnist")) + OUTPUTS_S
 
 
 def dataset_path(results: Path) -> Path:
-    """Where the data step says which dataset the study uses."""
+    """The file in which the data step records the dataset of the study."""
     return results / "data" / "dataset.json"
 
 
 def resolved_dataset(results: Path) -> Dataset:
-    """The dataset that the data step settled on."""
+    """The dataset that the data step chose. Raises BadInput if that step has not run."""
     path = dataset_path(results)
     if not path.exists():
         raise BadInput(f"{path} is missing: run the study's data step first (`tmflow study run` does).")

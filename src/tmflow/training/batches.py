@@ -1,8 +1,8 @@
-"""The order in which a trial sees its data: fixed by (seed, batch), whatever the strategy, threads or driver.
+"""The order of a trial's data: it depends on (seed, batch), not on the strategy, threads or driver.
 
-The training set is permuted once per trial seed, so that every batch is a contiguous slice and costs no copy inside
+The training set is permuted once per trial seed, so that every batch is a contiguous slice and needs no copy inside
 the timed loop. Epoch e cuts the permuted set into batches from a random offset and visits them in random order. Step k
-of worker w out of n takes batch w + k * n of that sequence: all workers together see what one worker would.
+of worker w out of n takes batch w + k * n of that sequence: all workers together see the same data as one worker.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def permutation(seed: int, images: int) -> NDArray[np.int64]:
 def batch_starts(seed: int, images: int, batch: int, steps: int) -> NDArray[np.int64]:
     """First image of each of the trial's `steps` batches in the permuted set: shape [steps].
 
-    Raises Unsupported where the training set is smaller than a batch.
+    Raises Unsupported if the training set is smaller than a batch.
     """
     if batch > images:
         raise Unsupported(f"a batch of {batch} does not fit a training set of {images} images")

@@ -8,7 +8,10 @@ from tmflow.training.measurement import Variant
 
 
 def make_variant(spec: TrialSpec, max_workers: int, seed: int) -> Variant:
-    """What runs `spec`, and all points with its graph key, with up to so many workers. Raises Unsupported."""
+    """Make the variant that runs all points with the graph key of `spec`, with up to `max_workers` workers.
+
+    Raises Unsupported if it cannot run here.
+    """
     if spec.driver == "native":
         return native_driver.Variant(spec)
     return session.Variant(spec, max_workers, seed)

@@ -1,4 +1,4 @@
-"""What the trials of a process train on, read while the process does what else comes before its first trial."""
+"""The images for the trials of a process, read in the background before the first trial."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tmflow.training.measurement import TrialData
 
 
 class Images:
-    """The images of a dataset for trials, by the trial's seed and its matrix.
+    """The images of a dataset for trials, by seed and matrix of the trial.
 
-    The dataset is read, and the first images are made, in a thread that ends with that: it needs another core, and less
-    long, than importing TensorFlow does. Whoever asks for images waits for it, so no trial begins before it has ended.
+    A thread reads the dataset and makes the first images, in less time than the import of TensorFlow, which runs at the
+    same time on another core. `of` waits for this thread, so no trial starts before it has ended.
     """
 
     def __init__(self, name: Name, seed: int, matrix: int) -> None:
-        self.dataset: Dataset | None = None  # once images were asked for
+        self.dataset: Dataset | None = None  # set by the first call of `of`
         self._first = (seed, matrix)
         self._made: dict[tuple[int, int], TrialData] = {}
         reader = ThreadPoolExecutor(1)
@@ -31,7 +31,7 @@ class Images:
         return dataset, TrialData.make(dataset, matrix, seed)
 
     def of(self, seed: int, matrix: int) -> TrialData:
-        """Those of a trial, made once. Raises BadInput as `data.load` does."""
+        """The images of a trial, made once. Raises BadInput as `datasets.load` does."""
         if self.dataset is None:
             self.dataset, self._made[self._first] = self._reading.result()
         if (seed, matrix) not in self._made:

@@ -1,4 +1,4 @@
-"""What a trial is given and what it measured, whatever its driver."""
+"""The input and the measurements of a trial, the same for every driver."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ NOT_FINITE = "the weights, or the scores of test images, are not finite numbers"
 
 @dataclass
 class Measurement:
-    """What a trial measured. `loop_s` counts the workers' loops only, not the pauses for the curve.
+    """The measurements of a trial. `loop_s` counts the workers' loops only, not the pauses for the curve.
 
-    Its rows are those of the fields of `runfile.Run` of their names, which checks them.
+    The rows are those of the fields with the same names in `runfile.Run`, which validates them.
     """
 
     loop_s: float = 0.0
@@ -52,7 +52,7 @@ class Measurement:
         loop: Callable[[NDArray[np.int64]], float],
         accuracy: Callable[[], float],
     ) -> None:
-        """Take all steps, from pause to pause. `loop` trains the batches that start there, and tells its seconds."""
+        """Take all steps, from pause to pause. `loop` trains the batches with these starts, and returns its seconds."""
         for first, last in itertools.pairwise(_pauses(spec)):
             self.loop_s += loop(starts[first:last])
             began = time.monotonic()
@@ -87,26 +87,26 @@ class TrialData:
 
 
 class Variant(Protocol):
-    """What a driver keeps from trial to trial of points that are alike (`drivers.graph_key`)."""
+    """The state that a driver keeps between trials of points with the same graph key (`drivers.graph_key`)."""
 
     def run(self, spec: TrialSpec, trial_seed: int, data: TrialData) -> Measurement:
         """Train from fresh initial values. Raises Unsupported for a trial that cannot run here."""
         ...
 
     def warm_up(self, data: TrialData, batch: int, workers: int) -> None:
-        """A short discarded trial with so many workers, up to those that the variant was made for."""
+        """Run and discard a short trial with `workers` workers, at most the number that the variant was made for."""
         ...
 
     def close(self) -> None: ...
 
 
 def warm_up_of(spec: TrialSpec, workers: int, batch: int, steps: int, images: int) -> TrialSpec:
-    """A short trial like `spec`, with so many workers, that evaluates no more than `images`; to be discarded."""
+    """The spec of a warm-up: a short trial like `spec`, with `workers` workers, that evaluates at most `images`."""
     return spec.model_copy(update=for_warm_up(spec, workers, batch, steps, images))
 
 
 def for_warm_up(spec: TrialSpec, workers: int, batch: int, steps: int, images: int) -> dict[str, Any]:
-    """The factors in which such a trial differs from `spec`."""
+    """The factors in which a warm-up differs from `spec`."""
     return {
         "threads": workers,
         "batch": batch,
@@ -117,5 +117,5 @@ def for_warm_up(spec: TrialSpec, workers: int, batch: int, steps: int, images: i
 
 
 def _pauses(spec: TrialSpec) -> list[int]:
-    """The steps after which a trial pauses for its accuracy, off the clock; from 0 to its last step."""
+    """The steps after which a trial pauses, outside the timed loop, to evaluate; from 0 to its last step."""
     return [int(bound) for bound in np.linspace(0, spec.iterations, max(spec.curve_points, 1) + 1).astype(int)]

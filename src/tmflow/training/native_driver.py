@@ -30,16 +30,16 @@ _PER_TRIAL = {"threads", "batch", "iterations", "seed", "curve_points", "test_im
 
 
 class Variant:
-    """A model and a strategy; every trial has variables, threads and counters of its own."""
+    """A model and a strategy; every trial has its own variables, threads and counters."""
 
     def __init__(self, spec: TrialSpec) -> None:
         self._spec = spec
 
     def run(self, spec: TrialSpec, trial_seed: int, data: TrialData) -> Measurement:
-        """Train from fresh initial values with `spec`, which differs from the variant's only per trial.
+        """Train from fresh initial values with `spec`, which differs from the variant's only in factors per trial.
 
-        Raises Unsupported if it cannot run here, or if this process is, after it, not as the strategy needs it; and
-        Diverged if a variable or a score of a test image is not finite where the accuracy is asked for.
+        Raises Unsupported if it cannot run here, or if this process does not meet the needs of the strategy after the
+        trial. Raises Diverged if a variable or a score of a test image is not finite in an evaluation.
         """
         if reason := unsupported_reason(spec):
             raise Unsupported(reason)
@@ -48,7 +48,7 @@ class Variant:
         return measured
 
     def warm_up(self, data: TrialData, batch: int, workers: int) -> None:
-        """A short discarded trial: it wakes the processors and brings the data into their caches."""
+        """Run and discard a short trial, which wakes the processors and loads the data into their caches."""
         self.run(warm_up_of(self._spec, workers, batch, WARM_UP_STEPS, WARM_UP_IMAGES), self._spec.seed, data)
 
     def close(self) -> None:
@@ -56,12 +56,13 @@ class Variant:
 
 
 def asked(spec: TrialSpec) -> Asked:
-    """What the spec asks of the native library. Raises BadInput as `native_parameters` does."""
-    given = spec.parameters()
-    matrices = [its.name for its in load_network(spec.model).variables(spec) if len(its.shape) == 2]  # dense layers all
+    """The arguments of the spec for the native library. Raises BadInput as `native_parameters` does."""
+    parameters = spec.parameters()
+    # Every variable of two dimensions belongs to a dense layer.
+    matrices = [variable.name for variable in load_network(spec.model).variables(spec) if len(variable.shape) == 2]
     return Asked(
-        parameters=native_parameters(spec.strategy, given),
-        mechanism=mechanism_of(spec.strategy, given),
+        parameters=native_parameters(spec.strategy, parameters),
+        mechanism=mechanism_of(spec.strategy, parameters),
         fused=matrices if spec.kernel == "fused" else [],
         times_locks=spec.measures == "full" and spec.strategy not in LOCKS_UNTOLD,
     )
@@ -76,22 +77,22 @@ WARM_UP_STEPS, WARM_UP_IMAGES = 1000, 500
 
 
 class Asked(NamedTuple):
-    """What a spec asks of the native library, and how to read what that counts."""
+    """The arguments of a spec for the native library, and how to read its counters."""
 
-    parameters: Sequence[str]  # of the strategy, as the library takes them
-    mechanism: str | None  # whose transactions it tries: a key of `aborts.FAMILIES`
+    parameters: Sequence[str]  # of the strategy, in the format of the library
+    mechanism: str | None  # the mechanism of its transactions: a key of `abort_codes.FAMILIES`
     fused: list[str]  # the variables whose updates are fused with their gradients
-    times_locks: bool  # whether the counters tell the times under locks
+    times_locks: bool  # whether the counters include the times under locks
 
 
-def measure(spec: TrialSpec, asked: Asked, trial_seed: int, data: TrialData) -> Measurement:
+def measure(spec: TrialSpec, settings: Asked, trial_seed: int, data: TrialData) -> Measurement:
     """Train from fresh initial values.
 
-    Raises Diverged if a variable or a score of a test image is not finite where the accuracy is asked for.
+    Raises Diverged if a variable or a score of a test image is not finite in an evaluation.
     """
-    measured = Measurement(fused=asked.fused)
+    measured = Measurement(fused=settings.fused)
     began = time.monotonic()
-    trial = make_trial(spec, asked.parameters)
+    trial = make_trial(spec, settings.parameters)
     trial.set_variables(load_network(spec.model).initial_values(spec, trial_seed))
     starts = batches.batch_starts(trial_seed, len(data.train_images), spec.batch, spec.iterations)
     measured.setup_s = time.monotonic() - began
@@ -103,8 +104,8 @@ def measure(spec: TrialSpec, asked: Asked, trial_seed: int, data: TrialData) -> 
         lambda: accuracy(spec, trial.variables(), data),
     )
     rows = trial.counters()
-    measured.counters = [_counters(row, asked) for row in rows]
-    measured.aborts = [abort for row in rows for abort in _aborts(row, asked.mechanism)]
+    measured.counters = [_counters(row, settings) for row in rows]
+    measured.aborts = [abort for row in rows for abort in _aborts(row, settings.mechanism)]
     measured.retries = _contention(rows, "retries")
     measured.failed_publications = _contention(rows, "failed_publications")
     measured.taken_blocks = _contention(rows, "taken_blocks")
@@ -116,7 +117,7 @@ def measure(spec: TrialSpec, asked: Asked, trial_seed: int, data: TrialData) -> 
 
 
 def make_trial(spec: TrialSpec, parameters: Sequence[str]) -> NativeTrial:
-    """The trial's variables and workers. Raises ValueError for factors that do not fit together."""
+    """Make the variables and workers of a trial. Raises ValueError for factors that do not fit together."""
     return loader.core().NativeTrial(
         model=spec.model,
         matrix=spec.matrix,
@@ -135,12 +136,12 @@ def make_trial(spec: TrialSpec, parameters: Sequence[str]) -> NativeTrial:
 def accuracy(spec: TrialSpec, values: list[Array], data: TrialData) -> float:
     """Share of the first `test_images` test images that the model with these values classifies correctly.
 
-    Raises Diverged if a value, or a score that it gives, is not finite: there is no accuracy then.
+    Raises Diverged if a value or a score is not finite, because the accuracy is then undefined.
     """
     model = load_network(spec.model)
     assert model.scores is not None, "no spec with this driver has another model"
     images = data.test_images[: spec.test_images]
-    shaped = [value.reshape(its.shape) for value, its in zip(values, model.variables(spec), strict=True)]
+    shaped = [value.reshape(variable.shape) for value, variable in zip(values, model.variables(spec), strict=True)]
     with np.errstate(over="ignore", invalid="ignore"):
         scores = model.scores(spec, images, shaped)
     if not all(np.isfinite(array).all() for array in (*values, scores)):
@@ -148,20 +149,20 @@ def accuracy(spec: TrialSpec, values: list[Array], data: TrialData) -> float:
     return float((scores.argmax(axis=1) == data.test_digits[: len(images)]).mean())
 
 
-def _counters(row: NativeCounterRow, asked: Asked) -> dict[str, Any]:
-    told: dict[str, Any] = {name: row[name] for name in ("worker", "variable", "updates")}
-    if asked.mechanism is not None:
-        told |= {name: row[name] for name in ("attempts", "commits", "fallbacks")}
-    if asked.times_locks:
-        told |= {"lock_waited_s": row["waited_ns"] / 1e9, "lock_held_s": row["held_ns"] / 1e9}
-    return told
+def _counters(row: NativeCounterRow, settings: Asked) -> dict[str, Any]:
+    counts: dict[str, Any] = {name: row[name] for name in ("worker", "variable", "updates")}
+    if settings.mechanism is not None:
+        counts |= {name: row[name] for name in ("attempts", "commits", "fallbacks")}
+    if settings.times_locks:
+        counts |= {"lock_waited_s": row["waited_ns"] / 1e9, "lock_held_s": row["held_ns"] / 1e9}
+    return counts
 
 
 def _aborts(row: NativeCounterRow, mechanism: str | None) -> Iterator[dict[str, Any]]:
     for status, n in row["aborts"].items():
         assert mechanism is not None, "only transactions abort"
-        its = {"worker": row["worker"], "variable": row["variable"], "mechanism": mechanism, "n": n}
-        yield its | abort_codes.described(mechanism, status)
+        abort = {"worker": row["worker"], "variable": row["variable"], "mechanism": mechanism, "n": n}
+        yield abort | abort_codes.described(mechanism, status)
 
 
 def _contention(rows: Sequence[NativeCounterRow], kind: contention.Kind) -> list[dict[str, Any]]:

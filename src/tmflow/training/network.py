@@ -1,4 +1,4 @@
-"""A model's network: its variables, where their first values come from, and its forward pass."""
+"""A model's network: its variables, their initial values, and its forward pass."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ Initial = Callable[[tuple[int, ...], np.random.Generator], NDArray[np.float64]]
 
 
 def zeros(shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.float64]:
-    """Nothing but 0."""
+    """Initial values of 0."""
     return np.zeros(shape)
 
 
 def tenths(shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.float64]:
-    """Nothing but 0.1: the biases of the study's `mnist_deep`."""
+    """Initial values of 0.1: the biases of the study's `mnist_deep`."""
     return np.full(shape, 0.1)
 
 
 def truncated_normal(shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.float64]:
     """A normal distribution of standard deviation 0.1, truncated at two deviations: the study's `truncated_normal`."""
-    from scipy.special import ndtr, ndtri  # slow to import, and no command that draws nothing waits for it
+    from scipy.special import ndtr, ndtri  # imported here, because it is slow and most commands do not need it
 
     values: NDArray[np.float64] = 0.1 * ndtri(rng.uniform(ndtr(-2), ndtr(2), shape))
     return values
@@ -38,7 +38,7 @@ def truncated_normal(shape: tuple[int, ...], rng: np.random.Generator) -> NDArra
 
 @dataclass(frozen=True)
 class Variable:
-    """A variable of a model: its name, its shape, and where its first values come from."""
+    """A variable of a model: its name, its shape, and the function that makes its initial values."""
 
     name: str
     shape: tuple[int, ...]
@@ -51,12 +51,12 @@ class Network:
 
     variables: for a spec, in the order in which `logits` takes them.
 
-    logits: of a spec, images [n, matrix], the variables as read, and whether this is training, with its dropout: the
-    output before the softmax [n, 10], in TensorFlow. It takes the tensors that a step has read, never the variables:
-    the step decides when it reads, and the gradient is taken with respect to what was read.
+    logits: takes a spec, images [n, matrix], the tensors read from the variables, and whether this is training (with
+    dropout); returns the output before the softmax [n, 10], in TensorFlow. It takes tensors, never variables, because
+    the step decides when to read, and the gradient is taken with respect to these tensors.
 
-    scores: the same in NumPy, not in training, for the native driver (native_ops/src/train/models.cc); None for a model
-    that the native driver does not train.
+    scores: the same in NumPy, without training, for the native driver (native_ops/src/train/models.cc); None for a
+    model that the native driver does not train.
     """
 
     variables: Callable[[TrialSpec], list[Variable]]
@@ -64,11 +64,11 @@ class Network:
     scores: Callable[[TrialSpec, Array, Sequence[Array]], Array] | None = None
 
     def initial_values(self, spec: TrialSpec, seed: int) -> list[Array]:
-        """The variables as a trial with this seed begins."""
+        """The initial values of the variables in a trial with this seed."""
         return [values.copy() for values in _draw(tuple(self.variables(spec)), seed)]
 
     def elements(self, spec: TrialSpec) -> int:
-        """The number of elements of all its variables together."""
+        """The number of elements of all variables together."""
         return sum(math.prod(variable.shape) for variable in self.variables(spec))
 
 

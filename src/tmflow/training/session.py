@@ -1,6 +1,6 @@
 """The session driver: Python threads share one TensorFlow session, as the study did.
 
-A step reads the version, then the variables, computes the gradients, applies each under the strategy, and last of all
+A step reads the version, then the variables, computes the gradients, applies each under the strategy, and finally
 records its staleness: two small operations more than the study's step, the same for every strategy.
 """
 
@@ -28,15 +28,15 @@ from tmflow.training.tensorflow_import import import_tensorflow
 from tmflow.training.variables import Layout
 
 WARM_UP_STEPS = 20
-EVALUATION_CHUNK = 500  # images at most
-EVALUATION_CHUNKS = 4  # at least, for as many cores: one chunk is one thread
+EVALUATION_CHUNK = 500  # the most images of a chunk
+EVALUATION_CHUNKS = 4  # the fewest chunks, each evaluated by one thread
 
-# Factors that a built graph does not depend on: they may change from trial to trial in one session.
+# Factors that the graph does not depend on: they may change between trials of one session.
 _PER_TRIAL = {"threads", "batch", "iterations", "seed", "curve_points", "test_images", "step_call"}
 
 
 class Variant:
-    """A graph and its session for one model and strategy; trials of any threads, batch and length run in it."""
+    """A graph and its session for one model and strategy, for trials of any threads, batch and length."""
 
     def __init__(self, spec: TrialSpec, max_workers: int, seed: int) -> None:
         if registry.tensorflow_version() is None:
@@ -86,8 +86,8 @@ class Variant:
             read = self._layout.apart(self._reads(variables))
         output = self._logits(read, training=True)
         loss = tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits(labels=self._labels, logits=output))
-        # Gated, as by TensorFlow's optimisers: a layer's weights are not updated before the gradient of the layer below
-        # has gone back through them. Fused updates wait for all gradients, and never compute those of weights.
+        # Gated, as in TensorFlow's optimisers: a layer's weights are updated only after the gradient of the layer below
+        # has been propagated through them. Fused updates wait for all gradients, and never compute those of weights.
         gradients = tf.gradients(loss, read, gate_gradients=not fused.is_wanted(spec.parameters()))
         updates = apply_all(
             variables,
@@ -105,7 +105,7 @@ class Variant:
         return self._model.logits(self._spec, self._images, read, training)
 
     def _reads(self, variables: Sequence[Any]) -> list[Any]:
-        """The variables as the step reads them: by way of the strategy, or as they are; counted where that is asked."""
+        """The reads of the variables in a step: through the strategy or plain, counted with full measures."""
         spec = self._spec
         consistent = spec.reading == "consistent"
         stock = spec.strategy in ops.STOCK_LOCKING
@@ -115,7 +115,7 @@ class Variant:
         return [ops.read(variable, index=index, **arguments) for index, variable in enumerate(variables)]
 
     def _settled(self, variables: Sequence[Any], *, restart: bool) -> list[Any]:
-        """What a native strategy is to be told after the variables were assigned, and before others read them."""
+        """The operations that notify a native strategy after an assignment, or before a read outside of it."""
         if self._spec.strategy in ops.STOCK_LOCKING:
             return []
         arguments = self._of_strategy()
@@ -126,7 +126,7 @@ class Variant:
         return {"strategy": spec.strategy, "parameters": spec.parameters(), "tracker": self._tracker}
 
     def _note_reads(self, variables: Sequence[Any]) -> list[Any]:
-        """What tells emulated transactions of the readers that real ones would meet; nothing for all others."""
+        """The operations that notify emulated transactions of readers; none for all other strategies."""
         if self._spec.provider != "emulated" or self._spec.reading == "consistent":
             return []
         arguments = self._of_strategy()
@@ -136,10 +136,10 @@ class Variant:
         self._session.close()
 
     def run(self, spec: TrialSpec, trial_seed: int, data: TrialData) -> Measurement:
-        """Train from fresh initial values with `spec`, which differs from the variant's only per trial.
+        """Train from fresh initial values with `spec`, which differs from the variant's only in factors per trial.
 
-        Raises Unsupported if it cannot run here, or if this process is, after it, not as the strategy needs it; and
-        Diverged if a variable or a score of a test image is not finite where the accuracy is asked for.
+        Raises Unsupported if it cannot run here, or if this process does not meet the needs of the strategy after the
+        trial. Raises Diverged if a variable or a score of a test image is not finite in an evaluation.
         """
         measured = Measurement()
         began = time.monotonic()
@@ -154,7 +154,7 @@ class Variant:
         measured.train(
             spec,
             starts,
-            lambda its: _timed_loop(step, its, spec, data),
+            lambda steps: _timed_loop(step, steps, spec, data),
             lambda: self._accuracy(data, spec.test_images),
         )
         availability.require(spec.strategy, spec.parameters())
@@ -171,7 +171,7 @@ class Variant:
         return measured
 
     def warm_up(self, data: TrialData, batch: int, workers: int) -> None:
-        """A short discarded trial: the first steps build kernels, thread pools and buffers."""
+        """Run and discard a short trial: the first steps build kernels, thread pools and buffers."""
         spec = warm_up_of(self._spec, workers, batch, WARM_UP_STEPS, EVALUATION_CHUNK)
         self.run(spec, spec.seed, data)
 
@@ -183,9 +183,9 @@ class Variant:
         return lambda *values: self._session.run(self._step, dict(zip(feeds, values, strict=True)))
 
     def _accuracy(self, data: TrialData, images: int) -> float:
-        """Share of the first `images` test images that the model as it stands classifies correctly.
+        """Share of the first `images` test images that the current model classifies correctly.
 
-        Raises Diverged if a weight or a score is not finite: there is no accuracy then.
+        Raises Diverged if a weight or a score is not finite, because the accuracy is then undefined.
         """
         self._session.run(self._settle)
         if not self._session.run(self._weights_finite):
@@ -223,7 +223,7 @@ def _all_finite(tensors: Sequence[Any]) -> Any:
 
 
 def _timed_loop(step: Callable[[Any, Any, Any], object], starts: Any, spec: TrialSpec, data: TrialData) -> float:
-    """Run the steps, split over the workers; seconds from the first worker's start to the last worker's end."""
+    """Run the steps on the workers; return the seconds from the first worker's start to the last worker's end."""
     barrier = threading.Barrier(spec.threads)
 
     def work(worker: int) -> tuple[float, float]:

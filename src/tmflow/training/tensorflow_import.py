@@ -1,28 +1,29 @@
-"""TensorFlow without what it imports for others alone: Keras above all, with scikit-learn and pandas behind it.
+"""Import of TensorFlow without optional modules: mainly Keras, which imports scikit-learn and pandas.
 
-That is two fifths of the processor time of importing it, and each round is a process that imports it.
+They take two fifths of the CPU time of the import, and each round is a process that imports TensorFlow.
 """
 
 from __future__ import annotations
 
 import sys
 
-# TensorFlow goes without each of them where it is not installed. `tf.keras` imports Keras when it is first used.
+# TensorFlow works without these modules. `tf.keras` imports Keras on its first use.
 NOT_NEEDED = ("keras", "h5py")
 
 
 def import_tensorflow() -> None:
-    """Import TensorFlow, unless somebody has; what is not needed can be imported afterwards, as ever.
+    """Import TensorFlow unless it is already imported; the optional modules can still be imported afterwards.
 
-    But for `import tensorflow.keras`, which TensorFlow prepares while it is imported: say `tf.keras` or `keras`.
+    Only `import tensorflow.keras` does not work, because TensorFlow prepares it during its import: use `tf.keras` or
+    `keras`.
     """
     if "tensorflow" in sys.modules:
         return
     absent = [name for name in NOT_NEEDED if name not in sys.modules]
     modules: dict[str, object] = sys.modules  # type: ignore[assignment]  # for None in it
-    modules.update(dict.fromkeys(absent))  # Python takes a module that is None for one that cannot be imported
+    modules.update(dict.fromkeys(absent))  # Python cannot import a module that is None here
     try:
-        import tensorflow  # noqa: F401  # to have it imported is all
+        import tensorflow  # noqa: F401  # imported for its side effect
     finally:
         for name in absent:
             del sys.modules[name]

@@ -1,4 +1,4 @@
-"""How the model's variables are those of a session: each by itself, or all joined in one, updated and read together."""
+"""Mapping of the model's variables to those of a session: separate, or joined into one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ JOINED = "joined"
 
 
 class Layout:
-    """Between the model's variables, of these shapes, and the session's: the same, or one flat one if `joined`."""
+    """Converts between the model's variables and the session's: the same, or one flat variable if `joined`."""
 
     def __init__(self, shapes: Sequence[Variable], *, joined: bool) -> None:
         self._shapes = shapes
@@ -23,7 +23,7 @@ class Layout:
         self.variables = [Variable(JOINED, (sum(self._sizes),))] if joined else list(shapes)
 
     def apart(self, values: Sequence[Any]) -> list[Any]:
-        """The model's tensors, from those of the session's variables."""
+        """Split the tensors of the session's variables into the model's."""
         import tensorflow as tf
 
         if not self._joined:
@@ -32,11 +32,11 @@ class Layout:
         return [tf.reshape(part, shape.shape) for part, shape in zip(parts, self._shapes, strict=True)]
 
     def together(self, values: Sequence[Any]) -> list[Any]:
-        """The other way around."""
+        """Join the model's tensors into those of the session's variables."""
         import tensorflow as tf
 
         return [tf.concat([tf.reshape(value, [-1]) for value in values], 0)] if self._joined else list(values)
 
     def arrays_together(self, values: Sequence[Array]) -> list[Array]:
-        """The same with values that are known."""
+        """Join the model's arrays into those of the session's variables."""
         return [np.concatenate([value.ravel() for value in values])] if self._joined else list(values)

@@ -1,4 +1,4 @@
-"""How far a running build is, from the lines of Ninja in its log."""
+"""Progress of a running build, from Ninja's lines in its log."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _TAIL = 4_000  # bytes: the last lines
 
 
 class Built(NamedTuple):
-    """Files that are built, files in all, and the estimated seconds until the rest is built (None: unknown)."""
+    """Files that are built, all files, and the estimated seconds for the remaining files (None: unknown)."""
 
     done: int
     total: int
@@ -23,17 +23,17 @@ class Built(NamedTuple):
 
 
 def build_log(results: Path) -> Path:
-    """What the tools of the build print."""
+    """The log of the build: the output of its tools."""
     return results / "logs" / "build.log"
 
 
 class BuildProgress:
-    """The progress of the build that begins after this object is made; an older log is ignored."""
+    """The progress of a build that starts after this object is created; an older log is ignored."""
 
     def __init__(self, results: Path) -> None:
         self._log = build_log(results)
         self._made_s = time.time()
-        self._first: tuple[float, int] | None = None  # when files were first counted, and how many
+        self._first: tuple[float, int] | None = None  # time and number of files at the first count
 
     def look(self) -> Built | None:
         """The state now; None until the first file is built."""

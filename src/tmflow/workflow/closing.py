@@ -1,4 +1,4 @@
-"""What a call of the study says at its end: what it measured, what it wrote, and how to look at it."""
+"""The closing message of the study: what it measured, what it wrote, and how to view it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ THEN_STUDY = "Run all of it with:       make study   (quick is too small to conc
 
 
 def print_closing(plan: Plan, request: Request, database: URL, began_ns: int) -> None:
-    """Print how many trials there are of what was asked for, the files of it, and what the runs say."""
+    """Print the trials of the request, the files that it made, and the results."""
     sources = request.sources(plan)
     state = status(plan, sources)
     print(f"\n{_counts(plan, request, state)}")
@@ -44,7 +44,7 @@ def print_closing(plan: Plan, request: Request, database: URL, began_ns: int) ->
 
 
 def _verdicts(plan: Plan, request: Request, reader: Engine, experiments: Sequence[str]) -> str:
-    """A line for each claim about what was asked for, by the runs of the machine that was measured."""
+    """A line for each claim about the requested experiments, evaluated on the runs of this study's machine."""
     platform = headline.measured_platform(plan, reader)
     if platform is None:
         return "\nNo run of this study's machine is stored, so no claim is judged."
@@ -58,7 +58,7 @@ def _verdicts(plan: Plan, request: Request, reader: Engine, experiments: Sequenc
 
 
 def stopped(plan: Plan, request: Request, database: URL) -> str:
-    """What is kept of a study that was stopped, how it goes on, and how to look at it."""
+    """The message of a stopped study: what is kept, how to continue, and how to view it."""
     again = f"`make {'quick' if plan.scale == 'quick' else 'study'}`"
     if not request.is_whole_study:
         scale = " --scale quick" if plan.scale == "quick" else ""
@@ -67,7 +67,7 @@ def stopped(plan: Plan, request: Request, database: URL) -> str:
 
 
 def _stored(plan: Plan, database: URL) -> str:
-    """How many complete rounds are stored, and where they can be seen; and how many are not."""
+    """Describe how many complete rounds are stored, how to view them, and how many are not stored."""
     complete = [path for name in plan.experiments for path in plan.run_files(name) if path.exists()]
     if not complete:
         return " No round is complete yet."
@@ -75,13 +75,13 @@ def _stored(plan: Plan, database: URL) -> str:
         missing = not_stored(database, complete)
     except (BadInput, OSError):
         missing = complete
-    there = len(complete) - len(missing)
-    told = f" {several(there, 'complete round')} can be seen with `make portal` and `tmflow claims`." if there else ""
+    n = len(complete) - len(missing)
+    stored = f" {several(n, 'complete round')} can be seen with `make portal` and `tmflow claims`." if n else ""
     are = "is" if len(missing) == 1 else "are"
     later = (
         f" {several(len(missing), 'complete round')} {are} not stored yet; `tmflow ingest FILE...` stores run files."
     )
-    return told + (later if missing else "")
+    return stored + (later if missing else "")
 
 
 def _counts(plan: Plan, request: Request, state: dict[str, Any]) -> str:
@@ -94,30 +94,29 @@ def _counts(plan: Plan, request: Request, state: dict[str, Any]) -> str:
     if request.is_by_name:
         are = "are" if len(request.experiments) > 1 else "is"
         return f"{_named(plan, request)} {are} {is_complete}: {trials}. No other experiment was run."
-    whole = f"The {plan.scale} study is {is_complete}: {trials}."
+    summary = f"The {plan.scale} study is {is_complete}: {trials}."
     if missing:
-        return whole
-    return (
-        f"{whole} Its last campaign took {state['wall_s']:.0f} s, {state['timed_s']:.1f} s of that inside timed loops."
-    )
+        return summary
+    time = f"{state['wall_s']:.0f} s, {state['timed_s']:.1f} s of that inside timed loops"
+    return f"{summary} Its last campaign took {time}."
 
 
 def _named(plan: Plan, request: Request) -> str:
-    """The experiments asked for, with those whose runs they draw on."""
+    """The requested experiments, with the experiments whose runs they use."""
     sources = {name: plan.source(name) for name in request.experiments}
-    return ", ".join(name if of == name else f"{name} (the runs of {of})" for name, of in sources.items())
+    return ", ".join(name if source == name else f"{name} (the runs of {source})" for name, source in sources.items())
 
 
 def _files(plan: Plan, request: Request, began_ns: int) -> Iterator[tuple[str, str]]:
-    """What was asked for and is up to date; with options or targets of Snakemake only what this call wrote."""
+    """The requested files that are up to date; with options or targets of Snakemake only files that this call wrote."""
     results = plan.results
-    whole = [("figures", "figures"), ("report", "report.html"), ("notebooks", "notebooks")]
+    of_study = [("figures", "figures"), ("report", "report.html"), ("notebooks", "notebooks")]
     of_names = [
         place
         for name in request.experiments
         for place in (("figures", f"figures/{name}"), ("table", f"tables/{name}.html"))
     ]
-    for label, name in of_names if request.is_by_name else whole:
+    for label, name in of_names if request.is_by_name else of_study:
         path = results / name
         up_to_date = not (request.options or request.targets)
         if path.exists() and (up_to_date or _newest_ns(path) >= began_ns):
@@ -125,7 +124,7 @@ def _files(plan: Plan, request: Request, began_ns: int) -> Iterator[tuple[str, s
 
 
 def _newest_ns(path: Path) -> int:
-    """When a file, or the file of a folder that was written last, was written."""
+    """The modification time of a file, or of the newest file in a folder."""
     files = path.rglob("*") if path.is_dir() else [path]
     return max((file.stat().st_mtime_ns for file in files), default=0)
 

@@ -1,6 +1,4 @@
-"""What `tmflow doctor` finds. TensorFlow is imported only by the trials of its own strategies, each in a process of its
-own, so everything works without it.
-"""
+"""The checks of `tmflow doctor`. Only the trials of TensorFlow's strategies import it, each in a separate process."""
 
 from __future__ import annotations
 
@@ -22,8 +20,8 @@ from tmflow.store import engine, schema
 
 
 def diagnose() -> list[Finding]:
-    """All that decides what can be run here, from the machine up to the database, each strategy, and what to run."""
-    looks: list[Callable[[], Finding]] = [
+    """Check everything that decides what can run here: machine, database, each strategy, and what to run next."""
+    checks: list[Callable[[], Finding]] = [
         machine,
         tm,
         _profiles,
@@ -33,11 +31,11 @@ def diagnose() -> list[Finding]:
         data,
         _database,
     ]
-    load = _load()  # before the strategies are tried, which keeps the machine busy
+    load = _load()  # before the strategies are tried, because that keeps the machine busy
     with ThreadPoolExecutor(1) as meanwhile:
         tried = meanwhile.submit(strategies)
-        found, last = [find() for find in looks], _next()
-        return [found[0], load, *found[1:], *tried.result(), last]
+        findings, last = [check() for check in checks], _next()
+        return [findings[0], load, *findings[1:], *tried.result(), last]
 
 
 def _load() -> Finding:
@@ -86,29 +84,29 @@ def _database() -> Finding:
 
 
 def _next() -> Finding:
-    from tmflow.claims import next_run  # pandas takes a second, in which strategies are tried
+    from tmflow.claims import next_run  # imports pandas for a second, while the strategies are tried
     from tmflow.claims.schema import load_claims
 
     name, facts = "run here", platform_facts()
     probe = registry.tm_probe()
     machine = next_run.machine_of(facts, probe["committed"] if probe else None)
     try:
-        others = next_run.find_known_machines(
+        machines = next_run.find_known_machines(
             engine.url_from_env(results_dir() / "study.db"), project_root() / "contrib", facts
         )
     except BadInput as error:
-        text = f"what other machines have measured cannot be told: {error}"
+        text = f"the runs of other machines cannot be read: {error}"
         return Finding(name, "limited", text, next_run.WITH_TENSORFLOW)
-    step = next_run.next_step(load_claims(), machine, others, tensorflow=registry.tensorflow_version() is not None)
+    step = next_run.next_step(load_claims(), machine, machines, tensorflow=registry.tensorflow_version() is not None)
     return Finding(name, "ok", step.why, step.command, adds=step.adds)
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the diagnosis. `missing` stops something; `limited` is worth knowing.
+    """One line of the diagnosis. `missing` prevents something; `limited` is a note.
 
-    Of a strategy: whether it is built, whether it runs here, and how that was found out. Of what to run next: the
-    claims that wait for it.
+    For a strategy: `built`, `runnable`, and `how` this was tested. For the next run: `adds`, the claims that wait for
+    it.
     """
 
     name: str
@@ -124,10 +122,10 @@ class Finding:
 MARKS = {"ok": "ok  ", "limited": "note", "missing": "MISS"}
 
 
-def lines(found: Sequence[Finding]) -> Iterator[str]:
-    """The diagnosis for people."""
-    width = max(len(finding.name) for finding in found)
-    for finding in found:
+def lines(findings: Sequence[Finding]) -> Iterator[str]:
+    """Format the diagnosis as text."""
+    width = max(len(finding.name) for finding in findings)
+    for finding in findings:
         yield f"{MARKS[finding.state]}  {finding.name:<{width}}  {finding.text}"
         if finding.how:
             yield f"{'':<{width + 8}}{finding.how}"
@@ -135,9 +133,9 @@ def lines(found: Sequence[Finding]) -> Iterator[str]:
             yield f"{'':<{width + 8}}-> {finding.advice}"
 
 
-def exit_code(found: Sequence[Finding]) -> int:
-    """1 if something is missing that stops a study; a strategy that cannot run here stops none."""
-    return int(any(finding.state == "missing" and finding.runnable is None for finding in found))
+def exit_code(findings: Sequence[Finding]) -> int:
+    """1 if anything is missing that a study needs; a strategy that cannot run here does not count."""
+    return int(any(finding.state == "missing" and finding.runnable is None for finding in findings))
 
 
 def machine() -> Finding:
@@ -162,12 +160,12 @@ def python() -> Finding:
 
 def data() -> Finding:
     try:
-        found = mnist.find_verified()
+        folder = mnist.find_verified()
     except BadInput as error:
         return Finding("MNIST", "missing", str(error), "delete or replace that file")
-    if found is None:
+    if folder is None:
         return Finding("MNIST", "limited", "not on this machine yet", "the study downloads it; or set TMFLOW_DATA_DIR")
-    return Finding("MNIST", "ok", f"found in {found}, every file the official one")
+    return Finding("MNIST", "ok", f"found in {folder}, every file the official one")
 
 
 def strategies() -> list[Finding]:

@@ -1,6 +1,6 @@
-"""Who works where: one study on a machine, one pipeline in a results folder, and steps that may outlive theirs.
+"""Locks of the workflow: one study per machine, one pipeline per results folder, and steps that may outlive it.
 
-The kernel keeps the locks and releases one when the last process that holds it ends, however it ends.
+The kernel holds the locks. It releases a lock when the last process that holds it ends, however it ends.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from tmflow.base.errors import BadInput
 from tmflow.base.paths import lock_dir
 from tmflow.base.processes import Stopped
 
-ASK_EVERY_S = 0.2  # whether a lock is free, while it is waited for
+ASK_EVERY_S = 0.2  # interval of attempts to take a lock
 
-# Shows how it goes until what it is given says that the wait is over, which takes up to so many seconds to say.
+# Shows progress until its argument returns True: a function that waits up to the given seconds for the end of the wait.
 Watch = Callable[[Callable[[float], bool]], None]
 
 
 class Holder(BaseModel):
-    """The study that holds the machine, as it wrote into the lock."""
+    """The study that holds the machine, as recorded in the lock file."""
 
     model_config = ConfigDict(extra="forbid")
 
     pid: int
-    process_created_s: float  # a process id comes again, this does not
+    process_created_s: float  # a process id is reused, the pair of both is not
     since_utc: str
     results: str
 
@@ -54,10 +54,10 @@ def in_silence(ended: Callable[[float], bool]) -> None:
 
 @contextmanager
 def machine_for_a_study(results: Path, watch: Watch = in_silence) -> Iterator[int]:
-    """Hold the machine for a study into `results`; the lock's file descriptor is for Snakemake to inherit.
+    """Lock the machine for a study into `results`; yield the lock's file descriptor, which Snakemake inherits.
 
-    Raises BadInput, saying who, where another study holds it. Waits for what a killed study left at work in the same
-    results folder: that goes on with what this one would do. Raises Stopped if somebody stops the wait.
+    Raises BadInput, naming the holder, if another study holds the lock. Waits for processes that a killed study left in
+    the same results folder, because they do the same work. Raises Stopped if the user stops the wait.
     """
     path = lock_dir() / "tmflow-study.lock"
     try:
@@ -65,7 +65,7 @@ def machine_for_a_study(results: Path, watch: Watch = in_silence) -> Iterator[in
     except OSError as error:
         raise BadInput(f"the lock of studies, {path}, cannot be opened: {error.strerror}.") from error
     try:
-        if not _taken(handle):
+        if not _try_lock(handle):
             _refuse_if_alive(_holder(handle), results)
             _wait(handle, f"what a study that was killed began is still at work in {results}", watch)
         me = psutil.Process()
@@ -81,9 +81,9 @@ def machine_for_a_study(results: Path, watch: Watch = in_silence) -> Iterator[in
 
 @contextmanager
 def results_to_itself(results: Path, watch: Watch = in_silence) -> Iterator[int]:
-    """Hold the results folder, when no step is at work in it any more; waits, and says so, as `machine_for_a_study`.
+    """Lock the results folder once no step works in it; waits, with a message, as `machine_for_a_study` does.
 
-    The lock's file descriptor is for Snakemake to inherit: one that outlives its command still holds the folder.
+    Snakemake inherits the lock's file descriptor: if it outlives its command, it still holds the folder.
     """
     try:
         results.mkdir(parents=True, exist_ok=True)
@@ -92,19 +92,20 @@ def results_to_itself(results: Path, watch: Watch = in_silence) -> Iterator[int]
     except OSError as error:
         raise BadInput(f"the results folder {results} cannot be written: {error.strerror}.") from error
     try:
-        if not _taken(handle):
+        if not _try_lock(handle):
             _wait(handle, f"another study is at work in {results}", watch)
-        if not _taken(steps):
+        if not _try_lock(steps):
             _wait(steps, f"a step of a study that was killed is still at work in {results}", watch)
-        os.close(steps)  # it is for the steps to come
+        os.close(steps)  # released for the steps that follow
         yield handle
     finally:
         os.close(handle)
 
 
 def step_at_work(results: Path) -> None:
-    """From here to the end of this process a step is at work in the results folder, beside others; and for longer if a
-    child has inherited that (`close_fds=False`) and lives longer.
+    """Hold a shared lock for a step in the results folder until this process ends.
+
+    A child that inherits the lock (`close_fds=False`) and lives longer keeps it for longer.
     """
     results.mkdir(parents=True, exist_ok=True)
     handle = _open(results / ".steps")
@@ -128,7 +129,7 @@ def _refuse_if_alive(holder: Holder | None, results: Path) -> None:
 
 
 def _open(path: Path, *, shared: bool = False) -> int:
-    """The lock file, made if need be; a `shared` one belongs to every user of the machine."""
+    """Open the lock file, and create it if necessary; every user of the machine can open a `shared` one."""
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
         if shared:
@@ -138,7 +139,7 @@ def _open(path: Path, *, shared: bool = False) -> int:
     return handle
 
 
-def _taken(handle: int) -> bool:
+def _try_lock(handle: int) -> bool:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -146,9 +147,9 @@ def _taken(handle: int) -> bool:
     return True
 
 
-def _taken_within(handle: int, seconds: float) -> bool:
+def _lock_within(handle: int, seconds: float) -> bool:
     deadline = time.monotonic() + seconds
-    while not _taken(handle):
+    while not _try_lock(handle):
         if time.monotonic() >= deadline:
             return False
         time.sleep(ASK_EVERY_S)
@@ -156,10 +157,10 @@ def _taken_within(handle: int, seconds: float) -> bool:
 
 
 def _wait(handle: int, why: str, watch: Watch) -> None:
-    """Wait for a lock. Raises Stopped if somebody stops that: what holds the lock goes on."""
+    """Wait for a lock. Raises Stopped if the user stops the wait; the holder of the lock continues."""
     print(f"tmflow: {why}{_named(_at_work(handle))}; waiting for it to end.", file=sys.stderr, flush=True)
     try:
-        watch(lambda within_s: _taken_within(handle, within_s))
+        watch(lambda within_s: _lock_within(handle, within_s))
     except (KeyboardInterrupt, SystemExit) as stop:
         pids = _at_work(handle)
         ends = f"; `kill {' '.join(map(str, pids))}` ends that" if pids else ""
@@ -171,18 +172,18 @@ def _named(pids: list[int]) -> str:
 
 
 def _at_work(handle: int) -> list[int]:
-    """The processes, this one aside, that have a lock open, and all that they have started; of this user alone."""
+    """The other processes of this user that have a lock open, and their descendants."""
     path = str(Path(f"/proc/self/fd/{handle}").readlink())
-    found: set[int] = set()
+    pids: set[int] = set()
     for process in psutil.process_iter():
         with suppress(psutil.Error):
             if process.pid != os.getpid() and any(file.path == path for file in process.open_files()):
-                found |= {process.pid, *(child.pid for child in process.children(recursive=True))}
-    return sorted(found)
+                pids |= {process.pid, *(child.pid for child in process.children(recursive=True))}
+    return sorted(pids)
 
 
 def _holder(handle: int) -> Holder | None:
-    """None in the instant between a study's taking the lock and its saying so."""
+    """Read the holder of the lock; None in the instant before a new holder has written it."""
     try:
         return Holder.model_validate_json(os.pread(handle, 4096, 0))
     except ValidationError:

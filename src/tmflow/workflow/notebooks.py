@@ -1,4 +1,4 @@
-"""Notebooks executed without anybody at the keyboard: what they show is what the database holds now."""
+"""Batch execution of notebooks, so that they show the current contents of the database."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ TIMEOUT_S = 600  # of a cell
 
 
 def execute(source: Path, output: Path) -> None:
-    """Run all cells of a notebook in this interpreter's kernel, from its own folder; write it with its output.
+    """Run all cells of a notebook with this interpreter, in the notebook's folder; write it with its output.
 
-    Raises BadInput for a source that is no notebook, and nbclient's CellExecutionError, which shows the cell, where one
-    fails; nothing is written then.
+    Raises BadInput for a source that is not a notebook, and nbclient's CellExecutionError, which shows the cell, if a
+    cell fails; then nothing is written.
     """
     try:
         notebook = nbformat.reads(source.read_text(encoding="utf-8"), as_version=4)
@@ -41,8 +41,8 @@ def execute(source: Path, output: Path) -> None:
 
 
 def _without_ports(sockets: Path) -> Config:
-    """A kernel that is talked to through files in a folder.
+    """Configure a kernel that communicates through sockets in a folder.
 
-    Ports are chosen some time before the kernel takes them: of two that start at once, one may find its port taken.
+    TCP ports are chosen before the kernel opens them, so two kernels that start together may choose the same port.
     """
     return Config({"KernelManager": {"transport": "ipc", "connection_file": str(sockets / "kernel.json")}})

@@ -1,8 +1,7 @@
-"""How far a running study is, from what lies on disk: run files, journals, the notes of what is under way, and in the
-end Snakemake's log.
+"""Progress of a running study, from its run files, journals and activity files, and finally Snakemake's log.
 
-Watching must not disturb what is timed: a look asks for the size of each file that is not complete, parses only lines
-that are new since the last look, and sleeps in between. tests/unit/workflow/test_progress.py holds it to its cost.
+Watching must not disturb timed work: a look checks the size of each incomplete file, parses only lines that are new
+since the last look, and sleeps in between. tests/unit/workflow/test_progress.py limits its cost.
 """
 
 from __future__ import annotations
@@ -29,15 +28,15 @@ from tmflow.spec.trial import TrialSpec
 from tmflow.study.plan import Plan, dataset_path
 from tmflow.workflow.build_progress import BuildProgress
 
-LOOK_EVERY_S = 2.0  # with a terminal to look at; a look takes about two milliseconds of one core
-LINE_EVERY_S = 60.0  # without
-LONG_S = 60.0  # what takes longer is told with its time
+LOOK_EVERY_S = 2.0  # on a terminal; a look takes about two milliseconds of one core
+LINE_EVERY_S = 60.0  # without a terminal
+LONG_S = 60.0  # the duration of longer activities is shown
 FAILED = ("failed", "timeout", "invalid")
 
 
 @dataclass
 class Round:
-    """A round on disk. `by_status` counts its trials up to byte `_read` of the file that holds them."""
+    """A round on disk. `by_status` counts the trials up to byte `_read` of its file."""
 
     experiment: str
     number: int
@@ -47,7 +46,7 @@ class Round:
     _read: int = 0
 
     def look(self) -> list[dict[str, Any]]:
-        """Count what is new. Returns these runs; once the round is complete, all of its runs are new once more."""
+        """Count the new runs and return them; once the round is complete, all its runs are new again."""
         path = self.run_file if self.run_file.exists() else self.run_file.with_name(self.run_file.name + ".part")
         if path == self.run_file or (path.exists() and path.stat().st_size < self._read):
             self.by_status, self._read = Counter(), 0
@@ -56,22 +55,22 @@ class Round:
         with path.open("rb") as file:
             file.seek(self._read)
             new = file.read()
-        whole = new[: new.rfind(b"\n") + 1]  # a line without its end is being written
-        runs = [json.loads(line) for line in whole.splitlines()]
+        complete_lines = new[: new.rfind(b"\n") + 1]  # a line without its end is being written
+        runs = [json.loads(line) for line in complete_lines.splitlines()]
         self.by_status.update(run["status"] for run in runs)
-        self._read += len(whole)
+        self._read += len(complete_lines)
         self.complete = path == self.run_file
         return runs
 
     def under_way(self) -> tuple[float, str] | None:
-        """When it began, as a file's time, and what it is; None where the note is of a process that was killed."""
+        """Start (as a file's time) and description of the current activity; None without a living process."""
         path = self.run_file.with_name(self.run_file.name + ".now")
         try:
             began = path.stat().st_mtime
             note = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
-        if not psutil.pid_exists(note.get("pid", -1)):  # an older tmflow noted none
+        if not psutil.pid_exists(note.get("pid", -1)):  # an older tmflow recorded no pid
             return None
         spec = note["trials"][0]["spec"]
         with_threads = f"{spec['strategy']} with {spec['threads']} thread{'s' if spec['threads'] > 1 else ''}"
@@ -80,7 +79,7 @@ class Round:
 
 @dataclass(frozen=True)
 class State:
-    """How far the study is: trials in all, and those on disk; `left_s` is an estimate of what measuring still takes."""
+    """The state of the study: trials planned and on disk; `left_s` estimates the remaining seconds of measuring."""
 
     planned: int
     done: int
@@ -89,12 +88,14 @@ class State:
     now: str
 
     def __str__(self) -> str:
-        left = f"{_duration(self.left_s)} left, " if self.left_s else ""  # what follows the rounds is not estimated
-        return f"{self.failed} failed, {left}{self.now}"
+        remaining = (
+            f"{_duration(self.left_s)} left, " if self.left_s else ""
+        )  # steps after the rounds are not estimated
+        return f"{self.failed} failed, {remaining}{self.now}"
 
 
 class Progress:
-    """A study's progress, look by look; of the runs of these experiments, or of all."""
+    """The progress of a study, for the runs of these experiments or of all."""
 
     def __init__(self, plan: Plan, experiments: Sequence[str] | None = None) -> None:
         self._plan = plan
@@ -109,7 +110,7 @@ class Progress:
         self._estimate_s = sum(plan.estimated_s(name) for name in experiments)
         self._trial_s = {name: plan.estimated_s(name) / n for name, n in trials.items() if n}
         self._pace = Pace()
-        self._paced = set(plan.past_runs)  # by them nobody can tell how far off the estimate is
+        self._paced = set(plan.past_runs)  # they made the estimate, so they cannot show its error
         self._steps = Steps(plan.results)
         self._build = BuildProgress(plan.results)
         self._warned = False
@@ -131,7 +132,7 @@ class Progress:
         )
 
     def _time(self, runs: list[dict[str, Any]]) -> None:
-        """Compare what each of these runs took with what it was estimated at, once."""
+        """Compare the time of each of these runs with its estimate, once."""
         for run in runs:
             if run["total_s"] is not None and run["uid"] not in self._paced:
                 self._paced.add(run["uid"])
@@ -139,7 +140,7 @@ class Progress:
                 self._pace.add(self._plan.estimated_trial_s(spec), run["total_s"])
 
     def warning(self) -> str | None:
-        """What the data step warned of, once: digits in the place of MNIST are not to be found out in the charts."""
+        """The warning of the data step, once: users must not learn only from the charts that digits replaced MNIST."""
         path = dataset_path(self._plan.results)
         if self._warned or not path.exists():
             return None
@@ -151,16 +152,16 @@ class Progress:
         notes = [(*note, r) for r in self._rounds if not r.complete and (note := r.under_way())]
         if not notes:
             return None
-        began, what, its_round = max(notes, key=lambda note: note[0])
+        began, what, round_ = max(notes, key=lambda note: note[0])
         lasts_s = time.time() - began
         for_long = f" for {_minutes(lasts_s)}" if lasts_s > LONG_S else ""
-        return f"now {its_round.experiment}, round {its_round.number}: {what}{for_long}"
+        return f"now {round_.experiment}, round {round_.number}: {what}{for_long}"
 
     def _is_building(self) -> bool:
         return not (self._plan.results / "build" / "variants.json").exists()
 
     def _build_left_s(self) -> float:
-        """What the build still takes, as far as its pace is known."""
+        """Estimated remaining seconds of the build; 0 while unknown."""
         built = self._build.look() if self._is_building() else None
         return built.left_s or 0.0 if built else 0.0
 
@@ -179,7 +180,7 @@ class Progress:
 
 
 def watch(child: subprocess.Popen[bytes], progress: Progress) -> int:
-    """Show the progress until `child` ends; its exit code."""
+    """Show the progress until `child` ends; return its exit code."""
     ended = os.pidfd_open(child.pid)  # Popen.wait with a timeout would wake twenty times a second
     try:
         watch_until(lambda within_s: bool(select.select([ended], [], [], within_s)[0]), progress)
@@ -189,9 +190,9 @@ def watch(child: subprocess.Popen[bytes], progress: Progress) -> int:
 
 
 def watch_until(ended: Callable[[float], bool], progress: Progress) -> None:
-    """Show the progress until something has ended: `ended` waits for that, for up to so many seconds.
+    """Show the progress until `ended` returns True; it waits up to the given seconds for the end.
 
-    A bar on a terminal, else a line now and then.
+    Shows a bar on a terminal, otherwise a line at intervals.
     """
     shown = _Bar(progress.planned) if sys.stderr.isatty() else _Lines()
     try:
@@ -247,25 +248,25 @@ def _minutes(seconds: float) -> str:
     return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
 
 
-# Until so many seconds of the estimate are measured, what they took in truth says little of the rest.
+# Until trials with this many estimated seconds are done, their actual time says little about the rest.
 TRUSTED_S = 30.0
 
 
 class Pace:
-    """Trials that are done, by how many times as long as estimated each took; and what it was estimated at."""
+    """The finished trials: the ratio of actual to estimated time, and the estimate, of each."""
 
     def __init__(self) -> None:
         self._ratios = [(1.0, TRUSTED_S)]
 
     def add(self, estimated_s: float, took_s: float) -> None:
-        """A trial is done."""
+        """Add a finished trial."""
         insort(self._ratios, (took_s / estimated_s, estimated_s))
 
     @property
     def slower(self) -> float:
-        """How many times as long as estimated it takes: the median, in which a trial weighs what it was estimated at.
+        """The ratio of actual to estimated time: the median, in which each trial is weighted by its estimate.
 
-        So of one that was to take a second and hung for minutes no more than a second goes astray.
+        So a trial that was estimated at a second and hung for minutes has the weight of a second.
         """
         middle = sum(estimated_s for _, estimated_s in self._ratios) / 2
         until = accumulate(estimated_s for _, estimated_s in self._ratios)
@@ -283,11 +284,11 @@ _WORDS = {
     "notebook": "executing notebook {}",
     "report": "writing the report",
 }
-_TAIL = 30_000  # bytes: the last steps, with the lists of their inputs
+_TAIL = 30_000  # bytes that hold the last steps with the lists of their inputs
 
 
 def snakemake_log(results: Path) -> Path:
-    """All that Snakemake said in an invocation of the study."""
+    """The log of Snakemake's output in an invocation of the study."""
     return results / "logs" / "snakemake.log"
 
 
@@ -299,7 +300,7 @@ class Steps:
         self._begins = self._log.stat().st_size if self._log.exists() else 0
 
     def look(self) -> str:
-        """In words the step that has begun last, and how many are done."""
+        """Describe the step that started last, and how many steps are done."""
         text = self._tail()
         begun = list(_BEGUN.finditer(text))
         if not begun or begun[-1][1] not in _WORDS:

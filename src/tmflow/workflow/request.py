@@ -1,4 +1,4 @@
-"""What a call of `tmflow study run` asks for: experiments by name, other targets, options of Snakemake."""
+"""The request of a call of `tmflow study run`: experiments by name, other targets, options of Snakemake."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from tmflow.base.errors import BadInput, unknown
 from tmflow.base.paths import project_root
 from tmflow.study.plan import Plan
 
-# Rules of the workflow that have no wildcards, so that Snakemake takes their names as targets.
+# Rules of the workflow without wildcards: Snakemake accepts their names as targets.
 RULES = ("all", "build", "contributions", "data", "probe_platform", "report")
-# What the workflow writes into the results folder.
+# Files and folders that the workflow writes to the results folder.
 OUTPUTS = ("build", "data", "figures", "ingested", "notebooks", "platform.json", "report.html", "runs", "tables")
 DRY_RUN = ("-n", "-np", "--dry-run", "--dryrun")
 
 
 @dataclass(frozen=True)
 class Request:
-    """`experiments` and `targets` are what to make; where both are empty, that is the whole study."""
+    """The experiments and targets to make; the whole study if both are empty."""
 
     experiments: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
@@ -36,19 +36,19 @@ class Request:
 
     @property
     def is_by_name(self) -> bool:
-        """Whether it asks for experiments by name, and for nothing else."""
+        """Whether the request names only experiments."""
         return bool(self.experiments) and not self.targets
 
     def sources(self, plan: Plan) -> list[str]:
-        """The experiments whose runs it needs: those behind the experiments that it names, or all."""
+        """The experiments whose runs the request needs: the sources of the named experiments, or all."""
         if not self.is_by_name:
             return plan.experiments
         return list(dict.fromkeys(map(plan.source, self.experiments)))
 
     def arguments(self, plan: Plan) -> list[str]:
-        """For Snakemake. Targets come first: no option before them can take them for its values.
+        """The arguments for Snakemake. Targets come first, so that no option can take them for its values.
 
-        Run files are named, too: Snakemake does not miss one from which the figures are drawn already.
+        Run files are targets, too: Snakemake does not restore a missing one if its figures exist.
         """
         sources = dict.fromkeys(map(plan.source, self.experiments))
         run_files = [path.relative_to(plan.results) for name in sources for path in plan.run_files(name)]
@@ -57,7 +57,7 @@ class Request:
 
 
 def parse_request(plan: Plan, arguments: Sequence[str]) -> Request:
-    """The request that the words of a command line make.
+    """Parse the words of a command line to a request.
 
     A path in the results folder is a target before the first option, after `--option=value` and after `--dry-run`;
     elsewhere it is the value of an option. The name of an experiment is always a target. Raises BadInput for an
@@ -81,7 +81,7 @@ def parse_request(plan: Plan, arguments: Sequence[str]) -> Request:
 
 
 def _experiment(plan: Plan, word: str) -> str | None:
-    """The experiment that a word names, by itself or by a path of its figures or table, known or not."""
+    """The experiment that a word names, directly or by a path of its figures or table; it may not exist."""
     if "/" not in word:
         return word if word in plan.study.experiments else None
     match _inside(plan, word):
@@ -93,7 +93,7 @@ def _experiment(plan: Plan, word: str) -> str | None:
 
 
 def _other_target(plan: Plan, word: str, name: str | None) -> str:
-    """The target of Snakemake that a word is if it names no experiment of this scale."""
+    """The target of Snakemake for a word that names no experiment of this scale. Raises BadInput if there is none."""
     if name in plan.study.experiments:
         raise BadInput(f"config.yaml leaves out experiment '{name}' at scale {plan.scale}: run it at scale full.")
     if name is None and word in RULES:
@@ -110,7 +110,7 @@ def _other_target(plan: Plan, word: str, name: str | None) -> str:
 
 
 def _inside(plan: Plan, word: str) -> PurePath | None:
-    """A path relative to the results folder, if it lies there; `results/` is that folder, wherever it is."""
+    """The path relative to the results folder, or None if it is outside; `results/` always means that folder."""
     path = PurePath(word)
     if path.parts[0] == "results":
         return path.relative_to("results")
@@ -119,5 +119,5 @@ def _inside(plan: Plan, word: str) -> PurePath | None:
 
 
 def _target(plan: Plan, path: PurePath) -> str:
-    """As the Snakefile writes it: relative to the project's folder, where Snakemake runs."""
+    """The target as in the Snakefile: relative to the project's folder, where Snakemake runs."""
     return os.path.relpath(plan.results / path, project_root())

@@ -1,4 +1,4 @@
-"""Storing rounds while the study goes on, so that portal and claims show them."""
+"""Storing of complete rounds while the study runs, so that the portal and the claims show them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tmflow.study.plan import Plan
 
 
 def store_complete_rounds(plan: Plan) -> None:
-    """Store the complete run files that the database does not hold yet; nobody's timed work begins before this ends.
+    """Store the complete run files that the database does not hold yet; no timed work starts before this ends.
 
-    The step of a round calls this before it measures, so it stores the rounds before its own. It must not store its
-    own: Snakemake deletes the run file of a step that fails, so a step that was killed after storing would leave a
-    round in the database that is measured again.
+    The step of a round calls this before it measures, so it stores the earlier rounds. It must not store its own round:
+    Snakemake deletes the run file of a step that fails, so a step that is killed after storing would leave a round in
+    the database that is then measured again.
 
-    A failure is no reason to stop measuring. It is reported; the run files stay, and the step that stores the whole
-    experiment meets the same failure and stops the study with it.
+    A failure is reported but does not stop measuring. The run files stay, and the step that stores the entire
+    experiment meets the same failure and stops the study.
     """
     complete = [path for name in plan.experiments for path in plan.run_files(name) if path.exists()]
     database = engine.url_from_env(plan.results / "study.db")

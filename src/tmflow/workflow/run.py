@@ -1,4 +1,4 @@
-"""Running the DAG: Snakemake, once at a time on a results folder, resumable after any kind of end."""
+"""Execution of the DAG by Snakemake: one at a time per results folder, resumable after any interruption."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ from tmflow.workflow.progress import Progress, snakemake_log, watch, watch_until
 from tmflow.workflow.request import Request, parse_request
 from tmflow.workflow.round_storing import store_complete_rounds
 
-NAMED = 3  # experiments, before they are only counted
+NAMED = 3  # the most experiments that a message names
 
 
 def already_stored(plan: Plan, database: URL) -> str | None:
-    """How many these are, and what comes of it, in a sentence; None if there are none.
+    """Describe the stored rounds whose run files are missing, and the consequence; None if there are none.
 
-    The database forgets nothing: who deletes a run file gets its round twice.
+    The database keeps all runs: if a run file is deleted, its round is measured again and stored twice.
     """
     if not dataset_path(plan.results).exists() or not schema.exists(database):
         return None
@@ -59,38 +59,46 @@ def already_stored(plan: Plan, database: URL) -> str | None:
 
 
 def _again(plan: Plan, database: URL) -> dict[str, list[int]]:
-    """The rounds by experiment, of this machine and of the definition as it is."""
+    """The stored rounds without run files by experiment, of this machine and the current definition."""
     stored = queries.rounds(engine.open_reader(database))
     stored = stored[stored["platform_sha256"] == platform_sha256(platform_facts())]
-    known = set(zip(stored["experiment"], stored["definition_sha256"], stored["round"], strict=True))
+    stored_rounds = set(zip(stored["experiment"], stored["definition_sha256"], stored["round"], strict=True))
     dataset = resolved_dataset(plan.results)
     again = {}
     for name in plan.experiments:
         definition = sha256_of(plan.study.definition(name, plan.scale, dataset))
         missing = [n for n, path in enumerate(plan.run_files(name), start=1) if not path.exists()]
-        if numbers := [n for n in missing if (name, definition, n) in known]:
+        if numbers := [n for n in missing if (name, definition, n) in stored_rounds]:
             again[name] = numbers
     return again
 
 
-# The second option ends the names that the first one takes: a target that the caller adds is none of them.
+# The second option ends the list of names of the first one, so that it does not include targets that follow.
 ROUNDS_ONLY = ["--until", "round", "--nolock"]
 QUIET = ["--quiet", "progress", "rules", "host", "reason"]
-FOLDERS = ("build", "data", "figures", "ingested", "logs", "notebooks", "tables")  # of the results, beside the runs
-SHOWN = 8000  # characters of its log, from the end
+FOLDERS = (
+    "build",
+    "data",
+    "figures",
+    "ingested",
+    "logs",
+    "notebooks",
+    "tables",
+)  # folders of the results, in addition to the runs
+SHOWN = 8000  # characters from the end of Snakemake's log
 
 
 def run(plan: Plan, arguments: Sequence[str] = (), *, fresh: bool = False) -> None:
-    """Run what is missing of the study, then make the report; a round that is measured is never measured again.
+    """Run the missing part of the study, then make the report; a measured round is never measured again.
 
-    `fresh` sets the run files so far aside first. Raises BadInput for an unknown experiment, and for what would only
-    fail after hours of measuring: no compiler, no TensorFlow where a session is to run, an altered file of MNIST, a
-    folder that cannot be written, an unusable database, a machine that another study holds. Raises Stopped on ctrl-C
-    and on SIGTERM, with nothing left at work, unless it still waited for what another one left.
+    `fresh` first moves the existing run files to the archive. Raises BadInput for an unknown experiment, and for
+    problems that would otherwise appear after hours: no compiler, no TensorFlow for a session, an altered file of
+    MNIST, a folder that cannot be written, an unusable database, a machine that another study holds. Raises Stopped on
+    ctrl-C and SIGTERM, after all child processes have ended; processes of an earlier study continue.
     """
     request = parse_request(plan, arguments)
     if fresh and not request.is_whole_study:
-        raise BadInput("--fresh measures the whole study anew: name no experiment or file with it.")
+        raise BadInput("--fresh measures the whole study again: name no experiment or file with it.")
     database = engine.url_from_env(plan.results / "study.db")
     _check_before(plan, database)
     if request.is_dry_run:
@@ -121,19 +129,19 @@ def _run(plan: Plan, request: Request, database: URL, locks: tuple[int, ...], *,
     _drop_stale_marks(plan, database)
     if fresh and (archive := campaign.set_aside(plan.results, plan.scale)):
         print(f"tmflow: the run files so far are in {archive}.")
-    if told := already_stored(plan, database):
-        print(f"tmflow: {told}", flush=True)
-        campaign.close(plan.results, plan.scale)  # a campaign has a round once, and the database has that already
+    if notice := already_stored(plan, database):
+        print(f"tmflow: {notice}", flush=True)
+        campaign.close(plan.results, plan.scale)  # a campaign has a round once, and the database already has it
     write_bytes(snakemake_log(plan.results), b"")
     _measure(plan, request, locks)
-    print("tmflow: evaluating what the runs say.", file=sys.stderr, flush=True)
-    # The database may have been changed since a file was stored: what it holds is left as it is.
+    print("tmflow: evaluating the claims.", file=sys.stderr, flush=True)
+    # The database may have lost runs since their files were stored; runs that it still holds are not changed.
     ingest(database, [path for name in plan.experiments for path in plan.run_files(name) if path.exists()])
     print_closing(plan, request, database, began_ns)
 
 
 def build(plan: Plan) -> None:
-    """Build the native strategies, where that is not done yet. Raises BadInput without a compiler."""
+    """Build the native strategies unless they are up to date. Raises BadInput without a compiler."""
     variants = _variants(plan)
     if not is_current(variants):
         find_compiler()
@@ -157,45 +165,45 @@ def lint(plan: Plan) -> None:
 
 
 def _measure(plan: Plan, request: Request, locks: tuple[int, ...]) -> None:
-    """Run the DAG; it belongs to a campaign if there is anything to measure."""
+    """Run the DAG, as part of a campaign if there is anything to measure."""
     if _is_finished(plan):
         campaign.close(plan.results, plan.scale)
         _snakemake_logged(plan, request, locks)
         return
     if (now := look()).busy:
         print(f"tmflow: the machine is busy, so times will be unreliable ({now}).", file=sys.stderr, flush=True)
-    its_campaign = campaign.begin(plan.results, plan.scale)
+    current = campaign.begin(plan.results, plan.scale)
     try:
-        _measure_until_decided(plan, its_campaign, request, locks)
+        _measure_until_decided(plan, current, request, locks)
         _snakemake_logged(plan, request, locks)
     finally:
-        campaign.end(plan.results, its_campaign, finished=_is_finished(plan))
+        campaign.end(plan.results, current, finished=_is_finished(plan))
 
 
 def _is_finished(plan: Plan) -> bool:
     return plan.is_measured() and not adaptive.wanting(plan)
 
 
-def _measure_until_decided(plan: Plan, its_campaign: Campaign, request: Request, locks: tuple[int, ...]) -> None:
-    """Run the rounds, then one more of each experiment that wants it, until none does; nothing is drawn yet."""
+def _measure_until_decided(plan: Plan, current: Campaign, request: Request, locks: tuple[int, ...]) -> None:
+    """Run the rounds, then another of each experiment that needs it, until none does; draw nothing yet."""
     sources = request.sources(plan)
     if not adaptive.may_add(plan, sources):
         return
     wanting = adaptive.wanting(plan, sources)
     while True:
-        plan.allot(its_campaign, wanting)
+        plan.allot(current, wanting)
         _snakemake_logged(plan, request, locks, first=ROUNDS_ONLY)
         wanting = adaptive.wanting(plan, sources)
         if not wanting:
             return
-        told = ", ".join(f"{name} ({number})" for name, number in wanting.items())
-        print(f"tmflow: some intervals are still wider than 5 %; one more round of {told}.", flush=True)
+        added = ", ".join(f"{name} ({number})" for name, number in wanting.items())
+        print(f"tmflow: some intervals are still wider than 5 %; one more round of {added}.", flush=True)
 
 
 def _snakemake_logged(plan: Plan, request: Request, locks: tuple[int, ...], *, first: Sequence[str] = ()) -> None:
-    """Call Snakemake with a progress bar in place of its own words, which go to a log and are shown if it fails.
+    """Call Snakemake with a progress bar; its output goes to a log, which is shown if it fails.
 
-    `first` are options before those of the request.
+    `first`: options that come before those of the request.
     """
     log = snakemake_log(plan.results)
     progress = Progress(plan, request.sources(plan))
@@ -215,7 +223,7 @@ def _snakemake(
     output: BinaryIO | None = None,
     progress: Progress | None = None,
 ) -> None:
-    """Call Snakemake on the study. `locks` are file descriptors that stay open for as long as it lives."""
+    """Call Snakemake on the study. `locks` are file descriptors that stay open while it runs."""
     command = [sys.executable, "-m", "snakemake", "--nolock", *arguments, "--config", f"scale={plan.scale}"]
     adopt_orphans()
     child = subprocess.Popen(command, cwd=project_root(), pass_fds=locks, stdout=output, stderr=output)
@@ -243,7 +251,7 @@ def _check_before(plan: Plan, database: URL) -> None:
 
 
 def _with_sessions(plan: Plan) -> list[str]:
-    """The experiments that have points of the session driver, whatever the dataset will be."""
+    """The experiments with points of the session driver; these do not depend on the dataset."""
     return [name for name in plan.experiments if any(p.driver == "session" for p in plan.points(name, "mnist"))]
 
 
@@ -252,19 +260,19 @@ def _variants(plan: Plan) -> Path:
 
 
 def _drop_stale_build(plan: Plan) -> None:
-    """Snakemake looks at variants.json alone: it must not outlive the libraries that it describes."""
+    """Delete variants.json if its libraries are gone or stale: Snakemake checks only this file."""
     if not is_current(_variants(plan)):
         _variants(plan).unlink(missing_ok=True)
 
 
 def _drop_stale_marks(plan: Plan, database: URL) -> None:
-    """Snakemake looks at what `ingest` said alone: it must not outlive the database that it is about."""
+    """Delete the marks of stored experiments if the database is gone: Snakemake checks only these marks."""
     if (marks := plan.results / "ingested").exists() and not schema.exists(database):
         shutil.rmtree(marks)
 
 
 def _drop_stand_in(plan: Plan) -> None:
-    """Where the digits stood in for MNIST and MNIST has come since, let the data step settle on it now."""
+    """Let the data step choose again if it chose digits in place of MNIST and MNIST is now available."""
     path = dataset_path(plan.results)
     if plan.study.dataset == "auto" and path.exists() and resolved_dataset(plan.results) == "digits" and mnist.find():
         path.unlink()

@@ -1,4 +1,4 @@
-"""What became of the plan: trials done, failed and unsupported, by which campaigns, and where the time went."""
+"""The status of the plan: trials done, failed and unsupported, by campaign, and how the time was spent."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tmflow.study.plan import Plan
 
 
 def status(plan: Plan, experiments: Sequence[str] | None = None) -> dict[str, Any]:
-    """Counts of trials by status, of these experiments, or of all, and of each campaign's part; the oldest comes first.
+    """Count the trials of these experiments (default: all) by status, in total and by campaign, oldest first.
 
-    And where the time of the last campaign's invocations went, in wall seconds; only of that one they are known.
-    timed_s: inside timed loops, which those of emulated runs are not; warm_up_s: warming up. What is left of wall_s is
-    overhead: starting processes, building graphs, evaluating, storing, drawing. None before there is a campaign.
-    missing: by experiment, the trials that are not measured yet.
+    Also returns the time of the last campaign's invocations in wall seconds, which are known only for that campaign.
+    timed_s: inside timed loops, except those of emulated runs; warm_up_s: in warm-ups. The rest of wall_s is overhead:
+    starting processes, building graphs, evaluating, storing, drawing. None before the first campaign.
+    missing: the trials that are not measured yet, by experiment.
     """
     names = plan.experiments if experiments is None else experiments
     campaign = load(plan.results, plan.scale)
@@ -56,7 +56,7 @@ def status(plan: Plan, experiments: Sequence[str] | None = None) -> dict[str, An
 
 @dataclass
 class _Part:
-    """What a campaign has measured of the plan."""
+    """The part of the plan that a campaign has measured."""
 
     campaign: CampaignRef
     by_status: Counter[str] = field(default_factory=Counter)
@@ -80,7 +80,7 @@ def _trials(by_status: Counter[str]) -> dict[str, int]:
 
 
 def wall_s(campaign: Campaign, runs: Path) -> float:
-    """Seconds of all invocations of a campaign; one that was killed counts up to the last trial it wrote in `runs`."""
+    """Seconds of all invocations of a campaign; one that was killed counts until its last trial in `runs`."""
     written = [datetime.fromtimestamp(path.stat().st_mtime).astimezone() for path in runs.glob("**/*.jsonl*")]
     total = 0.0
     for index, invocation in enumerate(campaign.invocations):

@@ -102,7 +102,7 @@ def test_a_single_round_has_no_interval() -> None:
     assert table["estimate"].tolist() == pytest.approx([1] * 4)
     assert table[["low", "high", "joint_low", "joint_high"]].isna().all(axis=None)
     assert set(table["same"]) == {"cannot be told"}
-    assert "nothing can be said" in joint_sentence(table)
+    assert "as a whole is inconclusive" in joint_sentence(table)
 
 
 def test_only_what_differs_in_nothing_else_is_matched_and_parts_are_told_apart() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from tmflow.platform.description import UNKNOWN, described, told, transactions
+from tmflow.platform.description import UNKNOWN, described, format_fact, transactions
 
 TAA = json.dumps({"tsx_async_abort": "Mitigation: TSX disabled"})
 
@@ -34,7 +34,7 @@ def settings(*enabled: bool | None, mitigations: str | None = None) -> pd.DataFr
     ],
 )
 def test_a_fact_in_words(name: str, value: Any, words: str) -> None:
-    assert told(name, value) == words
+    assert format_fact(name, value) == words
 
 
 def test_every_fact_is_there_known_to_this_version_or_not() -> None:

@@ -22,13 +22,7 @@ BANNED = frozenset(
 )  # fmt: skip
 
 # Packages, and modules at the root, whose names have not been revised yet. They leave this list and never return.
-NOT_YET = frozenset(
-    {
-        "analysis", "api.py", "base", "datasets", "native",
-        "platform",
-        "probe", "runfile", "runner", "spec", "store", "study", "training", "workflow",
-    }
-)  # fmt: skip
+NOT_YET: frozenset[str] = frozenset()
 
 # (module, name): why the name stays.
 EXCEPTIONS: dict[tuple[str, str], str] = {}

@@ -107,7 +107,7 @@ def test_what_the_study_does_not_make_is_one_sentence(plan: Plan, words: list[st
 def test_fresh_is_for_the_whole_study(plan: Plan) -> None:
     """It sets all run files aside, which nobody wants who names an experiment."""
     with pytest.raises(
-        BadInput, match=r"^--fresh measures the whole study anew: name no experiment or file with it\.$"
+        BadInput, match=r"^--fresh measures the whole study again: name no experiment or file with it\.$"
     ):
         run.run(plan, ["tiny"], fresh=True)
 

@@ -14,7 +14,7 @@ from tmflow.base.escaping import markdown
 from tmflow.base.text import several
 from tmflow.charts import noise as noise_charts
 from tmflow.charts.figures import Figure, slug
-from tmflow.platform.description import UNKNOWN, described, told, transactions
+from tmflow.platform.description import UNKNOWN, described, format_fact, transactions
 from tmflow.platform.key import is_local, slug_of
 from tmflow.portal.badges import count_by_status
 from tmflow.portal.figure_view import show_chart, table_height
@@ -56,7 +56,9 @@ def show_list(study: Study) -> None:
     if table.empty:
         st.info("No platform matches all of these words: search for fewer.")
         return
-    shown = table.assign(memory_bytes=[told("memory_bytes", value) for value in table["memory_bytes"].astype(object)])
+    shown = table.assign(
+        memory_bytes=[format_fact("memory_bytes", value) for value in table["memory_bytes"].astype(object)]
+    )
     st.dataframe(
         shown[[*SHOWN]].rename(columns=SHOWN),
         hide_index=True,
@@ -204,7 +206,7 @@ def _settings(settings: pd.DataFrame, runs: pd.DataFrame) -> None:
     n_runs = runs.groupby("env_sha256").size()
     shown = settings.assign(of_newest=settings["env_sha256"].map(n_runs).fillna(0).astype(int))
     columns = [name for name in platform_queries.SETTINGS if name not in ("env_sha256", "mitigations_json")]
-    texts = {name: [told(name, value) for value in shown[name].astype(object)] for name in columns}
+    texts = {name: [format_fact(name, value) for value in shown[name].astype(object)] for name in columns}
     texts["runs that were read"] = [str(n) for n in shown["of_newest"]]
     turned = pd.DataFrame(texts).T.reset_index(names="setting")
     turned.columns = ["setting", *(f"settings {number}" for number in range(1, len(shown) + 1))]

@@ -19,7 +19,7 @@ from tmflow.charts import captions
 from tmflow.charts.figures import VEGA_LITE, slug
 from tmflow.claims.judge import KINDS, verdicts
 from tmflow.claims.render import VERDICTS, accepted_verdicts, machines_sentence, without_runs
-from tmflow.platform.description import described, told
+from tmflow.platform.description import described, format_fact
 from tmflow.reports.html_report import MEASURES
 from tmflow.reports.site import experiments, run_lists
 from tmflow.reports.site import pages as method
@@ -197,7 +197,7 @@ def _facts(platform: Facts) -> list[tuple[str, str]]:
 
 
 def _settings(environment: Facts) -> list[tuple[str, str]]:
-    return [(name.replace("_", " "), told(name, value)) for name, value in environment.items()]
+    return [(name.replace("_", " "), format_fact(name, value)) for name, value in environment.items()]
 
 
 def _holdings(here: pd.DataFrame) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Alembic's entry: runs migrations on the connection, and in the transaction, that `schema.upgrade` hands over."""
+"""Alembic's entry point: runs migrations on the connection and in the transaction of `schema.upgrade`."""
 
 from alembic import context
 

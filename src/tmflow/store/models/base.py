@@ -1,4 +1,4 @@
-"""What all tables share: column types that mean the same on SQLite and PostgreSQL, names, and kinds of CHECK."""
+"""Common parts of all tables: portable column types for SQLite and PostgreSQL, names, and kinds of CHECK."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ STRICT_WITHOUT_ROWID = {"sqlite_strict": True, "sqlite_with_rowid": False}
 
 
 class Count(BigInteger):
-    """A whole number of 64 bits."""
+    """A 64-bit integer."""
 
 
 class Real(Double[float]):
-    """A floating-point number of 64 bits."""
+    """A 64-bit floating-point number."""
 
 
 class Flag(Boolean):
-    """True or false; SQLite keeps 1 or 0."""
+    """A boolean; SQLite stores 1 or 0."""
 
 
 class UtcTime(Text):
-    """A time in UTC as ISO 8601 text, which sorts by time."""
+    """A time in UTC as ISO 8601 text, which sorts chronologically."""
 
 
 @compiles(Count, "sqlite")
@@ -60,7 +60,7 @@ class Base(DeclarativeBase):
 Id = Annotated[int, mapped_column(primary_key=True)]
 UniqueText = Annotated[str, mapped_column(unique=True)]
 AtUtc = Annotated[str, mapped_column(UtcTime())]
-# Details belong to their run: they go when it goes.
+# Details belong to their run and are deleted with it.
 RunId = Annotated[int, mapped_column(ForeignKey("run.id", ondelete="CASCADE"), primary_key=True)]
 KeyInt = Annotated[int, mapped_column(primary_key=True, autoincrement=False)]
 KeyText = Annotated[str, mapped_column(primary_key=True)]
@@ -88,5 +88,5 @@ def one_of(column: str, values: Iterable[str]) -> CheckConstraint:
 
 
 def flags(*columns: str) -> list[CheckConstraint]:
-    """Each column is NULL or a truth value (SQLite would keep any integer)."""
+    """Each column is NULL or a boolean (SQLite would accept any integer)."""
     return [CheckConstraint(f"CAST({column} AS INTEGER) IN (0, 1)", name=f"{column}_flag") for column in columns]

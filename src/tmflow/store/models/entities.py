@@ -1,4 +1,4 @@
-"""What runs refer to: machine, software, campaign, experiment, spec. Each is stored once, however many runs share it.
+"""Tables that runs refer to: machine, software, campaign, experiment, spec. Runs share these rows.
 
 NULL means unreadable or not applicable, never 0.
 """
@@ -48,7 +48,7 @@ SCALES = ("full", "quick", "adhoc")
 
 
 class Platform(Base):
-    """A machine: what the numbers describe. Its identity is the hash of all its facts, known columns or not."""
+    """A machine. Its identity is the hash of all its facts, including facts without a column."""
 
     __tablename__ = "platform"
     id: Mapped[Id]
@@ -75,7 +75,7 @@ class Platform(Base):
     tm_capability: Mapped[str]
     facts_json: Mapped[str]
     __table_args__ = (
-        # Family, model number and stepping may well be 0.
+        # Family, model number and stepping may be 0.
         *not_negative("cpu_family", "cpu_model_no", "cpu_stepping"),
         *positive("sockets", "numa_nodes", "cores_physical", "threads_logical"),
         *positive("l1d_bytes", "l1d_ways", "l2_bytes", "l3_bytes", "cacheline_bytes", "memory_bytes", "freq_max_hz"),
@@ -85,7 +85,7 @@ class Platform(Base):
 
 
 class Environment(Base):
-    """Where a run ran: operating system and settings of a platform."""
+    """The environment of a run: operating system and settings of a platform."""
 
     __tablename__ = "environment"
     id: Mapped[Id]
@@ -114,7 +114,7 @@ class Environment(Base):
 
 
 class Software(Base):
-    """What ran: versions of everything that can change a number."""
+    """The software of a run: versions of everything that can change a result."""
 
     __tablename__ = "software"
     id: Mapped[Id]
@@ -132,7 +132,7 @@ class Software(Base):
 
 
 class Backend(Base):
-    """What stood in for hardware in an emulated or simulated run."""
+    """The emulator or simulator that replaced the hardware in a run."""
 
     __tablename__ = "backend"
     id: Mapped[Id]
@@ -149,7 +149,7 @@ class Backend(Base):
 
 
 class Reference(Base):
-    """A publication that a number is quoted from, and where in it."""
+    """A publication that a number is quoted from, and the place in it."""
 
     __tablename__ = "reference"
     id: Mapped[Id]
@@ -167,7 +167,7 @@ class Reference(Base):
 
 
 class RunFile(Base):
-    """A run file that was ingested; only its name is kept, not where it lay."""
+    """A run file that was ingested; its name is stored without its folder."""
 
     __tablename__ = "run_file"
     id: Mapped[Id]
@@ -179,7 +179,7 @@ class RunFile(Base):
 
 
 class Contribution(Base):
-    """A bundle that was imported. Its runs are hidden while it is withdrawn; the reason says why it was."""
+    """A bundle that was imported. While it is withdrawn, with a reason, its runs are hidden."""
 
     __tablename__ = "contribution"
     id: Mapped[Id]
@@ -198,7 +198,7 @@ class Contribution(Base):
 
 
 class Probe(Base):
-    """What a platform's transactional memory and memory were found to do, as the probe told it."""
+    """The report of the probe about a platform's transactional memory and memory."""
 
     __tablename__ = "probe"
     id: Mapped[Id]
@@ -229,7 +229,7 @@ class Campaign(Base):
 class Experiment(Base):
     """One definition of a named grid. A name has many definitions over time; the newest is the one run last.
 
-    Which that is, the tally tells, of each platform and each source by itself.
+    The tally determines the newest one for each platform and source.
     """
 
     __tablename__ = "experiment"
@@ -290,7 +290,7 @@ class Spec(Base):
     inter_op_threads: Mapped[int | None]
     step_call: Mapped[str | None]
     pinning: Mapped[str]
-    # What a spec had before these were factors.
+    # The defaults are the values of specs that are older than these factors.
     reading: Mapped[str] = mapped_column(server_default=str(VALUES_BEFORE["reading"]))
     layout: Mapped[str] = mapped_column(server_default=str(VALUES_BEFORE["layout"]))
     measures: Mapped[str] = mapped_column(server_default=str(VALUES_BEFORE["measures"]))
@@ -312,7 +312,7 @@ class Spec(Base):
     optimisation: Mapped[str | None]
     block: Mapped[int | None]
     promise: Mapped[str | None]
-    # The factors that were added since, as canonical JSON, those that have a value other than all earlier specs.
+    # Later factors as canonical JSON, except those with the value of all earlier specs.
     later_factors_json: Mapped[str] = mapped_column(server_default="{}")
     __table_args__ = (
         between("threads", 1, 1024),

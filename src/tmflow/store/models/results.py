@@ -1,4 +1,4 @@
-"""What was measured: the run and its details. An absent row means not measured; a 0 means measured zero."""
+"""Tables of measurements: the run and its details. An absent row means not measured; a 0 means measured zero."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CONTRIBUTED = text("contribution_id IS NOT NULL")
 
 
 class Run(Base):
-    """A recorded trial: a spec in a round, where and how it ran, and its result or the reason why it has none."""
+    """A recorded trial: its spec, round and environment, and its result or the reason why it has none."""
 
     __tablename__ = "run"
     id: Mapped[Id]
@@ -65,7 +65,7 @@ class Run(Base):
     suspended_s: Mapped[float | None]
     clock_moved_s: Mapped[float | None]
     disturbed: Mapped[bool | None]
-    # What brought it here, unless `ingest` did.
+    # The contribution that brought the run; NULL for a local run.
     contribution_id: Mapped[int | None] = mapped_column(ForeignKey("contribution.id"))
     __table_args__ = (
         # A round belongs to a campaign, so (campaign, experiment, spec, round) is unique.
@@ -89,7 +89,7 @@ class Run(Base):
         *positive("loop_s"),
         *not_negative("ordinal", "trial_seed", "setup_s", "evaluation_s", "total_s", "suspended_s"),
         *[between(column, 0, 1) for column in ("final_accuracy", "steal_fraction", "others_fraction")],
-        # All that a search asks of a run, so that it walks over the matching specs here and reads no row of the table.
+        # A covering index for searches: they scan the matching specs here and read no row of the table.
         Index(
             "ix_run_search",
             "spec_id",
@@ -103,9 +103,9 @@ class Run(Base):
             "contribution_id",
         ),
         Index(None, "run_file_id"),
-        # Few runs are contributed, or many at once.
+        # Partial: most databases have few contributed runs.
         Index(None, "contribution_id", "round_id", sqlite_where=CONTRIBUTED, postgresql_where=CONTRIBUTED),
-        # For lists of runs, newest first: of all, of a status, of a platform.
+        # For lists of runs, newest first: all runs, runs of a status, runs of a platform.
         Index(None, "started_at_utc"),
         Index(None, "status", "started_at_utc"),
         Index(None, "platform_id", "started_at_utc"),
@@ -114,10 +114,9 @@ class Run(Base):
 
 
 class RoundTally(Base):
-    """Runs of a round by platform, source, evidence and status: counted at ingest, as every page asks what there is.
+    """Number of runs of a round by platform, source, evidence and status; counted at ingest for the pages.
 
-    `contribution_id` is 0 for runs that were ingested here: no key may be NULL. Those of a withdrawn contribution are
-    not counted.
+    `contribution_id` is 0 for local runs, because no key may be NULL. Runs of a withdrawn contribution do not count.
     """
 
     __tablename__ = "round_tally"
@@ -157,7 +156,7 @@ class Counters(Base):
 
 
 class AbortReason(Base):
-    """A raw abort code of a mechanism, whole, and the family that we count it in."""
+    """A complete raw abort code of a mechanism, and the family that it counts in."""
 
     __tablename__ = "abort_reason"
     id: Mapped[Id]
@@ -184,7 +183,7 @@ class ThreadAbort(Base):
 
 
 class RunAbort(Base):
-    """Aborts of a whole run by reason: the sum of its ThreadAbort rows, made at ingest because it is asked often."""
+    """Aborts of an entire run by reason: the sum of its ThreadAbort rows, computed at ingest for frequent queries."""
 
     __tablename__ = "run_abort"
     run_id: Mapped[RunId]
@@ -194,7 +193,7 @@ class RunAbort(Base):
 
 
 class CurvePoint(Base):
-    """Accuracy on the way, after `iteration` steps in all."""
+    """Test accuracy after `iteration` steps of all workers together."""
 
     __tablename__ = "curve_point"
     run_id: Mapped[RunId]
@@ -205,7 +204,7 @@ class CurvePoint(Base):
 
 
 class Staleness(Base):
-    """How many steps of a worker saw exactly `staleness` updates by others between reading and applying."""
+    """How many steps of a worker saw exactly `staleness` updates by other workers between reading and applying."""
 
     __tablename__ = "staleness"
     run_id: Mapped[RunId]
@@ -216,9 +215,9 @@ class Staleness(Base):
 
 
 class Retries(Base):
-    """How many critical sections of a worker on a variable had exactly so many attempts that aborted.
+    """How many critical sections of a worker on a variable had exactly `retries` aborted attempts.
 
-    Rows of `contention.BEFORE` hold in it what their strategies count.
+    For the strategies in `contention.BEFORE`, old runs hold here what these strategies count.
     """
 
     __tablename__ = "retries"
@@ -231,7 +230,7 @@ class Retries(Base):
 
 
 class FailedPublications(Base):
-    """How many updates of a worker had exactly so many private copies of the variable that were not published."""
+    """How many updates of a worker had exactly `failed_publications` private copies that were not published."""
 
     __tablename__ = "failed_publications"
     run_id: Mapped[RunId]
@@ -247,7 +246,7 @@ class FailedPublications(Base):
 
 
 class TakenBlocks(Base):
-    """How many updates of a worker found exactly so many blocks of the variable taken by another thread."""
+    """How many updates of a worker met exactly `taken_blocks` blocks of the variable held by another thread."""
 
     __tablename__ = "taken_blocks"
     run_id: Mapped[RunId]
@@ -284,7 +283,7 @@ class FusedUpdate(Base):
 
 
 class LostUpdate(Base):
-    """Updates of the elements of a variable, and how many of them others overwrote."""
+    """Updates of the elements of a variable, and how many of them were lost."""
 
     __tablename__ = "lost_update"
     run_id: Mapped[RunId]

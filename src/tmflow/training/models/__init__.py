@@ -1,4 +1,4 @@
-"""The networks of the models: one file each, of the model's name, with its `NETWORK`."""
+"""The networks of the models: one module per model, with the model's name and a `NETWORK`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The study's large model: two convolutions and two dense layers, with dropout between those."""
+"""The study's large model: two convolutions and two dense layers, with dropout between the dense layers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from tmflow.spec.trial import TrialSpec
 from tmflow.training.network import CLASSES, Network, Variable, tenths, truncated_normal
 
-FLAT = 7 * 7 * 64  # what two max-pools leave of 28x28 pixels, in 64 channels
+FLAT = 7 * 7 * 64  # 28x28 pixels after two max-pools, in 64 channels
 
 
 def variables(spec: TrialSpec) -> list[Variable]:

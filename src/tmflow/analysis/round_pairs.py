@@ -1,4 +1,4 @@
-"""Runs against the baseline of their own round: what every ratio and difference is computed from."""
+"""Pairing of each run with the baseline of the same round: the input of every ratio and difference."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tmflow.analysis.run_table import ROUND, numbered
 def pair_by_round(
     runs: pd.DataFrame, baseline: pd.Series, shared: Iterable[str], column: str, name: str
 ) -> pd.DataFrame:
-    """All runs, each with the value that the baseline of its round has in `column`, as the column `name`.
+    """Add a column `name`: the value that the baseline of the same round has in `column`, NaN without a baseline.
 
-    The baseline of a run is the one run of the mask `baseline` that has the same round and is equal in the columns
-    `shared`, where unknown is a value, too. Where there is none, the value is NaN. `disturbed` tells of the two runs
-    together. Raises ValueError where a run has several baselines.
+    The mask `baseline` selects the possible baselines. The baseline of a run has the same round and equal values in
+    the columns `shared`; two unknown values are equal. `disturbed` is set if either of the two runs was disturbed.
+    Raises ValueError where a run has several baselines.
     """
     places = _baseline_places(runs, baseline, [*shared, *ROUND])
     of_baseline = runs[[column, "disturbed"]].astype({"disturbed": "boolean"}).take(places).set_axis(runs.index)
