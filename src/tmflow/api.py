@@ -72,7 +72,7 @@ class Study:
         """
         if kind not in DRAWINGS:
             raise unknown("kind of figure", kind, DRAWINGS)
-        return DRAWINGS[kind].summarise(_Asked(self.source, self._only(experiment, scale, among)))
+        return DRAWINGS[kind].summarise(_LazyRecords(self.source, self._only(experiment, scale, among)))
 
     def figures(self, kind: str, experiment: str, scale: str = "full", **among: Values) -> dict[str, Figure]:
         """The figures of such a summary, by the label of their panel: "" where there is one alone.
@@ -115,31 +115,31 @@ class Study:
         }
         held = self.counts()
         for name, values in wanted.items():
-            known = sorted(set(held[name]))
+            names = sorted(set(held[name]))
             for value in values:
-                if value not in known:
-                    listed = ", ".join(known[:LISTED]) + (", ..." if len(known) > LISTED else "")
-                    there = f"it holds {listed}" if known else "it holds no run"
-                    raise BadInput(f"the database has no runs of {name} '{value}'{hint(value, known)}; {there}.")
+                if value not in names:
+                    listed = ", ".join(names[:LISTED]) + (", ..." if len(names) > LISTED else "")
+                    there = f"it holds {listed}" if names else "it holds no run"
+                    raise BadInput(f"the database has no runs of {name} '{value}'{hint(value, names)}; {there}.")
             held = held[held[name].isin(values)] if values else held
 
 
-def _read_when_asked(name: str) -> cached_property[pd.DataFrame]:
-    return cached_property(lambda asked: queries.TABLES[name](asked.source, **asked.only))
+def _lazy_table(name: str) -> cached_property[pd.DataFrame]:
+    return cached_property(lambda tables: queries.TABLES[name](tables.source, **tables.only))
 
 
-class _Asked:
+class _LazyRecords:
     """`Records` whose tables are each read when they are asked for."""
 
     def __init__(self, source: Engine, only: Only) -> None:
         self.source, self.only = source, only
 
-    runs = _read_when_asked("runs")
-    curves = _read_when_asked("curves")
-    staleness = _read_when_asked("staleness")
-    transactions = _read_when_asked("transactions")
-    aborts = _read_when_asked("aborts")
-    full = _read_when_asked("full")
+    runs = _lazy_table("runs")
+    curves = _lazy_table("curves")
+    staleness = _lazy_table("staleness")
+    transactions = _lazy_table("transactions")
+    aborts = _lazy_table("aborts")
+    full = _lazy_table("full")
 
 
 def open_study(url_or_path: str | Path | URL, *, joined: bool = False) -> Study:
@@ -192,13 +192,13 @@ def records(database: Source, experiment: str) -> Records | Note:
 
 def drawn(database: Source, experiment: str, kinds: Sequence[str]) -> Iterator[Figure | Note]:
     """The figures of an experiment, `kinds` of `figures.DRAWINGS`; for what cannot be drawn, why."""
-    its = records(database, experiment)
-    if isinstance(its, Note):
-        yield its
+    run_records = records(database, experiment)
+    if isinstance(run_records, Note):
+        yield run_records
         return
     revision = queries.revision(database)
     for kind in kinds:
-        summary = DRAWINGS[kind].summarise(its)
+        summary = DRAWINGS[kind].summarise(run_records)
         yield from (figure for _, figure in figures.figures_of(kind, summary, revision))
         for label, reasons in figures.gaps_of(kind, summary):
             what = ", ".join(filter(None, (kind.replace("_", " "), label)))

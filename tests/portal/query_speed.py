@@ -26,7 +26,7 @@ from tmflow.runfile.record import MachineState
 from tmflow.runner import machine_load
 from tmflow.store import engine, queries, run_detail, search, url
 from tmflow.store.models import Platform
-from tmflow.store.search import Asked
+from tmflow.store.search import RunFilter
 
 REPORT = project_root() / "docs" / "speed" / "portal-queries.md"
 REPETITIONS = 9
@@ -60,15 +60,15 @@ def questions(reader: Engine, experiment: str, platforms: list[str]) -> Question
             reader, experiment=experiment, scale="full", platforms=platforms
         ),
         "one run in full": lambda: run_detail.run(reader, uid),
-        "the newest 50 runs of all": lambda: search.page(reader, Asked()),
-        "the newest 50 that failed": lambda: search.page(reader, Asked(statuses=("failed",))),
-        "the newest 50 of the platform": lambda: search.page(reader, Asked(platforms=(platforms[0],))),
+        "the newest 50 runs of all": lambda: search.page(reader, RunFilter()),
+        "the newest 50 that failed": lambda: search.page(reader, RunFilter(statuses=("failed",))),
+        "the newest 50 of the platform": lambda: search.page(reader, RunFilter(platforms=(platforms[0],))),
         "the fastest 50 of the experiment": lambda: search.page(
-            reader, Asked(experiments=(experiment,)), "step_time", down=False
+            reader, RunFilter(experiments=(experiment,)), "step_time", down=False
         ),
-        "how many runs there are of each factor": lambda: search.tally(reader, Asked()),
+        "how many runs there are of each factor": lambda: search.tally(reader, RunFilter()),
         "the same, of the experiment there": lambda: search.tally(
-            reader, Asked(experiments=(experiment,), platforms=(platforms[0],))
+            reader, RunFilter(experiments=(experiment,), platforms=(platforms[0],))
         ),
     }
 

@@ -19,7 +19,7 @@ from tests.support import command_line
 from tmflow.base.paths import results_dir
 from tmflow.store import queries, search
 from tmflow.store.engine import open_reader, url_from_env
-from tmflow.store.search import Asked
+from tmflow.store.search import RunFilter
 
 
 def views(counts: pd.DataFrame, uid: str) -> dict[str, str]:
@@ -84,7 +84,7 @@ if __name__ == "__main__":
     asked = parser.parse_args()
     url = url_from_env(results_dir() / "study.db")
     reader = open_reader(url)
-    its_views = views(queries.counts(reader), search.page(reader, Asked(statuses=("ok",)), rows=1)["uid"].iloc[0])
+    its_views = views(queries.counts(reader), search.page(reader, RunFilter(statuses=("ok",)), rows=1)["uid"].iloc[0])
     its_views = {name: view for name, view in its_views.items() if name in asked.views or not asked.views}
     with serve(url.render_as_string(hide_password=False)) as portal, chromium() as browser:
         take(browser, portal, its_views, asked.folder)

@@ -10,7 +10,7 @@ import pandas as pd
 from sqlalchemy import Engine
 
 from tmflow.store import queries, search
-from tmflow.store.search import Asked
+from tmflow.store.search import RunFilter
 
 Query = Mapping[str, str | Sequence[str]]
 
@@ -37,7 +37,7 @@ def visits(reader: Engine) -> list[Visit]:
     own = full[full["platform"].isin(platforms[:AT_ONCE])]
     experiments = _most(own, "experiment")
     first, second, *_ = platforms
-    uids = list(search.page(reader, Asked(statuses=("ok",)), rows=CHANGES + 1)["uid"])
+    uids = list(search.page(reader, RunFilter(statuses=("ok",)), rows=CHANGES + 1)["uid"])
     # Of each page that judges all claims others, for what is judged for one is kept for the next.
     others, of_index, of_claims = (
         [{"platform": name} for name in platforms[at + 1 : at + CHANGES + 1]] for at in (0, CHANGES, 2 * CHANGES)

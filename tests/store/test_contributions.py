@@ -20,7 +20,7 @@ from tmflow.runfile import record
 from tmflow.runfile.record import Run
 from tmflow.store import engine, platform_queries, queries, run_detail, schema, search
 from tmflow.store.ingest import Conflict, ingest, not_stored
-from tmflow.store.search import Asked
+from tmflow.store.search import RunFilter
 
 MACHINE = "synthetic-test-machine-8t"
 ELSEWHERE = PLATFORM | {"cpu_model": "another test machine"}
@@ -32,10 +32,10 @@ ASKED: dict[str, Callable[[Engine], Any]] = {
     "revision": queries.revision,
     "newest definitions": queries.runs,
     "definition": lambda reader: queries.definition(reader, "fig_4_1", "full", [MACHINE], joined=True),
-    "search": lambda reader: search.tally(reader, Asked()),
-    "search by text": lambda reader: search.tally(reader, Asked(text="not")),
-    "page": lambda reader: search.page(reader, Asked()),
-    "page by time": lambda reader: search.page(reader, Asked(), "step_time"),
+    "search": lambda reader: search.tally(reader, RunFilter()),
+    "search by text": lambda reader: search.tally(reader, RunFilter(text="not")),
+    "page": lambda reader: search.page(reader, RunFilter()),
+    "page by time": lambda reader: search.page(reader, RunFilter(), "step_time"),
     "platforms": platform_queries.platforms,
     "settings": lambda reader: platform_queries.environments(reader, MACHINE, joined=True),
     "newest runs": lambda reader: platform_queries.newest_runs(reader, MACHINE, joined=True),

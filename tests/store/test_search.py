@@ -15,7 +15,7 @@ from tmflow.runfile import record
 from tmflow.runfile.record import Run
 from tmflow.store import engine, schema, search
 from tmflow.store.ingest import ingest
-from tmflow.store.search import Asked, Order
+from tmflow.store.search import Order, RunFilter
 
 HTM = {"strategy": "htm", "budget": 5}
 RUNS = [
@@ -68,27 +68,27 @@ NEW_DEFINITION = RUNS[-1].experiment.definition_sha256[:8]
 @pytest.mark.parametrize(
     ("asked", "holds"),
     [
-        (Asked(experiments=("b",)), lambda run: run.experiment.name == "b"),
-        (Asked(experiments=("b", "nope")), lambda run: run.experiment.name == "b"),
-        (Asked(scales=("quick",)), lambda run: run.experiment.scale == "quick"),
-        (Asked(definitions=(NEW_DEFINITION,)), lambda run: run.spec.batch == 7),
-        (Asked(evidences=("emulated",)), lambda run: run.evidence == "emulated"),
-        (Asked(statuses=("unsupported", "failed")), lambda run: run.status == "unsupported"),
-        (Asked(factors=(("strategy", ("lock", "htm")),)), lambda run: run.spec.strategy in ("lock", "htm")),
-        (Asked(factors=(("threads", (2, 4)), ("batch", (100,)))), lambda r: r.spec.threads > 1),
-        (Asked(factors=(("budget", (5,)),)), lambda run: run.spec.budget == 5),
-        (Asked(text="HARDWARE that"), lambda run: run.status == "unsupported"),
-        (Asked(text=A_RUN.uid), lambda run: run.uid == A_RUN.uid),
-        (Asked(text=A_RUN.uid[:11].upper()), lambda run: run.uid.startswith(A_RUN.uid[:11])),
+        (RunFilter(experiments=("b",)), lambda run: run.experiment.name == "b"),
+        (RunFilter(experiments=("b", "nope")), lambda run: run.experiment.name == "b"),
+        (RunFilter(scales=("quick",)), lambda run: run.experiment.scale == "quick"),
+        (RunFilter(definitions=(NEW_DEFINITION,)), lambda run: run.spec.batch == 7),
+        (RunFilter(evidences=("emulated",)), lambda run: run.evidence == "emulated"),
+        (RunFilter(statuses=("unsupported", "failed")), lambda run: run.status == "unsupported"),
+        (RunFilter(factors=(("strategy", ("lock", "htm")),)), lambda run: run.spec.strategy in ("lock", "htm")),
+        (RunFilter(factors=(("threads", (2, 4)), ("batch", (100,)))), lambda r: r.spec.threads > 1),
+        (RunFilter(factors=(("budget", (5,)),)), lambda run: run.spec.budget == 5),
+        (RunFilter(text="HARDWARE that"), lambda run: run.status == "unsupported"),
+        (RunFilter(text=A_RUN.uid), lambda run: run.uid == A_RUN.uid),
+        (RunFilter(text=A_RUN.uid[:11].upper()), lambda run: run.uid.startswith(A_RUN.uid[:11])),
         (
-            Asked(("a",), ("full",), evidences=("measured",), statuses=("ok",), factors=(("threads", (1,)),)),
+            RunFilter(("a",), ("full",), evidences=("measured",), statuses=("ok",), factors=(("threads", (1,)),)),
             lambda r: r.experiment.name == "a" and r.status == "ok" and r.spec.threads == 1 and r.evidence == "measured"
             and r.experiment.scale == "full",
         ),
     ],
-    ids=lambda its: str(its) if isinstance(its, Asked) else "holds",  # a function's own text has its address
+    ids=lambda its: str(its) if isinstance(its, RunFilter) else "holds",  # a function's own text has its address
 )  # fmt: skip
-def test_what_is_found_is_what_matches(store: Engine, asked: Asked, holds: Callable[[Run], bool]) -> None:
+def test_what_is_found_is_what_matches(store: Engine, asked: RunFilter, holds: Callable[[Run], bool]) -> None:
     uids = expected(holds)
     table = search.page(store, asked, rows=1000)
     assert set(table["uid"]) == uids
@@ -101,14 +101,14 @@ def test_what_is_found_is_what_matches(store: Engine, asked: Asked, holds: Calla
 
 @pytest.mark.parametrize("text", ["%", "_", "/", "1%", "' OR 1=1 --", "no such words", A_RUN.uid[:3], "deadbeefg"])
 def test_a_text_means_nothing_but_itself(store: Engine, text: str) -> None:
-    assert search.page(store, Asked(text=text)).empty
-    assert search.tally(store, Asked(text=text)).empty
+    assert search.page(store, RunFilter(text=text)).empty
+    assert search.tally(store, RunFilter(text=text)).empty
 
 
 def test_on_a_platform(store: Engine) -> None:
-    slugs = set(search.page(store, Asked(factors=(("batch", (7,)),)))["platform"])
+    slugs = set(search.page(store, RunFilter(factors=(("batch", (7,)),)))["platform"])
     assert len(slugs) == 1
-    assert set(search.page(store, Asked(platforms=tuple(slugs)))["batch"]) == {7}
+    assert set(search.page(store, RunFilter(platforms=tuple(slugs)))["batch"]) == {7}
 
 
 def key(run: Run, order: Order) -> float | str | None:
@@ -118,10 +118,12 @@ def key(run: Run, order: Order) -> float | str | None:
     return {"started": run.started_at_utc, "accuracy": run.final_accuracy, "threads": run.spec.threads}[order]
 
 
-@pytest.mark.parametrize("asked", [Asked(), Asked(scales=("full",))], ids=["all", "some"])
+@pytest.mark.parametrize("asked", [RunFilter(), RunFilter(scales=("full",))], ids=["all", "some"])
 @pytest.mark.parametrize("down", [True, False])
 @pytest.mark.parametrize("order", ["started", "step_time", "accuracy", "threads"])
-def test_pages_follow_the_order_without_gap_or_overlap(store: Engine, order: Order, down: bool, asked: Asked) -> None:
+def test_pages_follow_the_order_without_gap_or_overlap(
+    store: Engine, order: Order, down: bool, asked: RunFilter
+) -> None:
     whole = search.page(store, asked, order, down=down, rows=1000)
     keys = [key(BY_UID[uid], order) for uid in whole["uid"]]
     known = [value for value in keys if value is not None]
@@ -133,7 +135,7 @@ def test_pages_follow_the_order_without_gap_or_overlap(store: Engine, order: Ord
 
 
 def test_a_page_tells_of_each_run_what_the_table_of_runs_does(store: Engine) -> None:
-    row = search.page(store, Asked(text=A_RUN.uid)).iloc[0]
+    row = search.page(store, RunFilter(text=A_RUN.uid)).iloc[0]
     told = (row["uid"], row["round"], row["strategy"], row["loop_s"])
     assert told == (A_RUN.uid, A_RUN.round, A_RUN.spec.strategy, A_RUN.loop_s)
 
@@ -141,8 +143,8 @@ def test_a_page_tells_of_each_run_what_the_table_of_runs_does(store: Engine) -> 
 def test_nothing_is_found_in_an_empty_database(url: URL) -> None:
     schema.upgrade(url)
     reader = engine.open_reader(url)
-    assert search.tally(reader, Asked()).empty
-    assert search.page(reader, Asked()).empty
+    assert search.tally(reader, RunFilter()).empty
+    assert search.page(reader, RunFilter()).empty
 
 
 def test_the_rounds_before_and_after_are_of_the_same_point(store: Engine) -> None:
@@ -160,7 +162,7 @@ TEXT = {
     "SEARCH run USING INDEX ix_run_status_started_at_utc (status=?)",
     "SEARCH run USING COVERING INDEX sqlite_autoindex_run_3 (uid>? AND uid<?)",
 }
-SOME = Asked(("a",), ("full",), ("01234567",), ("box",), ("measured",), ("ok",), (("strategy", ("lock",)),))
+SOME = RunFilter(("a",), ("full",), ("01234567",), ("box",), ("measured",), ("ok",), (("strategy", ("lock",)),))
 
 
 @contextmanager
@@ -183,16 +185,16 @@ def plans(reader: Engine) -> Iterator[list[list[str]]]:
 @pytest.mark.parametrize(
     ("ask", "by"),
     [
-        (lambda reader: search.tally(reader, Asked()), {WALK}),
+        (lambda reader: search.tally(reader, RunFilter()), {WALK}),
         (lambda reader: search.tally(reader, SOME), {WALK}),
-        (lambda reader: search.tally(reader, Asked(text="abcd")), TEXT),
-        (lambda reader: search.page(reader, Asked()), {"SCAN run USING INDEX ix_run_started_at_utc"}),
+        (lambda reader: search.tally(reader, RunFilter(text="abcd")), TEXT),
+        (lambda reader: search.page(reader, RunFilter()), {"SCAN run USING INDEX ix_run_started_at_utc"}),
         *(
             (lambda reader, asked=asked, order=order: search.page(reader, asked, order), {WALK})
-            for asked in (Asked(statuses=("failed",)), SOME)
+            for asked in (RunFilter(statuses=("failed",)), SOME)
             for order in ("started", "step_time", "accuracy", "threads")
         ),
-        (lambda reader: search.page(reader, Asked(), "step_time"), {WALK}),
+        (lambda reader: search.page(reader, RunFilter(), "step_time"), {WALK}),
         (lambda reader: search.page(reader, SOME._replace(text="abcd")), TEXT),
     ],
 )

@@ -30,7 +30,7 @@ from tmflow.store import (
 from tmflow.store import (
     platform_queries as circumstances,
 )
-from tmflow.store.search import Asked
+from tmflow.store.search import RunFilter
 
 ASKED: dict[str, Callable[[Engine], Any]] = {
     **{
@@ -41,8 +41,8 @@ ASKED: dict[str, Callable[[Engine], Any]] = {
     },
     "counts": lambda reader: of_machine(queries.counts(reader)),
     "definition": lambda reader: queries.definition(reader, EXPERIMENT, "full", [MACHINE]),
-    "search": lambda reader: search.page(reader, Asked(platforms=(MACHINE,))),
-    "tally": lambda reader: search.tally(reader, Asked(platforms=(MACHINE,))),
+    "search": lambda reader: search.page(reader, RunFilter(platforms=(MACHINE,))),
+    "tally": lambda reader: search.tally(reader, RunFilter(platforms=(MACHINE,))),
     "platforms": lambda reader: of_machine(platform_queries.platforms(reader)),
     "settings": lambda reader: platform_queries.environments(reader, MACHINE),
     "newest runs": lambda reader: platform_queries.newest_runs(reader, MACHINE),
@@ -176,4 +176,4 @@ def test_a_key_names_a_contribution_by_all_of_its_digits_alone(url: URL, tmp_pat
     reader = engine.open_reader(url)
     (identity,) = platform_queries.contributions_to(reader, MACHINE)["identity"]
     assert queries.runs(reader, platforms=[f"{MACHINE}@{identity[:digits]}"]).empty
-    assert search.page(reader, Asked(platforms=(f"{MACHINE}@{identity[:digits]}",))).empty
+    assert search.page(reader, RunFilter(platforms=(f"{MACHINE}@{identity[:digits]}",))).empty

@@ -24,7 +24,7 @@ from tmflow.cli import app
 from tmflow.contributions import importer
 from tmflow.reports import experiment_table
 from tmflow.store import engine, platform_queries, queries, run_detail, search
-from tmflow.store.search import Asked
+from tmflow.store.search import RunFilter
 
 EXPERIMENTS = ("study", "full")
 LONGEST = 5000  # characters of a sentence, which may name a text of the database
@@ -55,8 +55,8 @@ def read_runs(source: Engine) -> None:
     queries.revision(source)
     importer.contributions(source)
     for order in ("started", "step_time", "accuracy", "threads"):
-        search.page(source, Asked(), order)
-    search.tally(source, Asked())
+        search.page(source, RunFilter(), order)
+    search.tally(source, RunFilter())
     for uid in queries.runs(source, status=None, all_definitions=True)["uid"][::20]:
         run_detail.run(source, str(uid))
         search.neighbours(source, str(uid))

@@ -94,7 +94,7 @@ def test_every_loss_is_that_of_numpy(trial_data: TrialData, model: dict[str, Any
     spec = make_spec(**model, batch=batch, **WAYS[way])
     expected = list(Reference(spec).losses(trial_data))
     assert len(expected) == 100
-    trial = native_trial.make_trial(spec, native_driver.asked(spec).parameters)
+    trial = native_trial.make_trial(spec, native_driver.native_settings(spec).parameters)
     trial.set_variables(load_network(spec.model).initial_values(spec, SEED))
     starts = batches.batch_starts(SEED, len(trial_data.train_images), batch, 100)
     losses = np.empty(100)
@@ -107,7 +107,7 @@ def test_widths_that_fill_no_vector(trial_data: TrialData, mnist: datasets.Datas
     spec = make_spec(**RELU | {"hidden": hidden}, matrix=matrix, batch=7)
     trial_data = TrialData.make(mnist, matrix, SEED)
     expected = list(Reference(spec).losses(trial_data))
-    trial = native_trial.make_trial(spec, native_driver.asked(spec).parameters)
+    trial = native_trial.make_trial(spec, native_driver.native_settings(spec).parameters)
     trial.set_variables(load_network(spec.model).initial_values(spec, SEED))
     starts = batches.batch_starts(SEED, len(trial_data.train_images), 7, 100)
     losses = np.empty(100)
@@ -299,7 +299,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("wrong", "sentence"), BAD)
 def test_bad_data_is_refused_and_nothing_is_done(wrong: dict[str, Any], sentence: str) -> None:
-    trial = native_trial.make_trial(make_spec(), native_driver.asked(make_spec()).parameters)
+    trial = native_trial.make_trial(make_spec(), native_driver.native_settings(make_spec()).parameters)
     before = trial.variables()
     good: dict[str, Any] = {
         "images": IMAGES, "labels": LABELS, "starts": STARTS, "batch": 10, "learning_rate": 1.0, "losses": None
@@ -362,7 +362,7 @@ def test_no_step_waits_for_denormal_numbers(trial_data: TrialData) -> None:
 def test_who_waits_for_a_run_stops_no_other_thread(trial_data: TrialData) -> None:
     """Asking a trial that runs must not keep the interpreter lock, and with it all other threads, until it ends."""
     spec = make_spec()
-    trial = native_trial.make_trial(spec, native_driver.asked(spec).parameters)
+    trial = native_trial.make_trial(spec, native_driver.native_settings(spec).parameters)
     trial.set_variables([value.ravel() for value in load_network(spec.model).initial_values(spec, SEED)])
     images, labels = trial_data.train_images[:1], trial_data.train_labels[:1]
     began = last = time.monotonic()

@@ -30,13 +30,13 @@ from sqlalchemy import make_url
 from streamlit.testing.v1 import AppTest
 from tmflow.charts.captions import workload
 from tmflow.store import engine, queries, run_detail, search
-from tmflow.store.search import Asked
+from tmflow.store.search import RunFilter
 
 reader = engine.open_reader(make_url(sys.argv[1]))
 runs = queries.runs(reader, all_definitions=True).set_index("uid")
 chosen = queries.runs(reader, factors={"optimiser": ["momentum"]}, all_definitions=True)
-found = search.page(reader, Asked(factors=(("optimiser", ("sgd",)),)))
-counts = search.tally(reader, Asked()).groupby("optimiser")["n_runs"].sum()
+found = search.page(reader, RunFilter(factors=(("optimiser", ("sgd",)),)))
+counts = search.tally(reader, RunFilter()).groupby("optimiser")["n_runs"].sum()
 page = AppTest.from_file(sys.argv[2], default_timeout=120)
 page.query_params["optimiser"] = "momentum"
 page.switch_page("views/runs.py").run()

@@ -18,7 +18,9 @@ from tmflow.analysis.variants import ordered_variants, variants
 from tmflow.spec.trial import TrialSpec
 
 NUMBERED = ("iteration", "staleness")  # integer columns of a summary, in addition to those of a point
-WHOLE = [name for name, field in TrialSpec.model_fields.items() if get_args(field.annotation) == (int, type(None))]
+INTEGER_FACTORS = [
+    name for name, field in TrialSpec.model_fields.items() if get_args(field.annotation) == (int, type(None))
+]
 NOTHING = Interval(math.nan, math.nan, math.nan, 0)
 ENDED = {"timeout": "timed out"}  # where a status alone does not make a sentence
 
@@ -76,7 +78,7 @@ def per_point(
     table["last_run_utc"] = rows["started_at_utc"].groupby(number).max().reindex(points).to_numpy()
     if along in NUMBERED:
         table[along] = table[along].astype("Int64")
-    table[WHOLE] = table[WHOLE].astype("Int64")
+    table[INTEGER_FACTORS] = table[INTEGER_FACTORS].astype("Int64")
     table["variant"] = variants(table)
     table["oversubscribed"] = table["threads"].astype("Int64") > table["hardware_threads"].astype("Int64")
     order = ["experiment", "platform", "evidence", *WAYS, *SERIES, *([along] if along else [])]

@@ -24,7 +24,7 @@ from tmflow.analysis.stats import (
 from tmflow.analysis.variants import ordered_variants, variants
 from tmflow.spec.strategies import PARAMETERS
 
-Told = Literal["more", "less", "same", "open"]
+Ranking = Literal["more", "less", "same", "open"]
 """Significantly more or less than the baseline, equivalent to it ("same"), or inconclusive ("open")."""
 
 EQUAL_ACCURACY = 0.02  # the smallest difference of accuracy that matters; a fraction
@@ -63,7 +63,7 @@ _ACCURACY = _Comparison(
 def speed(runs: pd.DataFrame, baseline: str, least_rounds: int) -> pd.DataFrame:
     """Compute the speed relative to the strategy `baseline`, as a summary (see `summaries`).
 
-    The baseline itself has no row. The additional column `told` holds a `Told`: "open" for fewer than `least_rounds`
+    The baseline itself has no row. The additional column `told` holds a `Ranking`: "open" for fewer than `least_rounds`
     rounds, "same" if the speeds are equivalent within 5 %. The runs are measured, of any status; the baseline must be
     one variant.
     """
@@ -86,7 +86,7 @@ def _compare(runs: pd.DataFrame, baseline: str, least_rounds: int, comparison: _
         pairs = rounds[comparison.column][based], rounds["base"][based]
         return (comparison.interval(*pairs) if based.any() else NOTHING), reason
 
-    def decide(rounds: pd.DataFrame) -> Told:
+    def decide(rounds: pd.DataFrame) -> Ranking:
         pairs = rounds[(rounds["status"] == "ok") & rounds["base"].notna()]
         if len(pairs) < least_rounds:
             return "open"

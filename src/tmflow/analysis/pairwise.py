@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 
 import pandas as pd
 
-from tmflow.analysis.aggregate import NOTHING, WHOLE, flags, without_result
+from tmflow.analysis.aggregate import INTEGER_FACTORS, NOTHING, flags, without_result
 from tmflow.analysis.run_table import ROUND, VARIANT
 from tmflow.analysis.stats import (
     BOUND,
@@ -116,7 +116,7 @@ def compared(sides: Sides, measure: Measure) -> pd.DataFrame:
         strategy=sides.b["strategy"].iloc[0],
         evidence=sides.b["evidence"].iloc[0],
     )
-    integers = [name for name in (*WHOLE, "hardware_threads") if name in table]
+    integers = [name for name in (*INTEGER_FACTORS, "hardware_threads") if name in table]
     table[integers] = table[integers].astype("Int64")
     table["oversubscribed"] = table["threads"].astype("Int64") > table["hardware_threads"]
     return table.sort_values([*FACTORS], kind="stable", ignore_index=True)
@@ -170,8 +170,10 @@ def joint_sentence(table: pd.DataFrame) -> str:
     open_threads = points.loc[~(above | below), "threads"]
     undecided = f"undecided with {listed(list(open_threads))}" if len(open_threads) else ""
     result = "; ".join(filter(None, [f"B is {' and '.join(decided)}" if decided else "", undecided]))
-    alike = list(table.loc[table["same"] == "yes", "threads"])
-    same = f" The same within {WITHIN}, each by itself: with {listed(alike)}." if alike else ""
+    equivalent_threads = list(table.loc[table["same"] == "yes", "threads"])
+    same = (
+        f" The same within {WITHIN}, each by itself: with {listed(equivalent_threads)}." if equivalent_threads else ""
+    )
     return f"All together, with 95 % (Bonferroni over {len(points)}), by workers: {result}.{same}"
 
 
@@ -207,8 +209,8 @@ def _values(point: pd.DataFrame, measure: Measure, paired: bool) -> tuple[Sequen
     joined = a.merge(b, on=[*PROCESSES], suffixes=("_a", "_b"))
     if joined.empty:
         return [], [], "no round has both"
-    alone = max(len(a), len(b)) - len(joined)
-    reason = f"rounds with only one of the two: {alone} of {len(joined) + alone}" if alone else None
+    unpaired = max(len(a), len(b)) - len(joined)
+    reason = f"rounds with only one of the two: {unpaired} of {len(joined) + unpaired}" if unpaired else None
     return list(joined[f"{column}_a"]), list(joined[f"{column}_b"]), reason
 
 

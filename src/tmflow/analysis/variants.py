@@ -11,7 +11,7 @@ import pandas as pd
 from tmflow.analysis.run_table import POINT, SERIES, VARIANT, WAYS, numbered
 from tmflow.spec.strategies import PARAMETERS, parameters_of
 
-Known = Mapping[str, Any]
+ValuesByName = Mapping[str, Any]
 """The columns of a row whose value is known."""
 
 # Strategies in the order of charts, tables and legends: TensorFlow's two, the study's, later ones.
@@ -54,8 +54,10 @@ def variants(table: pd.DataFrame) -> pd.Series:
     differing = [name for name in (*PARAMETERS, *WAYS) if _varies(table[name])]
     columns = [*dict.fromkeys(("strategy", "spending", *differing))]
     number = numbered(table, columns)
-    distinct = known(table[columns][~pd.Series(number, index=table.index).duplicated()])  # few, however many rows
-    by_strategy: dict[str, list[Known]] = {}
+    distinct = values_by_name(
+        table[columns][~pd.Series(number, index=table.index).duplicated()]
+    )  # few, however many rows
+    by_strategy: dict[str, list[ValuesByName]] = {}
     for row in distinct:
         by_strategy.setdefault(row["strategy"], []).append(row)
     formatters = {strategy: _make_formatter(rows, differing) for strategy, rows in by_strategy.items()}
@@ -63,12 +65,12 @@ def variants(table: pd.DataFrame) -> pd.Series:
     return pd.Series([names[variant] for variant in number], index=table.index, dtype="str")
 
 
-def _make_formatter(rows: Sequence[Known], differing: Sequence[str]) -> Callable[[Known], str]:
+def _make_formatter(rows: Sequence[ValuesByName], differing: Sequence[str]) -> Callable[[ValuesByName], str]:
     """Make the function that formats the parameters of a row; `rows` are all rows of its strategy."""
     varying = [name for name in PARAMETERS if name in differing and len({row.get(name) for row in rows}) > 1]
     ways = [name for name in WAYS if name in differing and len({row[name] for row in rows if name in row}) > 1]
 
-    def key(row: Known) -> tuple[Any, ...]:
+    def key(row: ValuesByName) -> tuple[Any, ...]:
         return tuple(row.get(name) for name in (*varying, *ways))
 
     distinct = {key(row): row for row in reversed(rows)}
@@ -83,7 +85,7 @@ def _make_formatter(rows: Sequence[Known], differing: Sequence[str]) -> Callable
     return lambda row: texts[key(row)]
 
 
-def known(table: pd.DataFrame) -> list[Known]:
+def values_by_name(table: pd.DataFrame) -> list[ValuesByName]:
     """The known values of each row."""
     columns = {str(name): zip(table[name].tolist(), table[name].notna().tolist(), strict=True) for name in table}
     return [
@@ -101,7 +103,7 @@ def _format(parameters: dict[Any, Any]) -> str:
     return f" ({', '.join(f'{name} {value}' for name, value in parameters.items())})" if parameters else ""
 
 
-def unusual(row: Known, names: Iterable[str] = PARAMETERS) -> dict[str, Any]:
+def unusual(row: ValuesByName, names: Iterable[str] = PARAMETERS) -> dict[str, Any]:
     """The parameters of a row whose value is not the default of its strategy; `row` is as from `known`."""
     usual = parameters_of(row["strategy"], row.get("spending"))
     return {name: row[name] for name in names if name in row and row[name] != usual.get(name)}

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Collection, Iterable
 
 LONGEST = 100  # characters that are looked at, of a wrong name that may be as long as a file
-ALIKE = 0.65  # 'htn' is as like 'htm' as 0.67; 'mysql' is to 'sqlite' 0.55, and was not meant for it
+LEAST_SIMILARITY = 0.65  # 'htn' is as like 'htm' as 0.67; 'mysql' is to 'sqlite' 0.55, and was not meant for it
 
 
 class BadInput(Exception):
@@ -37,5 +37,5 @@ def unknown(what: str, value: object, valid: Iterable[str]) -> BadInput:
 
 def hint(wrong: str, names: Collection[str]) -> str:
     """Which of the names was probably meant, in parentheses after a blank; nothing where none is alike enough."""
-    near = difflib.get_close_matches(wrong[:LONGEST], names, n=1, cutoff=ALIKE)
+    near = difflib.get_close_matches(wrong[:LONGEST], names, n=1, cutoff=LEAST_SIMILARITY)
     return f" (did you mean '{near[0]}'?)" if near else ""

@@ -12,7 +12,7 @@ import pandas as pd
 
 from tmflow.analysis.aggregate import AND
 from tmflow.analysis.run_table import CONTEXT, POINT, VARIANT, numbered
-from tmflow.analysis.variants import known, name_of, unusual
+from tmflow.analysis.variants import name_of, unusual, values_by_name
 from tmflow.base.text import several
 from tmflow.charts.axes import is_never_seen, value_range
 from tmflow.native.registry import promises_of_updates
@@ -229,7 +229,7 @@ def _parameters(summary: pd.DataFrame) -> list[str]:
     Parameters in which variants differ are part of their names.
     """
     lines = []
-    distinct = known(summary[["strategy", *PARAMETERS]].drop_duplicates())
+    distinct = values_by_name(summary[["strategy", *PARAMETERS]].drop_duplicates())
     for strategy in dict.fromkeys(row["strategy"] for row in distinct):
         rows = [row for row in distinct if row["strategy"] == strategy]
         shared = [name for name in PARAMETERS if len({row.get(name) for row in rows}) == 1]

@@ -62,7 +62,7 @@ def one_round(experiment: str, definition: str, number: int, scale: Annotated[Sc
     from tmflow.cli.study import make_plan
     from tmflow.runner.supervisor import run_round
     from tmflow.study.campaign import current, load
-    from tmflow.workflow.round_storing import store_complete_rounds
+    from tmflow.workflow.round_store import store_complete_rounds
 
     plan = make_plan(scale)
     if plan.definition_id(experiment) != definition:

@@ -33,13 +33,13 @@ def profile_of(probe: Probe, name: str) -> Profile:
     facts = platform_facts()
     how = f"measured by tmflow probe {probe.tmflow} on {display_name(facts)}, {probe.started_at_utc[:10]}: "
     transactions = probe.transactions
-    capacity = _known(transactions, transactions.capacity, "capacity")
-    asynchronous = _known(transactions, transactions.asynchronous, "asynchronous")
-    touching = _known(asynchronous, asynchronous.touching, "touching")
-    ways = _known(capacity, capacity.ways, "ways")
-    line = _known(capacity, capacity.line_bytes, "line_bytes")
-    sets = _known(capacity, capacity.sets, "sets")
-    fills = _known(capacity, capacity.reads_fill, "reads_fill")
+    capacity = _require_known(transactions, transactions.capacity, "capacity")
+    asynchronous = _require_known(transactions, transactions.asynchronous, "asynchronous")
+    touching = _require_known(asynchronous, asynchronous.touching, "touching")
+    ways = _require_known(capacity, capacity.ways, "ways")
+    line = _require_known(capacity, capacity.line_bytes, "line_bytes")
+    sets = _require_known(capacity, capacity.sets, "sets")
+    fills = _require_known(capacity, capacity.reads_fill, "reads_fill")
 
     def number(value: object, unit: str, source: str) -> dict[str, Any]:
         return {"value": value, "unit": unit, "source": how + source}
@@ -69,7 +69,7 @@ def profile_of(probe: Probe, name: str) -> Profile:
     return Profile.model_validate(numbers)
 
 
-def _known(part: Part, value: Value | None, name: str) -> Value:
+def _require_known(part: Part, value: Value | None, name: str) -> Value:
     if value is None:
         raise BadInput(f"no profile can be made of this machine: its {name} is not known ({part.why[name]}).")
     return value

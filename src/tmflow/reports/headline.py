@@ -14,7 +14,7 @@ import pandas as pd
 from tmflow.analysis.disturbance import count_disturbed, sentence_on
 from tmflow.analysis.run_table import POINT, ROUND, VARIANT
 from tmflow.analysis.stats import Interval, joint_ratio_intervals, share_interval
-from tmflow.analysis.variants import known, unusual, variants
+from tmflow.analysis.variants import unusual, values_by_name, variants
 from tmflow.native.registry import promises_of_updates
 from tmflow.store import platform_queries, queries
 from tmflow.store.frames import Source
@@ -118,7 +118,7 @@ def _speedups(at: pd.DataFrame, baseline: str) -> dict[str, Interval]:
     The intervals hold jointly (Bonferroni), because the reader looks at the best of them.
     """
     named = at.assign(variant=variants(at))
-    plain = named[[row["strategy"] == baseline and not unusual(row) for row in known(named)]]
+    plain = named[[row["strategy"] == baseline and not unusual(row) for row in values_by_name(named)]]
     base = plain[[*ROUND, "loop_s"]].rename(columns={"loop_s": "baseline_s"})
     pairs = named[named["strategy"] != baseline].merge(base, on=[*ROUND], validate="many_to_one")
     by_name = {str(name): rounds for name, rounds in pairs.groupby("variant", sort=False)}

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from tmflow.analysis.baseline import Told
+from tmflow.analysis.baseline import Ranking
 from tmflow.analysis.run_table import ROUND
 from tmflow.analysis.stats import Interval, bounded, ratio_interval
 from tmflow.analysis.variants import variants
@@ -19,13 +19,13 @@ from tmflow.base.text import interval, listed, several
 Promises = Mapping[str, str | None]
 """The guarantee of each strategy for updates; None if it is unknown."""
 
-SPEED: dict[Told, str] = {
+SPEED: dict[Ranking, str] = {
     "more": "significantly faster",
     "same": "equivalent within 5 %",
     "open": "no significant difference",
     "less": "significantly slower",
 }
-ACCURACY: dict[Told, str] = {
+ACCURACY: dict[Ranking, str] = {
     "more": "significantly more accurate",
     "same": "equivalent within 2 percentage points",
     "open": "no significant difference",

@@ -90,7 +90,7 @@ def _not_of_the_abi(file: Path) -> str:
     return done.stderr.strip().rpartition("\n")[2] or f"loading it ended a process with code {done.returncode}"
 
 
-def _merged(assignments: str, ours: Mapping[str, int]) -> str:
+def _merged(assignments: str, settings: Mapping[str, int]) -> str:
     """The assignments of GLIBC_TUNABLES, with ours in place of others of the same names."""
-    others = [item for item in assignments.split(":") if item and item.partition("=")[0] not in ours]
-    return ":".join([*others, *(f"{name}={value}" for name, value in ours.items())])
+    others = [item for item in assignments.split(":") if item and item.partition("=")[0] not in settings]
+    return ":".join([*others, *(f"{name}={value}" for name, value in settings.items())])

@@ -199,7 +199,7 @@ def ingest(url: URL, paths: Sequence[Path]) -> IngestReport:
     """
     with no_search_for_garbage():
         exists = schema.exists(url)
-        incoming = read_files(paths, known=_known_files(url) if exists else ())
+        incoming = read_files(paths, stored=_known_files(url) if exists else ())
         if not exists:
             schema.upgrade(url)
         with storing(url, "the run files") as connection:

@@ -135,16 +135,16 @@ class IncomingFile:
     runs: Sequence[IncomingRun]
 
 
-def read_files(paths: Iterable[Path], known: Container[str]) -> list[IncomingFile]:
+def read_files(paths: Iterable[Path], stored: Container[str]) -> list[IncomingFile]:
     """Read and validate the run files. Raises BadInput with file, line and field of the first fault."""
     reader = line_reader()
-    return [_read_file(path, known, reader) for path in paths]
+    return [_read_file(path, stored, reader) for path in paths]
 
 
-def _read_file(path: Path, known: Container[str], reader: Reader) -> IncomingFile:
+def _read_file(path: Path, stored: Container[str], reader: Reader) -> IncomingFile:
     data = lines.contents(path)
     sha256 = hashlib.sha256(data).hexdigest()
-    if sha256 in known:
+    if sha256 in stored:
         return IncomingFile(path.name, sha256, ())
     runs = [read_line(where, line, sha256, reader) for where, line in lines.lines(path, data)]
     if not runs:

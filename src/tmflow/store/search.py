@@ -28,7 +28,7 @@ DEFINITION = 8  # hex digits that name a definition
 Order = Literal["started", "step_time", "accuracy", "threads"]
 
 
-class Asked(NamedTuple):
+class RunFilter(NamedTuple):
     """A filter of runs: a run matches if it has one of the values of each field; an empty field does not restrict."""
 
     experiments: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class Asked(NamedTuple):
     """A part of the reason (ignoring case), a uid, or the first 4 or more characters of a uid."""
 
 
-def tally(source: Source, search: Asked) -> pd.DataFrame:
+def tally(source: Source, search: RunFilter) -> pd.DataFrame:
     """Count the matching runs: every factor, status, n_runs; one row for each spec and status."""
     statement = select(*spec_factors.FACTORS, Run.status, func.count().label("n_runs"))
     grouped = _matching(statement, search).group_by(Spec.id, Run.status)
@@ -55,14 +55,14 @@ def tally(source: Source, search: Asked) -> pd.DataFrame:
 
 
 def page(
-    source: Source, search: Asked, order: Order = "started", *, down: bool = True, rows: int = 50, offset: int = 0
+    source: Source, search: RunFilter, order: Order = "started", *, down: bool = True, rows: int = 50, offset: int = 0
 ) -> pd.DataFrame:
     """Read `rows` of the matching runs after the first `offset`, with the columns of `queries.runs`, in this order.
 
     Runs without a time or an accuracy are last in either direction; ties are ordered newest first.
     """
     run_ids = select(Run.id).limit(rows).offset(offset)
-    if order == "started" and search._replace(joined=False) == Asked():
+    if order == "started" and search._replace(joined=False) == RunFilter():
         run_ids = run_ids.where(visible()).order_by(
             *(column.desc() if down else column.asc() for column in (Run.started_at_utc, Run.id))
         )
@@ -98,7 +98,7 @@ def neighbours(source: Source, uid: str) -> tuple[str | None, str | None]:
     return (before[0][0] if before else None), (after[0][0] if after else None)
 
 
-def _matching(statement: Statement, search: Asked) -> Statement:
+def _matching(statement: Statement, search: RunFilter) -> Statement:
     """Restrict a statement of specs and runs to the matching runs."""
     if search.text:
         # From the few runs with the text to their specs.

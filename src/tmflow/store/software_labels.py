@@ -11,7 +11,7 @@ import pandas as pd
 from sqlalchemy import Connection
 
 from tmflow.analysis.run_table import numbered
-from tmflow.analysis.variants import Known, known, name_of
+from tmflow.analysis.variants import ValuesByName, name_of, values_by_name
 from tmflow.base.errors import BadInput
 from tmflow.base.paths import project_root
 from tmflow.base.text import listed
@@ -43,19 +43,19 @@ def measured_by(by: pd.DataFrame, code_of: Callable[[str], str]) -> pd.Series:
     same code are one software. Uncommitted changes are unknown: they count as the same within a campaign, and as
     different in two campaigns.
     """
-    rows = known(by[["campaign_uid", "git_commit", "git_dirty", *VERSIONS]])
+    rows = values_by_name(by[["campaign_uid", "git_commit", "git_dirty", *VERSIONS]])
     commits = {row["git_commit"] for row in rows if "git_commit" in row}
     codes = {commit: code_of(commit) if len(commits) > 1 else commit for commit in commits}
     shown = [name for name in VERSIONS if name == "tmflow" or len({row.get(name) for row in rows}) > 1]
     keys = [_key(row, codes) for row in rows]
-    groups: dict[tuple[Any, ...], list[Known]] = {}
+    groups: dict[tuple[Any, ...], list[ValuesByName]] = {}
     for key, row in zip(keys, rows, strict=True):
         groups.setdefault(key, []).append(row)
     labels = {key: _label(group, shown) for key, group in groups.items()}
     return pd.Series([labels[key] for key in keys], index=by.index, dtype=object)
 
 
-def _key(row: Known, codes: Mapping[str, str]) -> tuple[Any, ...]:
+def _key(row: ValuesByName, codes: Mapping[str, str]) -> tuple[Any, ...]:
     """The identity of the software: equal only for the same software."""
     commit, changed = row.get("git_commit"), row.get("git_dirty", False)
     code = commit if changed or commit is None else codes[commit]
@@ -78,7 +78,7 @@ def _code_of(root: Path, commit: str) -> str:
     return code
 
 
-def _label(group: Sequence[Known], shown: Sequence[str]) -> str:
+def _label(group: Sequence[ValuesByName], shown: Sequence[str]) -> str:
     """Label one software: the versions `shown` and the commits; `group` is the rows of its runs."""
     first = group[0]
     commits = [commit[:DIGITS] for commit in dict.fromkeys(row["git_commit"] for row in group if "git_commit" in row)]

@@ -24,13 +24,13 @@ _PER_TRIAL = {"dataset", "threads", "iterations", "seed", "test_images", "curve_
 _PER_PROCESS = {"step_call", "pinning", "intra_op_threads", "inter_op_threads"}
 _COST_LITTLE = {"variables", "learning_rate", "dropout_keep", "activation"}
 _ALL = tuple(name for name in TrialSpec.model_fields if name not in _PER_TRIAL | _PER_PROCESS | _COST_LITTLE)
-ALIKE = (
+SIMILAR_BY = (
     (*_ALL, "threads"),
     _ALL,
     ("model", "driver", "batch", "strategy", "threads"),
     ("model", "driver", "batch", "strategy"),
 )
-_KEYS: tuple[Callable[[Any], Hashable], ...] = tuple(attrgetter(*names) for names in ALIKE)
+_KEYS: tuple[Callable[[Any], Hashable], ...] = tuple(attrgetter(*names) for names in SIMILAR_BY)
 
 # Keys of points that share a graph and a warm-up, and of points with equal cost per step that can all run, or none.
 _OF_GRAPH = tuple(name for name in TrialSpec.model_fields if name not in _PER_TRIAL | _PER_PROCESS)
@@ -75,12 +75,12 @@ class Costs:
         for point in points:
             kinds[_KIND(point)].append(point)
         total, graphs, starts = 0.0, set(), dict[Hashable, float]()
-        for alike in kinds.values():
-            first = alike[0]
+        for points_of_kind in kinds.values():
+            first = points_of_kind[0]
             if not self._can_run(first):
                 continue
             cost = self.of(first)
-            total += _trials_s(cost, alike)
+            total += _trials_s(cost, points_of_kind)
             process = tuple(process_environment(first.strategy, first.parameters(), base={}).items())
             starts[process] = max(starts.get(process, 0.0), PROCESS_S[first.driver])
             if (graph := _GRAPH(first)) not in graphs:

@@ -24,7 +24,7 @@ from tmflow.spec.factors import Dataset
 from tmflow.spec.process_env import process_environment
 from tmflow.spec.trial import TrialSpec
 from tmflow.study.config import SCALES, Scale, Study
-from tmflow.training.native_driver import asked, graph_key
+from tmflow.training.native_driver import graph_key, native_settings
 
 DATASET: Dataset = "mnist"
 MOST_PROCESSORS = 1024  # a machine with this many runs every number of threads that a spec allows
@@ -104,7 +104,7 @@ def _processors_needed(study: Study, name: str, scale: Scale, points: Sequence[T
 
 def _point(point: TrialSpec, variants: Sequence[str]) -> dict[str, Any]:
     return {
-        **asked(point)._asdict(),
+        **native_settings(point)._asdict(),
         "environment": process_environment(point.strategy, point.parameters(), base={}),
         "evidence": point.evidence,
         "spec": point.factors(),

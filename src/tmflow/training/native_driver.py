@@ -43,7 +43,7 @@ class Variant:
         """
         if reason := unsupported_reason(spec):
             raise Unsupported(reason)
-        measured = measure(spec, asked(spec), trial_seed, data)
+        measured = measure(spec, native_settings(spec), trial_seed, data)
         availability.require(spec.strategy, spec.parameters())
         return measured
 
@@ -55,12 +55,12 @@ class Variant:
         """Nothing outlives a trial."""
 
 
-def asked(spec: TrialSpec) -> Asked:
+def native_settings(spec: TrialSpec) -> NativeSettings:
     """The arguments of the spec for the native library. Raises BadInput as `native_parameters` does."""
     parameters = spec.parameters()
     # Every variable of two dimensions belongs to a dense layer.
     matrices = [variable.name for variable in load_network(spec.model).variables(spec) if len(variable.shape) == 2]
-    return Asked(
+    return NativeSettings(
         parameters=native_parameters(spec.strategy, parameters),
         mechanism=mechanism_of(spec.strategy, parameters),
         fused=matrices if spec.kernel == "fused" else [],
@@ -76,7 +76,7 @@ def graph_key(spec: TrialSpec) -> str:
 WARM_UP_STEPS, WARM_UP_IMAGES = 1000, 500
 
 
-class Asked(NamedTuple):
+class NativeSettings(NamedTuple):
     """The arguments of a spec for the native library, and how to read its counters."""
 
     parameters: Sequence[str]  # of the strategy, in the format of the library
@@ -85,7 +85,7 @@ class Asked(NamedTuple):
     times_locks: bool  # whether the counters include the times under locks
 
 
-def measure(spec: TrialSpec, settings: Asked, trial_seed: int, data: TrialData) -> Measurement:
+def measure(spec: TrialSpec, settings: NativeSettings, trial_seed: int, data: TrialData) -> Measurement:
     """Train from fresh initial values.
 
     Raises Diverged if a variable or a score of a test image is not finite in an evaluation.
@@ -149,7 +149,7 @@ def accuracy(spec: TrialSpec, values: list[Array], data: TrialData) -> float:
     return float((scores.argmax(axis=1) == data.test_digits[: len(images)]).mean())
 
 
-def _counters(row: NativeCounterRow, settings: Asked) -> dict[str, Any]:
+def _counters(row: NativeCounterRow, settings: NativeSettings) -> dict[str, Any]:
     counts: dict[str, Any] = {name: row[name] for name in ("worker", "variable", "updates")}
     if settings.mechanism is not None:
         counts |= {name: row[name] for name in ("attempts", "commits", "fallbacks")}

@@ -66,7 +66,7 @@ class Variant:
             self._tracker = ops.Tracker(max_workers, [shape.name for shape in shapes], spec.measures)
             self._restart, self._settle = (self._settled(variables, restart=restart) for restart in (True, False))
             self._step = self._build_step(variables)
-            at_rest = self._layout.apart([_read(variable) for variable in variables])
+            at_rest = self._layout.separate([_read(variable) for variable in variables])
             scores = self._logits(at_rest, training=False)
             self._predict = tf.argmax(scores, 1), _all_finite([scores])
             self._weights_finite = _all_finite(at_rest)
@@ -83,7 +83,7 @@ class Variant:
         with tf.control_dependencies([version]):
             noted = self._note_reads(variables)
         with tf.control_dependencies([version, *noted]):
-            read = self._layout.apart(self._reads(variables))
+            read = self._layout.separate(self._reads(variables))
         output = self._logits(read, training=True)
         loss = tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits(labels=self._labels, logits=output))
         # Gated, as in TensorFlow's optimisers: a layer's weights are updated only after the gradient of the layer below

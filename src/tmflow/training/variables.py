@@ -22,7 +22,7 @@ class Layout:
         self._joined = joined
         self.variables = [Variable(JOINED, (sum(self._sizes),))] if joined else list(shapes)
 
-    def apart(self, values: Sequence[Any]) -> list[Any]:
+    def separate(self, values: Sequence[Any]) -> list[Any]:
         """Split the tensors of the session's variables into the model's."""
         import tensorflow as tf
 

@@ -31,11 +31,11 @@ from tmflow.study import adaptive, campaign
 from tmflow.study.campaign import Campaign
 from tmflow.study.plan import Plan, dataset_path, resolved_dataset
 from tmflow.workflow.build_progress import build_log
-from tmflow.workflow.closing import print_closing, stopped
+from tmflow.workflow.closing_message import print_closing, stopped
 from tmflow.workflow.locking import machine_for_a_study, results_to_itself
 from tmflow.workflow.progress import Progress, snakemake_log, watch, watch_until
 from tmflow.workflow.request import Request, parse_request
-from tmflow.workflow.round_storing import store_complete_rounds
+from tmflow.workflow.round_store import store_complete_rounds
 
 NAMED = 3  # the most experiments that a message names
 

@@ -21,17 +21,12 @@ BANNED = frozenset(
     }
 )  # fmt: skip
 
-# Packages, and modules at the root, whose names have not been revised yet. They leave this list and never return.
-NOT_YET: frozenset[str] = frozenset()
-
 # (module, name): why the name stays.
 EXCEPTIONS: dict[tuple[str, str], str] = {}
 
 # Modules called by a participle, an adverb or a preposition, by path: why the name stays.
 MODULE_EXCEPTIONS: dict[str, str] = {
     "native/fused.py": "a fused operation is a term of the field",
-    "workflow/closing.py": "not revised yet",
-    "workflow/round_storing.py": "not revised yet",
 }
 ADVERBS_AND_PREPOSITIONS = frozenset(
     {
@@ -76,19 +71,17 @@ def packages() -> list[str]:
     return sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
 
 
-@pytest.mark.parametrize("package", [name for name in packages() if name not in NOT_YET])
+@pytest.mark.parametrize("package", packages())
 def test_names_are_nouns_and_verbs(package: str) -> None:
     wrong = [name for path in sorted((PACKAGE / package).rglob("*.py")) for name in banned_names(path)]
     assert not wrong, "give these a noun or a verb of the field: " + ", ".join(wrong)
 
 
 def test_modules_at_the_root_have_no_banned_name() -> None:
-    paths = [path for path in sorted(PACKAGE.glob("*.py")) if path.name not in NOT_YET]
-    assert not [name for path in paths for name in banned_names(path)]
+    assert not [name for path in sorted(PACKAGE.glob("*.py")) for name in banned_names(path)]
 
 
 def test_lists_name_what_there_is() -> None:
-    assert {*packages(), "api.py"} >= NOT_YET
     for module, name in EXCEPTIONS:
         assert name in dict(bound_names(ast.parse((PACKAGE / module).read_text()))), (module, name)
         assert is_banned(name), name

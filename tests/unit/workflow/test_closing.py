@@ -17,7 +17,7 @@ from tmflow.study import campaign
 from tmflow.study.campaign import Campaign
 from tmflow.study.config import check_study
 from tmflow.study.plan import Plan
-from tmflow.workflow.closing import _files, stopped
+from tmflow.workflow.closing_message import _files, stopped
 from tmflow.workflow.request import Request
 
 BEGAN_NS = 2_000_000_000_000_000_000

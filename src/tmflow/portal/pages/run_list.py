@@ -29,7 +29,7 @@ from tmflow.portal.url_state import (
 from tmflow.spec.trial import TrialSpec
 from tmflow.store import engine, search
 from tmflow.store.queries import Value
-from tmflow.store.search import Asked, Order
+from tmflow.store.search import Order, RunFilter
 
 REACH = 10_000  # the largest number of runs in pages and files
 LONGEST = 100  # characters of a search text
@@ -84,7 +84,7 @@ def show_page(study: Study) -> None:
     _files(study, request, order, down, total)
 
 
-def _read_request(study: Study) -> tuple[Asked, pd.DataFrame]:
+def _read_request(study: Study) -> tuple[RunFilter, pd.DataFrame]:
     """The request of the filters and the search text, and the tally of the matching runs."""
     counts = study.counts.assign(definition=study.counts["definition_sha256"].str[: search.DEFINITION])
     names = study.platform_names
@@ -98,7 +98,7 @@ def _read_request(study: Study) -> tuple[Asked, pd.DataFrame]:
     with more:
         more_data = choose(_useful(_MORE_OF_DATA, counts), data.rows)
     chosen = {**data.chosen, **more_data.chosen}
-    request = Asked(
+    request = RunFilter(
         experiments=chosen.get(Key.EXPERIMENT, ()),
         scales=chosen.get(Key.SCALE, ()),
         definitions=chosen.get(Key.DEFINITION, ()),
@@ -215,7 +215,7 @@ def _open(uids: pd.Series) -> None:
         st.query_params[Key.RUN] = uids.iloc[chosen[0]]
 
 
-def _files(study: Study, request: Asked, order: Order, down: bool, total: int) -> None:
+def _files(study: Study, request: RunFilter, order: Order, down: bool, total: int) -> None:
     """Show buttons that download all matching runs; the files are generated on demand."""
     which = f"of all {total:,}" if total <= REACH else f"of the first {REACH:,} of {total:,}"
 
@@ -231,7 +231,7 @@ def _files(study: Study, request: Asked, order: Order, down: bool, total: int) -
             )
 
 
-def _file(form: Callable[[pd.DataFrame], str], study: Study, request: Asked, order: Order, down: bool) -> str:
+def _file(form: Callable[[pd.DataFrame], str], study: Study, request: RunFilter, order: Order, down: bool) -> str:
     return form(search.page(study.reader(), request, order, down=down, rows=REACH))
 
 
@@ -239,12 +239,12 @@ def _file(form: Callable[[pd.DataFrame], str], study: Study, request: Asked, ord
 
 
 @st.cache_data(show_spinner="Counting the runs", max_entries=32)
-def _tally(_url: URL, identity: Identity, request: Asked) -> pd.DataFrame:
+def _tally(_url: URL, identity: Identity, request: RunFilter) -> pd.DataFrame:
     return search.tally(engine.open_reader(_url), request)
 
 
 @st.cache_data(show_spinner="Reading the runs", max_entries=32)
 def _page(
-    _url: URL, identity: Identity, request: Asked, order: Order, down: bool, rows: int, offset: int
+    _url: URL, identity: Identity, request: RunFilter, order: Order, down: bool, rows: int, offset: int
 ) -> pd.DataFrame:
     return search.page(engine.open_reader(_url), request, order, down=down, rows=rows, offset=offset)

@@ -12,7 +12,7 @@ from tmflow.base.files import write_json, write_text
 from tmflow.spec.trial import TrialSpec
 from tmflow.store import run_detail, search
 from tmflow.store.frames import Source
-from tmflow.store.search import Asked
+from tmflow.store.search import RunFilter
 from tmflow.study.commands import train_command
 from tmflow.study.config import Scale
 
@@ -27,7 +27,7 @@ CHOICES = ("experiment", "platform", "evidence", "strategy", "status")
 
 def newest(source: Source, scale: Scale, at_most: int = AT_MOST) -> pd.DataFrame:
     """The newest runs of a scale with any status and definition, newest first."""
-    return search.page(source, Asked(scales=(scale,)), rows=at_most)
+    return search.page(source, RunFilter(scales=(scale,)), rows=at_most)
 
 
 def write(runs: pd.DataFrame, total: int, folder: Path) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def platforms(source: Source, scale: Scale, here: pd.DataFrame) -> list[dict[str
     """
     entries = []
     for slug, part in here.groupby("platform"):
-        newest_run = search.page(source, Asked(scales=(scale,), platforms=(str(slug),)), rows=1)
+        newest_run = search.page(source, RunFilter(scales=(scale,), platforms=(str(slug),)), rows=1)
         run = run_detail.run(source, str(newest_run["uid"].iloc[0]))
         ran = part.groupby(["experiment", "evidence", "status"], sort=False)["n_runs"].sum().reset_index()
         entries.append(

@@ -21,8 +21,8 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     run = sa.table("run", *map(sa.column, COLUMNS))
-    told = sa.or_(*(run.c[name].is_not(None) for name in COLUMNS))
-    if op.get_bind().execute(sa.select(sa.func.count()).select_from(run).where(told)).scalar_one():
+    has_value = sa.or_(*(run.c[name].is_not(None) for name in COLUMNS))
+    if op.get_bind().execute(sa.select(sa.func.count()).select_from(run).where(has_value)).scalar_one():
         raise BadInput("revision 0004 cannot hold what the clocks did, which runs here tell.")
     for name in COLUMNS:
         op.drop_column("run", name)
