@@ -160,6 +160,26 @@ def test_a_view_is_no_memory_that_a_kernel_may_reuse() -> None:
         assert np.unique(session.run(graph.variable)).tolist() == [0]
 
 
+def test_a_view_is_not_reused_while_another_variable_holds_its_memory() -> None:
+    """The update moves the variable to a copy, so the view is the last of it to hold the memory."""
+    with session_of(np.zeros(ELEMENTS, np.float32), "resource", "lock") as (graph, session):
+        feeds = {graph.worker: 0, graph.delta: ONES}
+        arguments: dict[str, Any] = {"strategy": "lock", "tracker": graph.tracker, "worker": 0, "index": 0}
+        best = tf1.Variable(np.zeros(ELEMENTS, np.float32), use_resource=True)
+        session.run(best.initializer)
+        session.run(graph.apply, feeds)
+        view = ops.view(graph.variable)
+        with tf.control_dependencies([view]):
+            keep = best.assign(graph.variable)
+        with tf.control_dependencies([keep.op]):
+            apply = ops.apply_gradient_descent(graph.variable, 1, graph.delta, **arguments)
+        with tf.control_dependencies([apply]):
+            used = view + 1
+        assert np.unique(session.run(used, feeds)).tolist() == [0]
+        assert np.unique(session.run(best)).tolist() == [-1]
+        assert np.unique(graph.value(session)).tolist() == [-2]
+
+
 def test_a_view_of_another_type_or_before_the_first_value_is_refused() -> None:
     with tf.Graph().as_default(), tf1.Session() as session:
         variable = tf1.Variable(np.ones(3, np.float64), use_resource=True)

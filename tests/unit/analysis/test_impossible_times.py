@@ -36,11 +36,11 @@ def test_a_ratio_of_any_times_has_an_interval(pairs: list[tuple[float, float]]) 
 def test_summaries_of_times_that_no_run_has(seconds: float, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("times")
     runs = sample_runs(strategies=("tf_lock", "nolock"), threads=(1, 2), rounds=6)
-    runs = [run.model_copy(update={"loop_s": seconds}) if at % 3 == 0 else run for at, run in enumerate(runs)]
     record.write(folder / "runs.jsonl", runs)
     url = engine.sqlite_url(folder / "study.db")
     ingest(url, [folder / "runs.jsonl"])
     table = queries.runs(engine.open_reader(url))
+    table.loc[table.index % 3 == 0, "loop_s"] = seconds  # which the queries would show as an invalid run
     for summary in (speedup(table), step_time(table)):
         assert np.isfinite(summary["estimate"].to_numpy(float)).all()
         assert (summary["low"] <= summary["high"]).all()
