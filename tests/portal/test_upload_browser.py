@@ -58,7 +58,7 @@ def give(page: Page, label: str, token: str) -> None:
 
 def upload(page: Page, portal: str, bundle: Path) -> None:
     page.goto(f"{portal}/contribute")
-    give(page, "The token for uploads", UPLOAD_TOKEN)
+    give(page, "Upload token", UPLOAD_TOKEN)
     page.locator("input[type=file]").set_input_files(bundle)
     expect(page.get_by_text(bundle.name)).to_be_visible()
     page.get_by_role("button", name="Check and hand over").click()
