@@ -32,7 +32,9 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     """Lead links to the pages of the site; a file that the site does not have is named by its path."""
     pages = {posixpath.splitext(file.src_uri)[0]: file.src_uri for file in files.documentation_pages()}
     pages |= {f"../{name}": f"{generated}.md" for name, generated in ELSEWHERE.items()}
-    return docs_index.resolve_links(markdown, posixpath.splitext(page.file.src_uri)[0], _Site(page, pages, files), pages)
+    return docs_index.resolve_links(
+        markdown, posixpath.splitext(page.file.src_uri)[0], _Site(page, pages, files), pages
+    )
 
 
 class _Site:
