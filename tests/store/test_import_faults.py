@@ -68,7 +68,8 @@ def test_writers_at_once_lose_no_run_and_see_no_lock(url: URL, tmp_path: Path) -
     """Imports and ingests, which all find no database and race to make it; some runs and a bundle are everybody's."""
     shared = tmp_path / "shared.jsonl"
     record.write(shared, [consistent(run) for run in sample_runs(campaign="campaign-shared", rounds=1)])
-    bundles = [sample_bundle(tmp_path / "shared", sample_runs(campaign="campaign-shared", rounds=2))]
+    both = [*sample_runs(campaign="campaign-shared", rounds=1), *sample_runs(campaign="campaign-contributed", rounds=1)]
+    bundles = [sample_bundle(tmp_path / "shared", both)]
     work: list[Callable[[], object]] = []
     for writer in range(WRITERS):
         runs = sample_runs(campaign=f"campaign-{writer}", rounds=4)

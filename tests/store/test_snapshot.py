@@ -99,6 +99,6 @@ def test_a_database_that_is_being_written_is_not_replaced(tmp_path: Path) -> Non
     other = sqlite_url(tmp_path / "other" / "study.db")
     with engine.open_writer(other).connect():
         ingested(tmp_path / "other", "two")
-        with pytest.raises(BadInput, match="is being written"):
+        with pytest.raises(BadInput, match="is a database in use"):
             snapshot(sqlite_url(tmp_path / "study.db"), tmp_path / "other" / "study.db")
     assert schema.check(other).ok

@@ -78,7 +78,7 @@ def test_dropout_keeps_the_share_and_the_mean() -> None:
 @pytest.mark.parametrize("name", MODELS)
 def test_numpy_and_tensorflow_say_the_same_of_what_the_native_driver_trains(name: str) -> None:
     model = load_network(name)
-    activations = ("sigmoid", "relu") if "activation" in model.factors else (None,)
+    activations = ("sigmoid", "relu") if "activation" in MODELS[name].factors else (None,)
     images = np.random.default_rng(5).random((7, 784), np.float32)
     for activation in activations:
         spec = make_spec(name, activation=activation)
