@@ -2,7 +2,7 @@
 
 from snakemake.utils import min_version
 
-min_version("9.27")  # the first that was tried with a priority that is a function
+min_version("9.27")  # the oldest version tested with a function as a priority
 
 
 configfile: "config.yaml"
@@ -11,7 +11,7 @@ configfile: "config.yaml"
 include: "workflow/rules/common.smk"
 include: "workflow/rules/machine.smk"
 include: "workflow/rules/rounds.smk"
-include: "workflow/rules/results.smk"
+include: "workflow/rules/outputs.smk"
 
 
 localrules:

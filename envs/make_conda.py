@@ -1,6 +1,6 @@
-"""Writes envs/conda.yaml: what requirements.in names, in the versions of requirements.txt. `make lock` calls it.
+"""Write envs/conda.yaml: the packages of requirements.in, in the versions of requirements.txt. `make lock` calls it.
 
-The file names no other file, because Snakemake uses a copy of it elsewhere.
+The file refers to no other file, because Snakemake copies it to another folder.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 ENVS = Path(__file__).resolve().parent
 
 HEAD = """\
-# For those who use conda. Written by `make lock`: change requirements.in and make_conda.py, not this file.
+# For users of conda. Written by `make lock`: change requirements.in and make_conda.py, not this file.
 #   conda env create -f envs/conda.yaml && conda activate tmflow && pip install --no-deps -e .
 name: tmflow
 channels:
@@ -31,17 +31,17 @@ dependencies:
 
 
 def conda_file() -> str:
-    """The whole text of the file."""
+    """The complete text of the file."""
     project = tomllib.loads((ENVS.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     pins = "".join(f'      - "{pin}"\n' for pin in pinned())
     return HEAD.format(requires_python=project["requires-python"]) + pins
 
 
 def pinned() -> Iterator[str]:
-    """Each requirement of requirements.in with the versions and conditions of the lock: a name may have several."""
+    """Each requirement of requirements.in with its versions and conditions in the lock; a package may have several."""
     locked = re.findall(r"^([\w.-]+)==(\S+)(?: ; (.*?))? \\$", _read("requirements.txt"), re.MULTILINE)
     for name, extras in dict.fromkeys(re.findall(r"^([\w.-]+)(\[.*?\])?", _read("requirements.in"), re.MULTILINE)):
-        versions = [(version, condition) for its_name, version, condition in locked if its_name == name]
+        versions = [(version, condition) for package, version, condition in locked if package == name]
         if not versions:
             raise SystemExit(f"envs/requirements.txt has no {name}: run `make lock`.")
         for version, condition in versions:

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import streamlit as st
 
-from tmflow.portal.concurrency import freeze_imports, limit_pages
-from tmflow.portal.share import share_bar
+from tmflow.portal.filter_widgets import keep_address
+from tmflow.portal.links import share_bar
+from tmflow.portal.server import freeze_imports, limit_pages
 from tmflow.portal.study_data import report_errors
-from tmflow.portal.url_state import keep_address
 
 # A file, because a named icon would be fetched from another host.
 st.set_page_config(page_title="tmflow", page_icon=Path(__file__).with_name("icon.svg"), layout="wide")

@@ -1,4 +1,4 @@
-"""What every test may use: the command line as a user calls it, and a checkout of its own for a study."""
+"""Fixtures for all tests: the command line as a user calls it, and separate checkouts for studies."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import yaml
 from tmflow.base.paths import project_root
 from tmflow.native.loader import library_dir
 
-# An example that starts threads takes as long as the machine lets it; `make test-deep` asks for the second.
+# Examples that start threads have no deadline; `make test-deep` uses the second profile.
 hypothesis.settings.register_profile("default", hypothesis.settings(deadline=None))
 hypothesis.settings.register_profile("deep", hypothesis.settings(deadline=None, max_examples=1000))
 
@@ -50,26 +50,27 @@ def environment(**changes: str | Path | None) -> dict[str, str]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The builds of the C++, which take minutes, begin first: at the end one process would be left with them."""
-    items.sort(key=lambda item: item.path.name != "test_cpp.py")
+    """Run slow tests first, so that short ones remain for the end; the tests of a module stay together."""
+    slow = {item.path for item in items if any(item.get_closest_marker(name) for name in ("slow", "deep"))}
+    items.sort(key=lambda item: (item.path.name != "test_cpp.py", item.path not in slow))
 
 
 @pytest.fixture(scope="session", autouse=True)
 def interruptible() -> None:
-    """What the tests start can be interrupted; a shell's background has SIGINT ignored, and children inherit that."""
+    """Make child processes interruptible: background jobs of a shell ignore SIGINT, and children inherit that."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
 def common(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that all processes of one call of pytest share, each of which has the fixtures of a session anew."""
+    """A folder shared by all processes of one call of pytest, each of which has separate session fixtures."""
     base = tmp_path_factory.getbasetemp()
     return base.parent if hasattr(request.config, "workerinput") else base
 
 
 @pytest.fixture(scope="session", autouse=True)
 def locks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The locks of timed work are this process's own: no number that a test looks at is a time."""
+    """Separate locks of timed work for this process: no test examines a time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TMFLOW_LOCK_DIR", str(tmp_path_factory.mktemp("locks")))
         yield
@@ -80,18 +81,21 @@ MAIN = sys.modules["__main__"]
 
 @pytest.fixture(autouse=True)
 def main_module() -> None:
-    """A page that was tested is left as the main module by Streamlit, and a process that is spawned would run it."""
+    """Streamlit leaves a tested page as the main module, which a spawned process would run."""
     sys.modules["__main__"] = MAIN
 
 
 @pytest.fixture(scope="session")
 def tmflow() -> Tmflow:
-    """Call the command line in a process of its own: `tmflow("train", "--threads", "0", TMFLOW_ROOT=...)`."""
+    """Call the command line in a separate process: `tmflow("train", "--threads", "0", TMFLOW_ROOT=...)`."""
 
     def call(
-        *arguments: str | Path, prefix: tuple[str, ...] = (), **variables: str | Path | None
+        *arguments: str | Path,
+        prefix: tuple[str, ...] = (),
+        python: str | Path = sys.executable,
+        **variables: str | Path | None,
     ) -> subprocess.CompletedProcess[str]:
-        command = [*prefix, sys.executable, "-m", "tmflow", *map(str, arguments)]
+        command = [*prefix, str(python), "-m", "tmflow", *map(str, arguments)]
         return subprocess.run(
             command, env=environment(**variables), capture_output=True, text=True, check=False, timeout=600
         )
@@ -100,7 +104,7 @@ def tmflow() -> Tmflow:
 
 
 class Checkout:
-    """A checkout with a small config.yaml of its own, which uses the native libraries that are built already."""
+    """A checkout with a small config.yaml, which uses the native libraries that are already built."""
 
     def __init__(self, root: Path, config: dict[str, Any]) -> None:
         self.root = root
@@ -119,9 +123,28 @@ class Checkout:
 
     @property
     def variables(self) -> dict[str, Path | None]:
-        """The locks are its own too: a study of somebody else's is no reason for a test to be refused the machine."""
+        """The locks are separate, too, so that another study does not block the tests."""
         nowhere = dict.fromkeys(("TMFLOW_RESULTS_DIR", "TMFLOW_DB_URL", "TMFLOW_NATIVE_DIR"))
         return {"TMFLOW_ROOT": self.root, "TMFLOW_LOCK_DIR": self.root, **nowhere}
+
+    @property
+    def python(self) -> Path:
+        """This environment's Python by a path in the checkout, and next to it a `tmflow` that it runs.
+
+        Builds use it, so that for ccache all paths are those of the checkout under test.
+        """
+        this, own = Path(sys.prefix), self.root / ".venv"
+        if not own.exists():
+            (own / "bin").mkdir(parents=True)
+            shutil.copy(this / "pyvenv.cfg", own)
+            (own / "lib").symlink_to(this / "lib")
+            for tool in (this / "bin").iterdir():
+                (own / "bin" / tool.name).symlink_to(tool)
+            (own / "bin" / "tmflow").unlink()
+            script = (this / "bin" / "tmflow").read_text().replace(str(this), str(own))
+            (own / "bin" / "tmflow").write_text(script)
+            (own / "bin" / "tmflow").chmod(0o755)
+        return own / "bin" / "python"
 
     def configure(self, config: dict[str, Any]) -> None:
         (self.root / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False))

@@ -1,11 +1,11 @@
-# A toolchain: builds the core for Arm on another machine, and runs its tests under an emulator of one.
+# A toolchain file: it builds the core for Arm on another machine and runs the tests under an emulator.
 #     cmake -DCMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake -DTMFLOW_BUILD_PYTHON=OFF -DTMFLOW_BUILD_TENSORFLOW=OFF ...
 # Debian: g++-aarch64-linux-gnu, qemu-user.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++)
-# Static, so that the emulator needs no libraries of that machine beside it.
+# Static, so that the emulator needs no libraries of the target machine.
 set(CMAKE_EXE_LINKER_FLAGS_INIT -static)
 set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64)
-# Programs are of this machine; libraries are of that one, and packages (Eigen) are headers only.
+# Programs are those of the host; libraries are those of the target; packages (Eigen) contain only headers.
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)

@@ -1,9 +1,9 @@
-# Sources that are compiled several times with different flags (no optimisation, wider vectors). An inline function that is
-# not inlined becomes a weak symbol, of which the linker keeps one, from whichever object comes first: the whole program
-# could run the copy without optimisation, or one with instructions that the processor does not have. So the weak functions
-# of each such object get a name of their own. tests/native/test_symbols.py checks the objects.
+# Sources that are compiled several times with different flags (no optimisation, wider vectors). An inline function that is not
+# inlined becomes a weak symbol, and the linker keeps only one copy, from whichever object comes first. The whole program could
+# then run the copy without optimisation, or one with instructions that the processor lacks. So the weak functions of each such
+# object get unique names. tests/native/test_symbols.py checks the objects.
 #
-# Makefiles have no rule for an object of another target, so there it is a target, which runs in every build and writes
+# Makefiles have no rule for an object of another target. So there each object is a target, which runs in every build and writes
 # only what changed.
 function(tmflow_add_objects_of target)
   set(renamed "${PROJECT_BINARY_DIR}/compiled_apart/${target}.o")

@@ -1,5 +1,4 @@
-# GCC's transactions, once for each optimisation; src/itm.cc picks one when the program runs. A build without them
-# says why.
+# GCC's transactions, once for each optimisation; src/itm.cc selects one at run time. A build without them says why.
 include(CheckCXXSourceCompiles)
 set(CMAKE_REQUIRED_FLAGS -fgnu-tm)
 check_cxx_source_compiles("int x; int main() { __transaction_atomic { ++x; } return 0; }" TMFLOW_HAS_GNU_TM)
@@ -20,7 +19,7 @@ foreach(optimisation O0 O3)
   add_library(itm_${optimisation} OBJECT src/itm_build.cc)
   target_include_directories(itm_${optimisation} PRIVATE include)
   target_compile_definitions(itm_${optimisation} PRIVATE TMFLOW_ITM_BUILD=build_${optimisation})
-  # The product is rounded by itself, as in the kernels.
+  # The product is rounded separately, as in the kernels.
   target_compile_options(itm_${optimisation} PRIVATE -Wall -Wextra -Werror -fgnu-tm -${optimisation} -ffp-contract=off)
   tmflow_add_objects_of(itm_${optimisation})
 endforeach()

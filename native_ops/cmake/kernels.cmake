@@ -1,5 +1,5 @@
-# The kernels, once for each optimisation and vector width; src/kernels.cc picks one when the program runs.
-# Without Eigen its kernel is not among them, and says so where it is asked for.
+# The kernels, once for each optimisation and vector width; src/kernels.cc selects one at run time.
+# Without Eigen its kernel is missing; a request for it reports that.
 find_package(Eigen3 3.4 QUIET NO_MODULE)  # Debian: libeigen3-dev
 if(NOT Eigen3_FOUND)
   message(STATUS "no Eigen: the kernel eigen is not built")
@@ -23,7 +23,7 @@ endfunction()
 # As `bazel -c dbg` compiles: no optimisation, with assertions.
 tmflow_add_kernels(O0 -O0 -ffp-contract=off -UNDEBUG)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  # vzeroupper aborts a transaction, and compilers put one at the end of every function with wide vectors.
+  # vzeroupper aborts a transaction, and compilers put one at the end of every function that uses wide vectors.
   list(APPEND TMFLOW_KERNEL_FLAGS -mno-vzeroupper)
   tmflow_add_kernels(O3_avx2 ${TMFLOW_KERNEL_FLAGS} -mavx2)
   tmflow_add_kernels(O3_avx512 ${TMFLOW_KERNEL_FLAGS} -mavx512f -mfma)  # Eigen has no AVX-512 without FMA

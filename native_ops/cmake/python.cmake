@@ -1,17 +1,17 @@
-# The Python module _core, with nanobind from the interpreter's own environment.
+# The Python module _core, with nanobind from the interpreter's environment.
 find_package(Python 3.11 REQUIRED COMPONENTS Interpreter Development.Module OPTIONAL_COMPONENTS Development.SABIModule)
 execute_process(
   COMMAND "${Python_EXECUTABLE}" -m nanobind --cmake_dir
   OUTPUT_VARIABLE nanobind_ROOT OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
 find_package(nanobind CONFIG REQUIRED)
 
-# The stable ABI needs Python 3.12; for an older one nanobind builds for exactly that version. It would compile for size
-# (-Os, after our flags), and with it the strategies, whose speed is measured here.
+# The stable ABI needs Python 3.12; for an older Python nanobind builds for exactly that version. By default it would compile
+# for size (-Os, after our flags), also the strategies, whose speed is measured here.
 nanobind_add_module(_core STABLE_ABI NB_STATIC NOMINSIZE NB_SUPPRESS_WARNINGS src/python/module.cc src/python/bench.cc src/python/probe.cc
                     src/python/train.cc)
 target_link_libraries(_core PRIVATE tmflow_core)
 
-# nanobind's own sources as one translation unit (nb_combined.cpp, which it ships for this) compile in half the time.
+# nanobind's sources compile in half the time as one translation unit (it ships nb_combined.cpp for this).
 set_target_properties(nanobind-static PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
 
 # Only the benchmark compares with TensorFlow's own mutex.

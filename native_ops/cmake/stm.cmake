@@ -11,4 +11,4 @@ endfunction()
 
 # No fused multiply-add: the same bits as every kernel.
 tmflow_add_stm_loops(O0 -O0 -ffp-contract=off -UNDEBUG)
-tmflow_add_stm_loops(O3 -O3 -ffp-contract=off)
+tmflow_add_stm_loops(O3 ${TMFLOW_FASTEST} -ffp-contract=off)

@@ -1,6 +1,6 @@
-# Every strategy, in the order in which they are listed: its file in include/tmflow/strategies, and the struct in it. Each
-# is compiled by a source file of its own, which is generated here, so a change of one strategy compiles that one again
-# and no other (and `adaptive`, which includes those that it chooses among).
+# Every strategy, in the order in which they are listed: its file in include/tmflow/strategies, and the struct in it. Each is
+# compiled in a separate source file, which is generated here. So a change of one strategy recompiles only that strategy (and
+# `adaptive`, which includes the strategies that it chooses among).
 set(TMFLOW_STRATEGIES "")
 function(tmflow_add_strategy name struct)
   list(APPEND TMFLOW_STRATEGIES ${name})

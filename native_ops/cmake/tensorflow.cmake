@@ -1,5 +1,5 @@
-# The TensorFlow ops, against the TensorFlow of the given Python. Asking TensorFlow for its flags means importing it,
-# which takes seconds, so the answer is kept until another version is installed.
+# The TensorFlow ops, built against the TensorFlow of the given Python. Asking TensorFlow for its flags means importing it,
+# which takes seconds, so the answer is cached until another version is installed.
 if(TMFLOW_BUILD_TENSORFLOW STREQUAL "OFF")
   return()
 endif()
@@ -49,10 +49,10 @@ function(tmflow_use_tensorflow target)
       target_link_options(${target} PRIVATE "${flag}")
     endif()
   endforeach()
-  # TensorFlow's interface hands out tsl::mutex, which it calls deprecated.
+  # TensorFlow's interface uses tsl::mutex, which it marks as deprecated.
   target_compile_options(${target} PRIVATE -Wall -Wextra -Werror -Wno-deprecated-declarations)
   if(TMFLOW_SANITIZE STREQUAL "address")
-    # With these checks GCC 12 takes no comparison of a function with null for a constant, as absl's headers do.
+    # With these checks GCC 12 does not treat a comparison of a function with null as constant, as absl's headers require.
     target_compile_options(${target} PRIVATE -fno-sanitize=nonnull-attribute,returns-nonnull-attribute)
   endif()
 endfunction()
@@ -61,12 +61,14 @@ endfunction()
 add_library(tmflow_ops MODULE src/tensorflow/apply_ops.cc src/tensorflow/apply_dense_ops.cc
                               src/tensorflow/read_ops.cc src/tensorflow/tracker_ops.cc)
 if(TMFLOW_SANITIZE STREQUAL "thread")
-  target_sources(tmflow_ops PRIVATE tests/relaxed_kernels.cc)  # which says why
-  # In one unit with the ops, its kernels would be specialised after they are used.
+  target_sources(tmflow_ops PRIVATE tests/relaxed_kernels.cc)  # the file explains why
+  # In one translation unit with the ops, its kernels would be specialised after their first use.
   set_source_files_properties(tests/relaxed_kernels.cc PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endif()
 tmflow_use_tensorflow(tmflow_ops)
 target_link_libraries(tmflow_ops PRIVATE tmflow_core)
-# One translation unit: to compile TensorFlow's headers takes far longer than to compile these sources.
+# One translation unit, because compiling TensorFlow's headers takes far longer than compiling these sources. It names the
+# sources by their paths in this folder (since CMake 4.0), so it is the same in every checkout, and the compiler cache finds it.
 set_target_properties(tmflow_ops PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${TMFLOW_OUTPUT_DIR}" UNITY_BUILD ON
-                                            UNITY_BUILD_BATCH_SIZE 0)
+                                            UNITY_BUILD_BATCH_SIZE 0 UNITY_BUILD_RELOCATABLE ON)
+target_include_directories(tmflow_ops PRIVATE "${CMAKE_SOURCE_DIR}")

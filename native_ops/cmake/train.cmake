@@ -1,5 +1,5 @@
-# The native driver: the arithmetic of its models once for each vector width (src/train/dense_math.cc picks one when the
-# program runs), and the rest once.
+# The native driver: the arithmetic of its models once for each vector width (src/train/dense_math.cc selects one at run time),
+# and the rest once.
 target_sources(tmflow_core PRIVATE src/train/dense_math.cc src/train/models.cc src/train/pinning.cc src/train/trial.cc)
 
 function(tmflow_add_dense_math build vector_bytes)
@@ -7,8 +7,8 @@ function(tmflow_add_dense_math build vector_bytes)
   target_include_directories(dense_math_${build} PRIVATE include)
   target_compile_definitions(
     dense_math_${build} PRIVATE TMFLOW_DENSE_MATH=dense_math_${build} TMFLOW_VECTOR_BYTES=${vector_bytes})
-  # -Wpsabi warns of vectors as arguments between builds; these have none.
-  target_compile_options(dense_math_${build} PRIVATE -Wall -Wextra -Werror -Wno-psabi -O3 -ffp-contract=fast ${ARGN})
+  # -Wpsabi warns about vectors as arguments between builds; these functions have none.
+  target_compile_options(dense_math_${build} PRIVATE -Wall -Wextra -Werror -Wno-psabi ${TMFLOW_FASTEST} -ffp-contract=fast ${ARGN})
   tmflow_add_objects_of(dense_math_${build})
 endfunction()
 

@@ -18,15 +18,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMaxLog = 64 << 10;  // of a log, its end
+constexpr std::size_t kMaxLog = 64 << 10;  // only the end of a log is exported
 
-// What the runs to export say of themselves.
+// What the runs to export say about their origin.
 struct Found {
   std::size_t runs = 0;
   std::vector<Member> files;
   std::set<std::string> scales;
   std::optional<Json> platform;
-  Json environment;  // of the newest
+  Json environment;  // of the newest run
   std::string newest;
 };
 
@@ -36,10 +36,10 @@ std::string content(const fs::path& path) {
   return *std::move(bytes);
 }
 
-// The files below a folder, in the order of their names, each with its path from there.
+// The files below a folder, sorted by name, each with its path relative to the folder.
 std::vector<fs::path> files_below(const fs::path& folder) {
   std::vector<fs::path> found;
-  std::error_code error;  // of a folder that is not there
+  std::error_code error;  // ignored: the folder may be missing
   for (const auto& entry : fs::recursive_directory_iterator(folder, error)) {
     if (entry.is_regular_file()) found.push_back(entry.path().lexically_relative(folder));
   }
@@ -51,9 +51,9 @@ void note(Found& found, const Json& run, const std::string& where) {
   const Json& platform = run.at("platform");
   if (found.platform && *found.platform != platform) {
     throw std::invalid_argument(where +
-                                " is of another platform than the runs before it; a bundle has the runs of "
-                                "one: keep the run files of "
-                                "each machine in a results folder of its own");
+                                " is from another platform than the runs before it, but a bundle has runs of "
+                                "one platform only: keep the run files of each machine in a separate "
+                                "results folder");
   }
   ++found.runs;
   found.platform = platform;
@@ -66,7 +66,7 @@ void note(Found& found, const Json& run, const std::string& where) {
 
 void note_all(Found& found, const std::string& lines, const fs::path& path) {
   if (!lines.empty() && lines.back() != '\n') {
-    throw std::runtime_error("run file " + path.string() + " is cut off: its last line has no end");
+    throw std::runtime_error("run file " + path.string() + " is truncated: its last line has no line end");
   }
   std::size_t number = 0;
   for (const std::string& line : split_lines(lines)) {
@@ -121,7 +121,7 @@ std::string manifest(const std::vector<Member>& members) {
 Exported export_bundle(const fs::path& results, const fs::path& out) {
   Found found = runs_of(results / "runs");
   if (!found.platform) {
-    throw std::invalid_argument("nothing to export: there is no run in " + (results / "runs").string());
+    throw std::invalid_argument("nothing to export: no runs in " + (results / "runs").string());
   }
   std::vector<Member> members = std::move(found.files);
   members.push_back({"platform.json", platform_document(found)});

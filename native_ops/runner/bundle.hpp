@@ -1,5 +1,5 @@
-// A bundle: run files with what is needed to trust them, in one zip. As src/tmflow/bundle/writer.py makes
-// it: the same content has the same manifest, and so the same identity.
+// A bundle: run files and the evidence for them in one zip file. It has the format of
+// src/tmflow/bundle/writer.py: the same content has the same manifest, and so the same identity.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +12,13 @@ struct Exported {
   std::filesystem::path path;
   std::string identity;  // hash of the manifest
   std::size_t runs;
-  std::string platform;  // for people
+  std::string platform;  // display name
 };
 
-// Writes the runs of a results folder, with what belongs to them, as a bundle to `out`; if that is a folder,
-// into it, under a name of its own. Throws std::invalid_argument where there is nothing to export or runs are
-// of several platforms, std::runtime_error where a file is damaged or the bundle cannot be written.
+// Writes the runs of a results folder, with the files that belong to them, as a bundle to `out`. If `out` is
+// a folder, the file gets a generated name in it. Throws std::invalid_argument if there is nothing to export
+// or the runs are of several platforms, std::runtime_error if a file is damaged or the bundle cannot be
+// written.
 Exported export_bundle(const std::filesystem::path& results, const std::filesystem::path& out);
 
 }  // namespace tmflow::runner

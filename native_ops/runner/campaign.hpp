@@ -1,5 +1,5 @@
-// The campaign: one invocation of the study on one machine, resumed or not. As src/tmflow/study/campaign.py
-// keeps it, beside the run files of its scale.
+// A campaign: one pass of the study on one machine, possibly interrupted and resumed. It is stored beside the
+// run files of its scale, as in src/tmflow/study/campaign.py.
 #pragma once
 
 #include <filesystem>
@@ -9,25 +9,25 @@
 
 namespace tmflow::runner {
 
-// An invocation that has something to measure. While a campaign is unfinished, the next invocation on the
-// same machine goes on with it.
+// An invocation that has something to measure. It continues the unfinished campaign of the same machine, if
+// there is one.
 class Campaign {
  public:
-  // Goes on with this machine's unfinished campaign in <results>/runs/<scale>, else begins a new one; notes
-  // that an invocation began.
+  // Continues this machine's unfinished campaign in <results>/runs/<scale>, or begins a new one. Records that
+  // an invocation began.
   Campaign(const std::filesystem::path& results, const std::string& scale);
 
-  // What its runs say of it.
+  // The reference to the campaign that its runs carry.
   Json ref() const;
 
-  // Notes the end of the invocation, and whether every round is measured.
+  // Records the end of the invocation, and whether every round is measured.
   void end(bool finished);
 
  private:
   void save() const;
 
   const std::filesystem::path path_;
-  Json its_;
+  Json record_;
 };
 
 }  // namespace tmflow::runner

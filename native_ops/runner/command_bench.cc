@@ -1,4 +1,4 @@
-// `tmflow-native bench`: what an update costs under each strategy, in full contention.
+// `tmflow-native bench`: the time of an update under each strategy, in full contention.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -26,11 +26,11 @@
 namespace tmflow::runner {
 namespace {
 
-constexpr double kTargetS = 0.03;  // of one measurement: hundreds of times what waking the threads takes
+constexpr double kTargetS = 0.03;  // of one measurement: hundreds of times the time to wake the threads
 constexpr int kMostUpdates = 1'000'000'000;
-constexpr double kBytesPerElement = 12;  // variable and gradient are read, the variable is written
+constexpr double kBytesPerElement = 12;  // the variable and the gradient are read, the variable is written
 
-// Either a strategy, or only the writing of gradients, in one size, number of threads and kind of gradient.
+// A strategy, or only the writing of gradients, for one size, number of threads and kind of gradient.
 struct Cell {
   std::optional<Listed> strategy;
   std::int64_t elements;
@@ -47,11 +47,11 @@ struct Cell {
       bench::NoUpdate none;
       return audit<float>(none, plan);
     }
-    const auto its = make_strategy<ArrayRegion<float>>(strategy->info.name);
-    return audit<float>(*its, plan);
+    const auto made = make_strategy<ArrayRegion<float>>(strategy->info.name);
+    return audit<float>(*made, plan);
   }
 
-  // Updates of each thread that take about the time of one measurement.
+  // The updates per thread that take about the time of one measurement.
   int calibrated() const {
     for (double updates = 1;;) {
       const double seconds = measure(static_cast<int>(updates)).seconds;
@@ -66,19 +66,19 @@ struct Cell {
   std::string_view gradient() const { return fresh ? "fresh" : "constant"; }
 };
 
-// What was measured of a cell, round by round.
+// The measurements of a cell, one per round.
 struct Measured {
   std::vector<AuditReport> reports;
-  std::vector<int> turns;  // its place in the order of the round, from 0 on
+  std::vector<int> turns;  // its position in each round, from 0 on
 };
 
 double us_per_update(const AuditReport& report) {
   return 1e6 * report.seconds / static_cast<double>(report.made);
 }
 
-// All rounds of a cell, with the names that `tmflow bench apply --json` gives them; null where an update took
-// no longer than the writing of its gradient. `writing`: of the same size and threads, where the gradient is
-// fresh.
+// All rounds of a cell, with the field names of `tmflow bench apply --json`. A value is null if an update
+// took no longer than writing its gradient. `writing`: the cell that only writes gradients, of the same size
+// and threads, if the gradient is fresh.
 Json row_of(const Cell& cell, const Measured& measured, const Measured* writing) {
   AuditReport all;
   double logarithms = 0;
@@ -131,7 +131,7 @@ Json row_of(const Cell& cell, const Measured& measured, const Measured* writing)
       {"lost_fraction", all.lost_fraction()},
       {"oversubscribed", cell.threads > cpus_allowed()},
       {"parameters", parameters},
-      {"promise", name_of(strategy.updates_over(values, static_cast<std::size_t>(cell.elements)))},
+      {"consistency", name_of(strategy.updates_over(values, static_cast<std::size_t>(cell.elements)))},
       {"rounds", measured.reports.size()},
       {"strategy", strategy.info.name},
       {"threads", cell.threads},
@@ -144,18 +144,19 @@ Json row_of(const Cell& cell, const Measured& measured, const Measured* writing)
 }
 
 bool kept(const Json& row) {
-  return row.at("promise").text() == "none" ||
+  return row.at("consistency").text() == "none" ||
          (row.at("lost_fraction").number() == 0 && row.at("doubled").integer() == 0 &&
           row.at("corrupt_elements").integer() == 0);
 }
 
-// The strategies to measure: those that are named, or all that run in this process; says which do not.
+// The strategies to measure: those on the command line, or all that can run in this process. Prints those
+// that cannot.
 std::vector<Listed> chosen(const Options& options) {
   std::vector<Listed> found;
   if (!options.has("strategy")) {
     for (const Listed& listed : listed_strategies()) {
       auto reason = never(listed.info.name);
-      if (!reason && listed.info.own_process) reason = "it needs a process of its own";
+      if (!reason && listed.info.own_process) reason = "it needs a separate process";
       if (!reason) {
         found.push_back(listed);
       } else {
@@ -175,8 +176,8 @@ std::vector<Listed> chosen(const Options& options) {
   return found;
 }
 
-// The cells in turns, so that what drifts hits all alike: cells of one size, number of threads and kind of
-// gradient are `together`.
+// Measures the cells in turn, so that drift affects all of them equally. Cells of one size, number of threads
+// and kind of gradient are `together`.
 std::vector<Json> rows_of(const std::vector<std::vector<Cell>>& together, int rounds, int seed) {
   struct Place {
     std::size_t group, cell;
@@ -194,9 +195,9 @@ std::vector<Json> rows_of(const std::vector<std::vector<Cell>>& together, int ro
   for (int round = 1; round <= rounds; ++round) {
     int turn = 0;
     for (const auto& [group, cell] : turns(places, seed, round)) {
-      Measured& its = measured[group][cell];
-      its.reports.push_back(together[group][cell].measure(updates[group][cell]));
-      its.turns.push_back(turn++);
+      Measured& cell_measured = measured[group][cell];
+      cell_measured.reports.push_back(together[group][cell].measure(updates[group][cell]));
+      cell_measured.turns.push_back(turn++);
     }
   }
   std::vector<Json> rows;
@@ -210,13 +211,13 @@ std::vector<Json> rows_of(const std::vector<std::vector<Cell>>& together, int ro
       rows.pop_back();
       std::cerr << "tmflow-native: not measured: " << cells[cell].strategy->info.name << " with "
                 << cells[cell].elements << " elements, " << cells[cell].threads
-                << " threads: in a round it took no longer than the writing of its gradient.\n";
+                << " threads: in one round it took no longer than writing its gradient.\n";
     }
   }
   return rows;
 }
 
-// A line for each strategy, size and number of threads, with the kinds of gradient beside each other.
+// Prints a line for each strategy, size and number of threads, with the kinds of gradient side by side.
 void print_table(const std::vector<Json>& rows, const std::vector<std::string>& gradients) {
   std::printf("%-18s%12s%9s", "strategy", "elements", "threads");
   for (const std::string& gradient : gradients) {
@@ -248,7 +249,7 @@ void print_table(const std::vector<Json>& rows, const std::vector<std::string>& 
   }
 }
 
-// The kinds of gradient that are asked for, each once.
+// The requested kinds of gradient, without duplicates.
 std::vector<std::string> gradients_of(const Options& options) {
   std::vector<std::string> given = options.list("gradient", "fresh");
   for (const std::string& word : given) {
@@ -294,8 +295,8 @@ int command_bench(const Arguments& arguments) {
   int code = 0;
   for (const Json& row : rows) {
     if (kept(row)) continue;
-    std::cerr << "tmflow-native: " << row.at("strategy").text() << " promises " << row.at("promise").text()
-              << " and did not keep it.\n";
+    std::cerr << "tmflow-native: " << row.at("strategy").text() << " violates its consistency guarantee, "
+              << row.at("consistency").text() << ".\n";
     code = 1;
   }
   return code;

@@ -1,4 +1,4 @@
-// `tmflow-native doctor`: what there is here, and what to do next.
+// `tmflow-native doctor`: what is installed here, and what to do next.
 #include <errno.h>
 
 #include <cstdio>
@@ -20,7 +20,7 @@ constexpr int kTrials = 100;
 
 std::string transactions() {
   const TmProbe probe = probe_tm(kTrials);
-  if (!probe.reported) return "the processor reports none, so none was tried";
+  if (!probe.reported) return "not reported by the processor, so not tried";
   return std::to_string(probe.committed) + " of " + std::to_string(probe.tried) +
          " trial transactions committed";
 }
@@ -48,10 +48,10 @@ int command_doctor(const Arguments& arguments) {
   try {
     const std::filesystem::path folder = find_mnist(study().files, options.value("data"));
     load_mnist(folder, study().files);
-    std::cout << "MNIST         " << folder.string() << ", every file the official one\n";
+    std::cout << "MNIST         " << folder.string() << ", all files verified\n";
   } catch (const BadInput& error) {
     wrong = error.what();
-    std::cout << "MNIST         not here, or not as it should be: see below\n";
+    std::cout << "MNIST         missing or wrong: see below\n";
   }
   std::cout << "strategies\n" << std::flush;
   list_strategies();

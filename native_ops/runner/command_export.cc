@@ -1,4 +1,4 @@
-// `tmflow-native export`: the runs as one file, to be taken along.
+// `tmflow-native export`: writes the runs as one portable file.
 #include <iostream>
 #include <stdexcept>
 

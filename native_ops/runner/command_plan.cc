@@ -1,4 +1,4 @@
-// `tmflow-native plan`: the experiments, and how many trials they are here.
+// `tmflow-native plan`: lists the experiments, and how many trials each has on this machine.
 #include <cstdio>
 #include <iostream>
 

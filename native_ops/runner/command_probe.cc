@@ -1,4 +1,4 @@
-// `tmflow-native probe`: what this machine's transactions and memory really do.
+// `tmflow-native probe`: measures what this machine's transactions and memory do.
 #include <cstdio>
 #include <iostream>
 #include <stdexcept>
@@ -37,10 +37,10 @@ int command_probe(const Arguments& arguments) {
     std::cout << canonical(found) << '\n';
   } else {
     for (const Json& one : found.at("limits").at("update_ns").array()) {
-      std::printf("%10lld elements: an update by one thread alone takes %.1f ns\n",
+      std::printf("%10lld elements: an update by a single thread takes %.1f ns\n",
                   static_cast<long long>(one.at("elements").integer()), one.at("ns").number());
     }
-    std::cout << "All that was found is in " << file << "; `export` takes it along.\n";
+    std::cout << "The results are in " << file << "; `export` includes them.\n";
   }
   return 0;
 }

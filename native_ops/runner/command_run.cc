@@ -1,4 +1,4 @@
-// `tmflow-native run`: what is missing of the study.
+// `tmflow-native run`: measures what the study lacks.
 #include <signal.h>
 #include <unistd.h>
 
@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 constexpr int kMostRounds = 1000;
 
-// So many of the points, from the first on at even distances.
+// Chooses `n` of the points, evenly spaced, from the first on.
 std::vector<Point> evenly_chosen(const std::vector<Point>& points, int n) {
   const std::size_t wanted = std::min(static_cast<std::size_t>(n), points.size());
   std::vector<Point> chosen;
@@ -34,7 +34,7 @@ std::vector<Point> evenly_chosen(const std::vector<Point>& points, int n) {
   return chosen;
 }
 
-// Every round of the experiments, measured or not; without a campaign yet.
+// Every round of the experiments, measured or not, without a campaign.
 std::vector<Job> rounds_of(const std::vector<Experiment>& experiments, const fs::path& results,
                            const Options& options) {
   std::vector<Job> jobs;
@@ -58,13 +58,13 @@ std::vector<Job> rounds_of(const std::vector<Experiment>& experiments, const fs:
   return jobs;
 }
 
-void tell(const Job& job, std::size_t done, std::size_t all, double seconds) {
+void report(const Job& job, std::size_t done, std::size_t all, double seconds) {
   std::map<std::string, int> by_status;
   for (const Json& run : read_runs(job.run_file)) ++by_status[run.at("status").text()];
-  std::string told;
-  for (const auto& [status, n] : by_status) told += ", " + std::to_string(n) + " " + status;
+  std::string statuses;
+  for (const auto& [status, n] : by_status) statuses += ", " + std::to_string(n) + " " + status;
   std::printf("%zu of %zu: %s, round %d: %.1f s%s\n", done, all, job.experiment.name.c_str(), job.number,
-              seconds, told.c_str());
+              seconds, statuses.c_str());
   std::fflush(stdout);
 }
 
@@ -74,15 +74,15 @@ void measure(std::vector<Job>& todo, const Campaign& campaign) {
     const auto began = std::chrono::steady_clock::now();
     job.campaign = campaign.ref();
     run_round(job);
-    tell(job, ++done, todo.size(),
-         std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
+    report(job, ++done, todo.size(),
+           std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
   }
 }
 
 // The children end with this process.
 void stopped(int signal) {
   constexpr char said[] =
-      "\ntmflow-native: stopped; what is done is kept, and the same command goes on from there.\n";
+      "\ntmflow-native: stopped; finished trials are kept. Run the same command again to continue.\n";
   if (write(STDERR_FILENO, said, sizeof said - 1) < 0) _exit(1);
   _exit(128 + signal);
 }
@@ -95,17 +95,17 @@ std::string results_folder(const Options& options) {
 }
 
 int command_run(const Arguments& arguments) {
-  // `points`, for tests: only so many of each experiment.
+  // `points` is for tests: it limits the points of each experiment.
   const Options options(arguments,
                         {"scale", "experiment", "rounds", "data", "results", "trial-timeout", "points"}, {});
   const std::string scale = options.one_of("scale", {"full", "quick"});
   const fs::path results = results_folder(options);
   std::vector<Job> todo = rounds_of(study().at(scale, options.list("experiment")), results, options);
-  find_mnist(study().files, options.value("data"));  // before anything is begun
+  find_mnist(study().files, options.value("data"));  // fails before anything is begun
   const HeldFile held = results_to_itself(results);
   std::erase_if(todo, is_done);
   if (todo.empty()) {
-    std::cout << "Everything is measured already.\n";
+    std::cout << "Nothing to do: everything is already measured.\n";
     return 0;
   }
   for (const int one : {SIGINT, SIGTERM}) signal(one, stopped);
@@ -122,12 +122,12 @@ int command_run(const Arguments& arguments) {
   }
   campaign.end(is_finished());
   std::cout << "Done: the runs are in " << (results / "runs" / scale).string()
-            << ". Take them along with: tmflow-native export --results " << results.string() << "\n";
+            << ". Export them with: tmflow-native export --results " << results.string() << "\n";
   return 0;
 }
 
 int command_round(const Arguments& arguments) {
-  if (arguments.size() != 2) throw BadInput("`round` is for `run` to start.");
+  if (arguments.size() != 2) throw BadInput("`round` is internal: `run` starts it.");
   run_process_of_round(Job::from_text(arguments[0]), static_cast<std::size_t>(std::stoul(arguments[1])));
   return 0;
 }

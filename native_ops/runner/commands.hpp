@@ -1,4 +1,4 @@
-// The commands of tmflow-native. Each throws BadInput for what cannot be, and returns the exit code.
+// The commands of tmflow-native. Each returns the exit code, and throws BadInput for invalid input.
 #pragma once
 
 #include <string>
@@ -16,10 +16,11 @@ int command_export(const Arguments& arguments);
 int command_doctor(const Arguments& arguments);
 int command_probe(const Arguments& arguments);
 int command_bench(const Arguments& arguments);
-// Of `run`, in a process of its own: JOB, as text, and the number of the process in its round.
+// `run` starts it in a separate process. Arguments: the JOB as text, and the number of the process in its
+// round.
 int command_round(const Arguments& arguments);
 
-// The folder of all that a study produces: --results, else $TMFLOW_RESULTS_DIR, else results here.
+// The folder of everything that a study produces: --results, else $TMFLOW_RESULTS_DIR, else ./results.
 std::string results_folder(const Options& options);
 
 }  // namespace tmflow::runner

@@ -1,8 +1,9 @@
-# Writes the state of the checkout, at every build: its commit, and whether what can change a number has changes or new
-# files, as tmflow.platform.software tells it. A file whose content is the same is left as it is. Without git, or outside of a checkout, neither is known.
+# Writes the state of the checkout at every build: its commit, and whether any file that can change a number is modified or new,
+# as in tmflow.platform.software. A file whose content is unchanged is not rewritten. Without git, or outside a checkout, both
+# are unknown.
 set(commit "std::nullopt")
 set(dirty "std::nullopt")
-if(GIT AND EXISTS "${ROOT}/.git")  # else git would answer for a repository that merely surrounds it
+if(GIT AND EXISTS "${ROOT}/.git")  # else git would report on a surrounding repository
   execute_process(
     COMMAND "${GIT}" --no-optional-locks -C "${ROOT}" status --porcelain=v2 --branch -- native_ops src workflow
     OUTPUT_VARIABLE status RESULT_VARIABLE refused ERROR_QUIET)

@@ -31,7 +31,7 @@ std::optional<std::int64_t> hexadecimal(std::string_view digits) {
   return number;
 }
 
-// A decimal or 0x number; nothing for anything else ("unknown", "AArch64").
+// A decimal number, or a hexadecimal one with 0x; nullopt for anything else ("unknown", "AArch64").
 std::optional<std::int64_t> number(const Fields& fields, const std::string& name) {
   const std::string text = field(fields, name).value_or("");
   if (text.starts_with("0x")) return hexadecimal(std::string_view(text).substr(2));

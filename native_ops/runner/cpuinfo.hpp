@@ -1,5 +1,5 @@
-// /proc/cpuinfo, which every architecture words differently, as one kind of processor:
-// src/tmflow/platform/cpuinfo.py.
+// Reads /proc/cpuinfo, whose format differs between architectures, into one description of a processor, as
+// src/tmflow/platform/sysfiles.py does.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace tmflow::runner {
 
-// A kind of processor; nothing = not said. `flags` is nothing where the architecture has no such line.
+// A kind of processor. nullopt = not reported; `flags` is nullopt if the architecture has no such line.
 struct Processor {
   std::optional<std::string> vendor = {}, model = {};
   std::optional<std::int64_t> family = {}, model_no = {}, stepping = {};

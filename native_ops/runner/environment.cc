@@ -28,7 +28,7 @@ std::string kernel() {
   return std::string(names.sysname) + " " + names.release;
 }
 
-// The distribution's name for itself, else the system's.
+// The name of the distribution, else of the system.
 std::string os(const Files& files) {
   auto release = files.text("etc/os-release");
   if (!release) release = files.text("usr/lib/os-release");
@@ -51,7 +51,7 @@ std::optional<std::string> libc() {
   return buffer;
 }
 
-// The frequency governor; several, with a + between, if the cores differ.
+// The frequency governor, or several joined by + if the cores differ.
 std::optional<std::string> governor(const Files& files) {
   std::set<std::string> governors;
   for (const std::string& path : files.glob(kCpu + "/cpufreq/policy*/scaling_governor")) {
@@ -81,7 +81,7 @@ std::optional<std::string> chosen(const std::optional<std::string>& text) {
   return text->substr(open + 1, close - open - 1);
 }
 
-// The kernel's word on each vulnerability of processors; some of its mitigations switch TSX off.
+// The kernel's status of each processor vulnerability; some mitigations switch TSX off.
 Json mitigations(const Files& files) {
   Json all;
   for (const std::string& path : files.glob(kCpu + "/vulnerabilities/*")) {
@@ -98,7 +98,7 @@ std::optional<bool> is_vm(const Files& files, const Processor& cpu) {
   return std::nullopt;
 }
 
-// The marks that Docker, Podman and systemd-nspawn leave.
+// Checks for the marker files of Docker, Podman and systemd-nspawn.
 bool is_container(const Files& files) {
   for (const char* mark : {".dockerenv", "run/.containerenv", "run/systemd/container"}) {
     if (files.data(mark)) return true;
@@ -106,7 +106,7 @@ bool is_container(const Files& files) {
   return false;
 }
 
-// "none", or what lies between us and the machine: "vm", "container" or "vm+container".
+// "none", or the layers between this process and the hardware: "vm", "container" or "vm+container".
 std::optional<std::string> virtualisation(const Files& files, const Processor& cpu) {
   const auto vm = is_vm(files, cpu);
   if (!vm) return std::nullopt;
@@ -128,7 +128,7 @@ std::optional<std::int64_t> aslr(const Files& files) {
 }  // namespace
 
 std::optional<int> processors_allowed() {
-  for (std::size_t sets = 1; sets <= 64; sets *= 2) {  // each of 1,024 CPUs
+  for (std::size_t sets = 1; sets <= 64; sets *= 2) {  // each set is of 1,024 CPUs
     std::vector<cpu_set_t> allowed(sets);
     const std::size_t bytes = sets * sizeof(cpu_set_t);
     if (sched_getaffinity(0, bytes, allowed.data()) == 0) return CPU_COUNT_S(bytes, allowed.data());

@@ -1,11 +1,12 @@
-// What can go wrong besides a fault of the program.
+// The errors that are not faults of the program.
 #pragma once
 
 #include <stdexcept>
 
 namespace tmflow::runner {
 
-// The user's: one sentence that names what is wrong and what is allowed; the program ends with code 2.
+// A mistake of the user: one sentence that says what is wrong and what is allowed. The program exits with
+// code 2.
 class BadInput : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -17,7 +18,7 @@ class Unsupported : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A trial whose variables are not finite any more.
+// A trial whose variables are no longer finite.
 class Diverged : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

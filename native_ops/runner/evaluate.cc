@@ -14,7 +14,7 @@
 namespace tmflow::runner {
 namespace {
 
-constexpr std::size_t kAtOnce = 500;  // images: what lies between the layers stays in a cache
+constexpr std::size_t kAtOnce = 500;  // images; the values between the layers fit into a cache
 
 // The layers of a model: weights and bias, one after another.
 class Layers {
@@ -27,7 +27,7 @@ class Layers {
     return std::ranges::all_of(variables_, [](auto values) { return all_finite(values); });
   }
 
-  // [examples, 10], of images [examples, pixels].
+  // Takes images [examples, pixels]; returns [examples, 10].
   std::vector<float> scores(std::span<const float> images, std::size_t examples) const {
     std::vector<float> values(images.begin(), images.end());
     for (std::size_t layer = 0; layer < shapes_.size(); layer += 2) {

@@ -16,7 +16,8 @@ namespace {
 
 const std::string kCpu(kCpus);
 
-// How many values that leaf of the topology takes over the online CPUs; nothing if any does not tell (-1).
+// How many distinct values that file of the topology has over the online CPUs; nullopt if any is unknown
+// (-1).
 std::optional<std::int64_t> distinct(const Files& files, const std::string& leaf) {
   std::set<std::string> values;
   for (const std::string& path : files.glob(kCpu + "/cpu[0-9]*/topology/" + leaf)) {
@@ -28,7 +29,7 @@ std::optional<std::int64_t> distinct(const Files& files, const std::string& leaf
   return values.size();
 }
 
-// The folder of CPU 0's cache of that level that holds data; one that does not exist if there is none.
+// The folder of CPU 0's data or unified cache of that level; a nonexistent path if there is none.
 std::string cache(const Files& files, int level) {
   for (const std::string& path : files.glob(kCpu + "/cpu0/cache/index[0-9]*")) {
     if (files.integer(path + "/level") == level && files.text(path + "/type") != "Instruction") return path;
@@ -36,7 +37,7 @@ std::string cache(const Files& files, int level) {
   return kCpu + "/cpu0/cache/none";
 }
 
-// The memory in whole GiB, rounded up: the kernel withholds a part, and how much changes from boot to boot.
+// The memory in whole GiB, rounded up: the kernel withholds a part that varies from boot to boot.
 std::optional<std::int64_t> memory_bytes(const Files& files) {
   for (const std::string& line : split_lines(files.text("proc/meminfo").value_or(""))) {
     const auto words = split_words(line);
@@ -48,7 +49,7 @@ std::optional<std::int64_t> memory_bytes(const Files& files) {
   return std::nullopt;
 }
 
-// The highest frequency that any core may reach.
+// The highest frequency that any core can reach.
 std::optional<std::int64_t> freq_max_hz(const Files& files) {
   std::optional<std::int64_t> highest;
   for (const std::string& path : files.glob(kCpu + "/cpufreq/policy*/cpuinfo_max_freq")) {
@@ -57,8 +58,7 @@ std::optional<std::int64_t> freq_max_hz(const Files& files) {
   return highest;
 }
 
-// A value of the auxiliary vector, in which the kernel tells a process what the processor can do: pairs of
-// words.
+// A value of the auxiliary vector: pairs of words in which the kernel reports the features of the processor.
 std::optional<std::uint64_t> auxiliary(const std::string& vector, std::uint64_t type) {
   std::uint64_t pair[2];
   std::optional<std::uint64_t> found;
@@ -69,9 +69,9 @@ std::optional<std::uint64_t> auxiliary(const std::string& vector, std::uint64_t 
   return found;
 }
 
-// What the processor reports. Whether it ever commits, only a probe tells.
+// What the processor reports. Only a probe shows whether a transaction ever commits.
 std::string tm_capability(const std::string& isa, const Processor& cpu, const Files& files) {
-  constexpr std::uint64_t kHwcap2 = 26, kHtm = 0x40000000;  // of <elf.h> and POWER's <asm/cputable.h>
+  constexpr std::uint64_t kHwcap2 = 26, kHtm = 0x40000000;  // from <elf.h> and POWER's <asm/cputable.h>
   if (isa == "x86_64" && cpu.flags) return cpu.has("rtm") ? "rtm" : "none";
   if (isa == "ppc64le") {
     const auto hwcap2 = auxiliary(files.data("proc/self/auxv").value_or(""), kHwcap2);
@@ -107,7 +107,7 @@ Json platform_facts(const std::filesystem::path& root, const std::string& machin
       {"cpu_stepping", cpu.stepping},
       {"sockets", distinct(files, "physical_package_id")},
       {"numa_nodes", files.count("sys/devices/system/node/has_cpu")},
-      // Switching SMT off takes threads offline: a core still counts, by the thread that it has left.
+      // Switching SMT off takes threads offline; a core still counts because one of its threads remains.
       {"cores_physical", distinct(files, "thread_siblings_list")},
       {"threads_logical", files.count(kCpu + "/present")},
       {"l1d_bytes", files.size(l1d + "/size")},

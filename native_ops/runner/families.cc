@@ -6,9 +6,9 @@
 namespace tmflow::runner {
 namespace {
 
-constexpr std::uint64_t kMutexTaken = 30;  // the study's code of an abort because the mutex was found taken
+constexpr std::uint64_t kMutexTaken = 30;  // the study's code of an abort that found the mutex taken
 
-// Numbered from the lowest bit, as Intel's manual does.
+// Bits are numbered from the lowest, as in Intel's manual.
 std::string_view of_rtm(std::uint64_t status) {
   const auto bit = [&](int number) { return (status >> number & 1) != 0; };
   if (bit(0)) return status >> 24 == kMutexTaken ? "lock_subscription" : "explicit";
@@ -19,13 +19,13 @@ std::string_view of_rtm(std::uint64_t status) {
   return status == 0 ? "interrupt_or_fault" : "unknown";
 }
 
-// Numbered from the highest bit, as the Power ISA does.
+// Bits are numbered from the highest, as in the Power ISA.
 std::string_view of_power(std::uint64_t texasr) {
   const auto bit = [&](int number) { return (texasr >> (63 - number) & 1) != 0; };
   if (bit(31)) {
     const std::uint64_t code = texasr >> 56;
     if (code == kMutexTaken) return "lock_subscription";
-    return 0xd0 <= code && code < 0xe4 ? "interrupt_or_fault" : "explicit";  // those are the kernel's
+    return 0xd0 <= code && code < 0xe4 ? "interrupt_or_fault" : "explicit";  // the kernel's codes
   }
   if (bit(9)) return "nested";
   if (bit(10)) return "capacity";
@@ -33,7 +33,7 @@ std::string_view of_power(std::uint64_t texasr) {
   return bit(8) ? "interrupt_or_fault" : "unknown";
 }
 
-// By the numbers of tmflow/stm/cause.hpp.
+// The numbers are those of tmflow/stm/cause.hpp.
 std::string_view of_stm(std::uint64_t cause) {
   if (cause == 1 || cause == 2) return "explicit";
   if (6 <= cause && cause <= 8) return "validation";
@@ -46,7 +46,7 @@ std::string_view family(std::string_view mechanism, std::uint64_t status) {
   if (mechanism == "rtm") return of_rtm(status);
   if (mechanism == "power") return of_power(status);
   if (mechanism == "stm") return of_stm(status);
-  if (mechanism == "itm" || mechanism == "tle") return "unknown";  // nobody tells the cause
+  if (mechanism == "itm" || mechanism == "tle") return "unknown";  // neither reports the cause
   throw std::invalid_argument("no transactions are called '" + std::string(mechanism) + "'");
 }
 

@@ -1,5 +1,5 @@
-// Why a transaction aborted: the family of its machine's raw status, as src/tmflow/spec/abort_codes.py has
-// it, where the bits and the order in which they decide are explained.
+// Why a transaction aborted: the family of the raw status. src/tmflow/spec/abort_codes.py explains the bits
+// and the order in which they decide.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 namespace tmflow::runner {
 
 // The family of a raw status of this mechanism: rtm, power, stm, itm or tle. Throws std::invalid_argument for
-// another one.
+// any other mechanism.
 std::string_view family(std::string_view mechanism, std::uint64_t status);
 
 // The whole raw status as text: hexadecimal, at least 8 digits.

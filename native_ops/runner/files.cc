@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
   throw BadInput(path.string() + " cannot be written: " + why + "; what was written before is kept.");
 }
 
-// A file descriptor that is closed.
+// A file descriptor that its destructor closes.
 class File {
  public:
   File(const fs::path& path, int flags) : path_(path), handle_(open(path.c_str(), flags | O_CLOEXEC, 0644)) {

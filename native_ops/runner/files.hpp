@@ -1,4 +1,4 @@
-// What files hold, and what commands say.
+// The contents of files and the output of commands.
 #pragma once
 
 #include <filesystem>
@@ -8,14 +8,14 @@
 
 namespace tmflow::runner {
 
-// All of a file. Throws BadInput where it cannot be read.
+// The whole content of a file. Throws BadInput if it cannot be read.
 std::string read_file(const std::filesystem::path& path);
 
-// Writes the text after the first `keep` bytes of a file, onto the disk; what it held after those goes.
-// Throws BadInput where that cannot be; then the file holds at least those.
+// Keeps the first `keep` bytes of a file, replaces the rest by the text, and syncs the file to disk. Throws
+// BadInput if that fails; the file then still holds at least the kept bytes.
 void append_at(const std::filesystem::path& path, std::size_t keep, std::string_view text);
 
-// What a command writes on its standard output. Throws BadInput where it cannot run or fails.
+// The standard output of a command. Throws BadInput if it cannot run or fails.
 std::string output_of(const std::vector<std::string>& command);
 
 }  // namespace tmflow::runner

@@ -1,4 +1,4 @@
-// The variables as a trial begins.
+// The initial values of the variables of a trial.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,13 @@
 namespace tmflow::runner {
 
 // One vector per variable of the model, as src/tmflow/training/models draws them for this seed. Throws
-// std::invalid_argument for a model that it does not know.
+// std::invalid_argument for an unknown model.
 std::vector<std::vector<float>> initial_values(std::string_view model,
                                                const std::vector<train::VariableShape>& shapes,
                                                std::uint32_t seed);
 
-// The inverse of the normal distribution's cumulative function, for probabilities of -2 to 2 deviations.
+// The inverse of the normal cumulative distribution function, for probabilities of -2 to 2 standard
+// deviations.
 double normal_quantile(double probability);
 
 }  // namespace tmflow::runner

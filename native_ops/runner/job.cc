@@ -18,12 +18,12 @@ std::vector<std::vector<Point>> Job::processes() const {
   order.shuffle(shuffled);
   std::vector<std::vector<Point>> processes;
   for (Point& point : shuffled) {
-    const auto alike = std::ranges::find_if(
+    const auto group = std::ranges::find_if(
         processes, [&](const auto& others) { return others.front().environment == point.environment; });
-    if (alike == processes.end()) {
+    if (group == processes.end()) {
       processes.push_back({std::move(point)});
     } else {
-      alike->push_back(std::move(point));
+      group->push_back(std::move(point));
     }
   }
   order.shuffle(processes);
@@ -45,17 +45,17 @@ std::string Job::as_text() const {
 }
 
 Job Job::from_text(const std::string& text) {
-  const Json told = parse(text);
-  Job job{.campaign = told.at("campaign"),
-          .experiment = study().at(told.at("scale").text(), {told.at("experiment").text()}).front(),
+  const Json document = parse(text);
+  Job job{.campaign = document.at("campaign"),
+          .experiment = study().at(document.at("scale").text(), {document.at("experiment").text()}).front(),
           .points = {},
-          .number = static_cast<int>(told.at("number").integer()),
-          .run_file = told.at("run_file").text(),
+          .number = static_cast<int>(document.at("number").integer()),
+          .run_file = document.at("run_file").text(),
           .data = {},
-          .resumed = told.at("resumed").boolean()};
-  job.experiment.trial_timeout_s = told.at("trial_timeout_s").number();
-  if (!told.at("data").is_null()) job.data = told.at("data").text();
-  for (const Json& sha256 : told.at("points").array()) {
+          .resumed = document.at("resumed").boolean()};
+  job.experiment.trial_timeout_s = document.at("trial_timeout_s").number();
+  if (!document.at("data").is_null()) job.data = document.at("data").text();
+  for (const Json& sha256 : document.at("points").array()) {
     job.points.push_back(*std::ranges::find(job.experiment.points, sha256.text(), &Point::sha256));
   }
   return job;

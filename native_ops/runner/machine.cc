@@ -32,15 +32,15 @@ struct Shares {
   double steal, others;
 };
 
-// Stolen and used by others: shares of cores * wall, cut to [0, 1] because ticks and clock do not agree
-// exactly.
+// Stolen time and time used by others, as shares of cores * wall time. They are cut to [0, 1] because ticks
+// and clock do not agree exactly.
 std::optional<Shares> shares(const Sample& before, const Sample& after) {
   const double window_s = after.monotonic_s - before.monotonic_s;
   if (!before.times || !after.times || window_s < kMinWindowS) return std::nullopt;
   const double busy_s = after.times->busy_s - before.times->busy_s;
   const double steal_s = after.times->steal_s - before.times->steal_s;
   const double idle_s = after.times->idle_s - before.times->idle_s;
-  if (busy_s + steal_s + idle_s <= 0) return std::nullopt;  // the counters stand still
+  if (busy_s + steal_s + idle_s <= 0) return std::nullopt;  // the counters did not advance
   const double capacity_s = after.times->cpus * window_s;
   const double others_s = busy_s - (after.own_s - before.own_s);
   return Shares{std::clamp(steal_s / capacity_s, 0.0, 1.0), std::clamp(others_s / capacity_s, 0.0, 1.0)};
@@ -49,7 +49,7 @@ std::optional<Shares> shares(const Sample& before, const Sample& after) {
 }  // namespace
 
 std::optional<CpuTimes> CpuTimes::parse(const std::string& text, double ticks_per_s) {
-  CpuTimes times{.cpus = -1, .busy_s = 0, .idle_s = 0, .steal_s = 0};  // the first row is their sum
+  CpuTimes times{.cpus = -1, .busy_s = 0, .idle_s = 0, .steal_s = 0};  // the first row is the sum
   bool found = false;
   for (const std::string& line : split_lines(text)) {
     if (!line.starts_with("cpu")) continue;

@@ -1,5 +1,5 @@
-// What else the machine did during a trial: two samples of the kernel's counters, and what lies between them.
-// The same as src/tmflow/runner/machine_load.py, where the reasons for the limits are.
+// What else the machine did during a trial: the differences between two samples of the kernel's counters. The
+// same as src/tmflow/runner/machine_load.py, which explains the limits.
 #pragma once
 
 #include <filesystem>
@@ -18,11 +18,11 @@ struct CpuTimes {
   int cpus;
   double busy_s, idle_s, steal_s;
 
-  // Nothing if the text is not that of /proc/stat.
+  // nullopt if the text is not that of /proc/stat.
   static std::optional<CpuTimes> parse(const std::string& text, double ticks_per_s);
 };
 
-// The counters at one moment. `own_s`: CPU time of this process and of its children that it has waited for.
+// The counters at one moment. `own_s`: CPU time of this process and of the children that it has waited for.
 struct Sample {
   double monotonic_s, boot_s, wall_s;
   double own_s;
@@ -33,7 +33,7 @@ struct Sample {
 // Takes a sample; call it before and after a trial.
 Sample sample(const std::filesystem::path& stat = "/proc/stat");
 
-// What the rest of the machine did from one sample to the other: the `machine` of a run.
+// What the rest of the machine did between the two samples: the `machine` of a run.
 Json between(const Sample& before, const Sample& after);
 
 }  // namespace tmflow::runner

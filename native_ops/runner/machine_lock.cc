@@ -21,15 +21,16 @@ HeldFile machine_to_itself() {
   const std::string path = std::string(folder == nullptr ? "/tmp" : folder) + "/tmflow-machine.lock";
   int handle = open(path.c_str(), O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (handle >= 0) {
-    fchmod(handle, 0644);  // readable by all, whatever the umask: which is all that flock needs
+    fchmod(handle, 0644);  // readable by all, whatever the umask; flock needs no more
   } else {
     handle = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   }
   if (handle < 0) {
-    throw BadInput("the lock of timed work, " + path + ", cannot be opened: " + std::strerror(errno) + ".");
+    throw BadInput("the lock file of timed measurements, " + path +
+                   ", cannot be opened: " + std::strerror(errno) + ".");
   }
   if (flock(handle, LOCK_EX | LOCK_NB) != 0) {
-    std::cerr << "tmflow-native: another timed run has the machine; waiting for it to end." << std::endl;
+    std::cerr << "tmflow-native: waiting for another timed measurement on this machine to end." << std::endl;
     while (flock(handle, LOCK_EX) != 0 && errno == EINTR) {
     }
   }
@@ -46,7 +47,7 @@ HeldFile results_to_itself(const std::filesystem::path& results) {
   }
   if (flock(handle, LOCK_EX | LOCK_NB) != 0) {
     close(handle);
-    throw BadInput("another study is at work in " + results.string() + "; wait for it to end, or stop it.");
+    throw BadInput("another study is running in " + results.string() + "; wait until it ends, or stop it.");
   }
   return HeldFile(handle);
 }

@@ -1,11 +1,12 @@
-// Who works where, by locks that the kernel keeps and releases when their holder ends, however it ends.
+// Mutual exclusion of processes by file locks. The kernel releases them when their holder ends for any
+// reason.
 #pragma once
 
 #include <filesystem>
 
 namespace tmflow::runner {
 
-// A file that is locked as long as the object lives.
+// A file that stays locked while the object lives.
 class HeldFile {
  public:
   HeldFile(const HeldFile&) = delete;
@@ -20,12 +21,12 @@ class HeldFile {
   const int handle_;
 };
 
-// The machine-wide lock of timed work, tmflow-machine.lock in $TMFLOW_LOCK_DIR or /tmp, the same that the
-// Python package takes; waits, and says so, while another process holds it. Throws BadInput where it cannot
-// be had.
+// The machine-wide lock of timed work: tmflow-machine.lock in $TMFLOW_LOCK_DIR or /tmp. The Python package
+// takes the same lock. While another process holds it, the function prints that and waits. Throws BadInput if
+// the lock file cannot be opened or locked.
 HeldFile machine_to_itself();
 
-// The lock of a results folder. Throws BadInput where another study is at work in it, or it cannot be
+// The lock of a results folder. Throws BadInput if another study works in the folder, or if it cannot be
 // written.
 HeldFile results_to_itself(const std::filesystem::path& results);
 

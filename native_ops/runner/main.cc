@@ -12,19 +12,19 @@ namespace {
 
 constexpr const char* kHelp = R"(tmflow-native COMMAND [OPTIONS]
 
-  doctor   what there is here, and what to do next
-             --data DIR          where MNIST's four files are; else TMFLOW_DATA_DIR, else data/mnist here
-  plan     the experiments, and how many trials they are here
+  doctor   show what this machine can run, and what to do next
+             --data DIR          folder of MNIST's four files (default: TMFLOW_DATA_DIR, else ./data/mnist)
+  plan     list the experiments and their number of trials on this machine
              --scale full|quick  --processors N  --json
-  run      measure what is missing of them; safe to interrupt and to repeat
+  run      measure what is missing; can be interrupted and repeated at any time
              --scale full|quick  --experiment NAME[,NAME]  --rounds N  --data DIR
-             --trial-timeout SECONDS  of a trial or its warm-up; that of the study if not given
-             --results DIR       else TMFLOW_RESULTS_DIR, else results here
-  probe    what this machine's transactions and memory really do; leave it alone meanwhile
+             --trial-timeout SECONDS  limit of a trial or its warm-up (default: the study's)
+             --results DIR       (default: TMFLOW_RESULTS_DIR, else ./results)
+  probe    measure this machine's transactions and memory; do not use the machine meanwhile
              --seconds 60  --save FILE  --results DIR  --json
-  export   the runs as one file, for `tmflow bundle import` or a pull request
+  export   write the runs to one file, for `tmflow bundle import` or a pull request
              --results DIR  --out FILE|DIR
-  bench    what an update costs under each strategy
+  bench    measure the cost of an update with each strategy
              --elements N[,N]  --threads N[,N]  --strategy NAME[,NAME]  --rounds N  --json
 
   --version, --help
@@ -52,7 +52,7 @@ int called(const Arguments& words) {
   for (const Command& command : kCommands) {
     if (name == command.name) return command.run({words.begin() + 1, words.end()});
   }
-  throw BadInput("unknown command '" + name + "'; `tmflow-native --help` lists those that there are.");
+  throw BadInput("unknown command '" + name + "'; `tmflow-native --help` lists the commands.");
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 constexpr std::size_t kHeaderOfImages = 16, kHeaderOfLabels = 8;
 constexpr const char* kRoles[] = {"train_images", "train_labels", "test_images", "test_labels"};
 
-// The file of that name, or the same with .gz; an empty path if neither is there.
+// The file of that name, with or without .gz; an empty path if neither exists.
 fs::path file_in(const fs::path& folder, const std::string& name) {
   for (const fs::path& path : {folder / name, folder / (name + ".gz")}) {
     std::error_code unreadable;
@@ -29,8 +29,8 @@ std::string unpacked(const fs::path& path) {
   try {
     return output_of({"gzip", "-dc", path.string()});
   } catch (const BadInput& error) {
-    throw BadInput(path.string() + " cannot be unpacked: " + error.what() +
-                   " Copy the file here again, or unpack it where there is a gzip and copy that.");
+    throw BadInput(path.string() + " cannot be decompressed: " + error.what() +
+                   " Copy the file again, or decompress it on a machine with gzip and copy the result.");
   }
 }
 
@@ -48,7 +48,7 @@ std::string content(const fs::path& folder, const Json& file, std::size_t header
   return bytes;
 }
 
-// The first `matrix` pixels of an image, rounded as a multiplication by 1/255 in float32 rounds.
+// The first `matrix` pixels of an image, rounded like a multiplication by 1/255 in float32.
 void scale(const std::string& images, std::size_t image, std::size_t matrix, float* to) {
   constexpr float kUnit = static_cast<float>(1.0 / 255);
   const char* pixels = images.data() + image * Mnist::kPixels;
@@ -77,8 +77,8 @@ fs::path find_mnist(const Json& files, const std::optional<std::string>& given) 
   }
   std::string names;
   for (const char* role : kRoles) names += (names.empty() ? "" : ", ") + files.at(role).at("name").text();
-  throw BadInput("MNIST is not in " + looked + ": put its four files there (" + names +
-                 "; gzipped or not), or give their folder with --data or TMFLOW_DATA_DIR.");
+  throw BadInput("MNIST is not in " + looked + ": copy its four files there (" + names +
+                 "; gzipped or not), or specify their folder with --data or TMFLOW_DATA_DIR.");
 }
 
 Mnist load_mnist(const fs::path& folder, const Json& files) {

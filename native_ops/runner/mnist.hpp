@@ -1,4 +1,4 @@
-// MNIST: found, verified, and in the order in which a trial sees it.
+// MNIST: finding and verifying it, and the order in which a trial reads it.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace tmflow::runner {
 
-// The bytes of the files after their headers: a byte per pixel, a byte per label. The first 5,000 images of
-// the training files are for validation, as TensorFlow 1's tutorial had it.
+// The bytes of the files without their headers: a byte per pixel, a byte per label. The first 5,000 images of
+// the training files are for validation, as in TensorFlow 1's tutorial.
 struct Mnist {
   static constexpr std::size_t kPixels = 784, kClasses = 10, kValidation = 5000, kTrain = 55000,
                                kTest = 10000;
@@ -21,15 +21,15 @@ struct Mnist {
 };
 
 // The folder that holds all files of MNIST, gzipped or not: `given`, else $TMFLOW_DATA_DIR, else data/mnist
-// here; of the first two also their folder `mnist`. `files`: by role what the files are, as the plan has it.
-// Throws BadInput saying where it looked.
+// here. The folder `mnist` inside one of the first two is also tried. `files`: the files by role, as in the
+// plan. Throws BadInput with the places searched.
 std::filesystem::path find_mnist(const Json& files, const std::optional<std::string>& given);
 
-// Its files, each bit for bit the official one. Throws BadInput naming the first that is not.
+// Loads the files and checks that each equals the official one. Throws BadInput with the first that does not.
 Mnist load_mnist(const std::filesystem::path& folder, const Json& files);
 
 // The images of a trial: the training set permuted by the trial's seed, and the first `matrix` pixels of each
-// image, from 0 to 1.
+// image, scaled to 0 to 1.
 struct TrialData {
   TrialData(const Mnist& mnist, std::size_t matrix, std::uint32_t seed);
 
@@ -38,8 +38,8 @@ struct TrialData {
   std::vector<int> test_digits;
 };
 
-// First image of each of the trial's `steps` batches in the permuted set: src/tmflow/training/batches.py.
-// Throws Unsupported where the training set is smaller than a batch.
+// The first image of each of the trial's `steps` batches in the permuted set, as in
+// src/tmflow/training/data.py. Throws Unsupported if the training set is smaller than a batch.
 std::vector<std::int64_t> batch_starts(std::uint32_t seed, std::size_t batch, std::size_t steps);
 
 }  // namespace tmflow::runner

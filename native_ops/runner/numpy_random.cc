@@ -9,7 +9,7 @@
 namespace tmflow::runner {
 namespace {
 
-// NumPy's SeedSequence (numpy/random/bit_generator.pyx), of two words of entropy.
+// NumPy's SeedSequence (numpy/random/bit_generator.pyx), for two words of entropy.
 class SeedSequence {
  public:
   SeedSequence(std::uint32_t seed, std::uint32_t stream) : pool_{seed, stream} {
@@ -76,7 +76,7 @@ std::uint32_t NumpyRandom::next32() {
   return static_cast<std::uint32_t>(both);
 }
 
-// Lemire, "Fast Random Integer Generation in an Interval" (2019); of one number nothing is drawn.
+// Lemire, "Fast Random Integer Generation in an Interval" (2019). A range of one number draws nothing.
 std::int64_t NumpyRandom::integers(std::uint32_t high) {
   if (high == 1) return 0;
   std::uint64_t product = std::uint64_t{next32()} * high;

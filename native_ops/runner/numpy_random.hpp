@@ -1,5 +1,5 @@
-// NumPy's default_rng([seed, stream]), bit for bit: what the order of the data and the initial values of a
-// trial are drawn from, whoever runs it.
+// NumPy's default_rng([seed, stream]), bit for bit. In both programs it determines the order of the data and
+// the initial values of a trial.
 #pragma once
 
 #include <cstdint>

@@ -63,7 +63,7 @@ std::vector<std::string> Options::list(const std::string& name, const std::strin
   std::istringstream text(value(name).value_or(fallback));
   std::vector<std::string> words;
   for (std::string word; std::getline(text, word, ',');) words.push_back(word);
-  if (words.empty() && has(name)) words.emplace_back();  // given, and empty: no word of any list
+  if (words.empty() && has(name)) words.emplace_back();  // given but empty: one empty word is on no list
   return words;
 }
 

@@ -79,16 +79,16 @@ std::vector<Experiment> Study::at(std::string_view scale, const std::vector<std:
   }
   for (const std::string& name : names) {
     if (std::ranges::none_of(found, [&](const Experiment& one) { return one.name == name; })) {
-      throw BadInput("experiment is '" + name + "', but should be one of those of scale " +
-                     std::string(scale) + " that need no TensorFlow: " + valid + ".");
+      throw BadInput("experiment is '" + name + "', but should be an experiment of scale " +
+                     std::string(scale) + " that needs no TensorFlow: " + valid + ".");
     }
   }
   return found;
 }
 
 const Study& study() {
-  static const Study its = read({tmflow_study_begin, tmflow_study_end});
-  return its;
+  static const Study embedded = read({tmflow_study_begin, tmflow_study_end});
+  return embedded;
 }
 
 }  // namespace tmflow::runner

@@ -8,7 +8,7 @@
 namespace tmflow::runner {
 namespace {
 
-// An environment that asks for elision would else turn every strategy with a mutex into `tle`.
+// Otherwise an environment that requests elision would turn every strategy with a mutex into `tle`.
 std::optional<std::string> mutexes_elided() {
   if (tmflow::why_not("tle", {})) return std::nullopt;
   return "glibc elides every mutex of this process (GLIBC_TUNABLES), which is strategy tle and no other";
@@ -21,10 +21,10 @@ std::optional<std::string> other_process(const Point& point) {
   return mutexes_elided();
 }
 
-std::optional<std::string> untold(std::string_view strategy) {
+std::optional<std::string> not_verifiable(std::string_view strategy) {
   if (strategy != "tle") return std::nullopt;
-  return "this program is linked statically, and so cannot list its C library's tunables: it cannot be told "
-         "whether it took them";
+  return "this program is linked statically and cannot list the tunables of its C library, so whether they "
+         "took effect is unknown";
 }
 
 }  // namespace
@@ -33,7 +33,7 @@ int cpus_allowed() { return processors_allowed().value_or(1); }
 
 std::optional<std::string> never(std::string_view strategy) {
   if (const auto reason = listed_strategy(strategy).why_not) return reason;
-  return untold(strategy);
+  return not_verifiable(strategy);
 }
 
 std::optional<std::string> why_not(const Point& point) try {
@@ -43,7 +43,7 @@ std::optional<std::string> why_not(const Point& point) try {
            " processors that this process may use: emulated transactions would not overlap as those of the "
            "machine do";
   }
-  if (const auto reason = untold(point.text("strategy"))) return reason;
+  if (const auto reason = not_verifiable(point.text("strategy"))) return reason;
   if (const auto reason = tmflow::why_not(point.text("strategy"), point.parameters)) return reason;
   return other_process(point);
 } catch (const std::invalid_argument&) {

@@ -1,4 +1,4 @@
-// Python's random.Random(seed).shuffle, so that a round has the order that Python gives it.
+// Python's random.Random(seed).shuffle, so that a round has the same order as in Python.
 #pragma once
 
 #include <array>
@@ -10,8 +10,7 @@
 
 namespace tmflow::runner {
 
-// The Mersenne Twister (Matsumoto and Nishimura, 1998), seeded from one word as Python seeds it, by
-// init_by_array.
+// The Mersenne Twister (Matsumoto and Nishimura, 1998), seeded from one word by init_by_array, as in Python.
 class PythonRandom {
  public:
   explicit PythonRandom(std::uint32_t seed) {
@@ -42,7 +41,7 @@ class PythonRandom {
 
   std::uint32_t folded(std::size_t i) const { return words_[i] ^ words_[i] >> 30; }
 
-  // The next place; past the last one comes the second, which then follows on the last.
+  // The next index. The last word is followed by the second, because it is then copied to the first.
   std::size_t after(std::size_t i) {
     if (i + 1 < kWords) return i + 1;
     words_[0] = words_[kWords - 1];

@@ -27,7 +27,7 @@ namespace {
 
 using Points = std::vector<const Point*>;
 
-// As Python calls them.
+// The name of the exception in Python.
 const char* kind_of(const std::exception& error) {
   if (dynamic_cast<const Diverged*>(&error)) return "Diverged";
   if (dynamic_cast<const std::bad_alloc*>(&error)) return "MemoryError";
@@ -35,7 +35,7 @@ const char* kind_of(const std::exception& error) {
   return "RuntimeError";
 }
 
-// As Python's `:g` for any limit that makes sense: 120, not 120.0.
+// Formats like Python's `:g` for any sensible limit: 120, not 120.0.
 std::string seconds(double limit) {
   char text[32];
   std::snprintf(text, sizeof text, "%g", limit);
@@ -56,7 +56,7 @@ class RoundRunner {
   void run() {
     std::set<int> warm;
     for (const Point* point : todo_) {
-      if (!why_not_.at(point) && warm.insert(point->variant).second) warm_up_for(alike(*point));
+      if (!why_not_.at(point) && warm.insert(point->variant).second) warm_up_for(same_variant(*point));
     }
     for (const Point* point : todo_) journal_.append(trial(*point));
   }
@@ -66,8 +66,8 @@ class RoundRunner {
     return job.resumed || std::ranges::any_of(own, [&](const Point& point) { return journal.holds(point); });
   }
 
-  // The points to run that are of the same variant.
-  Points alike(const Point& one) const {
+  // The points to run that have the same variant.
+  Points same_variant(const Point& one) const {
     Points found;
     std::ranges::copy_if(todo_, std::back_inserter(found), [&](const Point* other) {
       return other->variant == one.variant && !why_not_.at(other);
@@ -75,23 +75,23 @@ class RoundRunner {
     return found;
   }
 
-  // Of each batch, with as many workers as any of the points has.
+  // Runs a warm-up per batch size, with the largest number of workers of these points.
   void warm_up_for(const Points& points) {
     std::map<int, Points> by_batch;
     for (const Point* point : points) by_batch[point->whole("batch")].push_back(point);
-    for (const auto& [batch, its] : by_batch) {
+    for (const auto& [batch, points_of_batch] : by_batch) {
       const auto threads = [](const Point* point) { return point->whole("threads"); };
-      const int workers = threads(*std::ranges::max_element(its, {}, threads));
+      const int workers = threads(*std::ranges::max_element(points_of_batch, {}, threads));
       Points with_most;
-      std::ranges::copy_if(its, std::back_inserter(with_most),
+      std::ranges::copy_if(points_of_batch, std::back_inserter(with_most),
                            [&](const Point* point) { return threads(point) == workers; });
-      // Where it hangs or kills the process, these are recorded in its place. What else goes wrong, the
-      // trials meet again and record.
+      // If the warm-up hangs or kills the process, these are recorded in its place. The trials meet and
+      // record any other error.
       watched(with_most, true, [&] {
         try {
-          const TrialData& data = data_of(*its.front());
+          const TrialData& data = data_of(*points_of_batch.front());
           const double began = sample().monotonic_s;
-          warm_up(*its.front(), workers, batch, data);
+          warm_up(*points_of_batch.front(), workers, batch, data);
           note_warm_up(sample().monotonic_s - began);
         } catch (const Unsupported&) {
         } catch (const Diverged&) {
@@ -137,8 +137,8 @@ class RoundRunner {
     return lines_.make(point, started_at, std::move(fields));
   }
 
-  // Does the work, which is a trial or the warm-up of some: if it hangs, they are recorded, and the process
-  // is ended; if it kills the process, `supervise` finds them in the journal.
+  // Does the work, which is a trial or a warm-up for trials. If it hangs, they are recorded and the process
+  // ends. If it kills the process, `supervise` finds them in the journal.
   void watched(const Points& points, bool is_warm_up, const std::function<void()>& work) {
     const std::string started_at = utc_now();
     const auto ended = [&](const char* status, const std::string& how) {
@@ -187,14 +187,14 @@ class RoundRunner {
   std::map<const Point*, std::optional<std::string>> why_not_;
   std::unique_ptr<Mnist> mnist_;
   std::map<std::size_t, std::unique_ptr<TrialData>>
-      data_;  // by the number of pixels: all points have one seed
+      data_;  // by the number of pixels; all points have one seed
 };
 
 }  // namespace
 
 void run_process_of_round(const Job& job, std::size_t process) {
   const HeldFile machine = machine_to_itself();
-  if (std::filesystem::exists(job.run_file)) return;  // a process that outlived its study has finished it
+  if (std::filesystem::exists(job.run_file)) return;  // a process that outlived its study finished the round
   Journal journal(job.run_file);
   journal.forget_under_way();
   journal.keep_only(job.points);

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kTrialTransactions = 100;
 
-// What a trial brings that ends as it should, and no other.
+// The fields that only a completed trial has.
 constexpr const char* kResults[] = {"setup_s", "loop_s",         "evaluation_s",
                                     "total_s", "final_accuracy", "machine"};
 constexpr const char* kLists[] = {"aborts", "counters", "curve",   "failed_publications", "fused",

@@ -1,4 +1,4 @@
-// A run: one line of a run file, as src/tmflow/runfile/record.py has it.
+// A run: one line of a run file, as in src/tmflow/runfile/record.py.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +15,17 @@ class RunLines {
  public:
   RunLines(const Job& job, bool resumed);
 
-  // A run of the point; `fields` are those that its trial brought, with its status.
+  // A run of the point; `fields` are the results of the trial and its status.
   Json make(const Point& point, const std::string& started_at, Json::Object fields) const;
 
   // spec.seed + round - 1.
   std::uint32_t seed_of(const Point& point) const;
 
-  // The data was loaded: what is recorded from here on says which.
+  // Call it once the data is loaded: later runs record which data it is.
   void note_dataset() { of_all_["dataset_sha256"] = study().dataset_sha256; }
 
  private:
-  Json::Object of_all_;  // what all runs of this process say
+  Json::Object of_all_;  // the fields that all runs of this process share
   std::map<std::string, int> ordinals_;
   const int round_;
 };

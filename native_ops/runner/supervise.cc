@@ -20,12 +20,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A kill may have come from outside, for want of memory for instance: a trial, or a warm-up, gets a second
+// The kill may have come from outside, for instance from a lack of memory: a trial or a warm-up gets a second
 // chance.
 constexpr int kDeaths = 2;
 constexpr int kCannotStart = 127;
 
-// This program; under an emulator of its processor, $TMFLOW_NATIVE_LAUNCHER are the words to start that.
+// The command of this program. Under an emulator of its processor, $TMFLOW_NATIVE_LAUNCHER is the command of
+// the emulator.
 std::vector<std::string> this_program() {
   std::vector<std::string> words;
   const char* const launcher = std::getenv("TMFLOW_NATIVE_LAUNCHER");
@@ -35,7 +36,7 @@ std::vector<std::string> this_program() {
   return words;
 }
 
-// Runs a process of the round, which ends with this one; its status as waitpid has it.
+// Runs a process of the round that dies with this one; returns its status as from waitpid.
 int run_process(const Job& job, std::size_t number, const std::map<std::string, std::string>& needed) {
   std::vector<std::string> command = this_program();
   command.insert(command.end(), {"round", job.as_text(), std::to_string(number)});
@@ -45,7 +46,7 @@ int run_process(const Job& job, std::size_t number, const std::map<std::string, 
   const pid_t parent = getpid(), child = fork();
   if (child == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(kCannotStart);  // it had ended already
+    if (getppid() != parent) _exit(kCannotStart);  // the parent had already ended
     for (const auto& [name, value] : needed) setenv(name.c_str(), value.c_str(), 1);
     execvp(words[0], words.data());
     _exit(kCannotStart);
@@ -65,7 +66,7 @@ std::string round_of(const Job& job) {
 
 void run_until_finished(const Job& job, std::size_t number,
                         const std::map<std::string, std::string>& needed) {
-  std::map<std::string, int> deaths;  // by what was under way
+  std::map<std::string, int> deaths;  // by the work in progress
   for (int status; (status = run_process(job, number, needed)) != 0;) {
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 0,
               by = WIFSIGNALED(status) ? WTERMSIG(status) : 0;

@@ -20,7 +20,7 @@ std::string_view trimmed(std::string_view text, std::string_view around) {
   return text.substr(first, text.find_last_not_of(around) - first + 1);
 }
 
-// How many numbers "8" or "8-11" names.
+// How many numbers "8" or "8-11" covers.
 std::optional<std::int64_t> range_size(std::string_view text) {
   const std::size_t dash = text.find('-');
   const auto first = whole_number(text.substr(0, dash));

@@ -44,7 +44,8 @@ void set_initial_values(train::Trial& trial, const Point& point, std::uint32_t s
   trial.set_variables({values.begin(), values.end()});
 }
 
-// The steps after which a trial pauses for its accuracy, off the clock; from 0 to its last step.
+// The steps after which a trial pauses to measure its accuracy, outside the timed loop; from 0 to the last
+// step.
 std::vector<std::size_t> pauses(const Point& point) {
   const int steps = point.whole("iterations"), pieces = std::max(point.whole("curve_points"), 1);
   std::vector<std::size_t> bounds;
@@ -55,7 +56,7 @@ std::vector<std::size_t> pauses(const Point& point) {
   return bounds;
 }
 
-// Takes all steps, from pause to pause.
+// Takes all steps, from one pause to the next.
 void train_through(train::Trial& trial, const Point& point, const TrialData& data,
                    std::span<const std::int64_t> starts, Json::Object& measured) {
   const auto batch = static_cast<std::size_t>(point.whole("batch"));
@@ -84,22 +85,23 @@ void train_through(train::Trial& trial, const Point& point, const TrialData& dat
   measured["curve"] = curve;
 }
 
-// Counts of one worker on one region; adds its rows to the lists of a run.
+// The counts of one worker on one region; adds its rows to the lists of a run.
 void count(const Point& point, int worker, const std::string& variable, const ThreadStats& stats,
-           bool tells_torn, Json::Object& measured) {
+           bool reports_torn, Json::Object& measured) {
   const Json::Object place{{"variable", variable}, {"worker", worker}};
   const auto add = [&](const char* list, Json::Object row) {
     row.insert(place.begin(), place.end());
     measured[list].append(std::move(row));
   };
   const bool transacts = !point.mechanism.is_null();
-  const auto told = [&](bool known, auto value) { return known ? Json(value) : Json(); };
-  add("counters", {{"attempts", transacts ? Json(known_attempts(stats)) : Json()},
-                   {"commits", told(transacts, stats.commits())},
-                   {"fallbacks", told(transacts, stats.fallbacks())},
-                   {"lock_held_s", told(point.times_locks, static_cast<double>(stats.held_ns()) / 1e9)},
-                   {"lock_waited_s", told(point.times_locks, static_cast<double>(stats.waited_ns()) / 1e9)},
-                   {"updates", stats.updates()}});
+  const auto if_known = [&](bool known, auto value) { return known ? Json(value) : Json(); };
+  add("counters",
+      {{"attempts", transacts ? Json(known_attempts(stats)) : Json()},
+       {"commits", if_known(transacts, stats.commits())},
+       {"fallbacks", if_known(transacts, stats.fallbacks())},
+       {"lock_held_s", if_known(point.times_locks, static_cast<double>(stats.held_ns()) / 1e9)},
+       {"lock_waited_s", if_known(point.times_locks, static_cast<double>(stats.waited_ns()) / 1e9)},
+       {"updates", stats.updates()}});
   for (const auto& [status, n] : stats.aborts()) {
     const std::string& mechanism = point.mechanism.text();
     add("aborts", {{"family", family(mechanism, status)},
@@ -114,7 +116,7 @@ void count(const Point& point, int worker, const std::string& variable, const Th
       if (const std::int64_t times = stats.counted(kind, n)) add(name.c_str(), {{name, n}, {of, times}});
     }
   }
-  if (tells_torn) add("reads", {{"reads", stats.reads()}, {"torn", stats.torn()}});
+  if (reports_torn) add("reads", {{"reads", stats.reads()}, {"torn", stats.torn()}});
 }
 
 void count(const Point& point, train::Trial& trial, Json::Object& measured) {
@@ -126,7 +128,7 @@ void count(const Point& point, train::Trial& trial, Json::Object& measured) {
   for (int worker = 0; worker < trial.workers(); ++worker) {
     for (std::size_t region = 0; region < regions.size(); ++region) {
       count(point, worker, regions[region], trial.tracker().stats(worker, static_cast<int>(region)),
-            trial.tells_torn_reads(region), measured);
+            trial.reports_torn_reads(region), measured);
     }
     for (const auto& [staleness, steps] : trial.tracker().staleness(worker)) {
       measured["staleness"].append(

@@ -1,4 +1,4 @@
-// One training run of a point, as src/tmflow/training/native_driver.py makes it.
+// One training run of a point, as in src/tmflow/training/native_driver.py.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@
 
 namespace tmflow::runner {
 
-// Trains from fresh initial values; returns the fields of a run that a trial measures. Throws Unsupported
-// where it cannot run here, and Diverged where a variable or a score of a test image is not finite when the
-// accuracy is asked for.
+// Trains from fresh initial values; returns the fields of a run that a trial measures. Throws Unsupported if
+// it cannot run here, and Diverged if a variable or a score of a test image is not finite when the accuracy
+// is measured.
 Json::Object run_trial(const Point& point, std::uint32_t seed, const TrialData& data);
 
-// A short discarded trial with so many workers: it wakes the processors and brings the data into their
+// A short discarded trial with so many workers. It wakes the processors and brings the data into their
 // caches.
 void warm_up(const Point& point, int workers, int batch, const TrialData& data);
 

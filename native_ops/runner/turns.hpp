@@ -1,4 +1,4 @@
-// The order in which a benchmark measures, which is that of src/tmflow/benchmark/updates.py.
+// The order in which a benchmark measures, the same as in src/tmflow/benchmark/plan.py.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,9 @@
 
 namespace tmflow::runner {
 
-// The turns of round `number`: the cells shuffled, and within each, close together in time, what is measured
-// in it. The generator's seed is the first 32 bits of the SHA-256 of "SEED/NUMBER".
+// The turns of round `number`: the cells in a shuffled order, and within each cell its turns shuffled, so
+// that they are close in time. The seed of the generator is the first 32 bits of the SHA-256 of
+// "SEED/NUMBER".
 template <class Turn>
 std::vector<Turn> turns(std::vector<std::vector<Turn>> cells, int seed, int number) {
   const std::string name = std::to_string(seed) + "/" + std::to_string(number);

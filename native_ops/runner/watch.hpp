@@ -1,4 +1,4 @@
-// Ends what takes too long: native code cannot be interrupted.
+// Ends work that takes too long: native code cannot be interrupted.
 #pragma once
 
 #include <chrono>
@@ -10,8 +10,8 @@
 
 namespace tmflow::runner {
 
-// While it lives, `give_up` is called once so many seconds have passed; it is to end the process. When the
-// destructor has returned, it was not called, and will not be.
+// Calls `give_up` if it still exists after `limit_s` seconds; `give_up` must end the process. Once the
+// destructor has returned, `give_up` was not called and will not be.
 class Watch {
  public:
   Watch(double limit_s, std::function<void()> give_up)

@@ -19,7 +19,7 @@ std::filesystem::path beside(const std::filesystem::path& path) {
 WholeFile::WholeFile(std::filesystem::path path)
     : path_(std::filesystem::absolute(path)), unfinished_(beside(path_)) {
   std::error_code error;
-  std::filesystem::create_directories(path_.parent_path(), error);  // open says what is wrong
+  std::filesystem::create_directories(path_.parent_path(), error);  // if it fails, open reports why
   descriptor_ = open(unfinished_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (descriptor_ < 0) refuse();
 }

@@ -1,4 +1,4 @@
-// A file that is never seen half-written: another name until it is done and on the disk.
+// A file that is never visible half-written: it has another name until it is complete and on disk.
 #pragma once
 
 #include <filesystem>
@@ -9,10 +9,10 @@ namespace tmflow::runner {
 
 class WholeFile {
  public:
-  // Makes the folder where there is none. Each throws std::runtime_error, naming the file, where the system
-  // refuses.
+  // Creates a missing folder. Every function throws std::runtime_error with the name of the file if the
+  // system refuses.
   explicit WholeFile(std::filesystem::path path);
-  ~WholeFile();  // what is not done is removed
+  ~WholeFile();  // removes an incomplete file
   WholeFile(const WholeFile&) = delete;
   WholeFile& operator=(const WholeFile&) = delete;
 

@@ -20,10 +20,10 @@ constexpr std::array<std::uint32_t, 256> kCrcOfByte = [] {
   return table;
 }();
 
-constexpr std::uint16_t kVersion = 20;                // 2.0: folders and deflate, what every reader has
-constexpr std::uint16_t kMadeBy = 3 << 8 | kVersion;  // Unix: the attributes are a mode
+constexpr std::uint16_t kVersion = 20;                // 2.0: folders and deflate, which every reader supports
+constexpr std::uint16_t kMadeBy = 3 << 8 | kVersion;  // Unix: the attributes hold a mode
 constexpr std::uint16_t kUtf8 = 1 << 11;
-constexpr std::uint16_t kTime = 0, kDate = 1 << 5 | 1;  // 1980-01-01, the first that zip knows
+constexpr std::uint16_t kTime = 0, kDate = 1 << 5 | 1;  // 1980-01-01, the first date of the format
 constexpr std::uint32_t kMode = 0100644u << 16;
 
 void put16(std::string& out, std::uint32_t value) {
@@ -36,7 +36,7 @@ void put32(std::string& out, std::uint32_t value) {
   put16(out, value >> 16);
 }
 
-// What the header of a member and its entry in the directory have in common.
+// The fields that the header of a member and its entry in the directory share.
 void put_member(std::string& out, const Member& member, std::uint32_t crc) {
   put16(out, kVersion);
   put16(out, kUtf8);
@@ -90,7 +90,7 @@ void write_zip(const std::filesystem::path& path, std::vector<Member> members) {
     put_member(directory, member, crc);
     put16(directory, 0);  // no comment
     put16(directory, 0);  // the first and only disk
-    put16(directory, 0);  // nothing is known of what is in it
+    put16(directory, 0);  // internal attributes: nothing is known about the content
     put32(directory, kMode);
     put32(directory, offset);
     directory += member.name;

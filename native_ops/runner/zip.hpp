@@ -1,5 +1,4 @@
-// A zip file whose members are stored as they are: nothing to decompress, and the same members give the same
-// bytes.
+// A zip file with uncompressed members: the same members give the same bytes.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +14,12 @@ struct Member {
   std::string bytes;
 };
 
-// CRC-32 of ISO 3309, as zip, PNG and Ethernet have it.
+// CRC-32 of ISO 3309, as in zip, PNG and Ethernet.
 std::uint32_t crc32(std::string_view bytes);
 
-// Writes the members in the order of their names, each of 1980-01-01 and mode 0644, to a file that is never
-// seen half-written. Throws std::runtime_error where it cannot be written, or where it would pass the 4 GiB
-// and 65,535 members of the plain format.
+// Writes the members sorted by name, each dated 1980-01-01 with mode 0644, to a file that is never visible
+// half-written. Throws std::runtime_error if it cannot be written, or would exceed the limits of the plain
+// format: 4 GiB and 65,535 members.
 void write_zip(const std::filesystem::path& path, std::vector<Member> members);
 
 }  // namespace tmflow::runner

@@ -1,19 +1,18 @@
 // The loops of fused updates: a dense layer's weights are updated from its input and the gradient of its
-// output. Compiled once for each build, as kernel_build.cc says, so all of it is local.
+// output. They are compiled once for each build, as kernel_build.cc explains, so everything is local.
 //
-// Where the two-step update writes the whole gradient and reads it again, these read the two factors, which
-// stay in the caches, and the weights. A row whose inputs are zero in all examples (dark pixels, what ReLU
-// and dropout silence) is left alone, and not even read: its gradient is a sum of zeros times the gradient of
-// the output. What that means to the bit:
-// - 0 * x is NaN where x is infinite or NaN. So rows are left alone only where the whole output is known to
-// be
-//   finite. One look at it serves all calls of an update: blocks of a few rows would else look at more than
-//   they save.
-// - v - 0 is v and v - (-0) is v, but for three: -0 - (-0) is 0, and here stays -0; a signalling NaN would
-//   become quiet, and here stays signalling; a denormal would become 0 in a thread that takes denormals for
-//   zero, as TensorFlow's do, and here stays what it is.
-// - An input that is denormal counts as zero in just the threads whose products with it are zero.
-// Every other element is what the two-step update computes, to the bit with one example; with more, the
+// The two-step update writes the whole gradient and reads it again. These loops read the weights and the two
+// factors, which stay in the caches. A row whose inputs are zero in all examples (dark pixels, units that
+// ReLU and dropout set to zero) is skipped and not even read: its gradient is a sum of zeros times the
+// gradient of the output. The effect on the bits:
+// - 0 * x is NaN if x is infinite or NaN. So rows are skipped only if the whole output is known to be finite.
+//   One check of it serves all calls of an update: for blocks of a few rows it would cost more than it saves.
+// - v - 0 is v and v - (-0) is v, with three exceptions: -0 - (-0) is 0, and here stays -0; a signalling NaN
+//   would become quiet, and here stays signalling; a denormal would become 0 in a thread that treats
+//   denormals as zero, as TensorFlow's do, and here stays unchanged.
+// - A denormal input counts as zero exactly in the threads whose products with it are zero.
+//
+// Every other element equals that of the two-step update, to the bit with one example; with more, the
 // products are added in the order of the examples, each rounded.
 #pragma once
 
@@ -36,7 +35,7 @@ bool is_silent(const DenseGradient<T>& gradient, std::size_t rows, std::size_t r
   return true;
 }
 
-// The factors as a call reads them: their sizes are quotients, which are computed once.
+// The factors for one call: their sizes are quotients, which are computed once.
 template <class T>
 struct Factors {
   const T* input;
@@ -44,13 +43,13 @@ struct Factors {
   std::size_t examples, rows, columns;
 };
 
-// `n` weights of one row, by one example.
+// `n` weights of one row, with one example.
 template <class T>
 void by_one_example(T* weights, T input, const T* output, T alpha, std::size_t n) noexcept {
   for (std::size_t c = 0; c < n; ++c) weights[c] -= alpha * (input * output[c]);
 }
 
-// `kWidth` weights of one row, by any number of examples: so few that their sums stay in registers.
+// `kWidth` weights of one row, with any number of examples: so few that their sums stay in registers.
 template <std::size_t kWidth, class T>
 void by_examples(T* weights, const Factors<T>& factors, std::size_t row, std::size_t column,
                  T alpha) noexcept {
@@ -66,7 +65,7 @@ void by_examples(T* weights, const Factors<T>& factors, std::size_t row, std::si
   for (std::size_t c = 0; c < kWidth; ++c) weights[c] -= alpha * sums[c];
 }
 
-// `n` weights of one row from `column` on, in pieces of kWidth and, what is left, of less.
+// `n` weights of one row from `column` on, in pieces of kWidth and a smaller rest.
 template <std::size_t kWidth, class T>
 void in_pieces(T* weights, const Factors<T>& factors, std::size_t row, std::size_t column, T alpha,
                std::size_t n) noexcept {

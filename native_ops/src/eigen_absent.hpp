@@ -1,4 +1,4 @@
-// In place of eigen_loop.hpp where the build had no Eigen; kernel_why_not says so.
+// Replaces eigen_loop.hpp if the build has no Eigen; kernel_why_not reports it.
 #pragma once
 
 #include "tmflow/core/kernel.hpp"

@@ -1,4 +1,4 @@
-// Eigen's loop. Compiled once for each build, as kernel_build.cc says, so all of it is local.
+// Eigen's loop. It is compiled once for each build, as kernel_build.cc explains, so everything is local.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 namespace tmflow {
 namespace {
 
-// As TensorFlow's functor::ApplyGradientDescent has it (core/kernels/training_ops.cc).
+// As in TensorFlow's functor::ApplyGradientDescent (core/kernels/training_ops.cc).
 template <class T>
 void eigen(T* variable, const T* delta, T alpha, std::size_t n) noexcept {
   using Index = Eigen::DenseIndex;

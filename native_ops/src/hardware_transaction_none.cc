@@ -1,4 +1,4 @@
-// A processor whose transactions only their own provider asks about.
+// For processors on which no code outside the provider queries transactions.
 #include "tmflow/htm/hardware_transaction.hpp"
 
 namespace tmflow {

@@ -7,7 +7,7 @@
 namespace tmflow {
 namespace {
 
-// Asked when the library is loaded: the asking would abort a transaction.
+// Queried when the library is loaded, because the query would abort a transaction.
 const bool kReported = probe_tm(0).reported;
 
 }  // namespace

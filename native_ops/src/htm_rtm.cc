@@ -1,9 +1,9 @@
 // Intel RTM. Compiled with -mrtm, so nothing here runs before CPUID has reported RTM and a transaction
 // committed.
 //
-// On the processors that we could try (Emerald Rapids), a vzeroupper inside a transaction always aborts it,
+// On the processors that we could test (Emerald Rapids), a vzeroupper inside a transaction always aborts it,
 // with status 0, and compilers put one at the end of every function that uses wide vectors. So the kernels
-// are compiled without (cmake/kernels.cmake), and the upper halves are cleared after the transaction.
+// are compiled without it (cmake/kernels.cmake), and the upper halves are cleared after the transaction.
 #include <immintrin.h>
 
 #include "tmflow/htm/hardware_attempt.hpp"
@@ -13,7 +13,7 @@
 namespace tmflow::htm {
 namespace {
 
-// The study's code for "the mutex was found taken".
+// The study's code for "the mutex was locked".
 constexpr unsigned kMutexTaken = 30;
 
 struct Rtm {

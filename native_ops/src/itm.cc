@@ -1,4 +1,4 @@
-// What libitm does in this process: the method that it has fixed, and whether it is libitm at all.
+// The state of libitm in this process: the method that it has fixed, and whether it is libitm at all.
 #include <dlfcn.h>
 
 #include <cstdlib>
@@ -8,8 +8,8 @@
 #include "tmflow/htm/hardware_transaction.hpp"
 #include "tmflow/probe/tm_probe.hpp"
 
-// The question of the TM ABI (Intel Transactional Memory Compiler and Runtime Application Binary Interface)
-// how the caller runs: 0 outside of a transaction, 1 in one that may restart, 2 in an irrevocable one.
+// The query of the TM ABI (Intel Transactional Memory Compiler and Runtime Application Binary Interface) for
+// the caller's mode: 0 outside of a transaction, 1 in one that may restart, 2 in an irrevocable one.
 extern "C" int _ITM_inTransaction();
 
 namespace tmflow::itm {
@@ -18,8 +18,9 @@ namespace {
 constexpr const char* kVariable = "ITM_DEFAULT_METHOD";
 constexpr int kIrrevocable = 2;
 
-// What the compiler's transactions of float and double call. All of it must come from one library: what a
-// library put before libitm lacks, libitm would fill in, with transactions of its own.
+// The functions that the compiler's transactions of float and double call. All must come from one library: if
+// a library loaded before libitm lacks some, the linker would take them from libitm, with separate
+// transactions.
 constexpr const char* kInterface[] = {
     "_ITM_beginTransaction",
     "_ITM_commitTransaction",
@@ -48,8 +49,8 @@ std::string value_of(const char* variable) {
   return value == nullptr ? "" : value;
 }
 
-// Read when this library is loaded, so that what a program sets later is not taken for what it was started
-// with.
+// Read when this library is loaded, so that a later change by the program is not mistaken for the environment
+// at its start.
 const std::string kMethodAtLoad = value_of(kVariable);
 
 std::string file_of(const char* symbol) {
@@ -63,12 +64,12 @@ void require_whole_library() {
   for (const char* symbol : kInterface) {
     if (file_of(symbol) != library) {
       throw std::invalid_argument("itm cannot run here: the library " + library +
-                                  " in front of libitm does not define " + symbol);
+                                  ", which is used instead of libitm, does not define " + symbol);
     }
   }
 }
 
-// What the environment said when the first transaction of this process ran. libitm reads it then, once.
+// The environment when the first transaction of this process ran. libitm reads it then, once.
 const std::string& method_in_force() {
   static const std::string method = [] {
     std::string said = value_of(kVariable);
@@ -84,7 +85,7 @@ const std::string& method_in_force() {
 void begins(Execution& execution) noexcept { ++execution.times; }
 
 void ends(Execution& execution) noexcept {
-  // The library is asked only outside of a hardware transaction of its own: libitm would abort that.
+  // The library is queried only outside of its own hardware transactions, because libitm would abort them.
   execution.alone = !in_hardware_transaction() && _ITM_inTransaction() == kIrrevocable;
 }
 
@@ -104,10 +105,10 @@ void require_method(std::string_view method) {
   const std::string wanted(method);
   if (kMethodAtLoad != wanted) {
     const std::string at_load = kMethodAtLoad.empty() ? "without it" : "with " + kMethodAtLoad;
-    throw std::invalid_argument("itm with method " + wanted + " needs a process that was started with " +
-                                kVariable + "=" + wanted + ", and this one was started " + at_load);
+    throw std::invalid_argument("itm with method " + wanted + " needs a process started with " + kVariable +
+                                "=" + wanted + ", but this process was started " + at_load);
   }
-  // Without hardware transactions libitm takes `htm` and runs one transaction after another.
+  // Without hardware transactions libitm accepts `htm` and runs one transaction after another.
   if (wanted == "htm" && probe_tm(100).committed == 0) {
     throw std::invalid_argument(
         "itm with method htm cannot run here: none of 100 trial transactions of the processor committed");
@@ -115,7 +116,7 @@ void require_method(std::string_view method) {
   require_whole_library();
   if (method_in_force() != wanted) {
     throw std::invalid_argument(std::string(kVariable) + " was changed to '" + method_in_force() +
-                                "' after the process had started with " + wanted);
+                                "' after the process was started with " + wanted);
   }
 }
 

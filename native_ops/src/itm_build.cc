@@ -5,8 +5,8 @@
 namespace tmflow::itm {
 namespace {
 
-// A function of its own: nothing that a restart brings back may live in a register of `update`, whose frame a
-// transaction begins in as setjmp would.
+// A separate function: no value that a restart restores may be in a register of `update`, in whose frame a
+// transaction begins, as setjmp would.
 template <class T>
 [[gnu::transaction_safe, gnu::noinline]] void loop(T* variable, const T* delta, T alpha,
                                                    std::size_t n) noexcept {

@@ -12,8 +12,8 @@ struct Build {
 
 extern const Build build_O0, build_O3;
 
-// The body of a transaction begins, or has come to its end. A restart does not undo what these note: the
-// compiler leaves pure functions as they are. (An abort of a hardware transaction undoes it nevertheless.)
+// The body of a transaction begins, or has reached its end. A restart does not undo these records, because
+// the compiler does not instrument pure functions. (An abort of a hardware transaction does undo them.)
 [[gnu::transaction_pure]] void begins(Execution& execution) noexcept;
 [[gnu::transaction_pure]] void ends(Execution& execution) noexcept;
 

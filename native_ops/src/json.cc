@@ -9,7 +9,7 @@ namespace tmflow {
 namespace {
 
 void write_text(const std::string& text, std::string& out) {
-  if (!is_utf8(text)) throw JsonError("a text is not UTF-8");
+  if (!is_utf8(text)) throw JsonError("a text is not valid UTF-8");
   out += '"';
   for (const char character : text) {
     switch (character) {

@@ -1,4 +1,4 @@
-// The reader of JSON (RFC 8259), and nothing beside it.
+// The JSON parser (RFC 8259), without extensions.
 #include <charconv>
 #include <cmath>
 
@@ -17,7 +17,7 @@ class Parser {
   Json whole() {
     Json found = value();
     space();
-    if (at_ != text_.size()) refuse("something follows the value");
+    if (at_ != text_.size()) refuse("there is text after the value");
     return found;
   }
 
@@ -71,7 +71,7 @@ class Parser {
   }
 
   Json word(std::string_view spelt, Json meaning) {
-    if (text_.substr(at_, spelt.size()) != spelt) refuse("this is no value");
+    if (text_.substr(at_, spelt.size()) != spelt) refuse("no value here");
     at_ += spelt.size();
     return meaning;
   }
@@ -84,7 +84,7 @@ class Parser {
     do {
       space();
       std::string name = string();
-      if (fields.contains(name)) refuse("the name '" + name + "' is there twice");
+      if (fields.contains(name)) refuse("the name '" + name + "' occurs twice");
       space();
       need(':');
       fields.emplace(std::move(name), value());
@@ -111,14 +111,14 @@ class Parser {
     need('"');
     std::string text;
     while (!take('"')) {
-      if (at_ == text_.size()) refuse("a string has no end");
+      if (at_ == text_.size()) refuse("a string is not terminated");
       if (take('\\')) {
         escape(text);
         continue;
       }
       if (static_cast<unsigned char>(peek()) < 0x20) refuse("a control character in a string is not escaped");
       const Utf8Step step = utf8_step(text_.substr(at_));
-      if (!step.valid) refuse("this is no UTF-8");
+      if (!step.valid) refuse("invalid UTF-8");
       text += text_.substr(at_, step.bytes);
       at_ += step.bytes;
     }
@@ -132,15 +132,15 @@ class Parser {
       ++at_;
       return;
     }
-    if (!take('u')) refuse("an escape that JSON has not");
+    if (!take('u')) refuse("an unknown escape sequence");
     char32_t code_point = hex4();
     if (0xd800 <= code_point && code_point < 0xdc00 && text_.substr(at_, 2) == "\\u") {
       at_ += 2;
       const char32_t low = hex4();
-      if (low < 0xdc00 || low > 0xdfff) refuse("half of a character");
+      if (low < 0xdc00 || low > 0xdfff) refuse("an unpaired surrogate");
       code_point = 0x10000 + ((code_point - 0xd800) << 10) + (low - 0xdc00);
     }
-    if (0xd800 <= code_point && code_point <= 0xdfff) refuse("half of a character");
+    if (0xd800 <= code_point && code_point <= 0xdfff) refuse("an unpaired surrogate");
     append_utf8(text, code_point);
   }
 
@@ -156,7 +156,7 @@ class Parser {
   std::size_t digits() {
     const std::size_t first = at_;
     while ('0' <= peek() && peek() <= '9') ++at_;
-    if (at_ == first) refuse("this is no value");
+    if (at_ == first) refuse("no value here");
     return at_ - first;
   }
 
@@ -164,7 +164,7 @@ class Parser {
     const std::size_t first = at_;
     take('-');
     const bool zero = peek() == '0';
-    if (digits() > 1 && zero) refuse("a number begins with 0");
+    if (digits() > 1 && zero) refuse("a number has a leading 0");
     bool whole = true;
     if (take('.')) {
       whole = false;
@@ -175,7 +175,7 @@ class Parser {
       if (!take('+')) take('-');
       digits();
     }
-    return whole ? converted<std::int64_t>(first, "a whole number is larger than 64 bits with sign")
+    return whole ? converted<std::int64_t>(first, "an integer does not fit in 64 bits with sign")
                  : converted<double>(first, "a number is too large, or too small, for a double");
   }
 

@@ -1,8 +1,8 @@
 // The kernels, compiled once for each build that CMakeLists.txt names, with that build's flags.
 //
 // Nothing may be shared between builds: the linker keeps one of several inline functions of the same name,
-// and could so put wide vectors where the processor has none. So the kernels are local, and the name of
-// Eigen's namespace is another one in each build (a definition of CMakeLists.txt).
+// and could so use wide vectors on a processor that has none. So the kernels are local, and Eigen's namespace
+// has another name in each build (a definition of CMakeLists.txt).
 #include "kernel_build.hpp"
 
 #include <mutex>
@@ -37,8 +37,8 @@ class PthreadGuard {
   pthread_mutex_t& mutex_;
 };
 
-// For the benchmark: what `lock` is to be no slower than. Flattened, so that no inline function of a mutex is
-// left that the builds would share.
+// For the benchmark: the reference for `lock`. Flattened, so that the builds share no inline function of a
+// mutex.
 template <class Guard, class Mutex>
 [[gnu::flatten]] void loop_under(Mutex& mutex, float* variable, const float* delta, float alpha,
                                  std::size_t n) noexcept {

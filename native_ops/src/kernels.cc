@@ -1,4 +1,4 @@
-// Which build of the kernels this processor gets.
+// Selects the build of the kernels for this processor.
 #include "kernel_build.hpp"
 
 #if defined(__x86_64__)
@@ -38,7 +38,7 @@ const KernelBuild& build(std::string_view optimisation) noexcept {
 
 std::optional<std::string> kernel_why_not(std::string_view kernel) {
   if (kernel != "eigen" || build("O0").of_float.eigen != nullptr) return std::nullopt;
-  return "kernel eigen is not in this build: Eigen was not there (Debian: libeigen3-dev)";
+  return "kernel eigen is not in this build, because Eigen was not installed (Debian: libeigen3-dev)";
 }
 
 void clear_upper_halves() noexcept {

@@ -9,9 +9,9 @@ namespace {
 
 static_assert(kPlaces == 64, "a bit for each");
 constinit std::atomic<std::uint64_t> given{std::uint64_t{1}
-                                           << (kPlaces - 1)};  // the shared one is nobody's to give
+                                           << (kPlaces - 1)};  // the shared place is never assigned
 
-// Gives the place back when the thread ends.
+// Releases the place when the thread ends.
 struct Lease {
   Lease() noexcept {
     std::uint64_t seen = given.load(std::memory_order_relaxed);

@@ -27,7 +27,7 @@ bool mutexes_are_elided() {
 
 #else
 
-std::optional<std::string> why_not() { return "mutexes are elided by glibc on x86-64 only"; }
+std::optional<std::string> why_not() { return "glibc elides mutexes only on x86-64"; }
 
 bool mutexes_are_elided() { return false; }
 

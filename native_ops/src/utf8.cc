@@ -8,7 +8,7 @@ Utf8Step utf8_step(std::string_view text) noexcept {
   if (first < 0x80) return {1, true};
   if (first < 0xc2 || first > 0xf4) return {1, false};
   const std::size_t length = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-  // The second byte decides: none is longer than it need be, a surrogate, or beyond U+10FFFF.
+  // The limits of the second byte exclude overlong forms, surrogates, and code points beyond U+10FFFF.
   const unsigned char low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
   const unsigned char high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
   for (std::size_t at = 1; at < length; ++at) {

@@ -1,4 +1,4 @@
-// The counts of aborts: exact for many statuses and for many threads at once.
+// The counts of aborts: exact for many statuses, and for many threads at the same time.
 #include "tmflow/measure/abort_counts.hpp"
 
 #include <gtest/gtest.h>
@@ -19,8 +19,8 @@ namespace {
 thread_local bool is_out_of_memory = false;
 }  // namespace
 
-// Replaced for this whole program: a thread can say that its memory is used up. Not inlined, because GCC
-// takes a new and a delete of which it sees only one for a mismatched pair.
+// Replaced in this whole program, so that a thread can declare its memory used up. Not inlined, because GCC
+// reports a mismatched pair if it sees only one of new and delete.
 [[gnu::noinline]] void* operator new(std::size_t bytes) {
   void* const memory = is_out_of_memory ? nullptr : std::malloc(bytes == 0 ? 1 : bytes);
   if (memory == nullptr) throw std::bad_alloc();
@@ -68,15 +68,15 @@ TEST(AbortCounts, LoseNothingWhenThreadsMeetNewStatusesAtOnce) {
   EXPECT_EQ(counts.by_status(), expected);
 }
 
-// Statuses that no transaction has, so that all places are taken.
+// Counts statuses that no transaction has, so that all places are taken.
 void take_all_places(ThreadStats& stats) {
   for (std::uint64_t status = 1000; status < 1010; ++status) stats.count_abort(status);
 }
 
-// Runs `section`, which throws, while there is no memory. It counts in destructors: an exception that left
-// one of those would end the process.
+// Runs `section`, which throws, without free memory. It counts in destructors, where an escaping exception
+// would end the process.
 template <class Section>
-void expect_told_later(const Section& section) {
+void expect_error_later(const Section& section) {
   ThreadStats stats;
   take_all_places(stats);
   is_out_of_memory = true;
@@ -99,7 +99,7 @@ TEST(AbortCounts, WithoutMemoryAnElidedSectionPassesItsExceptionOn) {
   std::uint32_t word = 0;
   const htm::ElidableMutex mutex{
       .word = &word, .mask = 1, .mutex = nullptr, .take = [](void*) {}, .give_back = [](void*) {}};
-  expect_told_later([&](ThreadStats& stats) {
+  expect_error_later([&](ThreadStats& stats) {
     htm::elide(AlwaysAborts(), mutex, {2, htm::Spending::study_tsx}, stats, [] {}, [] { throw 1; });
   });
 }
@@ -108,8 +108,8 @@ TEST(AbortCounts, WithoutMemoryATransactionOverRangesPassesItsExceptionOn) {
   ranges::LockTable<std::atomic> locks(4, 16);
   ThreadStats warm_up;
   const auto commit = [](auto&) { return true; };
-  ranges::atomically<stm::Suicide>(locks, warm_up, commit, []() noexcept {});  // makes the transactor
-  expect_told_later([&](ThreadStats& stats) {
+  ranges::atomically<stm::Suicide>(locks, warm_up, commit, []() noexcept {});  // creates the transactor
+  expect_error_later([&](ThreadStats& stats) {
     const auto body = [](auto&) -> bool { throw 1; };
     ranges::atomically<stm::Suicide>(locks, stats, body, []() noexcept {});
   });
@@ -119,7 +119,7 @@ TEST(AbortCounts, WithoutMemoryASoftwareTransactionPassesItsExceptionOn) {
   stm::Domain domain(1024);
   ThreadStats warm_up;
   stm::atomically<stm::WbEtl, stm::Suicide>(domain, warm_up, [](auto&) { return true; });
-  expect_told_later([&](ThreadStats& stats) {
+  expect_error_later([&](ThreadStats& stats) {
     stm::atomically<stm::WbEtl, stm::Suicide>(domain, stats, [](auto&) -> bool { throw 1; });
   });
 }

@@ -1,6 +1,6 @@
-// adaptive: when it looks, whom it counts, and which way it then goes. Time goes by as the test says, and the
-// lengths of the blocks that an update is made of show the way: 2,048 elements are those of `striped`, 4,096
-// those of `combining`, and the other ways update the whole variable at once.
+// adaptive: when it looks, which threads it counts, and which way it then chooses. The test controls the
+// time. The block lengths of an update show the way: 2,048 elements for `striped`, 4,096 for `combining`; the
+// other ways update the whole variable in one piece.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -23,18 +23,18 @@ Stepped make(const std::string& promise) {
   return Stepped(Parameters("adaptive", Stepped::kParameters, given));
 }
 
-// How long the last block was. Whoever updates has the turn, so nobody reads it meanwhile.
+// The length of the last block. Only the updating thread writes it, and nobody reads it during an update.
 std::size_t last_block = 0;
 void note_block(float*, const float*, float, std::size_t n) noexcept { last_block = n; }
 
-constexpr std::size_t kLarge = 16'384;  // so large that each update is followed by a look
+constexpr std::size_t kLarge = 16'384;  // so large that a look follows each update
 
-// A variable of so many elements.
+// A variable with the given number of elements.
 class Variable {
  public:
   explicit Variable(std::size_t elements) : values_(elements), ones_(elements, 1), region_(values_) {}
 
-  // The length of the blocks of the last of so many updates, made by this thread.
+  // The length of the blocks of the last of `times` updates, made by this thread.
   std::size_t update(Stepped& strategy, int times, Kernel<float> kernel = note_block) {
     for (int i = 0; i < times; ++i) {
       strategy.apply(region_, {.alpha = -1, .delta = ones_, .kernel = kernel}, stats_);
@@ -50,7 +50,8 @@ class Variable {
   ThreadStats stats_;
 };
 
-// A second thread, which does what it is handed while the first one waits. Both live, so each has a place.
+// A second thread that does the work it is given while the first one waits. Both threads live, so each has a
+// place.
 class Second {
  public:
   Second()
@@ -88,7 +89,7 @@ TEST(AdaptiveLooks, TheFirstLookGuessesByTheSize) {
   EXPECT_EQ(short_one.update(small, 2), 4'000);
 }
 
-// Of a small variable one in 64 updates is followed by a look.
+// For a small variable, a look follows one in 64 updates.
 TEST(AdaptiveLooks, LooksAreRareWhereUpdatesAreShort) {
   Stepped strategy = make("block");
   Variable variable(8'192);
@@ -103,7 +104,7 @@ TEST(AdaptiveLooks, ASecondUpdaterIsCountedWhenItWasSeenTwice) {
   Variable variable(kLarge), same(kLarge);
   Second second;
   variable.update(strategy, 1);  // the first look
-  // Two threads are looked at when they have made 8 updates. Returns the block length of the eighth.
+  // A look comes after 8 updates of two threads. Returns the block length of the eighth update.
   const auto window = [&] {
     for (int i = 0; i < 4; ++i) {
       variable.update(strategy, 1);
@@ -129,7 +130,7 @@ TEST(AdaptiveLooks, AReaderIsNoUpdater) {
   }
 }
 
-// A region whose memory is waited for, inside of the strategy.
+// A region whose memory makes the strategy wait.
 class HeldUp {
  public:
   using Value = float;
@@ -151,7 +152,7 @@ class HeldUp {
   std::binary_semaphore inside_{0}, go_on_{0};
 };
 
-// Whoever took it for an updater would go another way, and wait until it is out.
+// If the reader counted as an updater, adaptive would choose another way and wait until the reader is out.
 TEST(AdaptiveLooks, AReaderInsideIsNoUpdater) {
   Stepped strategy = make("block");
   Variable variable(kLarge), same(kLarge);
@@ -167,13 +168,13 @@ TEST(AdaptiveLooks, AReaderInsideIsNoUpdater) {
   EXPECT_EQ(updates.get(), 2'048);
 }
 
-// Of whoever waits, when eight updates of a window are made.
+// The region of the waiting thread, once eight updates of a window are made.
 HeldUp* held_up = nullptr;
 void let_go(float*, const float*, float, std::size_t) noexcept {
   if (held_up != nullptr) std::exchange(held_up, nullptr)->go_on();
 }
 
-// It makes no update in the first of two windows, for it waits all the time.
+// The waiting thread makes no update in the first of two windows.
 TEST(AdaptiveLooks, AnUpdaterThatWaitsIsCounted) {
   Stepped strategy = make("block");
   Variable variable(kLarge), same(kLarge);

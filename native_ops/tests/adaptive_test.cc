@@ -1,4 +1,4 @@
-// adaptive: what it chooses, and that no two of its ways are ever gone at once.
+// adaptive: what it chooses, and that two of its ways are never in use at the same time.
 #include "tmflow/strategies/adaptive.hpp"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ namespace {
 
 std::size_t always_first(int) { return 0; }
 
-// Looks at `chooser` for so many windows of a millisecond, in which an update by way w takes us[w].
+// Looks at `chooser` for `windows` windows of a millisecond, in which an update by way w takes us[w].
 double share_of_trials(Chooser& chooser, int windows, const std::vector<double>& us, std::size_t best) {
   int other = 0;
   for (int i = 0; i < windows; ++i) {
@@ -52,8 +52,8 @@ TEST(Chooser, GuessesForAsManyThreadsAsThereAre) {
   EXPECT_EQ(chooser.look(seen(2), guess), 2U);
 }
 
-// A thread that loses its processor now and then, and another one that comes now and then. Meanwhile an
-// update seems to take long; who learnt that would take every other way for faster.
+// Now and then a thread loses its processor, and now and then another one appears. During that time an update
+// seems slow; a chooser that learnt from it would consider every other way faster.
 TEST(Chooser, ForgetsNothingWhereAnotherNumberOfThreadsIsSeenOnce) {
   Chooser chooser(3);
   const std::vector<double> us{3, 2, 1};
@@ -100,7 +100,7 @@ TEST(Chooser, WhatWasSlowOnceMayBecomeFast) {
   EXPECT_EQ(chooser.now(), 1U);
 }
 
-// The one who looks may have been counted by the look before, and then lost the processor.
+// The looking thread may have been counted by the previous look, and have lost its processor since.
 TEST(Chooser, ATimeWithoutUpdatesTeachesNothing) {
   Chooser chooser(3);
   share_of_trials(chooser, 400, {3, 2, 1}, 0);
@@ -169,8 +169,8 @@ TEST(Gate, NoTwoWaysAtOnce) {
   EXPECT_EQ(passed, kThreads * kPassages);
 }
 
-// One inside keeps who leads waiting, and who leads keeps others out: the schedule that a gate which does not
-// wait gets wrong.
+// A thread inside makes the leader wait, and the leader keeps others out: a gate that does not wait gets this
+// schedule wrong.
 TEST(Gate, WhoLeadsWaitsForWhoIsInside) {
   Gate<> gate(0);
   std::atomic<bool> has_led{false};
@@ -182,7 +182,7 @@ TEST(Gate, WhoLeadsWaitsForWhoIsInside) {
     has_led = true;
   });
   std::jthread late([&] {
-    while (true) {  // until it comes to a closed or a changed gate
+    while (true) {  // until it finds a closed or a changed gate
       const Gate<>::Passage passage(gate);
       if (passage.way == 0) continue;
       way = passage.way;
@@ -196,7 +196,7 @@ TEST(Gate, WhoLeadsWaitsForWhoIsInside) {
   EXPECT_EQ(way, 1);
 }
 
-// Leads to another strategy every few updates, which keeps its promise only if nobody is left behind.
+// Leads to another strategy every few updates; the consistency holds only if no thread is left behind.
 class Restless {
  public:
   template <Region R>
@@ -218,7 +218,7 @@ class Restless {
   Gate<> gate_{0};
 };
 
-// The same without a gate: who comes next goes another way at once.
+// The same without a gate: the next thread takes another way immediately.
 class Impatient {
  public:
   template <Region R>
@@ -245,7 +245,7 @@ TEST(Gate, WithoutItAnUpdateIsLost) {
   EXPECT_EQ(2 * report.tally.lost, report.expected);
 }
 
-TEST(Adaptive, KeepsItsPromiseWhateverItChooses) {
+TEST(Adaptive, KeepsConsistencyWhateverItChooses) {
   for (const std::string promise : {"tensor", "block"}) {
     const std::vector<std::string> given{"promise=" + promise};
     for (const std::int64_t elements : {1, 100, 20'000}) {
@@ -257,8 +257,8 @@ TEST(Adaptive, KeepsItsPromiseWhateverItChooses) {
   }
 }
 
-// Nobody could say whose they are. Two threads that update 20,000 elements are guessed to be fastest by
-// transactions.
+// The counts could not say whose they are. For two threads that update 20,000 elements, the guess is that
+// transactions are fastest.
 TEST(Adaptive, CountsNoTransactions) {
   using Region = ArrayRegion<float>;
   std::vector<float> variable(20'000), ones(variable.size(), 1);

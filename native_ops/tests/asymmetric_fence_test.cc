@@ -1,5 +1,5 @@
-// The asymmetric fence on this machine: two threads each store a word, fence, and load the other's; one of
-// them must see what the other one stored.
+// The asymmetric fence on this machine: two threads each store a word, fence, and load the other's word. At
+// least one must see the other's store.
 #include "tmflow/adaptive/asymmetric_fence.hpp"
 
 #include <gtest/gtest.h>
@@ -23,21 +23,21 @@ struct alignas(kCacheLine) Word {
   std::atomic<std::int64_t> value{0};
 };
 
-// What `AsymmetricFence` would be if the kernel made nobody fence.
+// What `AsymmetricFence` would be if the kernel did not make the other threads fence.
 struct Unanswered {
   static void light() noexcept { std::atomic_signal_fence(std::memory_order_seq_cst); }
   static void heavy() noexcept { fence(std::memory_order_seq_cst); }
 };
 
-// Two threads that begin each round together. In round i, a word is set if it holds i.
+// Two threads that begin each round together. In round i, a word counts as set if it holds i.
 class StoreBuffering {
  public:
   struct Outcome {
-    bool failed = false;      // neither saw what the other one stored
-    std::int64_t rounds = 0;  // in which neither gave its processor away, this one included
+    bool failed = false;      // neither saw the other's store
+    std::int64_t rounds = 0;  // in which neither thread yielded, this one included
   };
 
-  // Runs rounds until one fails, for so many rounds and so long at most.
+  // Runs rounds until one fails, at most `most` rounds and at most as long as `patience`.
   template <class Fence>
   Outcome run(std::int64_t most, std::chrono::seconds patience) {
     const auto end = std::chrono::steady_clock::now() + patience;
@@ -82,7 +82,7 @@ class StoreBuffering {
   }
 
  private:
-  // Whether the other thread came before this one gave its processor away.
+  // Whether the other thread arrived before this one yielded.
   bool meet(int thread, std::int64_t when) {
     arrived_[static_cast<std::size_t>(thread)].value.store(when, std::memory_order_release);
     const std::atomic<std::int64_t>& other = arrived_[static_cast<std::size_t>(1 - thread)].value;
@@ -91,7 +91,7 @@ class StoreBuffering {
     return pauses < Waiting<std::atomic>::kTurns;
   }
 
-  // Each on another processor of those that this process may use.
+  // Binds each thread to a different processor of those that this process may use.
   static void bind_to_processor(int thread) {
     cpu_set_t allowed, one;
     CPU_ZERO(&one);
@@ -109,8 +109,8 @@ class StoreBuffering {
   std::array<Word, 2> arrived_;
 };
 
-// First the rounds that it takes to see a store missed where nobody's fence is answered, then many times as
-// many with the fence: a kernel that makes nobody fence would fail in the first of these.
+// First, without the kernel's fence, the rounds until a store is missed; then many times as many with it. If
+// the kernel did not make the other threads fence, one of the first of these would fail.
 TEST(AsymmetricFence, OneOfTwoSeesTheOther) {
   if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "one processor misses none of its own stores";
   StoreBuffering litmus;

@@ -1,5 +1,4 @@
-// The audit finds what it is there to find: strategies with a bug each, caught every time and counted
-// exactly.
+// The audit catches strategies with one seeded bug each, every time, and counts the lost updates exactly.
 #include "tmflow/measure/audit.hpp"
 
 #include <gtest/gtest.h>
@@ -37,7 +36,7 @@ TYPED_TEST(Audit, OneThreadNeedsNoLock) {
 
 TYPED_TEST(Audit, SeveralRoundsAddUp) {
   const int updates = 3 * AuditCode<TypeParam>(64).updates_per_round() + 1;
-  seeded::Faulty broken(1, true, seeded::Drop{});  // drops every one
+  seeded::Faulty broken(1, true, seeded::Drop{});  // drops every update
   const AuditReport report = audit<TypeParam>(broken, {.threads = 64, .updates = updates, .elements = 2});
   EXPECT_EQ(report.tally.lost, report.expected);
   EXPECT_EQ(report.lost_fraction(), 1);
@@ -74,7 +73,7 @@ TYPED_TEST(Audit, CatchesOneElementOnOneWithTheSameFactor) {
   EXPECT_EQ(report.tally.doubled, 1);
 }
 
-TYPED_TEST(Audit, CodeTellsOneUnitMoreOrLessFromAnother) {
+TYPED_TEST(Audit, CodeDistinguishesOneUnitMoreFromOneLess) {
   for (const int threads : {1, 2, 3, 4, 5, 64, AuditPlan::kMaxThreads}) {
     const AuditCode<TypeParam> code(threads);
     const int updates = code.updates_per_round();
@@ -103,7 +102,7 @@ TYPED_TEST(Audit, CodeTellsOneUnitMoreOrLessFromAnother) {
   }
 }
 
-// Updates as NoLock does, and spoils the gradient afterwards.
+// Updates like NoLock, and spoils the gradient afterwards.
 struct Spoiling {
   template <Region R>
   void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
@@ -113,7 +112,7 @@ struct Spoiling {
   }
 };
 
-// Of a size that is no multiple of the pattern that a gradient is written from.
+// The sizes are no multiples of the pattern from which a gradient is written.
 TYPED_TEST(Audit, AFreshGradientIsWrittenBeforeEveryUpdate) {
   for (const std::int64_t elements : {1, 384, 1001}) {
     AuditPlan plan{.threads = 1, .updates = 50, .elements = elements};
@@ -134,7 +133,7 @@ TEST(AuditPlan, SaysWhatIsAllowed) {
                std::invalid_argument);
 }
 
-// Fails at the n-th update of all.
+// Throws at the n-th update in total.
 struct Throwing {
   int n;
   std::atomic<int> count{0};
@@ -148,7 +147,7 @@ struct Throwing {
 
 TEST(AuditPlan, PassesOnWhatAStrategyThrows) {
   const int rounds = 3 * AuditCode<float>(4).updates_per_round();
-  for (const int n : {1, 17, 4 * rounds}) {  // in the first round, and in the last update of the last one
+  for (const int n : {1, 17, 4 * rounds}) {  // in the first round, and in the last update of the last round
     Throwing broken{.n = n};
     EXPECT_THROW(audit<float>(broken, {.threads = 4, .updates = rounds, .elements = 1}), std::runtime_error);
     EXPECT_GE(broken.count, n);

@@ -1,11 +1,11 @@
-// The elision as it behaves where every transaction aborts: one JSON object per way of spending the budget.
+// Elision where every transaction aborts: one JSON object per retry policy.
 //
 //     bare_elision why_not
 //     bare_elision run
 //
-// `why_not` says in JSON why a study would not use this machine's transactions: null or the reason. `run`
-// runs them without asking first: only under an emulator, which gives the instructions of transactions a
-// meaning whatever it reports, or where `why_not` is null. Elsewhere they may be illegal.
+// `why_not` prints in JSON why a study would not use this machine's transactions: null or the reason. `run`
+// runs them without a check. Use it only where `why_not` is null, or under an emulator, which gives the
+// transactional instructions a meaning whatever it reports. Elsewhere they may be illegal.
 #include <cinttypes>
 #include <cstdio>
 #include <string>
@@ -25,8 +25,8 @@ constexpr std::int64_t kBudget = 5;
 
 const htm::Provider& own_provider() { return Htm::kNative == "power" ? htm::kPower : htm::kRtm; }
 
-// Every thread adds 1 to each element kUpdates times, in chunks; prints what was counted and whether the sums
-// are exact.
+// Every thread adds 1 to each element kUpdates times, in chunks; prints the counts and whether the sums are
+// exact.
 template <class T>
 void run(const char* spending_name, htm::Spending spending) {
   std::vector<T> variable(kElements), delta(kElements, 1);

@@ -1,4 +1,4 @@
-// The references of the benchmark do what they are compared as, and their updates and copies are counted.
+// The reference loops of the benchmark do what they stand for, and their updates and copies are counted.
 #include "tmflow/measure/bench.hpp"
 
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ TEST(StopTogether, SeveralRoundsAddUp) {
   EXPECT_GE(report.made, updates);
 }
 
-// Whatever a thread makes beside the first, the sums must show it, or be found short.
+// The updates of all threads are expected in the sums; if they are missing, they count as lost.
 TEST(StopTogether, CountsLosses) {
   struct NeverUpdates {
     void apply(ArrayRegion<float>&, const GradientDescent<float>&, ThreadStats&) {}
@@ -49,7 +49,7 @@ TEST(StopTogether, CountsLosses) {
   EXPECT_EQ(report.counted, 0);
 }
 
-// Nothing but gradients is written: every update is lost, and none is counted.
+// Only gradients are written: every update is lost, and none is counted.
 TEST(GradientWriting, UpdatesNothing) {
   bench::NoUpdate none;
   const AuditReport report =
@@ -58,7 +58,7 @@ TEST(GradientWriting, UpdatesNothing) {
   EXPECT_EQ(report.counted, 0);
 }
 
-// Under each of the mutexes.
+// Calls `test` for the loop under each of the mutexes.
 template <class Test>
 void for_each_mutex_loop(const Test& test) {
   const LoopsUnderMutex& loops = find_loops_under_mutex();
@@ -107,7 +107,7 @@ TEST(AlwaysAborts, SpendsItsBudgetAndTakesTheMutex) {
 }
 
 TEST(Copy, MovesAsManyBytesAsAnUpdate) {
-  // An update of floats reads two and writes one; a copy reads and writes the same.
+  // An update of floats reads two and writes one; the copy reads and writes as many bytes in all.
   EXPECT_EQ(2 * bench::copied_bytes(10), 3 * 10 * sizeof(float));
 }
 
@@ -122,9 +122,9 @@ TEST(Copy, ArrivesAndIsCounted) {
   }
 }
 
-// Ten times as many copies take ten times as long: none is left out. Half of it is allowed. Both are measured
-// in turns until it holds, because another process may slow all the short ones down; a copy that is left out
-// is left out each time.
+// Ten times as many copies take ten times as long, because none is left out; the test accepts half of that.
+// Both are measured in turn until this holds, because another process may slow down all the short ones. A
+// copy that is left out is left out each time.
 TEST(Copy, TakesItsTime) {
   const auto seconds = [](int copies) {
     return bench::copy_at_once({.threads = 1, .copies = copies, .elements = 100'000}).seconds;

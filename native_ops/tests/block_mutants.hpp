@@ -1,4 +1,4 @@
-// Copies of the strategies that cut a variable into blocks, each with the bug that one would make in it.
+// Copies of the strategies that cut a variable into blocks, each with a likely bug.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@
 
 namespace tmflow::mutants {
 
-// striped that forgets the last block where it is short.
+// striped that forgets the last block if it is short.
 struct SkipsTheShortBlock {
   std::size_t block;
 
@@ -29,7 +29,7 @@ struct SkipsTheShortBlock {
   }
 };
 
-// striped that gives a block's lock back before it updates the block.
+// striped that releases a block's lock before it updates the block.
 class BlockReleasedEarly {
  public:
   BlockReleasedEarly(std::size_t elements, std::size_t length)
@@ -54,13 +54,13 @@ class BlockReleasedEarly {
 
 enum class CombiningBug {
   none,
-  marks_first,   // a block says that an update is in before it is
-  own_twice,     // its own update is applied besides those that are published, of which it is one
-  leaves_early,  // a block that is taken is left to its holder, who may know nothing of the update
-  keeps_others,  // the updates of others are marked as in, and not applied
+  marks_first,   // a block is marked as holding an update before it does
+  own_twice,     // a thread's update is applied in addition to the published ones, which include it
+  leaves_early,  // a locked block is left to its holder, which may not know of the update
+  keeps_others,  // the updates of others are marked as applied, but are not
 };
 
-// combining without its way through the blocks.
+// combining without its order of blocks.
 template <CombiningBug kBug, template <class> class Atom = std::atomic>
 class FaultyCombining {
  public:

@@ -1,4 +1,4 @@
-// Schedules that strategies with blocks are forced into, and atomics that tell what happens.
+// Forced schedules for strategies with blocks, and atomics that report what happens.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -25,17 +25,17 @@
 namespace tmflow {
 namespace watched {
 
-// Atomics whose threads all go the same way.
+// Atomics that give all threads the same order of blocks.
 template <class T>
 struct Forward : std::atomic<T> {
   using std::atomic<T>::atomic;
 };
 
-// Atomics that tell of every store of a word of bits, and of every turn of waiting.
+// Atomics that report every store of a word of bits, and every turn of waiting.
 inline void (*on_store)() = [] {};
 inline void (*on_wait)() = [] {};
 template <class T>
-struct Told : std::atomic<T> {
+struct Reporting : std::atomic<T> {
   using std::atomic<T>::atomic;
   void store(T value, std::memory_order order) noexcept {
     if constexpr (std::same_as<T, Board<>::Bits>) on_store();
@@ -51,7 +51,7 @@ struct ThreadNumber<watched::Forward> {
 };
 
 template <>
-struct Waiting<watched::Told> {
+struct Waiting<watched::Reporting> {
   static void once(Turn) {
     watched::on_wait();
     std::this_thread::yield();
@@ -60,13 +60,13 @@ struct Waiting<watched::Told> {
 
 namespace watched {
 
-// Two threads and two blocks of one element, and what happens to them in this order: thread A's update holds
-// block 0, until something has happened in thread B's.
+// Two threads and two blocks of one element each. Thread A's update holds block 0 until a given event in
+// thread B's update.
 class HeldUp {
  public:
   static constexpr std::size_t kElements = 2;
 
-  // Run A's update, then B's; A's goes on once `awaited` has happened, or after a while.
+  // Runs A's update, then B's; A's continues once `awaited` has happened, or after a timeout.
   template <class S>
   void run(S& strategy) {
     running = this;
@@ -93,7 +93,7 @@ class HeldUp {
   std::string awaited;
   std::set<std::string> events;
   std::vector<float> variable = std::vector<float>(kElements);
-  bool b_is_in_all = true;  // when its thread goes on
+  bool b_is_in_all = true;  // when B's update has returned
   ThreadStats of_a, of_b;
 
  private:
@@ -113,7 +113,7 @@ class HeldUp {
     if (!is_a) own.happened(delta[0] == 1 ? "A's update by B" : "B's update by B");
   }
 
-  // A's thread may still write other blocks.
+  // Atomic, because A's thread may still write other blocks.
   static float loaded(const float& value) noexcept {
     return std::atomic_ref(const_cast<float&>(value)).load(std::memory_order_relaxed);
   }
@@ -136,7 +136,7 @@ class HeldUp {
 
 inline const std::vector<float> kBoth(HeldUp::kElements, 11);
 
-// A goes on when B has published and waits for A's block: A finds B's update at the next one.
+// A continues after B has published and waits for A's block: A finds B's update at the next block.
 template <class S>
 std::vector<float> after_meeting_a_publication(S& strategy) {
   static HeldUp* schedule;
@@ -150,7 +150,7 @@ std::vector<float> after_meeting_a_publication(S& strategy) {
   return own.variable;
 }
 
-// What each block of one element holds when it is marked as updated.
+// The value of each block of one element when it is marked as updated.
 template <class S>
 std::vector<float> when_marked(S& strategy) {
   static std::vector<float> variable, seen;
@@ -165,7 +165,7 @@ std::vector<float> when_marked(S& strategy) {
   return seen;
 }
 
-// Half a block is written, the reader copies it if it can, and the other half follows.
+// Half a block is written, the reader copies the block if it can, and then the other half is written.
 inline void half_meet_half(float* variable, const float* delta, float alpha, std::size_t n) noexcept {
   for (std::size_t i = 0; i < n; ++i) {
     if (i == n / 2) {
@@ -184,7 +184,7 @@ inline void meet_copy_meet(const float* from, float* to, std::size_t n) noexcept
   seeded::meeting->wait();
 }
 
-// Whether a snapshot of one block, taken beside an update, is of one moment.
+// Whether a snapshot of one block, taken during an update, is consistent.
 template <class S>
 bool reads_whole_blocks(S& strategy, std::chrono::milliseconds patience) {
   seeded::Meeting own(patience);

@@ -1,4 +1,5 @@
-// The strategies that cut a variable into blocks: what they do with blocks, with others, and with bad luck.
+// The strategies that cut a variable into blocks: the blocks, the interplay of threads, and unlucky
+// schedules.
 #include "tmflow/core/blocks.hpp"
 
 #include <gtest/gtest.h>
@@ -31,7 +32,7 @@ using watched::Forward;
 using watched::HeldUp;
 using watched::kBoth;
 using watched::reads_whole_blocks;
-using watched::Told;
+using watched::Reporting;
 using watched::when_marked;
 
 TEST(Blocks, CoverEveryElementOnce) {
@@ -49,7 +50,7 @@ TEST(Blocks, CoverEveryElementOnce) {
   }
 }
 
-TEST(LazyBySize, MakesOneOfEachSizeWhoeverAsks) {
+TEST(LazyBySize, MakesOneOfEachSizeForAllCallers) {
   struct Made {
     explicit Made(std::atomic<int>* count) { ++*count; }
   };
@@ -194,27 +195,27 @@ TEST(BlockMutants, OfCombiningThatLeavesEarly) {
 }
 
 TEST(Combining, WaitsForABlockThatOthersHold) {
-  BasicCombining<Told> strategy(1);
+  BasicCombining<Reporting> strategy(1);
   EXPECT_EQ(after_meeting_a_publication(strategy), kBoth);
 }
 
 TEST(BlockMutants, OfCombiningThatKeepsWhatOthersPublished) {
-  FaultyCombining<CombiningBug::keeps_others, Told> broken(HeldUp::kElements, 1);
+  FaultyCombining<CombiningBug::keeps_others, Reporting> broken(HeldUp::kElements, 1);
   EXPECT_EQ(after_meeting_a_publication(broken), (std::vector<float>{11, 1}));
 }
 
 TEST(BlockMutants, OfWhichTheCopyWithoutABugIsNone) {
-  FaultyCombining<CombiningBug::none, Told> right(HeldUp::kElements, 1);
+  FaultyCombining<CombiningBug::none, Reporting> right(HeldUp::kElements, 1);
   EXPECT_EQ(after_meeting_a_publication(right), kBoth);
 }
 
 TEST(Combining, MarksABlockAfterItsUpdate) {
-  BasicCombining<Told> strategy(1);
+  BasicCombining<Reporting> strategy(1);
   EXPECT_EQ(when_marked(strategy), std::vector<float>(4, 1));
 }
 
 TEST(BlockMutants, OfCombiningThatMarksFirst) {
-  FaultyCombining<CombiningBug::marks_first, Told> broken(4, 1);
+  FaultyCombining<CombiningBug::marks_first, Reporting> broken(4, 1);
   EXPECT_EQ(when_marked(broken), std::vector<float>(4, 0));
 }
 

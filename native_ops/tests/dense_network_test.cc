@@ -1,4 +1,4 @@
-// The models of the native driver: their gradients against finite differences, and what is close to infinity.
+// The models of the native driver: their gradients against finite differences, and values close to infinity.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -38,7 +38,7 @@ class Checked {
     return pass_->step(read, images_, labels_, examples_, gradients_);
   }
 
-  // Of the step before.
+  // A gradient of the previous step.
   double gradient(std::size_t variable, std::size_t element) { return gradients_.written(variable)[element]; }
 
   Values values;

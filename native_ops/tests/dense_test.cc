@@ -21,7 +21,7 @@ class Dense : public testing::Test {
  protected:
   using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
 
-  // Random weights and factors; a share of the inputs, and of whole rows, is zero.
+  // Random weights and factors; a share of the inputs, and some whole rows, are zero.
   void make(std::size_t examples, std::size_t rows, std::size_t columns, double zeros = 0.5) {
     examples_ = examples;
     rows_ = rows;
@@ -47,7 +47,7 @@ class Dense : public testing::Test {
     return numbers;
   }
 
-  // As the registry hands it to a strategy.
+  // As the registry passes it to a strategy.
   DenseGradient<T> gradient() const {
     return {.input = input_,
             .output = output_,
@@ -55,9 +55,9 @@ class Dense : public testing::Test {
             .output_is_finite = all_finite(std::span<const T>(output_))};
   }
 
-  // Each element's products, added in the order of the examples.
+  // The sum of each element's products, in the order of the examples.
   T product(std::size_t i, bool absolute = false) const {
-    volatile T sum = 0;  // each product and each sum rounded by itself
+    volatile T sum = 0;  // each product and each sum is rounded separately
     for (std::size_t e = 0; e < examples_; ++e) {
       const volatile T term = input_[e * rows_ + i / columns_] * output_[e * columns_ + i % columns_];
       sum = e == 0 ? (absolute ? std::abs(term) : T{term}) : sum + (absolute ? std::abs(term) : T{term});
@@ -81,7 +81,7 @@ class Dense : public testing::Test {
     return updated;
   }
 
-  // Equal to the bit, NaNs being equal to each other.
+  // Equal bit for bit; all NaNs count as equal.
   void expect_same(const std::vector<T>& one, const std::vector<T>& other) const {
     for (std::size_t i = 0; i < one.size(); ++i) {
       if (std::isnan(one[i]) && std::isnan(other[i])) continue;
@@ -137,7 +137,7 @@ TYPED_TEST(Dense, TheLayersOfTheModels) {
   }
 }
 
-// Whatever an element of the output is, and wherever in the range: rows of zeros included.
+// For any non-finite output at any position of the range, rows of zeros included.
 TYPED_TEST(Dense, WhatIsNotFiniteArrives) {
   using Limits = std::numeric_limits<TypeParam>;
   for (const TypeParam strange : {Limits::infinity(), -Limits::infinity(), Limits::quiet_NaN()}) {
@@ -172,7 +172,7 @@ TYPED_TEST(Dense, FiniteIsAllThatIsNeitherInfiniteNorNaN) {
   }
 }
 
-// The one difference: what stands in a row of zeros is left alone, also where v - (-0) is another v.
+// The one difference: weights in a row of zeros stay unchanged, also where v - (-0) differs from v.
 TYPED_TEST(Dense, ARowOfZerosIsLeftAlone) {
   using Limits = std::numeric_limits<TypeParam>;
   this->make(1, 2, 4, 0);
@@ -181,14 +181,14 @@ TYPED_TEST(Dense, ARowOfZerosIsLeftAlone) {
   this->weights_ = {TypeParam{-0.0}, TypeParam{-0.0}, Limits::denorm_min(), 0, 1, 1, 1, 1};
   const std::vector<TypeParam> updated = this->fused(0, 8), reference = this->two_step(0, 8);
   for (std::size_t i = 0; i < 8; ++i) {
-    EXPECT_EQ(updated[i], reference[i]) << i;  // as numbers: -0 is 0
+    EXPECT_EQ(updated[i], reference[i]) << i;  // as numbers: -0 equals 0
     const bool differs = i == 1;               // -0 - 0.3 * (0 * -1) is 0
     EXPECT_EQ(std::signbit(updated[i]) != std::signbit(reference[i]), differs) << i;
   }
   EXPECT_TRUE(std::signbit(updated[1]));
 }
 
-// A row that is left alone is not even read: this memory cannot be.
+// A row of zeros is not even read: this memory is unreadable.
 TYPED_TEST(Dense, ARowOfZerosIsNotRead) {
   this->make(2, 3, 5, 1);
   constexpr std::size_t kBytes = 4096;
@@ -199,7 +199,8 @@ TYPED_TEST(Dense, ARowOfZerosIsNotRead) {
   munmap(closed, kBytes);
 }
 
-// Against the exact sum: each product and each addition is off by half an ulp of the sum of absolute values.
+// Against the exact sum: each product and each addition has an error of half an ulp of the sum of absolute
+// values.
 TYPED_TEST(Dense, TheSumIsAsExactAsItsAdditions) {
   this->make(100, 40, 10);
   const std::size_t size = this->weights_.size();
@@ -216,8 +217,8 @@ TYPED_TEST(Dense, TheSumIsAsExactAsItsAdditions) {
   }
 }
 
-// Every strategy that runs the kernel fuses, to the same bits; every other refuses, and changes nothing. Here
-// with a NaN, which the registry has to notice: it arrives in every row.
+// Every strategy that runs the kernel fuses, with the same bits; every other refuses, and changes nothing.
+// The NaN must be noticed by the registry and must reach every row.
 TYPED_TEST(Dense, EveryStrategyFusesOrRefuses) {
   this->make(3, 50, 33);
   this->output_[40] = std::numeric_limits<TypeParam>::quiet_NaN();

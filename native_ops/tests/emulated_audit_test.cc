@@ -1,5 +1,5 @@
-// Updates in emulated transactions, through the elision that hardware runs: what they compute, what aborts
-// them, and that none is lost; and that a broken copy of them loses some.
+// Updates in emulated transactions, through the elision that hardware uses: what they compute, what aborts
+// them, and that none is lost. Broken copies lose some.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -34,7 +34,7 @@ std::vector<std::string> on(const std::string& machine, std::vector<std::string>
   return more;
 }
 
-// Memory that begins with a page, so that it is known which sets its lines are in.
+// Memory that begins at a page border, so that the sets of its lines are known.
 template <class T>
 class Aligned {
  public:
@@ -53,7 +53,7 @@ class Aligned {
   std::size_t size_;
 };
 
-// One update of so many elements; its counts.
+// Makes one update of so many elements; returns its counts.
 template <class T>
 std::unique_ptr<ThreadStats> one_update(const std::vector<std::string>& parameters, std::size_t elements) {
   Aligned<T> variable(elements, 0), delta(elements, 1);
@@ -67,12 +67,13 @@ std::unique_ptr<ThreadStats> one_update(const std::vector<std::string>& paramete
 }
 
 TEST(EmulatedUpdate, FitsUpToTheCapacityAndNoFurther) {
-  // The variable and the gradient fill the cache; the word of the mutex, read first, leaves it without harm.
+  // The variable and the gradient fill the cache; the word of the mutex, read first, may leave it without an
+  // abort.
   EXPECT_EQ(one_update<float>(on(kTsx), 4096)->commits(), 1);
   EXPECT_EQ(one_update<float>(on(kTsx), 4097)->aborts(), (ThreadStats::Aborts{{0x8, 5}}));
   EXPECT_EQ(one_update<double>(on(kTsx), 2048)->commits(), 1);
   EXPECT_EQ(one_update<double>(on(kTsx), 2049)->fallbacks(), 1);
-  // POWER counts the word too: 31 lines of each, and one.
+  // POWER counts the word too: 31 lines each, plus one.
   EXPECT_EQ(one_update<float>(on(kPower), 31 * 32)->commits(), 1);
   EXPECT_EQ(one_update<float>(on(kPower), 31 * 32 + 1)->aborts(),
             (ThreadStats::Aborts{{0x0120'0000'1800'0001, 5}}));
@@ -95,7 +96,7 @@ TYPED_TEST(EmulatedKernel, ComputesTheSameBits) {
   for (const std::string kernel : {"plain", "eigen"}) {
     for (const std::string optimisation : {"O0", "O3"}) {
       for (const std::size_t size : {0, 1, 7, 1000, 5003}) {
-        for (const std::size_t offset : {0, 1, 5}) {  // not all begin with a line
+        for (const std::size_t offset : {0, 1, 5}) {  // some do not begin at a line border
           std::vector<T> memory(size + offset), delta(size);
           for (std::size_t i = 0; i < size; ++i) {
             memory[i + offset] = static_cast<T>(i) / 7;
@@ -118,8 +119,8 @@ TYPED_TEST(EmulatedKernel, ComputesTheSameBits) {
   }
 }
 
-// A transaction that another thread holds open on `region`'s mutex and memory while `during` runs; how it
-// ends.
+// Keeps a transaction of another thread open on the given accesses while `during` runs; returns how the
+// transaction ends.
 template <class During>
 std::uint64_t held_open(const std::string& machine, std::initializer_list<Access> accesses,
                         const During& during) {
@@ -148,7 +149,7 @@ class EmulatedOthers : public ::testing::Test {
   ThreadStats stats_;
 };
 
-TEST_F(EmulatedOthers, AFallbackAbortsWhoeverHasSubscribed) {
+TEST_F(EmulatedOthers, AFallbackAbortsSubscribers) {
   EXPECT_EQ(held_open(kTsx, {subscription()}, [&] { apply(on(kTsx, {"budget=0"})); }), 0x6);
   EXPECT_EQ(held_open(kPower, {subscription()}, [&] { apply(on(kPower, {"budget=0"})); }),
             0x0008'0000'1800'0001);
@@ -175,14 +176,14 @@ TEST_F(EmulatedOthers, AFallbackAbortsThemBeforeItWrites) {
   EXPECT_TRUE(aborted_before_writing);
 }
 
-TEST_F(EmulatedOthers, AFallbackAbortsWhoeverReadsWhatItWrites) {
+TEST_F(EmulatedOthers, AFallbackAbortsReadersOfWhatItWrites) {
   const Access element = Access::read(&variable_.span()[20], sizeof(float));
   const auto ours = on(kTsx, {"budget=0", "subscription=ours"});
   EXPECT_EQ(held_open(kTsx, {element}, [&] { apply(ours); }), 0x6);
   EXPECT_EQ(held_open(kTsx, {Access::read(&delta_.span()[20], 4)}, [&] { apply(ours); }), 0);
 }
 
-TEST_F(EmulatedOthers, AReaderAbortsWhoeverWritesAndWhoeverHasSubscribed) {
+TEST_F(EmulatedOthers, AReaderAbortsWritersAndSubscribers) {
   float& element = variable_.span()[20];
   EXPECT_EQ(held_open(kTsx, {Access::written(&element, 4)}, [&] { note_read(on(kTsx)); }), 0x6);
   EXPECT_EQ(held_open(kTsx, {Access::read(&element, 4)}, [&] { note_read(on(kTsx)); }), 0);
@@ -209,10 +210,10 @@ class EmulatedAudit : public ::testing::TestWithParam<std::tuple<int, std::strin
 TEST_P(EmulatedAudit, LosesNothing) {
   const auto& [threads, machine, subscription] = GetParam();
   for (const std::string budget : {"0", "2", "100"}) {
-    for (const std::int64_t elements : {1, 100, 1500}) {  // the last is too much for POWER
+    for (const std::int64_t elements : {1, 100, 1500}) {  // the last is too large for POWER
       const auto parameters = on(machine, {"budget=" + budget, "subscription=" + subscription});
       const auto strategy = make_strategy<ArrayRegion<double>>("htm", parameters);
-      const int updates = threads > 4 ? 30 : 150;  // the many take turns on few processors
+      const int updates = threads > 4 ? 30 : 150;  // many threads take turns on few processors
       const AuditReport report =
           audit<double>(*strategy, {.threads = threads, .updates = updates, .elements = elements});
       EXPECT_TRUE(report.clean()) << "budget " << budget << ", " << elements << " elements";
@@ -226,9 +227,9 @@ INSTANTIATE_TEST_SUITE_P(Threads, EmulatedAudit,
                                             ::testing::Values("variable", "ours")));
 
 // Two threads in step: one reads for its transaction, then the other updates under the mutex, then the first
-// commits, or takes the mutex if it was aborted. Of every two updates one is lost if the fallback does not
-// tell the processor what it does.
-template <bool kTold>
+// commits, or takes the mutex if it was aborted. If the fallback does not report its accesses to the
+// processor, one of every two updates is lost.
+template <bool kNotifies>
 class FallbackInTheMiddle {
  public:
   template <class R>
@@ -248,7 +249,7 @@ class FallbackInTheMiddle {
       committed ? stats.count_update() : Lock::apply(region, update, stats);
     } else {
       has_read_.arrive_and_wait();
-      if (kTold) {
+      if (kNotifies) {
         kEmulated.run(ElidedUpdate<typename R::Value>{update, memory, memory.size(), &processor},
                       elidable(region.mutex()), {.attempts = 0, .spending = Spending::study_tsx}, stats);
         stats.count_update();
@@ -265,7 +266,7 @@ class FallbackInTheMiddle {
   std::barrier<> has_read_{2}, has_written_{2}, ended_{2};
 };
 
-// A transaction that goes on, and makes its writes, whatever it is told.
+// A transaction that ignores aborts: it continues and makes its writes.
 class WithoutLooking {
  public:
   static constexpr AuditPlan kPlan{.threads = 4, .updates = 500, .elements = 1000};
@@ -289,7 +290,7 @@ class WithoutLooking {
   }
 };
 
-// One lost update in any try is enough.
+// One lost update in any of the tries is enough.
 template <class Broken>
 std::int64_t lost_by() {
   std::int64_t lost = 0;
@@ -300,7 +301,7 @@ std::int64_t lost_by() {
   return lost;
 }
 
-TEST(EmulatedAuditCatches, AFallbackThatTellsNobody) {
+TEST(EmulatedAuditCatches, AFallbackThatDoesNotNotifyTheProcessor) {
   constexpr AuditPlan plan{.threads = 2, .updates = 100, .elements = 50};
   FallbackInTheMiddle<false> broken;
   EXPECT_EQ(audit<double>(broken, plan).tally.lost, 100 * 50);

@@ -1,4 +1,4 @@
-// The emulated processor against known answers: what fits, what conflicts, what the statuses are.
+// The emulated processor against known answers: what fits, what conflicts, and the statuses of aborts.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -27,7 +27,7 @@ constexpr std::uint64_t kPowerOverflow = 0x0120'0000'1800'0001, kPowerTransactio
                         kPowerOther = 0x0008'0000'1800'0001, kPowerMutexTaken = 0x1e00'0001'1800'0001,
                         kPowerAsynchronous = 0xde00'0001'1800'0001;
 
-// A processor and memory that it sees: addresses only, which nobody reads.
+// A processor, and addresses that it sees; nobody reads the memory behind them.
 class Bench {
  public:
   explicit Bench(std::string_view text, int threads = 1) : processor_(MachineText::parse(text)) {
@@ -36,7 +36,7 @@ class Bench {
 
   HardwareThread& thread(int i = 0) { return *threads_[static_cast<std::size_t>(i)]; }
 
-  // The line of that number, of memory that begins at a line of the first set.
+  // The line with that number, in memory that begins at a line of the first set.
   const void* line(std::size_t number) const {
     return reinterpret_cast<const void*>(0x100000 + number * processor_.machine().line_bytes);
   }
@@ -45,7 +45,7 @@ class Bench {
   bool write(int i, std::size_t number) { return thread(i).access({Access::written(line(number), 1)}); }
 
   void begin(int i = 0) { thread(i).begin(); }
-  // How the transaction of the thread ends: kCommit, or the status.
+  // The end of the thread's transaction: kCommit, or the status.
   static constexpr std::uint64_t kCommit = ~0ull;
   std::uint64_t end(int i = 0) {
     Ended why;
@@ -61,7 +61,7 @@ class Bench {
 };
 constexpr std::uint64_t kCommit = Bench::kCommit;
 
-// One transaction that writes `written` lines from `first` on, `stride` apart.
+// One transaction that writes `written` lines, `stride` apart.
 std::uint64_t write_lines(Bench& bench, std::size_t written, std::size_t stride = 1) {
   bench.begin();
   for (std::size_t i = 0; i < written; ++i) bench.write(0, i * stride);
@@ -117,8 +117,8 @@ TEST(EmulatedTsx, ReadsPushNothingOutWhereTheyDoNotFill) {
   EXPECT_EQ(bench.end(), kCommit);
 }
 
-// An update of so many lines, as BufferedUpdate walks it: each line of the variable is read, the line of
-// the gradient beside it is read, and the first is written.
+// An update of so many lines, with the accesses of BufferedUpdate: read a line of the variable, read the line
+// of the gradient beside it, write the line of the variable.
 std::uint64_t update_of(Bench& bench, std::size_t lines, std::size_t gradient) {
   bench.begin();
   for (std::size_t i = 0; i < lines; ++i) {
@@ -131,9 +131,9 @@ std::uint64_t update_of(Bench& bench, std::size_t lines, std::size_t gradient) {
 
 TEST(EmulatedTsx, WithItsGradientFitsHalfAsMuch) {
   Bench bench(kTsx);
-  EXPECT_EQ(update_of(bench, 256, 1024), kCommit);  // 4,096 floats that begin with a line
+  EXPECT_EQ(update_of(bench, 256, 1024), kCommit);  // 4,096 floats that begin at a line border
   EXPECT_EQ(update_of(bench, 257, 1024), kRtmCapacity);
-  // Where the gradient begins in another set changes where the first set is full, not how much fits.
+  // If the gradient begins in another set, another set fills first, but the same amount fits.
   EXPECT_EQ(update_of(bench, 256, 1024 + 17), kCommit);
   EXPECT_EQ(update_of(bench, 257, 1024 + 32), kRtmCapacity);
 }
@@ -196,7 +196,7 @@ TEST(EmulatedPower, CommitsWhatTakesAllEntries) {
 }
 
 TEST(EmulatedPower, SiblingsShareTheEntries) {
-  Bench bench(kPowerSiblings, 3);  // the third is on a core of its own
+  Bench bench(kPowerSiblings, 3);  // the third is on a separate core
   for (const int i : {0, 1, 2}) bench.begin(i);
   for (std::size_t i = 0; i < 32; ++i) EXPECT_TRUE(bench.write(0, i));
   for (std::size_t i = 0; i < 64; ++i) EXPECT_TRUE(bench.write(2, 2000 + i));
@@ -304,7 +304,7 @@ TEST(EmulatedAsynchronousAborts, ComeAtTheirRateAndAreTheSameAgain) {
     }
     return count;
   };
-  // 1 - 0.99^10 = 0.0956 of the transactions; a line touched again is not drawn for again.
+  // 1 - 0.99^10 = 0.0956 of the transactions; touching a line again draws no second random number.
   const double expected = 0.0956 * kTransactions;
   EXPECT_NEAR(aborted(), expected, 5 * std::sqrt(expected));
   EXPECT_EQ(aborted(), aborted());

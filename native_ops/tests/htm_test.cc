@@ -1,5 +1,5 @@
-// Elision: what becomes of attempts, budget and fallback under providers that do as they are told, and
-// whether real transactions keep every update, where this machine has them.
+// Elision: attempts, budget and fallback under scripted providers; and, on machines that have them, whether
+// real transactions keep every update.
 #include "tmflow/strategies/htm.hpp"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 namespace tmflow::htm {
 namespace {
 
-// A provider that aborts with the statuses it was given, one after another, and then commits.
+// A provider that aborts with the given statuses, one after another, and then commits.
 struct Scripted {
   static inline std::vector<Ended> script;
   static inline std::size_t next = 0;
@@ -82,7 +82,7 @@ TEST(Elision, TakesTheMutexWhenTheBudgetIsSpent) {
   EXPECT_EQ(elide_once(hopeless, {5, Spending::tuned}), (Counts{1, 0, 1}));
 }
 
-// A mutex that somebody gives back while it is waited for.
+// A mutex that becomes free while it is waited for.
 struct FreeAfter {
   mutable int waits;
   bool taken() const noexcept { return waits > 0; }
@@ -91,7 +91,7 @@ struct FreeAfter {
   void unlock() const {}
 };
 
-// Scripted finds fault with an attempt that begins while the mutex is taken.
+// Scripted fails the test if an attempt begins while the mutex is taken.
 TEST(Elision, WaitsForTheMutexBeforeEveryAttempt) {
   Scripted::follow({});
   const FreeAfter mutex{.waits = 3};
@@ -101,7 +101,7 @@ TEST(Elision, WaitsForTheMutexBeforeEveryAttempt) {
   EXPECT_EQ(stats.commits(), 1);
 }
 
-// Instructions that note what is done between them. An abort leaves the attempt, as that of a processor does.
+// Instructions that record what is done between them. An abort leaves the attempt, as on a processor.
 struct Noted {
   struct Aborted {};
   static inline std::vector<std::string> done;
@@ -143,7 +143,7 @@ TEST(HardwareAttempt, DoesNothingAfterAnAbort) {
   EXPECT_EQ(Noted::done, std::vector<std::string>{"begin"});
 }
 
-TEST(Elision, TheWordOfAPthreadMutexTells) { EXPECT_TRUE(word_tells<std::mutex>()); }
+TEST(Elision, TheWordOfAPthreadMutexShowsItsState) { EXPECT_TRUE(word_shows_state<std::mutex>()); }
 
 TEST(Parameters, AreCheckedByNameAndValue) {
   const auto fails = [](const std::vector<std::string>& given) { return refusal("htm", given); };
@@ -160,7 +160,7 @@ TEST(Parameters, AreCheckedByNameAndValue) {
   EXPECT_EQ(fails({"budget=5", "budget=5"}), "parameter 'budget' is given twice");
 }
 
-// With real transactions from here on; a machine without them has nothing to say.
+// The tests below use real transactions; a machine without them skips the tests.
 class RealTransactions : public ::testing::Test {
  protected:
   void SetUp() override {

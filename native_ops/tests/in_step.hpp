@@ -1,5 +1,5 @@
-// A schedule that two threads are forced into: both read the variable before either writes it, if whatever
-// keeps updates apart lets them.
+// A forced schedule of two threads: both read the variable before either writes it, unless synchronisation
+// prevents that.
 #pragma once
 
 #include <atomic>
@@ -13,8 +13,9 @@
 
 namespace tmflow::seeded {
 
-// Two threads wait for each other, again and again. One that waits in vain (the other is kept out) goes on
-// after a while, and from then on nobody waits: an audit that was to fail then passes, and its test says so.
+// Two threads wait for each other, again and again. A thread that waits in vain (the other is kept out)
+// continues after a timeout, and from then on nobody waits. An audit that should fail then passes, and its
+// test reports that.
 class Meeting {
  public:
   explicit Meeting(std::chrono::milliseconds patience) : patience_(patience) {}
@@ -42,10 +43,10 @@ class Meeting {
   int turn_ = 0;
 };
 
-// Of the audit under way: a kernel is a plain function.
+// Of the audit in progress; global because a kernel is a plain function.
 inline Meeting* meeting = nullptr;
 
-// Atomic accesses, so that what ThreadSanitizer sees is no race but the lost update itself.
+// Atomic accesses, so that the lost update itself is no data race for ThreadSanitizer.
 template <class T>
 void read_meet_write(T* variable, const T* delta, T alpha, std::size_t n) noexcept {
   std::vector<T> seen(n);
@@ -57,7 +58,7 @@ void read_meet_write(T* variable, const T* delta, T alpha, std::size_t n) noexce
   meeting->wait();
 }
 
-// Hands the strategy that kernel.
+// Passes that kernel to the strategy.
 template <class S>
 struct InStep {
   S& strategy;
@@ -79,7 +80,7 @@ struct InStep {
 
 inline constexpr AuditPlan kInStep{.threads = 2, .updates = 50, .elements = 20};
 
-// Where both threads enter at once, exactly one of every two updates is lost.
+// If both threads enter at the same time, exactly one of every two updates is lost.
 template <class T, class S>
 AuditReport audit_in_step(S& strategy, std::chrono::milliseconds patience = std::chrono::seconds(30)) {
   Meeting own(patience);

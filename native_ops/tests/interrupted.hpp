@@ -1,4 +1,4 @@
-// Copies and kernels that let something else happen in their middle: every time just there, without a second
+// Copies and kernels that run an action in their middle: every time at the same point, without a second
 // thread.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace tmflow::seeded {
 
-// What happens next in the middle of a copy or a kernel of this thread, once. Empty: nothing does.
+// The action that the next copy or kernel of this thread runs in its middle, once. Empty: none.
 inline thread_local std::function<void()> in_the_middle;
 
 inline void interrupt() {

@@ -1,4 +1,4 @@
-// A transaction with a bug: the library is not told what its body reads and writes.
+// A transaction with a bug: the library does not see what its body reads and writes.
 #pragma once
 
 #include <functional>
@@ -9,7 +9,7 @@ namespace tmflow::seeded {
 
 void in_blind_transaction(const std::function<void()>& body) noexcept;
 
-// Updates in such transactions. By a method that lets two run at once, two threads both enter.
+// Updates in such transactions. If the method runs two transactions at the same time, both threads enter.
 struct BlindTransactions {
   template <Region R>
   static void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {

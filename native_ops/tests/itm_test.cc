@@ -1,5 +1,5 @@
-// GCC's transactions. The method is the process's, so CMakeLists.txt runs the tests of Itm* once in a process
-// for each; in another process only the refusal can be tested.
+// GCC's transactions. A process has one method, so CMakeLists.txt runs the tests of Itm* in one process for
+// each method; any other process can test only the refusal.
 #include "tmflow/strategies/itm.hpp"
 
 #include <gtest/gtest.h>
@@ -122,7 +122,7 @@ TYPED_TEST(ItmOf, EveryRestartIsCounted) {
   }
 }
 
-TYPED_TEST(ItmOf, TheAuditCatchesAccessesThatTheLibraryIsNotTold) {
+TYPED_TEST(ItmOf, TheAuditCatchesUninstrumentedAccesses) {
   if (method_of_process() != "ml_wt") GTEST_SKIP() << "needs two transactions at once";
   seeded::BlindTransactions broken;
   const AuditReport report = seeded::audit_in_step<TypeParam>(broken);

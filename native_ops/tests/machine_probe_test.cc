@@ -1,4 +1,4 @@
-// The probe finds of an emulated machine the very numbers that it was given.
+// The probe finds exactly the properties that an emulated machine was given.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace tmflow::probe {
 namespace {
 
-constexpr double kLong = 300;  // seconds: more than any part of it takes under a sanitizer
+constexpr double kLong = 300;  // seconds: more than any part of the probe takes under a sanitizer
 
 std::unique_ptr<Transactor> cache(const std::string& numbers, const std::string& rest) {
   return make_emulated_transactor("provider=rtm;" + numbers + ";" + rest);
@@ -114,7 +114,7 @@ TEST(ProbedSiblings, AreThoseThatShare) {
       EXPECT_EQ(number("sharing_threads"), static_cast<std::size_t>(siblings))
           << (entries ? "entries" : "cache");
       EXPECT_EQ(number("alone_lines"), alone);
-      // What the other one has in its transactions is missing here; its loads take no entries.
+      // The lines in the sibling's transactions are missing here; its loads take no entries.
       const std::size_t beside = number("beside_transactions_lines"), loads = number("beside_loads_lines");
       if (siblings == 1) {
         EXPECT_EQ(beside, alone);
@@ -150,7 +150,7 @@ TEST(ProbedAsynchronousAborts, ComeAtTheirRate) {
     return find_asynchronous(*transactor, fits, false, Budget(0.6));
   };
   const Json some = of("0.002"), none = of("0");
-  // Five deviations of a count: on a machine that others use, or under a sanitizer, there are fewer attempts.
+  // Five standard deviations of a count: on a shared machine, or under a sanitizer, there are fewer attempts.
   const double aborts = some.at("touching").at("aborts").number();
   EXPECT_GT(aborts, 0);
   EXPECT_NEAR(some.at("per_line").number(), 0.002, 5 * 0.002 / std::sqrt(aborts));
@@ -160,7 +160,7 @@ TEST(ProbedAsynchronousAborts, ComeAtTheirRate) {
   EXPECT_TRUE(none.at("staying").is_null());
 }
 
-// A processor that reports transactions of which none ever commits, as some microcode has it.
+// A processor that reports transactions but never commits one, as with some microcode.
 class NeverCommits final : public Transactor {
  public:
   explicit NeverCommits(bool reported) : reported_(reported) {}
@@ -212,7 +212,7 @@ TEST(Probe, SaysWhatItHadNoTimeFor) {
   Fits fits;
   const Json found = find_capacity(*transactor, Budget(0), fits);
   for (const auto& [name, value] : found.object()) EXPECT_EQ(value.is_null(), name != "why") << name;
-  EXPECT_TRUE(found.at("why").at("ways").text().starts_with("the time of the probe was over"));
+  EXPECT_TRUE(found.at("why").at("ways").text().starts_with("the time of the probe ran out"));
   EXPECT_EQ(found.at("why").object().size() + 1, found.object().size());
 }
 

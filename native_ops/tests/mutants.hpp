@@ -1,4 +1,4 @@
-// Copies of the strategies and of their parts, each with the bug that one would make in it.
+// Copies of the strategies and of their parts, each with a likely bug.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace tmflow::mutants {
 
-// lock that lets go before the update.
+// lock that releases the mutex before the update.
 struct LockReleasedEarly {
   template <Region R>
   static void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
@@ -26,7 +26,7 @@ struct LockReleasedEarly {
   }
 };
 
-// lock_pthread with a mutex for each thread instead of one for all.
+// lock_pthread with one mutex per thread instead of one for all.
 struct PrivateMutex {
   template <Region R>
   static void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
@@ -53,7 +53,7 @@ class LoadThenStore {
   std::atomic<bool> taken_{false};
 };
 
-// spin_then_mutex that goes on without the mutex after its tries.
+// spin_then_mutex that continues without the mutex after its tries.
 struct SpinThenNothing {
   template <Region R>
   static void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
@@ -65,8 +65,8 @@ struct SpinThenNothing {
   }
 };
 
-// A provider whose transactions nobody disturbs, as a real one that reads and commits between the reading and
-// the writing of a thread that holds the mutex. It looks at the mutex as the real ones do.
+// A provider whose transactions are never disturbed, like a real one that reads and commits between the read
+// and the write of a thread that holds the mutex. It checks the mutex as the real ones do.
 struct Unharmed {
   template <class Taken, class Body>
   bool attempt(const Taken& taken, const Body& body, htm::Ended& ended) const {
@@ -79,7 +79,7 @@ struct Unharmed {
   }
 };
 
-// A provider that forgets to undo what it aborts.
+// A provider that does not undo the writes of an abort.
 struct NotUndone {
   template <class Taken, class Body>
   bool attempt(const Taken&, const Body& body, htm::Ended& ended) const {
@@ -89,8 +89,8 @@ struct NotUndone {
   }
 };
 
-// htm without subscription, one thread under the mutex and one in a transaction: no bit of the mutex tells
-// that it is taken. (A real transaction without it: subscription_test.cc.)
+// htm without subscription, with one thread under the mutex and one in a transaction: no bit of the mutex
+// shows that it is taken. (subscription_test.cc has a real transaction without subscription.)
 class MutexBesideTransaction {
  public:
   template <Region R>
@@ -108,7 +108,7 @@ class MutexBesideTransaction {
   std::atomic<unsigned> turns_{0};
 };
 
-// htm whose one attempt aborts, and leaves what it wrote.
+// htm whose one attempt aborts and leaves its writes.
 struct AbortsWithoutUndoing {
   template <Region R>
   static void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
@@ -120,7 +120,7 @@ struct AbortsWithoutUndoing {
   }
 };
 
-// htm that takes the mutex when the budget is spent, and then forgets the update.
+// htm that takes the mutex when the budget is spent, but then forgets the update.
 struct FallsBackToNothing {
   template <Region R>
   static void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
@@ -132,7 +132,7 @@ struct FallsBackToNothing {
   }
 };
 
-// Chunks whose end is one element too far, or one too near.
+// Chunks that end one element too late or one too early.
 struct WrongBorder {
   std::size_t chunk;
   int error;
@@ -149,7 +149,7 @@ struct WrongBorder {
   }
 };
 
-// lock with a kernel that is wrong.
+// lock with a wrong kernel.
 template <template <class> class Kernel>
 struct WithKernel {
   template <Region R>
@@ -183,7 +183,7 @@ struct RestTwice {
   }
 };
 
-// Reads its neighbour's gradient.
+// Reads the gradient of its neighbour.
 template <class T>
 struct OffByOne {
   static void run(T* variable, const T* delta, T alpha, std::size_t n) noexcept {

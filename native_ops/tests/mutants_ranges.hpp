@@ -1,5 +1,4 @@
-// Copies of the strategies over ranges, of leashed and of atomic, each with the bug that one would make in
-// it.
+// Copies of the strategies over ranges, of leashed and of atomic, each with a likely bug.
 #pragma once
 
 #include <atomic>
@@ -16,48 +15,48 @@ struct LocksNothing : ranges::Sound {
   static constexpr bool kLocks = false;
 };
 
-// block_stm that gives its locks back before the write ends.
+// block_stm that releases its locks before the write ends.
 struct ReleasesEarly : ranges::Sound {
   static constexpr bool kReleasesLast = false;
 };
 
-// block_stm whose aborts leave what they wrote.
+// block_stm whose aborts leave their writes.
 struct LeavesWrites : ranges::Sound {
   static constexpr bool kRestores = false;
 };
 
-// block_stm whose aborts pretend that nothing was written in between.
+// block_stm whose aborts restore the old version, as if nothing had been written.
 struct KeepsVersion : ranges::Sound {
   static constexpr bool kNewVersions = false;
 };
 
-// block_stm whose readers look at the locks before they copy and not after.
+// block_stm whose readers check the locks before they copy, but not after.
 struct LooksOnce : ranges::Sound {
   static constexpr bool kLooksAgain = false;
 };
 
-// block_stm whose readers look after they copied whether a lock is taken, and not which version it has.
+// block_stm whose readers check after the copy whether a lock is taken, but not its version.
 struct LooksForOwnersOnly : ranges::Sound {
   static constexpr bool kComparesVersions = false;
 };
 
-// leashed that publishes whatever came first.
+// leashed that publishes without comparing versions.
 struct PublishesAnyway : publish::Sound {
   static constexpr bool kComparesAtPublication = false;
 };
 
-// leashed that writes into copies that somebody reads.
+// leashed that writes into copies that a reader holds.
 struct WritesWhatIsHeld : publish::Sound {
   static constexpr bool kSparesHeld = false;
 };
 
-// leashed whose readers take what they found first for the newest version.
+// leashed whose readers take the first version found for the newest one.
 struct TakesWhatItFound : publish::Sound {
   static constexpr bool kLooksAgain = false;
 };
 
 // The element of atomic, written by a store instead of a compare-exchange. The threads meet between the load
-// and the store, and after it.
+// and the store, and after the store.
 template <class T>
 class StoredRef {
  public:
@@ -75,7 +74,7 @@ class StoredRef {
   std::atomic_ref<T> element_;
 };
 
-// The element of atomic as it is, where the threads meet between the load and the compare-exchange.
+// The unchanged element of atomic; the threads meet between the load and the compare-exchange.
 template <class T>
 class MeetingRef {
  public:

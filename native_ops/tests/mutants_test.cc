@@ -1,5 +1,5 @@
-// The audit catches each mutant of our strategies, every time and to the last element: what it passes has
-// none of these bugs.
+// The audit catches each mutant of our strategies, every time and to the last element: a strategy that passes
+// the audit has none of these bugs.
 #include "mutants.hpp"
 
 #include <gtest/gtest.h>
@@ -76,7 +76,7 @@ TYPED_TEST(Mutants, OfTheBordersOfChunks) {
 }
 
 TYPED_TEST(Mutants, OfKernels) {
-  // 101 is no multiple of a factor of the code, so a wrong unit always shows as one.
+  // 101 is no multiple of a factor of the code, so a wrong unit always counts as corrupt.
   const AuditPlan plan{.threads = 4, .updates = 101, .elements = 1001};
   mutants::WithKernel<mutants::SkipsTheLast> last;
   mutants::WithKernel<mutants::SkipsTheFirst> first;
@@ -88,8 +88,8 @@ TYPED_TEST(Mutants, OfKernels) {
   EXPECT_EQ(audit<TypeParam>(off, plan).tally.corrupt, 1001);
 }
 
-// What is not broken survives the very schedule: the threads are kept apart, so they never meet. Of the
-// strategies without parameters; a transaction could not undo a meeting.
+// A correct strategy survives the same schedule: it keeps the threads apart, so they never meet. Only
+// strategies without parameters are tried; a transaction could not undo a meeting.
 TYPED_TEST(Mutants, AreWhatOurStrategiesAreNot) {
   std::vector<std::string_view> tried;
   const auto survives = [&]<class S>(std::type_identity<S>) {
@@ -102,7 +102,7 @@ TYPED_TEST(Mutants, AreWhatOurStrategiesAreNot) {
   }(std::type_identity<std::tuple<Lock, LockPthread, Spin, SpinThenMutex, Leashed>>());
 
   for (const Listed& listed : listed_strategies()) {
-    if (!listed.info.parameters.empty() || listed.info.updates < Promise::tensor) continue;
+    if (!listed.info.parameters.empty() || listed.info.updates < Consistency::tensor) continue;
     EXPECT_TRUE(std::ranges::count(tried, listed.info.name)) << listed.info.name << " is not tried";
   }
 }

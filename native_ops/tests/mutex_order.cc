@@ -1,11 +1,11 @@
-// TensorFlow's mutex, as ThreadSanitizer sees it.
+// TensorFlow's mutex, made visible to ThreadSanitizer.
 //
 // TensorFlow is not compiled with ThreadSanitizer, and its mutex is an absl::Mutex, which waits by system
 // calls. So ThreadSanitizer does not see it, and reports what it guards as a race. This library is preloaded:
-// its functions take the place of absl's, also for TensorFlow itself. Each does what it replaces, and tells
+// its functions replace those of absl, also for TensorFlow itself. Each does what it replaces, and notifies
 // ThreadSanitizer.
 //
-// Conditions (Await, CondVar) release and take the mutex inside of absl, which is not told.
+// Conditions (Await, CondVar) release and take the mutex inside absl, without a notification.
 #include <dlfcn.h>
 #include <sanitizer/tsan_interface.h>
 
@@ -17,8 +17,8 @@
 
 namespace {
 
-// absl's own function, by the linker's name for it. Python loads TensorFlow's libraries without showing their
-// names to others, so it is looked up in the library that has it, which is loaded by then.
+// absl's function, by its linker name. Python loads TensorFlow's libraries without exporting their symbols,
+// so the function is looked up in the library that contains it, which is loaded by then.
 template <class Result>
 auto absls(const char* name) {
   using Function = Result (*)(absl::Mutex*);

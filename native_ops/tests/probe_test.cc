@@ -1,4 +1,4 @@
-// The probe of hardware transactions, on whatever processor this is.
+// The probe of hardware transactions, on any processor.
 #include <gtest/gtest.h>
 
 #include "tmflow/probe/tm_probe.hpp"

@@ -1,4 +1,4 @@
-# What is fixed when a process starts is tested in processes of its own. The sanitizers know neither libitm nor elision.
+# What is fixed when a process starts is tested in separate processes. The sanitizers support neither libitm nor elision.
 if(NOT TMFLOW_ITM_ABSENT)
   target_sources(core_tests PRIVATE itm_seeded.cc)
   target_compile_definitions(core_tests PRIVATE TMFLOW_TEST_ITM)

@@ -1,4 +1,4 @@
-// Transactions over ranges: what others may see of them, what they leave, and who wins.
+// Transactions over ranges: what others may see of them, what they leave behind, and which one wins.
 #include <gtest/gtest.h>
 
 #include <stdexcept>
@@ -81,7 +81,7 @@ TYPED_TEST(Ranges, AnExceptionRollsBackAndPasses) {
   EXPECT_TRUE(this->run([&](auto& transaction) { return this->add(transaction, 0, kElements); }));
 }
 
-// Of ranges in any order, from four threads, of which some abort: every sum is exact, and nobody waits for
+// Ranges in any order, from four threads, some of which abort: every sum is exact, and no thread waits for
 // ever.
 TYPED_TEST(Ranges, InAnyOrderAllEndAndNothingIsLost) {
   constexpr int kThreads = 4, kRuns = 20000;
@@ -109,7 +109,7 @@ TYPED_TEST(Ranges, InAnyOrderAllEndAndNothingIsLost) {
   EXPECT_EQ(this->values, std::vector<float>(kElements, static_cast<float>(2 * commits)));
 }
 
-// Another transaction adds 1 after this one has read, and before it writes, if it can.
+// Another transaction adds 1 between the read and the write of this one, if it can.
 template <class Policy>
 float after_two_at_once() {
   LockTable<std::atomic> locks(kBlock);
@@ -169,7 +169,7 @@ TEST(RangesTogether, WhatIsBeingWrittenIsNotCopied) {
   EXPECT_EQ(copies, 1);
 }
 
-// A transaction begins after a reader has looked at the lock, and gives up before it looks again.
+// A transaction begins after a reader has checked the lock, and gives up before the reader checks it again.
 template <class Policy>
 float copied_beside_an_abort() {
   LockTable<std::atomic> locks(kBlock);
@@ -197,8 +197,8 @@ TEST(RangesTogether, ItWouldBeWithTheOldVersion) {
   EXPECT_EQ(copied_beside_an_abort<mutants::KeepsVersion>(), 5);
 }
 
-// Whoever insists gets the lock, and who was killed finds out and begins anew.
-TEST(RangesTogether, AKilledTransactionBeginsAnew) {
+// The transaction that insists gets the lock; the killed one notices and begins again.
+TEST(RangesTogether, AKilledTransactionRestarts) {
   LockTable<std::atomic> locks(kBlock);
   float value = 0;
   ThreadStats stats, others;
@@ -241,7 +241,7 @@ TEST(LockTable, GivesEachLockOfARangeOnce) {
   EXPECT_EQ(count(0, 0), 0);
   EXPECT_EQ(count(0, 10), 1);
   EXPECT_EQ(count(9, 2), 2);
-  EXPECT_EQ(count(30, 20), 2);  // of the blocks 3 and 4, of which the second one has the first lock
+  EXPECT_EQ(count(30, 20), 2);  // the blocks 3 and 4, of which the second has the first lock
   EXPECT_EQ(count(7, 1000), 4);
 }
 

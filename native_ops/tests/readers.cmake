@@ -1,5 +1,5 @@
-# The tests of the strategies' own reads. For ThreadSanitizer they are a program of their own, whose accesses to elements
-# are atomic (relaxed_kernels.cc says why). Nothing is suppressed there: a report is a missing order.
+# The tests of the strategies' own reads. For ThreadSanitizer they are a separate program, whose accesses to elements are atomic
+# (relaxed_kernels.cc explains why). Nothing is suppressed there: a report means a missing order.
 set(readers reading_order_test.cc reading_test.cc)
 if(TMFLOW_SANITIZE STREQUAL "thread")
   tmflow_add_test_program(relaxed_tests relaxed_kernels.cc ${readers})

@@ -24,13 +24,14 @@ using Floats = ArrayRegion<float>;
 constexpr std::size_t kWriters = 2, kMostUpdates = 4095;  // of each writer
 constexpr int kReads = 50;
 
-// What one update of a writer adds to each element: a float tells exactly how many of each writer's it holds.
+// The amount that one update of a writer adds to each element. A float shows exactly how many updates of each
+// writer it contains.
 constexpr std::array<float, kWriters> kStep{1, kMostUpdates + 1};
 
-// The gradients of a writer, which overlap: that of update u begins with place u, which no later one reads.
-// Whoever finds the update in the variable's first element may overwrite that place. ThreadSanitizer reports
-// a race unless the strategy orders the update of this element, which reads the place, before the end of the
-// read.
+// The overlapping gradients of a writer: that of update u begins at place u, which no later update reads. A
+// thread that finds the update in the variable's first element may overwrite that place. ThreadSanitizer
+// reports a race unless the strategy orders the update of this element, which reads the place, before the end
+// of the read.
 class Gradients {
  public:
   Gradients(std::size_t elements, float step)
@@ -40,7 +41,7 @@ class Gradients {
     return std::span(values_).subspan(update, elements_);
   }
 
-  // Of the updates up to this one, which were read.
+  // Overwrites the places of the updates up to this one, which must have been read.
   void overwrite(std::size_t update) {
     for (; overwritten_ < update; ++overwritten_) {
       values_[overwritten_ + 1] = std::numeric_limits<float>::quiet_NaN();
@@ -53,7 +54,7 @@ class Gradients {
   std::size_t overwritten_ = 0;
 };
 
-// Two threads update and one reads, and overwrites the gradients of what it has read.
+// Two threads update; one reads, and overwrites the gradients of the updates that it has read.
 template <class S>
 void expect_updates_before_reads(S& strategy, std::size_t elements) {
   std::vector<float> variable(elements), copy(elements);
@@ -74,7 +75,7 @@ void expect_updates_before_reads(S& strategy, std::size_t elements) {
   for (int read = 0; read < kReads || copy.front() == 0; ++read) {
     strategy.read(region, {.into = copy}, stats);
     if (!(finite = std::ranges::all_of(copy, [](float element) { return std::isfinite(element); }))) break;
-    // The update may be on its way in other blocks.
+    // The update may still be in progress in other blocks.
     const auto updates = static_cast<std::size_t>(copy.front());
     gradients[0].overwrite(updates % (kMostUpdates + 1));
     gradients[1].overwrite(updates / (kMostUpdates + 1));
@@ -86,7 +87,7 @@ void expect_updates_before_reads(S& strategy, std::size_t elements) {
 
 TEST(ReadingOrder, AnUpdateThatWasReadHappensBefore) {
   for (const Listed& listed : listed_strategies()) {
-    if (listed.why_not || listed.info.own_process || listed.info.snapshots < Promise::block) continue;
+    if (listed.why_not || listed.info.own_process || listed.info.snapshots < Consistency::block) continue;
     for (const std::size_t elements : {16, 5000}) {
       SCOPED_TRACE(std::string(listed.info.name) + " " + std::to_string(elements));
       expect_updates_before_reads(*make_strategy<Floats>(listed.info.name), elements);

@@ -1,4 +1,4 @@
-// Reads by way of a strategy: never torn where the strategy promises that, whatever is updated meanwhile.
+// Reads through a strategy: never torn where the strategy guarantees that, during any updates.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,18 +17,18 @@ namespace {
 
 using Floats = ArrayRegion<float>;
 
-// The strategies that run here and whose own reads keep a promise, at least `promise`.
-std::vector<Listed> reading_strategies(Promise promise) {
+// The strategies that run here and whose own reads have at least this consistency.
+std::vector<Listed> reading_strategies(Consistency consistency) {
   std::vector<Listed> found;
   for (const Listed& listed : listed_strategies()) {
     if (listed.why_not || listed.info.own_process) continue;
-    if (listed.info.snapshots >= promise) found.push_back(listed);
+    if (listed.info.snapshots >= consistency) found.push_back(listed);
   }
   return found;
 }
 
 TEST(Reading, CopiesWhatTheLastUpdateLeft) {
-  for (const Listed& listed : reading_strategies(Promise::block)) {
+  for (const Listed& listed : reading_strategies(Consistency::block)) {
     std::vector<float> variable{1, 2, 3}, delta{1, 1, 2}, copy(3);
     Floats region(variable);
     ThreadStats stats;
@@ -42,9 +42,9 @@ TEST(Reading, CopiesWhatTheLastUpdateLeft) {
   }
 }
 
-TEST(Reading, IsRefusedWhereNothingIsPromised) {
+TEST(Reading, IsRefusedWithoutConsistentReads) {
   for (const Listed& listed : listed_strategies()) {
-    if (listed.why_not || listed.info.own_process || listed.info.snapshots != Promise::none) continue;
+    if (listed.why_not || listed.info.own_process || listed.info.snapshots != Consistency::none) continue;
     std::vector<float> variable{1}, copy(1);
     Floats region(variable);
     ThreadStats stats;
@@ -53,8 +53,8 @@ TEST(Reading, IsRefusedWhereNothingIsPromised) {
   }
 }
 
-TEST(Reading, IsNeverTornWhereTheTensorIsPromised) {
-  for (const Listed& listed : reading_strategies(Promise::tensor)) {
+TEST(Reading, IsNeverTornWithTensorConsistency) {
+  for (const Listed& listed : reading_strategies(Consistency::tensor)) {
     for (const std::int64_t elements : {2, 1000, 10'000}) {
       const auto strategy = make_strategy<Floats>(listed.info.name);
       const ReadReport report =
@@ -67,11 +67,11 @@ TEST(Reading, IsNeverTornWhereTheTensorIsPromised) {
   }
 }
 
-// The same by the shadow, which sees what the elements may not show.
+// The same with the shadow, which sees what the elements may not show.
 TEST(Reading, LeavesNoTraceInTheShadowEither) {
   constexpr std::size_t kElements = 5000;
   constexpr int kReads = 300;
-  for (const Listed& listed : reading_strategies(Promise::tensor)) {
+  for (const Listed& listed : reading_strategies(Consistency::tensor)) {
     if (!listed.in_place()) continue;
     std::vector<float> variable(kElements), ones(kElements, 1.0f);
     Floats region(variable);
@@ -105,7 +105,7 @@ TEST(Reading, LeavesNoTraceInTheShadowEither) {
   }
 }
 
-// The reader has copied the first stripe and holds its lock; the update changes the second one meanwhile.
+// The reader has copied the first stripe and holds its lock; now the update changes the second one.
 constexpr std::size_t kStripe = 2048;
 const float* first_stripe = nullptr;
 
@@ -138,7 +138,7 @@ TEST(Reading, OfBlocksIsTornBetweenThemAndNeverWithin) {
           region,
           {.alpha = -1, .delta = ones, .kernel = write_then_meet, .shadow = &shadow, .id = Shadow::new_id()},
           stats);
-      own.wait();  // lest the next read takes the first lock before this update has had it
+      own.wait();  // so that the next read cannot take the first lock before this update
     }
   });
   ThreadStats stats;
@@ -157,9 +157,9 @@ TEST(Reading, OfBlocksIsTornBetweenThemAndNeverWithin) {
   EXPECT_EQ(torn_parts, 0);
 }
 
-// Two threads update and one reads, by chance.
-TEST(Reading, OfBlocksIsWholeInEachUnderEveryStrategyThatPromisesSo) {
-  for (const Listed& listed : reading_strategies(Promise::block)) {
+// Two threads update and one reads, without a forced schedule.
+TEST(Reading, OfBlocksIsWholeInEachWithBlockConsistency) {
+  for (const Listed& listed : reading_strategies(Consistency::block)) {
     if (!listed.in_place()) continue;
     constexpr std::size_t kElements = 3 * kStripe;
     std::vector<float> variable(kElements), ones(kElements, 1.0f), copy(kElements);
@@ -204,7 +204,7 @@ TEST(ReadBench, LooksAtPlainCopiesTooAndSaysWhatIsWrong) {
                std::invalid_argument);
 }
 
-// A strategy whose reads let go of the lock in the middle: the bench sees it, where there is a moment for it.
+// A strategy whose reads release the lock in the middle: the bench detects it if an update comes in between.
 struct LetsGo {
   std::mutex mutex;
 

@@ -1,4 +1,4 @@
-// Parameters that belong to no strategy as they are given.
+// Parameters that no strategy accepts in the given form.
 #pragma once
 
 #include <stdexcept>
@@ -9,7 +9,7 @@
 
 namespace tmflow {
 
-// Why these parameters are refused; "" where they are taken.
+// Why these parameters are refused; "" if they are accepted.
 inline std::string refusal(const std::string& strategy, const std::vector<std::string>& given) {
   try {
     parameters_of(strategy, given);

@@ -1,12 +1,12 @@
-// The loops over elements with atomic accesses, in the place of src/kernels.cc, for ThreadSanitizer.
+// The loops over elements with atomic accesses, in place of src/kernels.cc, for ThreadSanitizer.
 //
 // The readers of `block_stm`, and of `adaptive` while it uses block_stm, copy elements that may be written at
-// the same time, and throw the copy away if they were. With the plain loops that is a data race: C++ leaves
-// it undefined, and ThreadSanitizer reports it. Here each element is loaded and stored by a relaxed atomic
+// the same time, and discard the copy if they were. With the plain loops that is a data race: C++ leaves it
+// undefined, and ThreadSanitizer reports it. Here each element is loaded and stored by a relaxed atomic
 // access, which C++ defines and which orders nothing. So ThreadSanitizer reports only what the strategies
 // themselves fail to order.
 //
-// The usual builds keep the plain loops, because no compiler that we use makes vectors of atomic accesses.
+// The usual builds keep the plain loops, because no compiler that we use vectorises atomic accesses.
 #include <atomic>
 
 #include "tmflow/core/kernel.hpp"
@@ -64,7 +64,7 @@ Copy<double> find_copy() noexcept {
   return relaxed_copy<double>;
 }
 
-// No test of readers multiplies a gradient out.
+// No test of readers multiplies the factors of a gradient.
 template <>
 DenseKernel<float> find_dense_kernel(std::string_view) noexcept {
   return nullptr;

@@ -1,5 +1,5 @@
-// Strategies that go wrong in a given update, for the tests of the audit that is to count it. Copies of our
-// own strategies with a bug each are in mutants.hpp.
+// Strategies that go wrong in a given update, for the tests of the audit, which must count it. mutants.hpp
+// has copies of our strategies with one bug each.
 #pragma once
 
 #include <atomic>
@@ -10,7 +10,8 @@
 
 namespace tmflow::seeded {
 
-// As `lock`, but the n-th update of all (n from 1), and with `repeat` every n-th, goes wrong as Bug has it.
+// Like `lock`, but the n-th update in total (n from 1), and with `repeat` every n-th, goes wrong as Bug
+// defines.
 template <class Bug>
 class Faulty {
  public:
@@ -48,7 +49,7 @@ struct Double {
   }
 };
 
-// What belongs to element `from` lands on element `to`.
+// The update of element `from` is applied to element `to`.
 struct Misplace {
   std::size_t from, to;
 

@@ -1,5 +1,5 @@
-// The shadow of a variable says of lost updates what the audit says, and of every torn read that it is torn:
-// in schedules that are forced, so that each number is known beforehand.
+// The shadow of a variable agrees with the audit on lost updates, and reports every torn read. The schedules
+// are forced, so each number is known beforehand.
 #include "tmflow/measure/shadow.hpp"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t kThreeBlocks = 2 * Shadow::kBlock + 100;
 
-// Hands the strategy a kernel in which two threads meet, and the shadow of the variable.
+// Passes the strategy a kernel in which two threads meet, and the shadow of the variable.
 template <class S>
 struct InStepWithShadow {
   S& strategy;
@@ -41,7 +41,7 @@ struct InStepWithShadow {
 template <class T>
 class Lost : public ::testing::Test {
  protected:
-  // What the audit counted as lost; the shadow must agree.
+  // The number of losses in the audit; the shadow must agree.
   template <class S>
   static std::int64_t audited(S&& strategy, std::size_t elements, std::chrono::milliseconds patience) {
     seeded::Meeting own(patience);
@@ -77,8 +77,8 @@ class Torn : public ::testing::Test {
   }
   void update_all() { update(0, kThreeBlocks, Shadow::new_id()); }
 
-  // A reading of everything in which `between(begin)` happens before the block at `begin` is copied, and
-  // `within(begin)` while it is.
+  // A reading of everything. `between(begin)` happens before the block at `begin` is copied, and
+  // `within(begin)` during the copy.
   template <class Between, class Within>
   WatchedRead read(const Between& between, const Within& within) {
     WatchedRead watch(shadow);
@@ -146,7 +146,7 @@ TEST_F(Torn, UntilTheLastPartOfAnUpdateIsThere) {
   EXPECT_FALSE(read().torn());
 }
 
-TEST_F(Torn, WhereABlockLacksAPartAndNoOtherBlockTells) {
+TEST_F(Torn, WhereABlockLacksAPartThatNoOtherBlockReveals) {
   Shadow small(1000, find_kernel<double>());
   const auto torn = [&] {
     WatchedRead watch(small);
@@ -176,8 +176,8 @@ TEST_F(Torn, ByWhatWasReadLast) {
   EXPECT_FALSE(watch.torn());
 }
 
-// The blocks of a strategy that locks 1500 elements at a time are none of the shadow's: two threads update at
-// once what is 1024 to 1499 and 1500 to 2047.
+// No block of the shadow may cross a border of the strategy's locks. If a strategy locks 1500 elements at a
+// time, two threads can update 1024 to 1499 and 1500 to 2047 at the same time.
 TEST(ShadowOfLockedBlocks, NoneIsUnderTwoLocks) {
   for (const std::size_t guarded : {1, 7, 1000, 1024, 1500, 2048, 100'000}) {
     const Shadow shadow(kThreeBlocks, find_kernel<double>(), guarded);
@@ -195,7 +195,8 @@ TEST(ShadowOfLockedBlocks, NoneIsUnderTwoLocks) {
   }
 }
 
-// Two threads under different locks of a strategy meet within what was one block of the shadow.
+// Two threads under different locks of a strategy meet within what would otherwise be one block of the
+// shadow.
 TEST(ShadowOfLockedBlocks, LosesNothingWhereTheElementsDoNot) {
   constexpr std::size_t kElements = 20, kGuarded = 10;
   seeded::Meeting own(std::chrono::seconds(30));
@@ -215,7 +216,7 @@ TEST(ShadowOfLockedBlocks, LosesNothingWhereTheElementsDoNot) {
   EXPECT_EQ(watch.torn_parts(), 0);
 }
 
-// Atomic accesses, so that what ThreadSanitizer sees is no race but the torn read itself.
+// Atomic accesses, so that the torn read itself is no data race for ThreadSanitizer.
 template <class T>
 void copy_meet_copy(const T* from, T* to, std::size_t n) noexcept {
   for (std::size_t i = 0; i < n; ++i) {
@@ -235,7 +236,8 @@ void write_atomically(T* variable, const T* delta, T alpha, std::size_t n) noexc
   }
 }
 
-// An update falls into the middle of each of twenty plain reads: each is torn, to the eye as to the shadow.
+// An update falls into the middle of each of twenty plain reads: each is torn, in its elements and in the
+// shadow.
 template <class S>
 void tear_every_plain_read(S&& strategy) {
   constexpr int kReads = 20;

@@ -23,7 +23,7 @@ using seeded::in_the_middle;
 
 constexpr std::size_t kElements = 10;
 
-// A variable of which every update adds 1 to each element: all elements are equal unless updates are mixed.
+// A variable to which every update adds 1 in each element: all elements are equal unless updates are mixed.
 template <class S>
 class Bench {
  public:
@@ -48,10 +48,10 @@ class Bench {
 
 std::vector<float> all(float value) { return std::vector<float>(kElements, value); }
 
-// The first half of 0, the second of 1.
+// The first half is 0, the second is 1.
 const std::vector<float> kMixed{0, 0, 0, 0, 0, 1, 1, 1, 1, 1};
 
-// What a reader gets where an update happens in the middle of its copy.
+// What a reader gets if an update happens in the middle of its copy.
 template <class Policy>
 std::vector<float> read_beside_an_update() {
   Bench<BasicBlockStm<std::atomic, Policy>> bench(4);
@@ -83,7 +83,7 @@ TEST(BlockStm, AReaderTakesTheLocksWhenItHasLostItsPatience) {
   in_the_middle = disturb;
   EXPECT_EQ(bench.read(), all(ranges::kCopies));
   EXPECT_EQ(updates, ranges::kCopies);
-  EXPECT_EQ(bench.stats.commits(), ranges::kCopies);  // the reading is none
+  EXPECT_EQ(bench.stats.commits(), ranges::kCopies);  // the reading is not counted
 }
 
 TEST(BlockStm, AnUpdateIsTimedWhereLocksAre) {
@@ -126,7 +126,7 @@ TYPED_TEST(RangesMutants, OfLeashedLosesHalf) {
   EXPECT_EQ(seeded::audit_in_step<TypeParam>(anyway).lost_fraction(), 0.5);
 }
 
-TEST(Leashed, ALostRaceBeginsAnewFromTheVersionThatWon) {
+TEST(Leashed, ALostRaceRestartsFromTheWinningVersion) {
   Bench<Leashed> bench;
   in_the_middle = [&] { bench.update(); };
   bench.update(seeded::interrupted_kernel<float>);
@@ -136,8 +136,8 @@ TEST(Leashed, ALostRaceBeginsAnewFromTheVersionThatWon) {
   EXPECT_EQ(bench.stats.counted(Contention::failed_publications, 1), 1);
 }
 
-// What a reader gets where two updates happen in the middle of its copy: the second one finds the copy that
-// is read no longer the newest.
+// What a reader gets if several updates happen in the middle of its copy: for the second one, the copy that
+// is being read is no longer the newest.
 template <class Policy>
 std::vector<float> read_beside_two_updates() {
   Bench<BasicLeashed<std::atomic, Policy>> bench;
@@ -205,7 +205,7 @@ TEST(Versions, OneThreadNeedsTwoCopies) {
   }
 }
 
-// Lets something happen before a thread counts itself among the holders of what it has found.
+// Interrupts a thread before it counts itself among the holders of the version that it found.
 template <class T>
 struct Interrupted : std::atomic<T> {
   using std::atomic<T>::atomic;
@@ -215,8 +215,8 @@ struct Interrupted : std::atomic<T> {
   }
 };
 
-// Whether what a reader holds is the newest version, where the one that it found is being written anew before
-// it counts itself.
+// Whether a reader holds the newest version if the version that it found is being rewritten before it counts
+// itself.
 template <class Policy>
 bool holds_the_newest() {
   publish::Versions<Interrupted, Policy> versions;
@@ -232,7 +232,7 @@ bool holds_the_newest() {
 TEST(Versions, AReaderThatIsLateLooksAgain) { EXPECT_TRUE(holds_the_newest<publish::Sound>()); }
 TEST(Versions, ElseItReadsWhatIsBeingWritten) { EXPECT_FALSE(holds_the_newest<mutants::TakesWhatItFound>()); }
 
-// Writers and readers of two threads each: every copy is of one version, and versions never go back.
+// Two writing and two reading threads: every copy is of one version, and versions never go back.
 template <class S>
 void no_reader_sees_a_mixture(S&& strategy) {
   constexpr int kUpdates = 20000;

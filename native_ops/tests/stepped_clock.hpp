@@ -1,4 +1,4 @@
-// A clock for `adaptive` that goes on only when somebody looks at it.
+// A clock for `adaptive` that advances only when it is read.
 #pragma once
 
 #include <atomic>
@@ -8,8 +8,8 @@
 
 namespace tmflow::adaptive {
 
-// Two looks at it are a millisecond apart: each look of adaptive ends a window. Relaxed, so that the clock
-// orders nothing that the strategy must order.
+// Consecutive readings are a millisecond apart, so each look of adaptive ends a window. Relaxed, so that the
+// clock orders nothing that the strategy must order.
 struct SteppedClock {
   using duration = std::chrono::milliseconds;
   using rep = duration::rep;

@@ -1,5 +1,5 @@
-// Each safety mechanism of the STM is needed: without it, the schedule that it is there for goes wrong, and
-// with it the same schedule goes right.
+// Each safety mechanism of the STM is needed: without it, the schedule that it prevents goes wrong; with it,
+// the same schedule goes right.
 #include <gtest/gtest.h>
 
 #include "stm_schedules.hpp"

@@ -1,4 +1,4 @@
-// The STM's litmus tests: what a transaction may see of others, and what others may see of it.
+// The STM's litmus tests: what a transaction may see of others, and others of it.
 #include <gtest/gtest.h>
 
 #include <stdexcept>
@@ -60,7 +60,7 @@ TYPED_TEST(Litmus, ASnapshotIsExtendedOverWhatDoesNotConcernIt) {
   EXPECT_TRUE(this->stats.aborts().empty());
 }
 
-TYPED_TEST(Litmus, AReaderWithoutReadSetStartsAnewInstead) {
+TYPED_TEST(Litmus, AReaderWithoutReadSetRestartsInstead) {
   Other other;
   bool first = true;
   long x = 0, z = 0;
@@ -148,7 +148,7 @@ TYPED_TEST(Litmus, AnExceptionLeavesMemoryAsItWasAndPassesThrough) {
   EXPECT_EQ(this->cells.x.value, 1);
 }
 
-// The neighbours of a word that is written, in the same stripe, are not: others may write them outside.
+// The neighbours of a written word in the same stripe are not written: others may write them outside.
 TYPED_TEST(Litmus, NeighboursInTheStripeAreLeftAlone) {
   struct alignas(kStripeBytes) {
     float words[8] = {0, 1, 2, 3, 4, 5, 6, 7};
@@ -185,7 +185,7 @@ TYPED_TEST(Litmus, WordsOfAStripeAreModifiedLikeWordsByThemselves) {
   EXPECT_EQ(words(), (std::vector<float>{0, 11, 202, 3013, 424, 55, 66, 78}));
 }
 
-// All stripes under one lock: every word that was written must be found again.
+// All stripes under one lock: every written word must be found again.
 TYPED_TEST(Litmus, OneLockForEverythingIsEnough) {
   Domain single(1);
   std::vector<double> words(1000, 0);
@@ -198,8 +198,8 @@ TYPED_TEST(Litmus, OneLockForEverythingIsEnough) {
   EXPECT_EQ(words, std::vector<double>(1000, 3));
 }
 
-// Sums that never change, checked inside: by transactions that go on to write, and by ones that only read.
-// Every thread moves amounts between accounts that share few locks; there are more threads than cores.
+// Sums that never change, checked inside transactions that go on to write and in ones that only read. Every
+// thread moves amounts between accounts that share few locks; there are more threads than cores.
 template <class Design, class Manager>
 void keep_the_sum(std::size_t locks, int threads, int moves) {
   constexpr long kAccounts = 6, kSum = 600;

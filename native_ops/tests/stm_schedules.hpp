@@ -1,5 +1,5 @@
-// Schedules of two threads, one for each anomaly, that go the same way every time. Each returns whether the
-// STM kept the anomaly out: a sound one does, a broken one does not.
+// Forced schedules of two threads, one for each anomaly. Each returns whether the STM prevented the anomaly:
+// a sound one does, a broken one does not.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,8 +16,8 @@ void transfer(Domain& domain, ThreadStats& stats, Cells& cells) {
   });
 }
 
-// Whether x and y are of one state in every run of a body that reads them, and has something begin once
-// between.
+// Whether x and y are of one state in every run of a body that reads both. `between` runs once, between the
+// reads.
 template <class Reader, class Policy, class Between>
 bool reads_one_state(Domain& domain, Cells& cells, const Between& between) {
   ThreadStats stats;
@@ -33,8 +33,8 @@ bool reads_one_state(Domain& domain, Cells& cells, const Between& between) {
   return sound;
 }
 
-// A "zombie": the other thread commits between the reads of x and y. No run of the body may see both and find
-// that they are not of one state, whether it commits or not.
+// A "zombie": the other thread commits between the reads of x and y. No run of the body may see x and y of
+// different states, whether it commits or not.
 template <class Reader, class Writer, class Policy>
 bool no_zombie_between_reads() {
   Domain domain(1024);
@@ -46,9 +46,9 @@ bool no_zombie_between_reads() {
   return sound;
 }
 
-// A zombie that locks: the other thread commits after this one has read x. This one then writes beside y, so
-// that y's stripe is its own, and reads y. It may not see the new y with the old x, whether it commits or
-// not.
+// A zombie that locks: the other thread commits after this one has read x. This one then writes the neighbour
+// of y, so that it owns y's stripe, and reads y. It must not see the new y with the old x, whether it commits
+// or not.
 template <class Design, class Policy>
 bool no_zombie_under_its_own_lock() {
   Domain domain(1024);
@@ -70,7 +70,7 @@ bool no_zombie_under_its_own_lock() {
   return sound;
 }
 
-// A torn read: the other thread commits after the reader has looked at the lock of y, and before it reads y.
+// A torn read: the other thread commits after the reader has checked the lock of y, and before it reads y.
 template <class Reader, class Writer, class Base>
 bool no_torn_read() {
   using Policy = Scripted<Base>;
@@ -85,8 +85,8 @@ bool no_torn_read() {
   return sound;
 }
 
-// A dirty read, of a word that an aborting transaction has written: the reader looks at the lock; the writer
-// takes it and writes; the reader reads; the writer gives up and gives the lock back; the reader looks at it
+// A dirty read of a word that an aborting transaction has written: the reader checks the lock; the writer
+// takes it and writes; the reader reads; the writer gives up and releases the lock; the reader checks it
 // again.
 template <class Reader, class Base>
 bool no_dirty_read() {
@@ -120,8 +120,7 @@ bool no_dirty_read() {
   return seen == 0;
 }
 
-// The same word written by a transaction that is under way: a reader sees it never, or not before it is
-// committed.
+// The same word, written by a transaction in progress: a reader never sees it, or only after it is committed.
 template <class Design, class Policy>
 bool no_uncommitted_read() {
   Domain domain(1024);
@@ -139,7 +138,7 @@ bool no_uncommitted_read() {
   return seen == 0 && x == 0;
 }
 
-// A lost update: the other thread adds 1 to x after this one has read it, and before it writes.
+// A lost update: the other thread adds 1 to x between the read and the write of this one.
 template <class Design, class Policy>
 bool no_lost_update() {
   Domain domain(1024);
@@ -174,8 +173,8 @@ bool no_lost_update_at_the_end() {
   return x == 2;
 }
 
-// Write skew: each of two transactions reads x and y, finds that one of them may go, and takes another one
-// away.
+// Write skew: each of two transactions reads x and y, finds that one of them may be removed, and removes a
+// different one.
 template <class Design, class Policy>
 bool no_write_skew() {
   Domain domain(1024);

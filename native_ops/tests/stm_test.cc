@@ -1,4 +1,4 @@
-// The STM's parts and managers, and every design under every manager in the audit.
+// The STM's parts and contention managers, and every design under every manager in the audit.
 #include "tmflow/strategies/stm.hpp"
 
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ TEST(StripeIndex, FindsWhatIsThereAndNothingElse) {
   }
 }
 
-// What was there in the first epoch does not come back when the epochs begin anew.
+// Entries of the first epoch do not reappear when the epochs wrap around.
 TEST(StripeIndex, ForgetsAllWhenItsEpochsRunOut) {
   BasicStripeIndex<std::uint8_t> index;
   index.insert(0, 7);
@@ -94,7 +94,7 @@ TEST(Descriptor, AKillHitsTheTransactionThatWasMeant) {
   EXPECT_FALSE(descriptor.is_killed()) << "too late";
 }
 
-// Holds x, and comes to its end only when it has been killed: once.
+// Holds x until it has been killed once; then it runs to its end.
 template <class Design, class Manager>
 void hold_until_killed(Domain& domain, ThreadStats& stats, Cells& cells, const std::function<void()>& held) {
   bool first = true;
@@ -114,7 +114,7 @@ class Killing : public ::testing::Test {};
 using Encountering = ::testing::Types<EncounterTime, WriteThrough>;
 TYPED_TEST_SUITE(Killing, Encountering);
 
-TYPED_TEST(Killing, TheAggressiveKillsWhoeverIsInItsWay) {
+TYPED_TEST(Killing, TheAggressiveManagerKillsTheOwner) {
   Domain domain(1024);
   Cells cells;
   ThreadStats stats, others;
@@ -168,7 +168,7 @@ TYPED_TEST(Killing, TheYoungerYields) {
   EXPECT_EQ(younger.stats.counted(Contention::retries, 0), 0);
 }
 
-// Two words in a lock each, that another thread adds 1 to whenever somebody has looked at a lock to read.
+// Two words with a lock each, to which another thread adds 1 whenever a reader has checked a lock.
 struct Disturbed : Sound {
   static void at(Point point) {
     if (point == Point::lock_seen) std::thread(disturb).join();
@@ -201,7 +201,7 @@ TEST(Snapshot, AReaderThatIsDisturbedEachTimeTakesTheLocks) {
   EXPECT_EQ(memory.words[0], kReadings + 1) << "it gave the locks back";
 }
 
-// x is locked by a transaction that goes on only when the reader has met its lock.
+// x is locked by a transaction that continues only after the reader has met its lock.
 TEST(Snapshot, AReaderMeetsALockAndWaitsForItsOwner) {
   Domain domain(1024);
   Cells cells;

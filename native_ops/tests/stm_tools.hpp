@@ -1,5 +1,5 @@
-// What the tests of the STM share: designs as types, words with locks of their own, a second thread that runs
-// just where the first one lets it, and the STM as a strategy for the audit.
+// The common tools of the STM tests: designs as types, words with separate locks, a second thread that runs
+// exactly where the first one lets it, and the STM as a strategy for the audit.
 #pragma once
 
 #include <atomic>
@@ -40,7 +40,7 @@ bool run(Domain& domain, ThreadStats& stats, const Body& body) {
   return atomically<Design::template Of, Manager, Policy>(domain, stats, body);
 }
 
-// A policy whose points run what this thread has set down for them, once.
+// A policy that runs, once, the action that this thread has set for one of its points.
 template <class Base = Sound>
 struct Scripted : Base {
   static void at(Point point) {
@@ -57,7 +57,7 @@ struct Scripted : Base {
   static inline thread_local std::function<void()> action;
 };
 
-// Each on a cache line of its own, and so with a lock of its own in a table that has room.
+// Each is on a separate cache line, and so has a separate lock in a table that is large enough.
 struct alignas(64) Cell {
   long value = 0;
   long neighbour = 0;  // in the same stripe
@@ -76,8 +76,8 @@ inline std::int64_t aborts(const ThreadStats& stats, Cause cause) {
 // Another thread, whose transactions count in `stats`.
 class Other {
  public:
-  // Run `what(stats)`, and return when it has come to its end, or cannot before this thread goes on: an
-  // attempt of it was refused, for `cause` where one is given.
+  // Runs `what(stats)`. Returns when it has ended, or when it cannot end before this thread continues: one of
+  // its attempts was refused, for `cause` if one is given.
   template <class What>
   void start(What what, std::optional<Cause> cause = std::nullopt) {
     thread_ = std::thread([this, what] {
@@ -111,7 +111,7 @@ void increment(Domain& domain, ThreadStats& stats, long& word) {
   run<Design, Manager, Policy>(domain, stats, [&](auto& transaction) { return add(transaction, word, 1L); });
 }
 
-// The update as one transaction, in a domain of its own.
+// The update as one transaction, in a separate domain.
 template <class Design, class Manager, class Policy = Sound>
 class InDomain {
  public:

@@ -1,4 +1,4 @@
-// The strategies and their registry: who takes the mutex when, and what is found under which name.
+// The strategies and their registry: when each takes the mutex, and what is registered under which name.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -23,7 +23,7 @@ struct htm::TakenBits<WatchedMutex> {
 
 namespace {
 
-// A mutex that one thread uses, and that tells what it does.
+// A mutex for one thread that records how it is used.
 struct WatchedMutex {
   void lock() {
     EXPECT_FALSE(held);
@@ -44,7 +44,7 @@ struct WatchedMutex {
   int times = 0;
 };
 
-// A region that notes how its memory is asked for, and may have none.
+// A region that checks how its memory is requested, and may have none.
 class WatchedRegion final : public ForeignRegion<float> {
  public:
   WatchedRegion() : ForeignRegion<float>(ForeignMutex(watched)) {}
@@ -129,7 +129,7 @@ TYPED_TEST(Kernel, UpdatesItsRangeAndNothingElse) {
     const GradientDescent<TypeParam> update{.alpha = TypeParam{0.1}, .delta = delta};
     update(variable, 1, n);
     for (std::size_t i = 0; i < variable.size(); ++i) {
-      const volatile TypeParam product = TypeParam{0.1} * delta[i];  // rounded by itself, never fused
+      const volatile TypeParam product = TypeParam{0.1} * delta[i];  // rounded separately, never fused
       EXPECT_EQ(variable[i], i == 0 || i == n + 1 ? 1 : 1 - product) << i << " of " << n;
     }
   }

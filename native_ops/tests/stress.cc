@@ -1,8 +1,8 @@
-// Four threads under one strategy, audited: for the sanitizers and the emulators to watch.
+// Four threads under one strategy, audited, for the sanitizers and the emulators.
 //
 //     stress NAME [name=value ...]
 //
-// Ends with 1 if the strategy breaks its promise; a strategy that cannot run here says so.
+// Exits with 1 if the strategy violates its consistency; reports a strategy that cannot run here.
 #include <cstdio>
 #include <exception>
 #include <string>
@@ -19,12 +19,12 @@ using namespace tmflow;
 constexpr AuditPlan kPlan{.threads = 4, .updates = 200, .elements = 1000};
 
 template <class T, class S>
-int stress(S& strategy, Promise promise) {
+int stress(S& strategy, Consistency consistency) {
   const AuditReport report = audit<T>(strategy, kPlan);
   std::printf("float%zu: lost %lld of %lld\n", 8 * sizeof(T), static_cast<long long>(report.tally.lost),
               static_cast<long long>(report.expected));
   const bool counted = report.counted == kPlan.threads * kPlan.updates;
-  return counted && (promise == Promise::none || report.clean()) ? 0 : 1;
+  return counted && (consistency == Consistency::none || report.clean()) ? 0 : 1;
 }
 
 template <class T>
@@ -38,7 +38,7 @@ int main(int argc, char** argv) {
   const std::string name = argc > 1 ? argv[1] : "";
   if (name == "private_lock") {
     mutants::PrivateMutex broken;
-    return stress<double>(broken, Promise::none);
+    return stress<double>(broken, Consistency::none);
   }
   const std::vector<std::string> parameters(argv + (argc > 1 ? 2 : 1), argv + argc);
   try {

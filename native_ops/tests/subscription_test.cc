@@ -17,22 +17,23 @@ void dawdle(int times) noexcept {
   for (int i = 0; i < times * 500; ++i) asm volatile("");
 }
 
-// Of the thread that holds the mutex: nearly all the time it is between its reading and its writing.
+// The kernel under the mutex: nearly all the time it is between its read and its write.
 void slow(float* variable, const float* delta, float alpha, std::size_t) noexcept {
   const float seen = *static_cast<volatile float*>(variable);
   dawdle(8);
   *variable = seen - alpha * *delta;
 }
 
-// Of the transaction, which begins while the mutex is free: late enough for the other one to have taken it. A
-// transaction that is not told so commits there, and what it wrote is overwritten.
+// The kernel of the transaction, which begins while the mutex is free. It writes so late that the other
+// thread may have taken the mutex. A transaction that does not notice this commits, and its write is
+// overwritten.
 void late(float* variable, const float* delta, float alpha, std::size_t) noexcept {
   dawdle(2);
   *variable -= alpha * *delta;
 }
 
-// Two threads make `kUpdates` updates each, one under the mutex and one eliding it. Returns how many are
-// missing.
+// Two threads make `kUpdates` updates each, one under the mutex and one eliding it. Returns the number of
+// lost updates.
 constexpr int kUpdates = 20'000;
 int lost_between_lock_and_elision(std::uint32_t mask) {
   std::vector<float> variable(1), delta(1, 1);
@@ -72,8 +73,8 @@ class Subscription : public ::testing::Test {
 
 TEST_F(Subscription, KeepsTransactionsAndTheMutexApart) { EXPECT_EQ(lost_between_lock_and_elision(~0u), 0); }
 
-// The bug that an audit must be able to see: no bit of the word is looked at. A machine that never runs both
-// threads at once for a while gets another chance.
+// The bug that an audit must be able to see: no bit of the word is checked. A machine may fail to run both
+// threads at the same time for a while, so there are several tries.
 TEST_F(Subscription, IsMissedWhereThereIsNone) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the lost updates that are expected here are data races, and ThreadSanitizer reports them";

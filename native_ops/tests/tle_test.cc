@@ -1,5 +1,5 @@
-// Elision by glibc. The tunables are the process's, so CMakeLists.txt runs these tests once more in a process
-// for each of the study's settings; in another process only the refusal can be tested.
+// Elision by glibc. The tunables belong to the process, so CMakeLists.txt runs these tests again in one
+// process for each of the study's settings; any other process can test only the refusal.
 #include "tmflow/strategies/tle.hpp"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ TEST(TleRefuses, AProcessWhoseMutexesAreNotElided) {
     make_strategy<ArrayRegion<float>>("tle");
     FAIL() << "nothing is elided here";
   } catch (const std::invalid_argument& error) {
-    EXPECT_NE(std::string(error.what()).find("read back, is not elided"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("process elides none"), std::string::npos) << error.what();
   }
 }
 
@@ -42,7 +42,7 @@ class TleOf : public ::testing::Test {
     tle = make_strategy<ArrayRegion<T>>("tle");
   }
 
-  // What updates of so many elements by one thread were counted as.
+  // Makes updates of so many elements by one thread; returns their counts.
   ThreadStats& counted(std::size_t elements, int updates) {
     std::vector<T> variable(elements), delta(elements, 1);
     ArrayRegion<T> region(variable);
@@ -71,7 +71,7 @@ TYPED_TEST(TleOf, SectionsLargerThanTheCacheTakeTheMutex) {
   EXPECT_EQ(stats.fallbacks(), 10);
 }
 
-// tle that lets go of its mutex, elided or not, before it updates.
+// tle that releases its mutex, elided or not, before it updates.
 class ReleasedEarly {
  public:
   template <Region R>

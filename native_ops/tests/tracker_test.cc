@@ -1,4 +1,4 @@
-// The tracker: staleness in interleavings written out by hand, and sums that hold whatever the threads do.
+// The tracker: staleness in interleavings written out by hand, and sums that hold for any interleaving.
 #include "tmflow/measure/tracker.hpp"
 
 #include <gtest/gtest.h>

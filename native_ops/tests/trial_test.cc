@@ -1,4 +1,4 @@
-// A trial of the native driver: what a worker throws arrives, and all workers end.
+// A trial of the native driver: an exception of a worker reaches the caller, and all workers end.
 #include "tmflow/train/trial.hpp"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ struct Data {
   }
 };
 
-// Consistent reading and a lock, so that ThreadSanitizer finds no race that belongs to the contract.
+// Consistent reading and a lock, so that ThreadSanitizer finds no race that the contract allows.
 TEST(Trial, WorkersShareTheStepsUnderEveryLayout) {
   const Data data;
   for (const Layout layout : {Layout::separate, Layout::joined}) {
@@ -49,7 +49,7 @@ TEST(Trial, WorkersShareTheStepsUnderEveryLayout) {
   }
 }
 
-// One variable; every pass throws when it comes to an image that is marked by its first pixel.
+// One variable; a pass throws at an image that is marked by its first pixel.
 class Throwing final : public Model<float> {
  public:
   std::vector<VariableShape> variables() const override { return {{"v", 1, 10}}; }
@@ -70,7 +70,7 @@ class Throwing final : public Model<float> {
 TEST(Trial, WhatAWorkerThrowsArrivesWhenAllHaveEnded) {
   Data data;
   data.images[5 * kPixels] = -1;
-  data.starts[31] = 5;  // of worker 1
+  data.starts[31] = 5;  // the 11th batch of worker 1
   Trial trial(std::make_unique<Throwing>(), {.strategy = "lock", .workers = 3});
   EXPECT_THROW(trial.run(data.of_batch(4), 0.1F, {}), std::runtime_error);
   EXPECT_EQ(trial.tracker().stats(0, 0).updates(), 34);

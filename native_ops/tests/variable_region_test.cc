@@ -1,4 +1,5 @@
-// TensorFlow's variables as regions: what needs no kernel. The rest is tested in sessions (tests/native).
+// TensorFlow's variables as regions: the tests that need no kernel. The others run in sessions
+// (tests/native).
 #include "../src/tensorflow/variable_region.hpp"
 
 #include <gtest/gtest.h>
@@ -11,7 +12,7 @@ namespace {
 
 struct Looked {};
 
-// Notes whether the variable's mutex is held while the region looks at the variable, and ends the look.
+// Records whether the variable's mutex is held while the region accesses the variable, and ends the access.
 class Watch final : public Operands<float> {
  public:
   explicit Watch(Mutex& mutex) : mutex_(mutex) {}
@@ -42,7 +43,8 @@ class ResourceRegionTest : public testing::TestWithParam<Access> {
   MemoryOfVariable memory_;
 };
 
-// An assignment replaces the variable's tensor under the mutex, so whoever looks at the tensor holds it.
+// An assignment replaces the variable's tensor under the mutex, so an access to the tensor must hold the
+// mutex.
 TEST_P(ResourceRegionTest, LooksAtTheVariableUnderItsMutex) {
   const Watch watch(*variable_->mu());
   ResourceRegion<float> region(nullptr, *variable_, memory_, GetParam(), &watch);

@@ -17,12 +17,12 @@ constexpr Turn after(std::uint32_t number) {
   return ++turn;
 }
 
-// The compiler evaluates these, and refuses an overflow that is undefined.
+// The compiler evaluates these, and rejects undefined overflow.
 static_assert(after(kLastSigned).is_multiple_of(Waiting<std::atomic>::kTurns));
 static_assert(after(kLast).is_multiple_of(Waiting<std::atomic>::kTurns));
 static_assert(!after(kLast - 1).is_multiple_of(Waiting<std::atomic>::kTurns));
 
-// No loop can wait with a number that is signed.
+// No loop can wait with a signed number.
 static_assert(!std::convertible_to<int, Turn> && !std::convertible_to<Turn, int>);
 
 TEST(Waiting, GoesOnWhereTheNumberOfItsPausesWrapsAround) {

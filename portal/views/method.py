@@ -2,11 +2,11 @@
 
 import streamlit as st
 
-from tmflow.portal import url_state
+from tmflow.portal.filter_widgets import begin
 from tmflow.portal.pages import method
 
 st.title("Method")
-url_state.begin()
+begin()
 docs = method.docs()
 page = method.choose_page(docs)
 if page == method.CONTENTS:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, get_args
@@ -11,31 +12,31 @@ import numpy as np
 import pandas as pd
 from sqlalchemy import URL, Engine
 
-from tmflow.analysis.experiment_records import Loaded, Records
+from tmflow.analysis.run_table import Loaded, Records
 from tmflow.base.errors import BadInput, hint, unknown
 from tmflow.charts import figures
 from tmflow.charts.figures import DRAWINGS, Figure
 from tmflow.spec.trial import Status, TrialSpec
-from tmflow.store import engine, queries, run_detail, url
+from tmflow.store import engine, queries, run_detail
 from tmflow.store.frames import Source
-from tmflow.store.queries import Only, Value
+from tmflow.store.run_filter import RESULTS, RunFilter, Value
 
 Values = Value | Iterable[Value]
-LISTED = 20  # names that an error tells
+LISTED = 20  # names that an error lists
 
 
 class Study:
-    """The recorded runs of a database, asked for by name."""
+    """The recorded runs of a database, selected by name."""
 
     def __init__(self, source: Engine, *, joined: bool = False) -> None:
         self.source, self.joined = source, joined
 
     def revision(self) -> str:
-        """Which state of the data this is, in 8 hex digits: cite it with a number."""
+        """The revision of the data, 8 hex digits: cite it with a number."""
         return queries.revision(self.source)
 
     def counts(self) -> pd.DataFrame:
-        """How much there is of what, as `store.queries.counts`."""
+        """Count the runs, as `store.queries.counts`."""
         return queries.counts(self.source, joined=self.joined)
 
     def runs(
@@ -47,92 +48,85 @@ class Study:
         all_definitions: bool = False,
         **among: Values,
     ) -> pd.DataFrame:
-        """One row for each run, with all its factors, as `store.queries.runs`.
+        """One row for each run, with all factors, as `store.queries.runs`.
 
-        status: one or several; None for all. among: of `platform` (the key, as in `counts`), `evidence` and any factor
-        one value or several, such as strategy=["lock", "nolock"], threads=4. Raises BadInput for a name that is none of
-        these, for a status that there is not, and for an experiment, scale or platform that the database does not hold.
+        status: one or several; None for all. among: one or several values of `platform` (the key, as in `counts`),
+        `evidence` and any factor, such as strategy=["lock", "nolock"], threads=4. Raises BadInput for any other name,
+        an unknown status, and an experiment, scale, platform or evidence without runs in the database.
         """
-        only = self._only(experiment, scale, among)
-        only["all_definitions"] = all_definitions
-        only["status"] = statuses = [status] if isinstance(status, str) else status
+        only = self._filter(experiment, scale, among)
+        statuses = [status] if isinstance(status, str) else status
         for name in statuses or ():
             if name not in get_args(Status):
                 raise unknown("status", name, get_args(Status))
-        return queries.runs(self.source, **only)
+        return queries.runs(self.source, replace(only, statuses=statuses, newest_definitions=not all_definitions))
 
     def records(self, experiment: str, scale: str = "full", **among: Values) -> Loaded:
-        """All that figures of an experiment are made from; `among` and what is raised as for `runs`."""
-        return queries.records(self.source, **self._only(experiment, scale, among))
+        """All tables for the figures of an experiment; `among` and errors as for `runs`."""
+        return queries.records(self.source, self._filter(experiment, scale, among))
 
     def summary(self, kind: str, experiment: str, scale: str = "full", **among: Values) -> pd.DataFrame:
         """The numbers of a kind of figure (a key of `figures.DRAWINGS`): estimates with 95 % intervals, and the rounds.
 
-        Empty where no run measured it. `among` and what is raised as for `runs`; also for a kind that there is not.
+        Empty if no run measured it. `among` and errors as for `runs`; raises BadInput also for an unknown kind.
         """
         if kind not in DRAWINGS:
             raise unknown("kind of figure", kind, DRAWINGS)
-        return DRAWINGS[kind].summarise(_LazyRecords(self.source, self._only(experiment, scale, among)))
+        only = self._filter(experiment, scale, among)
+        return DRAWINGS[kind].summarise(LazyRecords(lambda name: queries.TABLES[name](self.source, only)))
 
     def figures(self, kind: str, experiment: str, scale: str = "full", **among: Values) -> dict[str, Figure]:
-        """The figures of such a summary, by the label of their panel: "" where there is one alone.
+        """The figures of a summary, by the label of their panel; the label of a single panel is "".
 
-        A notebook shows a figure as it is; `figure.file("svg")`, also "png", "csv" and "vl.json", is the content of its
-        file. What cannot be drawn is not there: the summary has the reason.
+        A notebook displays a figure; `figure.file("svg")`, also "png", "csv" and "vl.json", is the content of its file.
+        Figures that cannot be drawn are left out: the summary has the reason.
         """
         summary = self.summary(kind, experiment, scale, **among)
         return dict(figures.figures_of(kind, summary, self.revision(), experiment))
 
     def run(self, uid: str) -> dict[str, Any]:
-        """One run in full, as its run file told it. Raises BadInput if there is no such run."""
+        """One run in full, in the layout of its run file. Raises BadInput if there is no such run."""
         return run_detail.run(self.source, uid)
 
-    def _only(self, experiment: str | None, scale: str | None, among: Mapping[str, Values]) -> Only:
-        """What `queries` are asked for. Raises BadInput for a name that is not there: an empty table would say less."""
+    def _filter(self, experiment: str | None, scale: str | None, among: Mapping[str, Values]) -> RunFilter:
+        """The filter of the results. Raises BadInput for a name that does not exist: an empty table would hide it."""
         factors = TrialSpec.model_fields
         for name in among:
             if name not in ("platform", "evidence", *factors):
                 raise unknown("factor", name, ["platform", "evidence", *factors])
-        only: Only = {"factors": {name: _several(among[name]) for name in factors if name in among}}
-        only["joined"] = self.joined
-        if experiment is not None:
-            only["experiment"] = experiment
-        if scale is not None:
-            only["scale"] = scale
-        if "platform" in among:
-            only["platforms"] = [str(slug) for slug in _several(among["platform"])]
-        if "evidence" in among:
-            only["evidences"] = [str(kind) for kind in _several(among["evidence"])]
-        self._require_known(only)
-        return only
-
-    def _require_known(self, only: Only) -> None:
-        wanted = {
-            "experiment": [only["experiment"]] if "experiment" in only else [],
-            "scale": [only["scale"]] if "scale" in only else [],
-            "platform": only.get("platforms", ()),
-            "evidence": only.get("evidences", ()),
-        }
+        named = {"experiment": experiment, "scale": scale}
+        given: dict[str, Values] = {name: value for name, value in named.items() if value is not None}
+        given |= {name: among[name] for name in ("platform", "evidence") if name in among}
+        names = {name: list(map(str, _several(values))) for name, values in given.items()}
         held = self.counts()
-        for name, values in wanted.items():
-            names = sorted(set(held[name]))
+        for name, values in names.items():
+            valid = sorted(set(held[name]))
             for value in values:
-                if value not in names:
-                    listed = ", ".join(names[:LISTED]) + (", ..." if len(names) > LISTED else "")
-                    there = f"it holds {listed}" if names else "it holds no run"
-                    raise BadInput(f"the database has no runs of {name} '{value}'{hint(value, names)}; {there}.")
+                if value not in valid:
+                    listed = ", ".join(valid[:LISTED]) + (", ..." if len(valid) > LISTED else "")
+                    there = f"it holds {listed}" if valid else "it holds no run"
+                    raise BadInput(f"the database has no runs of {name} '{value}'{hint(value, valid)}; {there}.")
             held = held[held[name].isin(values)] if values else held
+        return replace(
+            RESULTS,
+            experiments=names.get("experiment"),
+            scales=names.get("scale"),
+            platforms=names.get("platform"),
+            evidences=names.get("evidence"),
+            factors={name: _several(among[name]) for name in factors if name in among},
+            joined=self.joined,
+        )
 
 
 def _lazy_table(name: str) -> cached_property[pd.DataFrame]:
-    return cached_property(lambda tables: queries.TABLES[name](tables.source, **tables.only))
+    return cached_property(lambda records: records.read(name))
 
 
-class _LazyRecords:
-    """`Records` whose tables are each read when they are asked for."""
+class LazyRecords:
+    """`Records` whose tables are read on first use by a function of the table's name."""
 
-    def __init__(self, source: Engine, only: Only) -> None:
-        self.source, self.only = source, only
+    def __init__(self, read: Callable[[str], pd.DataFrame]) -> None:
+        self.read = read
 
     runs = _lazy_table("runs")
     curves = _lazy_table("curves")
@@ -143,9 +137,9 @@ class _LazyRecords:
 
 
 def open_study(url_or_path: str | Path | URL, *, joined: bool = False) -> Study:
-    """The study in a SQLite file, or at any SQLAlchemy URL. Raises BadInput if it is none of this tmflow's.
+    """Open the study in a SQLite file or at an SQLAlchemy URL. Raises BadInput if this tmflow cannot use it.
 
-    joined: the runs of all sources of a platform together, those of contributions too.
+    joined: pool all sources of a platform, including contributions.
     """
     return Study(engine.open_reader(_url(url_or_path)), joined=joined)
 
@@ -154,20 +148,20 @@ def _url(url_or_path: str | Path | URL) -> URL:
     if isinstance(url_or_path, URL):
         return url_or_path
     is_url = isinstance(url_or_path, str) and "://" in url_or_path
-    return url.parse(str(url_or_path)) if is_url else engine.sqlite_url(Path(url_or_path))
+    return engine.parse(str(url_or_path)) if is_url else engine.sqlite_url(Path(url_or_path))
 
 
 def _several(values: Values) -> list[Value]:
-    """The values as a database takes them: one of NumPy's would be equal to none that it holds."""
+    """Convert one or several values to Python types: a database would find no match for NumPy's."""
     listed = [values] if isinstance(values, str | int | float | np.generic) else values
     return [value.item() if isinstance(value, np.generic) else value for value in listed]
 
 
-SCALES = ("full", "quick", "adhoc")  # the fullest first
+SCALES = ("full", "quick", "adhoc")  # in order of preference
 
 
 class Note(str):
-    """A sentence that a notebook shows as text."""
+    """A sentence that a notebook displays as text."""
 
     __slots__ = ()
 
@@ -176,22 +170,24 @@ class Note(str):
 
 
 def experiments(database: Source, prefix: str = "") -> dict[str, str]:
-    """The experiments that the database holds whose names begin so, each with the fullest scale that it has."""
+    """The experiments of the database with this prefix, each with its preferred scale."""
     held = queries.counts(database)
     names = dict.fromkeys(name for name in held["experiment"] if name.startswith(prefix))
     return {name: min(set(held.loc[held["experiment"] == name, "scale"]), key=SCALES.index) for name in names}
 
 
 def records(database: Source, experiment: str) -> Records | Note:
-    """What the runs of an experiment recorded, at its fullest scale; where there is none, how to get it."""
+    """The records of an experiment at its preferred scale; without runs, a note on how to measure them."""
     scale = experiments(database).get(experiment)
     if scale is None:
-        return Note(f"**There are no runs of `{experiment}` here.** `make study` makes them, if config.yaml has it.")
-    return queries.records(database, experiment=experiment, scale=scale)
+        return Note(
+            f"**There are no runs of `{experiment}` here.** `make study` measures them if config.yaml defines it."
+        )
+    return queries.records(database, replace(RESULTS, experiments=[experiment], scales=[scale]))
 
 
 def drawn(database: Source, experiment: str, kinds: Sequence[str]) -> Iterator[Figure | Note]:
-    """The figures of an experiment, `kinds` of `figures.DRAWINGS`; for what cannot be drawn, why."""
+    """Yield the figures of an experiment, `kinds` of `figures.DRAWINGS`, and notes on those that cannot be drawn."""
     run_records = records(database, experiment)
     if isinstance(run_records, Note):
         yield run_records

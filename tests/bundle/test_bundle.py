@@ -1,8 +1,9 @@
-"""Bundles of good runs: written, read back and found right."""
+"""Bundles of valid runs: writing, reading and verification."""
 
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import psutil
@@ -12,13 +13,13 @@ from typer.testing import CliRunner, Result
 from tests.support.sample_bundles import sample_bundle, write_results
 from tests.support.sample_runs import EMULATED, sample_runs
 from tmflow.base.errors import BadInput
-from tmflow.bundle import format, parallel
-from tmflow.bundle.checker import Checker
+from tmflow.bundle import format
 from tmflow.bundle.reader import open_bundle
-from tmflow.bundle.verify import no_result, verify
-from tmflow.bundle.writer import MAX_LOG, RunSelection, export
+from tmflow.bundle.verify import Checker, check_run_files, no_result, verify
+from tmflow.bundle.writer import MAX_LOG, export
 from tmflow.cli import app
 from tmflow.runfile import record
+from tmflow.store.run_filter import RunFilter
 
 
 def test_the_runs_of_a_bundle_are_those_of_the_run_files(tmp_path: Path) -> None:
@@ -46,7 +47,7 @@ def test_the_same_runs_give_the_same_bytes(tmp_path: Path) -> None:
 
 def test_in_a_folder_the_name_tells_machine_and_identity(tmp_path: Path) -> None:
     write_results(tmp_path / "results", sample_runs())
-    done = export(tmp_path / "results", tmp_path, RunSelection(), None)
+    done = export(tmp_path / "results", tmp_path, RunFilter(), None)
     assert done.path.name == f"synthetic-test-machine-8t-{done.identity[:12]}.zip"
     assert done.runs == len(sample_runs())
 
@@ -54,7 +55,7 @@ def test_in_a_folder_the_name_tells_machine_and_identity(tmp_path: Path) -> None
 def test_only_the_chosen_runs_are_exported(tmp_path: Path) -> None:
     runs = sample_runs(experiments=("one", "two"), strategies=("tf_lock",))
     write_results(tmp_path / "results", runs)
-    done = export(tmp_path / "results", tmp_path, RunSelection(experiments=["two"]), None)
+    done = export(tmp_path / "results", tmp_path, RunFilter(experiments=["two"]), None)
     with open_bundle(done.path) as bundle:
         names = {
             record.parse_line(line, where).experiment.name
@@ -65,17 +66,17 @@ def test_only_the_chosen_runs_are_exported(tmp_path: Path) -> None:
 
 
 def test_an_experiment_without_runs_is_told_which_have_some(tmp_path: Path) -> None:
-    """Beside one that has runs too: who asks for two is not given one of them."""
+    """An experiment without runs is an error, even if another requested experiment has runs."""
     write_results(tmp_path / "results", sample_runs(experiments=("fig_4_1", "fig_4_2")))
     for names in (["fig_4_9"], ["fig_4_1", "fig_4_9"]):
         with pytest.raises(BadInput, match=r"^unknown experiment .* 'fig_4_9' .*; valid: fig_4_1, fig_4_2\.$"):
-            export(tmp_path / "results", tmp_path / "bundle.zip", RunSelection(experiments=names), None)
+            export(tmp_path / "results", tmp_path / "bundle.zip", RunFilter(experiments=names), None)
     assert not (tmp_path / "bundle.zip").exists()
 
 
 def test_emulated_runs_can_be_left_out(tmp_path: Path) -> None:
     write_results(tmp_path / "results", sample_runs(strategies=("tf_lock", EMULATED), rounds=2))
-    done = export(tmp_path / "results", tmp_path, RunSelection(evidence="measured"), None)
+    done = export(tmp_path / "results", tmp_path, RunFilter(evidences=["measured"]), None)
     found = verify(done.path)
     assert found.ok
     assert found.runs == done.runs == len(sample_runs(strategies=("tf_lock",), rounds=2))
@@ -93,7 +94,7 @@ def test_documents_and_logs_go_along(tmp_path: Path) -> None:
         (results / name).parent.mkdir(parents=True, exist_ok=True)
         (results / name).write_text(text)
     (tmp_path / "config.yaml").write_text("experiments: {}")
-    with open_bundle(export(results, tmp_path, RunSelection(), tmp_path / "config.yaml").path) as bundle:
+    with open_bundle(export(results, tmp_path, RunFilter(), tmp_path / "config.yaml").path) as bundle:
         sizes = {entry.path: entry.bytes for entry in bundle.manifest if not format.is_run_file(entry.path)}
         assert bundle.document(format.CAMPAIGN) == {}
         assert b"".join(bundle.chunks(format.CONFIG)) == b"experiments: {}"
@@ -106,17 +107,17 @@ def test_documents_and_logs_go_along(tmp_path: Path) -> None:
 def test_nothing_is_exported_of_two_machines_or_of_none(tmp_path: Path) -> None:
     results, output = tmp_path / "results", tmp_path / "bundle.zip"
     with pytest.raises(BadInput, match="nothing to export"):
-        export(results, output, RunSelection(), None)
+        export(results, output, RunFilter(), None)
     write_results(results, sample_runs())
     with pytest.raises(BadInput, match="nothing to export"):
-        export(results, output, RunSelection(experiments=["fig_4_1"], scale="quick"), None)
+        export(results, output, RunFilter(experiments=["fig_4_1"], scales=["quick"]), None)
     write_results(results, sample_runs(experiments=("other",), platform={"l1d_ways": 4}))
     with pytest.raises(BadInput, match="line 1 is of another platform than the runs before it"):
-        export(results, output, RunSelection(), None)
+        export(results, output, RunFilter(), None)
     (results / "runs/full/fig_4_1/mine").mkdir()
     (results / "runs/full/fig_4_1/mine/best.jsonl").write_text("")
-    with pytest.raises(BadInput, match=r"best\.jsonl is no run file of a study"):
-        export(results, output, RunSelection(), None)
+    with pytest.raises(BadInput, match=r"best\.jsonl is not a run file of a study"):
+        export(results, output, RunFilter(), None)
     assert not output.exists()
 
 
@@ -125,8 +126,8 @@ def test_many_processes_find_what_one_does(tmp_path: Path, monkeypatch: pytest.M
     bad = [run.model_copy(update={"trial_seed": 77}) if number % 5 == 0 else run for number, run in enumerate(runs)]
     path = sample_bundle(tmp_path, [*bad, runs[7]])
     by_one = verify(path)
-    monkeypatch.setattr(parallel, "WORTH_IT", 0)
-    monkeypatch.setattr(parallel, "cpus_allowed", lambda: 3)
+    monkeypatch.setattr("tmflow.bundle.verify.WORTH_IT", 0)
+    monkeypatch.setattr("tmflow.bundle.verify.cpus_allowed", lambda: 3)
     by_three = verify(path)
     assert by_three == by_one
     assert by_one.runs == len(runs) + 1
@@ -135,11 +136,11 @@ def test_many_processes_find_what_one_does(tmp_path: Path, monkeypatch: pytest.M
 
 def test_processes_end_with_who_started_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = sample_bundle(tmp_path, sample_runs(rounds=6))
-    monkeypatch.setattr(parallel, "WORTH_IT", 0)
-    monkeypatch.setattr(parallel, "cpus_allowed", lambda: 2)
+    monkeypatch.setattr("tmflow.bundle.verify.WORTH_IT", 0)
+    monkeypatch.setattr("tmflow.bundle.verify.cpus_allowed", lambda: 2)
     others = psutil.Process().children()  # of the tests themselves
     with open_bundle(path) as bundle:
-        found = parallel.run_files(bundle, Checker(bundle), no_result)
+        found = check_run_files(bundle, Checker(bundle), no_result)
         next(found)
         children = [child for child in psutil.Process().children() if child not in others]
         assert len(children) == 2
@@ -147,16 +148,30 @@ def test_processes_end_with_who_started_them(tmp_path: Path, monkeypatch: pytest
     assert not any(child.is_running() for child in children)
 
 
+@pytest.mark.parametrize("output", ["", r"\200\004\225\001"], ids=["nothing", "half of a result"])
+def test_a_process_that_ends_early_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: str) -> None:
+    """As if the kernel killed it when memory is full."""
+    path = sample_bundle(tmp_path, sample_runs(rounds=6))
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\nprintf '{output}'\nkill -KILL $$\n")
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    monkeypatch.setattr("tmflow.bundle.verify.WORTH_IT", 0)
+    monkeypatch.setattr("tmflow.bundle.verify.cpus_allowed", lambda: 2)
+    with pytest.raises(BadInput, match=r"a process that checks its run files ended early.*\.$"):
+        verify(path)
+
+
 def test_the_commands_tell_people_and_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMFLOW_RESULTS_DIR", str(tmp_path))
     write_results(tmp_path, sample_runs())
-    told = json.loads(called("export", "--output", str(tmp_path / "b.zip"), "--scale", "full", "--json").stdout)
-    assert (told["runs"], told["bytes"]) == (len(sample_runs()), (tmp_path / "b.zip").stat().st_size)
+    exported = json.loads(called("export", "--output", str(tmp_path / "b.zip"), "--scale", "full", "--json").stdout)
+    assert (exported["runs"], exported["bytes"]) == (len(sample_runs()), (tmp_path / "b.zip").stat().st_size)
     done = called("verify", str(tmp_path / "b.zip"))
     assert done.exit_code == 0
     assert done.stdout.startswith("note: probe.json: it is missing, ")
     assert (
-        f"27 runs of synthetic test machine, 1 socket, 4 cores, 8 threads, 16 GiB, identity {told['identity']}: ok."
+        f"27 runs of synthetic test machine, 1 socket, 4 cores, 8 threads, 16 GiB, identity {exported['identity']}: ok."
         in (done.stdout)
     )
     (tmp_path / "b.zip").write_bytes(b"nothing")

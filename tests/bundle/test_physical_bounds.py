@@ -1,4 +1,4 @@
-"""Times, counts and texts that no machine gives: each is refused with its field."""
+"""Physically impossible times, counts and texts are refused, each with its field."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bundle.test_rules import MACHINE, Told, checked, told
+from tests.bundle.test_rules import MACHINE, RunDocument, checked, valid_run
 from tmflow.base.canonical_json import sha256_of
 from tmflow.bundle import format
 from tmflow.bundle.rules.physical import LONGEST_TEXT
@@ -15,12 +15,12 @@ from tmflow.bundle.rules.physical import LONGEST_TEXT
 YEAR_S = 366 * 86_400.0
 
 
-def lasting(seconds: float) -> Callable[[Told], object]:
-    """A run whose parts add up."""
+def lasting(seconds: float) -> Callable[[RunDocument], object]:
+    """A run whose parts add up to this time."""
     return lambda run: run.update(loop_s=seconds, total_s=max(1.0, 2 * seconds), curve=[])
 
 
-IMPOSSIBLE: list[tuple[Callable[[Told], object], str, str]] = [
+IMPOSSIBLE: list[tuple[Callable[[RunDocument], object], str, str]] = [
     (lasting(5e-324), "loop_s", "the steps of one worker take no less than 5e-07 s"),
     (lasting(1e-300), "loop_s", "the steps of one worker take no less than 5e-07 s"),
     (lasting(4.9e-7), "loop_s", "the steps of one worker take no less than 5e-07 s"),
@@ -58,24 +58,24 @@ IMPOSSIBLE: list[tuple[Callable[[Told], object], str, str]] = [
 
 @pytest.mark.parametrize(("change", "field", "said"), IMPOSSIBLE)
 def test_what_no_machine_gives_is_refused(
-    change: Callable[[Told], object], field: str, said: str, tmp_path: Path
+    change: Callable[[RunDocument], object], field: str, said: str, tmp_path: Path
 ) -> None:
-    run = told()
+    run = valid_run()
     change(run)
     problems = checked(tmp_path / "b.zip", run).problems
     assert [problem for problem in problems if problem.field == field and said in problem.text]
 
 
 def test_the_least_and_the_most_that_are_possible(tmp_path: Path) -> None:
-    run = told()
+    run = valid_run()
     for seconds in (5.1e-7, YEAR_S / 2):
         run.update(loop_s=seconds, total_s=max(1.0, seconds), setup_s=0.0, evaluation_s=0.0, curve=[])
         found = checked(tmp_path / "b.zip", run, documents={format.PROBE: None}).problems
-        assert [problem.severity for problem in found] == ["note"]  # that no speeds are known
+        assert [problem.severity for problem in found] == ["note"]  # because no speeds are known
 
 
 def test_a_clock_before_there_were_any(tmp_path: Path) -> None:
-    run = told()
+    run = valid_run()
     run["campaign"]["created_at_utc"] = run["started_at_utc"] = "0001-01-01T00:00:00.000Z"
     found = checked(tmp_path / "b.zip", run).problems
     assert [problem.field for problem in found] == ["started_at_utc", "campaign.created_at_utc"]
@@ -83,7 +83,7 @@ def test_a_clock_before_there_were_any(tmp_path: Path) -> None:
 
 
 def test_a_machine_of_more_than_there_is(tmp_path: Path) -> None:
-    run = told()
+    run = valid_run()
     run["platform"]["threads_logical"] = 2**63 - 1
     machine = MACHINE | {"facts": run["platform"], "sha256": sha256_of(run["platform"])}
     (found,) = checked(tmp_path / "b.zip", run, documents={format.PLATFORM: machine}).problems

@@ -1,4 +1,4 @@
-"""Files that are no bundles, or would do harm: each is refused in one sentence, and nothing is raised."""
+"""Invalid or harmful files are refused with one sentence each; no exception escapes."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ RUNS = "runs/fig_4_1/"
 
 @pytest.fixture(scope="module")
 def good(tmp_path_factory: pytest.TempPathFactory) -> Members:
-    """The members of a good bundle."""
+    """The members of a valid bundle."""
     return members_of(sample_bundle(tmp_path_factory.mktemp("good"), sample_runs(threads=(1, 2), rounds=2)))
 
 
 @pytest.fixture
 def bundle(tmp_path: Path) -> Path:
-    """Where a test writes its bundle."""
+    """The path for the bundle of a test."""
     return tmp_path / "bundle.zip"
 
 
 def refusal(path: Path, data: bytes) -> str:
-    """What is said of the bytes as a bundle; it is an error, and nothing else is."""
+    """Check the bytes as a bundle; return its errors, and require that there are no other problems."""
     path.write_bytes(data)
     (problem,) = verify(path).problems
     assert problem.severity == "error"
@@ -56,7 +56,7 @@ def test_the_good_one_is_good(good: Members, bundle: Path) -> None:
 @pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA])
 @pytest.mark.parametrize("size", [0, 1, (1 << 16) - 1, 1 << 16, (1 << 16) + 1, (1 << 16) + 100, (1 << 17) + 1])
 def test_members_of_every_size(good: Members, bundle: Path, size: int, compression: int) -> None:
-    bundle.write_bytes(bundled(good | {"logs/x": bytes(size)}, compression))  # they are unpacked 64 KiB at a time
+    bundle.write_bytes(bundled(good | {"logs/x": bytes(size)}, compression))  # they are decompressed 64 KiB at a time
     assert verify(bundle).problems == []
 
 
@@ -73,7 +73,7 @@ def test_names(good: Members, bundle: Path, name: str) -> None:
 
 
 def with_manifest_of(listed: Members, inside: Members) -> bytes:
-    """A bundle whose manifest lists other members than are inside."""
+    """A bundle whose manifest lists members that differ from those inside."""
     with zipfile.ZipFile(io.BytesIO(bundled(listed))) as archive:
         return zipped({**inside, format.MANIFEST: archive.read(format.MANIFEST)})
 
@@ -85,14 +85,14 @@ def test_members_that_the_manifest_lacks_or_that_lack(good: Members, bundle: Pat
 
 
 def test_a_member_without_a_name(good: Members, bundle: Path) -> None:
-    """Neither it nor what else the manifest lists or lacks beside it goes unseen."""
+    """The member, and everything else that the manifest lists or lacks, is reported."""
     without = {name: data for name, data in good.items() if name != format.PLATFORM}
     unnamed = {**good, "": b"{}"}
     for listed in (good, without, unnamed):
-        assert "has no name" in refusal(bundle, with_manifest_of(listed, unnamed))
+        assert "has a member without a name" in refusal(bundle, with_manifest_of(listed, unnamed))
     for inside in (good, without):
         assert "lists ''; allowed are" in refusal(bundle, with_manifest_of(unnamed, inside))
-    assert "has no name" in refusal(bundle, zipped({"": b"{}"}))
+    assert "has a member without a name" in refusal(bundle, zipped({"": b"{}"}))
 
 
 def test_a_list_without_the_platform(good: Members, bundle: Path) -> None:
@@ -147,7 +147,7 @@ def test_links_and_devices(good: Members, bundle: Path, mode: int) -> None:
 
 
 def patched(data: bytes, name: str, at: dict[int, bytes], at_local: dict[int, bytes] | None = None) -> bytes:
-    """The zip file with bytes replaced in a member's entry of the directory, and in its own header."""
+    """The zip file with bytes replaced in a member's directory entry and in its local header."""
     changed = bytearray(data)
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         header = archive.getinfo(name).header_offset
@@ -158,7 +158,7 @@ def patched(data: bytes, name: str, at: dict[int, bytes], at_local: dict[int, by
     return bytes(changed)
 
 
-FLAGS, METHOD, CRC, PACKED, SIZE = 8, 10, 16, 20, 24  # in the directory; two bytes less far in a header of its own
+FLAGS, METHOD, CRC, PACKED, SIZE = 8, 10, 16, 20, 24  # in the directory; two bytes earlier in the local header
 
 
 @pytest.mark.parametrize(
@@ -168,15 +168,15 @@ FLAGS, METHOD, CRC, PACKED, SIZE = 8, 10, 16, 20, 24  # in the directory; two by
         (FLAGS, struct.pack("<H", 64), "is encrypted"),
         (METHOD, struct.pack("<H", 12), "is compressed by method 12; allowed: stored"),
         (METHOD, struct.pack("<H", 99), "is compressed by method 99"),
-        (SIZE, struct.pack("<L", 2**32 - 1), "says it has 4294967295 bytes; allowed are"),
+        (SIZE, struct.pack("<L", 2**32 - 1), "says it has 4294967295 bytes; the most allowed is"),
         (SIZE, struct.pack("<L", 10), "is larger than the 10 bytes that its zip file says"),
-        (SIZE, struct.pack("<L", 2000), "bytes, and its zip file says 2000"),
+        (SIZE, struct.pack("<L", 2000), "bytes, but its zip file says 2000"),
     ],
 )
 def test_headers(good: Members, bundle: Path, field: int, value: bytes, said: str) -> None:
     data = bundled(good)
-    told = refusals(bundle, patched(data, format.PLATFORM, {field: value}, {field - 2: value}))
-    assert said in told[0]
+    errors_found = refusals(bundle, patched(data, format.PLATFORM, {field: value}, {field - 2: value}))
+    assert said in errors_found[0]
     assert "the directory and the header of member 'platform.json' disagree" in refusal(
         bundle, patched(data, format.PLATFORM, {field: value})
     )
@@ -205,12 +205,28 @@ def test_hidden_bytes(good: Members, bundle: Path) -> None:
     gap = data.index(b"PK\1\2")
     hidden = bytearray(data[:gap] + b"hidden" + data[gap:])
     assert "does not end where its end begins" in refusal(bundle, hidden)
-    hidden[-6:-2] = struct.pack("<L", gap + len(b"hidden"))  # where the directory starts
+    hidden[-6:-2] = struct.pack("<L", gap + len(b"hidden"))  # start of the directory
     assert "6 bytes before its directory belong to no member" in refusal(bundle, hidden)
 
 
+def test_a_directory_that_readers_would_look_for_elsewhere(good: Members, bundle: Path) -> None:
+    """The last bytes of the directory, here of an extra field, look like the locator of a ZIP64 directory."""
+    locator = struct.pack("<4sLQL", b"PK\6\7", 0, 0, 1)
+    extra = struct.pack("<2H", 0x7ACC, len(locator)) + locator
+    data = zip_file(
+        [*(Entry(name.encode(), text) for name, text in good.items()), Entry(b"z", b"", central={"extra": extra})]
+    )
+    assert "its directory contains more than its entries" in refusal(bundle, data)
+
+
+@pytest.mark.parametrize("n", [0, 1, 3])
+def test_another_number_of_members_than_the_end_says(bundle: Path, n: int) -> None:
+    data = zip_file([Entry(b"a.jsonl", b""), Entry(b"b.jsonl", b"")], end={"here": n, "all": n})
+    assert "members" in refusal(bundle, data) if n == 0 else f"and its end says {n}" in refusal(bundle, data)
+
+
 def test_members_that_share_their_bytes(good: Members, bundle: Path) -> None:
-    """As in a bomb of overlapping members: all entries of the directory show the first one."""
+    """As in a bomb of overlapping members: all directory entries point to the first member."""
     data = bundled(good)
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         names = archive.namelist()
@@ -222,8 +238,8 @@ def test_bombs(good: Members, bundle: Path) -> None:
     bomb = bundled({**good, name: bytes(64 * format.MIB)}, zipfile.ZIP_DEFLATED)
     assert "says it grows more than 500 times" in refusal(bundle, bomb)
     bomb = bundled({**good, other: bytes(2 * format.MIB)})
-    assert "says it has 2097152 bytes; allowed are 1048576" in refusal(bundle, bomb)
-    # One that is larger than it says is not unpacked any further than that.
+    assert "says it has 2097152 bytes; the most allowed is 1048576" in refusal(bundle, bomb)
+    # A member that is larger than its header says is not decompressed beyond that size.
     small = patched(bomb := bundled({**good, other: bytes(format.MIB)}, zipfile.ZIP_DEFLATED), other,
                     {SIZE: struct.pack("<L", 1000)}, {SIZE - 2: struct.pack("<L", 1000)})  # fmt: skip
     assert len(small) == len(bomb)
@@ -243,8 +259,8 @@ def test_bytes_behind_the_end_of_what_was_packed(good: Members, bundle: Path) ->
     packed = packer.compress(text) + packer.flush() + b"hidden"
     data = bundled({**good, format.PLATFORM: text, "logs/a": packed})
     method = struct.pack("<H", 8)
-    told = refusals(bundle, patched(data, "logs/a", {METHOD: method}, {METHOD - 2: method}))
-    assert any("something follows its end" in sentence or "its zip file says" in sentence for sentence in told)
+    errors_found = refusals(bundle, patched(data, "logs/a", {METHOD: method}, {METHOD - 2: method}))
+    assert any("something follows its end" in sentence or "its zip file says" in sentence for sentence in errors_found)
 
 
 @pytest.mark.parametrize("data", [b"", b"hello", bytes(100), b"PK\5\6" + bytes(18)])
@@ -253,7 +269,8 @@ def test_no_bundle_at_all(bundle: Path, data: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "says"), [("none.zip", "cannot be read: No such file or directory."), ("", "is a folder; name the bundle")]
+    ("name", "says"),
+    [("none.zip", "cannot be read: No such file or directory."), ("", "is a folder; a bundle is a single zip file.")],
 )
 def test_file_that_is_not_there_and_folder(tmp_path: Path, name: str, says: str) -> None:
     (problem,) = verify(tmp_path / name).problems
@@ -312,7 +329,7 @@ def test_damaged_zip_of_run_files(good: Members, bundle: Path) -> None:
 
 
 def test_any_damage_is_told(good: Members, bundle: Path) -> None:
-    """Bits flipped, parts cut out, doubled or swapped anywhere: never a traceback, never mistaken for the good one."""
+    """Bits are flipped, and parts removed, duplicated or swapped anywhere: no traceback, and no acceptance as valid."""
     rng = random.Random(7)
     originals = [bundled(good, compression) for compression in (zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA)]
     bundle.write_bytes(originals[0])
@@ -331,4 +348,4 @@ def test_any_damage_is_told(good: Members, bundle: Path) -> None:
                 data[at : at + n] = rng.randbytes(len(data[at : at + n]))
         bundle.write_bytes(data)
         found = verify(bundle)
-        assert not found.ok or found.identity == identity, number  # where nothing but a date was hit
+        assert not found.ok or found.identity == identity, number  # where only a date was changed

@@ -1,4 +1,4 @@
-"""What must hold in a run that really happened: a run that breaks one rule is found, with its field, by that rule."""
+"""Rules that every real run obeys: a run that breaks one rule is reported by that rule, with its field."""
 
 from __future__ import annotations
 
@@ -16,27 +16,26 @@ from tests.support.sample_runs import EMULATED, ENVIRONMENT, FULL, PLATFORM, sam
 from tmflow.base.canonical_json import canonical_json, sha256_of
 from tmflow.bundle import format
 from tmflow.bundle.problems import MAX_PROBLEMS, Problem, Report
-from tmflow.bundle.rules.expectations import DIGITS_TO_TEST
-from tmflow.bundle.rules.speed_limits import Limits
+from tmflow.bundle.rules.expectations import DIGITS_TO_TEST, Limits
 from tmflow.bundle.verify import verify
 from tmflow.runfile import record
 
-Told = dict[str, Any]
-Change = Callable[[Told], object]
+RunDocument = dict[str, Any]
+Change = Callable[[RunDocument], object]
 MACHINE = {
     "environment": ENVIRONMENT, "facts": PLATFORM, "name": "synthetic", "sha256": sha256_of(PLATFORM)
 }  # fmt: skip
 
 
-def told(strategy: str | Mapping[str, Any] = "stm", **factors: Any) -> Told:
-    """A good run, as it is told."""
+def valid_run(strategy: str | Mapping[str, Any] = "stm", **factors: Any) -> RunDocument:
+    """A valid run, as a JSON document."""
     (run,) = sample_runs(strategies=[strategy], threads=(2,), rounds=1, **FULL | {"dataset": "mnist"} | factors)
-    line: Told = json.loads(record.to_line(consistent(run)))
+    line: RunDocument = json.loads(record.to_line(consistent(run)))
     return line
 
 
-def checked(path: Path, *runs: Told, documents: Mapping[str, Any] | None = None) -> Report:
-    """The check of a bundle of these runs, a round of one experiment."""
+def checked(path: Path, *runs: RunDocument, documents: Mapping[str, Any] | None = None) -> Report:
+    """The report on a bundle of these runs, which are one round of one experiment."""
     members = {format.PLATFORM: MACHINE, format.PROBE: PROBE} | dict(documents or {})
     data = {name: canonical_json(document).encode() for name, document in members.items() if document is not None}
     lines = "".join(json.dumps(run, sort_keys=True) + "\n" for run in runs)
@@ -60,22 +59,22 @@ def checked(path: Path, *runs: Told, documents: Mapping[str, Any] | None = None)
 )
 def test_good_runs(tmp_path: Path, strategy: str | Mapping[str, Any]) -> None:
     driver = {"driver": "session", "measures": "usual"} if strategy in ("tf_lock", "tle") else {}
-    assert checked(tmp_path / "b.zip", told(strategy, **driver)).problems == []
+    assert checked(tmp_path / "b.zip", valid_run(strategy, **driver)).problems == []
 
 
 def in_days(days: int) -> str:
-    """A time in so many days, as run files have it."""
+    """The time so many days from now, in the format of run files."""
     return (datetime.now(UTC) + timedelta(days=days)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def idle_but_one(run: Told) -> Told:
-    """The run, where the first worker alone made updates."""
+def idle_but_one(run: RunDocument) -> RunDocument:
+    """The run with updates by the first worker only."""
     for counter in run["counters"]:
         counter["updates"] *= counter["worker"] == 0
     return run
 
 
-# What is changed in a good run of software transactions, the field of the problem, and what is said of it.
+# The change of a valid run of software transactions, the field of the problem, and its message.
 BAD: list[tuple[Change, str, str]] = [
     (lambda r: r["counters"][0].update(attempts=479), "counters.0.attempts", "479 attempts on W, which ended in 475"),
     (lambda r: r["aborts"][1].update(n=2), "counters.0.attempts", "475 commits and 4 aborts: 479 in all"),
@@ -106,7 +105,7 @@ BAD: list[tuple[Change, str, str]] = [
     (lambda r: r["aborts"][0].update(mechanism="rtm"), "aborts.0.mechanism", "this run has transactions"),
     (lambda r: r["aborts"][0].update(family="capacity"), "aborts.0", "the code says 0x00000003, conflict"),
     (lambda r: r["aborts"][0].update(raw_code="0x3"), "aborts.0", "the code says 0x00000003, conflict"),
-    (lambda r: r["aborts"][0].update(raw_code="nothing"), "aborts.0", "is no hexadecimal number"),
+    (lambda r: r["aborts"][0].update(raw_code="nothing"), "aborts.0", "is not a hexadecimal number"),
     (lambda r: r["aborts"][0].update(raw_code="0x" + "1" * 5000), "aborts.0.raw_code", "has more than 64 bits"),
     (lambda r: r["experiment"].update(name="other"), "experiment.name", "'other' in a file of 'fig_4_1'"),
     (lambda r: r.update(round=2, trial_seed=1), "round", "2 in the file of round 1"),
@@ -116,7 +115,7 @@ BAD: list[tuple[Change, str, str]] = [
 
 @pytest.mark.parametrize(("change", "field", "said"), BAD, ids=[said for _, _, said in BAD])
 def test_bad_run(tmp_path: Path, change: Change, field: str, said: str) -> None:
-    run = told()
+    run = valid_run()
     change(run)
     found = checked(tmp_path / "b.zip", run)
     (problem,) = [problem for problem in found.problems if problem.field == field]
@@ -140,8 +139,8 @@ def only(found: Report) -> Problem:
         ({"isa": "ppc64le", "tm_capability": "rtm"}, "platform.tm_capability", "which no processor of ppc64le has"),
     ],
 )
-def test_machine_that_cannot_be(tmp_path: Path, facts: Told, field: str, said: str) -> None:
-    run = told()
+def test_machine_that_cannot_be(tmp_path: Path, facts: RunDocument, field: str, said: str) -> None:
+    run = valid_run()
     run["platform"] |= facts
     machine = MACHINE | {"facts": run["platform"], "sha256": sha256_of(run["platform"])}
     problem = only(checked(tmp_path / "b.zip", run, documents={format.PLATFORM: machine}))
@@ -160,24 +159,24 @@ def test_machine_that_cannot_be(tmp_path: Path, facts: Told, field: str, said: s
         {"isa": "aarch64", "cpu_vendor": "ARM"},
     ],
 )
-def test_machine_that_can_be(tmp_path: Path, facts: Told) -> None:
-    run = told()
+def test_machine_that_can_be(tmp_path: Path, facts: RunDocument) -> None:
+    run = valid_run()
     run["platform"] |= facts
     machine = MACHINE | {"facts": run["platform"], "sha256": sha256_of(run["platform"])}
     assert checked(tmp_path / "b.zip", run, documents={format.PLATFORM: machine}).problems == []
 
 
 def test_strategy_without_transactions_counts_none(tmp_path: Path) -> None:
-    run = told("striped")
+    run = valid_run("striped")
     run["counters"][1].update(attempts=1, commits=1)
     assert "striped tries no transactions" in only(checked(tmp_path / "b.zip", run)).text
-    run = told("striped")
-    run["aborts"] = told()["aborts"][:1]
+    run = valid_run("striped")
+    run["aborts"] = valid_run()["aborts"][:1]
     assert only(checked(tmp_path / "b.zip", run)).text == "striped tries no transactions, but some aborted."
 
 
 def test_chunks_of_an_update_are_critical_sections(tmp_path: Path) -> None:
-    run = told({"strategy": "stm", "chunk": 1000})
+    run = valid_run({"strategy": "stm", "chunk": 1000})
     for row in run["counters"]:  # 7,840 elements are 8 chunks, 10 are one
         n = 500 * (8 if row["variable"] == "W" else 1)
         row.update(commits=n, fallbacks=0, attempts=n + 3)
@@ -187,7 +186,7 @@ def test_chunks_of_an_update_are_critical_sections(tmp_path: Path) -> None:
 
 
 def test_emulated_aborts_are_those_of_the_emulated_machine(tmp_path: Path) -> None:
-    run = told(EMULATED)
+    run = valid_run(EMULATED)
     config = run["backend"]["config"] | {"provider": "power"}
     run["backend"].update(config=config, config_sha256=sha256_of(config))
     (first, *_) = checked(tmp_path / "b.zip", run).problems
@@ -195,7 +194,7 @@ def test_emulated_aborts_are_those_of_the_emulated_machine(tmp_path: Path) -> No
 
 
 def test_emulated_runs_show_no_time(tmp_path: Path) -> None:
-    run = told(EMULATED)
+    run = valid_run(EMULATED)
     run.update(loop_s=1e-6, curve=[])
     assert checked(tmp_path / "b.zip", run).problems == []
 
@@ -210,13 +209,13 @@ def test_fused_updates_may_be_faster(tmp_path: Path) -> None:
 
 
 def test_strategy_without_counters_has_limits_too(tmp_path: Path) -> None:
-    run = told("tf_lock", driver="session", measures="usual")
+    run = valid_run("tf_lock", driver="session", measures="usual")
     run.update(counters=[], loop_s=1e-6, curve=[])
     assert only(checked(tmp_path / "b.zip", run)).field == "loop_s"
 
 
 def test_digits_have_fewer_test_images(tmp_path: Path) -> None:
-    run = told(dataset="digits")
+    run = valid_run(dataset="digits")
     run.update(final_accuracy=1 / DIGITS_TO_TEST)
     assert checked(tmp_path / "b.zip", run).problems == []
     run.update(final_accuracy=0.0001)
@@ -224,7 +223,7 @@ def test_digits_have_fewer_test_images(tmp_path: Path) -> None:
 
 
 def test_unknown_strategy(tmp_path: Path) -> None:
-    run = told("striped")
+    run = valid_run("striped")
     run["spec"].update(strategy="stripes", block=None, kernel=None, optimisation=None)
     problem = only(checked(tmp_path / "b.zip", run))
     assert problem.field == "spec.strategy"
@@ -232,7 +231,7 @@ def test_unknown_strategy(tmp_path: Path) -> None:
 
 
 def test_trials_of_a_round_one_after_another(tmp_path: Path) -> None:
-    first, second = told(), told(batch=1)
+    first, second = valid_run(), valid_run(batch=1)
     second.update(ordinal=1, started_at_utc="2026-01-01T00:01:30.000Z")
     first.update(total_s=30.0)
     assert checked(tmp_path / "b.zip", first, second).problems == []
@@ -240,12 +239,12 @@ def test_trials_of_a_round_one_after_another(tmp_path: Path) -> None:
     problem = only(checked(tmp_path / "b.zip", first, second))
     assert problem.text == f"it began 10.0 s before run {first['uid']} of the same round had ended."
     assert (problem.line, problem.uid) == (2, second["uid"])
-    first["machine"].update(clock_moved_s=-6.0)  # the clock was set back meanwhile, and the run says so
+    first["machine"].update(clock_moved_s=-6.0)  # the clock was set back during the run, and the run records it
     assert checked(tmp_path / "b.zip", first, second).problems == []
 
 
 def test_runs_that_are_there_twice(tmp_path: Path) -> None:
-    run, other = told(), told(batch=1)
+    run, other = valid_run(), valid_run(batch=1)
     first, second = checked(tmp_path / "b.zip", run, other, run).problems
     assert first.text == "it has the uid of the run in runs/fig_4_1/0123456789ab/round-001.jsonl, line 1."
     assert (first.line, first.uid) == (3, run["uid"])
@@ -269,20 +268,20 @@ def test_runs_that_are_there_twice(tmp_path: Path) -> None:
     ],
 )
 def test_documents(tmp_path: Path, documents: Mapping[str, Any], said: str) -> None:
-    found = checked(tmp_path / "b.zip", told(), documents=documents)
+    found = checked(tmp_path / "b.zip", valid_run(), documents=documents)
     assert said in only(found).sentence
     assert not found.ok
 
 
 @pytest.mark.parametrize("probe", [None, PROBE | {"limits": {"update_ns": None, "why": {"update_ns": "no time"}}}])
 def test_without_limits_there_is_a_note(tmp_path: Path, probe: Mapping[str, Any] | None) -> None:
-    found = checked(tmp_path / "b.zip", told(), documents={format.PROBE: probe})
+    found = checked(tmp_path / "b.zip", valid_run(), documents={format.PROBE: probe})
     assert only(found).severity == "note"
     assert found.ok
 
 
 def test_lines_that_are_no_runs(tmp_path: Path) -> None:
-    bad = [told(), told(), told(), told()]
+    bad = [valid_run(), valid_run(), valid_run(), valid_run()]
     bad[0]["loop_s"] = -1
     bad[1]["evidence"] = "published"
     bad[2]["reason"] = "gone\0"
@@ -299,7 +298,7 @@ def test_lines_that_are_no_runs(tmp_path: Path) -> None:
 
 
 def test_what_a_stranger_wrote_is_shown_without_harm(tmp_path: Path) -> None:
-    run = told()
+    run = valid_run()
     run["\x1b[2J" + "x" * 5000] = 1
     problem = only(checked(tmp_path / "b.zip", run))
     assert problem.field is not None
@@ -308,7 +307,7 @@ def test_what_a_stranger_wrote_is_shown_without_harm(tmp_path: Path) -> None:
 
 
 def test_the_first_problems_are_listed_and_the_others_counted(tmp_path: Path) -> None:
-    run = told()
+    run = valid_run()
     run["counters"] = [
         {"worker": worker, "variable": "W", "updates": 1, "commits": 0, "fallbacks": 0} for worker in range(1200)
     ]

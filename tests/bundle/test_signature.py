@@ -1,4 +1,4 @@
-"""Who signed a bundle: OpenSSH keys sign it, and allowed signers tell whose it is."""
+"""Signatures of bundles: made with OpenSSH keys, and attributed by a list of allowed signers."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from tmflow.base.errors import BadInput
 from tmflow.bundle import format
 from tmflow.bundle.problems import Report
 from tmflow.bundle.verify import verify
-from tmflow.bundle.writer import RunSelection, export
+from tmflow.bundle.writer import export
 from tmflow.contributions.importer import InvalidBundle, import_bundle
+from tmflow.store.run_filter import RunFilter
 
 OWNER = "ada@example.org"
 
@@ -30,7 +31,7 @@ def new_key(folder: Path, name: str = "key", kind: str = "ed25519") -> Path:
 
 
 def allow(folder: Path, key: Path, options: str = "") -> Path:
-    """A file of allowed signers: the owner of this key alone."""
+    """A file of allowed signers that contains only the owner of this key."""
     path = folder / "allowed_signers"
     path.write_text(f"{OWNER} {options} {key.with_suffix('.pub').read_text()}")
     return path
@@ -43,7 +44,7 @@ def key(tmp_path: Path) -> Path:
 
 def signed(folder: Path, key: Path | None) -> Path:
     write_results(folder / "results", sample_runs())
-    return export(folder / "results", folder / "signed.zip", RunSelection(), None, key).path
+    return export(folder / "results", folder / "signed.zip", RunFilter(), None, key).path
 
 
 def errors(report: Report) -> list[str]:
@@ -96,7 +97,7 @@ def test_a_key_that_is_allowed_for_something_else_is_refused(tmp_path: Path, key
 def test_a_signature_of_another_bundle_is_refused(tmp_path: Path, key: Path) -> None:
     theirs = members_of(signed(tmp_path / "theirs", key))[format.SIGNATURE]
     write_results(tmp_path / "results", sample_runs(rounds=1))
-    own = export(tmp_path / "results", tmp_path / "own.zip", RunSelection(), None, key).path
+    own = export(tmp_path / "results", tmp_path / "own.zip", RunFilter(), None, key).path
     forged = tmp_path / "forged.zip"
     with zipfile.ZipFile(own) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
@@ -129,13 +130,13 @@ def test_a_key_that_cannot_sign_is_named_and_nothing_is_written(tmp_path: Path, 
     write_results(tmp_path / "results", sample_runs())
     (tmp_path / "folder").mkdir()
     (tmp_path / "no-key").write_text("no key")
-    with pytest.raises(BadInput, match=rf"{name} (is no file|cannot sign the bundle)"):
-        export(tmp_path / "results", tmp_path / "bundle.zip", RunSelection(), None, tmp_path / name)
+    with pytest.raises(BadInput, match=rf"{name} (is not a file|cannot sign the bundle)"):
+        export(tmp_path / "results", tmp_path / "bundle.zip", RunFilter(), None, tmp_path / name)
     assert not (tmp_path / "bundle.zip").exists()
 
 
 def test_a_missing_file_of_allowed_signers_is_named(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="nobody is no file; --allowed-signers"):
+    with pytest.raises(BadInput, match="nobody is not a file; --allowed-signers"):
         verify(sample_bundle(tmp_path), tmp_path / "nobody")
 
 

@@ -1,4 +1,4 @@
-"""What lies beside a bundle is a stranger's too."""
+"""Files next to a bundle are untrusted, too."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from tests.support.sample_bundles import sample_bundle
-from tmflow.bundle import parallel
 from tmflow.bundle.verify import verify
 
 
@@ -18,13 +17,13 @@ def test_modules_in_the_folder_of_a_bundle_are_not_run(tmp_path: Path, monkeypat
     (tmp_path / "tmflow").mkdir()
     (tmp_path / "tmflow" / "__init__.py").write_text("raise SystemExit('run!')\n")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(parallel, "WORTH_IT", 0)
-    monkeypatch.setattr(parallel, "cpus_allowed", lambda: 2)
+    monkeypatch.setattr("tmflow.bundle.verify.WORTH_IT", 0)
+    monkeypatch.setattr("tmflow.bundle.verify.cpus_allowed", lambda: 2)
     assert verify(path).ok
 
 
 def test_a_pipe_is_no_bundle(tmp_path: Path) -> None:
-    """Who opens one waits until somebody writes to it."""
+    """Opening a pipe would block until something is written to it."""
     os.mkfifo(tmp_path / "pipe.zip")
     (problem,) = verify(tmp_path / "pipe.zip").problems
-    assert problem.text.endswith("pipe.zip is not a file.")
+    assert problem.text.endswith("pipe.zip is a pipe or another special file; a bundle is a regular zip file.")

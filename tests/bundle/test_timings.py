@@ -1,4 +1,4 @@
-"""Times that somebody made up: each kind is found, and times as a clock gives them are not."""
+"""Invented times: each kind is detected, and real times are not."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOISE = np.random.default_rng(20261122)
 
 
 def times(law: Callable[[Run], float]) -> list[Run]:
-    """Four rounds of nine points, each with the time that the law gives it."""
+    """Four rounds of nine points, with times that follow a simple law."""
     runs = []
     for run in sample_runs(threads=THREADS, rounds=4):
         runs.append(run.model_copy(update={"loop_s": law(run), "total_s": None, "curve": []}))

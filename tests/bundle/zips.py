@@ -1,4 +1,4 @@
-"""Zip files as nobody's tools write them."""
+"""Zip files that no ordinary program writes."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Members = dict[str, bytes]
 
 
 def members_of(path: Path) -> Members:
-    """What is in a zip file, without its manifest."""
+    """The members of a zip file, without its manifest."""
     with zipfile.ZipFile(path) as archive:
         return {name: archive.read(name) for name in archive.namelist() if name != format.MANIFEST}
 
 
 def zipped(members: Mapping[str, bytes], compression: int = zipfile.ZIP_STORED) -> bytes:
-    """A zip file of these members alone."""
+    """A zip file of exactly these members."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", compression) as archive:
         for name, data in members.items():
@@ -31,6 +31,6 @@ def zipped(members: Mapping[str, bytes], compression: int = zipfile.ZIP_STORED) 
 
 
 def bundled(members: Mapping[str, bytes], compression: int = zipfile.ZIP_STORED) -> bytes:
-    """A bundle of these members, with a manifest that is right."""
+    """A bundle of these members, with a correct manifest."""
     entries = [Entry(name, len(data), hashlib.sha256(data).hexdigest()) for name, data in members.items()]
     return zipped({**members, format.MANIFEST: manifest.text(entries)}, compression)

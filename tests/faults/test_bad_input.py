@@ -1,4 +1,4 @@
-"""Wrong input: exit code 2, one sentence that names what is wrong and what is allowed, no traceback, nothing lost."""
+"""Wrong input: exit code 2, one sentence with the fault and the allowed values, no traceback, nothing lost."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tmflow.runfile import record
 
 pytestmark = pytest.mark.slow
 
-# Root may write any file, unless the capability to is taken away.
+# Root can write any file unless this capability is removed.
 WITHOUT_ROOT_S_RIGHTS = ("setpriv", "--bounding-set=-dac_override") if os.geteuid() == 0 else ()
 
 
 def sentence(done: subprocess.CompletedProcess[str]) -> str:
-    """What a failing command says: one sentence on stderr, exit code 2."""
+    """The message of a failing command: one sentence on stderr, exit code 2."""
     assert done.returncode == 2, (done.returncode, done.stdout, done.stderr)
     assert "Traceback" not in done.stderr
     lines = done.stderr.strip().splitlines()
@@ -125,7 +125,7 @@ def test_train_asks_first_whether_it_can_save(tmflow: Tmflow, tmp_path: Path, sa
 
 
 def test_the_portal_says_where_it_cannot_listen(tmflow: Tmflow) -> None:
-    said = sentence(tmflow("portal", "--address", "192.0.2.1"))  # kept for documentation: nobody's
+    said = sentence(tmflow("portal", "--address", "192.0.2.1"))  # reserved for documentation: no host has it
     assert "cannot listen on --address 192.0.2.1 --port 8501: Cannot assign requested address; give an address" in said
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -134,7 +134,7 @@ def test_the_portal_says_where_it_cannot_listen(tmflow: Tmflow) -> None:
 
 
 def test_a_library_that_does_not_load(tmflow: Tmflow, checkout: Checkout, tmp_path: Path) -> None:
-    """What does not need it works, and what it lacks is told."""
+    """Commands that do not need it work; the others name what is missing."""
     (tmp_path / "_core.so").write_bytes(b"built for another machine")
     checkout.configure(TINY)
     variables = {**checkout.variables, "TMFLOW_NATIVE_DIR": tmp_path}
@@ -149,7 +149,7 @@ def test_a_study_asks_first_whether_it_can_write(tmflow: Tmflow, checkout: Check
     figures, runs = checkout.results / "figures", checkout.results / "runs"
     figures.touch()
     said = sentence(tmflow("study", "run", **checkout.variables))
-    assert said == f"tmflow: {figures} is no folder, but should be one: move it away."
+    assert said == f"tmflow: {figures} is not a folder, but must be one: move it away."
     figures.unlink()
     runs.mkdir(mode=0o555)
     said = sentence(tmflow("study", "run", prefix=WITHOUT_ROOT_S_RIGHTS, **checkout.variables))
@@ -158,7 +158,7 @@ def test_a_study_asks_first_whether_it_can_write(tmflow: Tmflow, checkout: Check
 
 
 class TestDatabase:
-    """Every command that opens a database refuses one that it cannot use, and leaves it as it was."""
+    """Every command that opens a database refuses an unusable one and leaves it unchanged."""
 
     @pytest.fixture
     def good(self, tmp_path: Path, tmflow: Tmflow) -> Path:
@@ -230,7 +230,7 @@ def test_no_compiler(tmflow: Tmflow, checkout: Checkout, tmp_path: Path) -> None
 
 
 def test_no_tensorflow(tmflow: Tmflow, tmp_path: Path, checkout_at: type[Checkout]) -> None:
-    """Doctor and the native side work without TensorFlow; what needs it says so."""
+    """Doctor and the native commands work without TensorFlow; the others say that they need it."""
     (tmp_path / "sitecustomize.py").write_text(
         "import importlib.metadata as m, importlib.util as u, sys\n"
         "find, version = u.find_spec, m.version\n"

@@ -1,4 +1,4 @@
-"""`tmflow bench apply` when its worker is killed, and its worker when it is killed itself."""
+"""`tmflow bench apply` when its worker is killed, and the worker when the command is killed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MANY_TURNS = (
 
 @contextmanager
 def measuring() -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """A benchmark whose worker, of this process id, has begun to measure."""
+    """A benchmark whose worker, the process of this id, has begun to measure."""
     command = [sys.executable, "-m", "tmflow", "bench", "apply", *MANY_TURNS]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True) as process:
@@ -49,7 +49,7 @@ def measuring() -> Iterator[tuple[subprocess.Popen[str], int]]:
 
 
 def busy_child(pid: int) -> int | None:
-    """The child that has used more CPU time than it takes to load the library and to say that a strategy runs."""
+    """The child that has used more CPU time than loading the library and checking a strategy takes."""
     for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
         if "tmflow.benchmark.worker_main" in Path(f"/proc/{child}/cmdline").read_text() and cpu_s(int(child)) > 1:
             return int(child)

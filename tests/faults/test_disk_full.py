@@ -1,4 +1,4 @@
-"""A disk that is full: one sentence, nothing lost that was written before, and the same command goes on with room."""
+"""A full disk: one sentence, nothing lost that was written, and the same command continues once there is space."""
 
 from __future__ import annotations
 
@@ -17,12 +17,10 @@ from tests.conftest import Tmflow
 from tests.support.sample_runs import SPEC, sample_runs
 from tmflow.base.errors import BadInput
 from tmflow.runfile import record
-from tmflow.runner.job import RoundJob
 from tmflow.runner.journal import Journal, UnderWay
-from tmflow.runner.supervisor import run_round
+from tmflow.runner.supervisor import RoundJob, run_round
 from tmflow.spec.trial import TrialSpec
-from tmflow.store import queries, schema
-from tmflow.store import url as address
+from tmflow.store import engine, queries, schema
 from tmflow.store.engine import open_reader
 
 SIZE = 2 * 1024**2
@@ -30,14 +28,14 @@ SAYS = "No space left on device; what was written before is kept: make room, and
 
 
 class SmallDisk:
-    """A disk of 2 MiB, and something that takes the room on it."""
+    """A disk of 2 MiB, with a file that fills it."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self._ballast = root / "ballast"
 
     def fill(self, but: int = 0) -> None:
-        """Leave no more room than `but` bytes."""
+        """Fill the disk except for `but` bytes."""
         self.make_room()
         with contextlib.suppress(OSError), self._ballast.open("wb", buffering=0) as file:
             while file.write(b"x" * 4096):
@@ -113,7 +111,7 @@ def assert_round_has_no_room(job: RoundJob, capfd: pytest.CaptureFixture[str]) -
 def test_a_timed_round_goes_on_where_it_stopped(disk: SmallDisk, capfd: pytest.CaptureFixture[str]) -> None:
     points = [native(batch=batch) for batch in range(1, 13)]
     job = job_of(disk.root, points)
-    disk.fill(but=40 * 1024)  # some trials' worth
+    disk.fill(but=40 * 1024)  # enough for some trials
     assert_round_has_no_room(job, capfd)
     kept = Journal(job.run_file).runs
     assert 0 < len(kept) < len(points)
@@ -154,7 +152,7 @@ def test_no_room_to_record_that_a_trial_took_too_long(disk: SmallDisk, capfd: py
 
 def test_ingest(disk: SmallDisk, tmp_path: Path, tmflow: Tmflow) -> None:
     path = disk.root / "study.db"
-    url = address.sqlite_url(path)
+    url = engine.sqlite_url(path)
     small, large = tmp_path / "small.jsonl", tmp_path / "large.jsonl"
     record.write(small, sample_runs(rounds=1))
     record.write(large, sample_runs(rounds=40, campaign="campaign-2"))
@@ -182,6 +180,6 @@ def test_ingest(disk: SmallDisk, tmp_path: Path, tmflow: Tmflow) -> None:
 def assert_full(done: subprocess.CompletedProcess[str], path: Path) -> None:
     assert done.returncode == 2, done.stdout + done.stderr
     assert done.stderr == (
-        f"tmflow: database {path} cannot grow: its disk is full; nothing of this was stored: make room, and run the "
-        "same command again.\n"
+        f"tmflow: database {path} cannot grow because its disk is full; nothing was stored. Free some space and run "
+        "the command again.\n"
     )

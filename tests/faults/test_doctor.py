@@ -1,4 +1,4 @@
-"""`tmflow doctor` tries each strategy, and says what came of it: where it runs, where it does not, where nothing is."""
+"""`tmflow doctor` tries each strategy and reports which ones run here and why others do not."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AUDIT = "4 threads made 50 updates each of 1,000 elements"
 
 
 def strategies(done: subprocess.CompletedProcess[str]) -> dict[str, dict[str, Any]]:
-    """What the JSON of doctor says of each strategy; that one cannot run here is no failure."""
+    """The strategies in the JSON of doctor; a strategy that cannot run here is no failure."""
     assert done.returncode == 0, done.stderr
     findings = json.loads(done.stdout)
     assert all(set(finding) == FIELDS for finding in findings)
@@ -38,7 +38,7 @@ def test_every_strategy_is_tried_in_a_process_started_for_it(tmflow: Tmflow) -> 
         if variant.runnable:
             assert AUDIT in finding["how"]
             assert finding["text"] == variant.summary
-            if variant.promise_updates != "none":
+            if variant.update_consistency != "none":
                 assert finding["how"].endswith("nothing lost")
         else:
             assert finding["text"] == variant.why_not
@@ -61,7 +61,7 @@ def test_where_nothing_is_built_it_says_so(tmflow: Tmflow, tmp_path: Path) -> No
 
 
 def test_a_process_that_is_not_started_for_a_strategy_shows_in_its_trial() -> None:
-    """The trial reads back: without the environment it finds that it cannot run."""
+    """The trial reads the environment back: without it, it finds that the strategy cannot run."""
     for name in ("itm", "tle"):
         if registry.require(name).runnable:
             assert "process" in str(self_test.try_here(name).why_not)
@@ -78,8 +78,8 @@ def test_a_trial_that_crashes_is_told(tmp_path: Path, monkeypatch: pytest.Monkey
     assert tried.why_not == "its trial was ended by SIGSEGV"
 
 
-def test_a_strategy_that_loses_updates_breaks_its_promise(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only a stand-in for the library loses some of them under a lock."""
+def test_a_strategy_that_loses_updates_violates_its_consistency(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in for the library loses updates under a lock, because no real strategy does."""
     real = loader.core()
 
     def losing(*_: object) -> dict[str, Any]:
@@ -88,6 +88,6 @@ def test_a_strategy_that_loses_updates_breaks_its_promise(monkeypatch: pytest.Mo
     stand_in = SimpleNamespace(audit=losing, strategies=real.strategies, why_not=real.why_not)
     monkeypatch.setattr(loader, "core", lambda: stand_in)
     tried = self_test.try_here("lock")
-    assert tried.why_not == "it breaks its promise: updates are not kept"
+    assert tried.why_not == "it violates its consistency: updates are lost"
     assert tried.how == f"{AUDIT}: 25.0 % lost"
     assert self_test.try_here("nolock").why_not is None

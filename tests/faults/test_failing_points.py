@@ -1,4 +1,4 @@
-"""Points that crash, hang, run out of memory or diverge: each is recorded with its reason, and the study goes on."""
+"""Points that crash, hang, run out of memory or diverge are recorded with a reason, and the study continues."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tmflow.spec.trial import TrialSpec
 pytestmark = pytest.mark.slow
 
 ENDLESS = 10_000_000
-MANY = range(20, 60)  # steps: a third of such trials diverge, the others end with units that are dead for good
+MANY = range(20, 60)  # steps: a third of such trials diverge; in the others all units stay at zero
 CONFIG: dict[str, Any] = {
     "dataset": "digits",
     "rounds": 1,
@@ -54,12 +54,12 @@ CONFIG: dict[str, Any] = {
         },
     },
 }  # fmt: skip
-SIGNALS = {1: signal.SIGSEGV, 2: signal.SIGKILL}  # by batch: a crash, and what the kernel does for want of memory
+SIGNALS = {1: signal.SIGSEGV, 2: signal.SIGKILL}  # by batch: a crash, and the kernel's kill when memory is full
 MEMORY_BYTES = 3 * 2**30
 
 
 class Faults(threading.Thread):
-    """Ends the endless trials by their signals, as often as they are tried; gives little memory to `memory`."""
+    """Ends the endless trials by their signals at every attempt, and limits the memory of `memory`."""
 
     def __init__(self, study: psutil.Process, results: Path) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ class Faults(threading.Thread):
 
     def _under_way(self, process: psutil.Process) -> TrialSpec | None:
         for note in self._results.glob("runs/full/ends/*/*.now"):
-            with suppress(FileNotFoundError, BadInput):  # it may go while it is being read
+            with suppress(FileNotFoundError, BadInput):  # it may be deleted while it is read
                 what = Journal(note.with_suffix("")).under_way()
                 if what and what.pid == process.pid and not what.warm_up:
                     return what.trials[0].spec

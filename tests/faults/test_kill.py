@@ -1,4 +1,4 @@
-"""`kill -9` at any moment, then the same command: it completes, every trial exactly once."""
+"""After `kill -9` at any moment, the same command completes the study with every trial exactly once."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ SLOW["experiments"]["tiny"]["factors"]["iterations"] = 4000
 TRIALS = 8
 KILLS = 30
 
-# Trials of a second, in processes that start in three: some are left when the next command looks.
+# Trials of a second in processes that take three to start, so some trials are left when the next command looks.
 NATIVE = deepcopy(TINY)
 NATIVE["defaults"] |= {"driver": "native", "strategy": ["lock", "nolock"]}
 NATIVE["experiments"]["tiny"]["factors"]["iterations"] = 250_000
 
-# Trials of tenths of a second in processes that start in one: a kill may come anywhere between first step and report.
+# Trials of tenths of a second in processes that take one to start, so a kill can hit any step up to the report.
 SHORT = deepcopy(TINY)
 SHORT["defaults"] |= {"driver": "native", "strategy": ["lock", "nolock", "striped"], "threads": [1, 2]}
 SHORT["experiments"]["tiny"] |= {"rounds": 5}
@@ -57,7 +57,7 @@ def wait_for_words(file: Path, words: str) -> None:
 
 
 def wait_for_trials(checkout: Checkout, number: int) -> list[Run]:
-    """The trials of the journal once there are `number` of them and the round is still going on."""
+    """The trials in the journal, once there are `number` of them and the round is still running."""
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         for path in checkout.results.glob("runs/full/tiny/*/round-001.jsonl.part"):
@@ -99,7 +99,7 @@ def test_everything_killed_in_a_round(tmp_path: Path, tmflow: Tmflow, checkout_a
 
 @pytest.mark.parametrize("survivor", ["snakemake", "tmflow.runner.round"])
 def test_what_outlives_the_command_is_waited_for(tmp_path: Path, checkout_at: type[Checkout], survivor: str) -> None:
-    """The same command says so, shows how far that is, and runs nothing twice."""
+    """The same command reports them, shows their progress, and runs nothing twice."""
     checkout = checkout_at(tmp_path / "checkout", NATIVE)
     pipeline = start(checkout)
     wait_for_trials(checkout, 1)
@@ -107,23 +107,23 @@ def test_what_outlives_the_command_is_waited_for(tmp_path: Path, checkout_at: ty
     family = [itself, *itself.children(recursive=True)]
     oldest = next(place for place, process in enumerate(family) if survivor in process.cmdline())
     for process in family[oldest:]:
-        process.suspend()  # it must not be done before the next command looks
+        process.suspend()  # it must not finish before the next command looks
     for process in family[:oldest]:
         process.kill()
     pipeline.wait()
 
-    told = tmp_path / "told"
-    with told.open("wb") as file:
+    log = tmp_path / "log"
+    with log.open("wb") as file:
         again = start(checkout, stderr=file)
     try:
-        wait_for_words(told, "waiting for it to end.")
+        wait_for_words(log, "waiting for it to end.")
     finally:
         for process in family[oldest:]:
             process.resume()
-    assert again.wait(300) == 0, told.read_text()
+    assert again.wait(300) == 0, log.read_text()
     waits = r"still at work in \S+ \(process(es)? [\d, ]+\); waiting for it to end\.\n"
     progress = rf"tmflow: [1-{TRIALS - 1}] of {TRIALS} trials done, 0 failed, "
-    assert re.search(waits + progress, told.read_text()), told.read_text()
+    assert re.search(waits + progress, log.read_text()), log.read_text()
     runs = finished(checkout)
     assert_each_exactly_once(runs)
     assert not any(run.resumed for run in runs)
@@ -132,13 +132,13 @@ def test_what_outlives_the_command_is_waited_for(tmp_path: Path, checkout_at: ty
 def test_a_complete_round_outlives_the_step_that_stores_it(
     tmp_path: Path, tmflow: Tmflow, checkout_at: type[Checkout]
 ) -> None:
-    """Snakemake deletes the output of a step that fails: that step must not be the one that stores the round."""
+    """Snakemake deletes the output of a failed step, so that step must not be the one that stores the round."""
     checkout = checkout_at(tmp_path / "checkout", SHORT)
     assert tmflow("db", "upgrade", **checkout.variables).returncode == 0
     pipeline = start(checkout)
     wait_for_trials(checkout, 1)
     blocked = sqlite3.connect(checkout.results / "study.db", isolation_level=None)
-    blocked.execute("BEGIN IMMEDIATE")  # storing waits, so a step that stores can be met
+    blocked.execute("BEGIN IMMEDIATE")  # storing waits, so that a storing step can be found
     first = wait_for_round(checkout)
     storing_step(pipeline).kill()
     blocked.execute("ROLLBACK")
@@ -161,7 +161,7 @@ def wait_for_round(checkout: Checkout) -> Path:
 
 
 def storing_step(pipeline: subprocess.Popen[bytes]) -> psutil.Process:
-    """The process of a round's step while it waits for the database."""
+    """The process of a round's step that waits for the database."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         for process in psutil.Process(pipeline.pid).children(recursive=True):
@@ -173,7 +173,7 @@ def storing_step(pipeline: subprocess.Popen[bytes]) -> psutil.Process:
 
 
 def kill_at_random(checkout: Checkout, moment: random.Random) -> None:
-    """Start the study; kill one of its processes at some moment, and soon after all that is left of it."""
+    """Start the study, kill one of its processes at some moment, and soon afterwards all others."""
     pipeline = start(checkout)
     with suppress(subprocess.TimeoutExpired):
         pipeline.wait(moment.uniform(0.5, 6))

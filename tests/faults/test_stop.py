@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM end a study within seconds, wherever it is, and nothing goes on; a second study is refused."""
+"""Ctrl-C and SIGTERM end a study and all its processes within seconds; a second study is refused."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ STOPS_WITHIN_S = 5.0
 
 
 class Running:
-    """A study at work in a session of its own, as one under a terminal is."""
+    """A running study in a new session, as under a terminal."""
 
     def __init__(self, checkout: Checkout, *prefix: str) -> None:
         command = [*prefix, sys.executable, "-m", "tmflow", "study", "run"]
@@ -44,7 +44,7 @@ class Running:
     def wait_for(self, what: Callable[[], object]) -> None:
         deadline = time.monotonic() + 300
         while True:
-            with suppress(psutil.NoSuchProcess, FileNotFoundError):  # gone while it was looked at
+            with suppress(psutil.NoSuchProcess, FileNotFoundError):  # it ended while it was examined
                 if what():
                     return
             assert self._itself.poll() is None, self._itself.communicate()
@@ -52,7 +52,7 @@ class Running:
             time.sleep(0.02)
 
     def trial_under_way(self) -> bool:
-        """Whether this study's process of a round is in its long trial."""
+        """Whether the process of a round of this study is in its long trial."""
         rounds = {process.pid for process in self.children() if "tmflow.runner.round" in process.cmdline()}
         paths = self.checkout.results.glob("runs/full/tiny/*/*.now")
         notes = [note for path in paths if (note := Journal(path.with_suffix("")).under_way())]
@@ -63,7 +63,7 @@ class Running:
         return psutil.Process(self.pid).children(recursive=True)
 
     def stop(self, number: signal.Signals, *, group: bool = False) -> tuple[int, str, float]:
-        """The exit code, what was said, and how long it took; nothing that it had started is left.
+        """Stop the study; return its exit code, its output and the time it took. None of its processes may remain.
 
         The signal is sent to the study, or to all processes of its `group`, as a terminal does.
         """
@@ -121,7 +121,7 @@ def test_stopped_in_a_native_loop_and_resumed(tmp_path: Path, tmflow: Tmflow, ch
 def test_rounds_are_stored_when_all_processes_are_interrupted_at_once(
     prefix: tuple[str, ...], tmp_path: Path, tmflow: Tmflow, checkout_at: type[Checkout]
 ) -> None:
-    """As by ctrl-C in a terminal; also where a script has started the study in the background, with SIGINT ignored."""
+    """As by Ctrl-C in a terminal; also if a script started the study in the background, with SIGINT ignored."""
     config = deepcopy(LONG)
     factors = {**config["experiments"]["tiny"]["factors"], "iterations": 40}
     config |= {"first": ["short"]}

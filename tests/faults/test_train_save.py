@@ -1,4 +1,4 @@
-"""`tmflow train`: a round that has ended is saved in file and database, whatever becomes of the next."""
+"""`tmflow train`: a completed round is saved in file and database, whatever happens to the next one."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tests.conftest import environment
 from tmflow.native.loader import library_dir
 from tmflow.runfile import record
 from tmflow.store import engine, queries
+from tmflow.store.run_filter import RunFilter
 
 pytestmark = pytest.mark.slow
 
@@ -30,10 +31,10 @@ def test_a_kill_loses_no_round_that_has_ended(tmp_path: Path) -> None:
     ) as process:
         assert process.stdout is not None
         try:
-            told = process.stdout.readline()
+            first_line = process.stdout.readline()
         finally:
             os.killpg(process.pid, signal.SIGKILL)
-    assert told.startswith("round 1: ")
+    assert first_line.startswith("round 1: ")
     (first, *_) = record.read(path)
     assert first.status == "ok"
-    assert first.uid in set(queries.runs(engine.open_reader(make_url(url)), all_definitions=True)["uid"])
+    assert first.uid in set(queries.runs(engine.open_reader(make_url(url)), RunFilter(statuses=["ok"]))["uid"])

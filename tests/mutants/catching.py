@@ -1,4 +1,4 @@
-"""Builds the copy and runs the tests that must catch a mutation there."""
+"""Build the copy and run the tests that must fail because of a mutation."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class End(Enum):
     PASSED = "passed"
     FAILED = "failed"
     TIMED_OUT = "timed out"
-    SKIPPED = "skipped"  # every test was
+    SKIPPED = "skipped"  # all tests that ran did
     NOT_BUILT = "does not compile"
     NOT_RUN = "did not run"  # no such test, or none could be loaded
 
@@ -52,7 +52,7 @@ class Outcome:
 
 
 class Catching:
-    """Runs tests in a working copy. `libraries` is the folder of the checkout's own native libraries."""
+    """Runs tests in a working copy. `libraries` is the folder of the native libraries of the checkout."""
 
     def __init__(self, copy: WorkingCopy, libraries: Path) -> None:
         self._copy = copy
@@ -62,7 +62,7 @@ class Catching:
         self._variables = _environment(copy)
 
     def outcome(self, mutation: Mutation, timeout: float | None = None) -> Outcome:
-        """What becomes of the tests of the mutation in the copy as it is now."""
+        """The outcome of the mutation's tests in the current copy."""
         if not mutation.is_cpp:
             problem = self._problem_of_python(self._copy.tree / mutation.file)
             return Outcome(End.NOT_BUILT, 0, problem) if problem else self._pytest(mutation, timeout)
@@ -84,7 +84,7 @@ class Catching:
         self._report.unlink(missing_ok=True)
         options = ["-q", "-x", "-p", "no:cacheprovider", f"--junitxml={self._report}"]
         tests = mutation.caught_by.pytest or []
-        # The tests of the native code build their libraries; to the rest, those of the checkout are as good.
+        # The tests of the native code build their libraries; the others can use those of the checkout.
         lent = {} if mutation.is_cpp or any(NATIVE_TESTS in test for test in tests) else {NATIVE: str(self._libraries)}
         outcome = self._called([sys.executable, "-m", "pytest", *options, *tests], timeout, **lent)
         if outcome.end is End.FAILED and outcome.code != pytest.ExitCode.TESTS_FAILED:
@@ -135,7 +135,9 @@ class Catching:
         return self._called([BIN / "cmake", "--build", self._build, "--target", target], None)
 
     def _called(self, command: Sequence[str | Path], timeout: float | None, **variables: str) -> Outcome:
-        """How a command ends, in the copy. It and all that it has started is gone when this is left early."""
+        """Run a command in the copy and return how it ended. On an early exit, all processes that it started are
+        killed.
+        """
         start = time.monotonic()
         with subprocess.Popen(
             command,
@@ -160,7 +162,7 @@ class Catching:
 
 
 def _kill(process: subprocess.Popen[str]) -> None:
-    """End a process and all that it has started, whatever group that is in: ninja gives each compiler its own."""
+    """Kill a process and all that it has started, in any process group: ninja gives each compiler a separate one."""
     started = psutil.Process(process.pid).children(recursive=True)
     process.kill()
     for child in started:
@@ -169,7 +171,7 @@ def _kill(process: subprocess.Popen[str]) -> None:
 
 
 def _environment(copy: WorkingCopy) -> dict[str, str]:
-    """This process's environment, but that the copy is the checkout and no bytecode of an old content is left."""
+    """This process's environment, except that the copy is the checkout and no bytecode of old content remains."""
     own = ("TMFLOW_ROOT", "TMFLOW_RESULTS_DIR", "TMFLOW_DB_URL", "TMFLOW_NATIVE_DIR")
     variables = {name: value for name, value in os.environ.items() if name not in own}
     variables["PYTHONPATH"] = os.pathsep.join([str(copy.tree / "src"), str(copy.tree)])

@@ -18,7 +18,7 @@ Text = Annotated[str, StringConstraints(min_length=1)]
 
 
 class StaleMutation(Exception):
-    """The mutation does not apply to the sources as they are now."""
+    """The mutation does not apply to the current sources."""
 
 
 class _Closed(BaseModel):
@@ -51,7 +51,7 @@ class Catcher(_Closed):
 
 
 class Mutation(_Closed):
-    """A fault: `new` in place of `old` in `file`. The tests of `caught_by` must notice; `why` says why it matters."""
+    """A fault: `new` replaces `old` in `file`. The tests of `caught_by` must fail; `why` is why it matters."""
 
     id: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
     file: Text
@@ -66,10 +66,10 @@ class Mutation(_Closed):
         return Path(self.file).parts[0] == CPP_FOLDER
 
     def apply(self, text: str) -> str:
-        """The text of the file with the fault in it.
+        """The text of the file with the fault.
 
-        `old` is whole lines, whose common indentation does not matter and is given to `new` as well, or else an exact
-        part of the text. Raises StaleMutation unless it occurs exactly once.
+        `old` is either complete lines, whose common indentation is ignored and applied to `new`, or an exact part of
+        the text. Raises StaleMutation unless it occurs exactly once.
         """
         lines = list(re.finditer(_whole_lines(self.old), text, re.MULTILINE))
         if len(lines) == 1:
@@ -99,13 +99,13 @@ def _lines(text: str) -> str:
 
 
 def _whole_lines(old: str) -> str:
-    """A pattern for the lines of `old` at any indentation that they share, `indent`."""
+    """A pattern for the lines of `old` with any common indentation, `indent`."""
     first, *rest = map(re.escape, _lines(old).splitlines())
     return rf"^(?P<indent>[ \t]*){first}" + "".join(rf"\n(?P=indent){line}" if line else r"\n" for line in rest) + r"\n"
 
 
 def read_mutations(folder: Path) -> list[Mutation]:
-    """All mutations that the YAML files of a folder list, by file. Raises BadInput for what is no such list."""
+    """All mutations in the YAML files of a folder, by file. Raises BadInput for an invalid list."""
     mutations: dict[str, Mutation] = {}
     for path in sorted(folder.glob("*.yaml")):
         entries = read_yaml(path)

@@ -1,8 +1,8 @@
-"""Puts one mutation after another into a copy of the checkout, and says which of them no test catches.
+"""Apply one mutation after another to a copy of the checkout, and report those that no test catches.
 
     python -m tests.mutants.run [--only ID ...] [--topic NAME ...] [--list]
 
-Exits with 1 if one survives, or if its test could not tell.
+Exits with 1 if a mutation survives, or if its test gave no answer.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from tmflow.native.loader import library_dir
 
 LISTS = Path("tests/mutants")
 COPY = Path("build/mutants")  # git ignores it, and `make clean` removes it
-SECONDS_MORE, TIMES_LONGER = 60, 10  # than its tests take without it a mutant may take
+SECONDS_MORE, TIMES_LONGER = 60, 10  # the limit in addition to what the tests take without the mutation
 
 
 class Verdict(Enum):
-    """What came of a mutation."""
+    """The outcome of a mutation."""
 
     CAUGHT = "caught"
     SURVIVED = "SURVIVED"
     STALE = "STALE"  # it does not apply
-    NOT_BUILT = "NOT BUILT"  # the mutant does not compile, so no test had a chance
-    NO_ANSWER = "NO ANSWER"  # its test fails without it, did not run, or took too long
+    NOT_BUILT = "NOT BUILT"  # the mutant does not compile, so no test ran
+    NO_ANSWER = "NO ANSWER"  # its test fails without the mutation, did not run, or took too long
     SKIPPED = "skipped"  # its test cannot run on this machine
 
 
-# What a run over all mutations may end with.
+# The acceptable verdicts of a run over all mutations.
 GOOD = (Verdict.CAUGHT, Verdict.SKIPPED)
 
 
@@ -51,7 +51,7 @@ class Result:
 
 
 def compare(good: Outcome, mutant: Outcome, catcher: Catcher) -> tuple[Verdict, str]:
-    """What the tests say of a mutant, after they passed (`good`) without it."""
+    """The verdict on a mutant, from the tests without it (`good`) and with it."""
     expected = End.TIMED_OUT if catcher.by == "timeout" else End.FAILED
     if mutant.end is expected:
         return Verdict.CAUGHT, ""
@@ -117,7 +117,7 @@ def line(result: Result) -> str:
 
 
 def chosen(mutations: list[Mutation], ids: list[str], topics: list[str]) -> list[Mutation]:
-    """Those with the ids and of the topics that are named, all if none is. Raises BadInput for an unknown name."""
+    """The mutations with the named ids and topics (default: all). Raises BadInput for an unknown name."""
     for names, known in (ids, {m.id for m in mutations}), (topics, {m.topic for m in mutations}):
         for name in names:
             if name not in known:

@@ -1,4 +1,4 @@
-"""A copy of the checkout that mutations are put into; the checkout itself is only read."""
+"""A copy of the checkout for mutations; the checkout itself is only read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 class WorkingCopy:
     """The files of the checkout at `root` that git tracks or does not ignore, in `folder`/tree.
 
-    The copy stays there: the next time only files that differ are written, so builds in it are incremental.
+    The copy is kept: next time only changed files are written, so builds in it are incremental.
     """
 
     def __init__(self, root: Path, folder: Path) -> None:
@@ -22,7 +22,7 @@ class WorkingCopy:
 
     @contextmanager
     def opened(self) -> Iterator[None]:
-        """The copy, brought up to date, while no other process uses it."""
+        """The updated copy, locked against other processes."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -33,7 +33,7 @@ class WorkingCopy:
         names = self._names()
         noted = self.folder / "files"
         before = set(noted.read_text(encoding="utf-8").split("\0")) if noted.exists() else set()
-        noted.write_text("\0".join(sorted(before | names)), encoding="utf-8")  # so that nothing copied is forgotten
+        noted.write_text("\0".join(sorted(before | names)), encoding="utf-8")  # so that no copied file is forgotten
         for name in before - names - {""}:
             (self.tree / name).unlink(missing_ok=True)
         for name in names:
@@ -41,7 +41,7 @@ class WorkingCopy:
             if copy.is_file() and copy.read_bytes() == source.read_bytes():
                 continue
             copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(source, copy)  # with the time of now, for whoever builds by time
+            shutil.copy(source, copy)  # with the current time, for builds that compare times
         noted.write_text("\0".join(sorted(names)), encoding="utf-8")
 
     def _names(self) -> set[str]:
@@ -51,9 +51,9 @@ class WorkingCopy:
 
     @contextmanager
     def with_content(self, name: str, text: str) -> Iterator[None]:
-        """The copy with another content of a file, which gets its old one back whatever happens.
+        """The copy with one file changed; the file is always restored afterwards.
 
-        If even that is prevented, the next `opened` does it.
+        If even that fails, the next `opened` restores it.
         """
         file = self.tree / name
         good = file.read_bytes()

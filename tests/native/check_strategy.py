@@ -1,4 +1,4 @@
-"""Runs the tests of one strategy: `make check-strategy S=name`."""
+"""Run the tests of one strategy: `make check-strategy S=name`."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from tests.native import cpp
-from tmflow.base.paths import project_root, results_dir
+from tmflow.base.paths import project_root
 
 STRATEGIES = project_root() / "native_ops" / "cmake" / "strategies.cmake"
 UNKNOWN_TO_SANITIZERS = ("itm", "tle")  # the sanitizers know neither libitm nor the elision of glibc
-OF_EVERY_STRATEGY = "Registry.*:Reading.*"  # tests that go through all strategies, in a few seconds
-# What the explorer tests of a strategy, where that has another name: its gate; its OwnMutex, with another mutex.
+OF_EVERY_STRATEGY = "Registry.*:Reading.*"  # fast tests that cover all strategies
+# Programs of the explorer whose name differs from the strategy's: the gate of adaptive; OwnMutex with another mutex.
 EXPLORED_AS = {"Adaptive": "Gate", "LockPthread": "Spin", "NoLock": "Nolock"}
-NOT_EXPLORED = ("itm", "tle")  # they are libraries of others, whose steps the explorer cannot see
+NOT_EXPLORED = ("itm", "tle")  # third-party libraries, whose steps the explorer cannot see
 
 
 def main(arguments: list[str]) -> int:
@@ -36,19 +36,18 @@ def main(arguments: list[str]) -> int:
 
 
 def parse(arguments: list[str]) -> str:
-    """The strategy that is named; empty if none is."""
+    """The strategy on the command line; empty if none."""
     parser = argparse.ArgumentParser(prog="python -m tests.native.check_strategy", description=__doc__)
     parser.add_argument("strategy", nargs="?", default="", help="its name, as in `tmflow doctor`")
     return str(parser.parse_args(arguments).strategy)
 
 
 def cpp_steps(name: str, struct: str) -> dict[str, list[str | Path]]:
-    """Build the C++ tests of the strategy; the command of each step, by its title."""
-    folder = results_dir() / "build" / "check"
-    plain = folder / "plain"
+    """Build the C++ tests of the strategy; return the command of each step, by title."""
+    builds = cpp.Builds()
     stress = ["--output-on-failure", "--no-tests=error", "--tests-regex", f"^stress_{name}(_.*=|$)"]
-    print(f"== building the tests in {folder}", flush=True)
-    cpp.build(plain, "core_tests", "stress", "explore_tests")
+    print(f"== building the tests in {cpp.BUILDS}", flush=True)
+    plain = builds.built("here", "core_tests", "stress", "explore_tests")
     steps: dict[str, list[str | Path]] = {
         "unit tests": [plain / "tests" / "core_tests", f"--gtest_filter=*{struct}*:{OF_EVERY_STRATEGY}"],
         "stress": [cpp.BIN / "ctest", "--test-dir", plain, *stress],
@@ -61,18 +60,13 @@ def cpp_steps(name: str, struct: str) -> dict[str, list[str | Path]]:
         require_tests(explore)
         steps["every schedule of small programs"] = explore
     for sanitizer in ("address", "thread") if name not in UNKNOWN_TO_SANITIZERS else ():
-        cpp.build(folder / sanitizer, "stress", TMFLOW_SANITIZE=sanitizer)
-        steps[f"stress under the {sanitizer} sanitizer"] = [
-            cpp.BIN / "ctest",
-            "--test-dir",
-            folder / sanitizer,
-            *stress,
-        ]
+        sanitised = builds.sanitised(sanitizer, "stress")
+        steps[f"stress under the {sanitizer} sanitizer"] = [cpp.BIN / "ctest", "--test-dir", sanitised, *stress]
     return steps
 
 
 def require_tests(command: list[str | Path]) -> None:
-    """Raise RuntimeError where the filter of a GoogleTest program chooses no test: to run none proves nothing."""
+    """Raise RuntimeError if the filter of a GoogleTest program selects no test, because an empty run proves nothing."""
     listed = subprocess.run([*command, "--gtest_list_tests"], check=True, capture_output=True, text=True)
     if not any(line.startswith("  ") for line in listed.stdout.splitlines()):
         raise RuntimeError(f"{Path(command[0]).name} has no test for {command[1]}")
@@ -84,7 +78,7 @@ def passes(step: str, command: list[str | Path]) -> bool:
 
 
 class Only:
-    """A plugin of pytest: of all tests those that have the strategy as a parameter."""
+    """A pytest plugin that keeps only tests with the strategy as a parameter."""
 
     def __init__(self, strategy: str) -> None:
         self._strategy = strategy

@@ -1,4 +1,4 @@
-"""The audit of one variant in this process, over every size, number of threads and type, until it has seen enough."""
+"""Audit one variant in this process, over all sizes, numbers of threads and types, until there are enough updates."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ SIZES = (1, 10, 7_840, 100_003)
 THREADS = (1, 2, 4, 16)
 DTYPES = ("float32", "float64")
 ENOUGH = 10_000_000  # updates of one element, of each variant
-SECONDS = 0.15  # for each combination; a variant that has not made enough updates by then begins again
+SECONDS = 0.15  # for each combination; a variant with too few updates by then is audited again
 
 
 def audited(strategy: str, parameters: Sequence[str]) -> dict[str, Any]:
-    """What became of at least ENOUGH updates of elements: how many, in how long, the worst row, and where any was lost.
+    """The audit of at least ENOUGH updates of elements: their number, the time, the worst row, and all losses.
 
-    parameters: as the library takes them. `lost`: by "E elements x T threads", those that are not 0. JSON types.
+    parameters: in the form of the native library. `lost`: the counts above 0, by "E elements x T threads". JSON types.
     """
     began, done, wrong = time.monotonic(), 0, 0
     lost: Counter[str] = Counter()
@@ -38,7 +38,7 @@ def audited(strategy: str, parameters: Sequence[str]) -> dict[str, Any]:
 
 
 def _audits(strategy: str, parameters: Sequence[str], elements: int, threads: int, dtype: str) -> list[AuditRow]:
-    """Audits until there are enough updates of elements or the time is over; at least one."""
+    """Audit until there are enough updates of elements or the time is over; at least once."""
     rows: list[AuditRow] = []
     began = time.monotonic()
     updates = 1

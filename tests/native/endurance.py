@@ -1,4 +1,4 @@
-"""Far more threads than processors, for a while, under one strategy in this process: nobody may be left behind."""
+"""Far more threads than processors under one strategy in this process: no thread may starve."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ SIZES = (1, 7_850, 100_003)
 
 
 def endured(strategy: str, parameters: Sequence[str], seconds: float, *, reads: bool) -> dict[str, Any]:
-    """What became of `seconds` of work by THREADS threads on PROCESSORS processors, at least a turn for each size.
+    """The result of `seconds` of work by THREADS threads on PROCESSORS processors, at least one turn for each size.
 
-    A turn is an audit, in which every thread makes all of its updates, so that one which starves is waited for; with
-    `reads`, turns in which half of the threads copy the variable by way of the strategy, and half update it, alternate
-    with those. parameters: as the library takes them. JSON types.
+    A turn is an audit in which every thread makes all of its updates, so a starving thread is waited for. With `reads`,
+    every second turn has half of the threads copy the variable through the strategy while the others update it.
+    parameters: in the form of the native library. JSON types.
     """
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:PROCESSORS])
     turns = [*itertools.product(SIZES, ("updates", "reads") if reads else ("updates",))]
@@ -43,7 +43,7 @@ def endured(strategy: str, parameters: Sequence[str], seconds: float, *, reads: 
 
 
 def _turn_s(seconds: float, turns: int) -> float:
-    """How long a turn should take: every one comes a few times, and none keeps the rest waiting for long."""
+    """The length of a turn: short enough that each size has several turns, and none delays the rest for long."""
     return min(2.0, seconds / (4 * turns))
 
 

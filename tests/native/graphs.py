@@ -1,4 +1,4 @@
-"""Small TensorFlow graphs around the native operations, for the tests of them."""
+"""Small TensorFlow graphs with the native operations."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tmflow.native import ops
+from tmflow.native.registry import resolve
 
 tf = pytest.importorskip("tensorflow")
 tf1 = tf.compat.v1
@@ -44,17 +45,16 @@ class Graph:
             self.variable,
             alpha,
             delta,
-            strategy=strategy,
+            strategy=resolve(strategy, parameters),
             tracker=self.tracker,
             worker=self.worker,
             index=0,
-            parameters=parameters,
         )
         with tf.control_dependencies([self.apply]):
             self.step = self.tracker.end_step(self.worker, version)
 
     def value(self, session: Any) -> Any:
-        """What the variable is now; while nobody updates."""
+        """The current value of the variable; no update may run meanwhile."""
         return value_of(session, self.variable, self.strategy, self.tracker, parameters=self.parameters)
 
 
@@ -66,7 +66,7 @@ def initialise(
     index: int = 0,
     parameters: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
-    """Assign its initial value to the variable of this number in the tracker, and let its strategy know."""
+    """Assign the initial value to the variable of this number in the tracker, and notify its strategy."""
     session.run(variable.initializer)
     _settle(session, variable, strategy, tracker, index, parameters, restart=True)
 
@@ -79,7 +79,7 @@ def value_of(
     index: int = 0,
     parameters: Mapping[str, Any] = MappingProxyType({}),
 ) -> Any:
-    """The variable's memory, brought up to date by its strategy."""
+    """The variable's memory, after its strategy has copied the variable to it."""
     _settle(session, variable, strategy, tracker, index, parameters, restart=False)
     return session.run(variable)
 
@@ -96,13 +96,13 @@ def _settle(
 ) -> None:
     if strategy in ops.STOCK_LOCKING:
         return
-    given: dict[str, Any] = {"strategy": strategy, "tracker": tracker, "index": index, "parameters": parameters}
+    given: dict[str, Any] = {"strategy": resolve(strategy, parameters), "tracker": tracker, "index": index}
     session.run(ops.settle(variable, restart=restart, **given))
 
 
 @contextmanager
 def session_of(*arguments: Any, **named: Any) -> Iterator[tuple[Graph, Any]]:
-    """A `Graph` and a session in which its variable is initialised."""
+    """A `Graph`, and a session in which its variable is initialised."""
     with tf.Graph().as_default():
         graph = Graph(*arguments, **named)
         with tf1.Session() as session:
@@ -111,7 +111,7 @@ def session_of(*arguments: Any, **named: Any) -> Iterator[tuple[Graph, Any]]:
 
 
 def in_threads(graph: Graph, session: Any, workers: int, steps: int, delta: Any) -> list[int]:
-    """Every worker takes `steps` steps in a thread of its own; the staleness of each step."""
+    """Run `steps` steps of every worker, each worker in a separate thread; return the staleness of each step."""
     step = session.make_callable(graph.step, [graph.worker, graph.delta])
 
     def work(worker: int) -> list[int]:

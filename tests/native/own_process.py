@@ -1,4 +1,4 @@
-"""Strategies in processes of their own: `call` starts one, and this file is what runs in it."""
+"""Strategies in separate processes: `call` starts one, and this file is its program."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from deep_audit import audited
 from endurance import endured
 
 from tmflow.native import availability, loader, registry
-from tmflow.native.registry import native_parameters
+from tmflow.native.registry import resolve
 from tmflow.spec.process_env import process_environment
 from tmflow.spec.strategies import parameters_of
 
@@ -31,9 +31,9 @@ def call(
     limit_s: float = 300,
     **arguments: Any,
 ) -> Report:
-    """The answer of a task below, from a process with the environment of the strategy, or the one that is given.
+    """The answer of a task below, from a process with the environment of the strategy, or with the given one.
 
-    Raises subprocess.TimeoutExpired, and ends the process, if there is none after limit_s.
+    Raises subprocess.TimeoutExpired, and ends the process, if there is no answer after limit_s.
     """
     added = process_environment(strategy, parameters) if environment is None else environment
     command = [sys.executable, __file__, task, strategy, json.dumps(dict(parameters)), json.dumps(arguments)]
@@ -44,24 +44,29 @@ def call(
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
+def native_arguments(strategy: str, parameters: Mapping[str, Any]) -> list[str]:
+    """The parameters in the form of the native library."""
+    return list(resolve(strategy, parameters).native_arguments)
+
+
 def state(strategy: str, parameters: Mapping[str, Any]) -> Report:
-    """What this process is found to be."""
+    """The state of this process as the library sees it."""
     return {
-        "why_not": availability.why_not(strategy, parameters),
+        "why_not": availability.why_not(resolve(strategy, parameters)),
         "library": loader.core().tm_library(),
         "tunables": availability.tunables_in_force(),
     }
 
 
 def state_after_setting_variables(strategy: str, parameters: Mapping[str, Any]) -> Report:
-    """The same, of a process that sets only now what it should have been started with."""
+    """The same for a process that sets the variables only after its start."""
     os.environ.update(process_environment(strategy, parameters))
     return state(strategy, parameters)
 
 
 def one_thread(strategy: str, parameters: Mapping[str, Any]) -> Report:
-    """Whether every update is, to the bit, what NumPy computes; and the counters of the last."""
-    values = native_parameters(strategy, {**parameters_of(strategy), **parameters})
+    """Whether every update is equal to NumPy's to the bit, and the counters of the last one."""
+    values = native_arguments(strategy, {**parameters_of(strategy), **parameters})
     random = np.random.default_rng(1)
     same = True
     for dtype in (np.float32, np.float64):
@@ -77,7 +82,7 @@ def one_thread(strategy: str, parameters: Mapping[str, Any]) -> Report:
 
 def four_threads(strategy: str, parameters: Mapping[str, Any]) -> Report:
     """The audit of four threads, and the counters of four more."""
-    values = native_parameters(strategy, {**parameters_of(strategy), **parameters})
+    values = native_arguments(strategy, {**parameters_of(strategy), **parameters})
     core = loader.core()
     audits = [core.audit(strategy, 4, 100, elements, "float32", values) for elements in (1, 10, 7840)]
     region, delta = core.Region(array := np.zeros(1000), workers=4), np.ones(1000)
@@ -92,18 +97,18 @@ def four_threads(strategy: str, parameters: Mapping[str, Any]) -> Report:
 
 
 def deep_audit(strategy: str, parameters: Mapping[str, Any]) -> Report:
-    """The audit over every size, number of threads and type."""
-    return audited(strategy, native_parameters(strategy, parameters))
+    """The audit over all sizes, numbers of threads and types."""
+    return audited(strategy, native_arguments(strategy, parameters))
 
 
 def endurance(strategy: str, parameters: Mapping[str, Any], seconds: float) -> Report:
-    """Many threads on two processors for so long: updates, and reads where the strategy has some of its own."""
-    snapshots = registry.require(strategy).promise_snapshots or "none"
-    return endured(strategy, native_parameters(strategy, parameters), seconds, reads=snapshots != "none")
+    """Many threads on two processors for this time: updates, and reads if the strategy has its own."""
+    snapshots = registry.require(strategy).snapshot_consistency or "none"
+    return endured(strategy, native_arguments(strategy, parameters), seconds, reads=snapshots != "none")
 
 
 def session(strategy: str, parameters: Mapping[str, Any]) -> Report:
-    """Two threads' updates of both kinds of variables and both types in a TensorFlow session."""
+    """Two threads update both kinds of variables of both types in a TensorFlow session."""
     from graphs import in_threads, session_of
 
     report: Report = {}

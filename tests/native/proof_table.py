@@ -1,4 +1,4 @@
-"""Writes the tables of docs/proofs.md from what the explorer prints: `make proofs`."""
+"""Write the tables of docs/proofs.md from the output of the explorer: `make proofs`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RUN = re.compile(r"^(?:\d+: )?\[ RUN +\] (?P<suite>[\w/]+)\.")
 _PROGRAM = re.compile(
     r"^(?:\d+: )?(?P<name>\S.*?) +(?P<interleavings>\d+) interleavings, +(?P<redundant>\d+) redundant,"
 )
-_LIMIT = 1_000_000  # of the searches that are cut off
+_LIMIT = 1_000_000  # of searches that are cut off
 
 
 class Explored(NamedTuple):
@@ -42,7 +42,7 @@ class Explored(NamedTuple):
 
 
 def programs(lines: Iterable[str]) -> list[Explored]:
-    """The programs that were explored, in order, from the output of explore_tests."""
+    """The explored programs, in order, from the output of explore_tests."""
     found, suite = [], ""
     for line in lines:
         if run := _RUN.match(line):
@@ -53,12 +53,12 @@ def programs(lines: Iterable[str]) -> list[Explored]:
 
 
 def rows(explored: Iterable[Explored]) -> list[str]:
-    """A row for each program, in alphabetical order."""
+    """One row for each program, in alphabetical order."""
     return sorted(program.row for program in explored)
 
 
 def with_tables(text: str, explored: list[Explored]) -> str:
-    """The text, with the rows between its markers replaced."""
+    """The text with the rows between its markers replaced."""
     for marker, seeded in (("explored", False), ("seeded", True)):
         head, _, rest = text.partition(f"<!-- {marker}: make proofs -->\n")
         old, end, tail = rest.partition(f"<!-- end of {marker} -->")
@@ -71,7 +71,7 @@ def with_tables(text: str, explored: list[Explored]) -> str:
 
 
 def is_deep(row: str) -> bool:
-    """Whether the row is of a program that only the deep tests explore."""
+    """Whether the row belongs to a program that only the deep tests explore."""
     return row.endswith("| deep |")
 
 

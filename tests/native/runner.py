@@ -1,8 +1,9 @@
-"""The static program tmflow-native, as a user builds it here, and for machines that are emulated."""
+"""The static program tmflow-native, as users build it, here and for emulated machines."""
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -11,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import cmake
+import pytest
 from cpp import called
 
 from tmflow.base.paths import project_root
 
-# What a machine needs to have to build it, beside a shell and what comes with the compiler.
+# The tools that a machine needs to build it, in addition to a shell and the compiler's own programs.
 TOOLS = (
     "bash",
     "make",
@@ -33,18 +35,20 @@ TOOLS = (
     "sed",
     "uname",
 )
+# The emulated machines. `make test` runs the tests of the study's machine, `make test-deep` those of the other one.
+FOREIGN = ("ppc64le", pytest.param("aarch64", marks=pytest.mark.deep))
 EMULATORS = {"here": (), "ppc64le": ("qemu-ppc64le", "-cpu", "power8"), "aarch64": ("qemu-aarch64",)}
 
 
 @dataclass(frozen=True)
 class Program:
-    """A program, and what it is run under."""
+    """A program, and the emulator it runs under."""
 
     path: Path
     emulator: tuple[str, ...] = ()
 
     def run(self, *arguments: str | Path, timeout: float = 300, **how: Any) -> subprocess.CompletedProcess[str]:
-        """Run it; `how` as subprocess.run has it."""
+        """Run it; `how` are arguments of subprocess.run."""
         command = (*self.emulator, self.path, *arguments)
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout, **how)
 
@@ -53,8 +57,8 @@ Ask = Callable[..., list[Any]]
 
 
 def asking(program: Program) -> Ask:
-    """Asks a program of the tests (native_ops/runner/tests/answers.hpp) questions of one kind, and returns the answers;
-    one that is a sentence of an error is {"error": ...}.
+    """Send questions of one kind to a test program (native_ops/runner/tests/answers.hpp) and return its answers; an
+    error is {"error": sentence}.
     """
 
     def asked(what: str, *questions: dict[str, Any]) -> list[Any]:
@@ -68,30 +72,37 @@ def asking(program: Program) -> Ask:
 
 
 def make_native(tools: Path, build: Path) -> subprocess.CompletedProcess[str]:
-    """`make native` into a folder, on a machine that has these tools and no others."""
+    """Run `make native` into a folder, on a machine that has only these tools."""
     command = ["make", "native", f"NATIVE_DIR={build}"]
-    own = {"PATH": str(tools)}
+    # In addition to the tools, what ccache's keys depend on: the language, and the compiler's name.
+    known = {name: value for name, value in os.environ.items() if name.startswith(("CCACHE_", "LANG", "LC_"))}
+    own = {"PATH": str(tools), **known, **({"CXX": "c++"} if (tools / "c++").exists() else {})}
     return subprocess.run(
         command, cwd=project_root(), env=own, capture_output=True, text=True, check=False, timeout=600
     )
 
 
-def made(folder: Path) -> Program:
-    """The program that `make native` makes on a machine without Python, network or git."""
+def made(folder: Path, build: Path) -> Program:
+    """The program that `make native` builds from scratch in `build`, without Python, network or git.
+
+    Once for each `folder`, which also has the list of tools. Uses ccache if it is installed.
+    """
+    program = build / "tmflow-native"
     tools = folder / "tools"
     if not tools.exists():
+        shutil.rmtree(build, ignore_errors=True)
         tools.mkdir(parents=True)
-        for tool in TOOLS:
+        for tool in (*TOOLS, "ccache"):
             if found := shutil.which(tool):
                 (tools / tool).symlink_to(found)
         (tools / "cmake").symlink_to(Path(cmake.CMAKE_BIN_DIR) / "cmake")
-    done = make_native(tools, folder / "build")
+    done = make_native(tools, build)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert str(folder / "build" / "tmflow-native") in done.stdout
-    return Program(folder / "build" / "tmflow-native")
+    assert str(program) in done.stdout
+    return Program(program)
 
 
 def is_static(path: Path) -> bool:
-    """Whether the program needs no library, and no loader of them."""
+    """Whether the program needs no shared library and no loader."""
     said = called("readelf", "--program-headers", "--dynamic", path)
     return "INTERP" not in said and "NEEDED" not in said

@@ -1,4 +1,4 @@
-"""The benchmark on the real library: small sizes, real processes, and what happens when one of them dies."""
+"""The benchmark with the real library: small sizes, real processes, and workers that die."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ from tests.conftest import Tmflow
 from tmflow.base.errors import BadInput
 from tmflow.base.processes import Worker, WorkerFailed, Workers
 from tmflow.benchmark import updates
-from tmflow.benchmark.results import rows
-from tmflow.benchmark.rows import Copied, TimedVariant, Written
-from tmflow.benchmark.subjects import LOOPS, MORE_VARIANTS, MUTEXES, parse_subjects
-from tmflow.benchmark.updates import Bench, Cell, Plan, make_plan, shuffled_turns
+from tmflow.benchmark.plan import LOOPS, MORE_VARIANTS, MUTEXES, Cell, Plan, make_plan, parse_subjects, shuffled_turns
+from tmflow.benchmark.storage import Copied, TimedVariant, Written
+from tmflow.benchmark.updates import measure, rows
 from tmflow.native import loader, registry
 
 MUTEX_LOOPS = ["mutex_loop", *(f"mutex_loop:mutex={mutex}" for mutex in ("absl", "spin", "ticket", "mcs"))]
@@ -32,8 +31,8 @@ ENDLESS = {
 
 @pytest.fixture
 def workers() -> Iterator[Workers]:
-    with Workers() as its:
-        yield its
+    with Workers() as pool:
+        yield pool
 
 
 def small_plan(
@@ -68,7 +67,7 @@ def test_the_library_names_what_is_wrong() -> None:
 
 
 def test_the_module_is_compiled_for_speed() -> None:
-    """nanobind would add -Os after our flags, and the strategies of the module would be measured so."""
+    """nanobind would add -Os after our flags, and the strategies of the module would be measured with it."""
     ninja = (loader.library_dir().parent / "cmake" / "build.ninja").read_text(encoding="utf-8")
     flags = [line for line in ninja.splitlines() if line.strip().startswith("FLAGS =")]
     assert any("-O3" in line for line in flags)
@@ -77,14 +76,14 @@ def test_the_module_is_compiled_for_speed() -> None:
 
 def test_variants_with_their_parameters() -> None:
     lock, htm, tuned = parse_subjects("lock, htm:budget=0:chunk=5,htm:spending=tuned")
-    assert (lock.name, lock.given, lock.promise, lock.asked_for) == ("lock", (), "tensor", True)
+    assert (lock.name, lock.given, lock.consistency, lock.asked_for) == ("lock", (), "tensor", True)
     assert lock.parameters["kernel"] == "plain"
     assert (htm.name, htm.strategy, htm.given) == ("htm:budget=0:chunk=5", "htm", ("budget=0", "chunk=5"))
     assert (htm.parameters["budget"], htm.parameters["spending"]) == (0, "study_tsx")
-    assert htm.promise_over(10) == "block"
+    assert htm.consistency_for(10) == "block"
     (always,) = parse_subjects("always_aborts")
     assert (always.parameters, always.is_reference) == ({"budget": 5}, True)
-    assert tuned.parameters["budget"] == 10  # as everywhere, the budget follows the spending
+    assert tuned.parameters["budget"] == 10  # as everywhere, the budget depends on the retry policy
     assert "budget=10" in tuned.given
 
 
@@ -97,15 +96,15 @@ def test_variants_with_their_parameters() -> None:
         ("htm:budget", "parameter 'budget' is not of the form name=value"),
         ("htm:budget=1:budget=2", "'htm:budget=1:budget=2' has the parameter 'budget' twice"),
         ("lock:library=libitm.so", "strategy 'lock' has no parameter 'library'"),
-        ("htm:provider=emulated:profile=intel-tsx-study", "emulated transactions, which take no time"),
+        ("htm:provider=emulated:profile=intel-tsx-study", "emulated transactions, whose times mean nothing"),
         (
             "lock:kernel=fused",
-            "'lock:kernel=fused' is to fuse an update with its gradient, but here gradients are given",
+            "'lock:kernel=fused' would fuse an update with its gradient, but the benchmark provides the gradients",
         ),
         ("mutex_loop:x=1", "strategy 'mutex_loop' has no parameter 'x'; it has: mutex"),
         ("tf_lock", "TensorFlow's own update, which cannot be measured without TensorFlow"),
-        ("lock,,nolock", "has an empty place"),
-        ("", "has an empty place"),
+        ("lock,,nolock", "has an empty item"),
+        ("", "has an empty item"),
         ("lock,nolock,lock", "names 'lock' twice"),
     ],
 )
@@ -145,13 +144,9 @@ def test_the_fallbacks_are_every_strategy_and_the_cpus_that_there_are() -> None:
 
 
 def test_every_subject_has_a_turn_in_every_round_and_cell(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(updates, "LIMIT_S", 120.0)  # a queue lock beside other tests takes its time
+    monkeypatch.setattr(updates, "LIMIT_S", 120.0)  # a queue lock next to other tests is slow
     plan = small_plan("lock,nolock,always_aborts:budget=2", rounds=3)
-    bench = Bench(plan, workers)
-    outcome = bench.runnable()
-    turns: list[tuple[int, int]] = []
-    bench.measure(outcome, lambda done, total: turns.append((done, total)))
-    assert turns[-1] == (len(turns) - 1, 9 * 4 * (1 + 3))
+    outcome = measure(plan, workers)
     assert not outcome.left_out
     found = rows(plan, outcome)
     assert len(found) == 9 * 4
@@ -175,13 +170,11 @@ def test_every_subject_has_a_turn_in_every_round_and_cell(workers: Workers, monk
 
 def test_fresh_gradients_are_written_and_the_writing_is_subtracted(workers: Workers) -> None:
     plan = small_plan("lock,striped:block=512", "5000", "1,2", 3, "constant,fresh")
-    bench = Bench(plan, workers)
-    outcome = bench.runnable()
-    bench.measure(outcome, lambda done, total: None)
+    outcome = measure(plan, workers)
     found = rows(plan, outcome)
     writing = {row.threads: row for row in found if isinstance(row, Written)}
     assert [row.gradient for row in writing.values()] == ["fresh", "fresh"]
-    assert all(row.gb_per_s < 1000 for row in writing.values())  # where nothing is written it is ten times as many
+    assert all(row.gb_per_s < 1000 for row in writing.values())  # ten times as many where no gradient is written
     locks = {(row.threads, row.gradient): row for row in found if row.name == "lock" and isinstance(row, TimedVariant)}
     noisy = {(one.threads, one.gradient) for one in outcome.left_out if one.name == "lock"}
     assert {*locks, *noisy} == {(t, g) for t in (1, 2) for g in ("constant", "fresh")}
@@ -197,14 +190,16 @@ def test_fresh_gradients_are_written_and_the_writing_is_subtracted(workers: Work
 
 
 def test_the_worker_writes_the_gradient_where_it_is_fresh() -> None:
-    """An update of a fresh gradient leaves what an update of a constant one leaves, and takes the writing beside it."""
+    """An update with a fresh gradient has the same result as one with a constant gradient; the time of writing is
+    separate.
+    """
     measured = [loader.core().measure("nolock", 1, 200, 1 << 20, fresh_gradient=fresh) for fresh in (False, True)]
     for row in measured:
         assert (row["lost"], row["doubled"], row["corrupt_elements"]) == (0, 0, 0)
     alone = loader.core().measure("gradient_writing", 1, 200, 1 << 20, fresh_gradient=True)
     never = loader.core().measure("gradient_writing", 1, 200, 1 << 20)
     assert alone["lost"] == alone["expected"]
-    assert never["seconds"] < alone["seconds"] / 100  # nothing is written
+    assert never["seconds"] < alone["seconds"] / 100  # no gradient is written
 
 
 def test_the_order_of_turns_follows_the_seed() -> None:
@@ -218,16 +213,16 @@ def test_the_order_of_turns_follows_the_seed() -> None:
     assert len({tuple(turns) for turns in order(1)}) > 1
     for turns in order(1):
         assert len(set(turns)) == 9 * 2
-        assert len({cell for _, cell in turns[:9]}) == 1  # what is compared is measured close together
+        assert len({cell for _, cell in turns[:9]}) == 1  # values that are compared are measured close together
 
 
 def test_what_cannot_run_is_listed_unless_it_was_asked_for(workers: Workers) -> None:
     other = {"rtm": "power", "power": "rtm"}[str(parse_subjects("htm")[0].parameters["provider"])]
     plan = small_plan(f"lock,htm:provider={other}")
     with pytest.raises(BadInput, match=f"^'htm:provider={other}' cannot run here: (?!htm cannot)"):
-        Bench(plan, workers).runnable()
+        measure(plan, workers)
     by_default = replace(plan, subjects=[replace(subject, asked_for=False) for subject in plan.subjects])
-    outcome = Bench(by_default, workers).runnable()
+    outcome = measure(by_default, workers)
     assert [subject.name for subject in outcome.subjects] == ["lock", "memcpy", "gradient_writing", *MUTEX_LOOPS]
     assert [(one.name, one.elements, one.failed) for one in outcome.left_out] == [
         (f"htm:provider={other}", None, False)
@@ -235,21 +230,20 @@ def test_what_cannot_run_is_listed_unless_it_was_asked_for(workers: Workers) -> 
 
 
 def test_a_worker_that_is_killed_costs_its_variant_one_cell(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The variant is named, and everything else is measured by a new process."""
+    """The variant is named, and a new process measures everything else."""
+    monkeypatch.setattr(updates, "LIMIT_S", 120.0)  # a queue lock next to other tests is slow
     plan = small_plan("lock,nolock")
-    bench = Bench(plan, workers)
-    outcome = bench.runnable()
     first = workers.of({}).pid
     real, killed = Worker.ask, []
 
     def ask(self: Worker, request: dict[str, Any], limit_s: float) -> dict[str, Any]:
-        if request["strategy"] == "nolock" and request["elements"] == 300 and not killed:
+        if request["strategy"] == "nolock" and request.get("elements") == 300 and not killed:
             os.kill(self.pid, signal.SIGKILL)
             killed.append(Cell(request["elements"], request["threads"]))
         return real(self, request, limit_s)
 
     monkeypatch.setattr(Worker, "ask", ask)
-    bench.measure(outcome, lambda done, total: None)
+    outcome = measure(plan, workers)
     (missing,) = outcome.left_out
     its_cell = (missing.elements, missing.threads, missing.gradient)
     assert (missing.name, its_cell, missing.failed) == ("nolock", killed[0], True)
@@ -260,34 +254,32 @@ def test_a_worker_that_is_killed_costs_its_variant_one_cell(workers: Workers, mo
 
 def test_a_worker_that_is_killed_in_a_measurement_says_so() -> None:
     worker = Worker({})
-    told: list[str] = []
+    failures: list[str] = []
 
     def ask() -> None:
         try:
             worker.ask(ENDLESS, limit_s=60)
         except WorkerFailed as failure:
-            told.append(str(failure))
+            failures.append(str(failure))
 
     asking = threading.Thread(target=ask)
     asking.start()
     os.kill(worker.pid, signal.SIGKILL)
     asking.join(30)
-    assert told == ["its process ended by SIGKILL"]
+    assert failures == ["its process ended by SIGKILL"]
 
 
 def test_a_measurement_that_takes_too_long_is_given_up(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of one variant, as a livelock would: it is ended with its process, and the others are measured all the same."""
+    """For one variant, as in a livelock: it is ended with its process, and the others are still measured."""
     plan = small_plan("lock,nolock", elements="10", threads="1")
-    bench = Bench(plan, workers)
-    outcome = bench.runnable()
     real = Worker.ask
 
     def ask(self: Worker, request: dict[str, Any], limit_s: float) -> dict[str, Any]:
-        endless = request["strategy"] == "nolock"
+        endless = request["strategy"] == "nolock" and "elements" in request
         return real(self, ENDLESS if endless else request, 0.5 if endless else limit_s)
 
     monkeypatch.setattr(Worker, "ask", ask)
-    bench.measure(outcome, lambda done, total: None)
+    outcome = measure(plan, workers)
     assert [(one.name, one.reason) for one in outcome.left_out] == [("nolock", "took longer than 0.5 s")]
     assert {row.name for row in rows(plan, outcome) if not isinstance(row, Copied)} == {"lock", *MUTEX_LOOPS}
 
@@ -295,8 +287,7 @@ def test_a_measurement_that_takes_too_long_is_given_up(workers: Workers, monkeyp
 def test_what_is_slow_gets_fewer_rounds(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(updates, "PATIENCE_S", 0.0)
     plan = small_plan("lock", elements="10", threads="1", rounds=5)
-    outcome = Bench(plan, workers).runnable()
-    Bench(plan, workers).measure(outcome, lambda done, total: None)
+    outcome = measure(plan, workers)
     (lock,) = (row for row in rows(plan, outcome) if not isinstance(row, Copied) and row.name == "lock")
     assert (lock.rounds, lock.us_by_round[3:]) == (updates.FEWEST_ROUNDS, [None, None])
 
@@ -318,7 +309,7 @@ def saved(tmflow: Tmflow, tmp_path_factory: pytest.TempPathFactory) -> tuple[str
 
 
 class TestCommand:
-    """`tmflow bench` as a user calls it."""
+    """The command `tmflow bench`."""
 
     def test_json_is_an_object_per_line(self, saved: tuple[str, Path]) -> None:
         found = [json.loads(line) for line in saved[0].splitlines()]
@@ -337,7 +328,7 @@ class TestCommand:
         for row in variants:
             assert row["us_low"] <= row["us_per_update"] <= row["us_high"]
             assert row["gb_per_s"] == pytest.approx(12 * row["elements"] / row["us_per_update"] / 1000)
-            assert row["promise"] == {"nolock": "none"}.get(row["variant"], "tensor")
+            assert row["consistency"] == {"nolock": "none"}.get(row["variant"], "tensor")
             assert row["strategy"] == row["variant"].partition(":")[0]
             assert row["best_mutex"] in MUTEX_LOOPS
             assert row["memcpy_ratio_low"] <= row["memcpy_ratio"] <= row["memcpy_ratio_high"]

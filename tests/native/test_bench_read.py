@@ -1,4 +1,4 @@
-"""Reads beside updates: what is asked, what answers say, and the real library."""
+"""Reads next to updates: validation of requests, presentation of results, and the real library."""
 
 from __future__ import annotations
 
@@ -8,31 +8,34 @@ import pytest
 
 from tests.conftest import Tmflow
 from tmflow.base.errors import BadInput
-from tmflow.benchmark import read_report, reads
-from tmflow.benchmark.kinds import read_any, shown
+from tmflow.benchmark import reads
+from tmflow.benchmark.markdown import render, report_reads
+from tmflow.benchmark.plan import Subject
 from tmflow.benchmark.reads import ReadCell, ReadPlan, Way, make_read_plan
-from tmflow.benchmark.storage import SavedReads
-from tmflow.benchmark.subjects import Subject
+from tmflow.benchmark.storage import SavedReads, read_benchmark
+from tmflow.benchmark.updates import Answer, Measured
 
-LOCK, NOLOCK = (Subject(name, name, promise=promise) for name, promise in (("lock", "tensor"), ("nolock", "none")))
+LOCK, NOLOCK = (
+    Subject(name, name, consistency=consistency) for name, consistency in (("lock", "tensor"), ("nolock", "none"))
+)
 WAYS = [Way(LOCK, True, "tensor"), Way(LOCK, False, "element"), Way(NOLOCK, False, "element")]
 CELL = ReadCell(10, 1, 2)
 
 
-def answer(us: float, torn: int = 0) -> reads.Answer:
+def answer(us: float, torn: int = 0) -> Answer:
     return {"seconds": us / 1e4, "reads": 100, "updates": 50, "checked": 20, "torn": torn}
 
 
 def test_a_row_says_what_a_read_costs() -> None:
     plan = ReadPlan(WAYS, [CELL], rounds=2, seed=0, cpus=2)
     turns = {
-        ("lock, consistent", CELL): [answer(2.0), answer(8.0)],
-        ("lock, plain", CELL): [answer(1.0, torn=5), answer(4.0)],
-        ("nolock, plain", CELL): [answer(3.0), answer(3.0)],
+        ("lock, consistent", CELL): Measured(100, [answer(2.0), answer(8.0)]),
+        ("lock, plain", CELL): Measured(100, [answer(1.0, torn=5), answer(4.0)]),
+        ("nolock, plain", CELL): Measured(100, [answer(3.0), answer(3.0)]),
     }
     plain, nolock, consistent = reads.summarised(plan, turns)
     assert [row.name for row in (plain, nolock, consistent)] == ["lock, plain", "nolock, plain", "lock, consistent"]
-    assert (consistent.us_per_read, consistent.promise, consistent.torn_fraction) == (pytest.approx(4), "tensor", 0)
+    assert (consistent.us_per_read, consistent.consistency, consistent.torn_fraction) == (pytest.approx(4), "tensor", 0)
     assert (consistent.ratio, consistent.ratio_low, consistent.ratio_high) == pytest.approx((2, 2, 2))
     assert (consistent.reads_per_s, consistent.updates_per_s) == pytest.approx((200e3, 100e3))
     assert (plain.torn_fraction, plain.checked, plain.kept) == (pytest.approx(5 / 40), 40, True)
@@ -40,13 +43,13 @@ def test_a_row_says_what_a_read_costs() -> None:
     assert not consistent.model_copy(update={"torn_fraction": 0.1}).kept
 
 
-def test_a_consistent_read_promises_what_its_parameters_leave_of_it() -> None:
-    adaptive = Subject("adaptive:promise=block", "adaptive", parameters={"promise": "block"}, promise="tensor")
-    htm = Subject("htm:chunk=4", "htm", parameters={"chunk": 4}, promise="tensor")
+def test_a_consistent_read_has_the_consistency_of_its_parameters() -> None:
+    adaptive = Subject("adaptive:promise=block", "adaptive", parameters={"promise": "block"}, consistency="tensor")
+    htm = Subject("htm:chunk=4", "htm", parameters={"chunk": 4}, consistency="tensor")
     ways = [Way(subject, True, "tensor") for subject in (adaptive, htm)]
-    turns = {(way.name, CELL): [answer(1.0, torn=5)] for way in ways}
+    turns = {(way.name, CELL): Measured(100, [answer(1.0, torn=5)]) for way in ways}
     rows = reads.summarised(ReadPlan(ways, [CELL], rounds=1, seed=0, cpus=2), turns)
-    assert [(row.promise, row.kept) for row in rows] == [("block", True)] * 2
+    assert [(row.consistency, row.kept) for row in rows] == [("block", True)] * 2
 
 
 @pytest.mark.parametrize(
@@ -68,7 +71,7 @@ def test_reads_of_the_real_library(tmflow: Tmflow, tmp_path: Path) -> None:
     sizes = ("--elements", "1000", "--readers", "1", "--writers", "1,2", "--rounds", "2")
     done = tmflow("bench", "read", "--strategy", "lock,nolock,leashed", *sizes, "--save", path)
     assert done.returncode == 0, done.stderr
-    found = read_any(path)
+    found = read_benchmark(path)
     assert isinstance(found, SavedReads)
     names = {"lock, consistent", "lock, plain", "nolock, plain", "leashed, consistent"}  # leashed has no plain reads
     assert {(row.name, row.writers) for row in found.rows} == {(name, writers) for name in names for writers in (1, 2)}
@@ -77,7 +80,7 @@ def test_reads_of_the_real_library(tmflow: Tmflow, tmp_path: Path) -> None:
         assert row.updates_per_s > 0
         assert row.checked > 0
         assert row.torn_fraction == 0 or not row.consistent
-    text, drawn = shown(found, "reads")
-    assert (text, drawn) == (read_report.markdown(found), {})
+    text, drawn = render(found, "reads")
+    assert (text, drawn) == (report_reads(found), {})
     assert tmflow("bench", "report", path).stdout == f"{text}\n"
-    assert "1,000 elements, 1 reading, 2 updating" in done.stdout
+    assert "1,000 elements, 1 reader, 2 writers" in done.stdout

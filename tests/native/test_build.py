@@ -1,4 +1,4 @@
-"""The build: nothing to do the second time, and what is said when a tool is missing or the build fails."""
+"""The build: the second one does nothing; messages for a missing tool or a failed build."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_without_a_compiler_it_says_what_to_install(tmp_path: Path, monkeypatch:
 
 def test_a_compiler_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "g++-none")
-    with pytest.raises(BadInput, match="'g\\+\\+-none', is not to be found"):
+    with pytest.raises(BadInput, match="'g\\+\\+-none', does not exist"):
         build(tmp_path / "build", tmp_path / "lib", None)
 
 
@@ -61,7 +61,7 @@ def test_a_failing_step_is_named_and_its_output_kept(tmp_path: Path, monkeypatch
 
 
 class TestIsCurrent:
-    """A checkout with one source and one test, and the libraries built after them."""
+    """A checkout with one source and one test, and libraries built after them."""
 
     @pytest.fixture(autouse=True)
     def checkout(self, libraries: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -1,4 +1,4 @@
-"""What CMake decides before anything is compiled: which strategies there are, and whether ccache is used."""
+"""CMake's decisions before compilation: the list of strategies, and the use of ccache."""
 
 from __future__ import annotations
 

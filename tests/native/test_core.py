@@ -1,4 +1,4 @@
-"""The Python module over the C++ core: updates against NumPy, the audit, the probe, and what bad input is told."""
+"""The Python module of the C++ core: updates compared with NumPy, the audit, the probe, messages for wrong input."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_transactions_add_up_or_the_reason_is_told(budget: int, chunk: int) -> N
 
 @pytest.mark.parametrize("strategy", ["lock_pthread", "spin"])
 def test_two_ways_to_write_the_same_parameters_are_one_strategy(strategy: str) -> None:
-    """With a mutex each, some of these updates overlap and are lost."""
+    """If each had a separate mutex, some of these updates would overlap and be lost."""
     array, delta = np.zeros(200_000), np.ones(200_000)
     region = loader.core().Region(array, workers=3)
 
@@ -176,7 +176,7 @@ def test_two_ways_to_write_the_same_parameters_are_one_strategy(strategy: str) -
     "call", ["audit('lock', 1000, 1, 10)", "measure('lock', 1000, 1, 10)", "measure_copies(1000, 1, 10)"]
 )
 def test_where_there_are_not_so_many_threads_that_is_an_error_and_nobody_waits_for_them(call: str) -> None:
-    """Each thread has a stack of megabytes, and the process may have a tenth of what they need."""
+    """Each thread has a stack of megabytes, and the process may use a tenth of the memory that they need."""
     program = f"""
 import resource
 from tmflow.native import loader

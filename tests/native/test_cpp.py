@@ -1,19 +1,20 @@
-"""The C++ tests, plain and under the sanitizers."""
+"""The C++ tests, plain and with sanitizers."""
 
 from __future__ import annotations
-
-import sys
-from pathlib import Path
 
 import cpp
 import proof_table
 import pytest
 
+# The programs of all tests except those with a separate test here. CTest fails if one is missing.
+PROGRAMS = ("core_tests", "stress")
+OTHERS = "^(explore|relaxed|tensorflow)$"
+
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_cpp_tests_pass(builds: cpp.Builds) -> None:
-    cpp.run_tests(builds.built("here"), "--exclude-regex", "^explore$")
+    cpp.run_tests(builds.built("here", *PROGRAMS), "--exclude-regex", OTHERS)
 
 
 @pytest.mark.slow
@@ -27,16 +28,15 @@ def test_small_programs_are_explored_as_the_docs_say(builds: cpp.Builds) -> None
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_regions_over_tensorflow_variables(tmp_path: Path) -> None:
-    cpp.build(tmp_path, "tensorflow_tests", TMFLOW_BUILD_TENSORFLOW="ON", Python_EXECUTABLE=sys.executable)
-    cpp.run_tests(tmp_path, "--tests-regex", "^tensorflow$")
+def test_regions_over_tensorflow_variables(builds: cpp.Builds) -> None:
+    cpp.run_tests(builds.built("here", "tensorflow_tests"), "--tests-regex", "^tensorflow$")
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("sanitizer", ["thread", "address"])
+@pytest.mark.parametrize("sanitizer", ["thread", pytest.param("address", marks=pytest.mark.deep)])
 def test_cpp_tests_pass_under_a_sanitizer(sanitizer: str, builds: cpp.Builds) -> None:
-    cpp.run_tests(builds.sanitised(sanitizer), "--exclude-regex", "^relaxed$")
+    cpp.run_tests(builds.sanitised(sanitizer, *PROGRAMS), "--exclude-regex", OTHERS)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Emulated transactions through the operations and in training: the same bits, and aborts that are counted."""
+"""Emulated transactions in the operations and in training: the same bits, and counted aborts."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from tmflow import datasets
 from tmflow.base.errors import BadInput, Unsupported
 from tmflow.native import loader, ops
 from tmflow.native.availability import why_not
-from tmflow.native.registry import native_parameters
+from tmflow.native.registry import resolve
 from tmflow.platform.profiles import load_profile, profile_names
 from tmflow.spec.trial import TrialSpec
-from tmflow.training.measurement import Measurement, TrialData
+from tmflow.training.data import TrialData
+from tmflow.training.measurement import Measurement
 from tmflow.training.session import Variant
 
 TSX = {"provider": "emulated", "profile": "intel-tsx-study"}
@@ -66,7 +67,7 @@ def test_an_update_that_does_not_fit_says_so_as_its_machine_does(machine: Any, r
     assert [(row["commits"], row["fallbacks"]) for row in counters] == [(0, 1)]
     (abort,) = aborts
     assert (abort["raw_code"], abort["family"]) == (raw_code, "capacity")
-    assert abort["n"] == (5 if machine is TSX else 50)  # on POWER a hopeless one spends two
+    assert abort["n"] == (5 if machine is TSX else 50)  # on POWER a persistent abort costs two
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -74,13 +75,13 @@ def test_an_update_that_does_not_fit_says_so_as_its_machine_does(machine: Any, r
 def test_only_a_reader_aborts_a_lone_writer(kind: str, reads: bool) -> None:
     with session_of(np.zeros(1000, np.float32), kind, "htm", parameters=TSX) as (graph, session):
         note = session.make_callable(
-            ops.note_read(graph.variable, strategy="htm", tracker=graph.tracker, index=0, parameters=TSX)
+            ops.note_read(graph.variable, strategy=resolve("htm", TSX), tracker=graph.tracker, index=0)
         )
         step = session.make_callable(graph.step, [graph.worker, graph.delta])
         delta, done = np.zeros(1000, np.float32), threading.Event()
 
         def write() -> int:
-            """The aborts of so many updates; beside a reader, of as many more as it takes to meet one."""
+            """The aborts of these updates; next to a reader, of as many more as it takes to meet one."""
             for updates in range(1, 20_000):
                 step(np.int32(0), delta)
                 if updates % 500 == 0 and (not reads or graph.tracker.stats(session).aborts):
@@ -103,7 +104,7 @@ def test_noting_a_read_changes_nothing_and_other_strategies_need_not_know() -> N
         for kind in KINDS:
             with session_of(np.ones(5, np.float32), kind, strategy, parameters=parameters) as (graph, session):
                 note = ops.note_read(
-                    graph.variable, strategy=strategy, tracker=graph.tracker, index=0, parameters=parameters
+                    graph.variable, strategy=resolve(strategy, parameters), tracker=graph.tracker, index=0
                 )
                 session.run(note)
                 assert session.run(graph.variable).tolist() == [1] * 5
@@ -111,13 +112,13 @@ def test_noting_a_read_changes_nothing_and_other_strategies_need_not_know() -> N
 
 
 def trials(threads: int, **factors: Any) -> Iterator[Measurement]:
-    """One trial after another of the same spec, as many as are asked for."""
+    """This number of trials of the same spec, one after another."""
     chosen = {
         "model": "mnist_softmax", "dataset": "mnist", "strategy": "htm", "threads": threads, "batch": 20,
         "iterations": 300, "learning_rate": 0.5, "matrix": 100, "test_images": 500, **TSX, **factors,
     }  # fmt: skip
     spec = TrialSpec.model_validate(chosen)
-    variant = Variant(spec, threads, 5)
+    variant = Variant(spec, resolve(spec.strategy, spec.parameters()), threads, 5)
     trial = TrialData.make(datasets.load("mnist"), spec.matrix, 5)
     try:
         while True:
@@ -148,7 +149,7 @@ def test_training_with_all_pixels_overflows() -> None:
     measured = train(1, matrix=784, iterations=50)
     weights = [row for row in measured.counters if row["variable"] == "W"]
     assert [(row["commits"], row["fallbacks"]) for row in weights] == [(0, 50)]
-    # Those of b do not count: a thread on the same core, at work on W, may throw its line out.
+    # Those of b do not count: a thread on the same core that updates W may evict its line.
     of_weights = [abort for abort in measured.aborts if abort["variable"] == "W"]
     assert sum(abort["n"] for abort in of_weights if abort["family"] == "capacity") == 5 * 50
 
@@ -166,22 +167,23 @@ def test_more_threads_than_processors_are_refused() -> None:
 
 def test_it_runs_on_every_machine() -> None:
     for name in profile_names():
-        assert why_not("htm", {"provider": "emulated", "profile": name}) is None
+        assert why_not(resolve("htm", {"provider": "emulated", "profile": name})) is None
     other = "power" if loader.core().why_not("htm", ["provider=rtm"]) is None else "rtm"
-    assert why_not("htm", {"provider": other}) is not None
+    assert why_not(resolve("htm", {"provider": other})) is not None
 
 
 def test_a_profile_becomes_its_numbers() -> None:
     machine = load_profile("intel-tsx-study").machine_text()
-    assert native_parameters("htm", {**TSX, "budget": 3}) == ["provider=emulated", f"machine={machine}", "budget=3"]
-    assert native_parameters("lock", {"kernel": "eigen"}) == ["kernel=eigen"]
+    arguments = resolve("htm", {**TSX, "budget": 3}).native_arguments
+    assert arguments == ("provider=emulated", f"machine={machine}", "budget=3")
+    assert resolve("lock", {"kernel": "eigen"}).native_arguments == ("kernel=eigen",)
     with pytest.raises(BadInput, match="unknown profile 'intel-tsx'"):
-        native_parameters("htm", {"provider": "emulated", "profile": "intel-tsx"})
+        resolve("htm", {"provider": "emulated", "profile": "intel-tsx"})
 
 
 def test_a_way_of_spending_brings_its_budget_unless_another_is_given() -> None:
-    assert native_parameters("htm", {"spending": "study_power"}) == ["budget=100", "spending=study_power"]
-    assert native_parameters("htm", {"spending": "tuned", "budget": 3}) == ["budget=3", "spending=tuned"]
+    assert resolve("htm", {"spending": "study_power"}).native_arguments == ("budget=100", "spending=study_power")
+    assert resolve("htm", {"spending": "tuned", "budget": 3}).native_arguments == ("budget=3", "spending=tuned")
     with session_of(np.zeros(7840, np.float32), "ref", "htm", parameters={**TSX, "spending": "tuned"}) as (graph, _):
         (given,) = (node.attr["parameters"] for node in graph.apply.graph.as_graph_def().node if "Apply" in node.op)
     assert b"budget=10" in given.list.s
@@ -193,9 +195,9 @@ def test_a_way_of_spending_brings_its_budget_unless_another_is_given() -> None:
 )
 def test_a_profile_goes_with_the_emulated_provider(parameters: dict[str, str]) -> None:
     with pytest.raises(BadInput, match="profile belongs to provider emulated, and provider emulated needs one"):
-        native_parameters("htm", parameters)
+        resolve("htm", parameters)
 
 
 def test_a_profile_of_a_strategy_that_has_none_is_named_as_it_was_given() -> None:
     with pytest.raises(ValueError, match="strategy 'lock' has no parameter 'profile'"):
-        why_not("lock", {"profile": "intel-tsx-study"})
+        why_not(resolve("lock", {"profile": "intel-tsx-study"}))

@@ -1,8 +1,8 @@
-"""Elision where no transaction commits: Intel's and POWER's instructions under emulators that abort every one.
+"""Elision without any commit: Intel's and POWER's instructions in emulators that abort every transaction.
 
-The emulated processors do not report transactions, and so `htm` says that it cannot run there; the program of these
-tests runs the elision without asking, which is safe only because the emulators know the instructions. On a processor
-that has them the same program runs for real, and the test says which it was.
+The emulated processors do not report transactions, so `htm` refuses to run there. The program of these tests runs the
+elision without this check, which is safe only because the emulators know the instructions. On a processor with
+transactions the same program uses them, and the test reports which case it was.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BUDGET = 5
 
 @dataclass(frozen=True)
 class Machine:
-    """An emulator, the abort status that it always gives, what that one means, and whether it is hopeless."""
+    """An emulator, the abort status that it always gives, the meaning of that status, and whether it is persistent."""
 
     emulator: tuple[str, ...]
     mechanism: str
@@ -37,7 +37,7 @@ class Machine:
 
     @property
     def attempts(self) -> dict[str, int]:
-        """Of one critical section with a budget of five, by how an abort spends it."""
+        """The attempts of a critical section with a budget of five, by retry policy."""
         if not self.hopeless:
             return dict.fromkeys(("study_tsx", "study_power", "tuned"), BUDGET)
         return {"study_tsx": 5, "study_power": 3, "tuned": 1}
@@ -56,7 +56,7 @@ def program(builds: cpp.Builds) -> Path:
 
 @pytest.fixture(scope="module")
 def power(builds: cpp.Builds) -> Path:
-    """The folder of everything that is built for ppc64le."""
+    """The folder with everything built for ppc64le."""
     return builds.built("ppc64le")
 
 
@@ -71,8 +71,8 @@ def rows_of(*command: str | Path) -> list[dict[str, Any]]:
 
 
 def falls_back(machine: Machine, program: Path, why_not: str) -> None:
-    """Every section is tried as often as its budget allows, aborts as this machine aborts, and takes the mutex."""
-    assert abort_codes.described(machine.mechanism, int(machine.status, 16)) == {
+    """Every section is attempted as often as its budget allows, gets this machine's aborts, and takes the mutex."""
+    assert abort_codes.classify(machine.mechanism, int(machine.status, 16)) == {
         "raw_code": machine.status,
         "family": machine.family,
     }
@@ -96,7 +96,7 @@ def test_on_an_emulated_power8_every_transaction_is_nested_too_deep(power: Path)
     falls_back(QEMU_POWER8, power / "tests" / "bare_elision", "does not report POWER's transactional memory")
 
 
-def test_every_strategy_keeps_its_promise_on_an_emulated_power8(power: Path) -> None:
+def test_every_strategy_keeps_its_consistency_on_an_emulated_power8(power: Path) -> None:
     said = cpp.run_tests(power)
     assert {"stress_lock", "stress_nolock", "stress_htm"} <= set(re.findall(r"stress_\w+", said))
 

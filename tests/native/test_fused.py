@@ -1,4 +1,4 @@
-"""Fused updates: which gradients can be taken apart, and that the update is that of the whole gradient."""
+"""Fused updates: which gradients can be factorised, and that the result equals an update by the whole gradient."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from graphs import KINDS, initialise, tf, tf1, value_of
 from numpy.typing import NDArray
 
 from tmflow.base.errors import BadInput
-from tmflow.native import fused, loader, ops, registry
+from tmflow.native import loader, ops, registry
 from tmflow.native.optimizer import minimise
+from tmflow.native.registry import resolve
 
 pytestmark = pytest.mark.usefixtures("runs_here")
 
 FUSED = {"kernel": "fused"}
 ALPHA = 0.3
 FUSING = [row.name for row in registry.variants() if "kernel" in {parameter.name for parameter in row.parameters}]
-READABLE = [row.name for row in registry.variants() if row.promise_snapshots not in (None, "none")]
+READABLE = [row.name for row in registry.variants() if row.snapshot_consistency not in (None, "none")]
 Array = NDArray[Any]
 
 
@@ -58,9 +59,9 @@ def test_a_region_is_updated_as_by_the_gradient(
     assert [row["updates"] for row in region.counters()] == [1]
 
 
-def test_a_strategy_with_a_loop_of_its_own_refuses() -> None:
+def test_a_strategy_without_selectable_kernels_refuses() -> None:
     weights, inputs, output = factors_of(2, 3, 4, np.float32)
-    with pytest.raises(ValueError, match="'stm' has a loop of its own: it cannot fuse"):
+    with pytest.raises(ValueError, match="'stm' does not use the selectable kernels, so it cannot fuse"):
         loader.core().Region(weights).apply_dense("stm", ALPHA, inputs, output)
 
 
@@ -97,7 +98,7 @@ def test_the_operation_updates_as_by_the_gradient(kind: str, strategy: str, dtyp
         tracker = ops.Tracker(1, ["w"])
         product = tf.matmul(tf.constant(inputs), tf.constant(output), transpose_a=True)
         apply = ops.apply_gradient_descent(
-            variable, ALPHA, product, strategy=strategy, tracker=tracker, worker=0, index=0, parameters=FUSED
+            variable, ALPHA, product, strategy=resolve(strategy, FUSED), tracker=tracker, worker=0, index=0
         )
         assert "Dense" in apply.type
         assert tracker.fused == ["w"]
@@ -166,17 +167,17 @@ def test_shapes_that_are_known_to_be_wrong_fail_when_the_graph_is_built(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_input_that_is_a_view_of_the_variable_is_refused(kind: str) -> None:
-    """It shares the variable's memory, which is written while the input is read."""
+    """It shares the memory of the variable, which is written while the input is read."""
     with tf.Graph().as_default(), tf1.Session() as session:
         variable = tf1.Variable(np.ones((3, 3), np.float32), use_resource=KINDS[kind])
         tracker = ops.Tracker(1, ["w"])
         own = ops.apply_gradient_descent(
-            variable, 1.0, tf.zeros([3, 3]), strategy="lock", tracker=tracker, worker=0, index=0, parameters=FUSED
-        )  # from here on the variable has memory of its own
+            variable, 1.0, tf.zeros([3, 3]), strategy=resolve("lock", FUSED), tracker=tracker, worker=0, index=0
+        )  # from here on the variable has separate memory
         read = ops.view(variable) if KINDS[kind] else variable._ref()
         product = tf.matmul(read, tf.ones([3, 3]), transpose_a=True)
         apply = ops.apply_gradient_descent(
-            variable, 1.0, product, strategy="lock", tracker=tracker, worker=0, index=0, parameters=FUSED
+            variable, 1.0, product, strategy=resolve("lock", FUSED), tracker=tracker, worker=0, index=0
         )
         session.run(variable.initializer)
         session.run(own)
@@ -216,7 +217,7 @@ def test_gradients_of_dense_layers_are_taken_apart(layer: str) -> None:
     with tf.Graph().as_default(), tf1.Session() as session:
         weights = weights_of()
         (gradient,) = tf.gradients(tf.reduce_sum(FACTORED[layer](weights) ** 2), [weights])
-        factors = fused.dense_factors(gradient)
+        factors = ops.dense_factors(gradient)
         assert factors is not None
         session.run(weights.initializer)
         inputs, output, whole = session.run([factors.input, factors.output_gradient, gradient])
@@ -229,7 +230,7 @@ def test_other_gradients_are_left_as_they_are(layer: str) -> None:
         weights = weights_of()
         loss = tf.reduce_sum(NOT_FACTORED[layer](weights) ** 2)
         (gradient,) = tf.gradients(loss, [weights])
-        assert fused.dense_factors(gradient) is None
+        assert ops.dense_factors(gradient) is None
 
 
 def test_keras_dense_is_taken_apart() -> None:
@@ -238,7 +239,7 @@ def test_keras_dense_is_taken_apart() -> None:
         output = layer(images())
         kernel = layer.kernel.value if hasattr(layer.kernel, "value") else layer.kernel
         (gradient,) = tf.gradients(tf.reduce_sum(output**2), [kernel])
-        assert fused.dense_factors(gradient) is not None
+        assert ops.dense_factors(gradient) is not None
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -253,8 +254,8 @@ def test_minimise_descends_as_the_formula_says(kind: str, parameters: dict[str, 
         read = [v.read_value() if KINDS[kind] else tf.identity(v._ref()) for v in variables]
         output = tf.matmul(tf.matmul(tf.constant(data), read[0]) + read[1], read[2])
         step = minimise(
-            tf.reduce_sum(output**2) / 2, variables, 0.01, strategy="lock", tracker=tracker, worker=0, read=read,
-            parameters=parameters,
+            tf.reduce_sum(output**2) / 2, variables, 0.01, strategy=resolve("lock", parameters),
+            tracker=tracker, worker=0, read=read,
         )  # fmt: skip
         assert tracker.fused == (["one", "two"] if parameters else [])
         session.run([v.initializer for v in variables])
@@ -264,7 +265,7 @@ def test_minimise_descends_as_the_formula_says(kind: str, parameters: dict[str, 
             back = error @ two.T
             one, bias, two = one - 0.01 * data.T @ back, bias - 0.01 * back.sum(0), two - 0.01 * hidden.T @ error
             session.run(step)
-        if parameters:  # elsewhere an update may overtake a reading of the same step
+        if parameters:  # elsewhere an update may overtake a read of the same step
             for value, expected in zip(session.run(variables), (one, bias, two), strict=True):
                 np.testing.assert_allclose(value, expected, rtol=1e-9)
         assert [row["updates"] for row in tracker.stats(session).counters] == [20] * 3
@@ -273,12 +274,12 @@ def test_minimise_descends_as_the_formula_says(kind: str, parameters: dict[str, 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("strategy", READABLE)
 def test_minimise_by_copies_descends_as_the_formula_says(kind: str, strategy: str) -> None:
-    """The earlier layer goes back through the later one's weights: their copy, whatever is updated first."""
+    """The gradient of the earlier layer uses a copy of the later layer's weights, whichever is updated first."""
     random = np.random.default_rng(4)
     data, one, two = (random.normal(size=shape) for shape in ((5, 6), (6, 7), (7, 2)))
     with tf.Graph().as_default(), tf1.Session() as session:
         variables = [tf1.Variable(value, use_resource=KINDS[kind]) for value in (one, two)]
-        own: dict[str, Any] = {"strategy": strategy, "tracker": ops.Tracker(1, ["one", "two"]), "worker": 0}
+        own: dict[str, Any] = {"strategy": resolve(strategy), "tracker": ops.Tracker(1, ["one", "two"]), "worker": 0}
         read = [ops.read(v, index=i, consistent=True, **own) for i, v in enumerate(variables)]
         loss = tf.reduce_sum(tf.matmul(tf.matmul(tf.constant(data), read[0]), read[1]) ** 2) / 2
         step = minimise(loss, variables, 0.01, read=read, **own)
@@ -299,10 +300,10 @@ def test_minimise_refuses_to_read_what_is_kept_elsewhere(kind: str) -> None:
     with tf.Graph().as_default():
         weights = tf1.Variable(np.ones(3, np.float32), use_resource=KINDS[kind], name="weights")
         plain = weights.read_value() if KINDS[kind] else weights._ref()
-        own: dict[str, Any] = {"strategy": "leashed", "tracker": ops.Tracker(1, ["w"]), "worker": 0}
+        own: dict[str, Any] = {"strategy": resolve("leashed"), "tracker": ops.Tracker(1, ["w"]), "worker": 0}
         for read in (None, [plain], [tf.identity(tf.identity(plain))]):
             loss = tf.reduce_sum((weights if read is None else read[0]) ** 2)
-            with pytest.raises(BadInput, match="variable weights is read as it is, and strategy 'leashed' keeps it"):
+            with pytest.raises(BadInput, match="variable weights is read directly, but strategy 'leashed' keeps it"):
                 minimise(loss, [weights], 0.1, read=read, **own)
 
 
@@ -310,7 +311,7 @@ def test_nothing_to_fuse_and_nothing_to_minimise_are_said() -> None:
     with tf.Graph().as_default():
         weights, other = weights_of(), weights_of()
         tracker = ops.Tracker(1, ["w", "other"])
-        arguments: dict[str, Any] = {"strategy": "lock", "tracker": tracker, "worker": 0, "parameters": FUSED}
+        arguments: dict[str, Any] = {"strategy": resolve("lock", FUSED), "tracker": tracker, "worker": 0}
         with pytest.raises(BadInput, match="kernel fused has nothing to fuse: no gradient of Variable is a dense"):
             minimise(tf.reduce_sum(weights**2), [weights], 0.1, **arguments)
         with pytest.raises(BadInput, match="variable Variable_1 has no gradient: the loss does not depend on it"):
@@ -324,35 +325,35 @@ def test_emulated_transactions_do_not_fuse() -> None:
         emulated = {**FUSED, "provider": "emulated", "profile": "intel-tsx-study"}
         with pytest.raises(BadInput, match="kernel fused does not go with provider emulated"):
             minimise(
-                tf.reduce_sum(tf.matmul(images(), weights)), [weights], 0.1, strategy="htm", tracker=tracker, worker=0,
-                parameters=emulated,
+                tf.reduce_sum(tf.matmul(images(), weights)), [weights], 0.1, strategy=resolve("htm", emulated),
+                tracker=tracker, worker=0,
             )  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("kernel", ["plain", "fused"])
 def test_the_gradient_is_computed_only_where_it_is_used(kind: str, kernel: str) -> None:
-    """By the operations that the session really ran."""
+    """According to the operations that the session executed."""
     with tf.Graph().as_default(), tf1.Session() as session:
         weights = tf1.Variable(np.ones((30, 40), np.float32), use_resource=KINDS[kind])
         tracker = ops.Tracker(1, ["w"])
         inputs = tf1.placeholder(tf.float32, [None, 30])
         loss = tf.reduce_sum(tf.matmul(inputs, weights))
         step = minimise(
-            loss, [weights], 0.1, strategy="lock", tracker=tracker, worker=0, parameters={"kernel": kernel}
+            loss, [weights], 0.1, strategy=resolve("lock", {"kernel": kernel}), tracker=tracker, worker=0
         )  # fmt: skip
         session.run(weights.initializer)
         options = tf1.RunOptions(output_partition_graphs=True)
         metadata = tf1.RunMetadata()
         session.run(step, {inputs: np.ones((2, 30))}, options=options, run_metadata=metadata)
         ran = [node.op for graph in metadata.partition_graphs for node in graph.node]
-        # The layer's own product, which tells the shape of its gradient, and that of the weights' gradient or none.
+        # The layer's product, which gives the shape of its gradient, and that of the weights' gradient or none.
         assert sum("MatMul" in op for op in ran) == 1 + (kernel == "plain"), ran
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("strategy", [name for name in FUSING if name != "nolock"])
-def test_four_threads_lose_nothing_that_was_promised(kind: str, strategy: str) -> None:
+def test_four_threads_lose_no_update_that_is_guaranteed(kind: str, strategy: str) -> None:
     shape = (500, 40)
     with tf.Graph().as_default(), tf1.Session() as session:
         variable = tf1.Variable(np.zeros(shape, np.float32), use_resource=KINDS[kind])
@@ -360,7 +361,7 @@ def test_four_threads_lose_nothing_that_was_promised(kind: str, strategy: str) -
         worker = tf1.placeholder(tf.int32, [])
         product = tf.matmul(tf.ones([2, shape[0]]), tf.ones([2, shape[1]]), transpose_a=True)
         apply = ops.apply_gradient_descent(
-            variable, -1, product, strategy=strategy, tracker=tracker, worker=worker, index=0, parameters=FUSED
+            variable, -1, product, strategy=resolve(strategy, FUSED), tracker=tracker, worker=worker, index=0
         )
         initialise(session, variable, strategy, tracker, parameters=FUSED)
         call = session.make_callable(apply, [worker])

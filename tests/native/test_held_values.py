@@ -1,4 +1,4 @@
-"""What was read of a resource variable stays as it is, whoever holds it, and keeping it so loses no update."""
+"""A value read from a resource variable does not change while it is in use, and protecting it loses no update."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from graphs import in_threads, session_of, tf, tf1
 from variants import KEEPING, STRATEGIES
 
 from tmflow.native import ops, registry
+from tmflow.native.registry import resolve
 
 pytestmark = pytest.mark.usefixtures("runs_here")
 
@@ -24,7 +25,7 @@ def test_a_variable_that_was_assigned_from_another_one_keeps_its_value(strategy:
     with session_of(np.zeros(8, np.float32), "resource", strategy) as (graph, session):
         best = tf1.Variable(np.zeros(8, np.float32), use_resource=True)
         keep, restore = best.assign(graph.variable), graph.variable.assign(best)
-        arguments: dict[str, Any] = {"strategy": strategy, "tracker": graph.tracker, "index": 0}
+        arguments: dict[str, Any] = {"strategy": resolve(strategy), "tracker": graph.tracker, "index": 0}
         settle, restart = (ops.settle(graph.variable, restart=again, **arguments) for again in (False, True))
         feeds = {graph.worker: 0, graph.delta: np.ones(8, np.float32)}
         session.run(best.initializer)
@@ -44,10 +45,10 @@ def test_a_variable_that_was_assigned_from_another_one_keeps_its_value(strategy:
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_value_that_is_still_in_use_is_not_changed(strategy: str) -> None:
-    """It is read, the variable is updated, and only then is what was read used."""
+    """It is read, the variable is updated, and only then the value is used."""
     with session_of(np.zeros(8, np.float32), "resource", strategy) as (graph, session):
         feeds = {graph.worker: 0, graph.delta: np.ones(8, np.float32)}
-        arguments: dict[str, Any] = {"strategy": strategy, "tracker": graph.tracker, "worker": 0, "index": 0}
+        arguments: dict[str, Any] = {"strategy": resolve(strategy), "tracker": graph.tracker, "worker": 0, "index": 0}
         session.run(graph.apply, feeds)
         expected = graph.value(session).copy()
         read = graph.variable.read_value()
@@ -61,14 +62,14 @@ def test_a_value_that_is_still_in_use_is_not_changed(strategy: str) -> None:
 
 @pytest.mark.parametrize("strategy", [name for name in STRATEGIES if not registry.require(name).keeps_elsewhere])
 def test_the_variable_is_copied_once_for_each_value_that_is_held(strategy: str) -> None:
-    """Never if none is, also while it is viewed."""
+    """No copy is made if no value is in use, or if the variable is only viewed."""
     with session_of(np.zeros(ELEMENTS, np.float32), "resource", strategy) as (graph, session):
         other = tf1.Variable(np.zeros(ELEMENTS, np.float32), use_resource=True)
         keep = other.assign(graph.variable, read_value=False)
         view = ops.view(graph.variable)
         with tf.control_dependencies([view]):
             apply = ops.apply_gradient_descent(
-                graph.variable, 1, graph.delta, strategy=strategy, tracker=graph.tracker, worker=0, index=0
+                graph.variable, 1, graph.delta, strategy=resolve(strategy), tracker=graph.tracker, worker=0, index=0
             )
         with tf.control_dependencies([apply]):
             viewed_later = view + 0
@@ -77,7 +78,9 @@ def test_the_variable_is_copied_once_for_each_value_that_is_held(strategy: str) 
         for updates in (2, 3, 4):
             assert np.unique(session.run(viewed_later, feeds)).tolist() == [-updates]  # in place
         session.run(keep)
-        assert np.unique(session.run(viewed_later, feeds)).tolist() == [-4]  # the view is of what the other one has
+        assert np.unique(session.run(viewed_later, feeds)).tolist() == [
+            -4
+        ]  # the view has the memory of the other variable
         for updates in (6, 7):
             assert np.unique(session.run(viewed_later, feeds)).tolist() == [-updates]
         assert np.unique(session.run(other)).tolist() == [-4]
@@ -101,7 +104,7 @@ def test_copies_that_are_made_meanwhile_lose_no_update(strategy: str) -> None:
 
 
 def until_done(done: Callable[[], bool], call: Callable[[], object]) -> int:
-    """Calls as often as it can, at least once; how often."""
+    """Call as often as possible, at least once; return the number of calls."""
     calls = 0
     while not calls or not done():
         call()
@@ -128,7 +131,7 @@ def test_under_the_variables_mutex_what_is_kept_is_whole_and_stays(strategy: str
 
 
 def test_a_variable_that_is_read_sparsely_is_updated_in_place() -> None:
-    """TensorFlow lets nobody share its memory from then on, so there is nothing to copy for: a view sees the update."""
+    """From then on TensorFlow shares its memory with nobody, so no copy is needed: a view sees the update."""
     with session_of(np.zeros((1000, 8), np.float32), "resource", "striped") as (graph, session):
         feeds = {graph.worker: 0, graph.delta: np.ones((1000, 8), np.float32)}
         add = tf.raw_ops.ResourceScatterAdd(
@@ -137,7 +140,7 @@ def test_a_variable_that_is_read_sparsely_is_updated_in_place() -> None:
         view = ops.view(graph.variable)
         with tf.control_dependencies([view]):
             apply = ops.apply_gradient_descent(
-                graph.variable, 1, graph.delta, strategy="striped", tracker=graph.tracker, worker=0, index=0
+                graph.variable, 1, graph.delta, strategy=resolve("striped"), tracker=graph.tracker, worker=0, index=0
             )
         with tf.control_dependencies([apply]):
             viewed_later = view[4, 0] + 0
@@ -161,10 +164,10 @@ def test_a_view_is_no_memory_that_a_kernel_may_reuse() -> None:
 
 
 def test_a_view_is_not_reused_while_another_variable_holds_its_memory() -> None:
-    """The update moves the variable to a copy, so the view is the last of it to hold the memory."""
+    """The update moves the variable to a copy, so the view is the last user of the memory."""
     with session_of(np.zeros(ELEMENTS, np.float32), "resource", "lock") as (graph, session):
         feeds = {graph.worker: 0, graph.delta: ONES}
-        arguments: dict[str, Any] = {"strategy": "lock", "tracker": graph.tracker, "worker": 0, "index": 0}
+        arguments: dict[str, Any] = {"strategy": resolve("lock"), "tracker": graph.tracker, "worker": 0, "index": 0}
         best = tf1.Variable(np.zeros(ELEMENTS, np.float32), use_resource=True)
         session.run(best.initializer)
         session.run(graph.apply, feeds)

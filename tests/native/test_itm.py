@@ -1,4 +1,4 @@
-"""GCC's transactions, by every method of libitm and by a library of another name."""
+"""GCC's transactions, with every method of libitm and with a library of another name."""
 
 from __future__ import annotations
 
@@ -70,16 +70,16 @@ def test_four_threads_lose_nothing_and_every_transaction_is_counted(method: str)
 
 def test_a_process_without_the_method_is_refused() -> None:
     reason = call("state", "itm", {"method": "gl_wt"}, environment={})["why_not"]
-    assert "needs a process that was started with ITM_DEFAULT_METHOD=gl_wt" in reason
-    assert reason.endswith("this one was started without it")
+    assert "needs a process started with ITM_DEFAULT_METHOD=gl_wt" in reason
+    assert reason.endswith("this process was started without it")
     other = {"ITM_DEFAULT_METHOD": "ml_wt"}
-    assert call("state", "itm", {"method": "gl_wt"}, other)["why_not"].endswith("this one was started with ml_wt")
+    assert call("state", "itm", {"method": "gl_wt"}, other)["why_not"].endswith("this process was started with ml_wt")
     with pytest.raises(Unsupported, match="strategy 'itm' cannot run here: itm with method gl_wt needs a process"):
-        availability.require("itm", {"method": "gl_wt"})
+        availability.require(registry.resolve("itm", {"method": "gl_wt"}))
 
 
 def test_a_library_by_path_is_really_used(tmp_path: Path) -> None:
-    """A copy of libitm under another name: it does what libitm does, and only where it was asked for."""
+    """A copy of libitm under another name behaves like libitm, and is used only on request."""
     library = tmp_path / "libother_tm.so"
     shutil.copy(str(loader.core().tm_library()), library)
     asked = {"library": str(library)}
@@ -98,18 +98,18 @@ def test_a_library_by_path_is_really_used(tmp_path: Path) -> None:
 
 
 def test_a_library_that_is_not_whole_is_refused(tmp_path: Path) -> None:
-    """What it lacks, libitm would fill in: a mixture that keeps nothing apart."""
+    """libitm would supply the missing functions, and such a mixture isolates nothing."""
     names = ("beginTransaction", "commitTransaction", "RF", "WF")
     source = "".join(f"void _ITM_{name}(void) {{}}\n" for name in names)
     library = tmp_path / "half.so"
     (tmp_path / "half.c").write_text(source)
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, tmp_path / "half.c"], check=True)
     reason = call("state", "itm", {"library": str(library)})["why_not"]
-    assert f"the library {library} in front of libitm does not define _ITM_inTransaction" in reason
+    assert f"the library {library}, which is used instead of libitm, does not define _ITM_inTransaction" in reason
 
 
 def test_every_function_of_the_interface_that_is_called_is_checked() -> None:
-    """A test of the list in src/itm.cc, by the built library's own symbols."""
+    """Checks the list in src/itm.cc against the symbols of the built library."""
     file = loader.core_file(loader.library_dir())
     symbols = subprocess.run(["nm", "-D", "--undefined-only", str(file)], capture_output=True, text=True, check=True)
     called = set(re.findall(r" U (_ITM_\w+)", symbols.stdout))

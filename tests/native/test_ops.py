@@ -12,6 +12,7 @@ from variants import KEEPING, STRATEGIES
 
 from tmflow.base.errors import BadInput
 from tmflow.native import loader, ops, registry
+from tmflow.native.registry import resolve
 
 pytestmark = pytest.mark.usefixtures("runs_here")
 
@@ -21,8 +22,8 @@ TENSORS = [
     *((dtype, shape) for dtype in (np.float32, np.float64) for shape in [(), (0,), (1,), (784, 10)]),
     (np.float32, (3_000_017,)),
 ]
-LONG = 1_000_000  # elements: updates of so many overlap for certain if nothing keeps them apart
-LONG_LOOP = 50_000  # the same for strategies that take a while for each element
+LONG = 1_000_000  # elements: updates of this size overlap unless they are synchronised
+LONG_LOOP = 50_000  # the same for strategies that are slow per element
 
 
 @pytest.mark.parametrize(("kind", "strategy"), EVERY)
@@ -37,7 +38,7 @@ def test_updates_are_what_numpy_computes(kind: str, strategy: str, dtype: Any, s
         result = graph.value(session)
     if not strategy.startswith("tf_"):
         np.testing.assert_array_equal(result, value)
-    else:  # TensorFlow's own kernel may fuse multiplication and subtraction
+    else:  # TensorFlow's kernel may fuse multiplication and subtraction
         np.testing.assert_allclose(result, value, rtol=1e-6, atol=1e-6)
 
 
@@ -52,7 +53,7 @@ def test_four_threads_under_a_lock_lose_nothing(kind: str, strategy: str) -> Non
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("strategy", KEEPING)
 @pytest.mark.parametrize("elements", [1, LONG_LOOP])
-def test_four_threads_lose_nothing_that_was_promised(kind: str, strategy: str, elements: int) -> None:
+def test_four_threads_lose_no_update_that_is_guaranteed(kind: str, strategy: str, elements: int) -> None:
     with session_of(np.zeros(elements, np.float32), kind, strategy, workers=4, alpha=-1) as (graph, session):
         in_threads(graph, session, workers=4, steps=40, delta=np.ones(elements, np.float32))
         assert np.unique(graph.value(session)).tolist() == [160]
@@ -61,13 +62,13 @@ def test_four_threads_lose_nothing_that_was_promised(kind: str, strategy: str, e
 
 @pytest.mark.parametrize(("kind", "strategy"), OURS)
 def test_several_variables_of_a_step_are_updated_and_counted_apart(kind: str, strategy: str) -> None:
-    """Of either type, one of them empty, one of one element; two workers, each of whose steps updates them all."""
+    """Variables of both types, one of them empty, one of one element; two workers whose steps update them all."""
     initial = [np.ones(shape, dtype) for shape in [(784, 10), (10,), (1,), (), (0,)] for dtype in ("f4", "f8")]
     with tf.Graph().as_default(), tf1.Session() as session:
         variables = [tf1.Variable(value, use_resource=KINDS[kind]) for value in initial]
         tracker = ops.Tracker(2, [f"v{index}" for index in range(len(variables))])
         worker = tf1.placeholder(tf.int32, [])
-        arguments: dict[str, Any] = {"strategy": strategy, "tracker": tracker, "worker": worker}
+        arguments: dict[str, Any] = {"strategy": resolve(strategy), "tracker": tracker, "worker": worker}
         updates = [
             ops.apply_gradient_descent(variable, -0.5, tf.ones_like(variable) * (2 * i), **arguments, index=i)
             for i, variable in enumerate(variables)
@@ -90,7 +91,7 @@ def test_several_variables_of_a_step_are_updated_and_counted_apart(kind: str, st
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_lock_takes_the_mutex_that_tensorflow_takes(kind: str) -> None:
-    """Our locked update and TensorFlow's, on one variable at once: nothing is lost only if the mutex is the same."""
+    """Our locked update and TensorFlow's, concurrently on one variable: they lose nothing only with the same mutex."""
     with session_of(np.zeros(LONG, np.float32), kind, "lock", alpha=-1) as (graph, session):
         if kind == "ref":
             stock = tf.raw_ops.ApplyGradientDescent(
@@ -119,9 +120,9 @@ def test_nolock_never_gains_an_update(kind: str) -> None:
 
 @pytest.mark.parametrize(("kind", "strategy"), OURS)
 def test_updates_are_in_place(kind: str, strategy: str) -> None:
-    """A second update moves no memory: a view of the first sees it."""
+    """A second update does not move the memory: a view of the first one sees it."""
     if registry.require(strategy).keeps_elsewhere:
-        pytest.skip(f"{strategy} updates copies of its own: it promises nothing of what others read in the memory")
+        pytest.skip(f"{strategy} updates copies of its own: it guarantees nothing about reads of the memory")
     with session_of(np.zeros(8, np.float32), kind, strategy) as (graph, session):
         feeds = {graph.worker: 0, graph.delta: np.ones(8, np.float32)}
         session.run(graph.apply, feeds)
@@ -129,7 +130,7 @@ def test_updates_are_in_place(kind: str, strategy: str) -> None:
             view = ops.view(graph.variable)
             with tf.control_dependencies([view]):
                 apply = ops.apply_gradient_descent(
-                    graph.variable, 1, graph.delta, strategy=strategy, tracker=graph.tracker, worker=0, index=0
+                    graph.variable, 1, graph.delta, strategy=resolve(strategy), tracker=graph.tracker, worker=0, index=0
                 )
             with tf.control_dependencies([apply]):
                 seen_later = view + 0
@@ -143,9 +144,9 @@ def test_the_constant_that_a_variable_was_assigned_from_stays_as_it_is(kind: str
         variable = tf1.Variable(constant, use_resource=kind == "resource")
         tracker = ops.Tracker(1, ["w"])
         apply = ops.apply_gradient_descent(
-            variable, 1.0, tf.ones([1000]), strategy=strategy, tracker=tracker, worker=0, index=0
+            variable, 1.0, tf.ones([1000]), strategy=resolve(strategy), tracker=tracker, worker=0, index=0
         )
-        for updates in (1, 3):  # the second time around, the variable had memory of its own before
+        for updates in (1, 3):  # the second time, the variable already has separate memory
             initialise(session, variable, strategy, tracker)
             for _ in range(updates):
                 session.run(apply)
@@ -157,7 +158,7 @@ def test_the_constant_that_a_variable_was_assigned_from_stays_as_it_is(kind: str
 def test_two_operations_on_one_resource_variable_share_its_memory(strategy: str) -> None:
     with session_of(np.zeros(8, np.float32), "resource", strategy) as (graph, session):
         second = ops.apply_gradient_descent(
-            graph.variable, 10, graph.delta, strategy=strategy, tracker=graph.tracker, worker=0, index=0
+            graph.variable, 10, graph.delta, strategy=resolve(strategy), tracker=graph.tracker, worker=0, index=0
         )
         for apply in (graph.apply, second, graph.apply, second):
             session.run(apply, {graph.worker: 0, graph.delta: np.ones(8, np.float32)})
@@ -170,7 +171,7 @@ def test_an_uninitialised_variable_is_named(kind: str, strategy: str) -> None:
         variable = tf1.Variable(np.zeros(3, np.float32), use_resource=kind == "resource", name="weights")
         tracker = ops.Tracker(1, ["w"])
         apply = ops.apply_gradient_descent(
-            variable, 1.0, tf.zeros([3]), strategy=strategy, tracker=tracker, worker=0, index=0
+            variable, 1.0, tf.zeros([3]), strategy=resolve(strategy), tracker=tracker, worker=0, index=0
         )
         with (
             tf1.Session() as session,
@@ -186,7 +187,7 @@ def test_a_delta_of_another_shape_fails_when_the_graph_is_built(kind: str, shape
     with tf.Graph().as_default():
         variable = tf1.Variable(np.zeros(3, np.float32), use_resource=kind == "resource")
         tracker = ops.Tracker(1, ["w"])
-        arguments: dict[str, Any] = {"strategy": "lock", "tracker": tracker, "worker": 0, "index": 0}
+        arguments: dict[str, Any] = {"strategy": resolve("lock"), "tracker": tracker, "worker": 0, "index": 0}
         with pytest.raises(ValueError, match=r"Shapes must be equal rank|Dimension 0 in both shapes must be equal"):
             ops.apply_gradient_descent(variable, 1.0, tf.zeros(shape), **arguments)
 
@@ -222,10 +223,8 @@ def test_an_unknown_strategy_fails_at_graph_construction_with_the_valid_ones(nam
 
 
 def test_helpers_answer_a_misspelled_strategy_with_all_of_them() -> None:
-    with session_of(np.zeros(3, np.float32), "ref", "lock") as (graph, _):
-        arguments: dict[str, Any] = {"strategy": "lok", "tracker": graph.tracker, "worker": 0, "index": 0}
-        with pytest.raises(BadInput, match=r"unknown strategy 'lok' .*valid: .*lock, .*nolock, .*tf_lock, tf_nolock"):
-            ops.apply_gradient_descent(graph.variable, 1.0, graph.delta, **arguments)
+    with pytest.raises(BadInput, match=r"unknown strategy 'lok' .*valid: .*lock, .*nolock, .*tf_lock, tf_nolock"):
+        resolve("lok")
 
 
 def test_the_stock_unlocked_update_is_refused_on_resource_variables() -> None:
@@ -238,7 +237,7 @@ def test_two_variables_under_one_number_are_refused() -> None:
     with session_of(np.zeros(3, np.float32), "ref", "lock") as (graph, session):
         other = tf1.Variable(np.zeros(3, np.float32), use_resource=False)
         apply = ops.apply_gradient_descent(
-            other, 1.0, tf.zeros([3]), strategy="lock", tracker=graph.tracker, worker=0, index=0
+            other, 1.0, tf.zeros([3]), strategy=resolve("lock"), tracker=graph.tracker, worker=0, index=0
         )
         session.run(other.initializer)
         session.run(graph.apply, {graph.worker: 0, graph.delta: np.ones(3, np.float32)})

@@ -1,4 +1,4 @@
-"""The tests of every strategy, run again in processes that are started for those which need one."""
+"""The tests of every strategy, run in separate processes for those that need one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parameters of strategies: the project's table and the library's agree, and wrong ones are named."""
+"""Parameters of strategies: the tables of the project and of the library agree, and wrong parameters are named."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tmflow.native import loader, ops, registry
 from tmflow.spec.strategies import PARAMETERS, STRATEGY_PARAMETERS
 from tmflow.spec.trial import TrialSpec
 
-# A spec names a machine, the library is given its numbers.
+# A spec names a machine, the library gets its numbers.
 NATIVE_NAMES = {"profile": "machine"}
-# Only the process knows them which the strategy runs in: they are no part of the native library's.
+# Known only to the process that the strategy runs in; not parameters of the native library.
 OF_THE_PROCESS = frozenset({"library"})
 OPERATIONS = ["tmflow_apply_gradient_descent", "tmflow_resource_apply_gradient_descent"]
 WRONG = [
@@ -53,7 +53,7 @@ def test_the_table_is_the_library_s() -> None:
 
 
 def allowed_by_spec(name: str) -> str:
-    """What a spec allows, in the library's words."""
+    """The values that a spec allows, in the library's notation."""
     field = TrialSpec.model_fields[name]
     words = [word for kind in get_args(field.annotation) for word in get_args(kind)]
     if words:
@@ -74,7 +74,7 @@ def test_fallbacks_and_values_that_are_allowed_pass(strategy: str) -> None:
     core = loader.core()
     core.check_parameters(strategy, [])
     for parameter in registry.require(strategy).parameters:
-        if parameter.name in NATIVE_NAMES.values():  # it has no value of its own
+        if parameter.name in NATIVE_NAMES.values():  # it has no value
             continue
         core.check_parameters(strategy, [f"{parameter.name}={parameter.fallback}"])
 

@@ -1,4 +1,4 @@
-"""The probe, on this machine and on emulated ones: whole documents, through the command line and without it."""
+"""The probe, on this machine and on emulated ones: complete documents, from the command line and from Python."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tests.conftest import Tmflow
 from tmflow.native import loader, registry
 from tmflow.platform.facts import platform_facts, platform_sha256
 from tmflow.platform.profiles import load_profile
-from tmflow.probe import document, run
+from tmflow.probe import document
 
 
 @pytest.fixture(scope="module")
 def here() -> document.Probe:
-    """The probe of this machine, while Python goes on."""
+    """The probe of this machine, while Python continues."""
     done: list[document.Probe] = []
-    probing = threading.Thread(target=lambda: done.append(run.probe(10)))
+    probing = threading.Thread(target=lambda: done.append(document.probe(10)))
     probing.start()
     meanwhile = 0
     while probing.is_alive():
@@ -69,7 +69,7 @@ def test_transactions_are_found_as_the_trial_finds_them(here: document.Probe) ->
     assert found.capacity is not None
     assert found.conflicts is not None
     assert found.costs is not None
-    if found.provider == "rtm":  # what is written must stay in the first-level cache
+    if found.provider == "rtm":  # written lines must stay in the first-level cache
         facts, capacity = platform_facts(), found.capacity
         assert capacity.line_bytes == facts["cacheline_bytes"]
         assert capacity.sets == facts["l1d_bytes"] // facts["l1d_ways"] // facts["cacheline_bytes"]
@@ -84,7 +84,7 @@ def test_transactions_are_found_as_the_trial_finds_them(here: document.Probe) ->
 
 @pytest.fixture
 def probe(tmflow: Tmflow) -> Tmflow:
-    """`tmflow probe` with the library that is built here, wherever its results go."""
+    """`tmflow probe` with the library built here, wherever its results go."""
     built = loader.library_dir()
 
     def call(*arguments: str | Path, **variables: str | Path | None) -> subprocess.CompletedProcess[str]:
@@ -112,7 +112,7 @@ def test_it_is_kept_and_makes_a_profile(probe: Tmflow, tmp_path: Path, monkeypat
     monkeypatch.setenv("TMFLOW_ROOT", str(tmp_path))
     results = tmp_path / "results"
     done = probe("--seconds", "10", "--profile", "this-machine", TMFLOW_RESULTS_DIR=results)
-    found = document.read(results / "probe.json")
+    found = document.parse((results / "probe.json").read_text(), "probe.json")
     assert json.loads((results / "probe.json").read_text()) == found.as_dict()
     if not found.transactions.commits:
         assert done.returncode == 2

@@ -1,4 +1,4 @@
-"""Random updates of a slice of a larger array: the sums, the memory around it and the counters are exactly right."""
+"""Random updates of a slice of a larger array: the sums, the surrounding memory and the counters are exactly right."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tmflow.spec.strategies import parameters_of
 
 pytestmark = pytest.mark.random
 
-GUARD = 12345.0  # an element that nobody may touch
+GUARD = 12345.0  # an element that no update may touch
 
 
 @st.composite
 def cases(draw: st.DrawFn, variants: list[Variant]) -> tuple[Variant, Any, int, int, list[int]]:
-    """A variant with a chunk of its own, a type, the place of the slice, and how often each thread updates it."""
+    """A variant with a random chunk, a type, the position of the slice, and the number of updates of each thread."""
     variant = draw(st.sampled_from(variants))
     elements = draw(st.integers(0, 40) | st.integers(0, 5000))
     if any(parameter.startswith("chunk=") for parameter in variant.parameters):
@@ -40,7 +40,7 @@ def test_any_slice_under_any_threads(strategy: str, data: st.DataObject) -> None
     inside = around[offset : offset + elements]
     inside[:] = 0
     threads = len(updates)
-    # Small whole numbers, another one in each thread and element: every sum is exact in either type.
+    # Small integers that differ by thread and element: every sum is exact in either type.
     deltas = [(np.arange(elements) % 7 + thread + 1).astype(dtype) for thread in range(threads)]
     region = loader.core().Region(inside, workers=threads)
 
@@ -62,11 +62,11 @@ def test_any_slice_under_any_threads(strategy: str, data: st.DataObject) -> None
     assert len(around) == offset + elements + 40
     for n, row in zip(updates, region.counters(), strict=True):
         assert row["updates"] == n
-        known = row["attempts"] is not None  # glibc does not tell them
+        known = row["attempts"] is not None  # glibc does not report them
         assert not known or row["attempts"] == row["commits"] + sum(row["aborts"].values())
         if variant.has_transactions:
             sections = n * variant.sections(elements)
-            # An empty variable is none, or one with nothing in it.
+            # An empty variable: no array, or one with no element.
             assert sections <= row["commits"] + row["fallbacks"] <= max(sections, n)
             if "budget" in (fallbacks := parameters_of(strategy)):
                 assert row["attempts"] <= sections * int(variant.value("budget") or fallbacks["budget"])

@@ -1,4 +1,4 @@
-"""Numbers and memory that no update may be run on: one sentence says what is wrong, and nothing has changed."""
+"""Numbers and memory that cannot be updated: one sentence names the fault, and nothing changes."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from variants import STRATEGIES
 
 from tmflow.base.errors import BadInput
 from tmflow.native import loader, ops
+from tmflow.native.registry import resolve
 
 pytestmark = pytest.mark.usefixtures("runs_here")
 
@@ -22,7 +23,7 @@ Array = NDArray[Any]
 
 
 def misaligned(dtype: Any, elements: int) -> Array:
-    """Ones that begin one byte after where they should."""
+    """An array of ones that begins one byte too late."""
     array = np.zeros(elements * np.dtype(dtype).itemsize + 1, np.uint8)[1:].view(dtype)
     array[:] = 1
     assert not array.flags.aligned
@@ -103,8 +104,8 @@ def test_a_rate_must_be_finite_in_the_type_of_the_array() -> None:
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("shape", [(3, 2), (6,), (2, 3, 1), (2, 2), ()])
 def test_a_delta_of_another_shape_is_refused(strategy: str, shape: tuple[int, ...]) -> None:
-    told = str(shape).replace("(", r"\(").replace(")", r"\)")
-    refused(np.ones((2, 3)), strategy, 1, np.ones(shape), rf"of the array's shape, \(2, 3\), not {told}$")
+    pattern = str(shape).replace("(", r"\(").replace(")", r"\)")
+    refused(np.ones((2, 3)), strategy, 1, np.ones(shape), rf"of the array's shape, \(2, 3\), not {pattern}$")
 
 
 @pytest.mark.parametrize("elements", [1_000_000_001, 2**62])
@@ -149,11 +150,11 @@ def test_a_gradient_that_is_the_variable_itself_is_refused(kind: str, strategy: 
     with tf.Graph().as_default(), tf1.Session() as session:
         variable = tf1.Variable(np.ones(1000, np.float32), use_resource=KINDS[kind])
         tracker = ops.Tracker(1, ["w"])
-        arguments: dict[str, Any] = {"strategy": strategy, "tracker": tracker, "worker": 0, "index": 0}
+        arguments: dict[str, Any] = {"strategy": resolve(strategy), "tracker": tracker, "worker": 0, "index": 0}
         own = ops.apply_gradient_descent(variable, 1.0, ops.view(variable), **arguments)
         copied = ops.apply_gradient_descent(variable, 0.5, variable.read_value() * 1.0, **arguments)
         initialise(session, variable, strategy, tracker)
-        session.run(copied)  # and from now on a resource variable has memory of its own
+        session.run(copied)  # from now on a resource variable has separate memory
         with pytest.raises(tf.errors.InvalidArgumentError, match="delta overlaps the memory of the variable"):
             session.run(own)
         assert np.unique(value_of(session, variable, strategy, tracker)).tolist() == [0.5]
@@ -192,14 +193,14 @@ def test_shapes_that_nobody_knew_are_checked_when_it_runs(
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_delta_of_another_type_is_refused_by_either_operation(strategy: str) -> None:
-    """A reference says its type when the graph is built; a resource may say it only when it runs."""
+    """The type of a reference is known when the graph is built, that of a resource possibly only when it runs."""
     for kind in KINDS:
         with tf.Graph().as_default(), tf1.Session() as session:
             variable = tf1.Variable(np.ones(3, np.float32), use_resource=KINDS[kind])
             tracker = ops.Tracker(1, ["w"])
             one, delta = tf.constant(1.0, tf.float64), tf.ones([3], tf.float64)
             target = variable.op.outputs[0]
-            session.run(variable.initializer)  # the strategy knows nothing of the variable yet
+            session.run(variable.initializer)  # the strategy does not know the variable yet
             with pytest.raises((TypeError, ValueError, tf.errors.InvalidArgumentError), match=r"float32|float\b"):
                 session.run(operation(kind)(target, one, delta, tracker.handle, 0, strategy=strategy, variable=0))
             assert session.run(variable).tolist() == [1, 1, 1]

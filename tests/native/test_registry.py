@@ -1,4 +1,4 @@
-"""The registry: names with and without a build, which must agree, and the file it writes."""
+"""The registry: with and without a build its names agree; and the file that it writes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from tmflow.base.errors import BadInput
-from tmflow.native import loader, registry
-from tmflow.native import registry as promises
+from tmflow.native import availability, loader, registry
 
 
 @pytest.fixture
@@ -27,7 +26,7 @@ def test_each_built_strategy_has_the_name_of_its_file() -> None:
 
 
 def test_threads_that_ask_at_once_load_the_library_once() -> None:
-    """As `tmflow doctor` does; nanobind warns of a type that is registered twice."""
+    """`tmflow doctor` does this; nanobind warns of a type that is registered twice."""
     code = (
         "import concurrent.futures, threading\n"
         "from tmflow.native import loader\n"
@@ -59,14 +58,14 @@ def test_a_strategy_that_cannot_run_here_says_why() -> None:
         assert ("RTM" if platform.machine() == "x86_64" else "transactional memory") in htm.why_not
 
 
-def test_promises_of_the_stock_pair_and_ours_agree() -> None:
-    promises = {v.name: (v.promise_updates, v.promise_reads) for v in registry.variants()}
-    assert promises["tf_lock"] == promises["lock"] == ("tensor", "element")
-    assert promises["tf_nolock"] == promises["nolock"] == ("none", "element")
+def test_the_consistency_of_the_stock_pair_and_ours_agree() -> None:
+    consistencies = {v.name: (v.update_consistency, v.read_consistency) for v in registry.variants()}
+    assert consistencies["tf_lock"] == consistencies["lock"] == ("tensor", "element")
+    assert consistencies["tf_nolock"] == consistencies["nolock"] == ("none", "element")
 
 
-def test_results_are_shown_with_the_promises_of_the_registry() -> None:
-    assert {v.name: v.promise_updates for v in registry.variants()} == promises.UPDATES
+def test_results_are_shown_with_the_consistency_of_the_registry() -> None:
+    assert {v.name: v.update_consistency for v in registry.variants()} == registry.UPDATE_CONSISTENCY
 
 
 @pytest.mark.usefixtures("not_built")
@@ -78,6 +77,23 @@ def test_names_are_known_without_a_build() -> None:
     assert lock.why_not == f"the native library is not built in {loader.library_dir()}: run `make build`"
     assert registry.tm_probe() is None
     assert registry.build_info() == registry.BuildInfo(None, None)
+
+
+def test_a_strategy_is_resolved_with_its_defaults_and_guarantees() -> None:
+    htm = registry.resolve("htm", {"spending": "study_power"})
+    assert (htm.parameters["budget"], htm.parameters["chunk"], htm.parameters["kernel"]) == (100, 0, "plain")
+    assert htm.native_arguments == ("budget=100", "spending=study_power")
+    assert (htm.entry.update_consistency, htm.entry.read_consistency) == ("tensor", "element")
+    assert (htm.is_fused, htm.is_stock) == (False, False)
+    itm = registry.resolve("itm", {"method": "gl_wt"})
+    assert (itm.mechanism, itm.times_locks, itm.entry.snapshot_consistency) == ("itm", False, "none")
+
+
+@pytest.mark.usefixtures("not_built")
+def test_a_strategy_is_resolved_without_a_build() -> None:
+    emulated = registry.resolve("htm", {"provider": "emulated", "profile": "intel-tsx-study"})
+    assert (emulated.mechanism, emulated.is_emulated, emulated.entry.update_consistency) == ("rtm", True, None)
+    assert availability.why_not(emulated) == registry.require("htm").why_not
 
 
 def test_a_strategy_newer_than_the_build_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,7 +151,7 @@ def test_a_library_that_does_not_load_counts_as_not_built(not_built: Path, tmp_p
     assert lock.why_not.endswith("): run `make build`")
     assert registry.tm_probe() is None
     assert registry.build_info() == registry.BuildInfo(None, None)
-    with pytest.raises(BadInput, match="does not load"):  # the build step must not pass it for a result
+    with pytest.raises(BadInput, match="does not load"):  # the build step must not mistake it for a result
         registry.write_variants(tmp_path / "variants.json")
     assert not (tmp_path / "variants.json").exists()
 

@@ -1,4 +1,4 @@
-"""The static program is built with little, and runs with nothing beside it."""
+"""The static program can be built with few tools and runs without other files."""
 
 from __future__ import annotations
 

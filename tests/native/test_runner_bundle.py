@@ -1,4 +1,4 @@
-"""The static program's bundles: of the same results folder, the one that Python exports, to the identity."""
+"""Bundles of the static program: for the same results folder, identical to those that Python exports."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ from typing import Any
 
 import cpp
 import pytest
-from runner import EMULATORS
+from runner import EMULATORS, FOREIGN
 
 from tests.support.sample_bundles import write_results
 from tests.support.sample_runs import sample_runs
 from tmflow.bundle.verify import verify
-from tmflow.bundle.writer import Exported, RunSelection
+from tmflow.bundle.writer import Exported
 from tmflow.bundle.writer import export as export_in_python
+from tmflow.store.run_filter import RunFilter
 
 pytestmark = pytest.mark.slow
 
 Export = Callable[[Path, Path], dict[str, Any]]
 
 
-@pytest.fixture(scope="module", params=["here", "ppc64le", "aarch64"])
+@pytest.fixture(scope="module", params=["here", *FOREIGN])
 def export(request: pytest.FixtureRequest, builds: cpp.Builds) -> Export:
-    """Exports a results folder; what was exported, or {"error": ...}."""
+    """Export a results folder; return a description of the bundle, or {"error": ...}."""
     program = builds.built(request.param, "runner_formats") / "runner" / "runner_formats"
 
     def exported(results: Path, out: Path) -> dict[str, Any]:
@@ -42,7 +43,7 @@ def export(request: pytest.FixtureRequest, builds: cpp.Builds) -> Export:
 
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
-    """A results folder with all that a bundle may have, and some that it does not."""
+    """A results folder with everything that a bundle may contain, and some files that it may not."""
     results = tmp_path / "results"
     write_results(results, sample_runs(experiments=("fig_4_1", "fig_4_7"), strategies=("tf_lock", "stm"), rounds=2))
     files = {
@@ -65,7 +66,7 @@ def results(tmp_path: Path) -> Path:
 
 
 def in_python(results: Path, out: Path) -> Exported:
-    return export_in_python(results, out, RunSelection(), None)
+    return export_in_python(results, out, RunFilter(), None)
 
 
 def test_its_bundle_is_the_one_that_python_exports(export: Export, results: Path, tmp_path: Path) -> None:
@@ -75,9 +76,11 @@ def test_its_bundle_is_the_one_that_python_exports(export: Export, results: Path
     assert ours["identity"] == theirs.identity
     assert ours["runs"] == theirs.runs == len(sample_runs(("a", "b"), ("tf_lock", "stm"), rounds=2))
     assert Path(ours["path"]).name == theirs.path.name
-    with zipfile.ZipFile(ours["path"]) as mine, zipfile.ZipFile(theirs.path) as its:
-        assert mine.namelist() == its.namelist()
-        assert {name: mine.read(name) for name in mine.namelist()} == {name: its.read(name) for name in its.namelist()}
+    with zipfile.ZipFile(ours["path"]) as mine, zipfile.ZipFile(theirs.path) as python_zip:
+        assert mine.namelist() == python_zip.namelist()
+        assert {name: mine.read(name) for name in mine.namelist()} == {
+            name: python_zip.read(name) for name in python_zip.namelist()
+        }
         assert {"campaign.json", "probe.json", "logs/build.log", "logs/rounds/fig_4_1.log"} <= set(mine.namelist())
 
 
@@ -103,20 +106,20 @@ def test_a_machine_is_named_as_python_names_it(export: Export, tmp_path: Path, f
 
 def test_nothing_to_export_is_said(export: Export, tmp_path: Path) -> None:
     said = export(tmp_path / "nowhere", tmp_path / "one.zip")
-    assert said["error"] == f"nothing to export: there is no run in {tmp_path}/nowhere/runs"
+    assert said["error"] == f"nothing to export: no runs in {tmp_path}/nowhere/runs"
     assert not list(tmp_path.iterdir())
 
 
 def test_two_machines_are_no_bundle(export: Export, results: Path, tmp_path: Path) -> None:
     write_results(results, sample_runs(experiments=("zz",), platform={"memory_bytes": 1 << 30}))
-    assert "line 1 is of another platform" in export(results, tmp_path / "one.zip")["error"]
+    assert "line 1 is from another platform" in export(results, tmp_path / "one.zip")["error"]
     assert not (tmp_path / "one.zip").exists()
 
 
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (lambda text: text[:-1], "cut off"),
+        (lambda text: text[:-1], "truncated"),
         (lambda text: text[:-9] + "\n", "not JSON at byte"),
         (lambda text: text.replace('"environment": {', '"surroundings": {'), "the field 'environment' is missing"),
         (lambda text: text.replace('"platform": {', '"platform": {"isa": 1, '), "twice"),

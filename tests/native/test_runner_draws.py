@@ -1,4 +1,4 @@
-"""What a trial of the static program is drawn from is what Python draws, to the bit; and aborts are families alike."""
+"""The static program draws the same random numbers as Python, to the bit, and classifies aborts alike."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import cast
 import cpp
 import numpy as np
 import pytest
-from runner import EMULATORS, Ask, Program, asking
+from runner import EMULATORS, FOREIGN, Ask, Program, asking
 
-from tmflow.benchmark.updates import shuffled_turns
+from tmflow.benchmark.plan import shuffled_turns
 from tmflow.spec import abort_codes
 from tmflow.spec.trial import TrialSpec
-from tmflow.training import batches
+from tmflow.training.data import batch_starts
 from tmflow.training.models import load_network
 
 pytestmark = pytest.mark.slow
@@ -23,7 +23,7 @@ IMAGES = 55_000
 SEEDS = [0, 1, 2017, 2**31 - 1]
 
 
-@pytest.fixture(scope="module", params=["here", "ppc64le", "aarch64"])
+@pytest.fixture(scope="module", params=["here", *FOREIGN])
 def ask(request: pytest.FixtureRequest, builds: cpp.Builds) -> Ask:
     return asking(
         Program(builds.built(request.param, "runner_draws") / "runner" / "runner_draws", EMULATORS[request.param])
@@ -43,7 +43,7 @@ def test_batches_begin_where_pythons_do(ask: Ask) -> None:
     for seed in SEEDS:
         for batch, steps in ((1, 60_000), (10, 12_000), (100, 2_000), (IMAGES - 1, 5), (IMAGES, 5)):
             (found,) = ask("starts", {"seed": seed, "batch": batch, "steps": steps})
-            assert found == batches.batch_starts(seed, IMAGES, batch, steps).tolist(), (seed, batch)
+            assert found == batch_starts(seed, IMAGES, batch, steps).tolist(), (seed, batch)
 
 
 def test_a_batch_that_does_not_fit_is_refused(ask: Ask) -> None:
@@ -76,7 +76,9 @@ def test_the_turns_of_a_benchmark_are_pythons(ask: Ask) -> None:
 
 
 def test_aborts_are_of_the_families_that_python_gives_them(ask: Ask) -> None:
-    """RTM: every pattern of bits with every code of XABORT. TEXASR: every pattern of what decides; all codes; noise."""
+    """RTM: every pattern of bits with every code of XABORT. TEXASR: every pattern of the deciding bits; all codes;
+    noise.
+    """
     rtm = [bits | code << 24 for bits in range(1 << 6) for code in range(256)]
     deciding = [8, 9, 10, 11, 12, 13, 14, 15, 16, 31]  # numbered from the highest bit
     patterns = [sum(1 << 63 - bit for n, bit in enumerate(deciding) if pattern >> n & 1) for pattern in range(1 << 10)]
@@ -89,5 +91,5 @@ def test_aborts_are_of_the_families_that_python_gives_them(ask: Ask) -> None:
     }
     for mechanism, raw in statuses.items():
         (found,) = ask("families", {"mechanism": mechanism, "statuses": [f"{status:x}" for status in raw]})
-        described = [abort_codes.described(mechanism, status) for status in raw]
+        described = [abort_codes.classify(mechanism, status) for status in raw]
         assert found == [[one["raw_code"], one["family"]] for one in described]

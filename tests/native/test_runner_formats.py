@@ -1,6 +1,6 @@
-"""The static program's documents: JSON, hashes, zips, facts and machine states, each as Python makes it.
+"""Documents of the static program: JSON, hashes, zips, facts and machine states, all equal to Python's.
 
-A program of the tests answers questions, one in a line; it runs here and under the emulators of other machines.
+A test program answers questions, one per line; it runs here and in the emulators of other machines.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ from typing import Any
 import cpp
 import numpy as np
 import pytest
-from runner import EMULATORS, Ask, Program, asking
+from runner import EMULATORS, FOREIGN, Ask, Program, asking
 
 from tests.unit.platform import recorded_machines as recorded
 from tmflow.base.canonical_json import canonical_json
-from tmflow.platform.environment import environment_facts
-from tmflow.platform.facts import display_name, platform_facts, platform_sha256
+from tmflow.platform.facts import display_name, environment_facts, platform_facts, platform_sha256
 from tmflow.platform.software import software
 from tmflow.platform.sysfiles import Files
 from tmflow.runner import machine_load as machine
@@ -30,7 +29,7 @@ from tmflow.runner import machine_load as machine
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module", params=["here", "ppc64le", "aarch64"])
+@pytest.fixture(scope="module", params=["here", *FOREIGN])
 def ask(request: pytest.FixtureRequest, builds: cpp.Builds) -> Ask:
     return asking(
         Program(builds.built(request.param, "runner_formats") / "runner" / "runner_formats", EMULATORS[request.param])
@@ -77,8 +76,8 @@ def test_texts_and_names_are_spelt_as_python_spells_them(ask: Ask) -> None:
         ("nul", "no value"),
         ("NaN", "no value"),
         ("-Infinity", "no value"),
-        ("1 2", "follows"),
-        ("01", "begins with 0"),
+        ("1 2", "text after the value"),
+        ("01", "leading 0"),
         ("1.", "no value"),
         (".5", "no value"),
         ("+1", "no value"),
@@ -91,11 +90,11 @@ def test_texts_and_names_are_spelt_as_python_spells_them(ask: Ask) -> None:
         ('{"a" 1}', "missing"),
         ('{"a":1,"a":2}', "twice"),
         ("{1:2}", "missing"),
-        ('"a', "no end"),
+        ('"a', "not terminated"),
         ('"\\x"', "escape"),
         ('"\\u12"', "four"),
-        ('"\\ud800"', "half"),
-        ('"\\ud800\\u0041"', "half"),
+        ('"\\ud800"', "surrogate"),
+        ('"\\ud800\\u0041"', "surrogate"),
         ('"\n"', "control"),
         ("'a'", "no value"),
         ("[" * 101 + "]" * 101, "levels"),
@@ -204,7 +203,7 @@ SETTINGS: dict[str, recorded.Tree] = {
     "nothing": {},
     "broken": BROKEN,
 }
-OF_THIS_PROCESS = ("kernel", "libc")  # an emulator has its own, or tells that of its machine
+OF_THIS_PROCESS = ("kernel", "libc")  # an emulator has its own, or passes on that of the host
 
 
 def test_recorded_machines_have_the_settings_that_python_finds(ask: Ask, tmp_path: Path) -> None:
@@ -222,14 +221,14 @@ def test_recorded_machines_have_the_settings_that_python_finds(ask: Ask, tmp_pat
 
 @pytest.fixture
 def of_machine(ask: Ask, request: pytest.FixtureRequest) -> str:
-    """Which machine `ask` asks."""
+    """The machine on which `ask` runs."""
     machine: str = request.node.callspec.params["ask"]
     return machine
 
 
 def test_a_build_without_eigen_says_so_where_its_kernel_is_asked_for(ask: Ask, of_machine: str) -> None:
     said = ask("why_not", *({"strategy": "lock", "parameter": f"kernel={kernel}"} for kernel in ("plain", "eigen")))
-    absent = "kernel eigen is not in this build: Eigen was not there (Debian: libeigen3-dev)"
+    absent = "kernel eigen is not in this build, because Eigen was not installed (Debian: libeigen3-dev)"
     assert said == [None, absent if of_machine == "aarch64" else None]
 
 

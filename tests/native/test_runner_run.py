@@ -1,4 +1,4 @@
-"""The static program runs the study: its run files are Python's, and what one worker finds is what Python finds."""
+"""The static program runs the study: its run files are like Python's, and with one worker the results are equal."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from tmflow import datasets
 from tmflow.base.paths import project_root
 from tmflow.bundle.verify import verify
 from tmflow.datasets import catalogue
+from tmflow.native.registry import resolve
 from tmflow.platform.facts import platform_facts, platform_sha256
 from tmflow.probe import document
 from tmflow.runfile import record
 from tmflow.runfile.record import Run
-from tmflow.runner.job import RoundJob
 from tmflow.runner.journal import Journal
-from tmflow.runner.supervisor import run_round
+from tmflow.runner.supervisor import RoundJob, run_round
+from tmflow.store.engine import sqlite_url
 from tmflow.store.ingest import ingest
-from tmflow.store.url import sqlite_url
 from tmflow.study.campaign import load
 from tmflow.study.config import load_study
 from tmflow.study.plan import Plan
-from tmflow.training.measurement import TrialData
+from tmflow.training.data import TrialData
 from tmflow.training.native_driver import Variant
 
 pytestmark = pytest.mark.slow
@@ -59,7 +59,7 @@ def measured(program: Program, results: Path, *arguments: str) -> list[Run]:
 
 @pytest.fixture(scope="module")
 def quick(native_program: Program, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The results of an experiment at the quick scale, whole."""
+    """The complete results of an experiment at the quick scale."""
     results = tmp_path_factory.mktemp("quick")
     measured(native_program, results, *QUICK)
     return results
@@ -70,7 +70,7 @@ def test_a_round_is_the_one_that_python_would_run(quick: Path) -> None:
     campaign = load(quick, "quick")
     assert campaign is not None
     assert campaign.invocations[0].ended_at_utc is not None
-    assert campaign.finished  # the quick study has no other of the native driver
+    assert campaign.finished  # the quick study has no other with the native driver
     assert run_files(quick) == plan.run_files("true-contention")
     for number, path in enumerate(run_files(quick), start=1):
         runs = list(record.read(path))
@@ -106,7 +106,7 @@ def test_its_probe_is_pythons_and_goes_along(native_program: Program, quick: Pat
     shutil.copytree(quick, results)
     done = native_program.run("probe", "--seconds", "5", "--json", "--results", results)
     assert done.returncode == 0, done.stderr
-    found = document.read(results / "probe.json")
+    found = document.parse((results / "probe.json").read_text(), "probe.json")
     assert found.as_dict() == json.loads(done.stdout)
     assert found.platform_sha256 == platform_sha256(platform_facts())
     assert native_program.run("export", "--results", results, "--out", tmp_path / "bundle.zip").returncode == 0
@@ -122,12 +122,12 @@ def test_python_stores_them(quick: Path, tmp_path: Path) -> None:
 def test_what_is_measured_is_not_measured_again(native_program: Program, quick: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in run_files(quick)}
     done = native_program.run(*QUICK, "--results", quick)
-    assert (done.returncode, done.stdout) == (0, "Everything is measured already.\n")
+    assert (done.returncode, done.stdout) == (0, "Nothing to do: everything is already measured.\n")
     assert {path: path.stat().st_mtime_ns for path in run_files(quick)} == before
 
 
-def told(run: Any) -> Any:
-    """What one worker finds whenever it is given the same seed: all but its times."""
+def without_times(run: Any) -> Any:
+    """The results that depend only on the seed with one worker: everything except times."""
     fields = {
         name: [row.model_dump() for row in getattr(run, name)] for name in ("counters", "staleness", "lost", "reads")
     }
@@ -146,12 +146,16 @@ def test_one_worker_finds_what_it_finds_in_python(native_program: Program, quick
     images_of = {seed: TrialData.make(dataset, 784, seed) for seed in {run.trial_seed for run in alone}}
     for run in alone:
         images = images_of[run.trial_seed]
-        python = Run.model_validate(run.model_dump() | vars(Variant(run.spec).run(run.spec, run.trial_seed, images)))
-        assert told(run) == told(python), (run.spec.strategy, run.trial_seed)
+        variant = Variant(run.spec, resolve(run.spec.strategy, run.spec.parameters()))
+        trained = variant.run(run.spec, run.trial_seed, images)
+        python = Run.model_validate(run.model_dump() | vars(trained))
+        assert without_times(run) == without_times(python), (run.spec.strategy, run.trial_seed)
 
 
 def test_transactions_are_counted_or_refused_with_the_reason(native_program: Program, tmp_path: Path) -> None:
-    """Hardware transactions where there are none, and emulated ones; the numbers of the emulated machine go along."""
+    """Hardware transactions on a machine without them, and emulated ones; the run includes the emulated machine's
+    numbers.
+    """
     arguments = ("run", "--experiment", "transaction-size", "--rounds", "1", "--points", "18")
     runs = measured(native_program, tmp_path, *arguments)
     for run in runs:
@@ -170,12 +174,17 @@ def test_transactions_are_counted_or_refused_with_the_reason(native_program: Pro
             )
     emulated = [run for run in runs if run.evidence == "emulated"]
     assert {run.backend.name for run in emulated if run.backend} == {"intel-tsx-study", "ibm-power8-s822"}
-    assert {abort.mechanism for run in emulated for abort in run.aborts} == {"rtm", "power"}
+    # The scheduler decides whether two threads of so short a trial overlap, and abort. What does not fit always aborts.
+    mechanisms = {"intel-tsx-study": "rtm", "ibm-power8-s822": "power"}
+    for run in emulated:
+        assert run.backend
+        assert {abort.mechanism for abort in run.aborts} <= {mechanisms[run.backend.name]}
+    assert any(run.aborts for run in emulated if run.spec.profile == "ibm-power8-s822" and run.spec.chunk == 4096)
 
 
 @pytest.fixture
 def begun(native_program: Program, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """The program at work on some long trials; ended at the end of the test."""
+    """The program while it runs some long trials; it is ended after the test."""
     command = [native_program.path, *SIX_LONG_TRIALS, "--results", tmp_path]
     process = subprocess.Popen(command, stderr=subprocess.PIPE)
     yield process
@@ -184,7 +193,7 @@ def begun(native_program: Program, tmp_path: Path) -> Iterator[subprocess.Popen[
 
 
 def wait_for(tmp_path: Path, suffix: str) -> Path:
-    """The journal of the round, once it is there."""
+    """The journal of the round, once it exists."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         if found := next(tmp_path.rglob(f"round-001.jsonl{suffix}"), None):
@@ -200,7 +209,7 @@ def test_what_an_interrupted_round_has_finished_is_kept(
     children = psutil.Process(begun.pid).children()
     begun.send_signal(signal.SIGINT)
     assert begun.wait(30) == 128 + signal.SIGINT
-    assert b"what is done is kept" in (begun.stderr.read() if begun.stderr else b"")
+    assert b"finished trials are kept" in (begun.stderr.read() if begun.stderr else b"")
     psutil.wait_procs(children, timeout=30)
     journal = Journal(run_file)
     if finisher == "itself":
@@ -261,7 +270,7 @@ def test_mnist_that_was_altered_is_refused(native_program: Program, tmp_path: Pa
 
 
 def run_abroad(program: Program, results: Path, *arguments: str) -> None:
-    """A round, by a program that runs under an emulator, and starts its workers under it too."""
+    """A round, by a program that runs in an emulator and starts its workers in it."""
     launcher = {**os.environ, "TMFLOW_NATIVE_LAUNCHER": " ".join(program.emulator)}
     done = program.run(*arguments, "--rounds", "1", "--results", results, env=launcher)
     assert done.returncode == 0, done.stderr
@@ -276,12 +285,12 @@ def test_a_machine_that_is_emulated_runs_it_too(foreign_program: Program, quick:
         assert (run.status, run.trial_seed) == ("ok", here[run.spec].trial_seed)
         assert run.final_accuracy == pytest.approx(
             here[run.spec].final_accuracy, abs=0.005
-        )  # sums are rounded otherwise
+        )  # sums are rounded differently
         assert run.platform["isa"] in str(foreign_program.path)
 
 
 def test_transactions_are_emulated_where_the_processor_has_none(foreign_program: Program, tmp_path: Path) -> None:
-    """Those of TSX on other processors too: neither has transactions of its own that can be used here."""
+    """TSX is emulated on other processors, too: neither has usable transactions here."""
     run_abroad(foreign_program, tmp_path, "run", "--experiment", "transaction-size", "--points", "18")
     runs = [run for run in runs_of(tmp_path) if run.spec.threads == 1]
     assert {run.status for run in runs if run.spec.provider == "rtm"} == {"unsupported"}

@@ -1,4 +1,4 @@
-"""The TensorFlow operations under the sanitizers, in a Python that is not compiled with any."""
+"""The TensorFlow operations with sanitizers, in a Python that is compiled without them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SUPPRESSIONS = cpp.NATIVE_OPS / "tests" / "tsan_tensorflow.supp"
 
 @dataclass(frozen=True)
 class Sanitizer:
-    name: str  # as TMFLOW_SANITIZE has it
+    name: str  # as in TMFLOW_SANITIZE
     libraries: tuple[str, ...]  # preloaded, by the compiler's names for them
     variable: str
     options: str
@@ -31,8 +31,8 @@ class Sanitizer:
     preloaded: tuple[str, ...] = ()  # after those, in the build folder
 
 
-# ThreadSanitizer ignores what TensorFlow does by itself, which it does not see in full. It would also take a mutex that
-# a condition variable releases, inside of absl, for one that is locked twice.
+# ThreadSanitizer ignores the internals of TensorFlow, which it does not see completely. Without this, it would take a
+# mutex of absl that a condition variable releases for one that is locked twice.
 THREAD = Sanitizer(
     "thread",
     ("libtsan.so",),
@@ -47,8 +47,8 @@ ADDRESS = Sanitizer("address", ("libasan.so", "libstdc++.so"), "ASAN_OPTIONS", "
 
 
 def sanitised_run(sanitizer: Sanitizer, builds: cpp.Builds, libraries: Path, folder: Path) -> tuple[int, str]:
-    """The exit code and the output of concurrent_ops.py, with the operations built under the sanitizer."""
-    built = builds.sanitised_ops(sanitizer.name, *sanitizer.targets)
+    """The exit code and the output of concurrent_ops.py, with the operations built with the sanitizer."""
+    built = builds.sanitised(sanitizer.name, "tmflow_ops", *sanitizer.targets)
     (folder / loader.OPS_LIBRARY).symlink_to(built / "lib" / loader.OPS_LIBRARY)
     core = loader.core_file(libraries)
     assert core is not None
@@ -60,7 +60,7 @@ def sanitised_run(sanitizer: Sanitizer, builds: cpp.Builds, libraries: Path, fol
     strategies = [name for name in STRATEGIES if not why_not(Variant(name))]
     assigned = [f"{name}={value}" for name, value in variables.items()]
     command = ["env", *assigned, sys.executable, str(SCRIPT), *strategies]
-    # ThreadSanitizer needs addresses that are not spread wide.
+    # ThreadSanitizer needs addresses that are not randomised widely.
     setarch = ["setarch", "-R"] if shutil.which("setarch") else []
     done = subprocess.run(
         [*setarch, *command], env=os.environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False

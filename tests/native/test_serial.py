@@ -1,4 +1,4 @@
-"""With one thread every variant computes the bits that the plain loop does, whatever the numbers are."""
+"""With one thread every variant computes the same bits as the plain loop, for all kinds of numbers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ALPHAS = [0.3, -1.0, 0.0, -0.0, 1e-30, 3e38]
 
 
 def special(dtype: Any) -> NDArray[Any]:
-    """Zeros, ones, the ends of the range, denormals and infinities of both signs, and NaNs of several payloads."""
+    """Zeros, ones, the limits of the range, denormals and infinities of both signs, and NaNs with several payloads."""
     facts, bits = np.finfo(dtype), BITS[dtype]
     sign, exponent = bits(1) << bits(8 * facts.dtype.itemsize - 1), np.array(np.inf, dtype).view(bits)
     quiet = exponent | (bits(1) << bits(facts.nmant - 1))
@@ -27,7 +27,7 @@ def special(dtype: Any) -> NDArray[Any]:
 
 
 def numbers(dtype: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Variable and gradient: every special number against every other, then random ones, up to an odd length."""
+    """Variable and gradient: all pairs of special numbers, then random numbers, up to an odd length."""
     pairs = np.array(list(itertools.product(special(dtype), repeat=2)), dtype)
     random = np.random.default_rng(3).normal(size=(1003 - len(pairs), 2)).astype(dtype)
     variable, delta = np.concatenate([pairs, random]).T
@@ -35,7 +35,7 @@ def numbers(dtype: Any) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def plain_loop(variable: NDArray[Any], alpha: Any, delta: NDArray[Any]) -> NDArray[Any]:
-    """One element after another, the product rounded before the difference is."""
+    """One element after another; the product is rounded before the subtraction."""
     with np.errstate(all="ignore"):
         return np.array([v - alpha * d for v, d in zip(variable, delta, strict=True)], variable.dtype)
 
@@ -52,8 +52,8 @@ def test_one_thread_computes_the_bits_of_the_plain_loop(strategy: str, dtype: An
         region.settle()
         bits = BITS[dtype]
         wrong = np.flatnonzero(array.view(bits) != values.view(bits))
-        told = [(before[i], delta[i], array[i], values[i]) for i in wrong[:3]]
-        assert wrong.size == 0, f"{variant}, alpha {alpha}: (variable, delta, result, expected) {told}"
+        examples = [(before[i], delta[i], array[i], values[i]) for i in wrong[:3]]
+        assert wrong.size == 0, f"{variant}, alpha {alpha}: (variable, delta, result, expected) {examples}"
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

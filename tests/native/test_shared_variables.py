@@ -1,5 +1,6 @@
-"""One variable under several trackers: of two graphs and sessions, as the workers of a parameter server have them, and
-under two numbers of one. All share its strategy object, so they lose no update and never disagree."""
+"""One variable with several trackers: in two graphs and sessions, like the workers of a parameter server, and under two
+numbers of one tracker. All share its strategy object, so they lose no update and always agree.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +15,9 @@ import pytest
 from graphs import KINDS, tf, tf1
 
 from tmflow.native import loader, ops
+from tmflow.native.registry import resolve
 
-ELEMENTS = 200_000  # some updates overlap for certain if nothing keeps them apart
+ELEMENTS = 200_000  # updates of this size overlap unless they are synchronised
 STEPS = 200
 AUDITED = ["striped", "spin", "block_stm", "adaptive", "stm", "combining", "lock_pthread", "atomic", "lock"]
 KINDS_AND_STRATEGIES = pytest.mark.parametrize(
@@ -30,7 +32,7 @@ def server() -> str:
 
 
 class Member:
-    """A graph of its own with a tracker, over the variable of that name, and a session of its own."""
+    """A graph and a session with a tracker, for the variable of that name."""
 
     def __init__(
         self,
@@ -47,7 +49,7 @@ class Member:
         with self.graph.as_default(), self.graph.container(container):
             self.variable = tf1.Variable(np.zeros(elements, np.float32), use_resource=KINDS[kind], name=name)
             self.tracker = ops.Tracker(1, ["w"])
-            given: dict[str, Any] = {"strategy": strategy, "tracker": self.tracker, "parameters": parameters}
+            given: dict[str, Any] = {"strategy": resolve(strategy, parameters), "tracker": self.tracker}
             ones = tf.ones([elements])
             self.apply = ops.apply_gradient_descent(self.variable, -1.0, ones, worker=0, index=0, **given)
             self.settle = ops.settle(self.variable, index=0, restart=False, **given)
@@ -111,7 +113,7 @@ def test_two_trackers_or_numbers_in_a_session_lose_nothing(kind: str, strategy: 
             places = [(ops.Tracker(1, ["w"]), 0) for _ in range(2)]
         calls = []
         for tracker, index in places:
-            given: dict[str, Any] = {"strategy": strategy, "tracker": tracker, "worker": 0, "index": index}
+            given: dict[str, Any] = {"strategy": resolve(strategy), "tracker": tracker, "worker": 0, "index": index}
             apply = ops.apply_gradient_descent(variable, -1.0, tf.ones([ELEMENTS]), **given)
             calls.append(session.make_callable(apply))
         session.run(variable.initializer)
@@ -123,11 +125,11 @@ def test_two_trackers_or_numbers_in_a_session_lose_nothing(kind: str, strategy: 
 @pytest.mark.parametrize(
     ("other", "parameters", "says"),
     [
-        ("spin", {}, r"under strategy striped\b.*, and cannot be under strategy spin\b.* at once"),
+        ("spin", {}, r"under strategy striped\b.*, and cannot be updated under strategy spin\b.* at the same time"),
         (
             "striped",
             {"block": 64},
-            r"under strategy striped block=2048.*, and cannot be under strategy striped block=64",
+            r"under strategy striped block=2048.*, and cannot be updated under strategy striped block=64",
         ),
     ],
 )
@@ -151,7 +153,7 @@ def test_two_strategies_at_once_are_refused_and_one_after_the_other_are_not(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_variable_that_is_made_again_inherits_nothing(kind: str, server: str) -> None:
-    """Neither the strategy nor what it kept of the variable, though the tracker of the first one still lives."""
+    """Neither the strategy nor its data for the variable, although the tracker of the first one still exists."""
     for repetition in range(5):
         strategy = ("leashed", "striped")[repetition % 2]
         name, container = f"again_{kind}", "again"
@@ -168,7 +170,9 @@ def test_a_destroyed_variable_leaves_its_number_to_the_next() -> None:
         variable = tf1.Variable(np.zeros(8, np.float32), use_resource=True)
         tracker = ops.Tracker(1, ["w"])
         applies = [
-            ops.apply_gradient_descent(variable, -1.0, tf.ones([8]), tracker=tracker, worker=0, index=0, strategy=name)
+            ops.apply_gradient_descent(
+                variable, -1.0, tf.ones([8]), tracker=tracker, worker=0, index=0, strategy=resolve(name)
+            )
             for name in ("striped", "spin")
         ]
         destroy = tf.raw_ops.DestroyResourceOp(resource=variable.handle)

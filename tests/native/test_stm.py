@@ -1,4 +1,4 @@
-"""The STM through the Python module and in a TensorFlow session: what it computes, loses (nothing) and counts."""
+"""The STM in the Python module and in a TensorFlow session: its results, its (absent) losses, and its counters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tmflow.spec.factors import Design, Instrumentation, Manager, Optimisation
 
 DESIGNS, MANAGERS = get_args(Design), get_args(Manager)
 DTYPES = [np.float32, np.float64]
-LOCKED_BYTES = 2**20 * 32  # what the process's table of locks covers before locks are shared
+LOCKED_BYTES = 2**20 * 32  # elements that the lock table covers without sharing locks
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -60,7 +60,7 @@ def test_the_audit_finds_nothing_lost(design: str, manager: str, dtype: str) -> 
 
 
 def test_designs_and_builds_keep_out_of_each_other_s_way() -> None:
-    """They share the clock and the locks, so one variable may be updated by all of them at once."""
+    """They share the clock and the locks, so all of them may update one variable concurrently."""
     array = np.zeros(5000, np.float32)
     variants = list(itertools.product(DESIGNS, ["suicide", "aggressive", "timestamp"], ["O0", "O3"]))
     region = loader.core().Region(array, workers=len(variants))

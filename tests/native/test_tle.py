@@ -1,4 +1,4 @@
-"""Elision by glibc: only where a mutex that is read back says so, with the tunables that the loader really has."""
+"""Elision by glibc: only if reading back a mutex confirms it, with the tunables in force in the loader."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def test_one_thread_is_the_plain_loop_and_four_lose_nothing(tunables: str) -> No
 @pytest.mark.parametrize(
     ("setting", "environment", "says"),
     [
-        ("default", {}, "a mutex of this one, read back, is not elided"),
-        ("default", {"glibc.elision.enable": 2}, "a mutex of this one, read back, is not elided"),
-        ("default", {**elision_tunables("default"), "glibc.cpu.hwcaps": "-RTM"}, "read back, is not elided"),
-        ("default", {"glibc.elision.enabled": 1}, "a mutex of this one, read back, is not elided"),
+        ("default", {}, "process elides none"),
+        ("default", {"glibc.elision.enable": 2}, "process elides none"),
+        ("default", {**elision_tunables("default"), "glibc.cpu.hwcaps": "-RTM"}, "process elides none"),
+        ("default", {"glibc.elision.enabled": 1}, "process elides none"),
         ("default", elision_tunables("custom"), "the tunable glibc.elision.skip_lock_busy is 0 in this process, not 3"),
         (
             "custom",
@@ -57,7 +57,7 @@ def test_one_thread_is_the_plain_loop_and_four_lose_nothing(tunables: str) -> No
         (
             "custom",
             {**elision_tunables("custom"), "glibc.elision.tries": "five"},
-            "the tunable glibc.elision.tries is [03] in this process, not 5",  # no number: read as 0, or not at all
+            "the tunable glibc.elision.tries is [03] in this process, not 5",  # no number: read as 0, or ignored
         ),
     ],
 )
@@ -71,7 +71,7 @@ def test_a_tunable_that_glibc_ignores_is_never_taken_for_elision(
 
 def test_what_a_process_sets_later_changes_nothing() -> None:
     found = call("state_after_setting_variables", "tle", {}, environment={})
-    assert "read back, is not elided" in found["why_not"]
+    assert "process elides none" in found["why_not"]
     other = process_environment("tle", {"tunables": "custom"})
     found = call("state_after_setting_variables", "tle", {"tunables": "default"}, environment=other)
     assert "the tunable glibc.elision.skip_lock_busy is 0 in this process, not 3" in found["why_not"]
@@ -96,8 +96,8 @@ def test_nor_does_the_benchmark_s_own_mutex() -> None:
 
 def test_this_process_is_none() -> None:
     with pytest.raises(Unsupported, match="strategy 'tle' cannot run here: tle needs a process whose mutexes glibc"):
-        availability.require("tle", {})
-    availability.require("lock", {})
+        availability.require(registry.resolve("tle"))
+    availability.require(registry.resolve("lock"))
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The tracker in a session: counts that must add up, whatever the threads do."""
+"""The tracker in a session: its counts add up, whatever the threads do."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import pytest
 from graphs import in_threads, session_of, tf, tf1
 
 from tmflow.native import ops, registry
+from tmflow.native.registry import resolve
 from tmflow.runfile.record import Abort, Counters, FailedPublications, Lost, Reads, Retries, Staleness, TakenBlocks
-from tmflow.spec import contention
+from tmflow.spec.strategies import CONTENTION
 
 DELTA = np.ones(100, np.float32)
 
@@ -51,11 +52,11 @@ def test_transactions_are_absent_where_there_are_none() -> None:
 
 
 def test_transactions_are_counted_where_they_are_tried() -> None:
-    """Declared to try them, without one having been tried: measured zero, which is not the same as not measured."""
+    """A strategy that can use transactions but tried none counts 0, which differs from not counted."""
     with tf.Graph().as_default(), tf1.Session() as session:
         tracker = ops.Tracker(1, ["w", "b"])
-        tracker.count(0, "rtm")
-        tracker.count(1)
+        tracker.count(0, resolve("htm", {"provider": "rtm"}))
+        tracker.count(1, resolve("lock"))
         tried, untried = (Counters(**row) for row in tracker.stats(session).counters)
     assert (tried.attempts, tried.commits, tried.fallbacks) == (0, 0, 0)
     assert (untried.attempts, untried.commits, untried.fallbacks) == (None, None, None)
@@ -63,7 +64,7 @@ def test_transactions_are_counted_where_they_are_tried() -> None:
 
 def test_what_the_operation_gives_becomes_rows_of_a_run_file() -> None:
     class Recorded:
-        """A session in which transactions were tried, on whatever machine this is."""
+        """A session in which transactions were tried, on any machine."""
 
         def run(self, fetched: Any) -> tuple[Any, ...]:
             assert len(fetched) == 8
@@ -80,7 +81,7 @@ def test_what_the_operation_gives_becomes_rows_of_a_run_file() -> None:
 
     with tf.Graph().as_default():
         tracker = ops.Tracker(2, ["w", "b"])
-        tracker.count(0, "rtm")
+        tracker.count(0, resolve("htm", {"provider": "rtm"}))
         stats = tracker.stats(Recorded())
     assert [Counters(**row) for row in stats.counters] == [
         Counters(worker=0, variable="w", updates=5, attempts=9, commits=3, fallbacks=2),
@@ -92,7 +93,7 @@ def test_what_the_operation_gives_becomes_rows_of_a_run_file() -> None:
         Abort(**whose, raw_code="0x1e000001", family="lock_subscription", n=2),
     ]
     assert [Staleness(**row) for row in stats.staleness] == [Staleness(worker=0, staleness=1, steps=5)]
-    met = stats.contention
+    met = {kind: getattr(stats, kind) for kind in CONTENTION}
     assert [Retries(**row) for row in met["retries"]] == [Retries(worker=0, variable="w", retries=2, sections=7)]
     assert [TakenBlocks(**row) for row in met["taken_blocks"]] == [
         TakenBlocks(worker=0, variable="b", taken_blocks=3, updates=9)
@@ -131,7 +132,7 @@ def test_stock_strategies_count_steps_only() -> None:
 
 
 NO_UPDATE = {"worker": 0, "variable": "w", "updates": 0}
-NOTHING = ops.Stats([NO_UPDATE], [], [], {kind: [] for kind in contention.KINDS}, [], [])
+NOTHING = ops.Stats([NO_UPDATE], [], [], *([] for _ in CONTENTION), [], [])
 
 
 def test_reset_forgets_and_stepping_goes_on() -> None:
@@ -144,7 +145,7 @@ def test_reset_forgets_and_stepping_goes_on() -> None:
 
 
 def test_a_stale_step_is_counted_as_such() -> None:
-    """Worker 0 begins, worker 1 takes two whole steps, worker 0 ends."""
+    """Worker 0 begins a step, worker 1 completes two steps, worker 0 ends."""
     with tf.Graph().as_default(), tf1.Session() as session:
         tracker = ops.Tracker(2, ["w"])
         begin = tracker.begin_step()

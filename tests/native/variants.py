@@ -1,5 +1,6 @@
-"""The variants that the library can run here: each strategy as it is, each of its parameters at its other values, and
-the combinations of `TOGETHER`. A strategy that joins the registry is covered by being there."""
+"""The variants that the library can run here: each strategy with its defaults, with each other value of each parameter,
+and with the combinations of `TOGETHER`. New strategies of the registry are included automatically.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +13,16 @@ from typing import TYPE_CHECKING, get_args
 import pytest
 
 from tmflow.native import loader, registry
-from tmflow.native.registry import mechanism_of
+from tmflow.native.registry import resolve
 from tmflow.platform.profiles import load_profile, profile_names
 from tmflow.spec.factors import Manager
 
 if TYPE_CHECKING:
     from tmflow.native._core import ParameterRow
 
-# The values that are worth trying of a parameter that is a whole number; one that is a word is tried word by word.
+# Values to test of integer parameters; of the others all words are tested.
 NUMBERS = {"budget": (0, 1), "chunk": (1, 64, 1000), "block": (1, 64, 1000)}
-# Parameters that are worth trying together.
+# Parameters to test together.
 TOGETHER: dict[str, list[tuple[str, ...]]] = {
     "lock": [("kernel=eigen", "optimisation=O0")],
     "htm": [
@@ -44,16 +45,16 @@ TOGETHER: dict[str, list[tuple[str, ...]]] = {
     "block_stm": [("block=64", f"manager={manager}") for manager in get_args(Manager)],
 }
 STRATEGIES = registry.source_names()
-KEEPING = [name for name in STRATEGIES if name != "nolock"]  # those that promise to keep every update
+KEEPING = [name for name in STRATEGIES if name != "nolock"]  # those that guarantee not to lose updates
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A strategy with parameters ("name=value"); those not given have their fallbacks."""
+    """A strategy with parameters ("name=value"); the others have their defaults."""
 
     strategy: str
     parameters: tuple[str, ...] = ()
-    keeps_updates: bool = field(default=True, compare=False)  # whether it promises to lose none
+    keeps_updates: bool = field(default=True, compare=False)  # whether it guarantees not to lose updates
 
     def __str__(self) -> str:
         return " ".join((self.strategy, *self.parameters))
@@ -63,17 +64,17 @@ class Variant:
 
     @property
     def has_transactions(self) -> bool:
-        """Whether it tries transactions, and so counts what became of each."""
-        return mechanism_of(self.strategy, {}) is not None
+        """Whether it tries transactions, and so counts their outcomes."""
+        return resolve(self.strategy).mechanism is not None
 
     def sections(self, elements: int) -> int:
-        """The critical sections of one update of so many elements."""
+        """The number of critical sections in an update of this many elements."""
         chunk = int(self.value("chunk") or 0)
         return -(-elements // chunk) if chunk else min(elements, 1)
 
 
 def variants_of(strategy: str) -> list[Variant]:
-    """All variants of a strategy that can run in this process. Skips the test that asks if there is none."""
+    """All variants of a strategy that can run in this process. Skips the calling test if there is none."""
     reasons = {variant: why_not(variant) for variant in _listed(strategy)}
     variants = [variant for variant, reason in reasons.items() if reason is None]
     if not variants:
@@ -85,14 +86,14 @@ def _listed(strategy: str) -> Iterator[Variant]:
     (row,) = (row for row in loader.core().strategies() if row["name"] == strategy)
     alone = [(value,) for parameter in row["parameters"] for value in _others(parameter)]
     for parameters in [(), *alone, *TOGETHER.get(strategy, [])]:
-        yield Variant(strategy, parameters, keeps_updates=row["promise_updates"] != "none")
+        yield Variant(strategy, parameters, keeps_updates=row["update_consistency"] != "none")
 
 
 @cache
 def why_not(variant: Variant) -> str | None:
-    """Why it cannot run in this process: it is of another processor, or needs a process or a parameter that it has not.
+    """Why the variant cannot run in this process: another processor, or a missing process or parameter.
 
-    Found out by running it. Whatever else is wrong with it is an error.
+    Determined by running it. Any other problem is an error.
     """
     try:
         loader.core().audit(variant.strategy, 1, 1, 1, parameters=variant.parameters)
@@ -104,7 +105,7 @@ def why_not(variant: Variant) -> str | None:
 
 
 def _others(parameter: ParameterRow) -> Iterator[str]:
-    """The values to try besides the fallback; none of a parameter that is any text."""
+    """The values to test besides the default; none for free text."""
     name, words = parameter["name"], parameter["allowed"].split(", ")
     if re.fullmatch(r"\d+ to \d+", parameter["allowed"]):
         words = [str(number) for number in NUMBERS[name]]

@@ -1,4 +1,4 @@
-"""Debian's Chromium, and when a page of the portal is there."""
+"""Debian's Chromium, and waiting until a page of the portal is complete."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FLAGS = [
 
 @contextmanager
 def chromium(*flags: str) -> Iterator[Browser]:
-    """A browser, for as long as it is needed; with these flags, too."""
+    """A browser for the duration of a block, with these flags."""
     path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     assert path, "no Chromium on this machine: `make setup-test` installs Debian's"
     with sync_playwright() as playwright:
@@ -29,6 +29,6 @@ def chromium(*flags: str) -> Iterator[Browser]:
 
 
 def settled(page: Page) -> None:
-    """Wait until the page's script has run to its end, and all that it shows has come."""
+    """Wait until the page's script has ended and all its content is displayed."""
     page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for()
     expect(page.get_by_test_id("stSkeleton")).to_have_count(0, timeout=20_000)

@@ -1,4 +1,4 @@
-"""A database with runs that claims and figures of the study are about."""
+"""A database with runs for claims and figures of the study."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SAME, FEW, ACCURACY = "softmax-same-speed", "softmax-few-commits", "power-same-a
 
 
 def claimed_database(folder: Path, *, failed: bool = False) -> URL:
-    """Of figures 4.1 to 4.3 on a machine with TSX, of 4.7 to 4.9 on one with POWER8's transactions; measured, emulated.
+    """Figures 4.1 to 4.3 on a machine with TSX, 4.7 to 4.9 on one with POWER8's transactions; measured, emulated.
 
     All runs are equally fast, and all transactions commit; or all runs `failed`.
     """
@@ -31,6 +31,6 @@ def claimed_database(folder: Path, *, failed: bool = False) -> URL:
 
 
 def platform_of(url: URL, experiment: str) -> str:
-    """The slug of the one that ran the experiment."""
+    """The slug of the platform that ran the experiment."""
     counts = queries.counts(engine.open_reader(url))
     return str(counts.loc[counts["experiment"] == experiment, "platform"].iloc[0])

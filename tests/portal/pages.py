@@ -1,4 +1,4 @@
-"""A page of the portal as its tests see it, without a browser."""
+"""A page of the portal without a browser."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from serving import APP
 from sqlalchemy import URL
 from streamlit.testing.v1 import AppTest
 
-from tmflow.base.escaping import JOINER
+from tmflow.base.text import JOINER
 from tmflow.portal.links import LANGUAGE
 
 
@@ -29,12 +29,12 @@ def texts(app: AppTest) -> str:
 
 
 def commands(app: AppTest) -> list[str]:
-    """What the page tells to type."""
+    """The commands that the page shows."""
     return [code.value for code in app.code if code.language == LANGUAGE]
 
 
 def plain(text: object) -> str:
-    """The words that a reader sees of text that was made inert for Markdown."""
+    """The text that a reader sees of text escaped for Markdown."""
     return html.unescape(str(text)).replace(JOINER, "")
 
 

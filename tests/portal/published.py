@@ -1,4 +1,4 @@
-"""A published site of a small database whose every free text tries to be HTML, a script, or the end of one."""
+"""A published site of a small database in which every free text tries to be HTML, a script, or the end of one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Published(NamedTuple):
 
 
 def hostile_database(folder: Path) -> URL:
-    """fig-4.10 (which fig-4.11 draws on) and an experiment that is not planned, on a machine of a hostile name."""
+    """fig-4.10 (whose runs fig-4.11 uses) and an experiment outside the plan, on a machine with a hostile name."""
     url = engine.sqlite_url(folder / "study.db")
     platform = {"cpu_model": HOSTILE, "threads_logical": 4}
     runs = sample_runs(
@@ -39,8 +39,8 @@ def hostile_database(folder: Path) -> URL:
         batch=15,
         curve_points=0,
     )
-    told = [run.model_copy(update={"reason": HOSTILE}) if run.status == "unsupported" else run for run in runs]
-    record.write(folder / "runs.jsonl", told)
+    with_reasons = [run.model_copy(update={"reason": HOSTILE}) if run.status == "unsupported" else run for run in runs]
+    record.write(folder / "runs.jsonl", with_reasons)
     ingest(url, [folder / "runs.jsonl"])
     return url
 

@@ -1,6 +1,6 @@
-"""Pictures of every page, wide and on a phone, light and dark: python -m tests.portal.screenshots FOLDER
+"""Screenshots of every page, wide and narrow, light and dark: python -m tests.portal.screenshots FOLDER
 
-Of the database in TMFLOW_DB_URL, or else of results/study.db. To be looked at: what overlaps, is cut or is empty.
+Uses the database in TMFLOW_DB_URL, or else results/study.db. Look for overlaps, clipped or empty parts.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from tests.portal.chromium import SIZES, chromium, settled
 from tests.portal.serving import serve
 from tests.support import command_line
 from tmflow.base.paths import results_dir
-from tmflow.store import queries, search
+from tmflow.store import queries
 from tmflow.store.engine import open_reader, url_from_env
-from tmflow.store.search import RunFilter
+from tmflow.store.run_filter import RunFilter
 
 
 def views(counts: pd.DataFrame, uid: str) -> dict[str, str]:
-    """The address of each view by its name; `counts` as `queries.counts`, `uid` of the run that is shown."""
+    """The address of each view by name; `counts` as `queries.counts`, `uid` of the run to show."""
     platforms = counts.groupby("platform")["n_runs"].sum().sort_values(ascending=False).index
     transactions = counts[counts["evidence"] == "emulated"].nlargest(1, "n_runs")
     evidences = {"metric": "accuracy", "evidence": ["measured", "emulated"]}
@@ -60,7 +60,7 @@ def views(counts: pd.DataFrame, uid: str) -> dict[str, str]:
 
 
 def take(browser: Browser, address: str, shown: Mapping[str, str], folder: Path) -> None:
-    """A picture of the whole of each view, named by view, size and scheme."""
+    """A full-page screenshot of each view, named by view, size and scheme."""
     for (size, viewport), scheme in product(SIZES.items(), ("light", "dark")):
         context = browser.new_context(viewport=viewport, color_scheme=scheme)
         page = context.new_page()
@@ -84,7 +84,7 @@ if __name__ == "__main__":
     asked = parser.parse_args()
     url = url_from_env(results_dir() / "study.db")
     reader = open_reader(url)
-    its_views = views(queries.counts(reader), search.page(reader, RunFilter(statuses=("ok",)), rows=1)["uid"].iloc[0])
+    its_views = views(queries.counts(reader), queries.page(reader, RunFilter(statuses=("ok",)), rows=1)["uid"].iloc[0])
     its_views = {name: view for name, view in its_views.items() if name in asked.views or not asked.views}
     with serve(url.render_as_string(hide_password=False)) as portal, chromium() as browser:
         take(browser, portal, its_views, asked.folder)

@@ -1,4 +1,4 @@
-"""A small study with something of everything that a page must show, in a real database."""
+"""A small study with every kind of content that pages show, in a real database."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TRANSACTIONS = (
     SOFTWARE_TM | {"design": "wt", "manager": "backoff", "instrumentation": "all"},
     {"strategy": "tle", "tunables": "custom"},
 )
-# Under both drivers and with both kinds of reads, measured in full but for `lock`; and emulated.
+# With both drivers and both kinds of reads, fully instrumented except `lock`; and emulated.
 BEYOND = (
     *(
         variant | way
@@ -46,9 +46,9 @@ def seed_database(
 ) -> URL:
     """A database in `folder`, with 4 hardware threads: softmax-batch-1 without curves, softmax-batch-100 with them.
 
-    In both, `htm` is unsupported, round 2 was disturbed, and a run of `nolock` with 8 threads failed. A third, unless
-    told otherwise, has transactions: emulated ones of two machines, of software, and of glibc. A fourth, if asked for,
-    has both drivers, both kinds of reads, and runs measured in full, some of them emulated.
+    In both, `htm` is unsupported, round 2 was disturbed, and a run of `nolock` with 8 threads failed. A third
+    experiment, unless turned off, has transactions: emulated ones of two machines, software ones, and glibc's. A
+    fourth, on request, has both drivers, both kinds of reads, and fully instrumented runs, some of them emulated.
     """
     url = sqlite_url(folder / "study.db")
     files = []

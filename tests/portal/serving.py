@@ -1,4 +1,4 @@
-"""A real portal server for the time of a test."""
+"""A real portal server for the duration of a test."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def serve(database_url: str, app: Path = APP) -> Iterator[str]:
 
 @contextmanager
 def serve_process(database_url: str, app: Path = APP) -> Iterator[tuple[str, int]]:
-    """As `serve`; yields the server's process id too."""
+    """Like `serve`; also yields the server's process id."""
     port = free_port()
     address = f"http://127.0.0.1:{port}"
     options = ["--server.address", "127.0.0.1", "--server.port", str(port), "--server.headless", "true"]
@@ -43,7 +43,7 @@ def serve_process(database_url: str, app: Path = APP) -> Iterator[tuple[str, int
 
 
 def free_port() -> int:
-    """A port of this machine that nobody listens on."""
+    """A free port of this machine."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -51,7 +51,7 @@ def free_port() -> int:
 
 
 def wait_until_healthy(address: str, server: subprocess.Popen[bytes]) -> None:
-    """Until the portal at that address answers."""
+    """Wait until the portal at that address answers."""
     url = f"{address}/_stcore/health"
     deadline = time.monotonic() + START_S
     while time.monotonic() < deadline:

@@ -1,4 +1,4 @@
-"""A visitor without a browser: speaks Streamlit's protocol, so that a page's time is the server's and many fit here."""
+"""A visitor without a browser: uses Streamlit's protocol, so times are the server's, and many visitors fit here."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SAYING = ("alert", "heading", "markdown")
 
 
 class View(NamedTuple):
-    """What a visitor got of a page: when its first chart or table came, when all, how much; what it says, or failed."""
+    """A page as a visitor received it: time of the first chart or table, total time, size; its text, or its failure."""
 
     first_s: float
     whole_s: float

@@ -6,6 +6,7 @@ import io
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
@@ -21,6 +22,7 @@ from sqlalchemy import URL
 
 from tmflow.analysis import summaries
 from tmflow.store import engine, queries
+from tmflow.store.run_filter import RESULTS
 
 pytestmark = pytest.mark.slow
 
@@ -45,9 +47,9 @@ VIEWS = {
 CHARTS = "[data-testid=stVegaLiteChart] svg"
 POINTS = f"{CHARTS} [aria-roledescription=point]"
 FITS = "charts => [...document.querySelectorAll(charts)].every(its => its.getBoundingClientRect().right <= innerWidth)"
-# Streamlit asks for itself below the page's own path first, and then where it is.
+# Streamlit requests its own files first below the page's path, and then at the right place.
 PROBED = re.compile(r"/\w+/_stcore/(health|host-config)$")
-# The least contrast (WCAG 2) of any text that can be read, in the page and in its charts.
+# The minimum contrast (WCAG 2) of all readable text, in the page and in its charts.
 CONTRAST = """() => {
   const parts = text => (text.match(/[0-9.]+/g) || []).map(Number)
   const light = rgb => rgb.map(v => v / 255).map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
@@ -76,7 +78,7 @@ CONTRAST = """() => {
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> URL:
-    """One with something of everything, claims and figures of the study too."""
+    """A database with every kind of content, including claims and figures of the study."""
     folder = tmp_path_factory.mktemp("database")
     claimed_database(folder)
     return seed_database(folder)
@@ -119,8 +121,8 @@ def pick(page: Page, label: str, option: str) -> None:
     page.get_by_role("option", name=option, exact=True).click()
 
 
-def told(mark: Locator) -> dict[str, str]:
-    """What a point tells of itself, to a screen reader or in its tooltip."""
+def describe_point(mark: Locator) -> dict[str, str]:
+    """The description of a point, for a screen reader or in its tooltip."""
     return dict(part.split(": ", 1) for part in (mark.get_attribute("aria-label") or "").split("; "))
 
 
@@ -152,7 +154,7 @@ def test_every_page_is_drawn_without_error_at_any_size_and_in_both_themes(browse
                 page.emulate_media(color_scheme=scheme)
                 expect(page.get_by_role("heading", level=1)).to_be_visible()
                 settled(page)
-                page.wait_for_function(FITS, arg=CHARTS)  # a chart is drawn anew when its room has changed
+                page.wait_for_function(FITS, arg=CHARTS)  # a chart is drawn again when its size has changed
                 where = f"{view or 'overview'}, {size}, {scheme}"
                 too_wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
                 if too_wide > 0:
@@ -238,15 +240,17 @@ def test_a_shared_link_and_a_named_view_open_exactly_what_was_shown(browser: Bro
 
 
 def test_downloads_are_what_is_drawn_and_what_the_database_says(page: Page, portal: str, database: URL) -> None:
-    runs = queries.runs(engine.open_reader(database), experiment="softmax-batch-1", scale="full")
+    runs = queries.runs(
+        engine.open_reader(database), replace(RESULTS, experiments=["softmax-batch-1"], scales=["full"])
+    )
     summary = summaries.step_time(runs).dropna(subset=["estimate"])
     expected = {(str(row.strategy), int(row.threads)): row.estimate for row in summary.itertuples()}
     assert len(expected) == 16
     opened(page, f"{portal}/{TIMES}", "Explore")
     expect(page.locator(POINTS).first).to_be_visible()
-    points = [told(point) for point in page.locator(POINTS).all()]
+    points = [describe_point(point) for point in page.locator(POINTS).all()]
     seen = {(point["strategy"], int(point["threads"])): float(point["estimate"]) for point in points}
-    assert seen == pytest.approx(expected, rel=1e-3)  # four digits are told
+    assert seen == pytest.approx(expected, rel=1e-3)  # four digits are displayed
 
     table = pd.read_csv(io.BytesIO(downloaded(page, "CSV"))).dropna(subset=["estimate"])
     assert _estimates(table.to_dict("records")) == pytest.approx(expected, rel=1e-12)
@@ -259,7 +263,10 @@ def test_downloads_are_what_is_drawn_and_what_the_database_says(page: Page, port
     svg = downloaded(page, "SVG").decode()
     labels = re.findall(r'<path aria-label="([^"]*)"[^>]*aria-roledescription="point"', svg)
     in_file = [dict(part.split(": ", 1) for part in label.split("; ")) for label in labels]
-    assert {(its["strategy"], int(its["threads"])): float(its["estimate"]) for its in in_file} == seen
+    assert {
+        (row_in_file["strategy"], int(row_in_file["threads"])): float(row_in_file["estimate"])
+        for row_in_file in in_file
+    } == seen
 
     png = downloaded(page, "PNG")
     assert png.startswith(b"\x89PNG")

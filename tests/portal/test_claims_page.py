@@ -1,4 +1,4 @@
-"""The claims, one by one: verdicts that can be told without colour, their numbers, and links that open just that."""
+"""The claims, one by one: verdicts that do not depend on colour, their numbers, and links to exactly this view."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_all_claims_are_listed_with_mark_word_number_evidence_and_source(
     labels = [label for label, _ in links(app, "claims")]
     assert f":red-badge[✗ contradicted, emulated] {FEW}" in labels
     assert len(labels) == len(table)
-    assert "No run here is simulated." in texts(app)
+    assert "No eligible run here is simulated." in texts(app)
 
 
 def test_filters_keep_verdicts_and_evidence(claimed: URL, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,7 +53,9 @@ def test_the_platform_decides_whose_runs_speak(claimed: URL, monkeypatch: pytest
 def test_one_claim_has_its_checks_chart_runs_and_citation(claimed: URL, monkeypatch: pytest.MonkeyPatch) -> None:
     platform = platform_of(claimed, "fig-4.1")
     app = opened("claims", claimed, monkeypatch, claim=FEW, platform=platform, evidence="measured")
-    (judged,) = (its for its in verdicts(engine.open_reader(claimed), "measured", platform) if its.id == FEW)
+    (judged,) = (
+        candidate for candidate in verdicts(engine.open_reader(claimed), "measured", platform) if candidate.id == FEW
+    )
     text = texts(app)
     assert judged.claim.statement in text
     assert judged.finding.checks[0].why in text

@@ -1,4 +1,4 @@
-"""Whatever a database can hold, every page and command shows it or says in a sentence why not."""
+"""For every possible content of a database, every page and command shows it or gives a reason in one sentence."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from streamlit.testing.v1 import AppTest
 from tests.support.column_limits import Change, changed, columns, limits, make_database
 from tests.support.column_readers import errors_of_commands, failures_of_commands, failures_of_readers, make_root
 from tmflow.store import engine, queries
+from tmflow.store.run_filter import RunFilter
 
 COLUMNS = list(columns())
 MOST_LIMITS = max(len(limits(column)) for column in COLUMNS)
-# Pages with what they are asked for; `uid` and `other` stand for runs.
+# Pages with their queries; `uid` and `other` stand for runs.
 PAGES: list[tuple[str, dict[str, str]]] = [
     ("overview", {}),
     ("figures", {}),
@@ -45,14 +46,14 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def keys(database: Path) -> list[str]:
-    """The platforms before anything was changed."""
+    """The platforms before any change."""
     source = engine.open_reader(engine.sqlite_url(database))
     return sorted(set(queries.counts(source)["platform"]))
 
 
 @pytest.fixture(scope="module")
 def uids(database: Path) -> pd.Series:
-    return queries.runs(engine.open_reader(engine.sqlite_url(database)), status=None, all_definitions=True)["uid"]
+    return queries.runs(engine.open_reader(engine.sqlite_url(database)), RunFilter())["uid"]
 
 
 @pytest.fixture(scope="module")
@@ -64,10 +65,10 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(
     "number",
-    [pytest.param(at, marks=pytest.mark.deep if at % 3 else pytest.mark.slow) for at in range(MOST_LIMITS)],
+    [pytest.param(at, marks=pytest.mark.deep if at % 6 else pytest.mark.slow) for at in range(MOST_LIMITS)],
 )
 def test_every_column_at_one_of_its_limits(number: int, database: Path, tmp_path: Path) -> None:
-    """Several rows of each, all at once: of few columns a value keeps what reads the others from being reached."""
+    """Several rows of each table at the same time: few values prevent the readers of other columns from running."""
     changes = [
         Change(column.table.name, column.name, place + at, of[number % len(of)])
         for at, column in enumerate(COLUMNS)
@@ -87,7 +88,7 @@ CHANGES = st.lists(st.sampled_from(COLUMNS).flatmap(a_change), min_size=1, max_s
 
 
 class Shown:
-    """Everything that shows a database, of which only the values are another each time."""
+    """All readers of a database whose values change."""
 
     def __init__(self, database: Path, root: Path, folder: Path, keys: list[str], uids: pd.Series) -> None:
         self.database, self.changed, self.site = database, folder / "changed.db", folder / "site"
@@ -107,7 +108,7 @@ class Shown:
             return [*found, *failures_of_commands(self.keys, self.site)]
 
     def errors(self) -> dict[str, BaseException | None]:
-        """Of commands on the database as it is."""
+        """The errors of commands on the unchanged database."""
         with self._reading(self.database) as patch:
             self._in_root(patch)
             return errors_of_commands(self.keys, self.site)
@@ -136,12 +137,12 @@ def shown(database: Path, root: Path, tmp_path: Path, keys: list[str], uids: pd.
 
 @pytest.mark.slow
 def test_the_commands_do_what_they_are_for(shown: Shown) -> None:
-    """On the database as it is: a sentence would hide what the tests below look for."""
+    """On the unchanged database: an error would hide what the tests below look for."""
     assert {name: error for name, error in shown.errors().items() if error} == {}
 
 
 def random_limits(examples: int) -> settings:
-    """The same examples each time; to make one smaller takes too long."""
+    """The same examples every time; shrinking them takes too long."""
     return settings(
         max_examples=examples,
         derandomize=True,

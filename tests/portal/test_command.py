@@ -1,4 +1,4 @@
-"""The command that the portal gives for a run asks the command line for that very run."""
+"""The command that the portal shows for a run requests exactly that run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from tmflow import cli
 from tmflow.spec.trial import TrialSpec
-from tmflow.study.commands import train_command
+from tmflow.study.campaign import train_command
 
 SPECS = [
     TrialSpec(model="mnist_softmax", dataset="digits", strategy="tf_lock", threads=3, batch=7, matrix=100,

@@ -1,7 +1,8 @@
-"""The page that compares two selections: what it says is what the runs say, and it says when nothing may be said."""
+"""The page that compares two selections agrees with the runs, and says when no comparison is possible."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,18 +13,19 @@ from streamlit.testing.v1 import AppTest
 
 from tests.support.sample_runs import sample_runs
 from tmflow.analysis.stats import independent_ratio_interval, ratio_interval
-from tmflow.base.escaping import markdown
+from tmflow.base.text import markdown
 from tmflow.runfile import record
 from tmflow.runfile.record import NO_TIME
 from tmflow.store import engine, queries
 from tmflow.store.ingest import ingest
+from tmflow.store.run_filter import RESULTS, RunFilter
 
 ONE = {"a.experiment": "softmax-batch-1"}
 
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> URL:
-    """What is seeded, and the same experiment on another platform, and at quick scale."""
+    """The seeded experiment, also on another platform, and at quick scale."""
     folder = tmp_path_factory.mktemp("two")
     url = seed_database(folder, transactions=False)
     settings = {"batch": 1, "curve_points": 0}
@@ -49,7 +51,9 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> URL:
 
 
 def slugs(url: URL) -> tuple[str, str]:
-    runs = queries.runs(engine.open_reader(url), experiment="softmax-batch-1", scale="full", all_definitions=True)
+    runs = queries.runs(
+        engine.open_reader(url), RunFilter(statuses=["ok"], experiments=["softmax-batch-1"], scales=["full"])
+    )
     found = runs.groupby("platform_name")["platform"].first()
     return str(found[found.index.str.contains("Example")].iloc[0]), str(
         found[found.index.str.contains("Other")].iloc[0]
@@ -67,7 +71,9 @@ def test_it_begins_with_lock_against_nolock_paired_within_rounds(seeded: URL, mo
     assert chosen(app, "strategy") == ("lock", "nolock")
     assert chosen(app, "experiment") == ("softmax-batch-1", "softmax-batch-1")
     table = app.dataframe[0].value.set_index("threads")
-    runs = queries.runs(engine.open_reader(seeded), experiment="softmax-batch-1").query("threads == 4")
+    runs = queries.runs(engine.open_reader(seeded), replace(RESULTS, experiments=["softmax-batch-1"])).query(
+        "threads == 4"
+    )
     times = [runs[runs["strategy"] == name].sort_values("round")["loop_s"] for name in ("lock", "nolock")]
     assert table.loc[4, ["estimate", "low", "high"]].tolist() == pytest.approx(ratio_interval(*times)[:3])
     assert table.loc[8, "reason"] == "rounds with only one of the two: 1 of 6"
@@ -96,8 +102,10 @@ def test_two_platforms_are_compared_unpaired_and_their_facts_told(two: URL, monk
     here, there = slugs(two)
     app = opened("compare", two, monkeypatch, **ONE, **{"a.platform": here, "b.platform": there})
     assert not app.error
-    assert chosen(app, "strategy") == ("lock", "lock")  # what is compared are the platforms
-    runs = queries.runs(engine.open_reader(two), experiment="softmax-batch-1", scale="full", all_definitions=True)
+    assert chosen(app, "strategy") == ("lock", "lock")  # the platforms are compared
+    runs = queries.runs(
+        engine.open_reader(two), RunFilter(statuses=["ok"], experiments=["softmax-batch-1"], scales=["full"])
+    )
     runs = runs[(runs["strategy"] == "lock") & (runs["threads"] == 2)]
     times = [runs.loc[runs["platform"] == slug, "loop_s"] for slug in (here, there)]
     table = app.dataframe[0].value.set_index("threads")
@@ -131,7 +139,9 @@ def test_emulated_runs_have_no_speed_but_an_accuracy(seeded: URL, monkeypatch: p
 
 
 def test_two_runs_are_compared_without_an_interval(seeded: URL, monkeypatch: pytest.MonkeyPatch) -> None:
-    runs = queries.runs(engine.open_reader(seeded), experiment="softmax-batch-1").query("threads == 2 and round == 3")
+    runs = queries.runs(engine.open_reader(seeded), replace(RESULTS, experiments=["softmax-batch-1"])).query(
+        "threads == 2 and round == 3"
+    )
     uids = [runs.loc[runs["strategy"] == name, "uid"].iloc[0] for name in ("lock", "nolock")]
     app = opened("compare", seeded, monkeypatch, a=uids[0], b=uids[1])
     assert not app.error
@@ -140,13 +150,17 @@ def test_two_runs_are_compared_without_an_interval(seeded: URL, monkeypatch: pyt
     assert row["estimate"] == pytest.approx(times[uids[0]] / times[uids[1]])
     assert row[["low", "high"]].isna().all()
     assert "no interval" in texts(app)
-    other = queries.runs(engine.open_reader(seeded), experiment="softmax-batch-1").query("threads == 4")["uid"].iloc[0]
+    other = (
+        queries.runs(engine.open_reader(seeded), replace(RESULTS, experiments=["softmax-batch-1"]))
+        .query("threads == 4")["uid"]
+        .iloc[0]
+    )
     app = opened("compare", seeded, monkeypatch, a=uids[0], b=other)
     assert "threads is 2 in A and 4 in B" in app.info[0].value
 
 
 @pytest.mark.parametrize(
-    ("query", "told"),
+    ("query", "message"),
     [
         ({"a": "nope", "b": "nope"}, "'nope', which is not in this database"),
         ({"a": "nope"}, "names one run"),
@@ -154,11 +168,11 @@ def test_two_runs_are_compared_without_an_interval(seeded: URL, monkeypatch: pyt
     ],
 )
 def test_runs_that_are_not_there_are_one_sentence(
-    query: dict[str, str], told: str, seeded: URL, monkeypatch: pytest.MonkeyPatch
+    query: dict[str, str], message: str, seeded: URL, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = opened("compare", seeded, monkeypatch, **query)
     (error,) = app.error
-    assert told in error.value
+    assert message in error.value
     assert "*x*" not in error.value
 
 

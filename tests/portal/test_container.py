@@ -1,4 +1,4 @@
-"""What the container file takes into an image is enough for the portal, without building one."""
+"""The files that the container file copies are enough for the portal; no image is built."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Got(NamedTuple):
 
 
 def copied() -> list[str]:
-    """What the container file copies, each to where the checkout has it."""
+    """The files that the container file copies, each at its place in the checkout."""
     found = []
     for words, to in re.findall(r"^COPY (.+) (\S+)$", FILE.read_text(), re.MULTILINE):
         sources = words.split()
@@ -46,7 +46,7 @@ def copied() -> list[str]:
 
 
 def laid_out(folder: Path, sources: Sequence[str]) -> Path:
-    """The folder, with those of the sources' files that git has."""
+    """The folder, with the files of the sources that git tracks."""
     for source in sources:
         listed = subprocess.run(
             ["git", "ls-files", "-z", source], cwd=project_root(), capture_output=True, text=True, check=True
@@ -59,7 +59,7 @@ def laid_out(folder: Path, sources: Sequence[str]) -> Path:
 
 
 def visited(folder: Path, url: URL) -> dict[tuple[str, str], Got]:
-    """What the portal of that folder sends for each visit."""
+    """The portal's response from that folder for each visit."""
     port = free_port()
     command = [sys.executable, "-m", "tmflow", "portal", "--port", str(port)]
     kept = {name: value for name, value in os.environ.items() if not name.startswith("TMFLOW_")}
@@ -84,6 +84,6 @@ async def _visited(at: str) -> dict[tuple[str, str], Got]:
 def test_each_page_of_the_image_is_that_of_the_whole_project(tmp_path: Path) -> None:
     url = seed_database(tmp_path)
     image, project = laid_out(tmp_path / "image", copied()), laid_out(tmp_path / "whole", ["."])
-    assert (image / ".streamlit" / "config.toml").is_file()  # no page shows that what it turns off is off
-    assert not (image / ".git").exists()  # with the addresses that it knows, and what was committed once
+    assert (image / ".streamlit" / "config.toml").is_file()  # no page shows that a disabled feature is disabled
+    assert not (image / ".git").exists()  # with the known addresses, and previously committed files
     assert visited(image, url) == visited(project, url)

@@ -1,4 +1,4 @@
-"""How to add a machine: every command exists and works, and what is missed comes from the claims."""
+"""How to add a machine: every command exists and works, and the wanted machines follow from the claims."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_machine_is_missing_if_none_has_the_transactions_and_the_threads() -> 
     claims = load_claims()
     found = find_missing_machines(claims, [SMALL, Machine("none", 64), Machine("rtm", None)])
     assert {name for machine in found for name in machine.claims} >= {"power-capacity", "deep-htm-double"}
-    assert {machine.hardware for machine in found} == {"power", "rtm"}  # 64 threads of any kind are there
+    assert {machine.hardware for machine in found} == {"power", "rtm"}  # machines of any kind with 64 threads exist
     assert all(machine.threads > 4 for machine in found if machine.hardware == "rtm")
     assert [len(machine.claims) for machine in found] == sorted((len(it.claims) for it in found), reverse=True)
     assert find_missing_machines(claims, [POWER, Machine("rtm", 64)]) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -22,6 +23,7 @@ from tmflow.runfile import record
 from tmflow.runfile.record import NO_TIME
 from tmflow.store import engine, queries
 from tmflow.store.ingest import ingest
+from tmflow.store.run_filter import RESULTS
 
 BOTH = {"experiment": "transactions", "evidence": ["measured", "emulated"]}
 UNSUPPORTED = "unsupported: htm needs hardware that this machine lacks"
@@ -49,12 +51,14 @@ def test_every_measure_is_drawn_or_says_why_not(kind: str, seeded: URL, monkeypa
 
 
 def test_the_browser_is_sent_what_the_files_are_drawn_from(seeded: URL, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The Vega-Lite that tests/unit/charts/golden holds; but the caption stands below, and the theme is the page's."""
+    """The Vega-Lite in tests/unit/charts/golden; but the caption is below the chart, and the theme is the page's."""
     app = seen(seeded, monkeypatch, experiment="softmax-batch-1", metric="speedup")
     (chart,) = app.get("vega_lite_chart")
     sent = json.loads(chart.proto.spec)
     reader = engine.open_reader(seeded)
-    summary = summaries.speedup(queries.runs(reader, experiment="softmax-batch-1", scale="full"))
+    summary = summaries.speedup(
+        queries.runs(reader, replace(RESULTS, experiments=["softmax-batch-1"], scales=["full"]))
+    )
     spec = explore.figure(summary.assign(variant=name_variants(summary)), Layout("threads", "variant"), "1").spec()
     assert [layer["mark"] for layer in sent["layer"]] == [layer["mark"] for layer in spec["layer"]]
     assert [layer["encoding"] for layer in sent["layer"]] == [layer["encoding"] for layer in spec["layer"]]

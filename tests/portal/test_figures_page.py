@@ -1,4 +1,4 @@
-"""The figures of the study: an index with verdicts, and a page each with our charts and what is behind them."""
+"""The figures of the study: a list with verdicts, and a page for each with our charts and their data."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pages import commands, links, opened, texts
 from seed import CRASH
 from sqlalchemy import URL
 
-from tmflow.base.escaping import markdown
-from tmflow.claims.original_figures import load_originals
+from tmflow.base.text import markdown
+from tmflow.claims.schema import load_originals
 from tmflow.store import engine, queries
 
 
@@ -41,7 +41,7 @@ def test_a_figure_has_the_charts_of_the_report_and_what_is_behind_them(
     assert "as figure 4.2 of the study" in text  # as the report's titles
     (table,) = (element.value for element in app.dataframe)
     assert set(table["measure"]) == {"commits"}
-    assert set(table["experiment"]) == {"fig-4.1"}  # whose runs it draws on
+    assert set(table["experiment"]) == {"fig-4.1"}  # whose runs it uses
     assert set(table["matrix"]) == {784}
     assert set(table["evidence"]) == {"measured"}
     assert len(app.get("vega_lite_chart")) == 1

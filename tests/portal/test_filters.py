@@ -1,13 +1,25 @@
-"""Filters resolve any URL to a view that exists, and say what they could not do."""
+"""Filters turn any URL into a view that exists, and report what they could not apply."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pandas as pd
 import pytest
 
-from tmflow.portal.url_state import ALL, DATA, MAX_QUOTED, OF_FACTORS, Filter, Key, Selection, resolve
+from tmflow.portal.url_state import (
+    DATA,
+    MAX_QUOTED,
+    OF_FACTORS,
+    Choice,
+    Filter,
+    Key,
+    Selection,
+    ValueFilter,
+    ValuesFilter,
+    resolve,
+)
 
 RUNS = pd.DataFrame(
     [
@@ -18,10 +30,10 @@ RUNS = pd.DataFrame(
     ],
     columns=["experiment", "scale", "platform", "evidence", "dataset", "strategy", "status"],
 )
-METRIC = Filter(Key.METRIC, "Metric", ("speedup", "step_time"))
-STATUS = Filter(Key.STATUS, "Status", with_all=True)
-STRATEGY = Filter(Key.STRATEGY, "Strategy", with_all=True)
-STRATEGIES = STRATEGY._replace(several=True)
+METRIC = Choice(Key.METRIC, "Metric", ("speedup", "step_time"))
+STATUS = ValuesFilter(Key.STATUS, "Status")
+STRATEGY = ValueFilter(Key.STRATEGY, "Strategy")
+STRATEGIES = ValuesFilter(Key.STRATEGY, "Strategy")
 GARBAGE = [
     "nope", "", " ", "<script>alert(1)</script>", "x" * 100_000, "a\0b\x07\u202e", "%s {x}", "' OR 1=1 --", "💥", "nan",
 ]  # fmt: skip
@@ -96,7 +108,7 @@ def test_several_values_keep_the_rows_of_each() -> None:
     everything = resolved([STRATEGIES])
     assert everything.chosen == {"strategy": ()}
     assert len(everything.rows) == 4
-    assert resolved([STRATEGIES._replace(with_all=False)]).chosen == {"strategy": ("tf_lock",)}
+    assert resolved([replace(STRATEGIES, required=True)]).chosen == {"strategy": ("tf_lock",)}
 
 
 def test_an_option_is_offered_only_if_rows_are_left_for_it() -> None:
@@ -107,17 +119,17 @@ def test_an_option_is_offered_only_if_rows_are_left_for_it() -> None:
                 assert not resolve(DATA, RUNS, {**selection.chosen, key: [option]}).rows.empty
 
 
-def test_all_keeps_every_row_and_is_the_first_option() -> None:
-    everything = resolved([STATUS, STRATEGY])
-    assert everything.chosen == {"status": (ALL,), "strategy": (ALL,)}
+def test_nothing_chosen_keeps_every_row() -> None:
+    everything = resolved([STATUS, STRATEGIES])
+    assert everything.chosen == {"status": (), "strategy": ()}
     assert len(everything.rows) == 4
-    assert everything.options["strategy"] == (ALL, "tf_lock", "lock", "nolock", "htm")
-    assert resolved([STATUS, STRATEGY], status="failed").rows["strategy"].tolist() == ["htm"]
+    assert everything.options["strategy"] == ("tf_lock", "lock", "nolock", "htm")
+    assert resolved([STATUS, STRATEGIES], status="failed").rows["strategy"].tolist() == ["htm"]
 
 
-def test_no_rows_leave_only_all() -> None:
+def test_no_rows_leave_no_option() -> None:
     selection = resolved([STATUS], RUNS[:0], status="ok")
-    assert selection.options["status"] == (ALL,)
+    assert selection.options["status"] == ()
     assert len(selection.problems) == 1
 
 
@@ -127,11 +139,11 @@ def test_a_parameter_narrows_only_the_rows_that_have_it() -> None:
     runs["budget"] = runs["budget"].astype("Int64")
     filters = [entry for entry in OF_FACTORS if entry.key in runs]
     everything = resolved(filters, runs)
-    assert everything.options == {"budget": (ALL, "5", "100")}  # by value; and all are spent in one way
+    assert everything.options == {"budget": ("5", "100")}  # by value; and all have the same retry policy
     assert len(everything.rows) == 4
     five = resolved(filters, runs, budget="5", spending="study_tsx")
     assert five.rows["strategy"].tolist() == ["lock", "htm", "htm"]
     assert five.problems == []
     wrong = resolved(filters, runs, budget="7", spending="tuned")
-    assert wrong.chosen == {"budget": (ALL,)}
+    assert wrong.chosen == {"budget": ()}
     assert len(wrong.problems) == 2

@@ -1,4 +1,4 @@
-"""What docs/hosting.md promises, on loopback: the small environment, nginx with TLS, and an update underneath."""
+"""The set-up of docs/hosting.md, on loopback: the small environment, nginx with TLS, and an update of the database."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from serving import free_port, wait_until_healthy
 
 from tmflow.base.paths import project_root
 from tmflow.store import engine, queries
-from tmflow.store.backup import snapshot
+from tmflow.store.schema import snapshot
 
 HOSTING = project_root() / "portal" / "hosting"
 NAME = "portal.example.org"
@@ -41,7 +41,7 @@ class Server(NamedTuple):
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the project in an empty folder, with the portal's environment alone."""
+    """A copy of the project in an empty folder, with only the portal's environment."""
     copy = tmp_path_factory.mktemp("opt") / "tmflow"
     files = subprocess.run(["git", "ls-files", "-z"], cwd=project_root(), capture_output=True, text=True, check=True)
     for name in filter(None, files.stdout.split("\0")):
@@ -91,7 +91,7 @@ def wait_for_port(port: int, process: subprocess.Popen[bytes]) -> None:
 
 
 def nginx_conf(folder: Path, portal: int, https: int, http: int) -> str:
-    """Our configuration with nothing changed but ports, paths and the certificate, in the least that nginx needs."""
+    """Our configuration, changed only in ports, paths and the certificate, in a minimal nginx.conf."""
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", f"/CN={NAME}",
          "-keyout", folder / "privkey.pem", "-out", folder / "fullchain.pem"],
@@ -217,6 +217,6 @@ def test_systemd_finds_nothing_wrong_with_the_service_and_little_that_it_may_do(
         ["systemd-analyze", "verify", "--man=no", unit], capture_output=True, text=True, check=False
     )
     assert (checked.returncode, checked.stderr) == (0, "")
-    # On systemd's scale from 0 to 10, 10 being a service that may do all.
+    # On systemd's scale from 0 to 10, where 10 is a service without restrictions.
     judged = ["systemd-analyze", "security", "--offline=true", "--threshold=20", unit]
     assert subprocess.run(judged, capture_output=True, text=True, check=False).returncode == 0

@@ -1,4 +1,4 @@
-"""The docs inside the portal: found, read, linked; with no database at all."""
+"""The docs in the portal: found, readable and linked, without any database."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_term_has_a_link_of_its_own(nowhere: str, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_page_of_each_group_is_shown(nowhere: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for page, *_ in docs_index.group_pages(docs_index.pages()).values():  # test_handbook.py looks at all
+    for page, *_ in docs_index.group_pages(docs_index.pages()).values():  # test_handbook.py checks all
         app = opened("method", nowhere, monkeypatch, page=page.name)
         assert not app.warning
         assert page.title in texts(app)

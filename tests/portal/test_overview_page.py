@@ -1,4 +1,4 @@
-"""The overview: three answers, how many claims hold, and what data is here, on every kind of database."""
+"""The overview: three answers, the number of claims that hold, and the available data, for every kind of database."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pages import opened, texts
+from pages import links, opened, texts
 from seed import seed_database
 from sqlalchemy import URL
 from streamlit.testing.v1 import AppTest
 
 from tests.support.sample_runs import FULL, sample_runs
-from tmflow.native.registry import promises_of_updates
+from tmflow.native.registry import consistency_by_strategy
+from tmflow.platform.facts import platform_facts, platform_sha256
 from tmflow.reports.answers import OF_ACCURACY, OF_ALL, OF_LOSSES, OF_STUDY, ask
 from tmflow.runfile import record
 from tmflow.spec.strategies import parameters_of
-from tmflow.store import engine
+from tmflow.store import engine, platform_queries
 from tmflow.store.engine import sqlite_url
 from tmflow.store.ingest import ingest
 
@@ -32,7 +33,7 @@ HTM = {"strategy": "htm", **parameters_of("htm"), "provider": "rtm"}
 
 
 def seed_study(folder: Path, rounds: Mapping[str, int]) -> URL:
-    """The experiments that answer, on machines with so many rounds each."""
+    """The experiments of the answers, on machines with this many rounds each."""
     url = sqlite_url(folder / "study.db")
     deep = {"model": "mnist_deep", "dropout_keep": 0.5}
     seeds: tuple[tuple[str, tuple[Any, ...], dict[str, Any]], ...] = (
@@ -67,7 +68,7 @@ def test_the_answers_are_those_of_the_platform_with_the_most_runs(study: URL, mo
     said = words(app)
     reader = engine.open_reader(study)
     platform = app.selectbox(key="platform").value
-    expected = ask(reader, platform, "", promises_of_updates())
+    expected = ask(reader, platform, "", consistency_by_strategy())
     for answer in expected:
         assert f"#### {answer.question}\n**{answer.short}**" in said
         assert all(sentence in said for sentence in answer.sentences)
@@ -86,9 +87,9 @@ def test_the_platform_is_in_the_url(study: URL, monkeypatch: pytest.MonkeyPatch)
     small = next(slug for slug in app.selectbox(key="platform").options if slug.startswith("Small"))
     app.selectbox(key="platform").select_index(1).run()
     again = opened("overview", study, monkeypatch, platform=app.query_params["platform"])
-    assert "No benefit shown." in words(again)  # two rounds tell nothing apart
+    assert "No benefit shown." in words(again)  # two rounds separate nothing
     assert small in words(again)
-    assert "Small *CPU*" not in texts(again).replace(small, "")  # what a platform is called is shown inert
+    assert "Small *CPU*" not in texts(again).replace(small, "")  # the name of a platform is escaped
 
 
 def test_a_wrong_platform_is_told(study: URL, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,6 +144,24 @@ def test_quick_scale_is_called_out(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert "Quick scale" in app.warning[0].value
     seed_database(tmp_path, "full", 1)
     assert "kept separate" in app.run().info[0].value
+
+
+def test_runs_of_quick_scale_are_not_called_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after `make quick`: full-scale runs of another machine, and runs of quick scale of this one."""
+    url = seed_database(tmp_path, rounds=1, transactions=False)
+    runs = sample_runs(("softmax-batch-1",), ("lock", "htm"), (1, 2), 2, scale="quick", campaign="quick")
+    here = [run.model_copy(update={"platform": platform_facts()}) for run in runs]
+    record.write(tmp_path / "here.jsonl", here)
+    ingest(url, [tmp_path / "here.jsonl"])
+    app = opened("overview", url, monkeypatch)
+    (info,) = (info.value for info in app.info if "This machine" in info.value)
+    assert info.startswith(
+        "This machine has no measured runs at full scale yet, only 8 measured runs at quick scale, which the page Runs "
+        "lists; `make study` measures at full scale. The results below are from **Example CPU at 3 GHz"
+    )
+    key = platform_queries.local_platform(engine.open_reader(url), platform_sha256(platform_facts()))
+    assert ("Runs of this machine", f"platform={key}") in links(app, "runs")
+    assert opened("runs", url, monkeypatch, platform=str(key)).dataframe[0].value["scale"].tolist() == ["quick"] * 8
 
 
 def test_only_failed_runs_are_called_so(without_result: URL, monkeypatch: pytest.MonkeyPatch) -> None:

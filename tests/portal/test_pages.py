@@ -1,4 +1,4 @@
-"""Every page on every kind of database: it says what there is, never a traceback."""
+"""Every page for every kind of database: it shows what is available, and never a traceback."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from sqlalchemy import URL
 
 from tmflow.portal.figure_view import column_width
 from tmflow.store import engine, schema
-from tmflow.store.backup import snapshot
+from tmflow.store.schema import snapshot
 
-# All that read the database; the method is of the docs alone.
+# All pages that read the database; the method page uses only the docs.
 PAGES = ["overview", "figures", "explore", "compare", "claims", "platforms", "runs", "contribute"]
 
 
@@ -33,7 +33,7 @@ def test_without_a_database_every_page_says_what_to_run(
     app = opened(page, f"sqlite:///{tmp_path}/missing.db", monkeypatch)
     assert "There are no results yet" in app.info[0].value
     assert "make quick" in texts(app)
-    assert list(tmp_path.iterdir()) == []  # reading made nothing
+    assert list(tmp_path.iterdir()) == []  # reading created nothing
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ def test_a_database_that_fails_in_the_middle_of_a_page_is_one_sentence(
     with closing(sqlite3.connect(broken)) as connection:
         (size,) = connection.execute("PRAGMA page_size").fetchone()
         (root,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'run'").fetchone()
-    with broken.open("r+b") as file:  # what there is of what can be read, the runs cannot
+    with broken.open("r+b") as file:  # the readable part, without the runs
         file.seek((root - 1) * size)
         file.write(b"\xff" * size)
     app = opened(page, f"sqlite:///{broken}", monkeypatch)

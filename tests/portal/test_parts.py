@@ -1,4 +1,4 @@
-"""A chart that comes apart is shown part by part: each whole by itself, the last with the legend of all."""
+"""A chart that is split is shown in complete parts, the last of which has the common legend."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_parts_are_charts_of_their_own_and_the_last_has_the_legend() -> None:
     ((_, figure),) = figures_of("speedup", summaries.speedup(RUNS), "1")
     before = copy.deepcopy(figure.drawn)
     alone = figure_view.split_parts(figure.drawn)
-    assert figure.drawn == before  # which others are shown, too
+    assert figure.drawn == before  # shared with other parts
     assert len(alone) == len(before["concat"]) > 1
     for part in alone:
         alt.LayerChart.from_dict(part, validate=True)

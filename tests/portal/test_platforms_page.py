@@ -1,4 +1,4 @@
-"""The list of platforms, and a page each: what it says is what was recorded, and unknown where nothing was."""
+"""The list of platforms and their pages: they show what was recorded, and "unknown" for everything else."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from sqlalchemy import URL
 from tests.support.sample_bundles import sample_bundle
 from tests.support.sample_runs import sample_runs
 from tmflow.analysis.noise import deviations, noise
-from tmflow.base.escaping import markdown
+from tmflow.base.text import markdown
 from tmflow.contributions.importer import import_bundle
-from tmflow.platform.key import key_of
+from tmflow.platform.facts import key_of
 from tmflow.runfile import record
 from tmflow.store import engine, platform_queries
 from tmflow.store.ingest import ingest
@@ -25,7 +25,7 @@ DANGEROUS = {"cpu_model": "<b>Dangerous</b> *box* [x](y)", "cores_physical": 2, 
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> URL:
-    """Two platforms, one with a name that means something to Markdown."""
+    """Two platforms, one with a name that has a meaning in Markdown."""
     folder = tmp_path_factory.mktemp("platforms")
     url = engine.sqlite_url(folder / "study.db")
     lots = [

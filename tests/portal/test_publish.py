@@ -1,4 +1,4 @@
-"""A published site: whole, escaped, its links lead somewhere, its files are what is drawn."""
+"""A published site is complete and escaped, its links work, and its files contain the drawn data."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from published import HOSTILE, OWN, Published
 from tmflow.base.errors import BadInput
 from tmflow.base.paths import project_root
 from tmflow.platform.description import described
-from tmflow.reports.site import run_lists
-from tmflow.reports.site.build import publish
+from tmflow.reports.site.build import newest_runs, publish, write_runs
 from tmflow.store import engine, queries, schema
+from tmflow.store.run_filter import RunFilter
 from tmflow.study.config import load_study
 
 
@@ -34,10 +34,10 @@ class Tags(HTMLParser):
         self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        its = dict(attrs)
-        self.tags.append((tag, its))
-        self.links += [value for name in ("href", "src") if (value := its.get(name)) is not None]
-        self.ids += [value for value in [its.get("id")] if value is not None]
+        attributes = dict(attrs)
+        self.tags.append((tag, attributes))
+        self.links += [value for name in ("href", "src") if (value := attributes.get(name)) is not None]
+        self.ids += [value for value in [attributes.get("id")] if value is not None]
 
     def handle_data(self, data: str) -> None:
         self.text.append(data)
@@ -73,26 +73,32 @@ def test_no_id_is_there_twice(site: Published) -> None:
 def test_text_of_the_database_stays_text(site: Published) -> None:
     pages = pages_of(site.site)
     for path, page in pages.items():
-        assert not [tag for tag, its in page.tags if tag == "b" or "onerror" in its], path
-        assert [its["src"] for tag, its in page.tags if tag == "script"], path
+        assert not [tag for tag, attributes in page.tags if tag == "b" or "onerror" in attributes], path
+        assert [attributes["src"] for tag, attributes in page.tags if tag == "script"], path
     assert HOSTILE in "".join(pages[site.site / "platforms.html"].text)
     assert OWN in "".join(pages[site.site / "figures.html"].text)
 
 
 def test_scripts_are_files_of_the_site_alone(site: Published) -> None:
     for path, page in pages_of(site.site).items():
-        policy = next(its["content"] for tag, its in page.tags if its.get("http-equiv") == "Content-Security-Policy")
+        policy = next(
+            attributes["content"]
+            for tag, attributes in page.tags
+            if attributes.get("http-equiv") == "Content-Security-Policy"
+        )
         assert policy is not None
         assert "unsafe" not in policy
-        inline = [its for tag, its in page.tags if tag == "script" and "src" not in its]
+        inline = [attributes for tag, attributes in page.tags if tag == "script" and "src" not in attributes]
         assert inline == [], path
-        assert [its for _, its in page.tags if "style" in its or "onclick" in its] == [], path
+        assert [attributes for _, attributes in page.tags if "style" in attributes or "onclick" in attributes] == [], (
+            path
+        )
 
 
 def test_figures_are_those_of_the_study_and_of_experiments_that_are_not_planned(site: Published) -> None:
     index = json.loads((site.site / "figures.json").read_text())
     assert {entry["experiment"] for entry in index} == {"fig-4.11", OWN}
-    # Figure 4.10 is of batches of 1, of which there is no run: its page says so.
+    # Figure 4.10 needs batches of 1, of which there is no run: its page says so.
     assert "Not drawn: Speedup over the same strategy with one worker: no run measured it." in "".join(
         Tags((site.site / "figures" / "fig-4.10.html").read_text()).text
     )
@@ -115,7 +121,7 @@ def test_the_files_of_a_figure_have_the_same_numbers(site: Published) -> None:
 def test_all_runs_are_listed_with_their_command(site: Published) -> None:
     index = json.loads((site.site / "runs" / "index.json").read_text())
     rows = [row for name in index["files"] for row in json.loads((site.site / "runs" / name).read_text())]
-    stored = queries.runs(engine.open_reader(site.url), status=None)
+    stored = queries.runs(engine.open_reader(site.url), RunFilter(newest_definitions=True))
     assert index["total"] == index["listed"] == len(rows) == len(stored)
     table = pd.DataFrame(rows, columns=index["columns"]).set_index("uid")
     assert set(table.index) == set(stored["uid"])
@@ -137,10 +143,10 @@ def test_facts_of_a_machine_read_as_in_the_portal(site: Published) -> None:
 
 def test_of_too_many_runs_the_newest_are_listed_and_that_is_said(site: Published, tmp_path: Path) -> None:
     reader = engine.open_reader(site.url)
-    every = run_lists.newest(reader, "full")
-    few = run_lists.newest(reader, "full", at_most=5)
+    every = newest_runs(reader, "full")
+    few = newest_runs(reader, "full", at_most=5)
     assert list(few["uid"]) == list(every["uid"][:5])
-    index = run_lists.write(few, len(every), tmp_path)
+    index = write_runs(few, len(every), tmp_path)
     assert (index["listed"], index["total"]) == (5, len(every))
 
 
@@ -150,7 +156,7 @@ def test_a_second_site_takes_the_place_of_the_first(site: Published, tmp_path: P
     publish(engine.open_reader(site.url), load_study(project_root() / "config.yaml"), "full", tmp_path / "site")
     assert [path.name for path in tmp_path.iterdir()] == ["site"]
     assert not (tmp_path / "site" / "old.html").exists()
-    assert files_of(tmp_path / "site") == files_of(site.site)  # the same data make the same files
+    assert files_of(tmp_path / "site") == files_of(site.site)  # the same data give the same files
 
 
 @pytest.mark.parametrize("content", [None, "not json", "{}", "5", '["tmflow_site"]'])

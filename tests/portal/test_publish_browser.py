@@ -1,4 +1,4 @@
-"""A published site as a visitor sees it, from a plain server of files below a path, and from the disk."""
+"""A published site in a browser, from a plain file server below a path, and from disk."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from published import HOSTILE, OWN, Published
 
 from tmflow.charts.figures import slug
 from tmflow.store import engine, queries
+from tmflow.store.run_filter import RunFilter
 
 pytestmark = pytest.mark.slow
 POINTS = "svg [aria-roledescription=point]"
@@ -35,7 +36,7 @@ class Quiet(SimpleHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def address(site: Published) -> Iterator[str]:
-    """The site below a path of a server of files on loopback."""
+    """The site below a path of a file server on loopback."""
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=site.site.parent)) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}/site"
@@ -50,7 +51,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def page(browser: Browser, address: str) -> Iterator[Page]:
-    """Everything that the page complains of fails the test, as does a request to anywhere else."""
+    """Any complaint of the page fails the test, as does a request to another host."""
     context = browser.new_context(viewport=SIZES["desktop"])
     page = context.new_page()
     problems: list[str] = []
@@ -116,9 +117,9 @@ def test_a_link_opens_exactly_its_view_and_its_chart(page: Page, address: str, s
         figure.get_by_role("link", name="CSV").click()
     numbers = pd.read_csv(io.StringIO(Path(download.value.path()).read_text()))
     assert figure.locator(POINTS.removeprefix("svg ")).count() == numbers["estimate"].count()
-    told = "\n".join(point.get_attribute("aria-label") or "" for point in figure.locator(POINTS).all())
+    labels = "\n".join(point.get_attribute("aria-label") or "" for point in figure.locator(POINTS).all())
     for estimate in numbers["estimate"].dropna():
-        assert f"{estimate:.4g}" in told
+        assert f"{estimate:.4g}" in labels
 
 
 def test_a_wrong_link_is_told(page: Page, address: str) -> None:
@@ -129,7 +130,7 @@ def test_a_wrong_link_is_told(page: Page, address: str) -> None:
 
 
 def test_runs_are_searched_sorted_and_opened(page: Page, address: str, site: Published) -> None:
-    runs = queries.runs(engine.open_reader(site.url), status=None)
+    runs = queries.runs(engine.open_reader(site.url), RunFilter(newest_definitions=True))
     page.goto(f"{address}/runs.html")
     said = page.get_by_role("status")
     expect(said).to_have_text(f"{len(runs)} of {len(runs)} runs.")

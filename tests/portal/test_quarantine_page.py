@@ -1,4 +1,4 @@
-"""The page of a maintainer: behind its token, the report before any button, and what came of a decision."""
+"""The maintainer's page: its token, the report before any button, and the outcome of a decision."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def quarantine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Quarantine:
 
 @pytest.fixture
 def study(tmp_path: Path) -> URL:
-    """An empty database, to accept into."""
+    """An empty database to import into."""
     url = engine.sqlite_url(tmp_path / "study.db")
     schema.upgrade(url)
     return url
@@ -41,14 +41,14 @@ def bundle(folder: Path, runs: list[Run] | None = None) -> Path:
 
 
 def page(quarantine: Quarantine, study: URL, folder: Path, monkeypatch: pytest.MonkeyPatch) -> AppTest:
-    """The page with a bundle that waits, to which the token was given."""
+    """The page with a waiting bundle, after the token was entered."""
     with bundle(folder / "made").open("rb") as source:
         assert staging.stage(quarantine, source, NAME, "192.0.2.1").outcome == "staged"
     return give(opened("quarantine", study, monkeypatch), MAINTAINER_TOKEN)
 
 
 def wait_too(quarantine: Quarantine, folder: Path, campaign: str) -> str:
-    """The identity of another bundle that waits from now on."""
+    """The identity of another bundle that now waits."""
     with bundle(folder / campaign, sample_runs(campaign=campaign)).open("rb") as source:
         staged = staging.stage(quarantine, source, NAME, "192.0.2.2")
     assert staged.outcome == "staged"
@@ -57,7 +57,7 @@ def wait_too(quarantine: Quarantine, folder: Path, campaign: str) -> str:
 
 
 def outcomes(quarantine: Quarantine) -> list[tuple[str, str, str]]:
-    """Action, outcome and identity of each decision that is written down."""
+    """Action, outcome and identity of each recorded decision."""
     rows = listed.audit(quarantine, 1000)
     return [(row["action"], row["outcome"], row["identity"]) for row in rows if row["action"] in ("accept", "reject")]
 
@@ -164,7 +164,7 @@ def test_a_decision_is_on_the_bundle_whose_report_was_shown_whatever_came_since(
 def test_a_click_on_a_page_that_is_behind_is_refused_and_written_down(
     quarantine: Quarantine, study: URL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The server has shown another report meanwhile, and the browser has not drawn it yet."""
+    """The server has shown another report meanwhile, but the browser has not drawn it yet."""
     shown = wait_too(quarantine, tmp_path, "first")
     app = page(quarantine, study, tmp_path, monkeypatch)
     (other,) = {upload.identity for upload in listed.waiting(quarantine)} - {shown}

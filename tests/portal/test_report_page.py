@@ -1,8 +1,9 @@
-"""The report as a reader sees it: in a real browser, wide, narrow and on paper."""
+"""The report in a real browser: wide, narrow and printed."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,9 @@ from playwright.sync_api import expect
 from sqlalchemy import URL
 
 from tmflow.charts import figures
-from tmflow.reports.experiment_table import write_table
-from tmflow.reports.html_report import write_report
+from tmflow.reports.html_report import write_report, write_table
 from tmflow.store import engine, queries
+from tmflow.store.run_filter import RESULTS
 
 pytestmark = pytest.mark.slow
 KINDS = ["speedup", "failures"]
@@ -23,7 +24,7 @@ KINDS = ["speedup", "failures"]
 def report(seeded: URL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(figures, "FORMATS", {"csv": "text/csv", "vl.json": "application/json"})
     reader = engine.open_reader(seeded)
-    records = queries.records(reader, experiment="transactions", scale="full")
+    records = queries.records(reader, replace(RESULTS, experiments=["transactions"], scales=["full"]))
     figures.draw_experiment(records, "transactions", tmp_path / "figures" / "transactions", "42", KINDS)
     write_table(records.runs, "transactions", "Why?", "full", tmp_path / "tables" / "transactions.html")
     (tmp_path / "platform.json").write_text(json.dumps({"display_name": "A box", "facts": {"cores": 4}}))

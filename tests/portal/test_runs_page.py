@@ -1,4 +1,4 @@
-"""Runs are found by anything that a spec has, and one run tells all that is known of it."""
+"""Runs can be found by all factors of a spec, and the page of a run shows everything that is known of it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import html
 import io
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -16,13 +17,14 @@ from sqlalchemy import URL
 from streamlit.testing.v1 import AppTest
 
 from tests.support.sample_runs import sample_runs
-from tmflow.base.escaping import JOINER
-from tmflow.portal.pages import run_list
-from tmflow.portal.pages.run_detail import run_csv, run_json, seconds, table_csv, table_json
+from tmflow.base.text import JOINER
+from tmflow.portal.pages import runs as runs_page
+from tmflow.portal.pages.runs import run_csv, run_json, seconds, table_csv, table_json
 from tmflow.runfile import record
 from tmflow.runfile.record import NO_TIME, Run
 from tmflow.store import engine, queries, run_detail
 from tmflow.store.ingest import ingest
+from tmflow.store.run_filter import RESULTS, RunFilter
 
 HELD = "held locks (s)"
 SOME = [("lock", 4), ("stm", 4)]
@@ -34,12 +36,12 @@ def listed(app: AppTest) -> pd.DataFrame:
 
 
 def read(markdown: str) -> str:
-    """What a reader sees of text that was made inert."""
+    """The text that a reader sees of escaped text."""
     return html.unescape(markdown).replace(JOINER, "")
 
 
 def bar(app: AppTest) -> list[str]:
-    """What the page says has matched."""
+    """The page's summary of the matches."""
     (line,) = [i for i, element in enumerate(app.markdown) if "runs match" in element.value]
     return [element.value for element in app.markdown[line:]]
 
@@ -70,7 +72,7 @@ def test_those_without_result_tell_why_beside_their_status(seeded: URL, monkeypa
     assert failed[["status", "reason"]].to_numpy().tolist() == [["✗ failed", CRASH]] * 2
     ok = listed(opened("runs", seeded, monkeypatch, status="ok"))
     assert set(ok["status"]) == {"✓ ok"}
-    assert "reason" not in ok  # a column of nothing
+    assert "reason" not in ok  # a column without values
 
 
 @pytest.mark.parametrize(
@@ -88,7 +90,7 @@ def test_those_without_result_tell_why_beside_their_status(seeded: URL, monkeypa
 def test_the_url_says_what_is_found(
     query: dict[str, str | list[str]], holds: Callable[[pd.Series], bool], seeded: URL, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runs = queries.runs(engine.open_reader(seeded), status=None)
+    runs = queries.runs(engine.open_reader(seeded), RunFilter(newest_definitions=True))
     runs["reason"] = runs["reason"].fillna("")
     expected = set(runs.loc[runs.apply(holds, axis="columns").astype(bool), "uid"])
     app = opened("runs", seeded, monkeypatch, rows="100", **query)
@@ -103,7 +105,7 @@ def test_a_filter_offers_what_there_is_with_its_number(seeded: URL, monkeypatch:
     offered = {box.key: box.options for box in app.multiselect}
     assert offered["strategy"] == ["tf_lock (24)", "tf_nolock (24)", "lock (24)", "nolock (24)", "htm (24)"]
     assert offered["status"] == ["✓ ok (95)", "✗ failed (1)", "∅ unsupported (24)"]
-    assert "platform" not in offered  # there is but one
+    assert "platform" not in offered  # there is only one
     assert "design" not in offered
     app.multiselect(key="threads").select("8 (30)").run()
     assert dict(app.query_params) == {"experiment": "softmax-batch-1", "threads": "8"}
@@ -130,7 +132,7 @@ def test_the_order_is_of_all_runs_not_of_a_page(seeded: URL, monkeypatch: pytest
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "told"),
+    ("key", "value", "message"),
     [
         ("page", "-1", "page '-1', and pages go from 1 to 7: showing 1."),
         ("page", "abc", "page 'abc', and"),
@@ -151,11 +153,11 @@ def test_the_order_is_of_all_runs_not_of_a_page(seeded: URL, monkeypatch: pytest
     ],
 )
 def test_a_wrong_value_in_the_url_is_one_sentence(
-    key: str, value: str, told: str, seeded: URL, monkeypatch: pytest.MonkeyPatch
+    key: str, value: str, message: str, seeded: URL, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = opened("runs", seeded, monkeypatch, **{key: value})
     (warning,) = (element.value for element in app.warning)
-    assert told in read(warning)
+    assert message in read(warning)
     assert read(warning).endswith(".")
     assert "<" not in warning
     assert len(app.dataframe) == 1 or "matches" in app.info[0].value
@@ -168,6 +170,14 @@ def test_where_nothing_matches_it_says_so(seeded: URL, monkeypatch: pytest.Monke
     assert app.text_input(key="search").value == "no such words"
 
 
+def test_a_chosen_value_without_any_match_leaves_the_matches_of_the_others(
+    seeded: URL, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = opened("runs", seeded, monkeypatch, strategy=["lock", "stm"], threads="8")
+    assert listed(app)["strategy"].str.startswith("lock").all()
+    assert app.multiselect(key="strategy").value == ["lock", "stm"]
+
+
 def test_a_search_goes_into_the_url_and_out_again(seeded: URL, monkeypatch: pytest.MonkeyPatch) -> None:
     app = opened("runs", seeded, monkeypatch)
     app.text_input(key="search").input("  signal ").run()
@@ -178,7 +188,7 @@ def test_a_search_goes_into_the_url_and_out_again(seeded: URL, monkeypatch: pyte
 
 
 def test_what_pages_and_files_leave_out_is_said(seeded: URL, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_list, "REACH", 120)
+    monkeypatch.setattr(runs_page, "REACH", 120)
     app = opened("runs", seeded, monkeypatch, page="3")
     assert "Pages and files have the first 120 of these 348 runs" in texts(app)
     labels = {button.proto.label for button in app.get("download_button")}
@@ -204,7 +214,7 @@ def test_one_run_in_full_with_its_command(seeded: URL, monkeypatch: pytest.Monke
 
 
 def ways(app: AppTest) -> list[str]:
-    """The buttons that lead from one run to others."""
+    """The links from one run to others."""
     return [button.label for button in app.button if button.label == "All runs" or button.label.startswith("Round")]
 
 
@@ -213,7 +223,7 @@ def press(app: AppTest, label: str) -> None:
 
 
 def test_a_run_leads_to_its_neighbours_its_platform_and_back(seeded: URL, monkeypatch: pytest.MonkeyPatch) -> None:
-    runs = queries.runs(engine.open_reader(seeded), experiment="softmax-batch-1")
+    runs = queries.runs(engine.open_reader(seeded), replace(RESULTS, experiments=["softmax-batch-1"]))
     runs = runs[(runs["threads"] == 2) & (runs["strategy"] == "lock")].set_index("round")
     app = opened("runs", seeded, monkeypatch, run=runs.loc[1, "uid"], strategy="lock")
     (platform,) = app.get("page_link")
@@ -229,7 +239,7 @@ def test_a_run_leads_to_its_neighbours_its_platform_and_back(seeded: URL, monkey
 
 
 def test_a_failed_run_tells_its_reason_first(seeded: URL, monkeypatch: pytest.MonkeyPatch) -> None:
-    failed = queries.runs(engine.open_reader(seeded), status=["failed"])
+    failed = queries.runs(engine.open_reader(seeded), RunFilter(statuses=["failed"], newest_definitions=True))
     app = opened("runs", seeded, monkeypatch, run=failed["uid"].iloc[0])
     assert app.error[0].value == f"**failed**: {CRASH}"
     assert not app.metric
@@ -247,7 +257,7 @@ def test_emulated_runs_show_no_time(seeded: URL, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_run_measured_in_full_shows_what_was_found(beyond: URL, monkeypatch: pytest.MonkeyPatch) -> None:
-    runs = queries.runs(engine.open_reader(beyond), experiment="beyond")
+    runs = queries.runs(engine.open_reader(beyond), replace(RESULTS, experiments=["beyond"]))
     of_two = runs[(runs["threads"] == 2) & (runs["round"] == 1)]
     full = of_two[(of_two["measures"] == "full") & (of_two["reading"] == "plain") & (of_two["driver"] == "native")]
     app = opened("runs", beyond, monkeypatch, run=full["uid"].iloc[0])
@@ -286,7 +296,7 @@ FORMULA = '=HYPERLINK("http://evil","click")'
 
 @pytest.fixture
 def evil(tmp_path: Path) -> URL:
-    """A database whose texts try to be more than text."""
+    """A database whose texts try to be markup."""
     runs = sample_runs((EVIL,), ("lock",), (1,), 2, unsupported=("lock",), platform={"cpu_model": EVIL})
     path = tmp_path / "evil.jsonl"
     reasons = (EVIL, FORMULA)
@@ -314,10 +324,10 @@ def test_text_of_others_means_nothing(evil: URL, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_file_of_runs_has_their_numbers_and_no_formula(evil: URL, seeded: URL) -> None:
-    table = queries.runs(engine.open_reader(evil), status=None)
+    table = queries.runs(engine.open_reader(evil), RunFilter(newest_definitions=True))
     assert [row["reason"] for row in json.loads(table_json(table))] == [EVIL, FORMULA]
     assert pd.read_csv(io.StringIO(table_csv(table)))["reason"].tolist() == [EVIL, f"'{FORMULA}"]
-    whole = queries.runs(engine.open_reader(seeded), status=None)
+    whole = queries.runs(engine.open_reader(seeded), RunFilter(newest_definitions=True))
     loops = whole["loop_s"].dropna().tolist()
     assert pd.read_csv(io.StringIO(table_csv(whole)))["loop_s"].dropna().tolist() == loops
     records = json.loads(table_json(whole))
@@ -337,7 +347,7 @@ def test_the_files_of_a_run_are_its_run_file(evil: URL, seeded: URL) -> None:
     assert float(lines["loop_s"]) == measured.loop_s
     assert int(lines["counters.0.updates"]) == measured.counters[0].updates
     reader = engine.open_reader(evil)
-    (uid,) = queries.runs(reader, status=None).query("reason.str.startswith('=')")["uid"]
+    (uid,) = queries.runs(reader, RunFilter(newest_definitions=True)).query("reason.str.startswith('=')")["uid"]
     assert f'reason,"\'{FORMULA.replace(chr(34), 2 * chr(34))}"' in run_csv(run_detail.run(reader, uid))
 
 

@@ -1,4 +1,4 @@
-"""What somebody put into a bundle of runs, or into a link, is shown as text: nothing of it runs, links or moves."""
+"""Untrusted text in a bundle of runs or in a link is displayed as text: it runs, links and moves nothing."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import io
 import json
 import tomllib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,14 @@ from serving import serve
 from sqlalchemy import URL, text
 
 from tests.support.sample_runs import SOFTWARE_TM, sample_runs
-from tmflow.base.escaping import JOINER
 from tmflow.base.paths import project_root
+from tmflow.base.text import JOINER
 from tmflow.charts.figures import DRAWINGS, figures_of
 from tmflow.runfile import record
 from tmflow.store import engine, queries
 from tmflow.store.engine import sqlite_url
 from tmflow.store.ingest import ingest
+from tmflow.store.run_filter import RESULTS
 
 ALERT = "datum.x'+alert(1)+\"</script><img src=x onerror=alert(2)>"
 SIGNAL = '{"signal": "alert(3)"}'
@@ -34,13 +36,13 @@ MARKDOWN = (
 FORMULA = '=HYPERLINK("http://evil.example","x")'
 EXPERIMENT, REASON = f"{FORMULA} {ALERT} {SIGNAL}", f"{FORMULA} {ALERT} {MARKDOWN}"
 ITM = {"strategy": "itm", "method": "ml_wt", "optimisation": "O3"}
-# Where Vega reads a formula, or a mark takes its text from one.
+# Properties that Vega parses as expressions, or that give the text of a mark.
 EXPRESSIONS = {"expr", "signal", "labelExpr", "test", "calculate", "filter", "update", "href", "url"}
 
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> URL:
-    """A database in which every text that can be chosen freely is an attack."""
+    """A database in which every free text is an attack."""
     folder = tmp_path_factory.mktemp("hostile")
     url = sqlite_url(folder / "study.db")
     variants = ("tf_lock", *(ITM | {"library": library} for library in (ALERT, SIGNAL, MARKDOWN)), SOFTWARE_TM)
@@ -56,14 +58,14 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> URL:
 
 
 def specs(hostile: URL) -> Iterator[tuple[str, dict[str, Any]]]:
-    records = queries.records(engine.open_reader(hostile), experiment=EXPERIMENT)
+    records = queries.records(engine.open_reader(hostile), replace(RESULTS, experiments=[EXPERIMENT]))
     for kind, drawing in DRAWINGS.items():
         for _, figure in figures_of(kind, drawing.summarise(records), "1"):
             yield kind, figure.spec()
 
 
 def formulas(spec: Any) -> Iterator[str]:
-    """Everything in a chart that Vega would compute."""
+    """All expressions in a chart that Vega would evaluate."""
     if isinstance(spec, dict):
         for key, value in spec.items():
             if key in EXPRESSIONS:
@@ -79,13 +81,13 @@ def test_no_chart_computes_what_the_data_says(hostile: URL) -> None:
     seen = dict(specs(hostile))
     assert {"speedup", "step_time", "accuracy", "curve", "staleness", "causes", "commits"} <= set(seen)
     for kind, spec in seen.items():
-        assert "alert(" in json.dumps(spec), kind  # it is there, as text
+        assert "alert(" in json.dumps(spec), kind  # it is displayed as text
         for formula in formulas(spec):
             assert "alert" not in formula, kind
 
 
 def test_no_file_of_a_figure_has_a_formula_of_a_spreadsheet(hostile: URL) -> None:
-    records = queries.records(engine.open_reader(hostile), experiment=EXPERIMENT)
+    records = queries.records(engine.open_reader(hostile), replace(RESULTS, experiments=[EXPERIMENT]))
     ((_, figure),) = figures_of("step_time", DRAWINGS["step_time"].summarise(records), "1")
     header, *rows = csv.reader(io.StringIO(figure.file("csv").decode()))
     assert {row[header.index("experiment")] for row in rows} == {f"'{EXPERIMENT}"}
@@ -97,7 +99,7 @@ def test_no_file_of_a_figure_has_a_formula_of_a_spreadsheet(hostile: URL) -> Non
 
 
 def test_the_portal_can_only_read(hostile: URL) -> None:
-    """tests/store/test_concurrency.py holds PostgreSQL to it, too."""
+    """tests/store/test_concurrency.py checks this for PostgreSQL, too."""
     with engine.open_reader(hostile).connect() as connection, pytest.raises(Exception, match="readonly"):
         connection.execute(text("UPDATE run SET status = 'ok'"))
 
@@ -111,7 +113,7 @@ def test_nothing_is_sent_and_requests_of_others_are_refused() -> None:
 
 PLACES = """
 import streamlit as st
-from tmflow.base.escaping import markdown
+from tmflow.base.text import markdown
 
 TEXTS = {texts!r}
 for at, words in enumerate(TEXTS):
@@ -136,7 +138,7 @@ TEXTS = [
 
 @pytest.fixture(scope="module")
 def page() -> Iterator[Page]:
-    """A browser's page that fails the test when a script runs that is not ours, or another machine is asked."""
+    """A browser page that fails the test if a foreign script runs or another host is contacted."""
     with chromium() as browser:
         yield browser.new_page(viewport={"width": 1440, "height": 1000})
 

@@ -1,4 +1,4 @@
-"""Links and named views: what is copied opens exactly what is shown."""
+"""Links and named views: a copied link opens exactly what is displayed."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from sqlalchemy import URL
 from streamlit.testing.v1 import AppTest
 
 from tmflow.portal import saved_views
+from tmflow.portal.links import DEFAULT_PAGE, page_of
 from tmflow.portal.saved_views import View
-from tmflow.portal.share import DEFAULT_PAGE, page_of
 
 ROUTER = """
 import streamlit as st
@@ -22,8 +22,9 @@ st.navigation([st.Page("views/explore.py"), st.Page("views/runs.py")]).run()
 """
 PAGE = """
 from tmflow.portal.study_data import study_or_stop
-from tmflow.portal.url_state import DATA, choose
-from tmflow.portal.share import share_bar
+from tmflow.portal.filter_widgets import choose
+from tmflow.portal.url_state import DATA
+from tmflow.portal.links import share_bar
 
 study = study_or_stop()
 choose(DATA, study.counts)
@@ -34,7 +35,7 @@ WHOLE = {"experiment": ["softmax-batch-1"], "scale": ["full"], "evidence": ["mea
 
 @pytest.fixture
 def file(seeded: URL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where named views go; and the database is the seeded one."""
+    """The file of named views; the database is the seeded one."""
     monkeypatch.setenv("TMFLOW_DB_URL", str(seeded))
     monkeypatch.setenv("TMFLOW_VIEWS", str(tmp_path / "views.json"))
     return tmp_path / "views.json"
@@ -146,7 +147,7 @@ def test_a_named_view_of_a_page_that_has_gone_is_told(file: Path) -> None:
     app.query_params["view"] = "old"
     app.switch_page("views/explore.py").run()
     assert not app.exception, app.exception
-    assert "whose page is not here" in texts(app)
+    assert "whose page does not exist" in texts(app)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What a stranger invents shows on no page of the local runs, unless the reader joins the sources; the page says so."""
+"""Invented runs appear on no page of the local runs unless the reader joins the sources; then the page says so."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PAGES = {
 
 
 def content(app: AppTest) -> str:
-    """All that a page says and draws, but for the choice of platforms, totals, and which state of the data it is."""
+    """The text and charts of a page, without the choice of platforms, totals, and the database revision."""
     charts = [chart.proto.spec for chart in app.get("vega_lite_chart")]
     said = re.sub(r" Contributed to this platform and judged separately: \S+", "", texts(app))
     return re.sub(r"[Rr]evision [0-9a-f]{8}", "", "\n".join([said, *charts]))
@@ -36,7 +36,7 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> URL:
 
 @pytest.fixture(scope="module")
 def forged(tmp_path_factory: pytest.TempPathFactory) -> tuple[URL, str]:
-    """The same with a bundle of invented runs of that machine, and its key."""
+    """The same database with a bundle of invented runs of that machine, and its key."""
     folder = tmp_path_factory.mktemp("forged")
     url = engine.sqlite_url(folder / "study.db")
     store(url, folder, local_runs())
@@ -92,7 +92,7 @@ def test_a_platform_tells_who_contributed_what(forged: tuple[URL, str], monkeypa
 def test_the_overview_says_that_this_machine_has_no_runs(local: URL, monkeypatch: pytest.MonkeyPatch) -> None:
     app = opened("overview", local, monkeypatch)
     assert any(
-        "This machine has no measured runs here. The results below are from **synthetic test machine" in info.value
+        "This machine has no runs here. The results below are from **synthetic test machine" in info.value
         for info in app.info
     )
     assert f"({MACHINE}): the runs that were ingested here." in texts(app)

@@ -1,4 +1,4 @@
-"""The portal as `tmflow portal` starts it, from any folder."""
+"""The portal as started by `tmflow portal`, from any folder."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from websockets.typing import Origin
 
 from tmflow import cli
 from tmflow.contributions.access import Role
-from tmflow.store import url as address
+from tmflow.store import engine
 
 
 def test_paths_of_the_environment_are_those_of_where_it_is_typed(tmp_path: Path) -> None:
-    file = address.sqlite_path(seed_database(tmp_path, rounds=2, transactions=False))
+    file = engine.sqlite_path(seed_database(tmp_path, rounds=2, transactions=False))
     port = free_port()
     command = [sys.executable, "-m", "tmflow", "portal", "--port", str(port)]
-    environment = {**os.environ, address.VARIABLE: f"sqlite:///{file.name}"}
+    environment = {**os.environ, engine.VARIABLE: f"sqlite:///{file.name}"}
     with subprocess.Popen(command, cwd=file.parent, env=environment) as server:
         try:
             wait_until_healthy(f"http://127.0.0.1:{port}", server)
@@ -40,12 +40,12 @@ def test_paths_of_the_environment_are_those_of_where_it_is_typed(tmp_path: Path)
 
 def test_it_asks_nobody_for_the_address_of_this_machine(tmp_path: Path) -> None:
     url = seed_database(tmp_path, rounds=2, transactions=False)
-    with socket.create_server(("127.0.0.1", 0)) as outside:  # through here goes what it asks others
+    with socket.create_server(("127.0.0.1", 0)) as outside:  # its requests to other hosts would go through here
         outside.setblocking(False)
         proxy = "http://{}:{}".format(*outside.getsockname())
         port = free_port()
         command = [sys.executable, "-m", "tmflow", "portal", "--port", str(port)]
-        environment = {**os.environ, address.VARIABLE: str(url), "http_proxy": proxy, "https_proxy": proxy}
+        environment = {**os.environ, engine.VARIABLE: str(url), "http_proxy": proxy, "https_proxy": proxy}
         with subprocess.Popen(command, env=environment) as server:
             try:
                 wait_until_healthy(f"http://127.0.0.1:{port}", server)

@@ -1,4 +1,4 @@
-"""What a page keeps is kept by the runs that it is of."""
+"""Cached results of a page depend on the runs that they use."""
 
 import pandas as pd
 from sqlalchemy import make_url
@@ -8,7 +8,7 @@ from tmflow.portal.study_data import Study
 
 
 def study(n_runs: int, identity: tuple[object, ...] = ("here", 1, "then")) -> Study:
-    """Of two platforms, the second with that many runs."""
+    """Two platforms, the second with this many runs."""
     counts = pd.DataFrame({"platform": ["p", "q"], "experiment": ["e", "e"], "n_runs": [5, n_runs]})
     states = pd.util.hash_pandas_object(counts, index=False)
     return Study(make_url("sqlite:///here.db"), identity, "abc", counts, states)

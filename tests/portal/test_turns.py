@@ -1,4 +1,4 @@
-"""Pages take turns, and none keeps its turn when it has ended."""
+"""The number of concurrent pages is limited, and a page that has ended frees its place."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from threading import Barrier, BrokenBarrierError, Thread
 import pytest
 from streamlit.runtime.scriptrunner import StopException
 
-from tmflow.portal.concurrency import AT_ONCE, limit_pages
+from tmflow.portal.server import AT_ONCE, limit_pages
 
 
 def test_only_so_many_run_at_once_and_whoever_waits_gets_a_turn() -> None:
@@ -17,7 +17,7 @@ def test_only_so_many_run_at_once_and_whoever_waits_gets_a_turn() -> None:
         with limit_pages():
             all_in.append(None)
             try:
-                together.wait(timeout=0.2)  # one more than may be in: nobody gets past
+                together.wait(timeout=0.2)  # one more than allowed: nobody gets past
             except BrokenBarrierError:
                 return
             raise AssertionError("too many were in at once")
@@ -32,6 +32,6 @@ def test_only_so_many_run_at_once_and_whoever_waits_gets_a_turn() -> None:
 
 
 def test_a_page_that_stops_gives_its_turn_back() -> None:
-    for _ in range(AT_ONCE + 1):  # one more than there are turns
+    for _ in range(AT_ONCE + 1):  # one more than allowed
         with pytest.raises(StopException), limit_pages():
             raise StopException

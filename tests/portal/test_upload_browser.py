@@ -1,4 +1,4 @@
-"""A bundle's whole way in a real browser: uploaded, checked, accepted, and its machine in the portal."""
+"""A bundle from upload to acceptance in a real browser: uploaded, checked, accepted, and visible in the portal."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tmflow.contributions import staging
 from tmflow.contributions.access import Role
 from tmflow.contributions.quarantine import Quarantine
 from tmflow.store import engine, queries
-from tmflow.store import url as address
+from tmflow.store.run_filter import RunFilter
 
 pytestmark = pytest.mark.slow
 PATIENCE_S = 60
@@ -33,11 +33,11 @@ ELSEWHERE = PLATFORM | {"cpu_model": "a machine from elsewhere"}
 
 @pytest.fixture
 def portal(tmp_path: Path) -> Iterator[str]:
-    """As `tmflow portal` starts it with both tokens, on a study of another machine."""
+    """The portal as `tmflow portal` starts it with both tokens, on a study of another machine."""
     url = seed_database(tmp_path, rounds=2, transactions=False)
     port = free_port()
     own = {
-        address.VARIABLE: url.render_as_string(),
+        engine.VARIABLE: url.render_as_string(),
         place.VARIABLE: str(tmp_path / "quarantine"),
         Role.UPLOADER: UPLOAD_TOKEN,
         Role.MAINTAINER: MAINTAINER_TOKEN,
@@ -73,7 +73,7 @@ def bundles(folder: Path, *campaigns: str) -> list[Path]:
 
 
 def stage(folder: Path, bundle: Path) -> str:
-    """The identity of a bundle that waits in the portal's quarantine from now on."""
+    """The identity of a bundle that now waits in the portal's quarantine."""
     with bundle.open("rb") as source:
         staged = staging.stage(Quarantine(folder / "quarantine"), source, bundle.name, "192.0.2.1")
     assert staged.outcome == "staged"
@@ -90,13 +90,13 @@ def look_at(page: Page, portal: str, bundle: Path, identity: str) -> None:
 
 
 def decisions(folder: Path) -> list[tuple[str, str, str]]:
-    """Action, outcome and identity of each that is written down."""
+    """Action, outcome and identity of each recorded decision."""
     rows = listed.audit(Quarantine(folder / "quarantine"), 1000)
     return [(row["action"], row["outcome"], row["identity"]) for row in rows if row["action"] in ("accept", "reject")]
 
 
 def wait_until(page: Page, holds: Callable[[], bool]) -> None:
-    """Let the page go on until something holds elsewhere."""
+    """Keep the page running until a condition holds elsewhere."""
     deadline = time.monotonic() + PATIENCE_S
     while not holds():
         assert time.monotonic() < deadline
@@ -117,14 +117,14 @@ def test_an_upload_between_the_look_and_the_click_changes_nothing(
         if decision == "reject":
             page.get_by_label("Reason for rejecting").fill("no such machine")
         page.get_by_role("button", name=f"{decision.title()} chosen.zip, {identity[:12]}").click()
-        told = "27 runs stored, 0 known" if decision == "accept" else "was rejected"
-        expect(page.get_by_text(told)).to_be_visible(timeout=60_000)
+        outcome_text = "27 runs stored, 0 known" if decision == "accept" else "was rejected"
+        expect(page.get_by_text(outcome_text)).to_be_visible(timeout=60_000)
     assert decisions(tmp_path) == [(decision, outcome, identity)]
     assert [upload.name for upload in listed.waiting(Quarantine(tmp_path / "quarantine"))] == [oldest.name, newest.name]
 
 
 def test_a_click_before_the_other_report_is_drawn_is_refused(portal: str, tmp_path: Path) -> None:
-    """The server has shown it, and what it sent is still under way."""
+    """The server has shown it, but its message is still in transit."""
     first, second = bundles(tmp_path, "first", "second")
     shown, other = stage(tmp_path, first), stage(tmp_path, second)
     held: list[str | bytes] = []
@@ -163,5 +163,5 @@ def test_a_bundle_is_uploaded_accepted_and_shown(portal: str, tmp_path: Path) ->
         expect(page.get_by_text("2 platforms.")).to_be_visible(timeout=60_000)
     reader = engine.open_reader(engine.sqlite_url(tmp_path / "study.db"))
     assert {run.uid for run in sample_runs(platform=ELSEWHERE)} <= set(
-        queries.runs(reader, all_definitions=True)["uid"]
+        queries.runs(reader, RunFilter(statuses=["ok"]))["uid"]
     )

@@ -1,4 +1,4 @@
-"""The upload of a bundle as its visitor meets it: off, the token, the check, and what became of it."""
+"""The upload page: turned off, the token, the check, and the outcome."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tmflow.contributions import quarantine as listed
 from tmflow.contributions import quarantine as place
 from tmflow.contributions.access import Role
 from tmflow.contributions.quarantine import Quarantine
-from tmflow.portal import access
+from tmflow.portal import uploads
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def quarantine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Quarantine:
 
 @pytest.fixture
 def page(quarantine: Quarantine, seeded: URL, monkeypatch: pytest.MonkeyPatch) -> AppTest:
-    """The page, to which the token was given."""
+    """The page, after the token was entered."""
     return give(opened("contribute", seeded, monkeypatch), UPLOAD_TOKEN)
 
 
@@ -50,7 +50,7 @@ def test_uploads_are_off_without_a_token_that_is_good(
     assert said in texts(app)
     assert not asked(app)
     assert not app.file_uploader
-    assert list(tmp_path.iterdir()) == []  # looking made nothing
+    assert list(tmp_path.iterdir()) == []  # reading created nothing
 
 
 def test_a_wrong_token_shows_no_uploader_and_is_written_down(
@@ -123,15 +123,15 @@ def test_too_many_uploads_are_told(quarantine: Quarantine, page: AppTest, monkey
     ("connection", "header", "address"),
     [
         ("192.0.2.1", "", "192.0.2.1"),
-        ("192.0.2.1", "192.0.2.9", "192.0.2.1"),  # whoever comes from elsewhere is not believed
-        (None, "192.0.2.9, 2001:db8::1", "2001:db8::1"),  # a proxy here adds the address that it saw at the end
-        (None, "", access.HERE),
-        (None, "everybody", access.HERE),
+        ("192.0.2.1", "192.0.2.9", "192.0.2.1"),  # from another address the header is not trusted
+        (None, "192.0.2.9, 2001:db8::1", "2001:db8::1"),  # a local proxy appends the address that it saw
+        (None, "", uploads.HERE),
+        (None, "everybody", uploads.HERE),
     ],
 )
 def test_a_visitor_is_known_by_the_address_that_cannot_be_made_up(
     connection: str | None, header: str, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = SimpleNamespace(ip_address=connection, headers={"X-Forwarded-For": header})
-    monkeypatch.setattr(access.st, "context", seen)
-    assert access.visitor() == address
+    monkeypatch.setattr(uploads.st, "context", seen)
+    assert uploads.visitor() == address

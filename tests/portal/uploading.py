@@ -1,4 +1,4 @@
-"""What tests of uploads share: tokens, and how they are given and buttons pressed."""
+"""Helpers of the upload tests: tokens, and how to enter them and press buttons."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UPLOAD_TOKEN, MAINTAINER_TOKEN = "a-token-for-uploads", "a-token-for-maintainers
 
 
 def quarantine_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Quarantine:
-    """That of a portal which has both tokens."""
+    """The quarantine of a portal with both tokens."""
     monkeypatch.setenv(place.VARIABLE, str(folder / "quarantine"))
     monkeypatch.setenv(Role.UPLOADER, UPLOAD_TOKEN)
     monkeypatch.setenv(Role.MAINTAINER, MAINTAINER_TOKEN)
@@ -25,7 +25,7 @@ def quarantine_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Quarantine:
 
 
 def asked(app: AppTest) -> list[TextInput]:
-    """Where a token is to be typed."""
+    """The input of a token."""
     return [field for field in app.text_input if "token" in field.label]
 
 
@@ -35,12 +35,12 @@ def give(app: AppTest, token: str) -> AppTest:
 
 
 def click(app: AppTest, label: str) -> AppTest:
-    """Press the first button whose label begins so."""
+    """Press the first button whose label begins with this text."""
     next(button for button in app.button if button.label.startswith(label)).click().run(timeout=60)
     assert not app.exception, app.exception
     return app
 
 
 def actions(quarantine: Quarantine) -> list[tuple[str, str]]:
-    """Action and outcome of all that is written down."""
+    """Action and outcome of each audit entry."""
     return [(row["action"], row["outcome"]) for row in listed.audit(quarantine, 1000)]

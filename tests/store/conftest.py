@@ -14,18 +14,18 @@ from pathlib import Path
 import pytest
 from sqlalchemy import URL, create_engine
 
-from tmflow.store import url as address
+from tmflow.store import engine
 
 HOMES = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
 
 
 @pytest.fixture(scope="session")
 def postgresql_server() -> Iterator[URL]:
-    """A server on a socket of its own, without a network port, for the length of the session."""
+    """A server on a temporary socket, without a network port, for the session."""
     if not HOMES:
         pytest.fail("these tests need a PostgreSQL server: install the package `postgresql` (initdb, pg_ctl, postgres)")
     folder = Path(tempfile.mkdtemp(prefix="tmflow-pg-"))
-    user = "postgres" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name  # the server refuses to be root
+    user = "postgres" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name  # the server refuses to run as root
     if os.geteuid() == 0:
         shutil.chown(folder, user)
     data, bin_ = folder / "data", HOMES[-1]
@@ -48,7 +48,7 @@ def postgresql_server() -> Iterator[URL]:
     options = f"-k {folder} -c listen_addresses= -c fsync=off -c max_connections=50"
     call("pg_ctl", "start", "-w", "-D", data, "-l", folder / "log", "-o", options)
     try:
-        yield address.parse(f"postgresql://postgres@/postgres?host={folder}")
+        yield engine.parse(f"postgresql://postgres@/postgres?host={folder}")
     finally:
         call("pg_ctl", "stop", "-D", data, "-m", "immediate")
         shutil.rmtree(folder)
@@ -70,10 +70,10 @@ def postgresql(postgresql_server: URL) -> Iterator[URL]:
 @pytest.fixture
 def sqlite(tmp_path: Path) -> URL:
     """A SQLite file that does not exist yet."""
-    return address.sqlite_url(tmp_path / "results" / "study.db")
+    return engine.sqlite_url(tmp_path / "results" / "study.db")
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request: pytest.FixtureRequest) -> URL:
-    """A database that holds nothing yet, of each kind."""
+    """An empty database of each kind."""
     return request.getfixturevalue(request.param)  # type: ignore[no-any-return]

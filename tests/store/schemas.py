@@ -1,4 +1,4 @@
-"""What databases say of their tables, and hold; and the way back to an older revision."""
+"""The schemas and contents of databases, and downgrades to an older revision."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from alembic import command
 from sqlalchemy import URL, MetaData, Table, create_engine, inspect, select
 
 from tmflow.store import engine
-from tmflow.store import url as address
-from tmflow.store.revision import alembic_config
+from tmflow.store.migrations import alembic_config
 
 CONSTRAINTS = """
 SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint
@@ -21,17 +20,17 @@ UNION ALL
 SELECT table_name, column_name, concat_ws(' ', data_type, is_nullable, column_default) FROM information_schema.columns
 WHERE table_schema = 'public' AND table_name <> 'alembic_version'
 """
-# Where one definition ends and the next begins: at a new line, or where a migration added a column to a line.
+# The separator of definitions: a new line, or where a migration added a column to a line.
 BETWEEN = re.compile(r"\n|,\s+(?=\w+ (?:INTEGER|REAL|TEXT)\b)|\s+(?=CONSTRAINT )")
-OF_TABLE = re.compile(r"FOREIGN KEY\(\w+\) (?=REFERENCES)")  # which a column's own constraint, by the same name, lacks
+OF_TABLE = re.compile(r"FOREIGN KEY\(\w+\) (?=REFERENCES)")  # which a column's constraint of the same name lacks
 DEFINITIONS = "SELECT name, sql FROM sqlite_master WHERE tbl_name <> 'alembic_version' AND sql IS NOT NULL"
 
 
 def definitions(url: URL) -> set[tuple[str, ...]]:
-    """Everything that the database says of its tables, a line each, in no order."""
+    """All definitions in the schema, one per line, unordered."""
     made = create_engine(url)
     with made.connect() as connection:
-        if not address.is_sqlite(url):
+        if not engine.is_sqlite(url):
             return {tuple(row) for row in connection.exec_driver_sql(CONSTRAINTS)}
         tables = connection.exec_driver_sql(DEFINITIONS).all()
     lines = ((name, line.strip().rstrip(",")) for name, sql in tables for line in BETWEEN.split(sql))

@@ -1,4 +1,4 @@
-"""A database is copied before it is brought to a new revision, and usable whenever that was interrupted."""
+"""A database is copied before it is upgraded, and remains usable whenever the upgrade is interrupted."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from tests.support.killing import kill_after, seconds_of
 from tests.support.sample_runs import sample_runs
 from tmflow.base.errors import BadInput
 from tmflow.runfile import record
-from tmflow.store import schema, url
+from tmflow.store import engine, schema
 from tmflow.store.ingest import ingest
-from tmflow.store.revision import head
+from tmflow.store.migrations import head
 
 OLDER = ["0009", "0008", "0007", "0006", "0005", "0004", "0003", "0002", "0001"]
 State = tuple[str, dict[str, str]]
@@ -31,7 +31,7 @@ KILLS = 8
 
 @pytest.fixture(scope="module")
 def databases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """One of each revision, of the same ten thousand runs."""
+    """A database of each revision, with the same ten thousand runs."""
     folder = tmp_path_factory.mktemp("large")
     record.write(folder / "0.jsonl", sample_runs(strategies=("tf_lock", "tf_nolock", "stm"), rounds=8))
     text = (folder / "0.jsonl").read_text()
@@ -41,13 +41,13 @@ def databases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         own = text.replace("campaign-1", f"campaign-{number}")
         paths[-1].write_text(re.sub('"uid": "[0-9a-f]{8}-', f'"uid": "{number:08x}-', own))
     newest = folder / "study.db"
-    ingest(url.sqlite_url(newest), paths)
+    ingest(engine.sqlite_url(newest), paths)
     found = {head(): newest}
     for revision in OLDER:
         found[revision] = shutil.copy(newest, folder / f"{revision}.db")
         if revision != OLDER[0]:
             shutil.copy(found[OLDER[OLDER.index(revision) - 1]], found[revision])
-        downgrade(url.sqlite_url(found[revision]), revision)
+        downgrade(engine.sqlite_url(found[revision]), revision)
     return found
 
 
@@ -59,7 +59,7 @@ def states(databases: dict[str, Path]) -> dict[str, State]:
 @pytest.fixture
 def old(databases: dict[str, Path], tmp_path: Path) -> URL:
     """A database of the first revision."""
-    return url.sqlite_url(Path(shutil.copy(databases["0001"], tmp_path / "study.db")))
+    return engine.sqlite_url(Path(shutil.copy(databases["0001"], tmp_path / "study.db")))
 
 
 def state(path: Path) -> State:
@@ -82,20 +82,20 @@ def test_every_revision_is_upgraded_whole_and_kept_beside(
 ) -> None:
     path = Path(shutil.copy(databases[revision], tmp_path / "study.db"))
     assert states[revision][0] == revision
-    done = schema.upgrade(url.sqlite_url(path))
+    done = schema.upgrade(engine.sqlite_url(path))
     assert done == (revision, head(), tmp_path / f"study.db.before-{head()}")
     assert state(path) == states[head()]
     assert done.copy
     assert state(done.copy) == states[revision]
     assert sorted(file.name for file in tmp_path.iterdir()) == ["study.db", f"study.db.before-{head()}"]
-    assert schema.upgrade(url.sqlite_url(path)).copy is None
+    assert schema.upgrade(engine.sqlite_url(path)).copy is None
 
 
 @pytest.mark.slow
 def test_an_upgrade_that_is_killed_leaves_the_old_or_the_new(
     databases: dict[str, Path], states: dict[str, State], tmp_path: Path, old: URL
 ) -> None:
-    path = url.sqlite_path(old)
+    path = engine.sqlite_path(old)
     whole_s = seconds_of(partial(schema.upgrade, old))
     killed = 0
     for number in range(KILLS):
@@ -114,7 +114,7 @@ def test_an_upgrade_that_is_killed_leaves_the_old_or_the_new(
 
 
 def test_without_a_place_for_the_copy_nothing_is_changed(old: URL) -> None:
-    path = url.sqlite_path(old)
+    path = engine.sqlite_path(old)
     copy = path.with_name(f"{path.name}.before-{head()}")
     copy.mkdir()
     before = state(path)

@@ -1,4 +1,4 @@
-"""Several at once: writers wait for each other, readers for nobody."""
+"""Concurrent access: writers wait for each other, readers for nobody."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def ingest_files(url: URL, paths: list[Path]) -> int:
 
 @pytest.mark.slow
 def test_writers_at_once_all_succeed(url: URL, tmp_path: Path) -> None:
-    """They all begin with no database, so they race to make it too; one file is everybody's."""
+    """No database exists, so they also race to create it; one file is ingested by all."""
     shared = tmp_path / "shared.jsonl"
     record.write(shared, sample_runs(campaign="campaign-shared", rounds=1))
     jobs = []
@@ -81,7 +81,7 @@ def test_a_reader_cannot_write(url: URL) -> None:
 
 
 def test_a_reader_of_sqlite_cannot_allow_itself_to_write(sqlite: URL) -> None:
-    """Two things keep it from writing: what the connection is set to, and how the file is opened."""
+    """Two things prevent it from writing: the setting of the connection, and the way the file is opened."""
     schema.upgrade(sqlite)
     with engine.open_reader(sqlite).connect() as connection:
         assert connection.exec_driver_sql("PRAGMA query_only").scalar_one() == 1
@@ -102,7 +102,7 @@ def test_waiting_for_a_writer_has_an_end(url: URL, tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(engine, "WRITERS_WAIT_S", 1)
     with (
         engine.open_writer(url).begin(),
-        pytest.raises(BadInput, match="is locked: another writer held it all the while; try again"),
+        pytest.raises(BadInput, match="is locked by another writer; try again"),
     ):
         ingest(url, [tmp_path / "runs.jsonl"])
     assert ingest(url, [tmp_path / "runs.jsonl"]).runs_new > 0
@@ -111,15 +111,15 @@ def test_waiting_for_a_writer_has_an_end(url: URL, tmp_path: Path, monkeypatch: 
 def test_who_waits_for_a_writer_says_so_and_then_goes_on(
     url: URL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As a round's ingest does beside an import of many runs. The other writer ends as soon as that is said."""
+    """As a round's ingest next to an import of many runs. The other writer ends as soon as the message appears."""
     schema.upgrade(url)
     record.write(tmp_path / "runs.jsonl", sample_runs(rounds=1))
     monkeypatch.setattr(engine, "PATIENCE_S", 0.1)
     say = engine._print_waiting
     with engine.open_writer(url).connect() as other:
         held = other.begin()
-        monkeypatch.setattr(engine, "_print_waiting", lambda its: (say(its), held.rollback()))
+        monkeypatch.setattr(engine, "_print_waiting", lambda arguments: (say(arguments), held.rollback()))
         assert ingest(url, [tmp_path / "runs.jsonl"]).runs_new == len(sample_runs(rounds=1))
-    told = capsys.readouterr().err
-    assert told.startswith("tmflow: another command writes to ")
-    assert told.endswith("; waiting for it to end, at most 10 minutes.\n")
+    message = capsys.readouterr().err
+    assert message.startswith("tmflow: another command writes to ")
+    assert message.endswith("; waiting for it to end, at most 10 minutes.\n")

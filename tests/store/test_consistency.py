@@ -1,4 +1,4 @@
-"""`tmflow db check` finds what was spoilt behind the constraints' backs, and says what it is."""
+"""`tmflow db check` finds corruption that no constraint prevents, and describes it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from tests.support.sample_runs import EMULATED, SOFTWARE_TM, sample_runs
 from tmflow.contributions.importer import import_bundle
 from tmflow.runfile import record
 from tmflow.store import engine, models, schema
-from tmflow.store import url as address
 from tmflow.store.ingest import ingest
 
 HASH = "0" * 64
@@ -32,9 +31,9 @@ def fill(url: URL, folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database without fault."""
+    """A database without faults."""
     folder = tmp_path_factory.mktemp("whole")
-    url = address.sqlite_url(folder / "study.db")
+    url = engine.sqlite_url(folder / "study.db")
     fill(url, folder)
     assert schema.check(url).problems == ()
     with closing(sqlite3.connect(folder / "study.db")) as connection:
@@ -43,31 +42,31 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def spoilt(path: Path, statement: str) -> tuple[str, ...]:
-    """What `check` says after a statement that no constraint hinders."""
+    """The output of `check` after a statement that no constraint prevents."""
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA ignore_check_constraints = ON")
         assert connection.execute(statement).rowcount > 0
         connection.commit()
-    state = schema.check(address.sqlite_url(path))
+    state = schema.check(engine.sqlite_url(path))
     assert not state.ok
     return state.problems
 
 
-# What is done to the database, and what the check must say.
+# The change of the database, and the message of the check.
 SPOILT = [
     ("UPDATE run_file SET n_runs = 7 WHERE id = 1", r"run file 0\.jsonl had 7 runs, and 8 are stored of it"),
     # The rollup of aborts
     (
         "UPDATE run_abort SET n = n + 1 WHERE (run_id, reason_id) IN (SELECT run_id, reason_id FROM run_abort LIMIT 1)",
-        r"run .{36} has 0 aborts rtm 0x0000000\d of its workers, but 1 in all",
+        r"run .{36} has 0 aborts rtm 0x0000000\d of its workers, but 1 in total",
     ),
     (
         "DELETE FROM run_abort WHERE n > 0 AND reason_id = 1",
-        r"run .{36} has \d aborts rtm 0x00000006 of its workers, but 0 in all",
+        r"run .{36} has \d aborts rtm 0x00000006 of its workers, but 0 in total",
     ),
     (
         "INSERT INTO run_abort SELECT id, 1, 5 FROM run WHERE id = 9",
-        r"run .{36} has 5 aborts rtm 0x00000006 in all, but none of any worker",
+        r"run .{36} has 5 aborts rtm 0x00000006 in total, but none of any worker",
     ),
     (
         "UPDATE counters SET attempts = attempts + 1 WHERE run_id = 1 AND variable = 'W'",
@@ -111,12 +110,12 @@ SPOILT = [
     # Evidence and time
     (
         "UPDATE run SET time_domain = 'simulated' WHERE id = 1",
-        r"table run: 1 of its rows are against ck_run_simulated_time_is_simulated \(\(evidence = 'simulated'\) = ",
+        r"table run: 1 of its rows violate ck_run_simulated_time_is_simulated \(\(evidence = 'simulated'\) = ",
     ),
-    ("UPDATE run SET loop_s = NULL WHERE id = 1", r"table run: 1 of its rows are against ck_run_error_xor_result"),
+    ("UPDATE run SET loop_s = NULL WHERE id = 1", r"table run: 1 of its rows violate ck_run_error_xor_result"),
     (
         "UPDATE curve_point SET accuracy = 2",
-        r"table curve_point: 48 of its rows are against ck_curve_point_accuracy_range",
+        r"table curve_point: 48 of its rows violate ck_curve_point_accuracy_range",
     ),
     (
         "UPDATE run SET evidence = 'measured', backend_id = NULL WHERE backend_id = 1",
@@ -127,21 +126,24 @@ SPOILT = [
     (
         f"INSERT INTO platform (facts_sha256, slug, name, isa, tm_capability, facts_json) "
         f"VALUES ('{HASH}', 's', 'n', 'x', 'none', '{{}}')",
-        "table platform, row 2: is none: .* isa Field required",
+        "table platform, row 2: is invalid: .* isa Field required",
     ),
     # Identities
-    ("UPDATE platform SET l2_bytes = 1", r"table platform, row 1: l2_bytes is not what the rest of it says"),
+    ("UPDATE platform SET l2_bytes = 1", r"table platform, row 1: l2_bytes does not match the rest of the row"),
     (
         "UPDATE platform SET facts_json = replace(facts_json, '\"kept\"', '\"lost\"')",
-        "table platform, row 1: facts_sha256 is not what",
+        "table platform, row 1: facts_sha256 does not match",
     ),
-    ("UPDATE environment SET governor = 'powersave'", "table environment, row 1: governor is not what"),
-    ("UPDATE software SET compiler = 'clang'", "table software, row 1: software_sha256 is not what"),
-    ("UPDATE spec SET batch = 99 WHERE id = 1", "table spec, row 1: spec_sha256 is not what"),
-    ("UPDATE spec SET iterations = 1 WHERE threads = 2", "table spec, row 2: is none: .*every worker needs at least"),
-    ("UPDATE experiment SET definition_json = '{}'", "table experiment, row 1: definition_sha256 is not what"),
-    ("UPDATE backend SET config_json = '{}'", "table backend, row 1: config_sha256 is not what"),
-    ("UPDATE backend SET config_json = 'none'", "table backend, row 1: is none: Expecting value"),
+    ("UPDATE environment SET governor = 'powersave'", "table environment, row 1: governor does not match"),
+    ("UPDATE software SET compiler = 'clang'", "table software, row 1: software_sha256 does not match"),
+    ("UPDATE spec SET batch = 99 WHERE id = 1", "table spec, row 1: spec_sha256 does not match"),
+    (
+        "UPDATE spec SET iterations = 1 WHERE threads = 2",
+        "table spec, row 2: is invalid: .*every worker needs at least",
+    ),
+    ("UPDATE experiment SET definition_json = '{}'", "table experiment, row 1: definition_sha256 does not match"),
+    ("UPDATE backend SET config_json = '{}'", "table backend, row 1: config_sha256 does not match"),
+    ("UPDATE backend SET config_json = 'none'", "table backend, row 1: is invalid: Expecting value"),
 ]
 
 
@@ -153,13 +155,13 @@ SPOILT = [
             "UPDATE contribution SET withdrawn_at_utc = '2026-01-01T00:00:00Z', withdrawn_reason = 'why'",
             r"round 1 of experiment 'fig_4_1' in campaign campaign-1 has 9 runs .* by its tally, but there is none",
         ),
-        ("UPDATE contribution SET withdrawn_reason = 'why'", "table contribution: 1 of its rows are against ck_contr"),
-        ("UPDATE probe SET evidence = 'emulated'", "table probe, row 1: evidence is not what the rest of it says"),
-        ("UPDATE probe SET document_json = '{}'", "table probe, row 1: is none: "),
+        ("UPDATE contribution SET withdrawn_reason = 'why'", "table contribution: 1 of its rows violate ck_contr"),
+        ("UPDATE probe SET evidence = 'emulated'", "table probe, row 1: evidence does not match the rest of the row"),
+        ("UPDATE probe SET document_json = '{}'", "table probe, row 1: is invalid: "),
     ],
 )
 def test_a_spoilt_contribution_is_found(tmp_path: Path, statement: str, says: str) -> None:
-    url = address.sqlite_url(tmp_path / "study.db")
+    url = engine.sqlite_url(tmp_path / "study.db")
     import_bundle(url, sample_bundle(tmp_path, sample_runs(rounds=1)))
     problems = spoilt(tmp_path / "study.db", statement)
     assert any(re.match(says, problem) for problem in problems), problems
@@ -180,8 +182,8 @@ def test_a_run_of_another_platform_than_its_campaign(whole: Path, tmp_path: Path
         connection.execute(f"INSERT INTO platform ({columns}) SELECT {others} FROM platform")
         connection.commit()
     problems = spoilt(path, "UPDATE run SET platform_id = 2 WHERE id = 1")
-    assert any(re.match(r"run .{36} is of another platform than its campaign campaign-0", one) for one in problems)
-    assert any(re.match(r"run .{36} is of another platform than its environment", one) for one in problems)
+    assert any(re.match(r"run .{36} belongs to another platform than its campaign campaign-0", one) for one in problems)
+    assert any(re.match(r"run .{36} belongs to another platform than its environment", one) for one in problems)
 
 
 def test_a_run_that_is_there_twice(postgresql: URL, tmp_path: Path) -> None:
@@ -208,7 +210,7 @@ def test_many_of_a_kind_are_told_in_short(whole: Path, tmp_path: Path) -> None:
     path = Path(shutil.copy(whole, tmp_path))
     problems = spoilt(path, "DELETE FROM run_abort")
     assert len(problems) == 6
-    assert re.fullmatch(r"and \d+ more of that kind", problems[-1])
+    assert re.fullmatch(r"and \d+ more of this kind", problems[-1])
 
 
 def test_the_command_lists_what_is_wrong_and_says_so_to_programs(whole: Path, tmp_path: Path, tmflow: Tmflow) -> None:

@@ -1,8 +1,9 @@
-"""Bundles in the database: all of one or nothing, once however often, and hidden from everybody while withdrawn."""
+"""Imported bundles: all or nothing, stored once however often they are imported, and invisible while withdrawn."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,28 +15,29 @@ from tests.store.schemas import contents
 from tests.support.sample_bundles import PROBE, consistent, sample_bundle
 from tests.support.sample_runs import EMULATED, PLATFORM, sample_runs
 from tmflow.base.errors import BadInput
-from tmflow.bundle import parallel
 from tmflow.contributions.importer import InvalidBundle, contributions, import_bundle, restore, withdraw
 from tmflow.runfile import record
 from tmflow.runfile.record import Run
-from tmflow.store import engine, platform_queries, queries, run_detail, schema, search
+from tmflow.store import engine, platform_queries, queries, run_detail, schema
 from tmflow.store.ingest import Conflict, ingest, not_stored
-from tmflow.store.search import RunFilter
+from tmflow.store.run_filter import RESULTS, RunFilter
 
 MACHINE = "synthetic-test-machine-8t"
 ELSEWHERE = PLATFORM | {"cpu_model": "another test machine"}
 ASKED: dict[str, Callable[[Engine], Any]] = {
-    **{name: lambda reader, read=read: read(reader, all_definitions=True) for name, read in queries.TABLES.items()},
+    **{
+        name: lambda reader, read=read: read(reader, RunFilter(statuses=["ok"]))
+        for name, read in queries.TABLES.items()
+    },
     "counts": queries.counts,
     "origins": queries.origins,
-    "contention_met": queries.contention_met,
     "revision": queries.revision,
     "newest definitions": queries.runs,
     "definition": lambda reader: queries.definition(reader, "fig_4_1", "full", [MACHINE], joined=True),
-    "search": lambda reader: search.tally(reader, RunFilter()),
-    "search by text": lambda reader: search.tally(reader, RunFilter(text="not")),
-    "page": lambda reader: search.page(reader, RunFilter()),
-    "page by time": lambda reader: search.page(reader, RunFilter(), "step_time"),
+    "search": lambda reader: queries.tally(reader, RunFilter()),
+    "search by text": lambda reader: queries.tally(reader, RunFilter(text="not")),
+    "page": lambda reader: queries.page(reader, RunFilter()),
+    "page by time": lambda reader: queries.page(reader, RunFilter(), "step_time"),
     "platforms": platform_queries.platforms,
     "settings": lambda reader: platform_queries.environments(reader, MACHINE, joined=True),
     "newest runs": lambda reader: platform_queries.newest_runs(reader, MACHINE, joined=True),
@@ -54,9 +56,11 @@ def write_runs(folder: Path, runs: list[Run]) -> Path:
 
 
 def answers(reader: Engine) -> dict[str, str]:
-    """As text, so that whatever differs is seen."""
+    """The answers as text, so that every difference shows."""
     found = {name: ask(reader) for name, ask in ASKED.items()}
-    return {name: told.to_csv() if isinstance(told, pd.DataFrame) else str(told) for name, told in found.items()}
+    return {
+        name: answer.to_csv() if isinstance(answer, pd.DataFrame) else str(answer) for name, answer in found.items()
+    }
 
 
 def test_a_bundle_is_stored_once_with_the_ids_of_its_runs(url: URL, tmp_path: Path) -> None:
@@ -70,14 +74,18 @@ def test_a_bundle_is_stored_once_with_the_ids_of_its_runs(url: URL, tmp_path: Pa
     assert contents(url) == before
     reader = engine.open_reader(url)
     assert set(queries.runs(reader)["uid"]) == {run.uid for run in runs}
-    (told,) = contributions(reader).to_dict("records")
-    assert (told["identity"], told["name"], told["version"]) == (first.identity, "bundle.zip", 1)
-    assert (told["n_runs"], told["n_stored"], told["platforms"]) == (len(runs), len(runs), "synthetic-test-machine-8t")
+    (answer,) = contributions(reader).to_dict("records")
+    assert (answer["identity"], answer["name"], answer["version"]) == (first.identity, "bundle.zip", 1)
+    assert (answer["n_runs"], answer["n_stored"], answer["platforms"]) == (
+        len(runs),
+        len(runs),
+        "synthetic-test-machine-8t",
+    )
     assert schema.check(url).ok
 
 
 def test_a_bundle_gives_what_its_run_files_give(url: URL, tmp_path: Path) -> None:
-    """By one path: not a row is different, but for where it came from."""
+    """By a single code path: every row is equal, except for its origin."""
     bundle = sample_bundle(tmp_path, sample_runs(strategies=("tf_lock", "stm", EMULATED), unsupported=("htm",)))
     import_bundle(url, bundle)
     other = engine.sqlite_url(tmp_path / "other.db")
@@ -97,12 +105,12 @@ def test_a_bundle_gives_what_its_run_files_give(url: URL, tmp_path: Path) -> Non
 
 
 def test_many_processes_bring_what_one_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And objects that runs share are numbered anew when they are many."""
+    """Objects that many runs share get new numbers."""
     bundle = sample_bundle(tmp_path, sample_runs(strategies=("tf_lock", "stm", EMULATED), rounds=7))
     urls = [engine.sqlite_url(tmp_path / f"{number}.db") for number in range(2)]
     import_bundle(urls[0], bundle)
-    monkeypatch.setattr(parallel, "WORTH_IT", 0)
-    monkeypatch.setattr(parallel, "cpus_allowed", lambda: 3)
+    monkeypatch.setattr("tmflow.bundle.verify.WORTH_IT", 0)
+    monkeypatch.setattr("tmflow.bundle.verify.cpus_allowed", lambda: 3)
     monkeypatch.setattr("tmflow.contributions.spool._REMEMBERED_BYTES", 2)
     import_bundle(urls[1], bundle)
     one, three = map(contents, urls)
@@ -126,7 +134,7 @@ def test_runs_that_were_ingested_before_are_known_and_stay_when_it_is_withdrawn(
 
 
 def test_a_withdrawn_contribution_is_as_if_it_had_never_been(url: URL, tmp_path: Path) -> None:
-    """Whatever is asked: runs of a platform and definition of its own, and runs among others in a round."""
+    """For all queries: runs of a separate platform and definition, and runs among others in a round."""
     own = sample_runs(rounds=1, unsupported=("htm",))
     theirs = [
         *sample_runs(rounds=1, campaign="campaign-2", day=9, batch=50),  # a later definition on our platform
@@ -145,7 +153,6 @@ def test_a_withdrawn_contribution_is_as_if_it_had_never_been(url: URL, tmp_path:
     imported = answers(reader)
     assert {name for name in ASKED if imported[name] == before[name]} <= {
         "settings",
-        "contention_met",
         "full",
         "search by text",
     }
@@ -153,8 +160,8 @@ def test_a_withdrawn_contribution_is_as_if_it_had_never_been(url: URL, tmp_path:
         withdraw(url, identity, "the clock was wrong")
     hidden = answers(reader)
     assert hidden.pop("revision") != imported["revision"] != revision
-    assert hidden == {name: told for name, told in before.items() if name != "revision"}
-    assert search.neighbours(reader, theirs[0].uid) == (None, None)
+    assert hidden == {name: answer for name, answer in before.items() if name != "revision"}
+    assert queries.neighbours(reader, theirs[0].uid) == (None, None)
     with pytest.raises(BadInput, match=r"was withdrawn with contribution bundle\.zip: the clock was wrong\."):
         run_detail.run(reader, theirs[0].uid)
     assert run_detail.run(reader, own[0].uid)["uid"] == own[0].uid
@@ -172,7 +179,7 @@ def test_what_ran_later_on_another_machine_hides_nothing_here(url: URL, tmp_path
     reader = ingested(url, tmp_path, own)
     theirs = sample_runs(rounds=1, campaign="campaign-2", day=9, batch=50, platform=ELSEWHERE)
     import_bundle(url, sample_bundle(tmp_path, theirs))
-    shown = queries.runs(reader, experiment="fig_4_1", scale="full")
+    shown = queries.runs(reader, replace(RESULTS, experiments=["fig_4_1"], scales=["full"]))
     assert set(shown["uid"]) == {run.uid for run in [*own, *theirs]}
     (key,) = set(shown["platform"]) - {MACHINE}
     assert queries.definition(reader, "fig_4_1", "full", [MACHINE]) == own[0].experiment.definition
@@ -188,7 +195,7 @@ def test_contributed_rounds_are_none_of_a_study_here(url: URL, tmp_path: Path) -
 
 
 def test_an_ingest_makes_runs_that_a_bundle_brought_first_local_ones(url: URL, tmp_path: Path) -> None:
-    """So a withdrawal of the bundle hides none of them, and they count among the local runs."""
+    """A withdrawal of the bundle therefore hides none of them, and they count as local runs."""
     own, theirs = sample_runs(rounds=2), sample_runs(rounds=1, campaign="campaign-2", day=9)
     report = import_bundle(url, sample_bundle(tmp_path, [*own, *theirs]))
     path = write_runs(tmp_path, own)
@@ -222,7 +229,9 @@ def test_a_bundle_adds_no_run_to_a_campaign_that_was_measured_here(url: URL, tmp
     own = sample_runs(rounds=3)
     ingested(url, tmp_path, [run for run in own if run.round == 1])
     before = contents(url)
-    with pytest.raises(BadInput, match=r"campaign campaign-1 was measured here; a bundle adds no run to it\. .*ingest"):
+    with pytest.raises(
+        BadInput, match=r"campaign campaign-1 was measured here; a bundle cannot add runs to it\. .*ingest"
+    ):
         import_bundle(url, sample_bundle(tmp_path, [run for run in own if run.round <= 2]))
     assert contents(url) == before
     ingest(url, [write_runs(tmp_path, own)])
@@ -268,7 +277,7 @@ def test_machines_join_by_all_their_facts_alone(url: URL, tmp_path: Path) -> Non
     import_bundle(url, sample_bundle(tmp_path / "b", sample_runs(rounds=1, campaign="campaign-3", platform=nearly)))
     reader = engine.open_reader(url)
     assert len(set(queries.runs(reader)["platform"])) == 3
-    found = queries.runs(reader, joined=True).groupby("platform")["campaign_uid"].unique()
+    found = queries.runs(reader, replace(RESULTS, joined=True)).groupby("platform")["campaign_uid"].unique()
     assert {frozenset(campaigns) for campaigns in found} == {
         frozenset({"campaign-1", "campaign-2"}),
         frozenset({"campaign-3"}),

@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.changed_json import compact, lines_of, put, run_files
 from tests.support.hostile_checks import in_bounds, world
-from tests.support.raw_zips import DEFLATED, Entry, zip_file
+from tests.support.raw_zips import CENTRAL, DEFLATED, END, Entry, zip_file
 from tests.support.repacked import MANIFEST, Members, zipped
 
 pytestmark = pytest.mark.slow
@@ -171,6 +171,12 @@ def extra_fields() -> bytes:
     return zip_file([Entry(b"%08d" % n, b"", central={"extra": bytes(8 << 10)}) for n in range(7_000)])
 
 
+def more_entries_than_it_says() -> bytes:
+    """As many as fit into the directory of as many as are allowed, with names as long as are allowed."""
+    directory = CENTRAL.pack(b"PK\1\2", *[0] * 16) * 980_000
+    return directory + END.pack(b"PK\5\6", 0, 0, 60_000, 60_000, len(directory), 0, 0)
+
+
 # What a process had in memory before it became another program counts as well, so a small one starts the check.
 _MEASURE = """
 import resource, subprocess, sys
@@ -199,7 +205,7 @@ def test_wrong_fields_take_little_memory(
     assert peak(path) < MOST_MEMORY
 
 
-@pytest.mark.parametrize("made", [long_names, extra_fields], ids=lambda made: made.__name__)
+@pytest.mark.parametrize("made", [long_names, extra_fields, more_entries_than_it_says], ids=lambda made: made.__name__)
 def test_names_and_extra_fields_take_little_memory(made: Callable[[], bytes], tmp_path: Path) -> None:
     path = tmp_path / "greedy.zip"
     path.write_bytes(made())

@@ -11,7 +11,7 @@ from tmflow.base.canonical_json import sha256_of
 from tmflow.base.errors import BadInput
 from tmflow.runfile import reader as shared
 from tmflow.runfile import record
-from tmflow.runfile.validate import line_reader
+from tmflow.runfile.reader import Reader
 from tmflow.store.rows import read_line
 
 
@@ -21,21 +21,21 @@ from tmflow.store.rows import read_line
 )
 def test_json_that_breaks_parsers(line: str) -> None:
     with pytest.raises(BadInput, match=r"^here: "):
-        read_line("here", line, "", line_reader())
+        read_line("here", line, "", Reader())
 
 
 def test_a_million_faults_are_told_at_once() -> None:
-    told = json.loads(record.to_line(sample_runs()[0]))
+    document = json.loads(record.to_line(sample_runs()[0]))
     with pytest.raises(BadInput, match=r"^here: counters\.0: Input should be a valid dictionary"):
-        read_line("here", json.dumps(told | {"counters": [1] * 1_000_000}), "", line_reader())
+        read_line("here", json.dumps(document | {"counters": [1] * 1_000_000}), "", Reader())
     with pytest.raises(BadInput, match=r"^here: the run: 1,000,000 things are wrong with it"):
-        read_line("here", json.dumps(told | {f"x{number}": 1 for number in range(1_000_000)}), "", line_reader())
+        read_line("here", json.dumps(document | {f"x{number}": 1 for number in range(1_000_000)}), "", Reader())
 
 
 @pytest.mark.parametrize("at_once", [1, 1 << 30])
 def test_what_is_remembered_is_bounded_and_changes_nothing(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
     monkeypatch.setattr(shared, "REMEMBERED_BYTES", at_once)
-    runs, reader = sample_runs(), line_reader()
+    runs, reader = sample_runs(), Reader()
     read = [read_line("here", record.to_line(run), "", reader) for run in (*runs, *runs)]
     assert [run.content_sha256 for run in read] == [run.content_sha256 for run in (*runs, *runs)]
 
@@ -43,14 +43,14 @@ def test_what_is_remembered_is_bounded_and_changes_nothing(monkeypatch: pytest.M
 def test_parts_in_the_wrong_place_are_not_taken_for_those_of_the_run() -> None:
     """A line in which the text of a known part stands somewhere else, too."""
     first, second = sample_runs(strategies=("tf_lock",), threads=(1,), rounds=2)
-    reader = line_reader()
+    reader = Reader()
     read_line("here", record.to_line(first), "", reader)
-    told = json.loads(record.to_line(second))
-    hidden = {"campaign": told["campaign"], "counters": 0}
-    told["experiment"]["definition"] |= hidden
-    told["experiment"]["definition_sha256"] = sha256_of(told["experiment"]["definition"])
-    told["campaign"] = told["campaign"] | {"uid": "campaign-2"}
-    line = json.dumps({"backend": None, "experiment": told.pop("experiment"), **told}) + "\n"
+    document = json.loads(record.to_line(second))
+    hidden = {"campaign": document["campaign"], "counters": 0}
+    document["experiment"]["definition"] |= hidden
+    document["experiment"]["definition_sha256"] = sha256_of(document["experiment"]["definition"])
+    document["campaign"] = document["campaign"] | {"uid": "campaign-2"}
+    line = json.dumps({"backend": None, "experiment": document.pop("experiment"), **document}) + "\n"
     assert read_line("here", line, "", reader).origin.run.campaign.uid == "campaign-2"
     other = '"campaign": {"uid": "x", "created_at_utc": "2026-01-01T00:00:00Z"}, "reads": []'
     twice = record.to_line(first).replace('"reads": []', other)
@@ -60,5 +60,5 @@ def test_parts_in_the_wrong_place_are_not_taken_for_those_of_the_run() -> None:
 @pytest.mark.parametrize(("field", "number"), [("points", "1e400"), ("some_new_fact", "-1e999")])
 def test_infinite_number_where_anything_is_allowed(field: str, number: str) -> None:
     line = record.to_line(sample_runs()[0]).replace(f'"{field}": ', f'"{field}": {number}, "z": ', 1)
-    with pytest.raises(BadInput, match=r"^here: a number in it is no JSON: Out of range float values"):
-        read_line("here", line, "", line_reader())
+    with pytest.raises(BadInput, match=r"^here: a number is not valid JSON: Out of range float values"):
+        read_line("here", line, "", Reader())

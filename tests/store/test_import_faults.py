@@ -1,4 +1,4 @@
-"""An import that is killed leaves all or nothing, and many writers at once lose no run and see no lock."""
+"""A killed import leaves all or nothing, and concurrent writers lose no run and see no lock."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tests.support.sample_runs import sample_runs
 from tmflow.contributions.importer import contributions, import_bundle
 from tmflow.runfile import record
 from tmflow.store import engine, queries, schema
-from tmflow.store import url as address
 from tmflow.store.ingest import ingest
+from tmflow.store.run_filter import RunFilter
 
 KILLS = 50
 WRITERS = 16
@@ -30,11 +30,11 @@ FORK = multiprocessing.get_context("fork")  # which has imported all that it nee
 def test_an_import_that_is_killed_is_all_or_nothing(tmp_path: Path) -> None:
     own = tmp_path / "own.db"
     record.write(tmp_path / "own.jsonl", [consistent(run) for run in sample_runs()])
-    ingest(address.sqlite_url(own), [tmp_path / "own.jsonl"])
+    ingest(engine.sqlite_url(own), [tmp_path / "own.jsonl"])
     theirs = sample_runs(("fig_4_1", "fig_4_4"), campaign="campaign-2", rounds=8)
     bundle = sample_bundle(tmp_path, theirs)
     path = tmp_path / "tries" / "study.db"
-    url = address.sqlite_url(path)
+    url = engine.sqlite_url(path)
     import_it = partial(import_bundle, url, bundle)
     n_before, n_after = len(sample_runs()), len(sample_runs()) + len(theirs)
 
@@ -51,10 +51,10 @@ def test_an_import_that_is_killed_is_all_or_nothing(tmp_path: Path) -> None:
         seconds = random.uniform(0, 1.05) * whole_s
         if kill_after(seconds, import_it):
             killed += 1
-        else:  # it takes less than it did while somebody else used the machine
+        else:  # it takes less than while another process used the machine
             whole_s = min(whole_s, seconds)
         reader = engine.open_reader(url)
-        found = len(queries.runs(reader, all_definitions=True)), len(contributions(reader))
+        found = len(queries.runs(reader, RunFilter(statuses=["ok"]))), len(contributions(reader))
         assert found in ((n_before, 0), (n_after, 1))
         state = schema.check(url)
         assert state.ok, state.problems
@@ -65,7 +65,9 @@ def test_an_import_that_is_killed_is_all_or_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_writers_at_once_lose_no_run_and_see_no_lock(url: URL, tmp_path: Path) -> None:
-    """Imports and ingests, which all find no database and race to make it; some runs and a bundle are everybody's."""
+    """Imports and ingests without a database, so they race to create it; all write some of the same runs and one
+    bundle.
+    """
     shared = tmp_path / "shared.jsonl"
     record.write(shared, [consistent(run) for run in sample_runs(campaign="campaign-shared", rounds=1)])
     both = [*sample_runs(campaign="campaign-shared", rounds=1), *sample_runs(campaign="campaign-contributed", rounds=1)]
@@ -79,7 +81,7 @@ def test_writers_at_once_lose_no_run_and_see_no_lock(url: URL, tmp_path: Path) -
         else:
             record.write(path := tmp_path / f"{writer}.jsonl", [consistent(run) for run in runs])
             work.append(partial(_ingests, url, [shared, path]))
-    writers = [FORK.Process(target=its) for its in work]
+    writers = [FORK.Process(target=work_of_one) for work_of_one in work]
     for process in writers:
         process.start()
     for process in writers:
@@ -87,7 +89,7 @@ def test_writers_at_once_lose_no_run_and_see_no_lock(url: URL, tmp_path: Path) -
     assert {process.exitcode for process in writers} == {0}
     reader = engine.open_reader(url)
     per_round = len(sample_runs(rounds=1))
-    assert len(queries.runs(reader, all_definitions=True)) == (4 * WRITERS + 2) * per_round
+    assert len(queries.runs(reader, RunFilter(statuses=["ok"]))) == (4 * WRITERS + 2) * per_round
     assert len(contributions(reader)) == len(bundles)
     assert schema.check(url).ok
 

@@ -1,4 +1,4 @@
-"""Run files go into the database whole, once, or not at all."""
+"""Run files are ingested completely, once, or not at all."""
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ from tmflow.base.errors import BadInput
 from tmflow.runfile import record
 from tmflow.runfile.record import Run
 from tmflow.store import engine, models, queries, run_detail, schema
-from tmflow.store import url as address
 from tmflow.store.ingest import IngestReport, ingest
 
 Write = Callable[..., Path]
 
 
-# Two of these are more than the column of their sum holds.
+# Two of these exceed the column of their sum.
 MANY_ABORTS = {
     "worker": 0, "variable": "W", "mechanism": "stm", "raw_code": "0x00000003", "family": "conflict", "n": 2**63 - 1
 }  # fmt: skip
@@ -41,7 +40,7 @@ def write(tmp_path: Path) -> Write:
 
 
 def changed(run: Run, **values: Any) -> Run:
-    """The run with other values; a key such as `platform__l3_bytes` reaches into a part."""
+    """The run with other values; a key such as `platform__l3_bytes` addresses a nested field."""
     whole = run.model_dump(mode="json")
     for key, value in values.items():
         *parts, last = key.split("__")
@@ -127,7 +126,7 @@ def test_the_order_of_files_does_not_matter(url: URL, write: Write) -> None:
 
 
 class TestNothingIsWritten:
-    """A bad file among good ones: one sentence that says where, and the database stays as it was."""
+    """A bad file among good ones: one sentence that names the place, and the database is unchanged."""
 
     def refused(self, url: URL, paths: Sequence[Path], says: str) -> None:
         there = schema.exists(url)
@@ -255,7 +254,7 @@ class TestNothingIsWritten:
     def test_what_equals_the_line_before_in_python_only(
         self, sqlite: URL, write: Write, values: dict[str, Any], says: str
     ) -> None:
-        """True is 1 and 1.0 for Python, and neither for JSON."""
+        """True equals 1 and 1.0 in Python, but not in JSON."""
         definition = {"odd": True}
         run = changed(
             sample_runs()[0],
@@ -395,4 +394,4 @@ def test_platforms_of_one_name_get_slugs_of_their_own(url: URL, write: Write) ->
 
 def test_only_the_name_of_a_file_is_kept(sqlite: URL, write: Write, tmp_path: Path) -> None:
     ingest(sqlite, [write(sample_runs(rounds=1))])
-    assert str(tmp_path).encode() not in address.sqlite_path(sqlite).read_bytes()
+    assert str(tmp_path).encode() not in engine.sqlite_path(sqlite).read_bytes()

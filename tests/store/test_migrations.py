@@ -1,4 +1,4 @@
-"""The schema's history leads to the models, and a database that does not fit is told apart and left alone."""
+"""The migrations lead to the schema of the models, and an incompatible database is recognised and left unchanged."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ from tmflow.contributions.importer import contributions, withdraw
 from tmflow.runfile import record
 from tmflow.spec.strategies import PARAMETERS
 from tmflow.store import engine, schema
-from tmflow.store import url as address
 from tmflow.store.ingest import ingest
+from tmflow.store.migrations import alembic_config, head
 from tmflow.store.models import Base
-from tmflow.store.revision import alembic_config, head
 
 
 def of_models(url: URL) -> set[tuple[str, ...]]:
@@ -36,7 +35,7 @@ def of_models(url: URL) -> set[tuple[str, ...]]:
 
 def test_migrations_from_nothing_make_the_models_on_sqlite(sqlite: URL, tmp_path: Path) -> None:
     assert schema.upgrade(sqlite)[:2] == (None, head())
-    assert definitions(sqlite) == of_models(address.sqlite_url(tmp_path / "models.db"))
+    assert definitions(sqlite) == of_models(engine.sqlite_url(tmp_path / "models.db"))
 
 
 def test_migrations_from_nothing_make_the_models_on_postgresql(postgresql: URL, postgresql_server: URL) -> None:
@@ -51,7 +50,7 @@ def test_migrations_from_nothing_make_the_models_on_postgresql(postgresql: URL, 
 
 def test_sqlite_tables_are_strict(sqlite: URL) -> None:
     schema.upgrade(sqlite)
-    with sqlite3.connect(address.sqlite_path(sqlite)) as connection:
+    with sqlite3.connect(engine.sqlite_path(sqlite)) as connection:
         strict = dict(connection.execute("SELECT name, strict FROM pragma_table_list WHERE schema = 'main'").fetchall())
     assert {strict[name] for name in Base.metadata.tables} == {1}
 
@@ -73,7 +72,7 @@ def test_there_is_no_way_back_from_the_first_revision(url: URL) -> None:
     assert schema.check(url).ok
 
 
-# What the fourth revision brought, beside parameters: of a spec, of counters, and tables.
+# What the fourth revision added, in addition to parameters: to a spec, to counters, and tables.
 BEYOND = ("hidden", "activation", "reading", "layout", "measures")
 LOCK_TIMES = ("lock_waited_s", "lock_held_s")
 CLOCKS = ("suspended_s", "clock_moved_s")  # of a run, by the fifth
@@ -84,7 +83,7 @@ CONTENTION = ("failed_publications", "taken_blocks")  # the ninth
 
 
 def of_the_seventh(tables: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
-    """But for what the later ones changed."""
+    """Except for the changes of later revisions."""
     kept = {name: rows for name, rows in tables.items() if name not in ("contribution", "probe", *CONTENTION)}
     named = ("run", TALLY) if TALLY in tables else ("run",)
     changed = {name: without(tables[name], "contribution_id") for name in named}
@@ -104,11 +103,11 @@ def test_the_second_revision_keeps_what_the_first_held(url: URL, tmp_path: Path)
     before = contents(url)
     downgrade(url, "0001")
     old = of_the_seventh(contents(url))
-    told = {name: rows for name, rows in of_the_seventh(before).items() if name not in (*FOUND, TALLY)}
-    assert old == told | {
+    expected = {name: rows for name, rows in of_the_seventh(before).items() if name not in (*FOUND, TALLY)}
+    assert old == expected | {
         "spec": without(before["spec"], *PARAMETERS, *BEYOND, LATER),
         "counters": without(before["counters"], *LOCK_TIMES),
-        "run": without(told["run"], *CLOCKS),
+        "run": without(expected["run"], *CLOCKS),
     }
     with pytest.raises(BadInput, match=f"revision 0001, and this tmflow needs {head()}; run `tmflow db upgrade`"):
         engine.open_reader(url)
@@ -148,11 +147,11 @@ def test_the_fourth_revision_keeps_what_the_third_held(url: URL, tmp_path: Path)
     before, made = contents(url), definitions(url)
     downgrade(url, "0003")
     old = of_the_seventh(contents(url))
-    told = {name: rows for name, rows in of_the_seventh(before).items() if name not in (*FOUND, TALLY)}
-    assert old == told | {
+    expected = {name: rows for name, rows in of_the_seventh(before).items() if name not in (*FOUND, TALLY)}
+    assert old == expected | {
         "spec": without(before["spec"], *BEYOND, "block", "promise", LATER),
         "counters": without(before["counters"], *LOCK_TIMES),
-        "run": without(told["run"], *CLOCKS),
+        "run": without(expected["run"], *CLOCKS),
     }
     for change, objection in {
         "kernel = 'fused'": "ck_spec_kernel_valid",
@@ -182,8 +181,8 @@ def test_the_fifth_revision_keeps_what_the_fourth_held_and_what_clocks_did_is_no
     ingest(url, [file])
     before, made = contents(url), definitions(url)
     downgrade(url, "0004")
-    old, told = map(of_the_seventh, (contents(url), before))
-    assert old | {TALLY: told[TALLY]} == told | {"run": without(told["run"], *CLOCKS)}
+    old, expected = map(of_the_seventh, (contents(url), before))
+    assert old | {TALLY: expected[TALLY]} == expected | {"run": without(expected["run"], *CLOCKS)}
     assert schema.upgrade(url)[:2] == ("0004", head())
     assert (contents(url), definitions(url)) == (before, made)
     machine = runs[0].machine
@@ -246,7 +245,7 @@ def test_runs_that_were_made_without_python_are_not_given_up(url: URL, tmp_path:
 
 
 def test_no_run_is_left_without_its_spec(url: URL, tmp_path: Path) -> None:
-    """Runs refer to the table that SQLite makes anew: one that would lose its spec must stop the migration."""
+    """Runs refer to the table that SQLite recreates: the migration must stop if a run would lose its spec."""
     file = tmp_path / "round-001.jsonl"
     record.write(file, sample_runs(strategies=("tf_lock",), threads=(1, 2), rounds=1))
     schema.upgrade(url)

@@ -1,8 +1,9 @@
-"""`tmflow.open_study`: the tables and figures of docs/api.md, and one sentence for every name that is not there."""
+"""`tmflow.open_study`: the tables and figures of docs/api.md, and one sentence for every unknown name."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -17,13 +18,14 @@ from tmflow.runfile import record
 from tmflow.store import queries
 from tmflow.store.engine import sqlite_url
 from tmflow.store.ingest import ingest
+from tmflow.store.run_filter import RESULTS
 
 EXAMPLES = re.findall(r"```python\n(.*?)```", (project_root() / "docs" / "api.md").read_text(), re.DOTALL)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """With results/study.db."""
+    """A folder with results/study.db."""
     folder = tmp_path_factory.mktemp("study")
     (folder / "results").mkdir()
     lots = [
@@ -74,8 +76,8 @@ def test_where_nothing_was_measured_the_summary_is_empty_and_there_is_no_figure(
 def test_a_url_will_do_as_well_and_records_are_those_of_the_queries(folder: Path, study: Study) -> None:
     again = tmflow.open_study(f"sqlite:///{folder}/results/study.db")
     assert again.revision() == study.revision()
-    only: queries.Only = {"experiment": "fig-4.7", "scale": "full", "factors": {"threads": [2]}}
-    pd.testing.assert_frame_equal(again.records("fig-4.7", threads=2).curves, queries.curves(study.source, **only))
+    only = replace(RESULTS, experiments=["fig-4.7"], scales=["full"], factors={"threads": [2]})
+    pd.testing.assert_frame_equal(again.records("fig-4.7", threads=2).curves, queries.curves(study.source, only))
     assert set(study.runs(status="unsupported")["strategy"]) == {"stm"}
 
 

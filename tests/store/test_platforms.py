@@ -1,4 +1,4 @@
-"""Questions about platforms: what they give, that they are bounded, and which indexes they use."""
+"""Queries about platforms: their results, their bounds, and the indexes that they use."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from sqlalchemy import URL, Engine, text
+from sqlalchemy import URL, Engine
 
+from tests.store.plans import asked
 from tests.support.sample_runs import EMULATED, PLATFORM, sample_runs
 from tmflow.runfile import record
 from tmflow.runfile.record import Run
 from tmflow.store import engine, platform_queries, queries, schema
 from tmflow.store import platform_queries as circumstances
-from tmflow.store.frames import Statement
 from tmflow.store.ingest import ingest
+from tmflow.store.run_filter import RunFilter
 
 SLUG = "synthetic-test-machine-8t"
 
@@ -87,10 +88,10 @@ def test_types_do_not_depend_on_rows(url: URL, store: Callable[..., Engine]) -> 
 def test_hashes_and_slugs_lead_to_all_facts_that_were_recorded(store: Callable[..., Engine]) -> None:
     here, there = two_machines()
     reader = store(here, there)
-    origins = queries.origins(reader, status=None, all_definitions=True)
+    origins = queries.origins(reader, RunFilter())
     assert set(origins["uid"]) == {run.uid for run in [*here, *there]}
     facts = circumstances.platform_facts(reader, [SLUG, "nowhere"])
-    assert facts == {SLUG: PLATFORM}  # those too that no column is for
+    assert facts == {SLUG: PLATFORM}  # also those without a column
     settings = circumstances.environment_facts(reader, origins["env_sha256"].unique())
     assert list(settings.values()) == [here[0].environment] * 2  # one for each platform
     (software,) = circumstances.software_facts(reader, origins["software_sha256"].unique()).values()
@@ -101,16 +102,17 @@ def test_runs_are_found_by_uid(store: Callable[..., Engine]) -> None:
     here, there = two_machines()
     reader = store(here, there)
     uids = [here[0].uid, there[3].uid]
-    found = queries.runs(reader, uids=uids, status=None, all_definitions=True)
+    found = queries.runs(reader, RunFilter(uids=uids))
     assert set(found["uid"]) == set(uids)
-    assert queries.runs(reader, uids=[], status=None, all_definitions=True).empty
+    assert queries.runs(reader, RunFilter(uids=[])).empty
 
 
 def test_the_newest_runs_are_read_by_index_alone_and_not_sorted(sqlite: URL, tmp_path: Path) -> None:
     record.write(tmp_path / "0.jsonl", sample_runs())
     ingest(sqlite, [tmp_path / "0.jsonl"])
     reader = engine.open_reader(sqlite)
-    plan = explained(reader, platform_queries.statement_of_newest_runs(SLUG, 10))
+    with asked(reader) as plan:
+        platform_queries.newest_runs(reader, SLUG, 10)
     assert any("SEARCH run USING INDEX ix_run_platform_id_started_at_utc (platform_id=?)" in step for step in plan), (
         plan
     )
@@ -119,15 +121,10 @@ def test_the_newest_runs_are_read_by_index_alone_and_not_sorted(sqlite: URL, tmp
 
 
 def test_runs_by_uid_are_read_by_index_alone(sqlite: URL) -> None:
-    """Settings and software of two runs, as the portal asks when it compares them."""
+    """Settings and software of two runs, as the portal queries them for a comparison."""
     schema.upgrade(sqlite)
-    asked = queries.statement_of_origins(uids=["one", "another"], status=None, all_definitions=True)
-    plan = explained(engine.open_reader(sqlite), asked)
+    reader = engine.open_reader(sqlite)
+    with asked(reader) as plan:
+        queries.origins(reader, RunFilter(uids=["one", "another"]))
     assert any("SEARCH run USING INDEX" in step and "(uid=?)" in step for step in plan), plan
     assert not any(step.startswith("SCAN") and step != "SCAN contribution" for step in plan), plan
-
-
-def explained(reader: Engine, statement: Statement) -> list[str]:
-    sql = str(statement.compile(reader, compile_kwargs={"literal_binds": True}))
-    with reader.connect() as connection:
-        return [row[3] for row in connection.execute(text(f"EXPLAIN QUERY PLAN {sql}"))]

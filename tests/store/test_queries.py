@@ -1,8 +1,9 @@
-"""Queries give the same columns and types whatever there is, lose no run, and keep 0 and NULL apart."""
+"""Queries return the same columns and types for any content, lose no run, and distinguish 0 from NULL."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -16,6 +17,7 @@ from tmflow.runfile.record import Counters, MachineState, Run
 from tmflow.spec.trial import TrialSpec
 from tmflow.store import engine, queries, run_detail, schema
 from tmflow.store.ingest import ingest
+from tmflow.store.run_filter import RESULTS, RunFilter
 
 TABLES: dict[str, Callable[[Engine], pd.DataFrame]] = {
     "runs": queries.runs,
@@ -23,7 +25,6 @@ TABLES: dict[str, Callable[[Engine], pd.DataFrame]] = {
     "staleness": queries.staleness,
     "transactions": queries.transactions,
     "full_measures": queries.full_measures,
-    "contention_met": queries.contention_met,
     "aborts": queries.aborts,
     "counts": queries.counts,
     "rounds": queries.rounds,
@@ -61,7 +62,7 @@ def test_parameters_keep_their_types_and_0_is_not_null(store: Callable[..., Engi
     parameters = {"provider": "rtm", "budget": 0, "spending": "tuned", "chunk": 64}
     htm = sample_runs(strategies=("htm",), threads=(1,), rounds=1, **parameters)
     lock = sample_runs(strategies=("lock",), threads=(1,), rounds=1)
-    table = queries.runs(store(htm, lock), all_definitions=True)
+    table = queries.runs(store(htm, lock), RunFilter(statuses=["ok"]))
     given, none = (table[table["strategy"] == strategy].iloc[0] for strategy in ("htm", "lock"))
     assert given[list(parameters)].to_dict() == parameters
     assert none[list(parameters)].isna().all()
@@ -78,7 +79,7 @@ def test_runs_tell_in_words_what_measured_them(store: Callable[..., Engine]) -> 
     assert table["campaign-2"].tolist() == [
         "tmflow 0.1.0 at aaaaaaaaaa with uncommitted changes, in campaign campaign-2"
     ]
-    assert queries.runs(reader, uids=[]).dtypes["software"] == "str"
+    assert queries.runs(reader, replace(RESULTS, uids=[])).dtypes["software"] == "str"
 
 
 def test_full_measures_are_shares_and_absent_is_not_0(store: Callable[..., Engine]) -> None:
@@ -99,34 +100,6 @@ def test_full_measures_are_shares_and_absent_is_not_0(store: Callable[..., Engin
         assert row["lock_held_fraction"] == pytest.approx(2 * 0.002 / run.loop_s)
 
 
-def test_retries_add_up_over_workers_and_variables(store: Callable[..., Engine]) -> None:
-    (run,) = sample_runs(strategies=("lock",), threads=(4,), rounds=1, **FULL)
-    met = queries.contention_met(store([run]))
-    counted = met[met["kind"] == "retries"].set_index("number")["n"]
-    assert list(counted.index) == [0, 1, 2, 3]
-    assert counted[1] == sum(row.sections for row in run.retries if row.retries == 1) == 8 * 125
-    blocks = met[met["kind"] == "taken_blocks"].set_index("number")["n"]
-    assert blocks.to_dict() == {3: 8 * run.spec.iterations // 4}
-    assert met["kind"].value_counts().to_dict() == {"retries": 4, "taken_blocks": 1, "failed_publications": 1}
-
-
-@pytest.mark.parametrize(
-    ("strategy", "kind"),
-    [
-        ("stm", "retries"),
-        ("leashed", "failed_publications"),
-        ("striped", "taken_blocks"),
-        ("combining", "taken_blocks"),
-    ],
-)
-def test_what_older_runs_counted_as_retries_is_decided_by_their_strategy(
-    store: Callable[..., Engine], strategy: str, kind: str
-) -> None:
-    (run,) = sample_runs(strategies=(SOFTWARE_TM if strategy == "stm" else strategy,), threads=(2,), rounds=1, **FULL)
-    old = run.model_copy(update={"failed_publications": [], "taken_blocks": []})
-    assert set(queries.contention_met(store([old]))["kind"]) == {kind}
-
-
 def test_an_emulated_run_shows_no_share_of_time(store: Callable[..., Engine]) -> None:
     emulated = sample_runs(strategies=(EMULATED,), threads=(2,), rounds=1, measures="full")
     table = queries.full_measures(store(emulated))
@@ -138,10 +111,10 @@ def test_full_measures_are_stored_as_they_were_told(store: Callable[..., Engine]
     runs = sample_runs(strategies=(FUSED, "nolock"), threads=(2,), rounds=1, **FULL)
     reader = store(runs)
     for run in runs:
-        told = run_detail.run(reader, run.uid)
-        del told["stored"]
-        assert Run.model_validate(told) == run
-        assert Run.model_validate(told).content_sha256 == run.content_sha256
+        stored_run = run_detail.run(reader, run.uid)
+        del stored_run["stored"]
+        assert Run.model_validate(stored_run) == run
+        assert Run.model_validate(stored_run).content_sha256 == run.content_sha256
 
 
 def test_an_emulated_run_has_no_seconds_but_all_else(store: Callable[..., Engine]) -> None:
@@ -170,25 +143,25 @@ def test_transactions_and_aborts_add_up(store: Callable[..., Engine]) -> None:
         row = counted.loc[run.uid]
         assert row["commits"] == sum(c.commits or 0 for c in run.counters)
         assert row["fallbacks"] == sum(c.fallbacks or 0 for c in run.counters)
-        its = aborts[aborts["uid"] == run.uid]
+        of_run = aborts[aborts["uid"] == run.uid]
         if run.spec.strategy == "tle":
             assert pd.isna(row["attempts"])
-            assert its.empty
+            assert of_run.empty
         else:
-            assert row["attempts"] == row["commits"] + its["n"].sum()
-            assert set(its["mechanism"]) == {"rtm" if run.spec.strategy == "htm" else "stm"}
+            assert row["attempts"] == row["commits"] + of_run["n"].sum()
+            assert set(of_run["mechanism"]) == {"rtm" if run.spec.strategy == "htm" else "stm"}
 
 
 def test_stored_aborts_are_as_they_were_told(store: Callable[..., Engine]) -> None:
     (run,) = sample_runs(strategies=("htm",), threads=(2,), rounds=1, budget=5)
-    told = run_detail.run(store([run]), run.uid)
-    assert told["spec"]["budget"] == 5
-    assert told["aborts"] == [abort.model_dump() for abort in run.aborts]
+    stored_run = run_detail.run(store([run]), run.uid)
+    assert stored_run["spec"]["budget"] == 5
+    assert stored_run["aborts"] == [abort.model_dump() for abort in run.aborts]
 
 
 def test_runs_have_every_factor_and_every_run(store: Callable[..., Engine]) -> None:
     runs = sample_runs(experiments=("fig_4_1", "fig_4_4"), strategies=("tf_lock", "htm"), unsupported=("htm",))
-    table = queries.runs(store(runs), status=None)
+    table = queries.runs(store(runs), RunFilter(newest_definitions=True))
     assert len(table) == len(runs)
     by_uid = table.set_index("uid")
     for run in runs:
@@ -207,12 +180,12 @@ def test_runs_have_every_factor_and_every_run(store: Callable[..., Engine]) -> N
 def test_a_run_without_result_is_kept_with_its_reason(store: Callable[..., Engine]) -> None:
     reader = store(sample_runs(strategies=("tf_lock", "htm"), unsupported=("htm",), rounds=1, threads=(1, 2)))
     assert set(queries.runs(reader)["strategy"]) == {"tf_lock"}
-    refused = queries.runs(reader, status=("unsupported",))
+    refused = queries.runs(reader, RunFilter(statuses=("unsupported",), newest_definitions=True))
     assert list(refused["strategy"]) == ["htm", "htm"]
     assert refused["reason"].str.contains("hardware that this machine lacks").all()
     assert refused[["loop_s", "final_accuracy", "disturbed"]].isna().all(axis=None)
     assert queries.runs(reader)["reason"].isna().all()
-    assert len(queries.runs(reader, status=None)) == 4
+    assert len(queries.runs(reader, RunFilter(newest_definitions=True))) == 4
 
 
 def test_zero_is_not_null(store: Callable[..., Engine]) -> None:
@@ -250,35 +223,39 @@ def test_the_newest_definition_is_the_one_run_last(store: Callable[..., Engine])
     second = sample_runs(rounds=1, campaign="campaign-2", day=1, batch=50)
     other_scale = sample_runs(rounds=1, campaign="campaign-3", day=2, batch=10, scale="quick")
     reader = store(second, first, other_scale)
-    assert set(queries.runs(reader, scale="full")["batch"]) == {50}
-    assert set(queries.runs(reader, scale="quick")["batch"]) == {10}
-    assert set(queries.runs(reader, all_definitions=True)["batch"]) == {10, 50, 100}
-    # Going back to an older definition makes it the newest again.
+    assert set(queries.runs(reader, replace(RESULTS, scales=["full"]))["batch"]) == {50}
+    assert set(queries.runs(reader, replace(RESULTS, scales=["quick"]))["batch"]) == {10}
+    assert set(queries.runs(reader, RunFilter(statuses=["ok"]))["batch"]) == {10, 50, 100}
+    # Returning to an older definition makes it the newest again.
     again = sample_runs(rounds=1, campaign="campaign-4", day=3)
     reader = store(second, first, other_scale, again)
-    assert set(queries.runs(reader, scale="full")["batch"]) == {100}
-    assert set(queries.curves(reader, scale="full")["uid"]) == {run.uid for run in [*first, *again]}
+    assert set(queries.runs(reader, replace(RESULTS, scales=["full"]))["batch"]) == {100}
+    assert set(queries.curves(reader, replace(RESULTS, scales=["full"]))["uid"]) == {
+        run.uid for run in [*first, *again]
+    }
 
 
 @pytest.mark.parametrize(
     ("only", "kept"),
     [
-        ({"experiment": "fig_4_1"}, 36),
-        ({"scale": "quick"}, 0),
-        ({"experiment": "fig_4_4"}, 18),
-        ({"experiment": "fig_4_4", "scale": "quick"}, 0),
-        ({"status": ("failed",)}, 0),
+        (replace(RESULTS, experiments=["fig_4_1"]), 36),
+        (replace(RESULTS, scales=["quick"]), 0),
+        (replace(RESULTS, experiments=["fig_4_4"]), 18),
+        (replace(RESULTS, experiments=["fig_4_4"], scales=["quick"]), 0),
+        (replace(RESULTS, statuses=["failed"]), 0),
+        (replace(RESULTS, experiments=[]), 0),
+        (replace(RESULTS, text="00000000-0000"), 0),
     ],
 )
-def test_filters(url: URL, store: Callable[..., Engine], only: queries.Only, kept: int) -> None:
+def test_filters(url: URL, store: Callable[..., Engine], only: RunFilter, kept: int) -> None:
     reader = store(
         sample_runs(experiments=("fig_4_1", "fig_4_4"), rounds=2),
         sample_runs(rounds=2, campaign="campaign-2", platform={"threads_logical": 16}),
     )
-    table = queries.runs(reader, **only)
+    table = queries.runs(reader, only)
     assert len(table) == kept
     for detail in (queries.curves, queries.staleness):
-        assert set(detail(reader, **only)["uid"]) == set(table["uid"])
+        assert set(detail(reader, only)["uid"]) == set(table["uid"])
 
 
 def test_details_add_up(store: Callable[..., Engine]) -> None:
@@ -309,7 +286,7 @@ def test_counts(store: Callable[..., Engine]) -> None:
     counts = queries.counts(reader).set_index("status")
     assert dict(counts["n_runs"]) == {"ok": 6, "unsupported": 6}
     assert dict(counts["n_rounds"]) == {"ok": 3, "unsupported": 3}
-    newest = queries.runs(reader, status=None).groupby("status")["started_at_utc"].max()
+    newest = queries.runs(reader, RunFilter(newest_definitions=True)).groupby("status")["started_at_utc"].max()
     assert dict(counts["newest_run_utc"]) == dict(newest)
 
 
@@ -320,7 +297,7 @@ def test_counts_keep_definitions_platforms_and_evidence_apart(store: Callable[..
         sample_runs(rounds=1, campaign="campaign-3", platform={"sockets": 2}),
     )
     counts = queries.counts(reader)
-    everything = queries.runs(reader, status=None, all_definitions=True)
+    everything = queries.runs(reader, RunFilter())
     keys = list(counts.columns[:7])
     groups = everything.groupby(keys)
     expected = pd.DataFrame(

@@ -1,49 +1,50 @@
-"""What SQLite does for the questions of the portal: it goes by indexes to what is shown, and scans no big table.
+"""SQLite's plans for the portal's queries: they use indexes, and scan no big table.
 
-It has no statistics, so its plans are the same however many runs there are.
+SQLite has no statistics here, so its plans do not depend on the number of runs.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, Select, event, select
+from sqlalchemy import Engine, Select, select
 
+from tests.store.plans import asked
 from tests.support.sample_runs import EMULATED, FULL, sample_runs
 from tmflow.runfile import record
-from tmflow.spec import contention
 from tmflow.store import engine, queries, run_detail
 from tmflow.store.frames import fetch
 from tmflow.store.ingest import ingest
 from tmflow.store.models import Run
+from tmflow.store.run_filter import RESULTS, RunFilter
 
 OF_RUNS: dict[str, Callable[..., Any]] = {
     **queries.TABLES,
     "runs of status ok": queries.runs,
-    "contention_met": queries.contention_met,
 }
 # Few, however many runs there are.
 SMALL = {"abort_reason", "backend", "contribution", "experiment", "platform", "environment", "software"}
 PLATFORM = "synthetic-test-machine-8t"
-ONLY: dict[str, queries.Only] = {
-    "a page": {"experiment": "fig_4_1", "scale": "full", "platforms": [PLATFORM], "evidences": ["measured"]},
-    "platforms side by side": {"experiment": "fig_4_1", "scale": "full", "platforms": [PLATFORM, "other"]},
-    "an experiment": {"experiment": "fig_4_1", "scale": "full"},
-    "some settings of experiments": {
-        "any_of": [("fig_4_1", {"model": "mnist_softmax", "threads": 2}), ("beyond", {})],
-        "platforms": [PLATFORM],
-        "all_definitions": True,
-    },
-    "a platform": {"platforms": [PLATFORM]},
-    "a setting": {
-        "experiment": "fig_4_1",
-        "platforms": [PLATFORM],
-        "factors": {"model": ["mnist_softmax"], "strategy": ["tf_lock"], "threads": [2]},
-    },
+ONLY: dict[str, RunFilter] = {
+    "a page": replace(RESULTS, experiments=["fig_4_1"], scales=["full"], platforms=[PLATFORM], evidences=["measured"]),
+    "platforms side by side": replace(RESULTS, experiments=["fig_4_1"], scales=["full"], platforms=[PLATFORM, "other"]),
+    "an experiment": replace(RESULTS, experiments=["fig_4_1"], scales=["full"]),
+    "some settings of experiments": RunFilter(
+        settings=[("fig_4_1", {"model": "mnist_softmax", "threads": 2}), ("beyond", {})],
+        platforms=[PLATFORM],
+        statuses=["ok"],
+    ),
+    "a platform": replace(RESULTS, platforms=[PLATFORM]),
+    "a setting": replace(
+        RESULTS,
+        experiments=["fig_4_1"],
+        platforms=[PLATFORM],
+        factors={"model": ["mnist_softmax"], "strategy": ["tf_lock"], "threads": [2]},
+    ),
 }
 
 
@@ -57,29 +58,8 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Engine:
     return engine.open_reader(url)
 
 
-@contextmanager
-def asked(reader: Engine) -> Iterator[list[str]]:
-    """The steps of the plans of all that is asked meanwhile."""
-    statements: list[tuple[str, Any]] = []
-
-    def listen(_connection: object, _cursor: object, statement: str, parameters: Any, *_: object) -> None:
-        statements.append((statement, parameters))
-
-    steps: list[str] = []
-    event.listen(reader, "before_cursor_execute", listen)
-    try:
-        yield steps
-    finally:
-        event.remove(reader, "before_cursor_execute", listen)
-    assert statements
-    with reader.connect() as connection:
-        for statement, parameters in statements:
-            plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
-            steps += [step for _, _, _, step in plan]
-
-
 def scanned(steps: list[str]) -> set[str]:
-    """Tables that are read from one end to the other."""
+    """The tables that are scanned completely."""
     found = (re.match(r"SCAN (\w+)", step) for step in steps)
     return {match[1] for match in found if match and not match[1].startswith("anon_")}
 
@@ -88,10 +68,10 @@ def scanned(steps: list[str]) -> set[str]:
 @pytest.mark.parametrize("name", OF_RUNS)
 def test_only_the_rounds_that_have_such_runs_are_read(reader: Engine, name: str, narrow: str) -> None:
     with asked(reader) as steps:
-        OF_RUNS[name](reader, **ONLY[narrow])
+        OF_RUNS[name](reader, ONLY[narrow])
     assert scanned(steps) <= SMALL, steps
     of_run = [step for step in steps if re.match(r"SEARCH run\b", step)]
-    assert len(of_run) == (len(contention.KINDS) if name == "contention_met" else 1)
+    assert len(of_run) == 1
     for step in of_run:
         assert re.fullmatch(r"SEARCH run USING INDEX \w+ \(round_id=\?( AND spec_id=\?)?\)", step)
 
@@ -117,7 +97,7 @@ def test_which_rounds_there_are_is_told_by_a_run_of_each(reader: Engine) -> None
 def test_runs_are_found_by_their_uids(reader: Engine) -> None:
     (uid, *_) = queries.runs(reader)["uid"]
     with asked(reader) as steps:
-        queries.runs(reader, uids=[uid], status=None, all_definitions=True)
+        queries.runs(reader, RunFilter(uids=[uid]))
     assert scanned(steps) <= {"contribution"}, steps
     assert "SEARCH run USING INDEX sqlite_autoindex_run_3 (uid=?)" in steps
 

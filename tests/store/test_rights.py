@@ -1,4 +1,4 @@
-"""What a user may do who has less than all rights to a database."""
+"""The commands for users with limited permissions on a database."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from tests.support.sample_runs import sample_runs
 from tmflow.base.errors import BadInput
 from tmflow.runfile import record
 from tmflow.store import engine, models, queries, schema
-from tmflow.store import url as address
 from tmflow.store.ingest import ingest
 
-# Root may write any file, unless that capability is taken away.
+# Root can write any file unless that capability is removed.
 WITHOUT_ROOT_S_RIGHTS = ("setpriv", "--bounding-set=-dac_override,-dac_read_search") if os.geteuid() == 0 else ()
 
 SCRIPT = """
@@ -26,9 +25,8 @@ import sys
 from pathlib import Path
 from tmflow.base.errors import BadInput
 from tmflow.store import engine, queries, schema
-from tmflow.store import url as address
 from tmflow.store.ingest import ingest
-url, file = address.sqlite_url(Path(sys.argv[1])), Path(sys.argv[2])
+url, file = engine.sqlite_url(Path(sys.argv[1])), Path(sys.argv[2])
 for expression in sys.argv[3:]:
     try:
         print(eval(expression))
@@ -39,7 +37,7 @@ COUNT = "len(queries.runs(engine.open_reader(url)))"
 
 
 def say(path: Path, *expressions: str, file: Path = Path()) -> list[str]:
-    """What each comes to, or why not, in a process that has no rights beyond those of the files."""
+    """The outcome of each query, or its error, in a process with only the permissions of the files."""
     command = [*WITHOUT_ROOT_S_RIGHTS, sys.executable, "-c", SCRIPT, path, file, *expressions]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     return done.stdout.splitlines()
@@ -55,9 +53,9 @@ def files(tmp_path: Path) -> list[Path]:
 
 @pytest.fixture
 def folder(sqlite: URL, files: list[Path]) -> Iterator[Path]:
-    """The folder of a database of nine runs; its rights are given back at the end."""
+    """The folder of a database of nine runs; its permissions are restored at the end."""
     ingest(sqlite, files[:1])
-    folder = address.sqlite_path(sqlite).parent
+    folder = engine.sqlite_path(sqlite).parent
     yield folder
     folder.chmod(0o755)
 
@@ -101,20 +99,20 @@ def test_writing_without_the_right_to(sqlite: URL, folder: Path, files: list[Pat
     attempts = ("ingest(url, [file])", "schema.require_usable(url)", "schema.upgrade(url)")
     said = say(folder / "study.db", *attempts, file=files[1])
     assert len(said) == 3
-    assert all(line.startswith(f"{address.shown(sqlite)} is read-only; to write, this user needs") for line in said)
+    assert all(line.startswith(f"{engine.shown(sqlite)} is read-only; to write, this user needs") for line in said)
     assert len(queries.runs(engine.open_reader(sqlite))) == 9
 
 
 def test_a_file_one_may_not_read(sqlite: URL, folder: Path) -> None:
     (folder / "study.db").chmod(0)
     (said,) = say(folder / "study.db", COUNT)
-    assert "cannot be opened: it is no file, or this user may not read it" in said
+    assert "cannot be opened: it is not a file, or this user may not read it" in said
 
 
 def test_a_folder_one_may_not_enter(sqlite: URL, folder: Path) -> None:
     folder.chmod(0)
     assert set(say(folder / "study.db", COUNT, "schema.exists(url)")) == {
-        f"{address.shown(sqlite)} cannot be opened: Permission denied."
+        f"{engine.shown(sqlite)} cannot be opened: Permission denied."
     }
 
 
@@ -126,7 +124,7 @@ def test_a_role_without_rights(postgresql: URL, files: list[Path]) -> None:
         connection.exec_driver_sql("CREATE ROLE guest LOGIN")
     admin.dispose()
     for attempt in (engine.open_reader, schema.check, lambda url: ingest(url, files[1:])):
-        with pytest.raises(BadInput, match="does not give this user the rights that this needs"):
+        with pytest.raises(BadInput, match="does not give this user the necessary rights"):
             attempt(postgresql.set(username="guest"))
 
 
@@ -143,6 +141,6 @@ def test_a_database_that_is_read_only(postgresql: URL, files: list[Path]) -> Non
 
 def test_a_database_that_goes_between_two_questions_is_one_sentence(sqlite: URL, folder: Path) -> None:
     reader = engine.open_reader(sqlite)
-    address.sqlite_path(sqlite).rename(folder / "elsewhere.db")
+    engine.sqlite_path(sqlite).rename(folder / "elsewhere.db")
     with pytest.raises(BadInput, match="cannot be opened"):
         queries.counts(reader)

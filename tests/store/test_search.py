@@ -1,10 +1,11 @@
-"""A search finds what matches, in every order, page by page; and each kind of question is one walk over its index."""
+"""A search finds all matches, in every order, page by page; each kind of query is one scan of its index."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,10 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event
 from tests.support.sample_runs import EMULATED, sample_runs
 from tmflow.runfile import record
 from tmflow.runfile.record import Run
-from tmflow.store import engine, schema, search
+from tmflow.store import engine, queries, schema
 from tmflow.store.ingest import ingest
-from tmflow.store.search import Order, RunFilter
+from tmflow.store.queries import Order
+from tmflow.store.run_filter import RESULTS, RunFilter
 
 HTM = {"strategy": "htm", "budget": 5}
 RUNS = [
@@ -74,25 +76,31 @@ NEW_DEFINITION = RUNS[-1].experiment.definition_sha256[:8]
         (RunFilter(definitions=(NEW_DEFINITION,)), lambda run: run.spec.batch == 7),
         (RunFilter(evidences=("emulated",)), lambda run: run.evidence == "emulated"),
         (RunFilter(statuses=("unsupported", "failed")), lambda run: run.status == "unsupported"),
-        (RunFilter(factors=(("strategy", ("lock", "htm")),)), lambda run: run.spec.strategy in ("lock", "htm")),
-        (RunFilter(factors=(("threads", (2, 4)), ("batch", (100,)))), lambda r: r.spec.threads > 1),
-        (RunFilter(factors=(("budget", (5,)),)), lambda run: run.spec.budget == 5),
+        (RunFilter(factors={"strategy": ("lock", "htm")}), lambda run: run.spec.strategy in ("lock", "htm")),
+        (RunFilter(factors={"threads": (2, 4), "batch": (100,)}), lambda r: r.spec.threads > 1),
+        (RunFilter(factors={"budget": (5,)}), lambda run: run.spec.budget == 5),
+        (RunFilter(uids=[A_RUN.uid, "nowhere"]), lambda run: run.uid == A_RUN.uid),
+        (
+            RunFilter(settings=[("a", {"strategy": "lock", "threads": 2}), ("b", {})]),
+            lambda run: run.experiment.name == "b" or (run.spec.strategy, run.spec.threads) == ("lock", 2),
+        ),
         (RunFilter(text="HARDWARE that"), lambda run: run.status == "unsupported"),
         (RunFilter(text=A_RUN.uid), lambda run: run.uid == A_RUN.uid),
         (RunFilter(text=A_RUN.uid[:11].upper()), lambda run: run.uid.startswith(A_RUN.uid[:11])),
         (
-            RunFilter(("a",), ("full",), evidences=("measured",), statuses=("ok",), factors=(("threads", (1,)),)),
+            RunFilter(("a",), ("full",), evidences=("measured",), statuses=("ok",), factors={"threads": (1,)}),
             lambda r: r.experiment.name == "a" and r.status == "ok" and r.spec.threads == 1 and r.evidence == "measured"
             and r.experiment.scale == "full",
         ),
     ],
-    ids=lambda its: str(its) if isinstance(its, RunFilter) else "holds",  # a function's own text has its address
+    # The text of a function would contain its address.
+    ids=lambda parameter: str(parameter) if isinstance(parameter, RunFilter) else "holds",
 )  # fmt: skip
 def test_what_is_found_is_what_matches(store: Engine, asked: RunFilter, holds: Callable[[Run], bool]) -> None:
     uids = expected(holds)
-    table = search.page(store, asked, rows=1000)
+    table = queries.page(store, asked, rows=1000)
     assert set(table["uid"]) == uids
-    tally = search.tally(store, asked)
+    tally = queries.tally(store, asked)
     assert tally["n_runs"].sum() == len(uids)
     by_status = tally.groupby("status")["n_runs"].sum()
     assert by_status.to_dict() == table["status"].value_counts().to_dict()
@@ -101,18 +109,18 @@ def test_what_is_found_is_what_matches(store: Engine, asked: RunFilter, holds: C
 
 @pytest.mark.parametrize("text", ["%", "_", "/", "1%", "' OR 1=1 --", "no such words", A_RUN.uid[:3], "deadbeefg"])
 def test_a_text_means_nothing_but_itself(store: Engine, text: str) -> None:
-    assert search.page(store, RunFilter(text=text)).empty
-    assert search.tally(store, RunFilter(text=text)).empty
+    assert queries.page(store, RunFilter(text=text)).empty
+    assert queries.tally(store, RunFilter(text=text)).empty
 
 
 def test_on_a_platform(store: Engine) -> None:
-    slugs = set(search.page(store, RunFilter(factors=(("batch", (7,)),)))["platform"])
+    slugs = set(queries.page(store, RunFilter(factors={"batch": (7,)}))["platform"])
     assert len(slugs) == 1
-    assert set(search.page(store, RunFilter(platforms=tuple(slugs)))["batch"]) == {7}
+    assert set(queries.page(store, RunFilter(platforms=tuple(slugs)))["batch"]) == {7}
 
 
 def key(run: Run, order: Order) -> float | str | None:
-    """What runs are ordered by, as a run file tells it."""
+    """The key by which runs are sorted, as in a run file."""
     if order == "step_time":
         return run.loop_s / run.spec.iterations if run.loop_s and run.evidence != "emulated" else None
     return {"started": run.started_at_utc, "accuracy": run.final_accuracy, "threads": run.spec.threads}[order]
@@ -124,36 +132,40 @@ def key(run: Run, order: Order) -> float | str | None:
 def test_pages_follow_the_order_without_gap_or_overlap(
     store: Engine, order: Order, down: bool, asked: RunFilter
 ) -> None:
-    whole = search.page(store, asked, order, down=down, rows=1000)
+    whole = queries.page(store, asked, order, down=down, rows=1000)
     keys = [key(BY_UID[uid], order) for uid in whole["uid"]]
     known = [value for value in keys if value is not None]
     assert keys == sorted(known, reverse=down) + [None] * (len(keys) - len(known))
     assert (None in keys) == (order in ("step_time", "accuracy"))
-    pages = [search.page(store, asked, order, down=down, rows=20, offset=start) for start in range(0, len(whole), 20)]
+    pages = [queries.page(store, asked, order, down=down, rows=20, offset=start) for start in range(0, len(whole), 20)]
     assert [uid for page in pages for uid in page["uid"]] == whole["uid"].tolist()
-    assert search.page(store, asked, order, down=down, offset=1000).empty
+    assert queries.page(store, asked, order, down=down, offset=1000).empty
 
 
 def test_a_page_tells_of_each_run_what_the_table_of_runs_does(store: Engine) -> None:
-    row = search.page(store, RunFilter(text=A_RUN.uid)).iloc[0]
-    told = (row["uid"], row["round"], row["strategy"], row["loop_s"])
-    assert told == (A_RUN.uid, A_RUN.round, A_RUN.spec.strategy, A_RUN.loop_s)
+    row = queries.page(store, RunFilter(text=A_RUN.uid)).iloc[0]
+    found_values = (row["uid"], row["round"], row["strategy"], row["loop_s"])
+    assert found_values == (A_RUN.uid, A_RUN.round, A_RUN.spec.strategy, A_RUN.loop_s)
+
+
+def test_a_search_of_the_newest_results_is_the_table_of_runs(store: Engine) -> None:
+    assert set(queries.page(store, RESULTS, rows=1000)["uid"]) == set(queries.runs(store)["uid"])
 
 
 def test_nothing_is_found_in_an_empty_database(url: URL) -> None:
     schema.upgrade(url)
     reader = engine.open_reader(url)
-    assert search.tally(reader, RunFilter()).empty
-    assert search.page(reader, RunFilter()).empty
+    assert queries.tally(reader, RunFilter()).empty
+    assert queries.page(reader, RunFilter()).empty
 
 
 def test_the_rounds_before_and_after_are_of_the_same_point(store: Engine) -> None:
     same = [run for run in RUNS if (run.experiment, run.spec) == (A_RUN.experiment, A_RUN.spec)]
     first, second, third = (run.uid for run in sorted(same, key=lambda run: run.round))
-    assert search.neighbours(store, first) == (None, second)
-    assert search.neighbours(store, second) == (first, third)
-    assert search.neighbours(store, third) == (second, None)
-    assert search.neighbours(store, "nowhere") == (None, None)
+    assert queries.neighbours(store, first) == (None, second)
+    assert queries.neighbours(store, second) == (first, third)
+    assert queries.neighbours(store, third) == (second, None)
+    assert queries.neighbours(store, "nowhere") == (None, None)
 
 
 WALK = "SEARCH run USING COVERING INDEX ix_run_search (spec_id=?)"
@@ -162,12 +174,12 @@ TEXT = {
     "SEARCH run USING INDEX ix_run_status_started_at_utc (status=?)",
     "SEARCH run USING COVERING INDEX sqlite_autoindex_run_3 (uid>? AND uid<?)",
 }
-SOME = RunFilter(("a",), ("full",), ("01234567",), ("box",), ("measured",), ("ok",), (("strategy", ("lock",)),))
+SOME = RunFilter(("a",), ("full",), ("01234567",), ("box",), ("measured",), ("ok",), {"strategy": ("lock",)})
 
 
 @contextmanager
 def plans(reader: Engine) -> Iterator[list[list[str]]]:
-    """Of each statement that is executed meanwhile, the steps of SQLite's plan."""
+    """SQLite's plan for each statement that is executed meanwhile."""
     found: list[list[str]] = []
 
     def explain(connection: Connection, _: object, statement: str, parameters: tuple[object, ...], *__: object) -> None:
@@ -185,17 +197,17 @@ def plans(reader: Engine) -> Iterator[list[list[str]]]:
 @pytest.mark.parametrize(
     ("ask", "by"),
     [
-        (lambda reader: search.tally(reader, RunFilter()), {WALK}),
-        (lambda reader: search.tally(reader, SOME), {WALK}),
-        (lambda reader: search.tally(reader, RunFilter(text="abcd")), TEXT),
-        (lambda reader: search.page(reader, RunFilter()), {"SCAN run USING INDEX ix_run_started_at_utc"}),
+        (lambda reader: queries.tally(reader, RunFilter()), {WALK}),
+        (lambda reader: queries.tally(reader, SOME), {WALK}),
+        (lambda reader: queries.tally(reader, RunFilter(text="abcd")), TEXT),
+        (lambda reader: queries.page(reader, RunFilter()), {"SCAN run USING INDEX ix_run_started_at_utc"}),
         *(
-            (lambda reader, asked=asked, order=order: search.page(reader, asked, order), {WALK})
+            (lambda reader, asked=asked, order=order: queries.page(reader, asked, order), {WALK})
             for asked in (RunFilter(statuses=("failed",)), SOME)
             for order in ("started", "step_time", "accuracy", "threads")
         ),
-        (lambda reader: search.page(reader, RunFilter(), "step_time"), {WALK}),
-        (lambda reader: search.page(reader, SOME._replace(text="abcd")), TEXT),
+        (lambda reader: queries.page(reader, RunFilter(), "step_time"), {WALK}),
+        (lambda reader: queries.page(reader, replace(SOME, text="abcd")), TEXT),
     ],
 )
 def test_each_question_walks_over_its_index(on_sqlite: Engine, ask: Callable[[Engine], object], by: set[str]) -> None:
@@ -203,7 +215,7 @@ def test_each_question_walks_over_its_index(on_sqlite: Engine, ask: Callable[[En
         ask(on_sqlite)
     of_runs = {step for step in found[0] if step.split()[1] == "run"}
     assert by <= of_runs
-    # Beside them, the runs of the page alone are looked up, by their keys.
+    # Apart from these, only the runs of the page are looked up, by their keys.
     assert of_runs - by <= {
         "SEARCH run USING INTEGER PRIMARY KEY (rowid=?)",
         "SEARCH run USING COVERING INDEX sqlite_autoindex_run_3 (uid=?)",

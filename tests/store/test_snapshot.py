@@ -1,4 +1,4 @@
-"""A copy of the database: one state of it, whole, whatever happens to the original meanwhile."""
+"""A copy of the database contains one complete state, whatever happens to the original meanwhile."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from tests.support.sample_runs import sample_runs
 from tmflow.base.errors import BadInput
 from tmflow.runfile import record
 from tmflow.store import engine, queries, schema
-from tmflow.store.backup import snapshot
-from tmflow.store.engine import sqlite_url
+from tmflow.store.engine import parse, sqlite_url
 from tmflow.store.ingest import ingest
-from tmflow.store.url import parse
+from tmflow.store.schema import snapshot
 
 
 def ingested(folder: Path, name: str = "one") -> None:
@@ -29,7 +28,7 @@ def ingested(folder: Path, name: str = "one") -> None:
 def test_the_copy_has_what_is_still_in_the_log_and_needs_no_other_file(tmp_path: Path) -> None:
     ingested(tmp_path)
     url, copy = sqlite_url(tmp_path / "study.db"), tmp_path / "copies" / "copy.db"
-    with engine.open_writer(url).connect() as writer:  # as long as one is open, the log is not written back
+    with engine.open_writer(url).connect() as writer:  # while one is open, the log is not written back
         ingested(tmp_path, "two")
         assert (tmp_path / "study.db-wal").stat().st_size > 0
         writer.execute(text("DELETE FROM lost_update"))  # not committed
@@ -84,7 +83,7 @@ def test_a_copy_for_which_there_is_no_room_is_one_sentence_and_leaves_what_was_t
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (65_536, limits[1]))  # bytes of a file: the disk of this process
     try:
-        with pytest.raises(BadInput, match=r"copy\.db cannot be written: .*; what was there before is kept\.$"):
+        with pytest.raises(BadInput, match=r"copy\.db cannot be written: .*; the previous file is kept\.$"):
             snapshot(sqlite_url(tmp_path / "study.db"), copy)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)

@@ -1,4 +1,4 @@
-"""What the tables refuse, each rule broken once, on each kind of database."""
+"""The constraints of the tables, each violated once, on each kind of database."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from tmflow.runfile.record import (
     CampaignRef,
     Counters,
     CurvePoint,
+    EnvironmentFacts,
     Lost,
     MachineState,
+    PlatformFacts,
     Reads,
     Retries,
     Run,
     Software,
     Staleness,
 )
-from tmflow.runfile.validate import EnvironmentFacts, PlatformFacts
 from tmflow.spec.factors import SESSION_FACTORS, VALUES_BEFORE
 from tmflow.spec.trial import TrialSpec
 from tmflow.store import engine, models, schema
@@ -119,7 +120,7 @@ PUBLISHED = {"evidence": "published", "time_domain": "reported", "reference_id":
 
 NATIVE = {"driver": "native", **dict.fromkeys(SESSION_FACTORS)}
 
-# Each: the table, what to change in its valid row, and the CHECK that must refuse it.
+# Each: the table, the change of its valid row, and the CHECK that must refuse it.
 VIOLATIONS: list[tuple[type[models.Base], dict[str, Any], str]] = [
     (models.Spec, {"provider": "tsx"}, "provider_valid"),
     (models.Spec, {"spending": "study"}, "spending_valid"),
@@ -241,7 +242,7 @@ def spec_bounds() -> Iterator[tuple[str, float, float]]:
 
 @pytest.fixture
 def connection(url: URL) -> Iterator[Connection]:
-    """A database that holds every valid row; what a test does to it is rolled back."""
+    """A database with every valid row; changes of a test are rolled back."""
     schema.upgrade(url)
     with engine.open_writer(url).connect() as opened:
         for model, row in VALID.items():
@@ -251,7 +252,7 @@ def connection(url: URL) -> Iterator[Connection]:
 
 
 def change(connection: Connection, model: type[models.Base], values: dict[str, Any]) -> str | None:
-    """Change the one row of a table, and undo it; what the database objects, or None."""
+    """Change the one row of a table and undo it; return the error of the database, or None."""
     setting = ", ".join(f"{name} = :{name}" for name in values)
     try:
         with connection.begin_nested() as savepoint:
@@ -331,7 +332,7 @@ def test_details_go_with_their_run(connection: Connection) -> None:
 
 
 def test_each_factor_has_a_column_or_had_a_value_before_it_was_one() -> None:
-    """A factor without a column is in the document of its spec, and specs of before lack it there."""
+    """A factor without a column is in the document of its spec; older specs lack it there."""
     columns = set(models.Spec.__table__.columns.keys()) - {"id", "spec_sha256", "later_factors_json"}
     assert columns <= set(TrialSpec.model_fields)
     for name in set(TrialSpec.model_fields) - columns:

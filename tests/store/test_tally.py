@@ -1,4 +1,4 @@
-"""The tally of the runs of a round is kept as runs come in."""
+"""The tally of the runs of a round is updated by every ingest."""
 
 from __future__ import annotations
 
@@ -28,6 +28,9 @@ def test_the_tally_of_a_round_grows_with_it(url: URL, tmp_path: Path) -> None:
         models.RoundTally.newest_run_at_utc,
     ).join(models.Round)
     with engine.open_reader(url).connect() as connection:
-        told = {tuple(kind): (n, newest) for *kind, n, newest in connection.execute(tally)}
-    assert told == {kind: (len(its), max(run.started_at_utc for run in its)) for kind, its in of_kind.items()}
-    assert len(told) == 6
+        tallied = {tuple(kind): (n, newest) for *kind, n, newest in connection.execute(tally)}
+    assert tallied == {
+        kind: (len(of_this_kind), max(run.started_at_utc for run in of_this_kind))
+        for kind, of_this_kind in of_kind.items()
+    }
+    assert len(tallied) == 6

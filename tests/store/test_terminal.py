@@ -1,4 +1,4 @@
-"""Names that strangers gave, where a command prints them: no character of them moves the cursor."""
+"""Untrusted names in the output of commands: none of their characters moves the cursor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is in a bundle, changed as bytes and as lines: what is whole JSON no more, or stands elsewhere."""
+"""Bundles changed at the level of bytes and lines: broken JSON, or content in other places."""
 
 from __future__ import annotations
 
@@ -91,6 +91,6 @@ def in_another_encoding(members: Members, chance: Random) -> None:
 
 @_kind
 def a_line_without_end(members: Members, chance: Random) -> None:
-    """Of 5 MiB, of blanks or brackets or text; in a document it may stand too."""
+    """A line of 5 MiB of blanks, brackets or text; it may also be in a document."""
     name = chance.choice(sorted(members))
     members[name] += chance.choice((b" ", b"[", b"a", b'"')) * (5 << 20)

@@ -1,4 +1,4 @@
-"""The documents and the lines of a bundle as JSON: taken out, changed at a place, and put back."""
+"""The documents and run lines of a bundle as JSON: extracted, changed at one place, and put back."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _HOLE = "a hole, to be filled with what is spelt by hand"
 
 
 def compact(value: Any) -> str:
-    """As canonical JSON, in ASCII: what a manifest must be, and a run may be."""
+    """Canonical JSON in ASCII, which a manifest must be and a run may be."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
 def paths(value: Any, before: Place = ()) -> Iterator[Place]:
-    """Every place in a JSON value; of the entries of a list that of the first."""
+    """Every place in a JSON value; of a list, only those of the first entry."""
     if before:
         yield before
     if isinstance(value, dict):
@@ -42,7 +42,7 @@ def get(value: Any, path: Place) -> Any:
 
 
 def spelled(value: Any, path: Place, text: str, compact: Callable[[Any], str] = compact) -> str:
-    """The JSON of a value, with a text in place of what is at the path; or without that, or with it twice."""
+    """The JSON of a value with the text at the path replaced, removed or duplicated."""
     value = copy.deepcopy(value)
     holder = get(value, path[:-1])
     if text == REMOVED:
@@ -71,7 +71,7 @@ def put(members: Members, name: str, lines: list[str]) -> None:
 
 
 def change_line(members: Members, chance: Random, change: Callable[[dict[str, Any]], str]) -> None:
-    """One line of one run file becomes what `change` makes of its run."""
+    """Replace one line of one run file by `change` of its run."""
     name = chance.choice(run_files(members))
     lines = lines_of(members, name)
     at = chance.randrange(len(lines))
@@ -80,7 +80,7 @@ def change_line(members: Members, chance: Random, change: Callable[[dict[str, An
 
 
 def change_runs(members: Members, change: Callable[[dict[str, Any]], Any]) -> None:
-    """Every run of the bundle is changed."""
+    """Change every run of the bundle."""
     for name in run_files(members):
         runs = [json.loads(line) for line in lines_of(members, name)]
         for run in runs:
@@ -95,12 +95,12 @@ def change_document(members: Members, chance: Random, change: Callable[[Any], st
 
 
 def somewhere(chance: Random, texts: tuple[str, ...]) -> Callable[[Any], str]:
-    """What replaces a value at a place of chance by a text of chance."""
+    """Replace the value at a random place by a random text."""
     return lambda value: spelled(value, chance.choice(list(paths(value))), chance.choice(texts))
 
 
 def at_values(chance: Random, kinds: type | tuple[type, ...], texts: tuple[str, ...]) -> Callable[[Any], str]:
-    """The same, where a value of that type stands, if there is one."""
+    """The same, at a value of this type, if there is one."""
 
     def change(value: Any) -> str:
         places = [path for path in paths(value) if isinstance(get(value, path), kinds)]

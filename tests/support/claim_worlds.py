@@ -1,7 +1,7 @@
-"""A database with runs of all that claims look at, and worlds in which a claim holds, fails, or is open.
+"""A database with runs for all claims, and worlds in which a claim holds, fails, or is open.
 
-The runs are made from the claims' own selections, and go through the ingest, once. What they measured is then set, in a
-transaction that the test rolls back, to what makes a predicate true, false, or a matter of more rounds.
+The runs are made from the selections of the claims and ingested once. A test then sets their measured values, in a
+transaction that it rolls back, so that a predicate is true, false or undecided.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from sqlalchemy import Connection, text
 
 from tests.support.sample_runs import ENVIRONMENT, PLATFORM, SOFTWARE, backend
 from tmflow.base.canonical_json import sha256_of
-from tmflow.claims import checks
-from tmflow.claims.checks import Check, Predicate
-from tmflow.claims.data import Tables
+from tmflow.claims import predicates
 from tmflow.claims.judge import Judged, judge
+from tmflow.claims.predicates import Check, Predicate
 from tmflow.claims.schema import Claim, Claims, load_claims
+from tmflow.claims.selection import Tables
 from tmflow.runfile.record import Abort, CampaignRef, Counters, ExperimentRef, Run
 from tmflow.spec.strategies import parameters_of
 from tmflow.spec.trial import TrialSpec
@@ -29,7 +29,7 @@ from tmflow.spec.trial import TrialSpec
 World = Literal["holds", "fails", "borderline"]
 Change = Callable[[pd.DataFrame], pd.DataFrame]
 CLAIMS = load_claims()
-SPEED, COMMITS = "softmax-same-speed", "softmax-few-commits"  # two claims of fig-4.1 that many tests look at
+SPEED, COMMITS = "softmax-same-speed", "softmax-few-commits"  # two claims of fig-4.1 that many tests use
 THREADS = (1, 2, 16, 26, 48)
 ROUNDS = 6
 MACHINES: dict[str, dict[str, Any]] = {
@@ -38,11 +38,11 @@ MACHINES: dict[str, dict[str, Any]] = {
 }
 PROFILES = {"rtm": "intel-tsx-study", "power": "ibm-power8-s822"}
 CODES = {"conflict": "0x00000006", "capacity": "0x00000008", "explicit": "0x01000001"}
-WHOLE = 1_000_000  # transactions, attempts or aborts that a share is of
+WHOLE = 1_000_000  # transactions, attempts or aborts, the base of a share
 
 
 def only(name: str) -> Claims:
-    """The project's claims without all others."""
+    """The project's claims reduced to this one."""
     return CLAIMS.model_copy(update={"claims": {name: CLAIMS.claims[name]}})
 
 
@@ -51,13 +51,15 @@ def by_name(claims: Claims, tables: Mapping[str, Tables]) -> dict[tuple[str, str
 
 
 def verdict_of(name: str, tables: Mapping[str, Tables], change: Change, evidence: str = "measured") -> Judged:
-    """The verdict on that claim if the runs were changed so."""
-    changed = {experiment: replace(its, runs=change(its.runs.copy())) for experiment, its in tables.items()}
+    """The verdict on this claim for the runs after `change`."""
+    changed = {experiment: replace(table, runs=change(table.runs.copy())) for experiment, table in tables.items()}
     return by_name(only(name), changed)[name, evidence]
 
 
 def world_runs(claims: Claims, rounds: int = ROUNDS) -> list[Run]:
-    """One campaign with every curve of every claim, on the machine that may decide it; emulated too where it may be."""
+    """One campaign with every curve of every claim, on the machine that can decide it; also emulated if that is
+    allowed.
+    """
     specs = {
         (check.experiment, hardware, spec.sha256): spec
         for claim in claims.claims.values()
@@ -123,7 +125,7 @@ def _run(experiment: str, hardware: str, spec: TrialSpec, number: int) -> Run:
 
 
 class Setting(NamedTuple):
-    """What a curve's runs with so many workers measured: a value, and what rounds add to it or take from it."""
+    """The measured value of a curve's runs with so many workers, and the noise of its rounds."""
 
     name: str
     threads: int
@@ -132,7 +134,7 @@ class Setting(NamedTuple):
 
 
 def set_world(connection: Connection, claims: Claims, claim: Claim, world: World) -> None:
-    """Make the claim hold, fail, or be open: the last check tells, and those before it hold."""
+    """Make the claim hold, fail, or stay open: the last check decides, and those before it hold."""
     for number, check in enumerate(claim.checks, start=1):
         its_world = world if number == len(claim.checks) else "holds"
         for setting in settings(check.predicate, its_world):
@@ -141,7 +143,7 @@ def set_world(connection: Connection, claims: Claims, claim: Claim, world: World
 
 
 def _set(connection: Connection, check: Check, factors: dict[str, Any], setting: Setting) -> None:
-    """Give all runs of a setting, of whatever evidence, their values: rounds differ by the noise, and cancel out."""
+    """Set all runs of a setting, of any evidence, to its values; the noise of the rounds cancels."""
     chosen = " AND ".join(f"spec.{name} = :{name}" for name in [*factors, "threads"])
     rows = connection.execute(
         text(
@@ -161,7 +163,7 @@ def _set(connection: Connection, check: Check, factors: dict[str, Any], setting:
 
 
 def _updates(predicate: Predicate, values: list[dict[str, Any]]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """What sets the measure of a predicate to the values."""
+    """The statement that sets the measure of a predicate."""
     measure = predicate.measure
     shares = [{**row, "part": round(WHOLE * row["value"])} for row in values]
     match measure.name:
@@ -181,7 +183,7 @@ def _updates(predicate: Predicate, values: list[dict[str, Any]]) -> Iterator[tup
 
 @singledispatch
 def settings(predicate: Predicate, world: World) -> list[Setting]:
-    """What the curves of a predicate must measure for that world."""
+    """The values that the curves of a predicate need in that world."""
     raise AssertionError(f"no world is made for {type(predicate).__name__} yet: add one here")
 
 
@@ -193,7 +195,7 @@ NOISE: dict[World, float] = {"holds": 0.002, "fails": 0.002, "borderline": 0.03}
 
 
 def _speeds(predicate: Predicate, factors: list[float], world: World) -> list[Setting]:
-    """Curve i is factors[i] times as fast as one that scales perfectly; the last one is noisy."""
+    """Curve i is factors[i] times as fast as perfect scaling; the last one is noisy."""
     return [
         Setting(name, w, 1e5 * factor * w, 1e5 * factor * w * NOISE[world] * (name == predicate.of[-1]))
         for name, factor in zip(predicate.of, factors, strict=True)
@@ -202,20 +204,20 @@ def _speeds(predicate: Predicate, factors: list[float], world: World) -> list[Se
 
 
 @settings.register
-def _(predicate: checks.Equivalent, world: World) -> list[Setting]:
+def _(predicate: predicates.Equivalent, world: World) -> list[Setting]:
     last = {"holds": 1.0, "fails": 1.2, "borderline": 1 + predicate.bound}[world]
     return _speeds(predicate, [*[1.0] * (len(predicate.of) - 1), last], world)
 
 
 @settings.register
-def _(predicate: checks.Order, world: World) -> list[Setting]:
+def _(predicate: predicates.Order, world: World) -> list[Setting]:
     step = {"holds": 1.3, "fails": 1.0, "borderline": 1 + predicate.bound}[world]
     factors = [1.3**place for place in range(len(predicate.of) - 1)]
     return _speeds(predicate, [*factors, factors[-1] * step], world)
 
 
 @settings.register
-def _(predicate: checks.RatioWithin, world: World) -> list[Setting]:
+def _(predicate: predicates.RatioWithin, world: World) -> list[Setting]:
     assert predicate.high is not None  # of every claim so far
     low = predicate.low or predicate.high / 1.5
     ratio = {"holds": math.sqrt(low * predicate.high), "fails": 1.3 * predicate.high, "borderline": predicate.high}
@@ -223,7 +225,7 @@ def _(predicate: checks.RatioWithin, world: World) -> list[Setting]:
 
 
 @settings.register
-def _(predicate: checks.EquallyAccurate, world: World) -> list[Setting]:
+def _(predicate: predicates.EquallyAccurate, world: World) -> list[Setting]:
     last = {"holds": 0.0, "fails": 3.0, "borderline": 1.0}[world] * predicate.bound
     noise = {"holds": 0.05, "fails": 0.05, "borderline": 0.5}[world] * predicate.bound
     return [
@@ -234,26 +236,26 @@ def _(predicate: checks.EquallyAccurate, world: World) -> list[Setting]:
 
 
 def _shares(predicate: Predicate, world: World, threshold: float, inside: float) -> list[Setting]:
-    """All of them at the threshold, or on the way from it to `inside`, or on the other side."""
+    """All shares at the threshold, between it and `inside`, or on the other side."""
     away = {"holds": (inside - threshold) / 2, "fails": -(inside - threshold) / 4, "borderline": 0.0}[world]
     noise = {"holds": 0.002, "fails": 0.002, "borderline": 0.05}[world]
     return [Setting(name, w, threshold + away, noise) for name in predicate.of for w in _of_workers(predicate)]
 
 
-@settings.register(checks.ShareAbove)
-@settings.register(checks.MostlyFor)
-def _(predicate: checks.ShareAbove | checks.MostlyFor, world: World) -> list[Setting]:
+@settings.register(predicates.ShareAbove)
+@settings.register(predicates.MostlyFor)
+def _(predicate: predicates.ShareAbove | predicates.MostlyFor, world: World) -> list[Setting]:
     return _shares(predicate, world, predicate.threshold, 1.0)
 
 
-@settings.register(checks.ShareBelow)
-@settings.register(checks.SeldomFor)
-def _(predicate: checks.ShareBelow | checks.SeldomFor, world: World) -> list[Setting]:
+@settings.register(predicates.ShareBelow)
+@settings.register(predicates.SeldomFor)
+def _(predicate: predicates.ShareBelow | predicates.SeldomFor, world: World) -> list[Setting]:
     return _shares(predicate, world, predicate.threshold, 0.0)
 
 
 @settings.register
-def _(predicate: checks.RisingFailures, world: World) -> list[Setting]:
+def _(predicate: predicates.RisingFailures, world: World) -> list[Setting]:
     more = {"holds": 0.2, "fails": -0.2, "borderline": 0.0}[world]
     noise = {"holds": 0.01, "fails": 0.01, "borderline": 0.1}[world]
     return [
@@ -262,7 +264,7 @@ def _(predicate: checks.RisingFailures, world: World) -> list[Setting]:
 
 
 @settings.register
-def _(predicate: checks.Knee, world: World) -> list[Setting]:
+def _(predicate: predicates.Knee, world: World) -> list[Setting]:
     near = {"holds": 0.95, "fails": 0.6, "borderline": predicate.efficiency}[world]
     beyond = 0.5 if predicate.then_sublinear else near
     return [
@@ -274,7 +276,7 @@ def _(predicate: checks.Knee, world: World) -> list[Setting]:
 
 
 @settings.register
-def _(predicate: checks.Peak, world: World) -> list[Setting]:
+def _(predicate: predicates.Peak, world: World) -> list[Setting]:
     middle = math.sqrt(predicate.low * predicate.high)
     best = {"holds": middle, "fails": 0.5 * predicate.low, "borderline": predicate.low}[world]
     return [

@@ -1,4 +1,4 @@
-"""A database with some of everything, and for each of its columns the values at the limits of what it can hold."""
+"""A database with rows in all tables, and for each column values at the limits of its type."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.sample_bundles import PROBE, sample_bundle
 from tests.support.sample_runs import EMULATED, FULL, FUSED, SOFTWARE_TM, sample_runs, without_result
 from tmflow.contributions.importer import import_bundle
 from tmflow.runfile import record
-from tmflow.store import round_counts
+from tmflow.store import writer
 from tmflow.store.engine import open_writer, sqlite_url
 from tmflow.store.ingest import ingest
 from tmflow.store.models import Base, Count, Flag, Real
@@ -40,11 +40,11 @@ _TEXTS: tuple[Value, ...] = (
 _DOCUMENTS: tuple[Value, ...] = ("", "null", "[]", "{}", "1e999", "{", '{"a": ' * 500 + "1" + "}" * 500)
 
 
-_NO_UTF8 = b"\xff\xfe text"  # SQLite holds any bytes as a text
+_NO_UTF8 = b"\xff\xfe text"  # SQLite stores any bytes as text
 
 
 class Change(NamedTuple):
-    """A column of the row at a place in the order of the primary key, counted round; and the value that it gets."""
+    """A column of one row (by its position in primary-key order, modulo the number of rows), and its new value."""
 
     table: str
     column: str
@@ -56,7 +56,7 @@ class Change(NamedTuple):
 
 
 def columns() -> Iterator[Column[object]]:
-    """All columns of all tables, but for the numbers that tables refer to each other by."""
+    """All columns of all tables except the ids that tables refer to."""
     for table in Base.metadata.sorted_tables:
         for column in table.columns:
             if column.name != "id" and not column.foreign_keys and not column.name.endswith("_id"):
@@ -64,7 +64,7 @@ def columns() -> Iterator[Column[object]]:
 
 
 def limits(column: Column[object]) -> list[Value]:
-    """The values at the limits of the column's type, and NULL where it may be; its CHECKs may refuse some."""
+    """The values at the limits of the column's type, and NULL if allowed; CHECKs may refuse some."""
     if isinstance(column.type, Flag):
         values: tuple[Value, ...] = (0, 1)
     elif isinstance(column.type, Count):
@@ -77,25 +77,23 @@ def limits(column: Column[object]) -> list[Value]:
 
 
 def make_database(folder: Path) -> Path:
-    """A database in `folder` of two machines and a contribution; every table has rows."""
+    """A database in `folder` with two machines and a contribution, and rows in every table."""
     url = sqlite_url(folder / "study.db")
     claims = CLAIMS.model_copy(update={"claims": {name: CLAIMS.claims[name] for name in _CLAIMS}})
     variants = ("tf_lock", "nolock", EMULATED, SOFTWARE_TM, {"strategy": "tle", "tunables": "custom"}, "htm")
-    told = [
+    sample = [
         *world_runs(claims),
         *sample_runs(("study",), variants, (1, 2), 2, campaign="study", unsupported=("htm",), disturbed_rounds=(2,)),
         *sample_runs(("full",), ("lock", "nolock", FUSED, "block_stm"), (1, 2), 2, campaign="full", **FULL),
     ]
-    told = [without_result(run, "failed", "signal 11") if at % 41 == 40 else run for at, run in enumerate(told)]
-    record.write(folder / "runs.jsonl", told)
+    sample = [without_result(run, "failed", "signal 11") if at % 41 == 40 else run for at, run in enumerate(sample)]
+    record.write(folder / "runs.jsonl", sample)
     ingest(url, [folder / "runs.jsonl"])
     contributed = sample_runs(("study",), ("tf_lock", "nolock"), (1, 2), 2, campaign="contributed")
     import_bundle(url, sample_bundle(folder / "bundle", contributed, probe=PROBE))
     _publish(folder / "study.db")
     with open_writer(url).begin() as connection:
-        round_counts.count_again(
-            connection, [number for (number,) in connection.exec_driver_sql("SELECT id FROM round")]
-        )
+        writer.recount_rounds(connection, [number for (number,) in connection.exec_driver_sql("SELECT id FROM round")])
     with closing(sqlite3.connect(folder / "study.db")) as db:
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         db.execute("PRAGMA journal_mode = DELETE")
@@ -106,7 +104,7 @@ _CLAIMS = ("softmax-same-speed", "softmax-few-commits")
 
 
 def _publish(path: Path) -> None:
-    """Some runs are quoted from a paper: no run file can say that yet."""
+    """Mark some runs as quoted from a paper, which no run file can express yet."""
     with closing(sqlite3.connect(path)) as db, db:
         db.execute("INSERT INTO fused_update SELECT run_id, variable FROM lost_update WHERE lost = 0")
         db.execute("INSERT INTO reference VALUES (1, 'A. Author, A Title', NULL, 'figure 1', 'digitised', 0.02)")

@@ -1,10 +1,11 @@
-"""All that reads a database: what each makes of one that may hold anything is an answer, or a sentence why not."""
+"""Everything that reads a database: each reader of a database with arbitrary content gives an answer, or a sentence."""
 
 from __future__ import annotations
 
 import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import yaml
@@ -15,19 +16,18 @@ from tmflow.analysis import noise
 from tmflow.base.errors import BadInput
 from tmflow.base.paths import project_root
 from tmflow.charts import explore, figures
-from tmflow.charts import noise as noise_charts
 from tmflow.charts.figures import DRAWINGS
-from tmflow.claims.heading import heading
+from tmflow.charts.measure_charts import draw_noise
 from tmflow.claims.judge import verdicts
-from tmflow.claims.render import as_text
+from tmflow.claims.render import as_text, heading
 from tmflow.cli import app
 from tmflow.contributions import importer
-from tmflow.reports import experiment_table
-from tmflow.store import engine, platform_queries, queries, run_detail, search
-from tmflow.store.search import RunFilter
+from tmflow.reports import html_report
+from tmflow.store import engine, platform_queries, queries, run_detail
+from tmflow.store.run_filter import RESULTS, RunFilter
 
 EXPERIMENTS = ("study", "full")
-LONGEST = 5000  # characters of a sentence, which may name a text of the database
+LONGEST = 5000  # characters of a sentence, which may quote a text of the database
 
 
 def read_claims(source: Engine) -> None:
@@ -39,27 +39,26 @@ def read_claims(source: Engine) -> None:
 
 def read_figures(source: Engine) -> None:
     for name in EXPERIMENTS:
-        records = queries.records(source, experiment=name, scale="full")
+        records = queries.records(source, replace(RESULTS, experiments=[name], scales=["full"]))
         for kind, summarise in explore.MEASURES.items():
             summary = summarise(records)
             if kind in DRAWINGS:
                 for _, figure in figures.figures_of(kind, summary, "0", name):
                     json.dumps(figure.drawn, allow_nan=False)
                 list(figures.gaps_of(kind, summary))
-        experiment_table.experiment_table(records.runs)
+        html_report.experiment_table(records.runs)
 
 
 def read_runs(source: Engine) -> None:
-    queries.contention_met(source)
     queries.rounds(source)
     queries.revision(source)
     importer.contributions(source)
     for order in ("started", "step_time", "accuracy", "threads"):
-        search.page(source, RunFilter(), order)
-    search.tally(source, RunFilter())
-    for uid in queries.runs(source, status=None, all_definitions=True)["uid"][::20]:
+        queries.page(source, RunFilter(), order)
+    queries.tally(source, RunFilter())
+    for uid in queries.runs(source, RunFilter())["uid"][::20]:
         run_detail.run(source, str(uid))
-        search.neighbours(source, str(uid))
+        queries.neighbours(source, str(uid))
 
 
 def read_platforms(source: Engine) -> None:
@@ -69,26 +68,26 @@ def read_platforms(source: Engine) -> None:
         found = noise.deviations(platform_queries.newest_runs(source, key), None)
         if len(found):
             noise.noise(found)
-            noise_charts.histogram(noise.histogram(found)).to_dict()
+            draw_noise(noise.histogram(found)).to_dict()
 
 
 READERS: tuple[Callable[[Engine], None], ...] = (read_claims, read_figures, read_runs, read_platforms)
 
 
 def failures_of_readers(database: Path) -> Iterator[str]:
-    """What goes wrong with the functions behind pages, figures and claims, by their names."""
+    """The failures of the functions behind pages, figures and claims, by name."""
     source = engine.open_reader(engine.sqlite_url(database))
     for reader in READERS:
         try:
             reader(source)
         except BadInput as error:
             yield from _no_sentence(reader.__name__, str(error))
-        except Exception as error:  # whatever it is: this is what must not be
+        except Exception as error:  # any exception is a failure here
             yield f"{reader.__name__}: {type(error).__name__}: {error}"
 
 
 def make_root(root: Path) -> None:
-    """A checkout of a study of two of the experiments, whose campaign is measured."""
+    """A checkout with a study of two of the experiments, whose campaign is measured."""
     root.mkdir()
     (root / "Snakefile").touch()
     for name in ("data", "docs", "native_ops"):
@@ -112,7 +111,7 @@ def make_root(root: Path) -> None:
 
 
 def failures_of_commands(keys: Iterable[str], site: Path) -> Iterator[str]:
-    """What goes wrong with the commands that show results, each of which may end in a sentence instead."""
+    """The failures of the commands that show results; a sentence as an error is not a failure."""
     for name, error in errors_of_commands(keys, site).items():
         if isinstance(error, BadInput):
             yield from _no_sentence(name, str(error))
@@ -121,10 +120,10 @@ def failures_of_commands(keys: Iterable[str], site: Path) -> Iterator[str]:
 
 
 def errors_of_commands(keys: Iterable[str], site: Path) -> dict[str, BaseException | None]:
-    """By command what it ended in; None: it did what it is for."""
+    """The error of each command; None: it succeeded."""
     drawn = [["step", "figures", name] for name in EXPERIMENTS]
     errors = {" ".join(command): _error(command) for command in drawn}
-    if not any(errors.values()):  # it is made from what these write
+    if not any(errors.values()):  # it is made from their output
         drawn.append(["step", "report"])
         errors["step report"] = _error(drawn[-1])
     for command in (*(["claims", "--platform", key] for key in keys), ["publish", str(site)]):

@@ -1,4 +1,4 @@
-"""The command line of what measures or draws here and is no test: all arguments are checked, `--help` tells them."""
+"""The command line of benchmarks and drawing programs in tests/: all arguments are checked, `--help` describes them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def parser() -> argparse.ArgumentParser:
-    """Of the module that was started with `python -m`; its docstring is the description."""
+    """The parser of the module started with `python -m`; its docstring is the description."""
     main = sys.modules["__main__"]
     name = main.__spec__.name if main.__spec__ else main.__name__
     return argparse.ArgumentParser(
@@ -17,7 +17,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def report(text: str) -> Path:
-    """A file of Markdown to write, in a folder that there is: a measurement of minutes is not lost at its end."""
+    """A Markdown file to write, in an existing folder, so that minutes of measurement are not lost at the end."""
     path = Path(text)
     if path.suffix != ".md" or not path.parent.is_dir():
         raise argparse.ArgumentTypeError(f"'{text}' should be a file *.md in a folder that exists")
@@ -25,14 +25,14 @@ def report(text: str) -> Path:
 
 
 def folder(text: str) -> Path:
-    """A folder that there is."""
+    """An existing folder."""
     if not Path(text).is_dir():
         raise argparse.ArgumentTypeError(f"'{text}' should be a folder that exists")
     return Path(text)
 
 
 def count(text: str) -> int:
-    """How many of something: at least one."""
+    """A positive number of things."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"'{text}' should be a whole number from 1 on")
     return int(text)

@@ -1,4 +1,4 @@
-"""What a chart draws: its layers by their marks, each with its rows."""
+"""The content of a chart: its layers by mark, each with its rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs of a machine that really ran, and a bundle of invented ones with the facts of that machine."""
+"""Runs of a real machine, and a bundle of invented runs with the facts of that machine."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from sqlalchemy import URL
 from tests.support.sample_bundles import consistent, sample_bundle
 from tests.support.sample_runs import sample_runs
 from tmflow.contributions.importer import import_bundle
-from tmflow.platform.key import key_of
+from tmflow.platform.facts import key_of
 from tmflow.runfile import record
 from tmflow.runfile.record import Run
 from tmflow.store.ingest import ingest
 
 MACHINE = "synthetic-test-machine-8t"  # the key of the local runs
-EXPERIMENT = "fig-4.1"  # which the answers ask
-EXPERIMENTS = (EXPERIMENT, "fig-4.7")  # which claims are about
+EXPERIMENT = "fig-4.1"  # which the answers use
+EXPERIMENTS = (EXPERIMENT, "fig-4.7")  # which claims use
 CLAIM = "power-same-accuracy"  # reproduced by the local runs, contradicted by the forged ones
 FIGURE: dict[str, Any] = {"dataset": "mnist", "matrix": 784, "threads": (1, 2, 4)}
 
@@ -29,7 +29,7 @@ def local_runs(rounds: int = 6) -> list[Run]:
 
 
 def forged_runs(rounds: int = 12, **changes: Any) -> list[Run]:
-    """What nobody measured: workers gain nothing, and tf_nolock is slow and learns less."""
+    """Invented runs: more workers gain nothing, and tf_nolock is slow and less accurate."""
     of = {"campaign": "forged", "day": 30, **FIGURE, **changes}
     runs = [_timed(run, 0.05) for run in sample_runs(EXPERIMENTS, ("tf_lock", "tf_nolock"), rounds=rounds, **of)]
     worse = {"final_accuracy": 0.5, "curve": []}
@@ -38,7 +38,7 @@ def forged_runs(rounds: int = 12, **changes: Any) -> list[Run]:
 
 
 def _timed(run: Run, efficiency: float) -> Run:
-    """The run with a time by which each further worker adds that share of a worker."""
+    """The run with a time in which each further worker adds that share of a worker."""
     assert run.loop_s is not None
     workers = 1 + (run.spec.threads - 1) * efficiency
     noise = 1 + (run.loop_s * 1e6) % 7 / 1000
@@ -58,6 +58,6 @@ def store(url: URL, folder: Path, runs: Iterable[Run]) -> None:
 
 
 def contribute(url: URL, folder: Path, runs: Iterable[Run], name: str = "stranger.zip") -> str:
-    """Import the runs as a bundle, which its check passes; returns the key of the platform of the contribution."""
+    """Import the runs as a bundle that passes its check; return the platform key of the contribution."""
     folder.mkdir(parents=True, exist_ok=True)
     return key_of(MACHINE, import_bundle(url, sample_bundle(folder, runs), name).identity)

@@ -1,4 +1,4 @@
-"""Runs as `store.queries.runs` gives them, made by a known law so that a test knows every answer."""
+"""Runs as `store.queries.runs` returns them, made by a simple law, so that tests know every answer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from tmflow.analysis.experiment_records import Loaded
+from tmflow.analysis.run_table import Loaded
 from tmflow.spec.trial import TrialSpec
 
 SPEC = {"model": "mnist_softmax", "dataset": "mnist", "batch": 100, "iterations": 1000, "learning_rate": 0.5}
@@ -49,7 +49,7 @@ def grid(
     rounds: int = 6,
     **changes: Any,
 ) -> pd.DataFrame:
-    """Strategy k, w threads, round r takes (1 + k/10) * r / w seconds: paired speedups are exact."""
+    """Strategy k with w threads takes (1 + k/10) * r / w seconds in round r: paired speedups are exact."""
     return pd.DataFrame(
         [
             run(
@@ -68,7 +68,7 @@ def grid(
 
 
 def ended(runs: pd.DataFrame, which: pd.Series, status: str, reason: str) -> None:
-    """Make those runs end so, without a result and before they had read their dataset."""
+    """Give these runs this status, without a result and without a dataset."""
     runs.loc[which, ["status", "reason", "dataset_sha256"]] = [status, reason, None]
     runs.loc[which, ["loop_s", "final_accuracy"]] = float("nan")
 
@@ -83,5 +83,5 @@ DETAILS = {
 
 
 def records(runs: pd.DataFrame, **details: pd.DataFrame) -> Loaded:
-    """Those runs with the details given, and no others."""
+    """Exactly these runs, with the given details."""
     return Loaded(runs, **{name: details.get(name, pd.DataFrame(columns=DETAILS[name])) for name in DETAILS})

@@ -1,4 +1,4 @@
-"""What must hold when a bundle that may be hostile is checked and imported: for processes that have bounded memory."""
+"""Requirements on checking and importing possibly hostile bundles, for processes with bounded memory."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from tmflow.bundle.problems import Report
 from tmflow.bundle.verify import verify
 from tmflow.contributions.importer import InvalidBundle, import_bundle
 from tmflow.store import schema
-from tmflow.store.url import sqlite_url
+from tmflow.store.engine import sqlite_url
 
 SEED = 7
-MORE_MEMORY = 300 << 20  # than a process has that has checked nothing yet
-LONGEST_S = 10  # of processor time, for the machine may have other things to do; a bundle takes a hundredth of a second
+MORE_MEMORY = 300 << 20  # more than a process needs before its first check
+LONGEST_S = 10  # of processor time, because the machine may be busy; a bundle takes a hundredth of a second
 LONGEST_SENTENCE = 2000
-# One mutant of so many is imported, where its check found something wrong and where it did not; and of those that were
-# stored, the whole database is checked after one of so many.
+# One mutant in so many is imported, among those with and without problems; one in so many of the stored ones is
+# followed by a check of the complete database.
 UNSOUND_IMPORTED, SOUND_IMPORTED, DATABASE_CHECKED = 10, 8, 64
 
 
 class TooSlow(BaseException):
-    """A bundle took longer than `LONGEST_S`; no code that is tested catches it."""
+    """A bundle took longer than `LONGEST_S`; no tested code catches this."""
 
 
 class Outcome(NamedTuple):
-    """What came of a mutant; `wrong` is what is wrong with that, in sentences."""
+    """The outcome for a mutant; `wrong` lists the violated requirements in sentences."""
 
     kind: str
     sound: bool
@@ -47,7 +47,7 @@ class Outcome(NamedTuple):
 
 
 class World:
-    """A good bundle, a database that holds it, and one that holds other runs; in a folder of this process."""
+    """A valid bundle, a database that contains it, and one with other runs, in a folder of this process."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -62,7 +62,7 @@ class World:
 
 
 def good_bundle(folder: Path) -> Members:
-    """What is in a small bundle that has something of everything; it lies in the folder."""
+    """The members of a small bundle with every kind of content; it is written to the folder."""
     results = folder / "results"
     (results / "logs" / "study").mkdir(parents=True)
     (results / "logs" / "study" / "round-001.log").write_text("trial 1 of 9\n")
@@ -82,14 +82,14 @@ def world(folder: str) -> World:
 
 
 def outcomes(numbers: Iterable[int], folder: str) -> list[Outcome]:
-    """What comes of the mutants of these numbers in a process of its own, which may work in the folder."""
-    its = world(folder)
-    with bounded_memory(its.memory + MORE_MEMORY):
-        return [_outcome(its, number) for number in numbers]
+    """The outcomes for the mutants of these numbers, in a separate process that may use the folder."""
+    own_world = world(folder)
+    with bounded_memory(own_world.memory + MORE_MEMORY):
+        return [_outcome(own_world, number) for number in numbers]
 
 
 def in_bounds(path: str, folder: str) -> tuple[list[str], bool]:
-    """What is wrong with how this file is checked in a process of its own, and whether it was found sound."""
+    """The violated requirements of checking this file in a separate process, and whether the file was accepted."""
     try:
         with bounded_memory(world(folder).memory + MORE_MEMORY), bounded_time():
             found = verify(Path(path))
@@ -100,7 +100,7 @@ def in_bounds(path: str, folder: str) -> tuple[list[str], bool]:
 
 @contextmanager
 def bounded_memory(n_bytes: int) -> Iterator[None]:
-    """Inside, this process has no more addresses than that."""
+    """Limit the address space of this process inside the block."""
     before = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (n_bytes, before[1]))
     try:
@@ -111,7 +111,7 @@ def bounded_memory(n_bytes: int) -> Iterator[None]:
 
 @contextmanager
 def bounded_time() -> Iterator[None]:
-    """Inside, `TooSlow` is raised after `LONGEST_S` of this process's time on a processor."""
+    """Raise `TooSlow` inside the block after `LONGEST_S` of processor time."""
 
     def stop(*_: Any) -> None:
         raise TooSlow
@@ -125,29 +125,29 @@ def bounded_time() -> Iterator[None]:
 
 
 def is_sentence(text: str) -> bool:
-    """One that can be printed in a line."""
+    """Whether the text is one printable line."""
     return text.isprintable() and text.endswith(".") and len(text) <= LONGEST_SENTENCE
 
 
-def _outcome(its: World, number: int) -> Outcome:
-    kind, data = mutant(its.good, SEED, number)
-    its.bundle.write_bytes(data)
+def _outcome(own_world: World, number: int) -> Outcome:
+    kind, data = mutant(own_world.good, SEED, number)
+    own_world.bundle.write_bytes(data)
     try:
         with bounded_time():
-            found = verify(its.bundle)
+            found = verify(own_world.bundle)
             imported = _is_one_of(number, SOUND_IMPORTED if found.ok else UNSOUND_IMPORTED)
             wrong = [f"no sentence: {text[:200]!r}" for text in _told(found) if not is_sentence(text)]
             if imported:
-                wrong += _untouched(its, found)
+                wrong += _untouched(own_world, found)
             if imported and found.ok:
-                wrong += _stored(its, found, _is_one_of(number, DATABASE_CHECKED))
+                wrong += _stored(own_world, found, _is_one_of(number, DATABASE_CHECKED))
     except (Exception, TooSlow) as error:
         return Outcome(kind, False, False, [f"mutant {number}, {kind}: {type(error).__name__}: {error}"])
     return Outcome(kind, found.ok, imported, [f"mutant {number}, {kind}: {sentence}" for sentence in wrong])
 
 
 def _is_one_of(number: int, n: int) -> bool:
-    """Whether it is the one of n mutants, whatever their kinds, that is looked at."""
+    """Whether this is the one of n mutants, of any kind, that is examined."""
     return Random(number).randrange(n) == 0
 
 
@@ -156,10 +156,10 @@ def _told(found: Report) -> Iterator[str]:
     yield from (f"{name}." for name in found.platforms.values())
 
 
-def _untouched(its: World, found: Report) -> Iterator[str]:
-    """A bundle that is not sound, or differs from what is stored, leaves the database as it was, to the byte."""
+def _untouched(own_world: World, found: Report) -> Iterator[str]:
+    """A bundle with errors, or in conflict with stored runs, leaves the database unchanged to the byte."""
     try:
-        done = import_bundle(sqlite_url(its.full), its.bundle)
+        done = import_bundle(sqlite_url(own_world.full), own_world.bundle)
     except BadInput as error:
         if found.ok and isinstance(error, InvalidBundle):
             yield f"it is sound, but not for the import: {error}"
@@ -167,18 +167,18 @@ def _untouched(its: World, found: Report) -> Iterator[str]:
         if not found.ok:
             yield "it is not sound, and was imported"
         if done.runs_new or done.runs_known:
-            its.full.write_bytes(its.bytes)
-    log = its.full.with_name(f"{its.full.name}-wal")
-    if its.full.read_bytes() != its.bytes or (log.exists() and log.stat().st_size):
+            own_world.full.write_bytes(own_world.bytes)
+    log = own_world.full.with_name(f"{own_world.full.name}-wal")
+    if own_world.full.read_bytes() != own_world.bytes or (log.exists() and log.stat().st_size):
         yield "it was not stored, and the database is another"
-        its.full.write_bytes(its.bytes)
+        own_world.full.write_bytes(own_world.bytes)
 
 
-def _stored(its: World, found: Report, whole: bool) -> Iterator[str]:
-    """A bundle that is sound is stored wholly, beside others', and leaves a database that agrees with itself."""
-    database = its.folder / "copy.db"
-    shutil.copyfile(its.other, database)
-    done = import_bundle(sqlite_url(database), its.bundle)
+def _stored(own_world: World, found: Report, whole: bool) -> Iterator[str]:
+    """A valid bundle is stored completely, next to other runs, and leaves a consistent database."""
+    database = own_world.folder / "copy.db"
+    shutil.copyfile(own_world.other, database)
+    done = import_bundle(sqlite_url(database), own_world.bundle)
     if (done.runs_new, done.runs_known) != (found.runs, 0):
         yield f"{found.runs} runs are sound, and {done.runs_new} were stored"
     if whole:

@@ -1,4 +1,4 @@
-"""What a stranger may write where a value stands: JSON that is spelt by hand, so that it may be none."""
+"""Values that an untrusted source may write: JSON written by hand, so it may be invalid."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ FINITE = (
 )  # fmt: skip
 NUMBERS = (*FINITE, "1e400", "-1e400", "1e999999999", "1" * 400, "1" + "0" * 5000, "9" * 5000)
 
-# Spelt so that it is no JSON, or JSON that breaks what reads it.
+# Invalid JSON, or JSON that breaks naive readers.
 BROKEN = (
     "NaN", "Infinity", "-Infinity", "nan", "True", "None", "undefined", "'text'", "01", "+1", ".5", "1.", "0x10",
     "1_000", "[1,]", "{,}", '{"a":1,}', '"open', '"\t"', '"\\x41"', '"\\u12"', "// a comment\n1", "/**/1", "", "]", "}",
@@ -75,7 +75,7 @@ BROKEN = (
 
 CONTAINERS = ("[]", "{}", "[null]", "[[]]", "[{}]", '{"":null}', '{"a":1,"a":2}', "[1,1,1,1]", '["a","a"]')
 
-# One of each type that JSON has, and of each kind of number.
+# One value of each JSON type, and of each kind of number.
 TYPES = ("null", "true", "false", "0", "-1", "1.5", '""', '"text"', "[]", "{}", "[0]", '{"a":0}')
 
 ANY = (*STRINGS, *NUMBERS, *BROKEN, *CONTAINERS, *TYPES)

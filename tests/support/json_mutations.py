@@ -1,4 +1,4 @@
-"""What is in a bundle, changed where JSON has values: types, numbers, texts, identities."""
+"""Bundles changed at the level of JSON values: types, numbers, texts, identities."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def _kind(change: Callable[[Members, Random], None]) -> Callable[[Members, Rando
     return change
 
 
-# Every field of every model, of every type.
+# Every field of every model, with every type.
 
 _CHANGES = (*hostile_values.TYPES, REMOVED, TWICE)
 
 
 def field_changed(members: Members, ordinal: int) -> None:
-    """One field of a document or of a run after another, to one type after another; or it is gone, or there twice."""
+    """Change the fields of documents and runs one after another to each type in turn; or remove or duplicate them."""
     places = list(_fields(members))
     name, at, path = places[ordinal % len(places)]
     text = _CHANGES[(ordinal // len(places) + ordinal) % len(_CHANGES)]
@@ -58,7 +58,7 @@ def field_changed(members: Members, ordinal: int) -> None:
 
 
 def _fields(members: Members) -> Iterator[tuple[str, int | None, Place]]:
-    """Where every field of documents and runs is, once."""
+    """The place of every field of documents and runs, once each."""
     for name in (MANIFEST, *(name for name in DOCUMENTS if name in members)):
         yield from ((name, None, path) for path in paths(document(members, name)))
     seen = set()
@@ -105,7 +105,7 @@ def a_text_of_a_document(members: Members, chance: Random) -> None:
 
 @_kind
 def every_text_of_a_kind(members: Members, chance: Random) -> None:
-    """The same hostile text in all free texts of all runs at once, with the hashes that it makes right."""
+    """The same hostile text in all free texts of all runs, with correct hashes."""
     text = json.loads(chance.choice(hostile_values.STRINGS[:-3]))
 
     def change(run: dict[str, Any]) -> None:
@@ -129,7 +129,7 @@ def deep_or_broken(members: Members, chance: Random) -> None:
 
 @_kind
 def a_count_that_is_off(members: Members, chance: Random) -> None:
-    """By one, or doubled: no type is wrong, and the sums are."""
+    """A count that is off by one or doubled: types are correct, sums are not."""
 
     def change(run: dict[str, Any]) -> str:
         path = chance.choice([path for path in paths(run) if type(get(run, path)) is int and len(path) > 1])
@@ -168,7 +168,7 @@ def a_strange_key(members: Members, chance: Random) -> None:
 
 
 def _rehash(members: Members) -> None:
-    """All hashes are those of what they are the hash of; platform.json is of the first run's platform."""
+    """Recompute all hashes; platform.json becomes that of the first run."""
 
     def change(run: dict[str, Any]) -> None:
         run["experiment"]["definition_sha256"] = sha256_of(run["experiment"]["definition"])
@@ -181,14 +181,14 @@ def _rehash(members: Members) -> None:
         folder, experiment, _, file = name.split("/")
         data = members.pop(name)
         members[f"{folder}/{experiment}/{first['experiment']['definition_sha256'][:12]}/{file}"] = data
-    told = json.loads(members["platform.json"])
-    told |= {"facts": first["platform"], "environment": first["environment"], "sha256": sha256_of(first["platform"])}
-    members["platform.json"] = compact(told).encode()
+    parsed = json.loads(members["platform.json"])
+    parsed |= {"facts": first["platform"], "environment": first["environment"], "sha256": sha256_of(first["platform"])}
+    members["platform.json"] = compact(parsed).encode()
 
 
 @_kind
 def a_hashed_value(members: Members, chance: Random) -> None:
-    """Of facts, definitions and settings in all runs alike, and then the hashes are made right."""
+    """Change a fact, definition or setting in all runs, then correct the hashes."""
     part = chance.choice(("platform", "environment", "experiment", "backend"))
     token = chance.choice(hostile_values.TYPES + hostile_values.FINITE + hostile_values.STRINGS[:-3])
     pick = chance.random()
@@ -221,7 +221,7 @@ def a_hash(members: Members, chance: Random) -> None:
 
 @_kind
 def a_uid(members: Members, chance: Random) -> None:
-    """A run twice, another run with its uid, or a uid that is none."""
+    """A run twice, another run with its uid, or an invalid uid."""
     files = run_files(members)
     source, target = lines_of(members, chance.choice(files)), chance.choice(files)
     other = json.loads(chance.choice(source))
@@ -246,24 +246,24 @@ def versions(members: Members, chance: Random) -> None:
     text = chance.choice(("2", "1000000", "0", "-1", "1.0", "true", '"1"', "null", str(2**64), "1e400", "2.0", "[1]"))
     field = chance.choice(("version", "schema_version"))
     if field == "version":
-        told = json.loads(manifest_of(members))
-        members[MANIFEST] = spelled(told, ("version",), text).encode()
+        parsed = json.loads(manifest_of(members))
+        members[MANIFEST] = spelled(parsed, ("version",), text).encode()
     else:
         change_line(members, chance, lambda run: spelled(run, ("schema_version",), text))
 
 
 @_kind
 def other_facts(members: Members, chance: Random) -> None:
-    """Some runs, or platform.json, or a probe, are of another machine."""
+    """Some runs, platform.json, or a probe come from another machine."""
     name = chance.choice(("cpu_model", "threads_logical", "isa", "tm_capability", "memory_bytes", "a_new_fact"))
     value = chance.choice((None, "another", 1, 2**62, "rtm"))
     if chance.random() < 0.5:
         change_line(members, chance, lambda run: compact(run | {"platform": run["platform"] | {name: value}}))
     else:
-        told = json.loads(members["platform.json"])
-        told["facts"][name] = value
-        told["sha256"] = sha256_of(told["facts"]) if chance.random() < 0.5 else told["sha256"]
-        members["platform.json"] = compact(told).encode()
+        parsed = json.loads(members["platform.json"])
+        parsed["facts"][name] = value
+        parsed["sha256"] = sha256_of(parsed["facts"]) if chance.random() < 0.5 else parsed["sha256"]
+        members["platform.json"] = compact(parsed).encode()
 
 
 @_kind

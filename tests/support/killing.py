@@ -1,4 +1,4 @@
-"""Work that is killed in the middle, from outside: nothing of the process runs any more, as when the power goes."""
+"""Processes killed from outside in the middle of their work, as in a power failure."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import multiprocessing
 import time
 from collections.abc import Callable
 
-_FORK = multiprocessing.get_context("fork")  # a child has imported all that it needs
+_FORK = multiprocessing.get_context("fork")  # a child that has imported all that it needs
 
 
 def seconds_of(work: Callable[[], object]) -> float:
-    """How long the work takes a child of this process."""
+    """The seconds that a child of this process takes for the work."""
     start = time.perf_counter()
     child = _FORK.Process(target=work)
     child.start()
@@ -20,7 +20,7 @@ def seconds_of(work: Callable[[], object]) -> float:
 
 
 def kill_after(seconds: float, work: Callable[[], object]) -> bool:
-    """Begin the work in a child, and kill that after so long; whether it was killed before its end."""
+    """Start the work in a child and kill it after this time; return whether it was killed before its end."""
     child = _FORK.Process(target=work)
     child.start()
     child.join(seconds)

@@ -1,4 +1,4 @@
-"""Bundles as nobody should make them: each is a good one with something done to it, and every layer has its kinds."""
+"""Malformed bundles: each is a valid bundle with one change, in any layer."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from tests.support.repacked import Members, zipped
 from tests.support.zip_mutations import ZIPS
 
 CONTENTS = (*json_mutations.CONTENTS, *byte_mutations.CONTENTS)
-# Of ten mutants: so many have another zip file, and so many a field of another type; the rest another content.
+# Of ten mutants, so many change the zip file, and so many the type of a field; the rest change content.
 _OF_ZIPS, _OF_FIELDS = 3, 2
 _OF_CONTENTS = 10 - _OF_ZIPS - _OF_FIELDS
 KINDS = [kind.__name__ for kind in (*ZIPS, field_changed, *CONTENTS)]
 
 
 def mutant(good: Members, seed: int, number: int) -> tuple[str, bytes]:
-    """The kind of mutant that it is, and its bytes: always the same for a bundle, a seed and a number.
+    """The kind of a mutant and its bytes: deterministic for a bundle, a seed and a number.
 
-    What is done to a member is done before the manifest is made and all is packed (unless that is what is wrong), so
-    that it comes through to what looks at the member.
+    Changes of a member are made before the manifest and the zip file (unless those are changed), so that they reach the
+    code that reads the member.
     """
     chance = Random(f"{seed}/{number}")
     turn, place = divmod(number, 10)

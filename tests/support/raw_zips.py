@@ -1,4 +1,4 @@
-"""Zip files written byte by byte, so that their headers can say what no writer of zip files would."""
+"""Zip files written byte by byte, so that their headers can contain anything."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ END = struct.Struct("<4s4H2LH")
 
 @dataclass(frozen=True)
 class Entry:
-    """A member. `local` and `central` replace what its header and its entry in the directory say."""
+    """A member. `local` and `central` replace fields of its header and of its directory entry."""
 
     name: bytes
     data: bytes
@@ -31,7 +31,7 @@ class Entry:
 
 
 def packed(data: bytes, method: int) -> bytes:
-    """As the members of a zip file are packed; by a method that is not known here they are stored."""
+    """The packed bytes of a member; unknown methods store it."""
     if method == DEFLATED:
         deflate = zlib.compressobj(6, zlib.DEFLATED, -zlib.MAX_WBITS)
         return deflate.compress(data) + deflate.flush()
@@ -42,12 +42,12 @@ def packed(data: bytes, method: int) -> bytes:
 
 
 def lzma_header(window: int, properties: int = 3 + 9 * (0 + 5 * 2), length: int = 5) -> bytes:
-    """What stands before the packed bytes of a member that LZMA packed."""
+    """The header before the bytes of an LZMA member."""
     return struct.pack("<BBHBL", 9, 4, length, properties, window)
 
 
 def zip_file(entries: Sequence[Entry], *, end: Mapping[str, int] | None = None, comment: bytes = b"") -> bytes:
-    """The zip file of these members; `end` replaces what its end says."""
+    """The zip file of these members; `end` replaces fields of its end record."""
     body, directory = bytearray(), bytearray()
     for entry in entries:
         content = packed(entry.data, entry.method) if entry.packed is None else entry.packed
@@ -65,17 +65,17 @@ def zip_file(entries: Sequence[Entry], *, end: Mapping[str, int] | None = None, 
             "disk": 0,
             "comment": b"",
         }
-        told = plain | dict(entry.central)
+        fields = plain | dict(entry.central)
         directory += CENTRAL.pack(
-            b"PK\1\2", told["made_by"], 20, told["flags"], told["method"], 0, 33, told["crc32"], told["packed"],
-            told["bytes"], len(told["name"]), len(told["extra"]), len(told["comment"]), told["disk"], 0,
-            told["mode"] << 16, told["start"],
-        ) + told["name"] + told["extra"] + told["comment"]  # fmt: skip
-        told = plain | dict(entry.local)
+            b"PK\1\2", fields["made_by"], 20, fields["flags"], fields["method"], 0, 33, fields["crc32"],
+            fields["packed"], fields["bytes"], len(fields["name"]), len(fields["extra"]), len(fields["comment"]),
+            fields["disk"], 0, fields["mode"] << 16, fields["start"],
+        ) + fields["name"] + fields["extra"] + fields["comment"]  # fmt: skip
+        fields = plain | dict(entry.local)
         body += LOCAL.pack(
-            b"PK\3\4", 20, told["flags"], told["method"], 0, 33, told["crc32"], told["packed"], told["bytes"],
-            len(told["name"]), len(told["extra"]),
-        ) + told["name"] + told["extra"] + content + entry.behind  # fmt: skip
+            b"PK\3\4", 20, fields["flags"], fields["method"], 0, 33, fields["crc32"], fields["packed"], fields["bytes"],
+            len(fields["name"]), len(fields["extra"]),
+        ) + fields["name"] + fields["extra"] + content + entry.behind  # fmt: skip
     last = {"disk": 0, "its_disk": 0, "here": len(entries), "all": len(entries), "bytes": len(directory),
             "start": len(body), "comment": len(comment)} | dict(end or {})  # fmt: skip
     return bytes(body + directory) + END.pack(b"PK\5\6", *last.values()) + comment

@@ -1,4 +1,4 @@
-"""The members of a good bundle, to change and to pack again with a manifest that fits them."""
+"""The members of a valid bundle, to change and to pack again with a matching manifest."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ MANIFEST = "manifest.json"
 
 
 def good_members(path: Path) -> Members:
-    """What is in a good bundle, but for its manifest."""
+    """The members of a valid bundle, without its manifest."""
     with zipfile.ZipFile(path) as archive:
         return {name: archive.read(name) for name in archive.namelist() if name != MANIFEST}
 
 
 def manifest_of(members: Mapping[str, bytes], **changes: Any) -> bytes:
-    """The manifest that these members have."""
+    """The manifest of these members."""
     files = [
         {"path": name, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
         for name, data in sorted(members.items())
@@ -32,7 +32,7 @@ def manifest_of(members: Mapping[str, bytes], **changes: Any) -> bytes:
 
 
 def entries(members: Members, method: int = STORED) -> list[Entry]:
-    """The members as those of a zip file; with a manifest that is right, unless they have one."""
+    """The members as zip entries, with a correct manifest unless they contain one."""
     whole = {MANIFEST: manifest_of(members)} | members
     return [Entry(name.encode(), data, method) for name, data in sorted(whole.items())]
 

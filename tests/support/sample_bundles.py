@@ -1,4 +1,4 @@
-"""Small bundles of the machine of sample_runs.py that nothing is wrong with; and the results folders they are of."""
+"""Small valid bundles of the machine of sample_runs.py, and their results folders."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.sample_runs import sample_runs
-from tmflow.bundle.writer import RunSelection, export
+from tmflow.bundle.writer import export
 from tmflow.runfile import record
 from tmflow.runfile.record import Run, Staleness
 from tmflow.spec.trial import TrialSpec
+from tmflow.store.run_filter import RunFilter
 from tmflow.training.models import load_network
 
 
@@ -20,7 +21,7 @@ def _untried(*names: str) -> dict[str, Any]:
     return {**dict.fromkeys(names), "why": dict.fromkeys(names, "not tried")}
 
 
-# A probe that found next to nothing, on a machine as fast as no machine is, so that no run is too fast.
+# A probe with almost no values, of an infinitely fast machine, so that no run is too fast.
 PROBE: dict[str, Any] = {
     "schema_version": 1,
     "kind": "tmflow-probe",
@@ -47,27 +48,27 @@ def sample_bundle(
     name: str = "bundle.zip",
     probe: Mapping[str, Any] | None = PROBE,
 ) -> Path:
-    """A bundle of the runs, else of some sample runs, in a folder; the run files lie beside it, in `results`."""
+    """A bundle of the runs (default: some sample runs) in a folder; the run files are next to it, in `results`."""
     results = folder / "results"
     write_results(results, sample_runs() if runs is None else runs)
     if probe is not None:
         (results / "probe.json").write_text(json.dumps(probe))
-    return export(results, folder / name, RunSelection(), None).path
+    return export(results, folder / name, RunFilter(), None).path
 
 
 def write_results(results: Path, runs: Iterable[Run]) -> None:
-    """Run files of the runs, as a study leaves them."""
+    """Write run files of the runs, as a study does."""
     files: dict[Path, list[Run]] = {}
     for run in runs:
-        its = run.experiment
-        path = Path(its.scale) / its.name / its.definition_sha256[:12] / f"round-{run.round:03}.jsonl"
+        item = run.experiment
+        path = Path(item.scale) / item.name / item.definition_sha256[:12] / f"round-{run.round:03}.jsonl"
         files.setdefault(path, []).append(consistent(run))
     for path, its_runs in files.items():
         record.write(results / "runs" / path, its_runs)
 
 
 def consistent(run: Run) -> Run:
-    """The sample run with what samples are careless about: accuracies that test images can give, steps that add up."""
+    """The sample run made consistent: accuracies possible with the test images, and steps that add up."""
     if run.final_accuracy is None:
         return run
     steps = run.spec.iterations // run.spec.threads
@@ -92,5 +93,5 @@ def consistent(run: Run) -> Run:
 
 
 def elements(spec: TrialSpec) -> dict[str, int]:
-    """Of each variable of the model of a spec."""
-    return {its.name: math.prod(its.shape) for its in load_network(spec.model).variables(spec)}
+    """The number of elements of each variable of the spec's model."""
+    return {item.name: math.prod(item.shape) for item in load_network(spec.model).variables(spec)}

@@ -1,7 +1,7 @@
-"""Runs of a machine that does not exist: plausible, deterministic, and all kinds of detail filled in.
+"""Runs of a fictitious machine: plausible, deterministic, with all kinds of details.
 
-The time of a step follows a simple law (compute in parallel, update serial under a lock), so speedups look like
-speedups; the noise is a hash, so the same arguments give the same runs.
+The time of a step follows a simple law (parallel computation, serial updates under a lock), so speedups look realistic;
+the noise is a hash, so equal arguments give equal runs.
 """
 
 from __future__ import annotations
@@ -88,21 +88,21 @@ SPEC: dict[str, Any] = {
     "learning_rate": 0.5,
     "curve_points": 3,
 }
-# For each strategy and family of its aborts: a raw code, and how many there are for each other worker.
+# For each strategy and family of aborts: a raw code, and the number of aborts for each other worker.
 ABORTS = {
     "htm": {"conflict": ("0x00000006", 2), "capacity": ("0x00000008", 1)},
     "stm": {"conflict": ("0x00000003", 2), "validation": ("0x00000006", 1)},
     "itm": {"unknown": ("0x00000000", 3)},
 }
 ABORTS["block_stm"] = ABORTS["stm"]
-MECHANISM = {"htm": "rtm", "block_stm": "stm"}  # of others, by their own name
+MECHANISM = {"htm": "rtm", "block_stm": "stm"}  # of others, by their name
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 VARIABLES = ("W", "b")
 TRANSACTIONAL = frozenset({"htm", "stm", "itm", "tle", "block_stm"})
 EMULATED = {"strategy": "htm", **parameters_of("htm"), "provider": "emulated", "profile": "intel-tsx-study"}
 SOFTWARE_TM = {"strategy": "stm", **parameters_of("stm")}
 FUSED = {"strategy": "striped", **parameters_of("striped"), "kernel": "fused"}
-FULL: dict[str, Any] = {"driver": "native", "measures": "full"}  # factors of runs that have all that can be measured
+FULL: dict[str, Any] = {"driver": "native", "measures": "full"}  # factors of runs with every measure
 EMULATOR = {"name": "intel-tsx-study", "l1d_bytes": 32 * 1024, "l1d_ways": 8, "line_bytes": 64}
 
 
@@ -122,8 +122,8 @@ def sample_runs(
 ) -> list[Run]:
     """Every strategy x threads x round of every experiment, in one campaign that began on `day` after EPOCH.
 
-    A strategy may be a mapping, with its parameters. `factors` replace or add fields of the spec and belong to the
-    definition. Strategies in `unsupported` have runs with that status and a reason. `platform` changes facts of the
+    A strategy may be a mapping with parameters. `factors` replace or add fields of the spec and belong to the
+    definition. Runs of strategies in `unsupported` have that status and a reason. `platform` changes facts of the
     machine.
     """
     return [
@@ -159,7 +159,7 @@ def backend(name: str, **numbers: Any) -> Backend:
 
 
 def without_result(run: Run, status: str, reason: str) -> Run:
-    """The run, had it come to nothing."""
+    """The run without a result, with this status and reason."""
     kept = run.model_dump(include={"uid", "campaign", "experiment", "round", "ordinal", "order_seed", "trial_seed",
                                    "resumed", "started_at_utc", "spec", "dataset_sha256", "evidence", "time_domain",
                                    "backend", "platform", "environment", "software"})  # fmt: skip
@@ -178,7 +178,7 @@ def round_of(
     disturbed: bool = False,
     platform: Mapping[str, Any] | None = None,
 ) -> Iterator[Run]:
-    """A run of each of the points, in their order; what else is said of them as for `sample_runs`."""
+    """A run of each point, in order; the other arguments are those of `sample_runs`."""
     definition = {"points": [spec.identity() for spec in points]}
     machine = PLATFORM | dict(platform or {})
     for ordinal, spec in enumerate(points):
@@ -240,7 +240,7 @@ def _result(spec: TrialSpec, identity: str, disturbed: bool) -> dict[str, Any]:
 
 
 def _full_measures(spec: TrialSpec) -> dict[str, Any]:
-    """Of W the more is lost the more workers there are, of b nothing; no read by way of the strategy is torn."""
+    """The lost updates of W grow with the number of workers, b loses none; no read through the strategy is torn."""
     steps, others = spec.iterations // spec.threads, spec.threads - 1
     of_workers = [(worker, variable) for worker in range(spec.threads) for variable in VARIABLES]
     torn = steps // 10 if others and spec.reading == "plain" else 0
@@ -290,7 +290,7 @@ def _counters(spec: TrialSpec, worker: int, variable: str) -> Counters:
         updates=updates,
         commits=commits,
         fallbacks=fallbacks,
-        attempts=None if spec.strategy == "tle" else attempts,  # glibc does not tell
+        attempts=None if spec.strategy == "tle" else attempts,  # glibc does not report it
         **locks,
     )
 

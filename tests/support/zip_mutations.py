@@ -1,4 +1,4 @@
-"""Bundles whose zip file nobody should make, or that something happened to on their way."""
+"""Bundles with malformed or damaged zip files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _kind(change: Callable[[Members, Random], bytes]) -> Callable[[Members, Rand
     return change
 
 
-# What happens to files on their way.
+# Damage in transit.
 
 
 @_kind
@@ -33,7 +33,7 @@ def bits_flipped(good: Members, chance: Random) -> bytes:
 
 @_kind
 def bits_of_headers_flipped(good: Members, chance: Random) -> bytes:
-    """In the directory and at the end of the file."""
+    """Flipped bits in the directory and the end record."""
     data = bytearray(zipped(good))
     start = int.from_bytes(data[-6:-2], "little")
     for _ in range(chance.choice((1, 1, 2))):
@@ -76,7 +76,7 @@ def not_a_zip_file(good: Members, chance: Random) -> bytes:
                           good["platform.json"], b"\0" * 10_000))  # fmt: skip
 
 
-# What a zip file can be made to say.
+# Contradictory zip headers.
 
 _NAMES = (
     b"", b"/", b".", b"..", b"../evil", b"../../../../tmp/evil.jsonl", b"/etc/passwd", b"//x", b"C:/x", b"C:\\x",
@@ -93,7 +93,7 @@ _NAMES = (
 
 @_kind
 def strange_name(good: Members, chance: Random) -> bytes:
-    """Of a new member or of one that was there, which the manifest lists as it can."""
+    """A strange name of a new or existing member, which the manifest lists as far as possible."""
     name = chance.choice(_NAMES)
     members = dict(good)
     data = members.pop(chance.choice(sorted(good))) if chance.random() < 0.5 else b"x"
@@ -114,7 +114,7 @@ def two_of_a_name(good: Members, chance: Random) -> bytes:
 
 @_kind
 def names_that_differ(good: Members, chance: Random) -> bytes:
-    """The directory and the header name a member otherwise."""
+    """The directory and the local header give different names."""
     whole = entries(good)
     at = chance.randrange(len(whole))
     name = chance.choice((*_NAMES, whole[at].name.upper(), whole[at - 1].name))
@@ -166,7 +166,7 @@ def lying_end(good: Members, chance: Random) -> bytes:
 
 @_kind
 def overlapping(good: Members, chance: Random) -> bytes:
-    """Many entries of the directory for the same bytes, or for bytes within another's."""
+    """Many directory entries for the same or overlapping bytes."""
     whole = entries(good)
     start = chance.choice((0, 1, 40))
     more = [Entry(b"logs/%d" % number, b"", central={"start": start}) for number in range(chance.choice((1, 50)))]
@@ -195,13 +195,13 @@ def quoted_overlap(good: Members, chance: Random) -> bytes:
 
 @_kind
 def bomb(good: Members, chance: Random) -> bytes:
-    """Few bytes that become many, as its headers say or not."""
+    """A few bytes that decompress to many, announced in the headers or not."""
     n_bytes, method = 1 << chance.choice((20, 22, 24)), chance.choice((DEFLATED, LZMA))
     name = chance.choice(sorted(good))
     blown = _blown(n_bytes, method)
-    told = chance.choice((n_bytes, 1000, 1 << 30))
+    claimed = chance.choice((n_bytes, 1000, 1 << 30))
     whole = [entry for entry in entries(good) if entry.name != name.encode()]
-    lie: dict[str, Any] = {"bytes": told, "crc32": 0}
+    lie: dict[str, Any] = {"bytes": claimed, "crc32": 0}
     return zip_file([*whole, Entry(name.encode(), b"", method, lie, lie, packed=blown)])
 
 
@@ -246,11 +246,11 @@ def bad_deflate(good: Members, chance: Random) -> bytes:
 
 @_kind
 def something_between(good: Members, chance: Random) -> bytes:
-    """Bytes that belong to no member, or the sizes behind one, right or wrong."""
+    """Bytes that belong to no member, or a data descriptor with right or wrong sizes."""
     whole = entries(good)
     at = chance.randrange(len(whole))
-    told = b"".join(n.to_bytes(4, "little") for n in (zlib.crc32(whole[at].data), *[len(whole[at].data)] * 2))
-    behind = chance.choice((b"x", b"PK\7\10" + told, told, b"PK\7\10" + told[::-1], bytes(12)))
+    claimed = b"".join(n.to_bytes(4, "little") for n in (zlib.crc32(whole[at].data), *[len(whole[at].data)] * 2))
+    behind = chance.choice((b"x", b"PK\7\10" + claimed, claimed, b"PK\7\10" + claimed[::-1], bytes(12)))
     odd = Entry(whole[at].name, whole[at].data, behind=behind, **_both(flags=chance.choice((8, 0))))
     return zip_file([*whole[:at], odd, *whole[at + 1 :]])
 
@@ -264,7 +264,7 @@ def members_in_any_order(good: Members, chance: Random) -> bytes:
 
 @_kind
 def swapped_members(good: Members, chance: Random) -> bytes:
-    """Under the old manifest, and under one that is right."""
+    """Swapped members with the old manifest or with a correct one."""
     first, second = chance.sample(sorted(good), 2)
     members = good | {first: good[second], second: good[first]}
     return zipped(members | ({MANIFEST: manifest_of(good)} if chance.random() < 0.5 else {}))
@@ -272,7 +272,7 @@ def swapped_members(good: Members, chance: Random) -> bytes:
 
 @_kind
 def of_no_manifest(good: Members, chance: Random) -> bytes:
-    """As bundles were before they had one: of run files alone, or with something else."""
+    """No manifest, as in old bundles: only run files, or also something else."""
     runs = {name: data for name, data in good.items() if name.startswith("runs/")}
     name = chance.choice((*sorted(runs), "round-1.jsonl", "a/b.jsonl", "b.txt", "../b.jsonl", "platform.json"))
     kept = dict(chance.sample(sorted(runs.items()), chance.randrange(len(runs) + 1)))
@@ -280,9 +280,9 @@ def of_no_manifest(good: Members, chance: Random) -> bytes:
 
 
 def _with(entry: Entry, where: str, **changes: Any) -> Entry:
-    told = {"local": entry.local, "central": entry.central}
-    told[where] = {**told[where], **changes}
-    return Entry(entry.name, entry.data, entry.method, **told, packed=entry.packed)
+    claimed = {"local": entry.local, "central": entry.central}
+    claimed[where] = {**claimed[where], **changes}
+    return Entry(entry.name, entry.data, entry.method, **claimed, packed=entry.packed)
 
 
 def _both(**changes: Any) -> dict[str, Any]:
@@ -297,13 +297,13 @@ def _one(
     where: tuple[str, ...] = ("local", "central"),
     **changes: Any,
 ) -> bytes:
-    """The bundle with these changes in what is said of one of its members."""
+    """The bundle with these changes in the headers of one member."""
     whole = entries(good)
     at = chance.randrange(len(whole))
-    told = {side: {k: v for k, v in changes.items() if side == "central" or k not in ("start", "mode", "made_by")}
+    claimed = {side: {k: v for k, v in changes.items() if side == "central" or k not in ("start", "mode", "made_by")}
             for side in where}  # fmt: skip
     method = changes["method"] if changes.get("method") in (DEFLATED, LZMA) and len(where) == 2 else STORED
-    whole[at] = Entry(whole[at].name, whole[at].data if data is None else data, method, **told)
+    whole[at] = Entry(whole[at].name, whole[at].data if data is None else data, method, **claimed)
     return zip_file(whole)
 
 

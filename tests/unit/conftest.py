@@ -1,4 +1,4 @@
-"""What tests of claims share: a database with runs of all that claims look at."""
+"""Fixtures of the tests of claims: a database with runs for all claims."""
 
 from __future__ import annotations
 
@@ -8,27 +8,26 @@ import pytest
 from sqlalchemy import URL, Connection
 
 from tests.support.claim_worlds import CLAIMS, COMMITS, SPEED, only, set_world, world_runs
-from tmflow.claims.data import Tables, load
 from tmflow.claims.judge import experiments
+from tmflow.claims.selection import Tables, load
 from tmflow.runfile import record
 from tmflow.store import engine
-from tmflow.store import url as address
 from tmflow.store.ingest import ingest
 
 
 @pytest.fixture(scope="session")
 def claims_url(tmp_path_factory: pytest.TempPathFactory) -> URL:
-    """A run for each round of each point that a claim looks at."""
+    """A run for each round of each point that a claim uses."""
     folder = tmp_path_factory.mktemp("claims")
     record.write(folder / "runs.jsonl", world_runs(CLAIMS))
-    url = address.sqlite_url(folder / "study.db")
+    url = engine.sqlite_url(folder / "study.db")
     ingest(url, [folder / "runs.jsonl"])
     return url
 
 
 @pytest.fixture
 def claims_db(claims_url: URL) -> Iterator[Connection]:
-    """A transaction whose changes are seen in it alone, and undone at the end."""
+    """A transaction whose changes are visible only in it, and rolled back."""
     with engine.open_writer(claims_url).connect() as connection:
         yield connection
         connection.rollback()

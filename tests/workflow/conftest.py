@@ -1,4 +1,4 @@
-"""What tests of the whole way to the portal share."""
+"""Fixtures of the tests of the complete workflow up to the portal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Portal = Callable[..., AppTest]
 
 @pytest.fixture
 def portal_at(monkeypatch: pytest.MonkeyPatch) -> Portal:
-    """Opens a page of this checkout's portal on a database, all that it knows of: `(url, page, **query)`."""
+    """Open a page of this checkout's portal on a database that is its only source: `(url, page, **query)`."""
 
     def opened(url: str, page: str, **query: str) -> AppTest:
         monkeypatch.setenv("TMFLOW_DB_URL", url)

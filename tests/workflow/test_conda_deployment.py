@@ -1,7 +1,7 @@
 """`snakemake --sdm conda`: each step runs in the conda environment, with the package of the checkout.
 
-conda is no dependency of the tests. A stand-in answers the few commands that Snakemake calls it with, and its
-environment has a Python that notes its arguments. The solving and downloading of conda itself is not tested.
+The tests do not need conda. A stand-in answers the few commands that Snakemake calls, and its environment has a Python
+that records its arguments. Conda's solving and downloading are not tested.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def test_a_step_runs_with_the_python_of_the_environment_and_the_package_of_the_c
 
 
 def test_the_catalog_names_the_deployment_that_the_rules_have() -> None:
-    """Every rule that runs something has an environment, so that the catalog may say that conda works."""
+    """Every rule that runs something has an environment, so the catalog may state that conda works."""
     usage = yaml.safe_load((ROOT / ".snakemake-workflow-catalog.yml").read_text())["usage"]
     assert usage["software-stack-deployment"] == {"conda": True, "apptainer": False, "apptainer+conda": False}
     rules = [

@@ -1,8 +1,9 @@
-"""What lies in contrib/ is sound, comes into the database with a study, and counts for none of its rounds."""
+"""The bundles in contrib/ are valid, are imported with a study, and count for none of its rounds."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from tmflow.bundle.verify import verify
 from tmflow.contributions.importer import contributions
 from tmflow.runfile.record import ExperimentRef
 from tmflow.store import engine, queries, rows
+from tmflow.store.run_filter import RESULTS
 from tmflow.study.config import load_study
 
 BUNDLES = sorted((ROOT / "contrib").glob("*/*.zip"))
@@ -39,8 +41,8 @@ def test_a_study_stores_them_and_goes_on_as_without_them(
 ) -> None:
     checkout = checkout_at(tmp_path / "checkout", TINY)
     definition = load_study(checkout.root / "config.yaml").definition("tiny", "full", "digits")
-    its = ExperimentRef(name="tiny", scale="full", definition_sha256=sha256_of(definition), definition=definition)
-    runs = [run.model_copy(update={"experiment": its}) for run in sample_runs(("tiny",), rounds=2)]
+    reference = ExperimentRef(name="tiny", scale="full", definition_sha256=sha256_of(definition), definition=definition)
+    runs = [run.model_copy(update={"experiment": reference}) for run in sample_runs(("tiny",), rounds=2)]
     folder = checkout.root / "contrib" / "synthetic-test-machine-8t"
     folder.mkdir(parents=True)
     sample_bundle(tmp_path / "theirs", runs).rename(folder / "bundle.zip")
@@ -51,10 +53,10 @@ def test_a_study_stores_them_and_goes_on_as_without_them(
     mark = checkout.results / "ingested" / "contributions.json"
     done = tmflow("study", "run", str(mark.relative_to(checkout.root)), "--nolock", **checkout.variables)
     assert mark.exists(), done.stderr
-    assert [told["runs_new"] for told in json.loads(mark.read_text())] == [len(runs)]
+    assert [report["runs_new"] for report in json.loads(mark.read_text())] == [len(runs)]
     reader = engine.open_reader(_database(checkout))
     assert len(contributions(reader)) == 1
-    assert len(queries.runs(reader, experiment="tiny", scale="full")) == len(runs)
+    assert len(queries.runs(reader, replace(RESULTS, experiments=["tiny"], scales=["full"]))) == len(runs)
     assert queries.rounds(reader).empty
     status = json.loads(tmflow("study", "status", "--json", **checkout.variables).stdout)
     assert status["trials_ok"] == 0

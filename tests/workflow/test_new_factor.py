@@ -1,6 +1,6 @@
-"""A factor is one field, and is then found everywhere: the field of docs/add-a-factor.md, in a checkout of its own.
+"""A factor is one field, and is then available everywhere: the field of docs/add-a-factor.md, in a separate checkout.
 
-The database already has runs of before it was a factor, and is not upgraded.
+The database already has older runs without the factor, and is not upgraded.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ pytestmark = pytest.mark.slow
 FIRST = '    strategy: str = Field(description="how concurrent updates are kept apart; see variants.json")\n'
 SMALL = ("--driver", "native", "--dataset", "digits", "--iterations", "50", "--batch", "5", "--threads", "2", "--json")
 
-# Run with the package of the checkout: what the store, the portal and the charts say of the factor.
+# Run with the package of the checkout: how store, portal and charts show the factor.
 ASKING = """
 import json, sys
 from sqlalchemy import make_url
 from streamlit.testing.v1 import AppTest
 from tmflow.charts.captions import workload
-from tmflow.store import engine, queries, run_detail, search
-from tmflow.store.search import RunFilter
+from tmflow.store import engine, queries, run_detail
+from tmflow.store.run_filter import RunFilter
 
 reader = engine.open_reader(make_url(sys.argv[1]))
-runs = queries.runs(reader, all_definitions=True).set_index("uid")
-chosen = queries.runs(reader, factors={"optimiser": ["momentum"]}, all_definitions=True)
-found = search.page(reader, RunFilter(factors=(("optimiser", ("sgd",)),)))
-counts = search.tally(reader, RunFilter()).groupby("optimiser")["n_runs"].sum()
+runs = queries.runs(reader, RunFilter()).set_index("uid")
+chosen = queries.runs(reader, RunFilter(factors={"optimiser": ["momentum"]}))
+found = queries.page(reader, RunFilter(factors={"optimiser": ["sgd"]}))
+counts = queries.tally(reader, RunFilter()).groupby("optimiser")["n_runs"].sum()
 page = AppTest.from_file(sys.argv[2], default_timeout=120)
 page.query_params["optimiser"] = "momentum"
 page.switch_page("views/runs.py").run()

@@ -1,4 +1,4 @@
-"""A model is one file and one entry, and is then found everywhere. Both are the examples of docs/add-a-model.md."""
+"""A model is one file and one entry, and is then available everywhere. Both are the examples of docs/add-a-model.md."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_the_config_takes_it_and_the_plan_has_its_cost(
         (row,) = json.loads(done.stdout)
         estimates[models] = row["estimated_s"], row["trials"]
     (alone_s, alone), (both_s, both) = estimates.values()
-    assert both == 3 * alone  # two widths of the toy's, and one point of the softmax's
+    assert both == 3 * alone  # two widths of the toy model, and one point of softmax
     assert both_s > alone_s
 
 

@@ -1,4 +1,4 @@
-"""A strategy is one file and one line: whoever adds both finds it everywhere."""
+"""A strategy is one file and one line, and is then available everywhere."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ struct Toy : OwnMutex<TriedMutex> {
   static constexpr StrategyInfo info{
       .name = "toy",
       .summary = "a mutex of ours is tried until it is free",
-      .updates = Promise::tensor,
-      .reads = Promise::element,
-      .snapshots = Promise::tensor,
+      .updates = Consistency::tensor,
+      .reads = Consistency::element,
+      .snapshots = Consistency::tensor,
   };
 
   static std::optional<std::string> why_not() { return std::nullopt; }
@@ -52,7 +52,7 @@ LAST = "tmflow_add_strategy(adaptive Adaptive)\n"
 
 @pytest.fixture(scope="module")
 def extended(tmp_path_factory: pytest.TempPathFactory, checkout_at: type[Checkout], tmflow: Tmflow) -> Checkout:
-    """A checkout with another strategy, built: no file but the list of strategies has changed."""
+    """A built checkout with another strategy: only the list of strategies has changed."""
     checkout = checkout_at(tmp_path_factory.mktemp("toy") / "checkout", TINY)
     include = checkout.root / "native_ops" / "include" / "tmflow"
     (include / "strategies" / "toy.hpp").write_text(TOY, encoding="utf-8")
@@ -60,7 +60,7 @@ def extended(tmp_path_factory: pytest.TempPathFactory, checkout_at: type[Checkou
     text = listed.read_text(encoding="utf-8")
     assert text.count(LAST) == 1
     listed.write_text(text.replace(LAST, LAST + "tmflow_add_strategy(toy Toy)\n"), encoding="utf-8")
-    done = tmflow("study", "build", **checkout.variables)
+    done = tmflow("study", "build", python=checkout.python, **checkout.variables)
     assert done.returncode == 0, done.stderr
     return checkout
 
@@ -71,7 +71,7 @@ def test_it_is_listed_and_tried(extended: Checkout, tmflow: Tmflow) -> None:
     listed = json.loads((extended.results / "build" / "variants.json").read_text(encoding="utf-8"))
     (row,) = (row for row in listed["strategies"] if row["name"] == "toy")
     assert row["runnable"]
-    assert row["promise_updates"] == row["promise_snapshots"] == "tensor"
+    assert row["update_consistency"] == row["snapshot_consistency"] == "tensor"
 
 
 def test_the_benchmark_measures_it(extended: Checkout, tmflow: Tmflow) -> None:

@@ -1,4 +1,4 @@
-"""Every notebook runs from top to bottom, on much and on little, and is committed without its output."""
+"""Every notebook runs from start to end, with much and with little data, and is committed without its output."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BUILDS = [{"kernel": kernel, "optimisation": level} for kernel in ("plain", "eig
 
 @pytest.fixture(scope="module")
 def much(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A database with something for each notebook."""
+    """A database with data for each notebook."""
     variants = [variant | build for variant in (LOCK, HTM | {"budget": 0}, HTM) for build in BUILDS]
     software = [SOFTWARE_TM | {"instrumentation": of} for of in ("all", "shared")]
     return _stored(
@@ -67,17 +67,17 @@ def test_notebook(path: Path, much: str, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_kernel_takes_no_port(tmp_path: Path) -> None:
-    """Two notebooks of a study that started at once had chosen the same."""
+    """Two notebooks of a study had chosen the same port when they started at the same time."""
     asks = "from ipykernel.connect import get_connection_info as info; print(info(unpack=True)['transport'])"
     nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(asks)]), tmp_path / "asks.ipynb")
-    execute(tmp_path / "asks.ipynb", tmp_path / "told.ipynb")
-    (cell,) = code_of(tmp_path / "told.ipynb")
+    execute(tmp_path / "asks.ipynb", tmp_path / "executed.ipynb")
+    (cell,) = code_of(tmp_path / "executed.ipynb")
     assert [output["text"] for output in cell.outputs] == ["ipc\n"]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
 def test_a_notebook_says_what_is_missing(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a single run by hand in the database; without a kernel, which takes longer to start than all this."""
+    """With a single run by hand in the database; without a kernel, which is slow to start."""
     runs = sample_runs(("adhoc",), ("nolock",), (1,), 1, scale="adhoc", curve_points=0)
     monkeypatch.setenv("TMFLOW_DB_URL", _stored(tmp_path, runs))
     monkeypatch.delenv("TMFLOW_RUN", raising=False)

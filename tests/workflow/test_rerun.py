@@ -1,4 +1,4 @@
-"""The command that pages show for a figure runs the experiment that it draws on, and no other."""
+"""The command that pages show for a figure runs exactly its experiment."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import TINY, Checkout, Tmflow
-from tmflow.study.commands import rerun
+from tmflow.study.campaign import rerun
 
 pytestmark = pytest.mark.slow
 

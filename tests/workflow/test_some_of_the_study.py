@@ -1,4 +1,4 @@
-"""A call that names experiments runs and tells of these alone; rounds come by value and are stored as they end."""
+"""A call that names experiments runs and reports only these; rounds come by value and are stored as they end."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_named_experiments_then_the_rest_in_order(tmp_path: Path, tmflow: Tmflow
 
 
 def test_each_round_is_stored_by_the_next_step(tmp_path: Path, tmflow: Tmflow, checkout_at: type[Checkout]) -> None:
-    """A database that cannot be used costs the storing alone, and the round can be stored later."""
+    """An unusable database prevents only the storing, and the round can be stored later."""
     checkout = checkout_at(tmp_path / "checkout", SOME)
     others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() or 1)]
     try:

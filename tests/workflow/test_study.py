@@ -1,4 +1,4 @@
-"""The DAG, for real: Snakemake runs a tiny study from nothing to report, and does no more than it must."""
+"""Snakemake runs a real tiny study from scratch to the report, and does no more than necessary."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from tmflow.runfile import record
 
 pytestmark = pytest.mark.slow
 
-NOTEBOOK = "your_own_run.ipynb"  # one is enough to see that the rule works: all are executed by a test of their own
+NOTEBOOK = "your_own_run.ipynb"  # one is enough to test the rule: other tests execute all notebooks
 TWO = deepcopy(TINY)
-TWO["experiments"]["tiny"] |= {"rounds": 1, "rounds_at_most": 2}  # one round has no interval: there will be another
+TWO["experiments"]["tiny"] |= {"rounds": 1, "rounds_at_most": 2}  # one round has no interval, so another one is added
 TWO["experiments"]["other"] = {
     "question": "Does the other run?",
     "factors": {"model": "mnist_softmax", "batch": 10, "iterations": 30, "threads": [1]},
@@ -72,7 +72,7 @@ def test_rounds_are_shuffled_by_their_seed_and_share_a_campaign(study: Checkout)
 
 
 def test_a_round_is_added_where_an_interval_is_too_wide_and_none_beyond_the_cap(study: Checkout) -> None:
-    """And none of the experiment that may have no more, wide as its intervals are."""
+    """And no round of the experiment that has reached its limit, although its intervals are wide."""
     for experiment in ("tiny", "other"):
         assert len(list(study.results.glob(f"runs/full/{experiment}/*/round-*.jsonl"))) == 2
     campaign = json.loads((study.results / "runs" / "full" / "campaign.json").read_text())
@@ -149,12 +149,12 @@ def uids(study: Checkout, scale: str = "full") -> set[str]:
 
 
 def test_what_is_measured_stays_measured(study: Checkout, tmflow: Tmflow) -> None:
-    """Neither a forced rule nor a changed source nor a lost database makes a round run again or the cost forgotten."""
+    """Neither a forced rule nor a changed source nor a lost database repeats a round or loses the measured costs."""
     before, cost = uids(study), tmflow("study", "status", "--json", **study.variables).stdout
     (study.results / "study.db").unlink()
     with (study.root / "native_ops" / "include" / "tmflow" / "kernel.hpp").open("a") as source:
         source.write("// changed\n")
-    done = tmflow("study", "run", "--forcerun", "round", **study.variables)
+    done = tmflow("study", "run", "--forcerun", "round", python=study.python, **study.variables)
     assert done.returncode == 0, done.stderr
     assert uids(study) == before
     assert {uid for (uid,) in query(study, "SELECT uid FROM run")} == before
@@ -162,7 +162,7 @@ def test_what_is_measured_stays_measured(study: Checkout, tmflow: Tmflow) -> Non
 
 
 def test_fresh_measures_anew_and_keeps_what_was(tmp_path: Path, tmflow: Tmflow, checkout_at: type[Checkout]) -> None:
-    """Also: what cannot run is a result; the study goes on, and says so in figures and tables."""
+    """Also: a point that cannot run is a result; the study continues, and figures and tables say so."""
     config = deepcopy(TINY)
     config["rounds"] = 1
     config["defaults"]["threads"] = [1]

@@ -1,4 +1,4 @@
-"""`tmflow train`, as a program would call it."""
+"""`tmflow train` as a program would call it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from tests.conftest import Tmflow
 from tmflow.native.loader import library_dir
 from tmflow.runfile import record
 from tmflow.store import engine, queries
+from tmflow.store.run_filter import RunFilter
 
 pytestmark = pytest.mark.slow
 
@@ -48,7 +49,7 @@ def test_what_is_saved_in_a_file_can_be_stored(tmflow: Tmflow, tmp_path: Path) -
 
 
 def test_what_is_saved_is_in_the_database_and_in_the_results(tmflow: Tmflow, tmp_path: Path) -> None:
-    """As the notebooks say; and each round has its run file, from which the database can be made again."""
+    """As the notebooks explain; each round has a run file, from which the database can be recreated."""
     variables = {"TMFLOW_RESULTS_DIR": tmp_path / "results", "TMFLOW_DB_URL": None, "TMFLOW_NATIVE_DIR": library_dir()}
     done = tmflow("train", *SMALL, "--rounds", "2", "--save", "--json", **variables)
     assert done.returncode == 0, done.stderr
@@ -56,7 +57,9 @@ def test_what_is_saved_is_in_the_database_and_in_the_results(tmflow: Tmflow, tmp
     assert (
         done.stderr.splitlines()[-1] == f"tmflow: the runs are stored in database {tmp_path / 'results' / 'study.db'}."
     )
-    runs = queries.runs(engine.open_reader(engine.sqlite_url(tmp_path / "results" / "study.db")), all_definitions=True)
+    runs = queries.runs(
+        engine.open_reader(engine.sqlite_url(tmp_path / "results" / "study.db")), RunFilter(statuses=["ok"])
+    )
     assert (list(runs["uid"]), set(runs["scale"])) == (trained, {"adhoc"})
     files = sorted((tmp_path / "results").glob("runs/adhoc/train/*/round-*.jsonl"))
     assert [run.uid for path in files for run in record.read(path)] == trained

@@ -1,4 +1,4 @@
-"""The plan that all rules draw on: made from config.yaml by the package."""
+"""The plan of the study, which all rules use; the package makes it from config.yaml."""
 
 import os
 import re
@@ -17,9 +17,9 @@ from tmflow.study.plan import Plan
 SCALE = config.get("scale", "full")
 RESULTS = Path(os.path.relpath(results_dir()))
 
-# With `--sdm conda`, Snakemake activates envs/conda.yaml before each step. That environment has the dependencies and not
-# tmflow, so its Python runs the package of this checkout. Otherwise the rules call the `tmflow` of the environment that
-# Snakemake itself runs in, activated or not.
+# With `--sdm conda`, Snakemake activates envs/conda.yaml before each step. That environment has the dependencies but
+# not tmflow, so its Python runs the package of this checkout. Otherwise the rules call the `tmflow` of the environment
+# that Snakemake itself runs in, activated or not.
 if DeploymentMethod.CONDA in workflow.deployment_settings.deployment_method:
     FIND_TMFLOW = (
         f"export PYTHONPATH={quote(str(project_root() / 'src'))}; tmflow() {{{{ python -m tmflow \"$@\"; }}}}; "
@@ -50,23 +50,23 @@ def round_priority(wildcards):
 
 
 def ingested(wildcards):
-    """The runs that an experiment draws on are stored: its own, or another's."""
+    """The file that marks the runs as stored: those of the experiment, or of the experiment whose runs it uses."""
     source = PLAN.source(wildcards.experiment)
     return RESULTS / f"ingested/{SCALE}/{source}-{definition(source)}.json"
 
 
 def shown(wildcards):
-    """What the figures and the table of an experiment show: another choice is drawn anew."""
+    """The selection that the figures and the table of an experiment show; if it changes, they are drawn again."""
     return PLAN.study.experiments[wildcards.experiment].shown()
 
 
 def native_sources():
-    """What the native libraries are made of; their tests are not."""
+    """The sources of the native libraries, without their tests."""
     return sorted(path for path in Path("native_ops").rglob("*") if path.is_file() and "tests" not in path.parts)
 
 
 def all_rounds():
-    """Asked for by name: Snakemake does not miss a deleted run file that only finished figures were made from."""
+    """All run files, by name: Snakemake does not restore a deleted one if the figures made from it exist."""
     return [path for experiment in PLAN.experiments for path in PLAN.run_files(experiment)]
 
 
@@ -80,12 +80,12 @@ def all_ingested():
 
 
 def bundles():
-    """Runs of others that came with the checkout."""
+    """The bundles of contributed runs that came with the checkout."""
     return sorted(Path("contrib").glob("*/*.zip"))
 
 
 def contributed():
-    """Those runs are stored, if there are any."""
+    """The file that marks the contributed runs as stored, if there are any."""
     return [RESULTS / "ingested/contributions.json"] if bundles() else []
 
 

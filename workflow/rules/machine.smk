@@ -1,4 +1,4 @@
-"""What the rounds need: facts of the machine, the native strategies, the data."""
+"""The requirements of the rounds: facts of the machine, the native strategies, the data."""
 
 
 rule probe_platform:

@@ -1,10 +1,11 @@
-"""The measurement: one job per round. A round has the machine to itself, so it takes every core that there is.
+"""The measurement: one job per round, which reserves all cores because nothing else may run meanwhile.
 
-What is measured stays measured: `update` keeps Snakemake from deleting a run file, `ancient` from asking again when the
-library is rebuilt, and a round whose run file is complete ends at once. `tmflow study run --fresh` measures anew.
+A measured round is not measured again: `update` keeps Snakemake from deleting its run file, `ancient` keeps it from
+repeating the round when the library is rebuilt, and the step of a round whose run file is complete ends immediately.
+`tmflow study run --fresh` measures everything again.
 
-All rounds are ready at once. Their priorities make the order: `Plan.rounds_in_order`. The next round's step stores the
-rounds before it: Snakemake deletes what a step leaves that was killed, so no step may store its own.
+All rounds are ready from the start; their priorities determine the order (`Plan.rounds_in_order`). The step of a round
+stores the previous rounds. It must not store its own run file, because Snakemake deletes the output of a killed step.
 """
 
 

@@ -1,5 +1,5 @@
-// A program that answers the tests' questions: each line of its input is one in JSON, `ask` says of which
-// kind; each line of its output is the answer, {"value": ...} or {"error": "..."}.
+// A program that answers the tests' questions. Each input line is a question in JSON; `ask` names its kind.
+// Each output line is the answer, {"value": ...} or {"error": "..."}.
 #pragma once
 
 #include <functional>

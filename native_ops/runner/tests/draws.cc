@@ -1,4 +1,4 @@
-// For tests/native/test_runner_draws.py: what a trial is drawn from, and how its aborts are counted.
+// For tests/native/test_runner_draws.py: the random numbers of a trial, and how its aborts are counted.
 #include "answers.hpp"
 #include "runner/families.hpp"
 #include "runner/initial_values.hpp"

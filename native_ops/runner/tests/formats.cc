@@ -38,7 +38,7 @@ Json exported(const Json& question) {
 }
 
 const Answers kAnswers = {
-    // What is read is not JSON that Python has written, but its text, in a JSON string.
+    // The input is JSON text inside a JSON string, so that Python's JSON writer does not change it.
     {"canonical", [](const Json& question) { return canonical(parse(question.at("text").text())); }},
     {"sha256", [](const Json& question) { return sha256_hex(question.at("text").text()); }},
     {"crc32", [](const Json& question) { return crc32(question.at("text").text()); }},

@@ -1,4 +1,4 @@
-// How often transactions abort for nothing that any of ours did: interrupts, and what else the system does.
+// The rate of aborts that our accesses do not cause: interrupts and other activity of the system.
 #include <algorithm>
 #include <cmath>
 
@@ -8,7 +8,7 @@
 namespace tmflow::probe {
 namespace {
 
-// An eighth of what fits, so that capacity hardly ever plays a part.
+// An eighth of the capacity, so that capacity aborts are rare.
 constexpr std::size_t kMostLines = 128;
 constexpr double kMostSeconds = 3;
 
@@ -30,14 +30,14 @@ class Asynchronous {
         found_.find("touching", [&] { return rate_of_touches(needed(lines, "the number of lines")); });
     found_.find("per_line", [&] { return needed(touched, "the share of aborts").at("per_line").number(); });
     found_.find("staying", [&] {
-      if (!timed_) throw NotMeasured("an emulated machine has no time");
+      if (!timed_) throw NotMeasured("times of an emulated machine mean nothing");
       return rate_of_time();
     });
     return found_.json();
   }
 
  private:
-  // Each line touched once, as short as can be.
+  // Each line is touched once, in transactions as short as possible.
   Json rate_of_touches(std::size_t lines) {
     const std::size_t stride = needed(fits_.line_bytes, "the size of a line");
     const Counted counted = count({.base = space_.data(), .stride = stride, .count = lines, .write = true});
@@ -51,7 +51,7 @@ class Asynchronous {
     return row;
   }
 
-  // One line for microseconds: the rate per second, whatever is touched.
+  // One line, touched for microseconds: the rate per second, independent of the lines touched.
   Json rate_of_time() {
     const Counted counted = count(
         {.base = space_.data(), .stride = 1, .count = 1, .write = true, .times = transactor_.dwelling()});
@@ -81,7 +81,7 @@ class Asynchronous {
         {"attempts", counted.attempts}, {"aborts", counted.aborts}, {"capacity_aborts", counted.hopeless}};
   }
 
-  // With 97.5 % confidence, for a count of rare events (Wilson and Hilferty's approximation).
+  // The upper limit at 97.5 % confidence for a count of rare events (Wilson and Hilferty's approximation).
   static double at_most(std::int64_t count) {
     const double next = static_cast<double>(count) + 1;
     return next * std::pow(1 - 1 / (9 * next) + 1.96 / (3 * std::sqrt(next)), 3);

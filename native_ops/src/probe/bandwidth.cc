@@ -1,5 +1,5 @@
-// How fast memory is read, and updated as training updates it: by one thread and by all, each on memory of
-// its own.
+// The memory bandwidth of reads, and of updates as in training, with one thread and with all. Each thread has
+// its own memory.
 #include <algorithm>
 #include <fstream>
 #include <string>
@@ -13,9 +13,9 @@ namespace tmflow::probe {
 namespace {
 
 constexpr double kSeconds = 0.5;
-// Of each thread: enough to be no cache's, and of all threads an eighth of what is free.
+// For each thread: more than any cache holds. For all threads: an eighth of the free memory.
 constexpr std::size_t kMostBytes = std::size_t{256} << 20, kLeastBytes = std::size_t{4} << 20;
-constexpr std::size_t kBlock = std::size_t{1} << 18;  // floats: so often the clock is asked
+constexpr std::size_t kBlock = std::size_t{1} << 18;  // floats between two readings of the clock
 
 std::size_t free_bytes() {
   std::ifstream file("/proc/meminfo");
@@ -33,7 +33,7 @@ class Memory {
   explicit Memory(std::size_t bytes)
       : variable_(bytes / sizeof(float) / 2, 1.0f), delta_(variable_.size(), 1e-9f) {}
 
-  // By copying it, with loads as wide as there are, into what stays in the nearest cache.
+  // Copies with the widest loads into memory that stays in the nearest cache.
   double read() {
     const std::size_t at = next();
     for (const float* const from : {variable_.data() + at, delta_.data() + at}) {
@@ -43,7 +43,7 @@ class Memory {
     return 2.0 * kBlock * sizeof(float);
   }
 
-  // Two reads and one write for each element.
+  // Each element needs two reads and one write.
   double update() {
     const std::size_t at = next();
     kernel_(variable_.data() + at, delta_.data() + at, 1e-3f, kBlock);

@@ -1,4 +1,4 @@
-// How much a transaction may touch, and what shape the limit has.
+// The capacity of a transaction, and what limits it.
 #include <algorithm>
 
 #include "tmflow/probe/parts.hpp"
@@ -7,7 +7,7 @@
 namespace tmflow::probe {
 namespace {
 
-// Strides are powers of two in this range; what repeats further apart than the last is not found.
+// Strides are powers of two in this range; a repetition at a larger distance is not found.
 constexpr std::size_t kFirstStride = 32, kLastStride = std::size_t{1} << 20;
 constexpr std::size_t kMostWays = 256;
 constexpr std::size_t kSpace = kMostWays * kLastStride, kHalf = kSpace / 2;
@@ -51,17 +51,18 @@ class Capacity {
   std::size_t needed_line() const { return needed(line_, "the size of a line"); }
   std::size_t needed_writes() const { return needed(writes_, "the capacity for writes"); }
 
-  // Too many for one set, and few enough for two.
+  // Too many places for one set, and few enough for two.
   std::size_t too_many() const {
     const std::size_t ways = needed(ways_, "the number of ways");
     return ways + (ways + 1) / 2;
   }
 
-  // Places so far apart that all are in one set.
+  // The places are so far apart that all are in one set.
   std::size_t ways() const {
     const std::size_t most = largest(kMostWays, [&](std::size_t n) { return fits(n, kLastStride, true); });
     if (most == 0)
-      throw NotMeasured("not even a transaction that writes one place committed in half of the tries");
+      throw NotMeasured(
+          "even transactions that write a single place committed in less than half of the tries");
     if (most == kMostWays) {
       throw NotMeasured("transactions that write " + std::to_string(kMostWays) +
                         " places, 1 MiB apart, commit: no limit was found");
@@ -76,8 +77,8 @@ class Capacity {
     return stride;
   }
 
-  // The smallest shift that takes every second place of a set into another one. Where none does, there is
-  // only one set, and its places are lines.
+  // The smallest shift that moves every second place of a set into another one. If no shift does, there is
+  // only one set, and each of its places is a line.
   std::size_t line() const {
     const std::size_t span = needed(span_, "the span");
     for (std::size_t shift = 8; shift < span; shift *= 2) {
@@ -101,7 +102,7 @@ class Capacity {
     return lines;
   }
 
-  // Half of the lines written, and then as many others read, which follow them in the order of the sets.
+  // Writes half of the lines, and then reads as many others, which follow them in the order of the sets.
   std::size_t mixed() const {
     const std::size_t line = needed_line();
     return trials_.limit(kHalf / line, [&](char* base, std::size_t n) -> std::vector<Walk> {
@@ -115,7 +116,7 @@ class Capacity {
     return std::max<std::size_t>(needed(ways_, "the number of ways") / 2, 1);
   }
 
-  // Half of a set is written, and then so many other lines of it are read.
+  // Writes half of a set, and then reads so many other lines of it.
   bool fits_beside_writes(std::size_t reads) const {
     const std::size_t span = needed(span_, "the span"), writes = half_of_a_set();
     return trials_.fit([&](char* base) -> std::vector<Walk> {
@@ -131,15 +132,15 @@ class Capacity {
   std::size_t reads_beside() const {
     const std::size_t reads = largest(most_beside(), [&](std::size_t n) { return fits_beside_writes(n); });
     if (reads == most_beside()) {
-      throw NotMeasured("what is written stays although " + std::to_string(reads) +
-                        " other lines of its set are read after it");
+      throw NotMeasured("written lines stay in the cache although " + std::to_string(reads) +
+                        " other lines of their set are read afterwards");
     }
     return reads;
   }
 
   bool reads_fill() const { return !fits_beside_writes(most_beside()); }
 
-  // A number of entries looks like one set; but then it is also what can be read.
+  // A limited number of entries looks like one set, but then it limits the reads as well.
   std::string shape(std::size_t sets) const {
     return sets == 1 && reads_ && *reads_ <= 2 * needed_writes() ? "entries" : "cache";
   }

@@ -1,4 +1,4 @@
-// Another hardware thread that does the same again and again, while something is measured.
+// Another hardware thread that repeats the same work during a measurement.
 #pragma once
 
 #include <atomic>
@@ -12,10 +12,10 @@
 
 namespace tmflow::probe {
 
-// Memory ordering: `rounds_` and `stop_` publish nothing; the end of the thread orders what it wrote.
+// Memory ordering: `rounds_` and `stop_` publish nothing; joining the thread orders what it wrote.
 class Companion {
  public:
-  // Returns when it has done its work once.
+  // Returns after the work has run once.
   Companion(const Transactor& transactor, int thread, std::function<void()> work)
       : running_([this, &transactor, thread, work = std::move(work)] {
           try {
@@ -35,8 +35,8 @@ class Companion {
   Companion& operator=(const Companion&) = delete;
   ~Companion() { stop(); }
 
-  // Whether something committed, tried beside this at work; nothing where it commits although this did hardly
-  // anything meanwhile, for that says nothing.
+  // Whether an attempt beside the work committed. nullopt if it committed while the work made almost no
+  // progress, because that commit shows nothing.
   template <class Attempt>
   std::optional<bool> beside(const Attempt& attempt) const {
     wait_for_another_round();  // it is not the one that the system has halted
@@ -46,7 +46,7 @@ class Companion {
     return committed;
   }
 
-  // Rethrows what its work has thrown.
+  // Rethrows an exception of the work.
   void finish() {
     stop();
     if (failed_ != nullptr) std::rethrow_exception(failed_);
@@ -68,7 +68,7 @@ class Companion {
   std::atomic<bool> stop_{false}, ended_{false};
   std::atomic<std::uint64_t> rounds_{0};
   std::exception_ptr failed_;
-  std::thread running_;  // last, for it uses the others
+  std::thread running_;  // last, because it uses the other members
 };
 
 }  // namespace tmflow::probe

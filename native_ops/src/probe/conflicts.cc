@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kTimes = 100;
 
-// What another core does to the line all the while.
+// What another core does to the line during the transaction.
 struct Other {
   bool writes, in_transactions;
 };
@@ -32,7 +32,7 @@ class Conflicts {
     });
     const auto aborted = [&](bool mine, bool writes, bool in_transactions) {
       where();
-      const Json& pair = needed(all, "the share of commits beside others")
+      const Json& pair = needed(all, "the share of commits next to another thread")
                              .array()[4u * mine + 2u * writes + 1u * in_transactions];
       return pair.at("share").number() < pair.at("alone_share").number() / 2;
     };
@@ -56,13 +56,13 @@ class Conflicts {
         transactor_.outside(there, once);
       }
     });
-    const double its = share(mine, &companion);
+    const double beside = share(mine, &companion);
     companion.finish();
     return Json::Object{{"mine", mine ? "write" : "read"},
                         {"other", other.writes ? "write" : "read"},
                         {"other_in_transactions", other.in_transactions},
                         {"alone_share", rounded(alone)},
-                        {"share", rounded(its)},
+                        {"share", rounded(beside)},
                         {"tries", kTimes}};
   }
 
@@ -71,8 +71,8 @@ class Conflicts {
     throw NotMeasured("this process may use only one core, and readers and writers need two");
   }
 
-  // Of transactions that touch the line and stay for a while. Nothing is tried again: a retry beside somebody
-  // who never ends would hide the abort.
+  // The share of commits of transactions that touch the line and stay for a while. Nothing is retried: with a
+  // permanently active competitor a retry would hide the abort.
   double share(bool write, const Companion* companion) const {
     const Walk walk{
         .base = space_.data(), .stride = 1, .count = 1, .write = write, .times = transactor_.dwelling()};

@@ -1,4 +1,5 @@
-// An emulated processor in the place of a real one: what the probe finds of it must be what it was given.
+// An emulated processor in place of a real one: the probe must find the properties that the processor was
+// given.
 #include <deque>
 #include <numeric>
 #include <thread>
@@ -16,8 +17,8 @@ using htm::emulated::HardwareThread;
 using htm::emulated::MachineText;
 using htm::emulated::Processor;
 
-// Threads 0 to siblings - 1 are on one core. The next one is on another core, but passes for a sibling too:
-// how many share is for the probe to find out. The last one is on another core, and known to be.
+// Threads 0 to siblings - 1 are on one core. The next one is on another core but is listed as a sibling,
+// because the probe must find out how many threads share a core. The last one is known to be on another core.
 class EmulatedTransactor final : public Transactor {
  public:
   explicit EmulatedTransactor(std::string_view text) : processor_(MachineText::parse(text)) {
@@ -30,7 +31,7 @@ class EmulatedTransactor final : public Transactor {
 
   int first() const override { return 0; }
 
-  // On one processor of ours, two threads would hardly ever be in transactions at once.
+  // On a single real processor, two threads would almost never be in transactions at the same time.
   std::optional<int> other_core() const override {
     if (alone_here()) return std::nullopt;
     return static_cast<int>(threads_.size()) - 1;
@@ -46,19 +47,19 @@ class EmulatedTransactor final : public Transactor {
   void settle(int) const override {}
 
   bool attempt(int thread, std::span<const Walk> walks, htm::Ended& ended) override {
-    HardwareThread& its = at(thread);
-    its.begin();
+    HardwareThread& hardware = at(thread);
+    hardware.begin();
     bool alive = true;
     for (const Walk& walk : walks) {
-      alive = alive && touched(walk, [&](const Access& access) { return its.access({access}); });
+      alive = alive && touched(walk, [&](const Access& access) { return hardware.access({access}); });
     }
-    return its.commit(ended, [] {});
+    return hardware.commit(ended, [] {});
   }
 
   void outside(int thread, const Walk& walk) override {
-    HardwareThread& its = at(thread);
+    HardwareThread& hardware = at(thread);
     touched(walk, [&](const Access& access) {
-      its.notice({access});
+      hardware.notice({access});
       return true;
     });
   }
@@ -72,20 +73,21 @@ class EmulatedTransactor final : public Transactor {
   static bool alone_here() { return train::allowed_processors().size() < 2; }
   HardwareThread& at(int thread) { return threads_[static_cast<std::size_t>(thread)]; }
 
-  // False as soon as `access` says so.
+  // False as soon as `access` returns false.
   template <class Touch>
   static bool touched(const Walk& walk, const Touch& access) {
     for (std::size_t time = 0; time < walk.times; ++time) {
       if (time > 0) leave_others_room();
       for (std::size_t i = 0; i < walk.count; ++i) {
-        const Access its = walk.write ? Access::written(walk.place(i), 1) : Access::read(walk.place(i), 1);
-        if (!access(its)) return false;
+        const Access one = walk.write ? Access::written(walk.place(i), 1) : Access::read(walk.place(i), 1);
+        if (!access(one)) return false;
       }
     }
     return true;
   }
 
-  // Who stays in a transaction would take the lock of the processor again and again, and others never got it.
+  // Without it, a thread in a long transaction would retake the processor's lock again and again, and the
+  // others would starve.
   static void leave_others_room() {
     for (int i = 0; i < 5; ++i) std::this_thread::yield();
   }

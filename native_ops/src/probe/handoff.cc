@@ -1,4 +1,4 @@
-// What it takes for a lock to get from the one that releases it to another one that waits for it.
+// The time in which a lock passes from the thread that releases it to another thread that waits for it.
 #include <atomic>
 #include <mutex>
 
@@ -10,7 +10,7 @@
 namespace tmflow::probe {
 namespace {
 
-// Held long enough for the other one to have gone to sleep, if its lock does that.
+// Held long enough for the other thread to go to sleep, if the lock makes it sleep.
 constexpr double kMostHandoffSeconds = 1, kHold = 5e-6, kPatience = 50e-3;
 constexpr std::size_t kFewest = 30, kMostHandoffs = 100'000;
 
@@ -19,9 +19,9 @@ void pass(double seconds) {
   }
 }
 
-// From just before a release to just after the next taking, where that is another thread's, and it was
-// waiting already. Who has released waits for that, for else it would mostly be first again, and the other
-// sleep on. Memory ordering: the lock orders what it guards; `waits` and `owner` are only looked at.
+// From just before an unlock to just after the next lock, if another thread takes it that was already
+// waiting. The unlocking thread waits for that; otherwise it would usually retake the lock first while the
+// other one sleeps. Memory ordering: the lock orders what it guards; `waits` and `owner` are only observed.
 template <class Lock>
 double handoff_ns(const std::vector<int>& cpus, double seconds) {
   struct Guarded {
@@ -29,51 +29,51 @@ double handoff_ns(const std::vector<int>& cpus, double seconds) {
     Clock::time_point released;
     std::vector<double> samples;
   };
-  Apart<Lock> lock;
-  Apart<Guarded> guarded;
-  Apart<std::atomic<int>> owner(-1);
-  std::vector<Apart<std::atomic<bool>>> waits(2);
+  Padded<Lock> lock;
+  Padded<Guarded> guarded;
+  Padded<std::atomic<int>> owner(-1);
+  std::vector<Padded<std::atomic<bool>>> waits(2);
   run_on(cpus, [&](int i, std::barrier<>& together) {
     const auto own = static_cast<std::size_t>(i);
     together.arrive_and_wait();
     for (const auto began = Clock::now(); seconds_since(began) < seconds;) {
-      waits[own].its.store(true, std::memory_order_relaxed);
-      lock.its.lock();
+      waits[own].value.store(true, std::memory_order_relaxed);
+      lock.value.lock();
       const auto taken = Clock::now();
-      waits[own].its.store(false, std::memory_order_relaxed);
-      Guarded& its = guarded.its;
-      if (owner.its.load(std::memory_order_relaxed) == 1 - i && its.was_waited_for &&
-          its.samples.size() < kMostHandoffs) {
-        its.samples.push_back(std::chrono::duration<double, std::nano>(taken - its.released).count());
+      waits[own].value.store(false, std::memory_order_relaxed);
+      Guarded& handoff = guarded.value;
+      if (owner.value.load(std::memory_order_relaxed) == 1 - i && handoff.was_waited_for &&
+          handoff.samples.size() < kMostHandoffs) {
+        handoff.samples.push_back(std::chrono::duration<double, std::nano>(taken - handoff.released).count());
       }
-      owner.its.store(i, std::memory_order_relaxed);
+      owner.value.store(i, std::memory_order_relaxed);
       pass(kHold);
-      const bool waited_for = waits[1 - own].its.load(std::memory_order_relaxed);
-      its.was_waited_for = waited_for;
-      its.released = Clock::now();
-      lock.its.unlock();
-      for (const auto then = Clock::now();
-           waited_for && owner.its.load(std::memory_order_relaxed) == i && seconds_since(then) < kPatience;) {
+      const bool waited_for = waits[1 - own].value.load(std::memory_order_relaxed);
+      handoff.was_waited_for = waited_for;
+      handoff.released = Clock::now();
+      lock.value.unlock();
+      for (const auto then = Clock::now(); waited_for && owner.value.load(std::memory_order_relaxed) == i &&
+                                           seconds_since(then) < kPatience;) {
         pause_processor();
       }
     }
   });
-  if (guarded.its.samples.size() < kFewest) {
-    throw NotMeasured("hardly ever did a release find the other thread waiting");
+  if (guarded.value.samples.size() < kFewest) {
+    throw NotMeasured("the other thread was hardly ever waiting when the lock was released");
   }
-  return median(guarded.its.samples);
+  return median(guarded.value.samples);
 }
 
 template <class Lock>
 double alone_ns() {
   constexpr int kTimes = 20'000, kRepeats = 15;
-  Apart<Lock> lock;
+  Padded<Lock> lock;
   std::vector<double> samples;
   for (int repeat = 0; repeat < kRepeats; ++repeat) {
     const auto began = Clock::now();
     for (int i = 0; i < kTimes; ++i) {
-      lock.its.lock();
-      lock.its.unlock();
+      lock.value.lock();
+      lock.value.unlock();
     }
     samples.push_back(1e9 * seconds_since(began) / kTimes);
   }

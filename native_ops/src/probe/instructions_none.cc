@@ -1,4 +1,4 @@
-// A processor family without transactional memory that we know.
+// For a processor family without known transactional memory.
 #include "tmflow/probe/instructions.hpp"
 
 namespace tmflow::probe {

@@ -8,7 +8,8 @@
 namespace tmflow::probe {
 namespace {
 
-// Microcode that disables RTM may leave it in CPUID, and say there that every transaction aborts.
+// Microcode that disables RTM may leave it in CPUID; another bit there then says that every transaction
+// aborts.
 bool enabled() {
   constexpr unsigned kRtmAlwaysAborts = 1u << 11;
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
@@ -27,7 +28,7 @@ bool attempt(std::span<const Walk> walks, htm::Ended& ended) {
   return false;
 }
 
-// After all that came before, and before all that comes after.
+// Reads the clock after all earlier instructions, and before all later ones.
 [[gnu::always_inline]] inline std::uint64_t now() {
   unsigned processor;
   const std::uint64_t ticks = __rdtscp(&processor);

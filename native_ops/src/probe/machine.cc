@@ -1,4 +1,4 @@
-// All that is measured beside transactions.
+// The measurements other than transactions.
 #include "measurements.hpp"
 #include "tmflow/probe/parts.hpp"
 

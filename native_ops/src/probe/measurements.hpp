@@ -1,5 +1,5 @@
-// What is measured of this machine beside transactions, one thing a file. Each throws NotMeasured where it
-// cannot be.
+// The measurements of this machine, transactions excepted, one per file. Each throws NotMeasured if it is
+// impossible.
 #pragma once
 
 #include <vector>

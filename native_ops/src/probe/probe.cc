@@ -9,7 +9,7 @@
 namespace tmflow::probe {
 namespace {
 
-// Shares of the time. The limits of updates are known to a hundredth within seconds.
+// Shares of the time. The limits of updates are known to 1 % within seconds.
 constexpr double kTransactions = 0.6, kMachine = 0.25, kLimits = 0.1, kMostForLimits = 3;
 
 Json measured(double seconds) {
@@ -23,7 +23,7 @@ Json measured(double seconds) {
 
 Json emulated(const std::string& machine, double seconds) {
   const auto transactor = make_emulated_transactor(machine);
-  const auto no_time = []() -> Json { throw NotMeasured("an emulated machine has no time"); };
+  const auto no_time = []() -> Json { throw NotMeasured("times of an emulated machine mean nothing"); };
   Findings elsewhere, limits;
   for (const char* const name :
        {"line_transfer", "lock_handoff", "memory_bandwidth", "smt_yield", "processors"}) {

@@ -57,8 +57,8 @@ class RealTransactor final : public Transactor {
   std::size_t dwelling() const override { return 10'000; }
 
  private:
-  // One that has siblings, where there are such; else the last, for the first has the most interrupts. Looked
-  // for once: who asks at each of a million attempts would be timed with them.
+  // A thread with siblings if there is one; otherwise the last, because the first has the most interrupts. It
+  // is found only once: a search at each of a million attempts would be timed with them.
   static Cpu where(const std::vector<Cpu>& cpus) {
     const auto pair = sibling_pair(cpus);
     return pair ? pair->one : cpus.back();
@@ -73,8 +73,8 @@ class RealTransactor final : public Transactor {
 }  // namespace
 
 std::unique_ptr<Transactor> make_real_transactor() {
-  const Instructions* const its = instructions();
-  return its == nullptr ? nullptr : std::make_unique<RealTransactor>(*its);
+  const Instructions* const found = instructions();
+  return found == nullptr ? nullptr : std::make_unique<RealTransactor>(*found);
 }
 
 }  // namespace tmflow::probe

@@ -1,4 +1,4 @@
-// The same work on several processors at once, for a given time.
+// Runs the same work on several processors at the same time, for a given duration.
 #pragma once
 
 #include <algorithm>
@@ -15,9 +15,9 @@
 
 namespace tmflow::probe {
 
-// Runs work(i, barrier) at once on the processors cpus[i], each in a thread that stays there; none of them
-// begins where one cannot, for it would wait for that one. Rethrows what one has thrown; the barrier then
-// does without it.
+// Runs work(i, barrier) at the same time on the processors cpus[i], each in a thread pinned there. If one
+// thread cannot be pinned, none runs its work, because it would wait for that thread. Rethrows an exception
+// of a thread; the barrier then continues without that thread.
 template <class Work>
 void run_on(const std::vector<int>& cpus, const Work& work) {
   std::barrier<> together(static_cast<std::ptrdiff_t>(cpus.size()));
@@ -44,8 +44,8 @@ void run_on(const std::vector<int>& cpus, const Work& work) {
   if (failed != nullptr) std::rethrow_exception(failed);
 }
 
-// How much of something the processors do in a second, all together. Each makes `prepare(i)`, which is not
-// timed, and calls what that returns, again and again; it returns how much it has done.
+// The combined throughput of the processors. Each creates `prepare(i)`, which is not timed, and calls the
+// result repeatedly; it returns the amount of work done.
 template <class Prepare>
 double rate_on(const std::vector<int>& cpus, double seconds, const Prepare& prepare) {
   std::mutex guard;
@@ -64,7 +64,7 @@ double rate_on(const std::vector<int>& cpus, double seconds, const Prepare& prep
   return rate;
 }
 
-// The middle one; of an even number the upper.
+// The middle sample; for an even number, the upper of the two.
 inline double median(std::vector<double> samples) {
   const auto middle = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2);
   std::nth_element(samples.begin(), middle, samples.end());

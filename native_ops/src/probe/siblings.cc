@@ -1,4 +1,4 @@
-// What another hardware thread of the core takes away from a transaction's capacity.
+// How much of a transaction's capacity another hardware thread of the core takes.
 #include <algorithm>
 
 #include "companion.hpp"
@@ -8,7 +8,7 @@
 namespace tmflow::probe {
 namespace {
 
-// The sibling's places lie behind those of the transaction that is measured.
+// The sibling's places lie behind those of the measured transaction.
 constexpr std::size_t kSpace = std::size_t{128} << 20, kOthers = kSpace / 2;
 
 class Siblings {
@@ -23,7 +23,7 @@ class Siblings {
     });
     const auto beside_the_nearest = [&](bool in_transactions) {
       const int nearest = candidates().front();
-      return beside(nearest, in_transactions, needed(alone, "what fits alone"));
+      return beside(nearest, in_transactions, needed(alone, "the capacity of one thread alone"));
     };
     found_.find("beside_transactions_lines", [&] { return beside_the_nearest(true); });
     found_.find("beside_loads_lines", [&] { return beside_the_nearest(false); });
@@ -36,8 +36,8 @@ class Siblings {
     auto numbers = transactor_.siblings();
     if (numbers.empty()) {
       throw NotMeasured(
-          "no two hardware threads of one core are there for this process: simultaneous "
-          "multithreading is absent, off, or not told of, or the process may use one thread only");
+          "this process cannot use two hardware threads of one core: simultaneous multithreading is absent, "
+          "off or not reported, or the process is limited to one thread");
     }
     return numbers;
   }
@@ -45,7 +45,7 @@ class Siblings {
   std::size_t line() const { return needed(fits_.line_bytes, "the size of a line"); }
   std::size_t writes() const { return needed(fits_.write_lines, "the capacity for writes"); }
 
-  // The transaction stays for a while, so that the sibling can get in its way.
+  // The transaction stays for a while, so that the sibling can interfere with it.
   std::size_t measured(const Companion* beside) const {
     const Trials trials(transactor_, space_.data(), budget_, beside);
     const std::size_t stay = transactor_.dwelling();
@@ -55,8 +55,8 @@ class Siblings {
     });
   }
 
-  // While another thread touches half as many lines as fit alone, again and again. In transactions it stays
-  // for a while too, so that it nearly always has them all.
+  // The lines that fit while another thread repeatedly touches half as many lines as fit alone. In
+  // transactions that thread stays for a while too, so that it holds all its lines nearly all the time.
   std::size_t beside(int thread, bool in_transactions, std::size_t alone) const {
     const Walk theirs{.base = space_.data() + kOthers,
                       .stride = line(),
@@ -80,11 +80,11 @@ class Siblings {
     return lines;
   }
 
-  // The first thread, and those beside which clearly less fits.
+  // The number of threads that share the capacity: the first, and those beside which clearly fewer lines fit.
   std::size_t sharing(const std::optional<std::size_t>& alone) const {
     std::size_t threads = 1;
     for (const int thread : candidates()) {
-      const std::size_t fits_alone = needed(alone, "what fits alone");
+      const std::size_t fits_alone = needed(alone, "the capacity of one thread alone");
       if (10 * beside(thread, true, fits_alone) < 9 * fits_alone) ++threads;
     }
     return threads;

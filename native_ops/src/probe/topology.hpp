@@ -10,8 +10,8 @@ namespace tmflow::probe {
 
 struct Cpu {
   int number;
-  std::string core;    // the same for those of one core; empty where the system does not tell
-  std::string socket;  // likewise
+  std::string core;    // the same for all processors of a core; empty if the system does not report it
+  std::string socket;  // the same for a socket
 };
 
 std::vector<Cpu> allowed_cpus();
@@ -23,9 +23,9 @@ std::string_view relation(const Cpu& one, const Cpu& other);
 struct Pair {
   Cpu one, other;
 };
-// The first two processors of one core; nothing where no core has two that may be used.
+// The first two processors of one core; nullopt if no core has two that this process may use.
 std::optional<Pair> sibling_pair(const std::vector<Cpu>& cpus);
-// The first processor and the first one of another core.
+// The first processor, and the first one on another core.
 std::optional<Pair> core_pair(const std::vector<Cpu>& cpus);
 
 }  // namespace tmflow::probe

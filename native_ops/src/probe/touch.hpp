@@ -1,4 +1,4 @@
-// Touching memory, one byte after another, by nothing but plain loads and stores.
+// Touches memory, one byte after another, with plain loads and stores only.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// All that is found out about transactions, on a real or an emulated processor.
+// All measurements of transactions, on a real or an emulated processor.
 #include <cstdio>
 #include <exception>
 #include <map>
@@ -21,7 +21,8 @@ std::string hexadecimal(std::uint64_t status) {
   return text;
 }
 
-// Transactions that write one place. Their report alone does not suffice: microcode may abort all of them.
+// Counts commits of transactions that write one place. The reported feature does not suffice: microcode may
+// abort all of them.
 int commit_a_few(Transactor& transactor, Findings& found) {
   Space space(1 << 16);
   const Walk walk{.base = space.data(), .stride = 1, .count = 1, .write = true};
@@ -82,7 +83,7 @@ Json find(Transactor& transactor, bool timed, double seconds) {
   part("asynchronous", kAsynchronous,
        [&](Budget budget) { return find_asynchronous(transactor, fits, timed, budget); });
   part("costs", 1 - kCapacity - kConflicts - kSiblings - kAsynchronous, [&](Budget budget) {
-    if (!timed) throw NotMeasured("an emulated machine has no time");
+    if (!timed) throw NotMeasured("times of an emulated machine mean nothing");
     return find_costs(budget);
   });
   return found.json();
@@ -91,8 +92,8 @@ Json find(Transactor& transactor, bool timed, double seconds) {
 }  // namespace
 
 Json find_transactions(Transactor* transactor, bool timed, double seconds) {
-  if (transactor == nullptr) return none("this family of processors has no transactions that we know");
-  // In a thread of its own, for it settles on a processor, and the caller's stays where it was.
+  if (transactor == nullptr) return none("no hardware transactions are known for this family of processors");
+  // In a separate thread, because it pins itself to a processor; the caller's thread stays where it was.
   Json found;
   std::exception_ptr failed;
   std::thread([&] {

@@ -1,4 +1,4 @@
-// What it takes for a cache line to get from one core to another: two threads that write it in turns.
+// The time in which a cache line moves from one core to another: two threads write it alternately.
 #include <algorithm>
 #include <atomic>
 #include <map>
@@ -13,7 +13,7 @@ namespace {
 constexpr int kTurns = 2000, kRepeats = 9;
 constexpr std::size_t kMostCpus = 8;
 
-// Of so many processors, that many spread over them, the first two included: they may share a core.
+// At most kMostCpus processors, spread over all. The first two of one core are among them.
 std::vector<Cpu> spread(const std::vector<Cpu>& cpus) {
   if (cpus.size() <= kMostCpus) return cpus;
   std::vector<Cpu> chosen;
@@ -25,9 +25,9 @@ std::vector<Cpu> spread(const std::vector<Cpu>& cpus) {
   return chosen;
 }
 
-// Memory ordering: each turn is one release and one acquire of the word; nothing else is handed over.
+// Memory ordering: each turn is one release and one acquire of the word; it passes no other data.
 double ns_between(const Cpu& one, const Cpu& other) {
-  Apart<std::atomic<int>> word(0);
+  Padded<std::atomic<int>> word(0);
   std::vector<double> samples;
   run_on({one.number, other.number}, [&](int i, std::barrier<>& together) {
     for (int repeat = 0; repeat < kRepeats; ++repeat) {
@@ -35,12 +35,12 @@ double ns_between(const Cpu& one, const Cpu& other) {
       const auto began = Clock::now();
       const int first = repeat * 2 * kTurns + i;
       for (int turn = first; turn < first + 2 * kTurns; turn += 2) {
-        // Plain spinning: a pause would be longer than what is measured. Now and then the processor is given
-        // away, for somebody else may have kept the other one.
-        for (int spins = 1; word.its.load(std::memory_order_acquire) != turn; ++spins) {
+        // Plain spinning: a pause would be longer than the measured time. The occasional yield is for the
+        // case that the other thread has lost its processor.
+        for (int spins = 1; word.value.load(std::memory_order_acquire) != turn; ++spins) {
           if (spins % 100'000 == 0) std::this_thread::yield();
         }
-        word.its.store(turn + 1, std::memory_order_release);
+        word.value.store(turn + 1, std::memory_order_release);
       }
       if (i == 0) samples.push_back(1e9 * seconds_since(began) / (2 * kTurns));
     }

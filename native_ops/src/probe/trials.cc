@@ -8,10 +8,10 @@ Space::Space(std::size_t bytes) : bytes_(bytes) {
   void* const mapped =
       mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapped == MAP_FAILED) {
-    throw NotMeasured("the system gives no " + std::to_string(bytes >> 20) + " MiB of address space");
+    throw NotMeasured("the system does not provide " + std::to_string(bytes >> 20) + " MiB of address space");
   }
   data_ = static_cast<char*>(mapped);
-  // A touched place costs a small page, not a huge one. Where there are no huge pages, that is so anyway.
+  // A touched place costs a small page, not a huge one. Where there are no huge pages, this changes nothing.
   static_cast<void>(madvise(mapped, bytes, MADV_NOHUGEPAGE));
 }
 
@@ -47,19 +47,19 @@ std::size_t Trials::limit(std::size_t most, const SizedPlaces& walks) const {
   const Share beyond = share(more, sized(more));
   if (2 * beyond.lacks < beyond.tries - beyond.commits) {
     throw NotMeasured("half of the transactions of " + std::to_string(good) +
-                      " lines commit, and larger ones abort mostly for other reasons than their size");
+                      " lines commit, and larger ones mostly abort for reasons other than their size");
   }
   return good;
 }
 
 Trials::End Trials::one(int number, const Places& walks) const {
-  const std::vector<Walk> its = walks(base_ + static_cast<std::size_t>(number) % kRotations * kRotation);
+  const std::vector<Walk> placed = walks(base_ + static_cast<std::size_t>(number) % kRotations * kRotation);
   if (number < static_cast<int>(kRotations)) {
-    for (const Walk& walk : its) transactor_.prepare(walk);
+    for (const Walk& walk : placed) transactor_.prepare(walk);
   }
   for (int retry = 0; retry <= kRetries; ++retry) {
     htm::Ended ended;
-    if (attempt(its, ended)) return End::commit;
+    if (attempt(placed, ended)) return End::commit;
     if (ended.hopeless) return End::lack;
   }
   return End::other;

@@ -1,4 +1,4 @@
-// Whether transactions that touch given places commit, tried often enough to tell.
+// Whether transactions that touch given places commit, tried often enough for a decision.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace tmflow::probe {
 
-// Address space of which only what is touched becomes memory.
+// Address space of which only the touched pages use memory.
 class Space {
  public:
   explicit Space(std::size_t bytes);
@@ -28,27 +28,28 @@ class Space {
   char* data_;
 };
 
-// From a base that lies at the begin of a page, or kRotation bytes further, ...: what the code itself touches
-// is always in the same sets of a cache, and must not always be in those that are measured.
+// The base is the start of a page, or kRotation bytes further, and so on. The code's own data is always in
+// the same cache sets; with the rotation those are not always the measured ones.
 using Places = std::function<std::vector<Walk>(char* base)>;
 using SizedPlaces = std::function<std::vector<Walk>(char* base, std::size_t n)>;
 inline constexpr std::size_t kRotation = 512, kRotations = 8;
 
-// An abort that was not for want of capacity is tried again so often, so that interrupts do not pass for it.
+// An abort for a reason other than capacity is retried up to kRetries times, so that interrupts are not
+// mistaken for the limit.
 inline constexpr int kTries = 41, kRetries = 20;
 
-// How many of the tries of one set of places committed.
+// How many tries of one set of places committed.
 struct Share {
   std::size_t places = 0;
-  int tries = 0, commits = 0, lacks = 0;  // the last: those that ended for want of capacity
+  int tries = 0, commits = 0, lacks = 0;  // `lacks`: those that ended for lack of capacity
 
   Json json() const;
 };
 
-// All throw NotMeasured when the time is over.
+// All functions throw NotMeasured when the time is over.
 class Trials {
  public:
-  // `beside`: another thread that is to be at work at every try.
+  // `beside`: another thread that must be at work during every try.
   Trials(Transactor& transactor, char* base, Budget budget, const Companion* beside = nullptr)
       : transactor_(transactor), base_(base), budget_(budget), beside_(beside) {}
 
@@ -57,8 +58,8 @@ class Trials {
   // Whether at least half of the tries commit.
   bool fit(const Places& walks) const;
 
-  // The largest n up to `most` that fits; `most` if no limit is found. Throws NotMeasured if more aborts for
-  // other reasons than its size.
+  // The largest n up to `most` that fits; `most` if no limit is found. Throws NotMeasured if more tries abort
+  // for reasons other than size.
   std::size_t limit(std::size_t most, const SizedPlaces& walks) const;
 
  private:
@@ -72,7 +73,7 @@ class Trials {
   const Companion* beside_;
 };
 
-// The largest number up to `most` that fits, found by doubling and then halving the step; 0 if none does.
+// The largest number up to `most` that fits, found by doubling and then halving the step; 0 if none fits.
 template <class Fit>
 std::size_t largest(std::size_t most, const Fit& fits) {
   std::size_t good = 0, next = 1;

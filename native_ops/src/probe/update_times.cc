@@ -1,4 +1,4 @@
-// The fastest that one thread updates memory of its own: a plain loop, no strategy, nobody in the way.
+// The fastest update by one thread of its own memory: a plain loop without a strategy and without contention.
 #include <algorithm>
 #include <limits>
 
@@ -10,10 +10,10 @@
 namespace tmflow::probe {
 namespace {
 
-// The biases of the softmax and something of a filter's size, its weights, and the dense layers of both
+// The biases of the softmax, about the size of a filter, the softmax's weights, and the dense layers of both
 // models.
 constexpr std::size_t kSizes[] = {10, 1280, 7850, 100'352, 3'211'264};
-constexpr double kBatch = 20e-6;  // seconds, of which the clock is a small part
+constexpr double kBatch = 20e-6;  // seconds; reading the clock takes a small part of it
 
 double fastest_ns(std::size_t elements, double seconds) {
   LinesOf<float> variable(elements), delta(elements, 1e-9f);

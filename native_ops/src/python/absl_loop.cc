@@ -7,9 +7,9 @@
 namespace tmflow::python {
 namespace {
 
-// Calls the kernel, where the other mutexes have the loop in the same function: Abseil's headers would be
-// compiled once for each vector width, and what is inline in them shared. The call is lost beside Lock and
-// Unlock, which are calls too.
+// Calls the kernel, whereas the other mutexes have the loop in the same function: otherwise Abseil's headers
+// would be compiled once for each vector width, and their inline functions shared. The cost of the call is
+// small compared with Lock and Unlock, which are calls too.
 void loop_under_absl(absl::Mutex& mutex, float* variable, const float* delta, float alpha,
                      std::size_t n) noexcept {
   static const Kernel<float> kernel = find_kernel<float>();

@@ -17,8 +17,8 @@
 
 namespace tmflow::python {
 
-// Any number of threads may apply updates at once. Throws std::invalid_argument for memory that no update may
-// be run on (checks.hpp), before anything is changed.
+// Any number of threads may apply updates at the same time. Throws std::invalid_argument for memory that is
+// not suitable for updates (checks.hpp), before anything is changed.
 template <class T>
 class Variable {
  public:
@@ -37,13 +37,14 @@ class Variable {
     object_of(strategy, parameters).apply(region_, update, counts_.stats(worker, 0));
   }
 
-  // The array holds the variable, whatever strategies keep elsewhere. Called while nobody updates.
+  // Brings the array up to date, if a strategy keeps the variable elsewhere. Must be called while no thread
+  // updates.
   void settle() {
     const std::lock_guard held(strategies_mutex_);
     for (const auto& [name, object] : objects_) object->settle(region_);
   }
 
-  // The array was assigned: every strategy starts from it. Called while nobody updates.
+  // The array was assigned: every strategy starts from it. Must be called while no thread updates.
   void restart() {
     const std::lock_guard held(strategies_mutex_);
     for (const auto& [name, object] : objects_) object->restart(region_);
@@ -60,8 +61,8 @@ class Variable {
     check_apart<T>(region_.memory(Holding::nothing), operand, name);
   }
 
-  // The strategy's object for this variable and these parameters, made when it is first used. Two ways to
-  // write the same parameters are one object: a mutex of the strategy's own would else be two.
+  // The strategy's object for this variable and these parameters, created at the first use. Two spellings of
+  // the same parameters share one object, because two would have two mutexes.
   AnyStrategy<Region>& object_of(const std::string& strategy, const std::vector<std::string>& parameters) {
     const std::lock_guard held(strategies_mutex_);
     AnyStrategy<Region>*& found = as_written_[{strategy, parameters}];

@@ -20,7 +20,7 @@ namespace {
 
 constexpr Parameter kMutexLoop[] = {{.name = "mutex",
                                      .fallback = "std",
-                                     .summary = "the mutex that is held during the loop",
+                                     .summary = "the mutex held during the loop",
                                      .choices = "std, absl, spin, ticket, mcs"}};
 
 constexpr Parameter kAlwaysAborts[] = {
@@ -92,7 +92,7 @@ nb::dict measure_copies(int threads, int copies, std::int64_t elements) {
     const nb::gil_scoped_release released;
     report = bench::copy_at_once({.threads = threads, .copies = copies, .elements = elements});
   }
-  if (!report.arrived) throw std::logic_error("a copy did not arrive");
+  if (!report.arrived) throw std::logic_error("a copy differs from its source");
   nb::dict row;
   row["updates"] = report.made;
   row["seconds"] = report.seconds;
@@ -104,7 +104,7 @@ nb::dict measure_reads(const std::string& name, int readers, int writers, int re
   const ReadPlan plan{readers, writers, reads, elements, consistent};
   if (!consistent && listed_strategy(name).keeps_elsewhere) {
     throw std::invalid_argument("strategy '" + name +
-                                "' keeps the variable elsewhere: a plain copy of its memory reads nothing");
+                                "' does not keep the variable in this memory, so it has no plain copies");
   }
   ReadReport report;
   {
@@ -128,10 +128,9 @@ void bind_bench(nb::module_& m) {
       "measure", &measure, nb::arg("name"), nb::arg("threads"), nb::arg("updates"), nb::arg("elements"),
       nb::arg("parameters") = std::vector<std::string>(), nb::arg("fresh_gradient") = false,
       "Times `threads` threads that update one float32 variable of `elements` elements until one of them has "
-      "made `updates` updates, and counts what became of every update made. With `fresh_gradient` each "
-      "thread "
-      "writes its gradient anew before every update, and `seconds` includes it. `name` is a strategy, or one "
-      "of the benchmark's own references: mutex_loop (with a mutex), always_aborts (with a budget), "
+      "made `updates` updates, and counts the outcome of every update. With `fresh_gradient` each thread "
+      "writes a new gradient before every update, and `seconds` includes this. `name` is a strategy, or one "
+      "of the references of the benchmark: mutex_loop (with a mutex), always_aborts (with a budget), "
       "gradient_writing (no update).");
   m.def(
       "measure_reads", &measure_reads, nb::arg("name"), nb::arg("readers"), nb::arg("writers"),
@@ -139,15 +138,16 @@ void bind_bench(nb::module_& m) {
       nb::arg("consistent") = true,
       "Times `readers` threads that copy one float32 variable of `elements` elements, while `writers` "
       "threads "
-      "update it under the strategy, until one reader has made `reads` copies: `reads` and `updates` are all "
-      "that were made in `seconds`. Before that, off the clock, the same with each copy looked at: of "
-      "`checked` copies, `torn` mix elements of different updates. Copies are by way of the strategy, or "
-      "plain "
-      "ones if not `consistent`. Raises ValueError for a strategy without such copies.");
+      "update it under the strategy, until one reader has made `reads` copies. Returns the total numbers of "
+      "`reads` and `updates` in `seconds`. An untimed phase before it checks every copy: of `checked` "
+      "copies, "
+      "`torn` mix elements of different updates. The strategy makes the copies if `consistent`; otherwise "
+      "they are plain. Raises ValueError for a strategy without such copies.");
   m.def("measure_copies", &measure_copies, nb::arg("threads"), nb::arg("copies"), nb::arg("elements"),
-        "Times `threads` threads that each copy 6 * `elements` bytes of their own until one of them has made "
-        "`copies` copies: the traffic of an update of that many float32 elements. `updates` is all copies "
-        "made.");
+        "Times `threads` threads that each copy 6 * `elements` private bytes until one of them has made "
+        "`copies` copies: the memory traffic of an update of that many float32 elements. `updates` is the "
+        "total "
+        "number of copies.");
 }
 
 }  // namespace tmflow::python

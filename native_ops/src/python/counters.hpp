@@ -1,4 +1,4 @@
-// What a worker counted, as Python gets it: of the benchmark's arrays and of a trial alike.
+// The counts of a worker for Python, for the benchmark's arrays and for a trial.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -1,5 +1,5 @@
-// Which memory belongs to a live region: two regions over the same elements would keep their updates apart
-// with a mutex each, which is to say not at all.
+// The memory of live regions. Two regions over the same elements would each have a mutex, and so would not
+// exclude each other.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace tmflow::python {
 
-// Holds `memory` for one region as long as it lives. Throws std::invalid_argument if another claim has a part
-// of it. Memory ordering: a mutex guards the list of claims; the memory itself is not touched.
+// Holds `memory` for one region as long as it lives. Throws std::invalid_argument if it overlaps another
+// claim. Memory ordering: a mutex guards the list of claims; the memory itself is not accessed.
 class MemoryClaim {
  public:
   template <class T>
@@ -25,7 +25,7 @@ class MemoryClaim {
     const bool from_last = next != claims().begin() && std::prev(next)->second > begin_;
     if (into_next || from_last) {
       throw std::invalid_argument(
-          "array overlaps the memory of another region, whose mutex it would not take: apply the updates to "
+          "array overlaps the memory of another region, which has a different mutex: apply the updates to "
           "that region");
     }
     claims().emplace(begin_, end_);
@@ -46,7 +46,7 @@ class MemoryClaim {
     return one;
   }
 
-  // Begin and end of each.
+  // Maps the begin of each claim to its end.
   static std::map<std::uintptr_t, std::uintptr_t>& claims() {
     static std::map<std::uintptr_t, std::uintptr_t> all;
     return all;

@@ -159,20 +159,20 @@ nb::list strategies() {
     nb::dict row;
     row["name"] = text(listed.info.name);
     row["summary"] = text(listed.info.summary);
-    row["promise_updates"] = text(name_of(listed.info.updates));
-    row["promise_reads"] = text(name_of(listed.info.reads));
-    row["promise_snapshots"] = text(name_of(listed.info.snapshots));
+    row["update_consistency"] = text(name_of(listed.info.updates));
+    row["read_consistency"] = text(name_of(listed.info.reads));
+    row["snapshot_consistency"] = text(name_of(listed.info.snapshots));
     row["keeps_elsewhere"] = listed.keeps_elsewhere;
     row["runnable"] = !listed.why_not.has_value();
     row["why_not"] = listed.why_not ? nb::object(text(*listed.why_not)) : nb::none();
     nb::list parameters;
     for (const Parameter& parameter : listed.parameters()) {
-      nb::dict its;
-      its["name"] = text(parameter.name);
-      its["fallback"] = text(parameter.fallback);
-      its["allowed"] = text(parameter.allowed());
-      its["summary"] = text(parameter.summary);
-      parameters.append(its);
+      nb::dict entry;
+      entry["name"] = text(parameter.name);
+      entry["fallback"] = text(parameter.fallback);
+      entry["allowed"] = text(parameter.allowed());
+      entry["summary"] = text(parameter.summary);
+      parameters.append(entry);
     }
     row["parameters"] = parameters;
     rows.append(row);
@@ -243,38 +243,40 @@ NB_MODULE(_core, m) {
   m.doc() = "The strategies over NumPy arrays, without TensorFlow.";
 
   nb::class_<Region>(m, "Region",
-                     "A variable: the memory of a NumPy array, a mutex, and counters of its workers.")
+                     "A variable: the memory of a NumPy array, a mutex, and counters for each worker.")
       .def(
           nb::init<nb::handle, int>(), nb::arg("array"), nb::arg("workers") = 1,
-          "Over a writable, C-contiguous, aligned float32 or float64 array of any shape, which is updated in "
-          "place. Raises ValueError for another array, and for one that overlaps a live region's.")
-      .def("apply", &Region::apply, nb::arg("strategy"), nb::arg("alpha"), nb::arg("delta"),
-           nb::arg("worker") = 0, nb::arg("parameters") = std::vector<std::string>(),
-           "array -= alpha * delta under the strategy, without the interpreter lock. delta has the array's "
-           "type and shape and memory of its own; alpha is finite. Updates of one strategy with one set of "
-           "parameters keep what it promises; against others only where both take the region's own mutex. "
-           "Raises ValueError, with nothing changed, for an unknown strategy, parameter or worker and for an "
-           "alpha or delta that does not fit.")
+          "Uses a writable, C-contiguous, aligned float32 or float64 array of any shape, which is updated in "
+          "place. Raises ValueError for any other array, and if it overlaps the array of a live region.")
+      .def(
+          "apply", &Region::apply, nb::arg("strategy"), nb::arg("alpha"), nb::arg("delta"),
+          nb::arg("worker") = 0, nb::arg("parameters") = std::vector<std::string>(),
+          "array -= alpha * delta under the strategy, without the interpreter lock. delta must have the type "
+          "and shape of the array and must not share its memory; alpha must be finite. The consistency of "
+          "the "
+          "strategy holds among updates with the same strategy and parameters; with other updates it holds "
+          "only if both lock the mutex of the region. Raises ValueError, and changes nothing, for an unknown "
+          "strategy, parameter or worker and for an invalid alpha or delta.")
       .def("apply_dense", &Region::apply_dense, nb::arg("strategy"), nb::arg("alpha"), nb::arg("input"),
            nb::arg("output_gradient"), nb::arg("worker") = 0,
            nb::arg("parameters") = std::vector<std::string>(),
-           "array -= alpha * (input.T @ output_gradient) under the strategy, as apply, without the product "
-           "ever "
-           "written. array is [rows, columns], input [examples, rows], output_gradient [examples, columns]. "
-           "Raises ValueError for a strategy that has a loop of its own.")
+           "array -= alpha * (input.T @ output_gradient) under the strategy, like apply, but without storing "
+           "the product. array is [rows, columns], input [examples, rows], output_gradient [examples, "
+           "columns]. Raises ValueError for a strategy that does not use the selectable kernels.")
       .def(
           "settle", &Region::settle,
-          "The array holds the variable now, also under a strategy that keeps it elsewhere (leashed). Called "
-          "while nobody updates.")
-      .def("restart", &Region::restart,
-           "The array was assigned: a strategy that keeps the variable elsewhere starts from it anew. Called "
-           "while nobody updates.")
+          "Copies the variable to the array, for a strategy that keeps it elsewhere (leashed). No update may "
+          "run meanwhile.")
+      .def(
+          "restart", &Region::restart,
+          "Copies the array, which was assigned, to the variable, for a strategy that keeps it elsewhere. No "
+          "update may run meanwhile.")
       .def("counters", &Region::counters,
            "One dict per worker: worker, updates, attempts, commits, fallbacks, aborts (by raw status).");
 
-  m.def(
-      "strategies", &strategies,
-      "One dict per strategy: name, summary, promise_updates, promise_reads, runnable, why_not, parameters.");
+  m.def("strategies", &strategies,
+        "One dict per strategy: name, summary, update_consistency, read_consistency, runnable, why_not, "
+        "parameters.");
   m.def(
       "check_parameters",
       [](const std::string& strategy, const std::vector<std::string>& parameters) {
@@ -289,23 +291,23 @@ NB_MODULE(_core, m) {
         return why_not(strategy, parameters);
       },
       nb::arg("strategy"), nb::arg("parameters") = std::vector<std::string>(),
-      "Why the strategy cannot run in this process with these parameters; None if it can. Raises as "
+      "The reason why the strategy cannot run in this process with these parameters; None if it can. Raises "
+      "as "
       "check_parameters does.");
-  m.def("tm_library", &itm::library_in_use,
-        "The file of the library that runs this process's GCC transactions; None in a build without them.");
+  m.def(
+      "tm_library", &itm::library_in_use,
+      "The path of the library that runs GCC's transactions in this process; None in a build without them.");
   m.def("audit", &audit_of, nb::arg("strategy"), nb::arg("threads"), nb::arg("updates"), nb::arg("elements"),
         nb::arg("dtype") = "float64", nb::arg("parameters") = std::vector<std::string>(),
-        "Runs `threads` threads that make `updates` updates each of one variable of `elements` elements, and "
-        "counts "
-        "exactly what became of them, in units of one update of one element.");
+        "Runs `threads` threads that each make `updates` updates of one variable of `elements` elements, and "
+        "counts their outcome exactly, in units of one update of one element.");
   m.def("tm_probe", &tm_probe, nb::arg("tries") = 100,
-        "What the processor reports and does about hardware transactions: reported, tried, committed, and "
-        "how often "
-        "each raw abort status was seen.");
+        "Tests the hardware transactions of this processor: reported, tried, committed, and how often each "
+        "raw abort status occurred.");
   bind_bench(m);
   bind_probe(m);
   bind_train(m);
-  m.def("build_info", &build_info, "compiler and cflags of this build.");
+  m.def("build_info", &build_info, "The compiler and cflags of this build.");
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ Array cast(nb::handle given, const char* what) {
   return array;
 }
 
-// `given` as one of two words.
+// Converts `given`, which must be one of two words.
 template <class T>
 T one_of(const char* factor, const std::string& given, const char* first, T as_first, const char* second,
          T as_second) {
@@ -130,9 +130,9 @@ class NativeTrial {
         const ThreadStats& stats = trial_->tracker().stats(worker, region);
         const auto index = static_cast<std::size_t>(region);
         nb::dict row = counters_of_variable(worker, trial_->region_names()[index], stats);
-        const bool told = trial_->tells_torn_reads(index);
-        row["reads"] = told ? nb::object(nb::int_(stats.reads())) : nb::none();
-        row["torn"] = told ? nb::object(nb::int_(stats.torn())) : nb::none();
+        const bool is_known = trial_->reports_torn_reads(index);
+        row["reads"] = is_known ? nb::object(nb::int_(stats.reads())) : nb::none();
+        row["torn"] = is_known ? nb::object(nb::int_(stats.torn())) : nb::none();
         rows.append(row);
       }
     }
@@ -169,8 +169,8 @@ class NativeTrial {
   }
 
  private:
-  // One call at a time: a run has the variables to itself. Nobody waits with the interpreter lock held, which
-  // who is at work needs to go on.
+  // One call at a time: a run uses the variables exclusively. No thread waits while it holds the interpreter
+  // lock, which the running call needs.
   std::unique_lock<std::mutex> alone() {
     const nb::gil_scoped_release released;
     return std::unique_lock(alone_);
@@ -207,23 +207,24 @@ void bind_train(nb::module_& m) {
            nb::arg("strategy"), nb::arg("parameters"), nb::arg("workers"), nb::arg("layout") = "separate",
            nb::arg("reading") = "plain", nb::arg("pinning") = "none", nb::arg("measures") = "usual",
            "The factors are those of a trial's spec, the parameters \"name=value\". Raises ValueError for "
-           "what does not exist or does not fit together.")
+           "unknown values and invalid combinations.")
       .def("set_variables", &NativeTrial::set_variables, nb::arg("values"),
-           "Start anew from float32 arrays, one per variable in the model's order; forgets all counts.")
-      .def("run", &NativeTrial::run, nb::arg("images"), nb::arg("labels"), nb::arg("starts"),
-           nb::arg("batch"), nb::arg("learning_rate"), nb::arg("losses").none() = nb::none(),
-           "Run one step for each of `starts` (int64), the first image of its batch; worker w of n takes the "
-           "steps w, w + n, ... Without the interpreter lock. Returns the seconds of the workers' loop; "
-           "`losses` (float64) gets the loss of each step. Raises ValueError, with nothing done, for arrays "
-           "that do not fit.")
-      .def("variables", &NativeTrial::variables,
-           "Copies of the variables as they are, each a flat float32 array.")
+           "Sets the variables to float32 arrays, one per variable in the model's order, and resets all "
+           "counts.")
+      .def(
+          "run", &NativeTrial::run, nb::arg("images"), nb::arg("labels"), nb::arg("starts"), nb::arg("batch"),
+          nb::arg("learning_rate"), nb::arg("losses").none() = nb::none(),
+          "Runs one step for each of `starts` (int64), the first image of its batch; worker w of n takes the "
+          "steps w, w + n, ... Without the interpreter lock. Returns the seconds of the workers' loop; "
+          "`losses` (float64) receives the loss of each step. Raises ValueError, and does nothing, for "
+          "invalid "
+          "arrays.")
+      .def("variables", &NativeTrial::variables, "Copies of the variables, each a flat float32 array.")
       .def("counters", &NativeTrial::counters,
            "One dict per worker and region: worker, variable, updates, attempts, commits, fallbacks, aborts "
-           "(by raw status), retries (critical sections by how many attempts aborted), failed_publications "
-           "and "
-           "taken_blocks (updates by how many they met), waited_ns, held_ns, reads, torn "
-           "(None where not told).")
+           "(by raw status), retries (critical sections by number of aborted attempts), failed_publications "
+           "and taken_blocks (updates by number of events), waited_ns, held_ns, reads, torn (None if not "
+           "counted).")
       .def("lost", &NativeTrial::lost,
            "One dict per region, with full measures only: variable, expected and lost updates of elements.")
       .def("staleness", &NativeTrial::staleness, "Dicts: worker, staleness, steps.");

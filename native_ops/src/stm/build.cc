@@ -1,8 +1,8 @@
 // The transactional loops, compiled once for each optimisation (cmake/stm.cmake).
 //
-// Nothing may be shared between the builds, lest the linker keep the copy of the other one: every transaction
-// here is an instance for `Build`, a type that is local, and so is the instance; what both builds do share is
-// inlined in each (TMFLOW_STM_INLINE), or compiled once (runtime.cc).
+// Nothing may be shared between the builds, or the linker may keep the copy of the other build. Every
+// transaction here is an instance for `Build`, a local type, so the instance is local too. What both builds
+// share is inlined in each (TMFLOW_STM_INLINE), or compiled once (runtime.cc).
 #include "build.hpp"
 
 #include "tmflow/stm/atomically.hpp"
@@ -16,7 +16,7 @@ namespace {
 
 struct Build : Sound {};
 
-// Only the variable is shared, so only it needs a transaction; its words of a stripe are updated at one go.
+// Only the variable is shared, so only it needs a transaction; its words of a stripe are updated together.
 struct OnlyShared {
   template <class Transaction, class T>
   static bool update(Transaction& transaction, T* variable, const T* delta, const T& alpha,
@@ -34,8 +34,8 @@ struct OnlyShared {
   }
 };
 
-// As a compiler instruments the study's loop: every element by itself, and gradient and rate through the STM
-// too.
+// As a compiler instruments the study's loop: every element separately, and the STM also reads the gradient
+// and the rate.
 struct All {
   template <class Transaction, class T>
   static bool update(Transaction& transaction, T* variable, const T* delta, const T& alpha,
@@ -52,7 +52,7 @@ struct All {
   }
 };
 
-// Runs `part(first, count)` on the chunks of what is to be updated or copied, one after another.
+// Runs `part(first, count)` on the chunks to be updated or copied, one after another.
 template <class Work, class Part>
 void for_each_chunk(const Work& work, const Part& part) {
   for (std::size_t first = 0, count = 0; first < work.size; first += count) {
@@ -72,9 +72,9 @@ void loop(const Update<T>& update, Domain& domain, ThreadStats& stats) {
 }
 
 template <class Manager, class T>
-void snapshot_loop(const Snapshot<T>& its, Domain& domain, ThreadStats& stats) {
-  for_each_chunk(its, [&](std::size_t first, std::size_t count) {
-    snapshot<Manager, Build>(domain, stats, its.variable + first, its.into + first, count);
+void snapshot_loop(const Snapshot<T>& request, Domain& domain, ThreadStats& stats) {
+  for_each_chunk(request, [&](std::size_t first, std::size_t count) {
+    snapshot<Manager, Build>(domain, stats, request.variable + first, request.into + first, count);
   });
 }
 

@@ -1,4 +1,4 @@
-// Which of the transactional loops is asked for.
+// Selects a transactional loop.
 #include <algorithm>
 #include <iterator>
 
@@ -10,7 +10,7 @@ namespace {
 constexpr std::string_view kDesigns[] = {"wb_etl", "wb_ctl", "wt"};
 constexpr std::string_view kManagers[] = {"suicide", "delay", "backoff", "aggressive", "timestamp"};
 
-// The enumerator whose name stands in its place among `names`.
+// The enumerator at the position of its name among `names`.
 template <class Kind, std::size_t n>
 Kind kind_of(const std::string_view (&names)[n], std::string_view name) noexcept {
   return static_cast<Kind>(std::ranges::find(names, name) - std::begin(names));

@@ -1,4 +1,4 @@
-// What transactions need now and then: memory, a descriptor. The part of the STM that is not in headers.
+// The parts of the STM outside the headers, which transactions need rarely: memory and descriptors.
 #include <algorithm>
 #include <mutex>
 #include <vector>
@@ -17,7 +17,7 @@ void BasicStripeIndex<Epoch>::resize(int bits) {
   shift_ = 64 - bits;
 }
 
-// Into twice the room; the new slots are of epoch 0, which is never the table's.
+// Doubles the size; the new slots have epoch 0, which the table never has.
 template <std::unsigned_integral Epoch>
 void BasicStripeIndex<Epoch>::grow() {
   const std::size_t slots = mask_ + 1;
@@ -42,7 +42,7 @@ template class BasicStripeIndex<std::uint8_t>;  // for a test
 
 namespace {
 
-// The descriptors of threads that have ended, for threads to come. All are kept: see Descriptor.
+// The descriptors of ended threads, for later threads. All are kept: see Descriptor.
 class Pool {
  public:
   static Pool& shared() {
@@ -52,7 +52,7 @@ class Pool {
 
   Descriptor& take() {
     const std::lock_guard held(mutex_);
-    idle_.reserve(all_.size() + 1);  // so that giving back needs no memory
+    idle_.reserve(all_.size() + 1);  // so that releasing needs no memory
     if (idle_.empty()) {
       all_.reserve(all_.size() + 1);
       all_.push_back(new Descriptor);

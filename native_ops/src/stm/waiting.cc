@@ -1,4 +1,4 @@
-// How transactions wait: apart, so that a test can wait otherwise.
+// How transactions wait, in a separate source file so that a test can replace it.
 #include "tmflow/sync/waiting.hpp"
 
 #include <thread>

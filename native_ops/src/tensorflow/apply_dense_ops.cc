@@ -1,4 +1,4 @@
-// The fused update ops: gradient descent on the weights of a dense layer, by its input and the gradient of
+// The fused update ops: gradient descent on the weights of a dense layer, from its input and the gradient of
 // its output, whose product is the gradient of the weights and is never written.
 #include "apply_op.hpp"
 
@@ -25,7 +25,7 @@ struct ByFactors {
   template <class T>
   class Of final : public Operands<T> {
    public:
-    // Throws StatusError for factors that do not belong together.
+    // Throws StatusError for incompatible factors.
     explicit Of(OpKernelContext* context)
         : input_(context->input(kInput)), output_(context->input(kOutputGradient)) {
       if (input_.dims() != 2 || output_.dims() != 2 || input_.dim_size(0) != output_.dim_size(0)) {
@@ -92,8 +92,8 @@ REGISTER_OP("TmflowResourceApplyDenseGradientDescent")
     .Input("worker: int32")
     .TMFLOW_STRATEGY_ATTRIBUTES.SetShapeFn(resource_op_shapes<ByFactors>)
     .Doc(R"(
-As TmflowApplyDenseGradientDescent, on a resource variable.
-Whoever reads the variable shares its memory and sees later updates, as with a reference variable.
+Like TmflowApplyDenseGradientDescent, for a resource variable.
+Readers of the variable share its memory and see later updates, as with a reference variable.
 )");
 
 TMFLOW_REGISTER_APPLY("TmflowApplyDenseGradientDescent", "TmflowResourceApplyDenseGradientDescent", ByFactors,

@@ -1,4 +1,4 @@
-// What the update ops have in common: gradient descent under a strategy, on a variable of either kind, by
+// The common part of the update ops: gradient descent under a strategy, on a variable of either kind, with
 // operands of any kind.
 #pragma once
 
@@ -18,7 +18,7 @@
 
 namespace tmflow::tf {
 
-// Checks what the shapes of every update op share: its attributes, and scalars.
+// Checks the common shapes of update ops: attributes and scalars.
 inline absl::Status check_scalars(tensorflow::shape_inference::InferenceContext* c,
                                   std::initializer_list<int> scalars) {
   TF_RETURN_IF_ERROR(check_parameters(c));
@@ -41,9 +41,9 @@ absl::Status resource_op_shapes(tensorflow::shape_inference::InferenceContext* c
   return Op::check_shapes(c, resource_shape(c, Op::kVariable));
 }
 
-// The kernel of an update op, whose `Op` says what it updates by: the type Op::Of<T> is made from the
-// kernel's context, has the operands' checks, and `update(alpha)`. Op's constants kVariable, kAlpha, kTracker
-// and kWorker are the numbers of its inputs.
+// The kernel of an update op. `Op` defines its operands: the type Op::Of<T> is constructed from the kernel's
+// context, has the operands' checks, and `update(alpha)`. Op's constants kVariable, kAlpha, kTracker and
+// kWorker are the indices of its inputs.
 template <class Op, class T>
 class ApplyOp : public tensorflow::OpKernel {
  public:
@@ -78,7 +78,8 @@ class ApplyOp : public tensorflow::OpKernel {
     if (!fetches_under_mutex_) target.begin();
     const GradientDescent<T> update = operands.update(alpha);
     if (VariableMeasures* const measures = slot.measures(strategy_, parameters_, update.size())) {
-      measures->around(update, worker, [&](const auto& its) { strategy.apply(target, its, stats); });
+      measures->around(update, worker,
+                       [&](const auto& measured) { strategy.apply(target, measured, stats); });
     } else {
       strategy.apply(target, update, stats);
     }

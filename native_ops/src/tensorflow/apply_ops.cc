@@ -7,7 +7,7 @@ namespace {
 using tensorflow::shape_inference::InferenceContext;
 using tensorflow::shape_inference::ShapeHandle;
 
-// An update by a gradient that is a tensor.
+// An update with a gradient that is a tensor.
 struct ByDelta {
   enum Input { kVariable, kAlpha, kDelta, kTracker, kWorker };
 
@@ -59,7 +59,7 @@ REGISTER_OP("TmflowResourceApplyGradientDescent")
     .TMFLOW_STRATEGY_ATTRIBUTES.SetShapeFn(resource_op_shapes<ByDelta>)
     .Doc(R"(
 var -= alpha * delta in place, under `strategy`; `variable` is the number of var in the tracker.
-Whoever reads the variable shares its memory and sees later updates, as with a reference variable.
+Readers of the variable share its memory and see later updates, as with a reference variable.
 )");
 
 TMFLOW_REGISTER_APPLY("TmflowApplyGradientDescent", "TmflowResourceApplyGradientDescent", ByDelta, float);

@@ -1,4 +1,4 @@
-// The memory that a resource variable has to itself, so that an update may write it in place.
+// Memory that belongs to one resource variable alone, so that an update may write it in place.
 #pragma once
 
 #include <atomic>
@@ -17,23 +17,23 @@ namespace tmflow::tf {
 
 using tensorflow::Tensor;
 
-// A buffer that one variable was moved to. It holds exactly one reference to TensorFlow's buffer, and the
-// variable's tensor holds another one. So a count of two says that nobody else holds it, and any other count
-// that somebody does: another variable that was assigned from this one, or the value that a step has read.
-// Updates under way and views (TmflowResourceView) hold this object instead, and so they do not count.
+// A buffer to which one variable was moved. It holds exactly one reference to TensorFlow's buffer, and the
+// variable's tensor holds another one. So a count of two means that there is no other holder. Any other count
+// means that there is one: another variable that was assigned from this one, or the value that a step has
+// read. Updates in progress and views (TmflowResourceView) hold this object instead, so they do not count.
 //
-// It is itself a TensorFlow buffer, that of the views. It does not own the memory, so no kernel takes the
+// It is itself a TensorFlow buffer, that of the views. It does not own the memory, so no kernel reuses the
 // memory of a view for its output.
 class OwnMemory final : public tensorflow::TensorBuffer {
  public:
   explicit OwnMemory(const Tensor& tensor) : TensorBuffer(tensor.data()), tensor_(tensor) {}
 
   bool is_of(const Tensor& tensor) const { return tensor.SharesBufferWith(tensor_); }
-  // Whether `variable`, which is_of, and this object are all that hold the buffer. A tensor of a part of a
-  // buffer (count -1) is never alone.
+  // Whether `variable`, which is_of, and this object are the only holders of the buffer. A tensor of a part
+  // of a buffer (count -1) is never the only one.
   bool is_alone_with(const Tensor& variable) const { return variable.RefCount() == 2; }
 
-  // The updates under way that may write the memory without the variable's mutex.
+  // The updates in progress that may write the memory without the variable's mutex.
   std::atomic<int> writers{0};
 
   std::size_t size() const override { return tensor_.TotalBytes(); }
@@ -51,7 +51,7 @@ class OwnMemory final : public tensorflow::TensorBuffer {
 
 using OwnMemoryPtr = tensorflow::core::RefCountPtr<OwnMemory>;
 
-// The time of an update that writes the memory without the variable's mutex; movable. Null for an empty
+// The duration of an update that writes the memory without the variable's mutex; movable. Null for an empty
 // variable.
 class Writing {
  public:
@@ -72,37 +72,37 @@ class Writing {
   OwnMemoryPtr memory_;
 };
 
-// Which memory a resource variable has to itself.
+// The memory that belongs to a resource variable alone.
 //
-// Assigning to a resource variable makes it share the buffer of the assigned value: a constant's, a feed's or
-// another variable's. Reading it makes the reader share its buffer. TensorFlow's own updates copy the
-// variable first whenever somebody else holds its buffer, and so do ours. Contract: an update changes no
-// value that was read or assigned before the update began; an update that holds the variable's mutex for as
-// long as it writes changes none that was read before it took the mutex. Only views see later updates.
+// An assignment to a resource variable makes it share the buffer of the assigned value: a constant's, a
+// feed's or another variable's. A read makes the reader share its buffer. TensorFlow's own updates copy the
+// variable first whenever there is another holder of its buffer, and so do ours. Contract: an update changes
+// no value that was read or assigned before the update began; an update that holds the variable's mutex while
+// it writes changes none that was read before it locked the mutex. Only views see later updates.
 //
-// A copy must not miss what an update under way still writes. An update that writes under the mutex is over
-// when the next one copies. Others are counted from `begin_writing` on, and a copy is made only while there
-// are none. They come to an end by themselves: none of them waits for an update that has not begun, and as
-// long as somebody else holds the buffer, no further one begins.
+// A copy must not miss the writes of an update in progress. An update that writes under the mutex has
+// finished when the next one copies. Others are counted from `begin_writing` on, and a copy is made only when
+// there are none. They all finish: none of them waits for an update that has not begun, and as long as there
+// is another holder of the buffer, no further one begins.
 //
-// Memory ordering: all but `writers` is guarded by the variable's mutex. An update counts itself while it
-// holds the mutex, at least shared; who copies holds it exclusively, so that it sees all who came before, and
-// keeps later ones out. An update that ends releases what it wrote, and who finds no writers acquires that.
-// The count of references acquires what their holders did before they let go.
+// Memory ordering: everything except `writers` is guarded by the variable's mutex. An update counts itself
+// while it holds the mutex, at least shared; a copy is made under the exclusive mutex, so that it sees all
+// earlier updates and excludes later ones. An update that ends releases its writes, and a thread that finds
+// no writers acquires them. The count of references acquires what its holders did before they released it.
 //
-// In copy-on-read mode (a variable that was read or updated sparsely) TensorFlow lets nobody share the
-// buffer: whoever reads it copies it under the mutex. So the update is in place there, too.
+// In copy-on-read mode (a variable that was read or updated sparsely) TensorFlow never shares the buffer:
+// readers copy it under the mutex. So the update is in place there, too.
 class MemoryOfVariable {
  public:
   using OpKernelContext = tensorflow::OpKernelContext;
 
-  // Null unless the variable is in memory of its own. Call it under the variable's mutex, at least shared.
+  // Null unless the variable has private memory. Must be called under the variable's mutex, at least shared.
   OwnMemoryPtr own(const Tensor& variable) const {
     return own_ && own_->is_of(variable) ? own_.GetNewRef() : OwnMemoryPtr();
   }
 
   // Begins an update that writes without the mutex. Under the mutex, `check` is called with the variable's
-  // tensor and may throw, and at last `begun` is called with the tensor that the update may write.
+  // tensor and may throw, and finally `begun` is called with the tensor that the update may write.
   template <class Check, class Begun>
   Writing begin_writing(tensorflow::Var& variable, OpKernelContext* context, const Check& check,
                         const Begun& begun) {

@@ -1,5 +1,5 @@
-// The ops that read a variable, and those that tell its strategy what others do with it: that they are about
-// to read it, that they want its memory up to date, that they have assigned it.
+// The ops that read a variable, and those that notify its strategy of other uses: a read outside the
+// strategy, a request for up-to-date memory, an assignment.
 #include <functional>
 #include <optional>
 #include <string>
@@ -37,15 +37,15 @@ REGISTER_OP("TmflowNoteRead")
     .Input("tracker: resource")
     .TMFLOW_CONTAINER_ATTRIBUTE.TMFLOW_STRATEGY_ATTRIBUTES.SetShapeFn(check_parameters)
     .Doc(R"(
-The whole of var is about to be read. `strategy` and the rest as of TmflowApplyGradientDescent. Only emulated
-transactions want to know: real ones see the reader itself.
+Announces a read of all elements of var; only emulated transactions need this, because real ones notice the read
+itself. `strategy` and the other attributes are those of TmflowApplyGradientDescent.
 )");
 
 REGISTER_OP("TmflowResourceNoteRead")
     .Input("var: resource")
     .Input("tracker: resource")
     .TMFLOW_STRATEGY_ATTRIBUTES.SetShapeFn(check_parameters)
-    .Doc("As TmflowNoteRead, of a resource variable.");
+    .Doc("Like TmflowNoteRead, for a resource variable.");
 
 REGISTER_OP("TmflowSettle")
     .Input("var: Ref(T)")
@@ -53,9 +53,9 @@ REGISTER_OP("TmflowSettle")
     .Attr("restart: bool = false")
     .TMFLOW_CONTAINER_ATTRIBUTE.TMFLOW_STRATEGY_ATTRIBUTES.SetShapeFn(check_parameters)
     .Doc(R"(
-Brings the memory of var up to date, for a strategy that keeps the variable elsewhere; with `restart` the variable
-starts anew from what was assigned to var. Run while nobody updates; nothing for all other strategies. `strategy`
-and the rest as of TmflowApplyGradientDescent.
+Copies the variable to the memory of var, for a strategy that keeps it elsewhere; with `restart`, copies the memory of
+var, which was assigned, to the variable. Does nothing for other strategies. No update may run meanwhile. `strategy`
+and the other attributes are those of TmflowApplyGradientDescent.
 )");
 
 REGISTER_OP("TmflowResourceSettle")
@@ -63,7 +63,7 @@ REGISTER_OP("TmflowResourceSettle")
     .Input("tracker: resource")
     .Attr("restart: bool = false")
     .TMFLOW_STRATEGY_ATTRIBUTES.SetShapeFn(check_parameters)
-    .Doc("As TmflowSettle, of a resource variable.");
+    .Doc("Like TmflowSettle, for a resource variable.");
 
 REGISTER_OP("TmflowRead")
     .Input("var: Ref(T)")
@@ -74,8 +74,9 @@ REGISTER_OP("TmflowRead")
     .TMFLOW_CONTAINER_ATTRIBUTE.TMFLOW_STRATEGY_ATTRIBUTES
     .SetShapeFn([](InferenceContext* c) { return read_shapes(c, reference_shape(c, kVariable)); })
     .Doc(R"(
-A copy of var, if `consistent` by way of `strategy` and with the promise of its own reads, else element by element. A
-tracker with full measures counts it and whether it was torn. `strategy` and the rest as of TmflowApplyGradientDescent.
+A copy of var: if `consistent`, read by `strategy` with its read consistency, else element by element. A tracker with
+full measures counts it and whether it was torn. `strategy` and the other attributes are those of
+TmflowApplyGradientDescent.
 )");
 
 REGISTER_OP("TmflowResourceRead")
@@ -86,7 +87,7 @@ REGISTER_OP("TmflowResourceRead")
     .Attr("consistent: bool")
     .TMFLOW_STRATEGY_ATTRIBUTES
     .SetShapeFn([](InferenceContext* c) { return read_shapes(c, resource_shape(c, kVariable)); })
-    .Doc("As TmflowRead, of a resource variable.");
+    .Doc("Like TmflowRead, for a resource variable.");
 
 REGISTER_OP("TmflowResourceView")
     .Input("var: resource")
@@ -98,11 +99,11 @@ REGISTER_OP("TmflowResourceView")
       return absl::OkStatus();
     })
     .Doc(R"(
-The memory of var, not copied: it changes with every later update in place, as the reading of a reference variable does.
-ReadVariableOp gives a value: an update that finds it still in use copies var first.
+The memory of var, not a copy: it changes with every later update in place, like the output of a reference variable.
+ReadVariableOp returns a value instead: an update that finds it still in use copies var first.
 )");
 
-// The tensor that a variable is read into: the variable must keep the shape that it had at first sight.
+// The tensor into which a variable is read: the variable must keep the shape that it had at first.
 template <class T>
 class Destination final : public Operands<T> {
  public:
@@ -124,7 +125,7 @@ class Destination final : public Operands<T> {
   Tensor* tensor_ = nullptr;
 };
 
-// What an op of these does with a variable, its strategy and what else the tracker has of it.
+// The use of a variable by one of these ops: its strategy and the tracker's other state for it.
 template <class T>
 struct Variable {
   OpKernelContext* context;
@@ -143,8 +144,8 @@ struct NoteRead {
   NoteRead(OpKernelConstruction*, const Listed&) {}
 
   template <class T>
-  void run(const Variable<T>& its) const {
-    its.strategy.note_read(its.region);
+  void run(const Variable<T>& variable) const {
+    variable.strategy.note_read(variable.region);
   }
 };
 
@@ -157,9 +158,9 @@ class Settle {
   }
 
   template <class T>
-  void run(const Variable<T>& its) const {
-    if (writes_ && !restart_) its.region.begin();
-    restart_ ? its.strategy.restart(its.region) : its.strategy.settle(its.region);
+  void run(const Variable<T>& variable) const {
+    if (writes_ && !restart_) variable.region.begin();
+    restart_ ? variable.strategy.restart(variable.region) : variable.strategy.settle(variable.region);
   }
 
  private:
@@ -174,34 +175,34 @@ class Read {
   Read(OpKernelConstruction* context, const Listed& strategy) {
     OP_REQUIRES_OK(context, context->GetAttr("consistent", &consistent_));
     OP_REQUIRES(
-        context, !consistent_ || strategy.info.snapshots != Promise::none,
+        context, !consistent_ || strategy.info.snapshots != Consistency::none,
         absl::UnimplementedError(absl::StrCat("strategy ", strategy.info.name, " has no consistent read")));
     OP_REQUIRES(context, consistent_ || !strategy.keeps_elsewhere,
                 absl::UnimplementedError(absl::StrCat("strategy ", strategy.info.name,
-                                                      " keeps the variable elsewhere than in its memory, "
-                                                      "so a plain read of that reads nothing")));
+                                                      " does not keep the variable in its memory, "
+                                                      "so it has no plain read")));
   }
 
   template <class T>
-  void run(const Variable<T>& its) const {
-    const auto worker = scalar_input<std::int32_t>(its.context, kWorker, "worker");
-    ThreadStats& stats = its.resource.tracker().stats(worker, its.number);
-    its.region.memory(Holding::nothing);
-    its.destination.allocate(its.context, its.region.shape());
-    Reading<T> reading{.into = its.destination.elements()};
-    VariableMeasures* const measures = its.measures(reading.into.size());
-    if (measures == nullptr || measures->shadow() == nullptr) return read(its, reading, stats);
+  void run(const Variable<T>& variable) const {
+    const auto worker = scalar_input<std::int32_t>(variable.context, kWorker, "worker");
+    ThreadStats& stats = variable.resource.tracker().stats(worker, variable.number);
+    variable.region.memory(Holding::nothing);
+    variable.destination.allocate(variable.context, variable.region.shape());
+    Reading<T> reading{.into = variable.destination.elements()};
+    VariableMeasures* const measures = variable.measures(reading.into.size());
+    if (measures == nullptr || measures->shadow() == nullptr) return read(variable, reading, stats);
     WatchedRead watch(*measures->shadow());
     reading.watch = &watch;
-    read(its, reading, stats);
+    read(variable, reading, stats);
     stats.count_read(watch.torn());
   }
 
  private:
   template <class T>
-  void read(const Variable<T>& its, const Reading<T>& reading, ThreadStats& stats) const {
-    if (consistent_) return its.strategy.read(its.region, reading, stats);
-    const auto memory = its.region.memory(Holding::nothing);
+  void read(const Variable<T>& variable, const Reading<T>& reading, ThreadStats& stats) const {
+    if (consistent_) return variable.strategy.read(variable.region, reading, stats);
+    const auto memory = variable.region.memory(Holding::nothing);
     reading(memory, 0, memory.size());
   }
 
@@ -219,7 +220,7 @@ class LookOp : public OpKernel {
   }
 
  protected:
-  // On the variable of this state, which `region(operands)` describes.
+  // Runs on the variable of this state, which `region(operands)` describes.
   template <class MakeRegion>
   void look(OpKernelContext* context, VariableState& state, MakeRegion region) {
     const auto resource = tracker_input(context, kTracker);
@@ -295,7 +296,7 @@ class ViewOp final : public OpKernel {
             absl::StrCat("the variable is ", tensorflow::DataTypeString(tensor.dtype()), " and the view is ",
                          tensorflow::DataTypeString(output_type(0)), ": they must have the same type")));
       }
-      // Memory that is not the variable's own is what no update writes: it is given as it is.
+      // No update writes memory that does not belong to the variable alone, so it is returned as it is.
       auto own = state->memory().own(tensor);
       context->set_output(0, own ? Tensor(tensor.dtype(), tensor.shape(), std::move(own)) : tensor);
     });

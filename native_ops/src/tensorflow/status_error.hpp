@@ -19,7 +19,7 @@ inline void throw_if_error(absl::Status status) {
   if (!status.ok()) throw StatusError(std::move(status));
 }
 
-// Runs the body of a kernel; what it throws becomes the status of the op.
+// Runs the body of a kernel; an exception becomes the status of the op.
 template <class Body>
 void compute(tensorflow::OpKernelContext* context, Body body) {
   try {
@@ -28,7 +28,7 @@ void compute(tensorflow::OpKernelContext* context, Body body) {
     context->SetStatus(error.status);
   } catch (const std::invalid_argument& error) {
     context->SetStatus(absl::InvalidArgumentError(error.what()));
-  } catch (const std::exception& error) {  // a strategy's own, which must not end the process
+  } catch (const std::exception& error) {  // an exception of a strategy, which must not end the process
     context->SetStatus(absl::InternalError(error.what()));
   }
 }

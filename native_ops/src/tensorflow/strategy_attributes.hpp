@@ -8,8 +8,8 @@
 #include "tensorflow/core/framework/shape_inference.h"
 #include "tmflow/core/registry.hpp"
 
-// The attributes themselves, in the definition of an op that works on a variable: its type T, the strategy,
-// and the variable's number in the tracker.
+// The attributes in the definition of an op that works on a variable: its type T, the strategy, and the
+// variable's number in the tracker.
 #define TMFLOW_STRATEGY_ATTRIBUTES                     \
   Attr("T: {float, double}")                           \
       .Attr("strategy: {" + strategy_names("'") + "}") \
@@ -17,7 +17,7 @@
       .Attr("variable: int >= 0")                      \
       .SetIsStateful()
 
-// Of an op on a reference variable: the container that the variable is in, as its own operation has it.
+// For an op on a reference variable: the container of the variable, as in its own operation.
 #define TMFLOW_CONTAINER_ATTRIBUTE Attr("container: string = ''")
 
 namespace tmflow::tf {

@@ -1,4 +1,4 @@
-// The ops of the tracker: make one, begin and end a step, read and reset the counts.
+// The ops of the tracker: create one, begin and end a step, read and reset the counts.
 #include <algorithm>
 #include <cstdint>
 #include <vector>
@@ -28,8 +28,7 @@ REGISTER_OP("TmflowTracker")
     .SetIsStateful()
     .SetShapeFn(shapes::ScalarShape)
     .Doc(
-        "A step tracker, made with the session and gone with it. With full measures it also counts lost "
-        "updates "
+        "A step tracker that lives as long as the session. With full measures it also counts lost updates "
         "and torn reads, and times locks.");
 
 REGISTER_OP("TmflowAnonymousTracker")
@@ -37,9 +36,9 @@ REGISTER_OP("TmflowAnonymousTracker")
     .SetIsStateful()
     .SetShapeFn(shapes::ScalarShape)
     .Doc(
-        "As TmflowTracker, but each run makes a new one, which is gone with its handle: for eager mode, "
-        "where "
-        "operations with equal attributes share a kernel.");
+        "Like TmflowTracker, but each run creates a tracker that lives as long as its handle: for eager "
+        "mode, "
+        "where operations with equal attributes share a kernel.");
 
 REGISTER_OP("TmflowBeginStep")
     .Input("tracker: resource")
@@ -47,7 +46,8 @@ REGISTER_OP("TmflowBeginStep")
     .SetIsStateful()
     .SetShapeFn(shapes::ScalarShape)
     .Doc(
-        "The steps completed so far. Every read of a variable in the step comes after it (control "
+        "Returns the number of completed steps. Every read of a variable in the step must come after it "
+        "(control "
         "dependency).");
 
 REGISTER_OP("TmflowEndStep")
@@ -58,7 +58,7 @@ REGISTER_OP("TmflowEndStep")
     .SetIsStateful()
     .SetShapeFn(shapes::ScalarShape)
     .Doc(
-        "Completes the step that began at `version`. It comes after every update of the step (control "
+        "Completes the step that began at `version`. It must come after every update of the step (control "
         "dependency).");
 
 REGISTER_OP("TmflowStats")
@@ -84,21 +84,21 @@ REGISTER_OP("TmflowStats")
       return absl::OkStatus();
     })
     .Doc(R"(
-updates[worker, variable]; transactions[worker, variable, (attempts, or -1 if not known, commits, fallbacks)]; rows (worker, variable, raw
-status, count) for each status that a transaction aborted with; rows (worker, staleness, steps) for each staleness that
-occurred; rows (worker, variable, kind, n, critical sections or updates that met with it n times) of contention: kind 0
-is retries, 1 failed publications, 2 taken blocks. With full measures also: locks[worker, variable, (ns waited for locks,
-ns they were held)], else zeros; rows (worker, variable, reads, torn ones of them) where
-the strategy updates in place; rows (variable, updates of an element expected, lost ones of them). While nobody updates.
+updates[worker, variable]; transactions[worker, variable, (attempts, -1 if unknown; commits; fallbacks)]; rows of aborts
+(worker, variable, raw status, count); rows of staleness (worker, staleness, steps); rows of contention (worker,
+variable, kind, n, number of critical sections or updates with n events), where kind 0 is retries, 1 failed
+publications, 2 taken blocks. With full measures also: locks[worker, variable, (ns waited, ns held)], else zeros; rows of
+reads (worker, variable, reads, torn reads) if the strategy updates in place; rows of losses (variable, expected updates
+of elements, lost updates of elements). No update may run meanwhile.
 )");
 
 REGISTER_OP("TmflowResetTracker")
     .Input("tracker: resource")
     .SetIsStateful()
     .SetShapeFn(shapes::NoOutputs)
-    .Doc("Forgets all counts.");
+    .Doc("Discards all counts.");
 
-// Makes trackers with the attributes of an op; each is owned through its handle.
+// Creates trackers with the attributes of an op; each is owned through its handle.
 class TrackerMaker : public OpKernel {
  public:
   explicit TrackerMaker(OpKernelConstruction* context) : OpKernel(context) {
@@ -122,7 +122,7 @@ class TrackerMaker : public OpKernel {
   bool full_ = false;
 };
 
-// The kernel of a stateful op lives as long as its session, and the tracker as long as the kernel.
+// The kernel of a stateful op lives as long as its session, and the tracker lives as long as the kernel.
 class TrackerOp final : public TrackerMaker {
  public:
   explicit TrackerOp(OpKernelConstruction* context) : TrackerMaker(context) {

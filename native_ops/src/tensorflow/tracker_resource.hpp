@@ -1,4 +1,4 @@
-// The tracker as a TensorFlow resource, and what it keeps for each variable.
+// The tracker as a TensorFlow resource, with its state for each variable.
 #pragma once
 
 #include <atomic>
@@ -18,15 +18,15 @@
 
 namespace tmflow::tf {
 
-// A number of a tracker: the variable that is counted under it, and what is measured there.
+// An index of a tracker: the variable that is counted under it, and its measures.
 class VariableSlot {
  public:
-  // `measured_workers`: how many workers there are, if what becomes of their updates is measured; else 0.
+  // `measured_workers`: the number of workers if losses are measured; else 0.
   explicit VariableSlot(int measured_workers) : measured_workers_(measured_workers) {}
 
-  // The strategy object of the variable whose state this is. The slot holds a use of it from the first call
-  // on, which decides the variable; once that is gone, another one may come. Throws StatusError for any other
-  // variable, and for another strategy than the variable's.
+  // The strategy object of the variable with this state. The slot holds a use of it from the first call on,
+  // which determines the variable; after that variable is destroyed, another one may use the slot. Throws
+  // StatusError for any other variable, and for another strategy than the variable's.
   template <class T>
   AnyStrategy<ForeignRegion<T>>& strategy(VariableState& state, const std::string& name,
                                           const std::vector<std::string>& parameters) {
@@ -34,8 +34,8 @@ class VariableSlot {
     return state.strategy<T>(name, parameters);
   }
 
-  // What is measured of the variable, which has so many elements; null if nothing is. Throws StatusError if
-  // it had another number of them before.
+  // The measures of the variable, which has that many elements; null if nothing is measured. Throws
+  // StatusError if it had another number of elements before.
   VariableMeasures* measures(const std::string& strategy, const std::vector<std::string>& parameters,
                              std::size_t elements) {
     if (measured_workers_ == 0) return nullptr;
@@ -44,13 +44,14 @@ class VariableSlot {
     });
     if (measures_->elements() != elements) {
       throw StatusError(absl::InvalidArgumentError(
-          absl::StrCat("the variable has ", elements, " elements and had ", measures_->elements(),
-                       " before: with full measures it must keep its shape")));
+          absl::StrCat("the variable has ", elements, " elements but had ", measures_->elements(),
+                       " before: with full measures its shape must not change")));
     }
     return measures_.get();
   }
 
-  // The same, once the variable has been updated or read; null before. While nobody does either.
+  // The same after the variable has been updated or read; null before. Must be called while no thread does
+  // either.
   VariableMeasures* measures() { return measures_.get(); }
 
  private:
@@ -61,8 +62,8 @@ class VariableSlot {
     if (counted == state.number()) return;
     if (counted != 0 && !use_->variable_is_gone.load(std::memory_order_acquire)) {
       throw StatusError(absl::InvalidArgumentError(
-          "the tracker counts another variable under this number: within a tracker "
-          "each variable has a number of its own"));
+          "the tracker already counts another variable under this number: within a tracker "
+          "each variable needs a different number"));
     }
     use_ = state.use<T>(name, parameters);
     counted_.store(state.number(), std::memory_order_release);
@@ -70,7 +71,7 @@ class VariableSlot {
 
   std::mutex mutex_;
   std::shared_ptr<const StrategyUse> use_;  // guarded by mutex_
-  std::atomic<std::uint64_t> counted_{0};   // the number of the state that it is of; 0 at first
+  std::atomic<std::uint64_t> counted_{0};   // the number of its state; 0 at first
   const int measured_workers_;
   std::once_flag measured_;
   std::unique_ptr<VariableMeasures> measures_;
@@ -78,7 +79,7 @@ class VariableSlot {
 
 class TrackerResource final : public tensorflow::ResourceBase {
  public:
-  // `full`: what becomes of the updates is measured too, and locks are timed.
+  // `full`: losses are measured too, and locks are timed.
   TrackerResource(int workers, int variables, bool full) : tracker_(workers, variables) {
     for (int variable = 0; variable < variables; ++variable) {
       slots_.emplace_back(full ? workers : 0);
@@ -86,7 +87,7 @@ class TrackerResource final : public tensorflow::ResourceBase {
     }
   }
 
-  // Forgets all counts. While nobody updates or reads.
+  // Discards all counts. Must be called while no thread updates or reads.
   void reset() {
     tracker_.reset();
     for (VariableSlot& slot : slots_) {
@@ -104,7 +105,7 @@ class TrackerResource final : public tensorflow::ResourceBase {
   std::deque<VariableSlot> slots_;
 };
 
-// The tracker in input `index` of a kernel: a pointer in the handle, no look-up by name.
+// The tracker in input `index` of a kernel: a pointer in the handle, without a look-up by name.
 inline tensorflow::core::RefCountPtr<TrackerResource> tracker_input(OpKernelContext* context, int index) {
   tensorflow::core::RefCountPtr<TrackerResource> tracker;
   throw_if_error(tensorflow::LookupResource(context, tensorflow::HandleFromInput(context, index), &tracker));

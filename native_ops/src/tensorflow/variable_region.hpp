@@ -14,8 +14,8 @@
 #include "tmflow/core/foreign_region.hpp"
 #include "tmflow/htm/mutex_word.hpp"
 
-// TensorFlow's mutex is an absl::Mutex and nothing else. Its state word comes first; of its bits (absl's
-// mutex.cc) kMuReader and kMuWriter tell that it is taken, the others speak of who waits.
+// TensorFlow's mutex is exactly an absl::Mutex. Its state word comes first; of its bits (absl's mutex.cc)
+// kMuReader and kMuWriter show that it is locked, the others describe waiters.
 template <>
 struct tmflow::htm::TakenBits<tensorflow::mutex> {
   static constexpr std::uint32_t value = 0x0001 | 0x0008;
@@ -27,13 +27,13 @@ using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 using Mutex = tensorflow::mutex;
 
-// What an update reads beside the variable, of the kernel that runs it.
+// The operands that an update reads in addition to the variable, in the kernel that runs it.
 template <class T>
 struct Operands {
   virtual ~Operands() = default;
-  // Throws StatusError unless the variable's shape is the one that they fit.
+  // Throws StatusError unless they fit the variable's shape.
   virtual void check_shape(const tensorflow::TensorShape& variable) const = 0;
-  // Throws std::invalid_argument where one of them is memory of the variable's own.
+  // Throws std::invalid_argument if one of them is the variable's own memory.
   virtual void check_apart(std::span<const T> variable) const = 0;
 };
 
@@ -44,7 +44,7 @@ std::span<const T> elements_of(const Tensor& tensor) {
   return {flat.data(), static_cast<std::size_t>(flat.size())};
 }
 
-// The memory of a variable as it was fetched, and its shape then.
+// The memory of a variable as it was fetched, and its shape at that time.
 template <class T>
 struct Fetched {
   Fetched() = default;
@@ -57,29 +57,29 @@ struct Fetched {
   tensorflow::TensorShape shape;
 };
 
-// A variable of either kind, for the time of one update by `operands`, or of a look at it without any (null).
+// A variable of either kind, for the duration of one update with `operands`, or of an access without operands
+// (null).
 template <class T>
 class VariableRegion : public ForeignRegion<T> {
  public:
   VariableRegion(Mutex& mutex, const Operands<T>* operands)
       : ForeignRegion<T>(ForeignMutex(mutex)), variable_mutex_(mutex), operands_(operands) {}
 
-  // The mutex as TensorFlow knows it; a strategy takes it by ForeignRegion::mutex.
+  // TensorFlow's mutex; a strategy locks it through ForeignRegion::mutex.
   Mutex& variable_mutex() { return variable_mutex_; }
 
-  // As `memory` has found it.
+  // The shape that `memory` found.
   const tensorflow::TensorShape& shape() const { return fetched_.shape; }
 
   // Throws StatusError for an uninitialised variable and for one of another shape, and std::invalid_argument
-  // where an operand is the variable's own memory.
+  // if an operand is the variable's own memory.
   std::span<T> memory(Holding holding) override {
     fetched_ = fetch(holding);
     if (operands_ != nullptr) operands_->check_apart(fetched_.elements);
     return fetched_.elements;
   }
 
-  // Announces an update that fetches the memory without the mutex, as the first thing of it. Throws as
-  // `memory`.
+  // Announces an update that fetches the memory without the mutex; must come first. Throws like `memory`.
   virtual void begin() = 0;
 
  protected:
@@ -103,7 +103,7 @@ class VariableRegion : public ForeignRegion<T> {
   Fetched<T> fetched_;
 };
 
-// A reference variable, input `index` of the kernel. Its memory is its own: Assign copies into it.
+// A reference variable, input `index` of the kernel. Its memory belongs to it alone: Assign copies into it.
 template <class T>
 class RefRegion final : public VariableRegion<T> {
  public:
@@ -121,15 +121,15 @@ class RefRegion final : public VariableRegion<T> {
 
   OpKernelContext* context_;
   int index_;
-  Tensor pinned_;  // keeps the memory, whatever is assigned meanwhile
+  Tensor pinned_;  // keeps the memory alive during assignments
 };
 
-// What the user of a region does with the variable.
+// How the user of a region accesses the variable.
 enum class Access { reads, updates };
 
-// A resource variable, whose memory is `memory_of`. An update writes memory that is the variable's alone:
-// from `begin` on, or, if it fetches the memory under the mutex, as long as it holds that. What only reads
-// takes the memory as it is.
+// A resource variable, whose memory is `memory_of`. An update writes memory that belongs to the variable
+// alone: from `begin` on, or, if it fetches the memory under the mutex, as long as it holds the mutex. A read
+// uses the memory as it is.
 template <class T>
 class ResourceRegion final : public VariableRegion<T> {
  public:
@@ -159,7 +159,8 @@ class ResourceRegion final : public VariableRegion<T> {
     if (access_ == Access::updates) throw std::logic_error("an update without the mutex has not begun");
     tensorflow::tf_shared_lock reading(*variable_.mu());
     this->check(variable_.is_initialized, tensor);
-    // A reference to TensorFlow's buffer would make updates copy it: only where the memory is nobody's own.
+    // A reference to TensorFlow's buffer would make updates copy it, so it is held only if the memory does
+    // not belong to one variable.
     own_ = memory_of_.own(tensor);
     if (!own_) pinned_ = tensor;
     return Fetched<T>(tensor);
@@ -170,8 +171,8 @@ class ResourceRegion final : public VariableRegion<T> {
   MemoryOfVariable& memory_of_;
   const Access access_;
   std::optional<Fetched<T>> begun_;
-  Writing writing_;   // of an update that has begun
-  OwnMemoryPtr own_;  // these two of a reading: either keeps the memory
+  Writing writing_;   // of an update in progress
+  OwnMemoryPtr own_;  // for a read: one of these two keeps the memory alive
   Tensor pinned_;
 };
 

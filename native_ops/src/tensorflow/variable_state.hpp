@@ -1,4 +1,4 @@
-// What belongs to a variable as long as it lives, whoever updates it: its strategy object, and its memory.
+// The state of a variable for its lifetime, shared by all its updaters: its strategy object, and its memory.
 #pragma once
 
 #include <atomic>
@@ -20,19 +20,19 @@
 
 namespace tmflow::tf {
 
-// Held by each number of a tracker under which a variable is updated: as long as there is one, the variable
-// keeps its strategy.
+// Held by each index of a tracker under which a variable is updated. The variable keeps its strategy as long
+// as one such index exists.
 struct StrategyUse {
   std::atomic<bool> variable_is_gone{false};
 };
 
-// Contract: all updates of a variable go through one strategy object, so what the strategy promises holds
-// between trackers, graphs, sessions and the numbers of a tracker, too. The first use decides strategy and
-// parameters; others are refused as long as a tracker that used them lives. After that the next use decides
-// anew, and starts from the variable's memory.
+// Contract: all updates of a variable go through one strategy object, so its consistency also holds between
+// trackers, graphs, sessions and the indices of a tracker. The first use determines strategy and parameters;
+// others are refused as long as a tracker that used them lives. After that the next use determines them
+// again, and starts from the variable's memory.
 //
-// Memory ordering: strategy_, name_ and parameters_ change under mutex_, and only while no use is held. Who
-// holds a use has got it under mutex_ after that, so it may look at them without.
+// Memory ordering: strategy_, name_ and parameters_ change under mutex_, and only while no use is held. The
+// holder of a use got it under mutex_ after that, so it may read them without the mutex.
 class VariableState final : public tensorflow::ResourceBase {
  public:
   VariableState() = default;
@@ -40,10 +40,10 @@ class VariableState final : public tensorflow::ResourceBase {
     if (const auto use = use_.lock()) use->variable_is_gone.store(true, std::memory_order_release);
   }
 
-  // No two states of this process have the same number, also not one after another; no number is 0.
+  // No two states of this process ever have the same number; no number is 0.
   std::uint64_t number() const { return number_; }
 
-  // A use of the strategy, whose object is made unless there is one. Throws StatusError if another one, or
+  // A use of the strategy, whose object is created if there is none. Throws StatusError if another one, or
   // one with other parameters, is in use.
   template <class T>
   std::shared_ptr<const StrategyUse> use(const std::string& name,
@@ -61,7 +61,7 @@ class VariableState final : public tensorflow::ResourceBase {
     return made;
   }
 
-  // The strategy object, for who holds a use of it. Throws StatusError if it is another one than this.
+  // The strategy object, for a holder of a use of it. Throws StatusError if it is not this one.
   template <class T>
   AnyStrategy<ForeignRegion<T>>& strategy(const std::string& name,
                                           const std::vector<std::string>& parameters) const {
@@ -69,8 +69,8 @@ class VariableState final : public tensorflow::ResourceBase {
     if (held == nullptr || name_ != name || parameters_ != parameters) {
       throw StatusError(absl::InvalidArgumentError(absl::StrCat(
           "the variable is updated under strategy ", described(name_, parameters_),
-          ", and cannot be under strategy ", described(name, parameters),
-          " at once: all who update a variable must agree on its type, its strategy and the parameters")));
+          ", and cannot be updated under strategy ", described(name, parameters),
+          " at the same time: all updates of a variable must have the same type, strategy and parameters")));
     }
     return **held;
   }
@@ -105,10 +105,10 @@ class VariableState final : public tensorflow::ResourceBase {
 
 using VariableStatePtr = tensorflow::core::RefCountPtr<VariableState>;
 
-// The states of the process's resource variables, by address. TensorFlow tells when a variable goes, before
-// its memory is free for another one, so an address stands for one variable. (The resource manager would not
-// do: the variables of eager mode are not in it, and one that is destroyed and made again has the name of the
-// first.)
+// The states of the process's resource variables, by address. TensorFlow reports the end of a variable before
+// its memory is free for another one, so an address identifies one variable. (The resource manager is not
+// sufficient: it does not contain the variables of eager mode, and a variable that is destroyed and created
+// again has the name of the first.)
 class ResourceStates {
  public:
   static ResourceStates& all() {
@@ -141,7 +141,7 @@ class ResourceStates {
   };
 
   void forget(const tensorflow::Var* gone) {
-    Entry last;  // goes after the mutex was released
+    Entry last;  // destroyed after the mutex was released
     const tensorflow::mutex_lock writing(mutex_);
     const auto found = states_.find(gone);
     std::swap(last, found->second);
@@ -152,8 +152,8 @@ class ResourceStates {
   std::unordered_map<const tensorflow::Var*, Entry> states_;
 };
 
-// The state of the reference variable whose mutex this is. It is in the resource manager, in the container of
-// the variable, so it goes when the variable does: a container is emptied as a whole. The operation has the
+// The state of the reference variable with this mutex. It is in the resource manager, in the container of the
+// variable, so it is destroyed with the variable: a container is emptied as a whole. The operation has the
 // container's name from the variable's operation.
 inline VariableStatePtr reference_state(OpKernelContext* context, const std::string& container,
                                         const Mutex& mutex) {

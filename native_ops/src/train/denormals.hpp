@@ -1,4 +1,4 @@
-// Numbers too small for full precision, which processors compute with a hundred times slower.
+// Denormals: numbers too small for full precision, with which processors compute a hundred times more slowly.
 #pragma once
 
 #if defined(__x86_64__)
@@ -7,9 +7,9 @@
 
 namespace tmflow::train {
 
-// As long as it lives, the thread computes with 0 in place of them, as TensorFlow's threads do: else the
-// gradient of an image that a softmax is sure of takes several times as long as another one. On x86-64;
-// elsewhere nothing changes.
+// While it lives, the thread computes with 0 in place of denormals, as TensorFlow's threads do. Otherwise the
+// gradient of an image that a softmax classifies with near certainty takes several times as long as that of
+// another image. On x86-64; no effect elsewhere.
 class FlushedDenormals {
  public:
   FlushedDenormals(const FlushedDenormals&) = delete;

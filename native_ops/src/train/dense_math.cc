@@ -1,4 +1,4 @@
-// Which build of the arithmetic this processor gets.
+// Selects the build of the arithmetic for this processor.
 #include "dense_math_build.hpp"
 
 namespace tmflow::train {

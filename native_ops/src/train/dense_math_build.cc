@@ -1,9 +1,9 @@
 // The arithmetic of dense layers, compiled once for each build that cmake/train.cmake names, with that
 // build's flags. Nothing may be shared between builds (see kernel_build.cc), so everything here is local.
 //
-// A matrix product is cut into tiles whose sums stay in registers. The last vector of a row that does not
-// fill its columns begins earlier, so that it ends where the row ends: what it has in common with the one
-// before is computed twice, alike, and nothing is read or written outside a matrix.
+// A matrix product is computed in tiles whose sums stay in registers. If the last vector of a row does not
+// fill its columns, it begins earlier and ends where the row ends: the overlap with the previous vector is
+// computed twice, with the same result, and nothing outside a matrix is read or written.
 #include "dense_math_build.hpp"
 
 #include <cstdint>
@@ -35,8 +35,8 @@ struct Lanes {
   static void store(T* to, const Vector& vector) noexcept { __builtin_memcpy(to, &vector, sizeof vector); }
 };
 
-// Calls work(Int<b>(), first) for consecutive blocks of [first, n): of `size` as long as they fit, then one
-// of what is left.
+// Calls work(Int<b>(), first) for consecutive blocks of [first, n): blocks of `size` as long as they fit,
+// then one for the rest.
 template <int size, class Work>
 void in_blocks(Size first, Size n, const Work& work) noexcept {
   for (; n - first >= size; first += size) work(Int<size>(), first);
@@ -54,7 +54,7 @@ void with_lanes(Size columns, const Work& work) noexcept {
   work(Int<1>());
 }
 
-// Where vector number `vector` of a row begins.
+// The column at which vector number `vector` of a row begins.
 template <int lanes>
 Size column_of(Size vector, Size columns) noexcept {
   const Size begin = vector * lanes;
@@ -62,7 +62,7 @@ Size column_of(Size vector, Size columns) noexcept {
 }
 
 // A tile of the product: `examples` of its rows, `vectors` of its vectors. A sum is a chain of additions,
-// each of which waits for the one before: where the tile has too few of them to keep the processor busy, each
+// each of which waits for the previous one. If the tile has too few sums to keep the processor busy, each sum
 // is split over `chains`.
 template <class T, int lanes, int examples, int vectors>
 void product_tile(const T* input, const T* weights, const T* bias, T* output, Size rows, Size columns,
@@ -163,13 +163,13 @@ void transpose(const T* from, T* to, Size rows, Size columns) noexcept {
   }
 }
 
-// exp(x) within 2 units in the last place for -87 <= x <= 88, and at those ends for all that lie beyond; NaN
-// for NaN. Without branches, so that a loop of it becomes vectors. 2^n * exp(r) with |r| <= ln(2) / 2; the
-// polynomial is that of Cephes (expf.c).
+// exp(x) within 2 units in the last place for -87 <= x <= 88; x beyond these limits gives the value at the
+// limit, NaN gives NaN. There are no branches, so the compiler can vectorise a loop of it. Computed as 2^n *
+// exp(r) with |r| <= ln(2) / 2; the polynomial is that of Cephes (expf.c).
 float exponential(float x) noexcept {
   x = x < -87.0F ? -87.0F : x;
   x = x > 88.0F ? 88.0F : x;
-  constexpr float kRounding = 12582912.0F;  // 1.5 * 2^23: adding it leaves no bits behind the point
+  constexpr float kRounding = 12582912.0F;  // 1.5 * 2^23: adding it leaves no fractional bits
   const float n = (x * 1.44269504F + kRounding) - kRounding;
   const float r = (x - n * 0.693359375F) - n * -2.12194440e-4F;
   float p = 1.9875691500e-4F;

@@ -27,13 +27,14 @@ std::unique_ptr<const Model<T>> make_model(std::string_view name, const ModelFac
   using Names = std::vector<std::string>;
   require(factors.matrix >= 1, name, "needs a matrix of at least 1 pixel");
   if (name == "mnist_softmax") {
-    require(!factors.hidden && !factors.activation, name, "has no hidden layer: no hidden and no activation");
+    require(!factors.hidden && !factors.activation, name,
+            "has no hidden layer, so hidden and activation do not apply");
     return std::make_unique<DenseNetwork<T>>(std::vector{factors.matrix, kClasses}, Names{"W", "b"},
                                              Activation::relu);
   }
   if (name == "mnist_mlp") {
     require(factors.hidden && *factors.hidden >= 1 && factors.activation, name,
-            "needs hidden, the units of its hidden layer, of at least 1, and their activation");
+            "needs hidden (units of the hidden layer, at least 1) and activation");
     return std::make_unique<DenseNetwork<T>>(std::vector{factors.matrix, *factors.hidden, kClasses},
                                              Names{"fc1_W", "fc1_b", "fc2_W", "fc2_b"},
                                              activation_of(*factors.activation));

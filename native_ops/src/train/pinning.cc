@@ -11,7 +11,8 @@ namespace tmflow::train {
 std::vector<int> allowed_processors() {
   cpu_set_t allowed;
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) {
-    throw std::system_error(errno, std::generic_category(), "which processors may be used cannot be told");
+    throw std::system_error(errno, std::generic_category(),
+                            "the processors that this process may use are unknown");
   }
   std::vector<int> processors;
   for (int processor = 0; processor < CPU_SETSIZE; ++processor) {
@@ -26,7 +27,7 @@ void stay_on(int processor) {
   CPU_SET(processor, &only);
   if (const int error = pthread_setaffinity_np(pthread_self(), sizeof only, &only); error != 0) {
     throw std::system_error(error, std::generic_category(),
-                            "a worker cannot be kept on processor " + std::to_string(processor));
+                            "a worker cannot be pinned to processor " + std::to_string(processor));
   }
 }
 

@@ -23,17 +23,16 @@ void check(const TrialPlan& plan) {
   const Listed strategy = listed_strategy(plan.strategy);
   if (plan.reading == ReadingOf::plain && strategy.keeps_elsewhere) {
     throw std::invalid_argument("strategy '" + plan.strategy +
-                                "' keeps the variables elsewhere than in their memory, which a plain read "
-                                "looks at: reading must be consistent");
+                                "' does not keep the variables in the memory that a plain read copies: "
+                                "reading must be consistent");
   }
-  if (plan.reading == ReadingOf::consistent && strategy.info.snapshots == Promise::none) {
+  if (plan.reading == ReadingOf::consistent && strategy.info.snapshots == Consistency::none) {
     throw std::invalid_argument("strategy '" + plan.strategy +
                                 "' has no consistent read: reading must be plain");
   }
   if (fuses(plan) && plan.layout == Layout::joined) {
     throw std::invalid_argument(
-        "kernel fused needs a region for each variable, and layout joined has one for all: choose one of "
-        "them");
+        "kernel fused needs a separate region for each variable, but layout joined has one region for all");
   }
 }
 
@@ -48,8 +47,8 @@ Trial::Trial(std::unique_ptr<const Model<float>> model, const TrialPlan& plan)
       memory_(placement_),
       tracker_(plan.workers, static_cast<int>(placement_.region_sizes().size())) {
   for (std::size_t region = 0; region < placement_.region_sizes().size(); ++region) {
-    regions_.push_back(std::make_unique<Apart<Shared>>(memory_.region(region)));
-    Shared& shared = regions_.back()->its;
+    regions_.push_back(std::make_unique<Padded<Shared>>(memory_.region(region)));
+    Shared& shared = regions_.back()->value;
     shared.strategy = make_strategy<Region>(plan.strategy, plan.parameters);
     if (plan.full_measures) {
       shared.measures = std::make_unique<VariableMeasures>(plan.strategy, plan.parameters,
@@ -70,14 +69,14 @@ void Trial::set_variables(const std::vector<std::span<const float>>& values) {
       wanted.append(wanted.empty() ? "" : ", ").append(shape.name).append(" of ");
       wanted.append(std::to_string(shape.size()));
     }
-    throw std::invalid_argument("the values must be those of the model's variables: " + wanted + " elements");
+    throw std::invalid_argument("the values must match the model's variables: " + wanted + " elements");
   }
   for (std::size_t i = 0; i < values.size(); ++i) {
     std::copy(values[i].begin(), values[i].end(), memory_.variable(i).begin());
   }
   for (const auto& region : regions_) {
-    region->its.strategy->restart(region->its.region);
-    if (region->its.measures != nullptr) region->its.measures->reset();
+    region->value.strategy->restart(region->value.region);
+    if (region->value.measures != nullptr) region->value.measures->reset();
   }
   tracker_.reset();
 }
@@ -117,7 +116,7 @@ double Trial::run(const TrainingData& data, float learning_rate, std::span<doubl
 }
 
 Trial::Lost Trial::lost(std::size_t region) {
-  const std::unique_ptr<VariableMeasures>& measures = regions_.at(region)->its.measures;
+  const std::unique_ptr<VariableMeasures>& measures = regions_.at(region)->value.measures;
   if (measures == nullptr) throw std::invalid_argument("lost updates are counted with full measures only");
   std::int64_t updates = 0;
   for (int worker = 0; worker < plan_.workers; ++worker) {
@@ -127,12 +126,12 @@ Trial::Lost Trial::lost(std::size_t region) {
   return {.expected = expected, .lost = expected - measures->kept()};
 }
 
-bool Trial::tells_torn_reads(std::size_t region) const noexcept {
-  return regions_[region]->its.shadow() != nullptr;
+bool Trial::reports_torn_reads(std::size_t region) const noexcept {
+  return regions_[region]->value.shadow() != nullptr;
 }
 
 std::span<const float> Trial::variable(std::size_t variable) {
-  Shared& shared = regions_[placement_.places().at(variable).region]->its;
+  Shared& shared = regions_[placement_.places().at(variable).region]->value;
   shared.strategy->settle(shared.region);
   return memory_.variable(variable);
 }

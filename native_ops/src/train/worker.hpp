@@ -19,7 +19,7 @@ class alignas(kCacheLine) Trial::Worker {
         gradients_(trial.placement_, trial.fused_),
         copies_(trial.placement_) {
     for (std::size_t variable = 0; variable < trial.shapes_.size(); ++variable) {
-      const bool copied = copies(trial.regions_[trial.placement_.places()[variable].region]->its);
+      const bool copied = copies(trial.regions_[trial.placement_.places()[variable].region]->value);
       read_.push_back((copied ? copies_ : trial.memory_).variable(variable).data());
     }
     for (int region = 0; region < trial.tracker_.variables(); ++region) {
@@ -27,7 +27,7 @@ class alignas(kCacheLine) Trial::Worker {
     }
   }
 
-  // The worker's steps; what it throws is kept for whoever asks.
+  // The worker's steps; an exception is stored for the caller.
   void loop(const TrainingData& data, float learning_rate, std::span<double> losses) noexcept {
     began_ = Clock::now();
     try {
@@ -57,27 +57,27 @@ class alignas(kCacheLine) Trial::Worker {
         pass_->step(read_, data.images.subspan(start * pixels, data.batch * pixels),
                     data.labels.subspan(start * classes, data.batch * classes), data.batch, gradients_);
     for (std::size_t region = 0; region < stats_.size(); ++region) {
-      apply(trial_.regions_[region]->its, gradients_.update(region, learning_rate), *stats_[region]);
+      apply(trial_.regions_[region]->value, gradients_.update(region, learning_rate), *stats_[region]);
     }
     trial_.tracker_.end_step(number_, version);
     return static_cast<double>(loss);
   }
 
-  // Whether the region is read before the pass, into memory of the worker's own; else when the pass comes to
-  // it. A plain reading is copied too where it is watched.
+  // Whether the region is read before the pass, into the worker's own memory; otherwise the pass reads it
+  // directly. A plain read is copied too if the region is watched.
   bool copies(const Shared& shared) const noexcept {
     return trial_.plan_.reading == ReadingOf::consistent || shared.shadow() != nullptr;
   }
 
   void read(std::size_t region) {
-    Shared& shared = trial_.regions_[region]->its;
+    Shared& shared = trial_.regions_[region]->value;
     if (shared.shadow() == nullptr) return read(shared, {.into = copies_.region(region)}, *stats_[region]);
     WatchedRead watch(*shared.shadow());
     read(shared, {.into = copies_.region(region), .watch = &watch}, *stats_[region]);
     stats_[region]->count_read(watch.torn());
   }
 
-  // A plain reading takes no part in the strategy, and tells it so.
+  // A plain read happens outside the strategy; this notifies the strategy.
   void read(Shared& shared, const Reading<float>& reading, ThreadStats& stats) {
     if (trial_.plan_.reading == ReadingOf::consistent) {
       return shared.strategy->read(shared.region, reading, stats);
@@ -90,8 +90,8 @@ class alignas(kCacheLine) Trial::Worker {
 
   void apply(Shared& shared, const GradientDescent<float>& update, ThreadStats& stats) {
     if (shared.measures == nullptr) return shared.strategy->apply(shared.region, update, stats);
-    shared.measures->around(update, number_, [&](const GradientDescent<float>& its) {
-      shared.strategy->apply(shared.region, its, stats);
+    shared.measures->around(update, number_, [&](const GradientDescent<float>& measured) {
+      shared.strategy->apply(shared.region, measured, stats);
     });
   }
 

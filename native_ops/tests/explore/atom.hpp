@@ -1,4 +1,4 @@
-// What the explorer puts in the place of atomics, of waiting and of the loops over elements.
+// The explorer's replacements for atomics, for waiting and for the loops over elements.
 #pragma once
 
 #include <atomic>
@@ -27,7 +27,7 @@ Effect seen(const T& value) noexcept {
   return {.wrote = false, .changed = false, .bits = bits_of(value), .is_float = std::is_floating_point_v<T>};
 }
 
-// What a load of `at` gives.
+// The value that a load of `at` gives.
 template <class T>
 T loaded(const T& at) noexcept {
   const std::uint64_t bits = done_loading(bits_of(at), std::is_floating_point_v<T>);
@@ -36,7 +36,7 @@ T loaded(const T& at) noexcept {
   return value;
 }
 
-// Puts `value` to `at`.
+// Stores `value` to `at`.
 template <class T>
 Effect written(T& at, const T& value) noexcept {
   const std::uint64_t before = bits_of(at), after = bits_of(value);
@@ -44,7 +44,8 @@ Effect written(T& at, const T& value) noexcept {
   return {true, before != after, after, std::is_floating_point_v<T>, before};
 }
 
-// The operations of std::atomic on `Self::at()`, each a step. A weak comparison never fails without reason.
+// The operations of std::atomic on `Self::place()`, each a step. A weak compare-exchange never fails
+// spuriously.
 template <class Self, class T>
 class Operations {
  public:
@@ -125,7 +126,7 @@ class Operations {
   }
 };
 
-// In the place of std::atomic.
+// Replaces std::atomic.
 template <class T>
 class Atom : public Operations<Atom<T>, T> {
  public:
@@ -144,7 +145,7 @@ class Atom : public Operations<Atom<T>, T> {
   mutable T value_{};
 };
 
-// In the place of std::atomic_ref.
+// Replaces std::atomic_ref.
 template <class T>
 class Ref : public Operations<Ref<T>, T> {
  public:
@@ -156,8 +157,8 @@ class Ref : public Operations<Ref<T>, T> {
   T& value_;
 };
 
-// In the place of a mutex. To take it is one step, which can be made when it is free: the vain tries of a
-// spin lock, which change nothing, are left out.
+// Replaces a mutex. Locking is one step, which is enabled while the mutex is free: the failed tries of a spin
+// lock change nothing and are left out.
 class Mutex {
  public:
   void lock() noexcept {
@@ -169,7 +170,7 @@ class Mutex {
     done(written<std::uint32_t>(word_.place(), 0));
   }
 
-  // For who looks whether it is taken: 0 when it is free.
+  // For threads that check whether the mutex is taken: 0 when it is free.
   const Atom<std::uint32_t>& word() const noexcept { return word_; }
 
  private:
@@ -197,7 +198,7 @@ void kernel(T* variable, const T* delta, T alpha, std::size_t n) noexcept {
   }
 }
 
-// Of a gradient whose memory is used again: reading it is a step, too.
+// For a gradient whose memory is reused: reading it is a step, too.
 template <class T>
 void fresh_kernel(T* variable, const T* delta, T alpha, std::size_t n) noexcept {
   for (std::size_t i = 0; i < n; ++i) {
@@ -211,7 +212,7 @@ void copy(const T* from, T* to, std::size_t n) noexcept {
   for (std::size_t i = 0; i < n; ++i) write_element(to + i, read_element(from + i, false), false);
 }
 
-// Of readers that find out afterwards whether somebody wrote meanwhile.
+// For readers that check afterwards whether an update wrote during the copy.
 template <class T>
 void racy_copy(const T* from, T* to, std::size_t n) noexcept {
   for (std::size_t i = 0; i < n; ++i) {

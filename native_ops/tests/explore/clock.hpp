@@ -1,4 +1,4 @@
-// Vector clocks: what a thread, or a place in memory, knows of every thread.
+// Vector clocks: what a thread or a place in memory knows about every thread.
 #pragma once
 
 #include <algorithm>

@@ -1,15 +1,15 @@
-// What the tests say of a report.
+// What the tests expect of a report.
 #pragma once
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "promises.hpp"
+#include "consistency.hpp"
 
 namespace tmflow::explore {
 
-// Every schedule was explored, and none broke the promise.
+// Every schedule was explored, and the consistency held under each.
 inline void expect_proven(const std::string& what, const Report& report) {
   print(what, report);
   EXPECT_EQ(report.failure, "") << what;
@@ -17,14 +17,14 @@ inline void expect_proven(const std::string& what, const Report& report) {
   EXPECT_GT(report.interleavings, 1) << what << ": the threads never met";
 }
 
-// There are more schedules than can be explored; none of the first `Limits::executions` broke the promise.
+// There are too many schedules to explore; the consistency held under the first `Limits::executions`.
 inline void expect_none_found(const std::string& what, const Report& report) {
   print(what, report);
   EXPECT_EQ(report.failure, "") << what;
   EXPECT_FALSE(report.finished) << what << ": all were explored, so this is proven";
 }
 
-// A schedule was found under which this goes wrong.
+// A schedule was found under which the program fails with this message.
 inline void expect_found(const std::string& what, const Report& report, const std::string& wrong) {
   print(what, report);
   EXPECT_NE(report.failure.find(wrong), std::string::npos)

@@ -1,4 +1,4 @@
-// The explorer: threads as fibers, one of which runs at a time, and the choice of which.
+// The explorer: threads as fibers, one of which runs at a time, and the choice of the next one.
 #include "explorer.hpp"
 
 #include <algorithm>
@@ -16,8 +16,8 @@
 namespace tmflow::explore {
 namespace {
 
-// Every thread stands before its next step, which it has announced. Whoever comes to a step asks who is to
-// make the next one, and hands over to that thread, or goes on itself.
+// Every thread stops before its next step, which it has announced. A thread that reaches a step asks which
+// thread makes the next one, and switches to that thread or continues.
 class Explorer {
  public:
   explicit Explorer(const Limits& limits)
@@ -102,7 +102,7 @@ class Explorer {
     arena::use(false);
   }
 
-  // Every thread runs up to its first step.
+  // Runs every thread up to its first step.
   void start(const Program& program) {
     starting_ = true;
     after_ = program.after ? threads_ - 1 : -1;
@@ -117,7 +117,7 @@ class Explorer {
     starting_ = false;
   }
 
-  // A thread, from its begin to its end.
+  // Runs a thread from its begin to its end.
   void run(const std::function<void()>& body, bool is_after) {
     if (is_after) {
       explore::take_turn({.kind = Kind::begin});
@@ -138,7 +138,7 @@ class Explorer {
 
   void leave() { swapcontext(&fibers_[index(running_)].context(), &main_); }
 
-  // To the thread that was chosen; to the end of the execution if none was.
+  // Switches to the chosen thread, or ends the execution if none was chosen.
   void hand_over(int chosen) {
     const int self = running_;
     if (chosen < 0) {
@@ -163,7 +163,7 @@ class Explorer {
     }
   }
 
-  // Who makes the next step; -1: nobody, the execution is over.
+  // The thread that makes the next step; -1 if the execution is over.
   int choose() {
     Threads enabled = 0;
     for (int thread = 0; thread < threads_; ++thread) {
@@ -209,7 +209,7 @@ class Explorer {
       const Operation& next = pending_[index(thread)];
       const void* const address = next.place < 0 ? nullptr : orders_.address_of(next.place);
       report_.failure +=
-          "next  thread " + std::to_string(thread) + "  " + schedule_.told(next, address, nullptr) + "\n";
+          "next  thread " + std::to_string(thread) + "  " + schedule_.describe(next, address, nullptr) + "\n";
     }
   }
 
@@ -227,7 +227,7 @@ class Explorer {
   ucontext_t main_{};
 };
 
-Explorer* explorer = nullptr;  // of the exploration under way
+Explorer* explorer = nullptr;  // of the exploration in progress
 
 }  // namespace
 
@@ -274,7 +274,7 @@ void wait() {
 void fence(std::memory_order order) {
   if (running_thread() < 0) return;
   if (order == std::memory_order_seq_cst && explorer->orders().can_be_late()) {
-    static constexpr char all_fences = 0;  // where they meet
+    static constexpr char all_fences = 0;  // the place where all fences meet
     take_turn({.kind = Kind::fence, .order = order, .place = place_at(&all_fences)});
     return done({.wrote = true, .changed = false, .bits = 0});
   }

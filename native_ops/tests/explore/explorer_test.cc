@@ -1,4 +1,4 @@
-// The explorer itself: it finds what is known to be wrong, and counts what is known to be there.
+// The explorer itself: it finds known bugs, and counts known numbers of interleavings.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -13,7 +13,7 @@ namespace {
 
 using Integer = Atom<int>;
 
-// Kept beyond the execution.
+// Outlives the execution.
 void remember(std::set<int>& results, int result) {
   const arena::Outside outside;
   results.insert(result);
@@ -38,10 +38,10 @@ TEST(Explorer, CountsEveryInterleavingWithoutReduction) {
 }
 
 TEST(Explorer, ReductionLeavesOneOfThoseThatDifferInNothing) {
-  const auto apart =
+  const auto at_two_places =
       explore([] { return over<Two>({[](Two& two) { two.x.store(1); }, [](Two& two) { two.y.store(1); }}); });
-  EXPECT_TRUE(apart.finished);
-  EXPECT_EQ(apart.interleavings, 1);
+  EXPECT_TRUE(at_two_places.finished);
+  EXPECT_EQ(at_two_places.interleavings, 1);
   const auto at_one_place =
       explore([] { return over<Two>({[](Two& two) { two.x.store(1); }, [](Two& two) { two.x.store(2); }}); });
   EXPECT_EQ(at_one_place.interleavings, 2);
@@ -49,10 +49,10 @@ TEST(Explorer, ReductionLeavesOneOfThoseThatDifferInNothing) {
     constexpr auto read = [](Two& two) { two.x.load(); };
     return over<Two>({[](Two& two) { two.x.store(1); }, read, read});
   });
-  EXPECT_EQ(readers.interleavings, 4);  // each before or after the store
+  EXPECT_EQ(readers.interleavings, 4);  // each reader before or after the store
 }
 
-// Every result that all interleavings give, the reduced search gives too.
+// The reduced search gives every result that all interleavings give.
 struct Mixed {
   Integer x, y, z;
   int seen[3] = {};
@@ -100,7 +100,7 @@ TEST(Explorer, ReductionLosesNoResult) {
   EXPECT_LT(reduced, all / 4);
 }
 
-// The same of a mutex, which one of them looks at.
+// The same for a mutex whose state one of the threads checks.
 struct Guarded {
   Mutex mutex;
   Integer x, y;
@@ -217,7 +217,7 @@ TEST(Explorer, FindsALivelock) {
   EXPECT_NE(report.failure.find("livelock"), std::string::npos);
 }
 
-// Whoever waits for one of two is woken by either.
+// A thread that waits for one of two changes is woken by either.
 struct Awaited {
   Integer x, y;
   int seen = 0;
@@ -241,7 +241,7 @@ TEST(Explorer, WakesAWaiterByEitherOfTwo) {
   EXPECT_EQ(results, (std::set{1, 2, 3}));
 }
 
-// Where nobody may be late, executions are sequentially consistent: on hardware, both may see 0.
+// If no thread may be late, executions are sequentially consistent; on hardware, both may see 0.
 TEST(Explorer, DoesNotSeeStoreBufferingWhereNobodyIsLate) {
   const auto report = explore([] {
     return over<Mixed>({[](Mixed& m) {
@@ -279,7 +279,7 @@ Report passing() {
   });
 }
 
-TEST(Explorer, TellsWhetherAMessageIsOrdered) {
+TEST(Explorer, ReportsWhetherAMessageIsOrdered) {
   constexpr auto relaxed = std::memory_order_relaxed;
   EXPECT_NE((passing<relaxed, relaxed>().failure.find("data race")), std::string::npos);
   EXPECT_NE((passing<std::memory_order_release, relaxed>().failure.find("data race")), std::string::npos);

@@ -1,4 +1,4 @@
-// A thread of the program under test, as a stack that is switched to.
+// A thread of the program under test: a stack and a switch to it.
 #pragma once
 
 #include <ucontext.h>
@@ -9,7 +9,7 @@
 
 namespace tmflow::explore {
 
-// Its stack is kept over executions. `run` never returns: it switches away at its end.
+// Its stack is reused in later executions. `run` never returns: it switches away at its end.
 class Fiber {
  public:
   void prepare(std::function<void()> run) {
@@ -22,7 +22,7 @@ class Fiber {
     makecontext(&context_, [] { starting->run_(); }, 0);
   }
 
-  // The fiber that is switched to first after it was prepared must be told which one it is.
+  // A fiber cannot see at its first switch which one it is, so it is passed here.
   void enter_from(ucontext_t& from) {
     starting = this;
     swapcontext(&from, &context_);

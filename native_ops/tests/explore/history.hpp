@@ -1,4 +1,4 @@
-// What a place has held, and which of it a thread can still load.
+// The values that a place has held, and those that a thread can still load.
 #pragma once
 
 #include <cstddef>
@@ -9,29 +9,29 @@
 
 namespace tmflow::explore {
 
-// A store, and what C++ knows of it.
+// A store, with its order in C++.
 struct Stored {
-  int writer;           // -1: it was there before the first step
-  std::uint32_t at;     // of the writer's clock
+  int writer;           // -1: the value was there before the first step
+  std::uint32_t at;     // the writer's clock at the store
   std::uint64_t bits;   //
   std::size_t changes;  // how many stores up to this one changed the place
-  Clock released;       // what a load of it acquires
+  Clock released;       // what a load that acquires it gets
 };
 
 // The modification order of a place is the order of the schedule. A load may give the newest value or an
-// older one (C++20, 6.9.2.2, coherence): none that was overwritten by a store which happens before the load,
-// and none older than what a load that happens before this one gave.
+// older one (C++20, 6.9.2.2, coherence), but none that was overwritten by a store which happens before the
+// load, and none older than the value of a load that happens before this one.
 class History {
  public:
   bool empty() const { return stores_.empty(); }
   void store(const Stored& stored) { stores_.push_back(stored); }
 
-  // `thread`, at this time of its clock, saw the store that `age` stores have followed.
+  // Records that `thread`, at this time of its clock, saw the store that `age` stores have followed.
   void look(int thread, std::uint32_t at, int age) { looks_.push_back({thread, at, index(age)}); }
 
   const Stored& of_age(int age) const { return stores_[index(age)]; }
 
-  // The greatest age that a load can have. Of a store, it is enough that it is visible.
+  // The greatest age that a load can have. A store limits it already if it is visible.
   int oldest(const Clock& happened, const Clock& visible) const {
     std::size_t first = stores_.size() - 1;
     for (; first > 0; --first) {
@@ -53,7 +53,7 @@ class History {
 
   std::size_t index(int age) const { return stores_.size() - 1 - static_cast<std::size_t>(age); }
 
-  std::vector<Stored> stores_;  // the first one is what was there before
+  std::vector<Stored> stores_;  // the first one is the initial value
   std::vector<Look> looks_;
 };
 

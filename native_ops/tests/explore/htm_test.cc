@@ -1,4 +1,4 @@
-// htm with emulated transactions under every schedule: the elision, and the processor that it runs on.
+// htm with emulated transactions under every schedule: the elision, and the emulated processor.
 #include <array>
 #include <cstdint>
 #include <deque>
@@ -36,13 +36,13 @@ using Thread = BasicHardwareThread<Mutex>;
 
 constexpr std::size_t kWhole = kMostElements;
 
-// What the threads do: of thread i, `budgets[i]` attempts before it takes the mutex.
+// The work of the threads: thread i makes up to `budgets[i]` attempts before it takes the mutex.
 struct Elision {
   std::size_t chunk = kWhole;
   std::array<std::int64_t, kMostThreads> budgets{};
 };
 
-// htm as it is built, but for the lock of the processor and the mutex.
+// htm as it is, except for the lock of the processor and the mutex.
 template <class T = Thread, class M = ElidableMutex>
 class Elided {
  public:
@@ -96,7 +96,7 @@ class Elided {
 
 template <class E = Elided<>>
 Report hold(const Plan& plan, const Elision& elision, const Limits& limits = {}) {
-  return hold_to_promise(plan, [=] { return std::make_unique<E>(elision); }, limits);
+  return check_consistency(plan, [=] { return std::make_unique<E>(elision); }, limits);
 }
 
 constexpr Plan kTwo{};
@@ -138,13 +138,13 @@ TEST(ExploredLate, Htm) {
   expect_proven("htm, 1 updater, 1 reader", hold(kReader, {.budgets = {1, 0, 1}}, {.late = 1}));
 }
 
-// A transaction that looks whether the mutex is taken, and does not ask to be told when it is.
+// A transaction that checks whether the mutex is taken, but does not subscribe to it.
 struct Unsubscribed : Thread {
   using Thread::Thread;
   bool begin(std::initializer_list<Access>) { return Thread::begin(); }
 };
 
-// A processor that takes what is written for read, and so leaves alone whoever has read it.
+// A processor that treats a write as a read, and so does not abort readers of the line.
 struct AbortsNoReader : Thread {
   using Thread::Thread;
   template <class Inside>
@@ -168,13 +168,13 @@ struct WritesBackLate : Thread {
   }
 };
 
-// A fallback of which the processor does not learn.
-struct TellsNobody : Thread {
+// A fallback that the processor does not notice.
+struct DoesNotNotify : Thread {
   using Thread::Thread;
   void notice(std::initializer_list<Access>) {}
 };
 
-// A fallback that tells the processor, and does not take the mutex.
+// A fallback that notifies the processor, but does not take the mutex.
 struct NeverTaken : ElidableMutex {
   void lock() const noexcept {}
   void unlock() const noexcept {}
@@ -187,14 +187,18 @@ Report broken(const Elision& elision) {
 
 TEST(SeededInHtm, IsFound) {
   constexpr Elision kOneTakesTheMutex{.budgets = {1, 0, 1}};
-  expect_found("htm that does not subscribe", broken<Unsubscribed>(kOneTakesTheMutex), "data race");
-  expect_found("a processor that aborts no reader", broken<AbortsNoReader>({.budgets = {1, 1, 1}}),
+  expect_found("htm: a transaction that does not subscribe to the mutex",
+               broken<Unsubscribed>(kOneTakesTheMutex), "data race");
+  expect_found("htm: a write that does not abort readers", broken<AbortsNoReader>({.budgets = {1, 1, 1}}),
                "an update is lost");
-  expect_found("a commit that writes back late", broken<WritesBackLate>({.budgets = {1, 1, 1}}), "data race");
-  expect_found("a fallback that tells nobody", broken<TellsNobody>(kOneTakesTheMutex), "data race");
-  expect_found("fallbacks without the mutex", broken<Thread, NeverTaken>({.budgets = {0, 0, 1}}),
+  expect_found("htm: a commit that publishes its writes after its critical section",
+               broken<WritesBackLate>({.budgets = {1, 1, 1}}), "data race");
+  expect_found("htm: a fallback that does not notify the processor", broken<DoesNotNotify>(kOneTakesTheMutex),
                "data race");
-  expect_found("a fallback without the mutex", broken<Thread, NeverTaken>(kOneTakesTheMutex), "data race");
+  expect_found("htm: two fallbacks that do not lock the mutex",
+               broken<Thread, NeverTaken>({.budgets = {0, 0, 1}}), "data race");
+  expect_found("htm: a fallback that does not lock the mutex", broken<Thread, NeverTaken>(kOneTakesTheMutex),
+               "data race");
 }
 
 }  // namespace

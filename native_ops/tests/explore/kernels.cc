@@ -1,4 +1,4 @@
-// The loops over elements, in the place of src/kernels.cc: each access is a step.
+// The loops over elements, in place of src/kernels.cc: each access is a step.
 #include "atom.hpp"
 #include "tmflow/core/kernel.hpp"
 
@@ -26,7 +26,7 @@ Copy<double> find_copy() noexcept {
   return explore::copy<double>;
 }
 
-// Of no strategy by itself: nothing here multiplies a gradient out.
+// Unused: no program here multiplies the factors of a gradient.
 template <>
 DenseKernel<float> find_dense_kernel(std::string_view) noexcept {
   return nullptr;

@@ -1,4 +1,4 @@
-// The explorer where threads may be late: it finds what weaker memory does, and nothing that C++ forbids.
+// The explorer with late threads: it finds the effects of weaker memory orders, and nothing that C++ forbids.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ bool is_found(const Report& report, std::string_view wrong) {
   return !report.finished;
 }
 
-// Each of two threads stores, and then looks at what the other one stores.
+// Two threads each store, and then load what the other one stores.
 template <std::memory_order store, std::memory_order load, bool one_fence = false, bool other_fence = false>
 bool both_see_nothing() {
   return is_found(explore(
@@ -62,7 +62,7 @@ TEST(Late, FencesOfBothSidesDrainThem) {
   EXPECT_TRUE((both_see_nothing<kRelaxed, kRelaxed, false, true>()));
 }
 
-// Whether a reader of a flag may miss the message, all of them atomic.
+// Whether a reader of a flag may miss the message; all accesses are atomic.
 template <std::memory_order store, std::memory_order load, bool release_fence = false,
           bool acquire_fence = false>
 bool message_is_missed() {
@@ -122,7 +122,8 @@ TEST(Late, AnIncrementContinuesAReleaseSequence) {
   EXPECT_TRUE(sequence_is_broken<false>());
 }
 
-// A later look gives nothing older, be it the thread's own or one that it is told of.
+// A later load gives no older value than an earlier one, whether both are of one thread or ordered between
+// two.
 TEST(Late, LooksAreCoherent) {
   const auto report = explore(
       [] {
@@ -156,7 +157,7 @@ TEST(Late, AnIncrementMissesNothing) {
   EXPECT_TRUE(report.finished) << report.failure;
 }
 
-// Whoever waits sees, sooner or later, what it waits for.
+// A waiting thread eventually sees what it waits for.
 TEST(Late, WhoWaitsIsNotLateForEver) {
   const auto report = explore(
       [] {
@@ -170,7 +171,7 @@ TEST(Late, WhoWaitsIsNotLateForEver) {
   EXPECT_EQ(report.interleavings, 3);  // the load is before the store, after it, or misses it
 }
 
-// A writer marks that it writes; a reader copies between two looks at the mark.
+// A writer marks that it writes; a reader copies between two loads of the mark.
 template <bool release_fence, bool acquire_fence>
 bool copy_is_mixed() {
   return is_found(explore(

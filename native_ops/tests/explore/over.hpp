@@ -1,4 +1,4 @@
-// Programs of plain functions, for the tests of the explorer itself.
+// Programs made of plain functions, for the tests of the explorer itself.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace tmflow::explore {
 
-// A program over state that is made anew for each execution.
+// A program whose state is created again for each execution.
 template <class State>
 Program over(std::vector<void (*)(State&)> threads, void (*after)(State&) = nullptr) {
   const auto state = std::make_shared<State>();

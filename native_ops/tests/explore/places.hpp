@@ -17,25 +17,25 @@ namespace tmflow::explore {
 struct Place {
   const void* address;
 
-  // For the reduction: the last step that wrote here, and each thread's last one that has read since.
+  // For the reduction: the last step that wrote here, and the last read of each thread since then.
   int last_write = -1;
   Clock write_after;
   std::array<int, kMostThreads> reads;  // -1: none
 
-  // Of a mutex: whether it is taken, and the step that took it last.
+  // For a mutex: whether it is taken, and the step that took it last.
   bool is_taken = false;
   int last_lock = -1;
 
-  // For who waits: the steps that changed it.
+  // For waiting threads: the steps that changed the place.
   std::vector<int> changes;
 
-  // For C++: what an acquiring load gets; and of elements, who wrote last and when, and who has read since.
+  // For C++: what an acquiring load gets; for elements, who wrote last and when, and who has read since.
   Clock released;
   int writer = -1;
   std::uint32_t written_at = 0;
   Clock read_at;
 
-  // Where threads may be late: all that was stored here, and who is.
+  // If threads may be late: all stores to this place, and the threads that are late here.
   History history;
   Threads late = 0;
 
@@ -44,16 +44,16 @@ struct Place {
 
 struct Watched {
   int place;
-  std::size_t from;  // the first change that would be news
+  std::size_t from;  // the first change that would be new
 };
 
-// What the explorer knows of a thread.
+// What the explorer knows about a thread.
 struct ThreadState {
-  Clock order;     // the reduction's: which steps come before its next one, whatever the schedule
+  Clock order;     // for the reduction: the steps that come before its next one in every schedule
   Clock happened;  // C++'s happens-before
-  Clock unfenced;  // what an acquiring fence would get
-  Clock fenced;    // what a relaxed store gives: what happened before the last releasing fence
-  Clock visible;   // what happened before the fences of seq_cst that came before one of its own
+  Clock unfenced;  // what an acquire fence would get
+  Clock fenced;    // what a relaxed store gives: what happened before the last release fence
+  Clock visible;   // what happened before seq_cst fences that precede one of its own
   std::vector<Watched> watched;
 };
 
@@ -96,10 +96,10 @@ class Orders {
 
   const void* address_of(int place) const { return at(place).address; }
 
-  // Has it read anything since it last waited?
+  // Whether it has read anything since its last wait.
   bool watches(int thread) const { return !of(thread).watched.empty(); }
 
-  // May `thread` go on from its wait?
+  // Whether `thread` can continue from its wait.
   bool has_news(int thread) const {
     for (const Watched& watched : of(thread).watched) {
       if (first_news(thread, watched) >= 0) return true;
@@ -109,7 +109,7 @@ class Orders {
 
   bool can_be_late() const { return late_limit_ > 0; }
 
-  // How many stores the load that `thread` is about to make can miss at most; the place holds `newest`.
+  // How many stores the next load of `thread` can miss at most; the place holds `newest`.
   int oldest(int thread, const Operation& operation, std::uint64_t newest) {
     const bool is_load = operation.kind == Kind::load && operation.order != std::memory_order_seq_cst;
     const bool is_racy_read = operation.kind == Kind::read && operation.racy;
@@ -121,10 +121,10 @@ class Orders {
   }
   std::uint64_t stored(int place, int age) const { return at(place).history.of_age(age).bits; }
 
-  // Must `thread` wait for the mutex?
+  // Whether `thread` must wait for the mutex.
   bool is_taken(int place) const { return at(place).is_taken; }
 
-  // Would the two steps, neither of them made, come to the same in either order?
+  // Whether two pending steps have the same effect in either order.
   bool independent(int thread, const Operation& operation, const Operation& other) const {
     if (operation.kind == Kind::wait) {
       if (!may_write(other.kind)) return true;
@@ -137,7 +137,7 @@ class Orders {
            (!may_write(operation.kind) && !may_write(other.kind));
   }
 
-  // The step was made. Returns what is wrong with it; nullptr: nothing.
+  // Records that the step was made. Returns what is wrong with it, or nullptr.
   const char* made(int thread, const Operation& operation, const Effect& effect) {
     ThreadState& self = of(thread);
     const int step = search_.steps();
@@ -195,7 +195,7 @@ class Orders {
     }
   }
 
-  // Of what this thread has just read.
+  // Keeps what this thread has just read.
   void keep(const void* to) { kept_[to] = read_; }
 
   bool is_ordered(int thread, const void* to) const {
@@ -227,7 +227,7 @@ class Orders {
     if (place.history.empty()) place.history.store({-1, 0, bits, 0, {}});
   }
 
-  // Before the step's own store is added.
+  // Called before the step's own store is added.
   void notice_age(int thread, const Effect& effect, Place& place) {
     begin_history(place, effect.wrote ? effect.before : effect.bits);
     if (effect.wrote) return;
@@ -245,7 +245,7 @@ class Orders {
     return -1;
   }
 
-  // Two steps at one place of which one writes do not commute.
+  // Two steps at one place do not commute if one of them writes.
   void order_access(int thread, const Operation& operation, const Effect& effect) {
     ThreadState& self = of(thread);
     Place& place = at(operation.place);
@@ -263,18 +263,18 @@ class Orders {
         search_.race(read, thread, self.order);
       }
     }
-    // A mutex can be taken when it was given back, not before: the opposite order is to take it before
-    // whoever took it last.
+    // A mutex can be taken only after it is released. So the opposite order is to take it before the thread
+    // that took it last.
     if (operation.kind == Kind::lock) {
       if (place.last_lock < 0 || search_.comes_before(place.last_lock, before)) return;
       return search_.race(place.last_lock, thread, self.order);
     }
-    // If it was read since, the write is ordered before this step by that reading.
+    // If the place was read since the write, that read orders the write before this step.
     if (was_read || place.last_write < 0 || search_.comes_before(place.last_write, before)) return;
     search_.race(place.last_write, thread, self.order);
   }
 
-  // Does another of the readings come after `read`?
+  // Whether another of the readings comes after `read`.
   bool is_between(int read, const std::array<int, kMostThreads>& readings) const {
     for (const int other : readings) {
       if (other >= 0 && other != read && search_.comes_before(read, search_.event(other).after)) return true;
@@ -282,8 +282,8 @@ class Orders {
     return false;
   }
 
-  // A wait reads all that it watches, and is not late. It races with a change only if something else would
-  // have ended it.
+  // A wait reads all that it watches, and is never late. It races with a change only if another change would
+  // have ended it too.
   void order_wait(int thread, int step) {
     ThreadState& self = of(thread);
     const Clock before = self.order;
@@ -318,7 +318,7 @@ class Orders {
     return false;
   }
 
-  // C++20, 6.9.2.2: a release is acquired through what it stored, or through read-modify-writes after that.
+  // C++20, 6.9.2.2: a release is acquired through the stored value, or through later read-modify-writes.
   void synchronise(ThreadState& self, const Operation& operation, const Effect& effect, Place& place) {
     const bool failed = operation.kind == Kind::compare && !effect.wrote;
     const std::memory_order order = failed ? operation.failed : operation.order;
@@ -333,7 +333,7 @@ class Orders {
     place.writer = -1;
   }
 
-  // To fences, a racy read and the write that it gives are as relaxed.
+  // For fences, a racy read and the write that it observes act as relaxed accesses.
   const char* touch(int thread, const Operation& operation, const Effect& effect, Place& place) {
     ThreadState& self = of(thread);
     const auto ordered = [&](int other, std::uint32_t when) { return when <= self.happened[other]; };
@@ -373,8 +373,8 @@ class Orders {
   std::vector<Place> places_;
   std::unordered_map<const void*, int> by_address_;
   std::unordered_map<const void*, Written> kept_;
-  Written read_{-1, 0};  // by whom what was read last was written
-  Clock fences_;         // what happened before the fences of seq_cst so far
+  Written read_{-1, 0};  // the writer of the value that was read last
+  Clock fences_;         // what happened before the seq_cst fences so far
   const int late_limit_;
   int late_ = 0;  // pairs of a thread and a place
   std::vector<ThreadState> threads_;

@@ -10,9 +10,9 @@ namespace {
 using Atomic = BasicAtomic<Ref>;
 
 TEST(Explored, Atomic) {
-  expect_proven("atomic, 2 updaters x 2 elements", hold_to_promise<Atomic>({.block = 1}));
+  expect_proven("atomic, 2 updaters x 2 elements", check_consistency<Atomic>({.block = 1}));
   expect_proven("atomic, 3 updaters x 1 element",
-                hold_to_promise<Atomic>({.updaters = 3, .elements = 1, .block = 1}));
+                check_consistency<Atomic>({.updaters = 3, .elements = 1, .block = 1}));
 }
 
 template <class Policy = ranges::Sound>
@@ -23,21 +23,21 @@ auto block_stm(const char* manager) {
 class EveryManager : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(BlockStm, EveryManager, ::testing::Values("suicide", "delay", "backoff"));
 
-TEST_P(EveryManager, KeepsThePromise) {
+TEST_P(EveryManager, KeepsConsistency) {
   const std::string name = std::string("block_stm, ") + GetParam();
   expect_proven(name + ", 2 updaters x 1 block",
-                hold_to_promise({.elements = 1, .block = 1}, block_stm(GetParam())));
+                check_consistency({.elements = 1, .block = 1}, block_stm(GetParam())));
   expect_proven(name + ", 2 updaters x 2 blocks, once each",
-                hold_to_promise({.again = 0}, block_stm(GetParam())));
+                check_consistency({.again = 0}, block_stm(GetParam())));
 }
 
 TEST(DeepBlockStm, OfThree) {
   expect_proven(
       "block_stm, backoff, 3 updaters x 1 block, once each",
-      hold_to_promise({.updaters = 3, .again = 0, .elements = 1, .block = 1}, block_stm("backoff")));
+      check_consistency({.updaters = 3, .again = 0, .elements = 1, .block = 1}, block_stm("backoff")));
 }
 
-// block_stm whose updates first try a transaction that writes and kills, and is then given up.
+// block_stm whose updates first try a transaction that writes and kills, and then gives up.
 template <class Policy = ranges::Sound>
 struct GivesUpFirst : BasicBlockStm<Atom, Policy> {
   GivesUpFirst() : BasicBlockStm<Atom, Policy>(1, "backoff", 2) {}
@@ -58,7 +58,7 @@ struct GivesUpFirst : BasicBlockStm<Atom, Policy> {
 constexpr Plan kWithAReader{.updaters = 1, .readers = 1, .copy = racy_copy};
 constexpr Plan kOnceWithAReader{.updaters = 1, .again = 0, .readers = 1, .copy = racy_copy};
 
-// What a transaction writes before it is given up may be seen by a copy that is thrown away.
+// A copy may see what a transaction writes before it gives up; such a copy is discarded.
 constexpr Plan kRacyWithAReader{
     .updaters = 1, .again = 0, .readers = 1, .kernel = kernel<double, true>, .copy = racy_copy};
 constexpr Plan kRacyWithAReading{.updaters = 1,
@@ -70,36 +70,37 @@ constexpr Plan kRacyWithAReading{.updaters = 1,
 
 TEST(Explored, BlockStmRead) {
   expect_proven("block_stm, 1 updater, 1 reader, 2 blocks",
-                hold_to_promise(kWithAReader, block_stm("backoff")));
+                check_consistency(kWithAReader, block_stm("backoff")));
   expect_proven("block_stm, 1 updater, 1 reader, 2 blocks, once, after an undone attempt",
-                hold_to_promise<GivesUpFirst<>>(kOnceWithAReader));
+                check_consistency<GivesUpFirst<>>(kOnceWithAReader));
 }
 
-// Elements may be read while they are written. To miss that both locks are taken, the reader is late at both.
+// Elements may be read while they are written. To miss that both locks are taken, the reader must be late at
+// both.
 TEST(ExploredLate, BlockStmRead) {
-  expect_proven("block_stm, 1 updater, 1 reading, 2 blocks, once, late at 2 places",
-                hold_to_promise(kRacyWithAReading, block_stm("backoff"), {.late = 2}));
-  expect_proven("block_stm, 1 updater, 1 reading, 2 blocks, once, after an undone attempt",
-                hold_to_promise<GivesUpFirst<>>(kRacyWithAReading, {.late = 1}));
+  expect_proven("block_stm, 1 updater, 1 read, 2 blocks, once, late in 2 places",
+                check_consistency(kRacyWithAReading, block_stm("backoff"), {.late = 2}));
+  expect_proven("block_stm, 1 updater, 1 read, 2 blocks, once, after an undone attempt",
+                check_consistency<GivesUpFirst<>>(kRacyWithAReading, {.late = 1}));
 }
 
 using Leashed = BasicLeashed<Atom>;
 constexpr Plan kOneWithAReader{.updaters = 1, .readers = 1, .elements = 1, .block = 1};
 
 TEST(Explored, Leashed) {
-  expect_proven("leashed, 2 updaters x 1 element", hold_to_promise<Leashed>({.elements = 1, .block = 1}));
-  expect_proven("leashed, 2 updaters x 2 elements, once each", hold_to_promise<Leashed>({.again = 0}));
+  expect_proven("leashed, 2 updaters x 1 element", check_consistency<Leashed>({.elements = 1, .block = 1}));
+  expect_proven("leashed, 2 updaters x 2 elements, once each", check_consistency<Leashed>({.again = 0}));
 }
 
 TEST(ExploredLate, Leashed) {
-  expect_proven("leashed, 1 updater, 1 reading, 1 element",
-                hold_to_promise<Leashed>(
+  expect_proven("leashed, 1 updater, 1 read, 1 element",
+                check_consistency<Leashed>(
                     {.updaters = 1, .readers = 1, .readings = 1, .elements = 1, .block = 1}, {.late = 1}));
 }
 
-// The copy that the first reading holds is the one that the second update would use again.
+// The second update would reuse the copy that the first reading holds.
 TEST(Explored, LeashedRead) {
-  expect_proven("leashed, 1 updater, 1 reader, 1 element", hold_to_promise<Leashed>(kOneWithAReader));
+  expect_proven("leashed, 1 updater, 1 reader, 1 element", check_consistency<Leashed>(kOneWithAReader));
 }
 
 struct LocksNothing : ranges::Sound {
@@ -122,20 +123,20 @@ struct GivesTheOldVersion : ranges::Sound {
 };
 
 TEST(SeededInBlockStm, IsFound) {
-  expect_found("block_stm that locks nothing", hold_to_promise({}, block_stm<LocksNothing>("backoff")),
-               "data race");
-  expect_found("block_stm that releases first", hold_to_promise({}, block_stm<ReleasesFirst>("backoff")),
-               "data race");
-  expect_found("block_stm that reads without a second look",
-               hold_to_promise(kWithAReader, block_stm<LooksOnce>("backoff")), "it kept what it read");
-  expect_found("block_stm that compares no versions",
-               hold_to_promise(kWithAReader, block_stm<ComparesNothing>("backoff")),
+  expect_found("block_stm: an update that takes no locks",
+               check_consistency({}, block_stm<LocksNothing>("backoff")), "data race");
+  expect_found("block_stm: an update that releases its locks before it writes",
+               check_consistency({}, block_stm<ReleasesFirst>("backoff")), "data race");
+  expect_found("block_stm: a reader that does not recheck the locks",
+               check_consistency(kWithAReader, block_stm<LooksOnce>("backoff")), "it kept what it read");
+  expect_found("block_stm: a reader that does not compare versions",
+               check_consistency(kWithAReader, block_stm<ComparesNothing>("backoff")),
                "a reading has parts of an update");
-  expect_found("block_stm that restores nothing",
-               hold_to_promise<GivesUpFirst<RestoresNothing>>(kOnceWithAReader),
+  expect_found("block_stm: an abort that does not undo its writes",
+               check_consistency<GivesUpFirst<RestoresNothing>>(kOnceWithAReader),
                "a reading has parts of an update");
-  expect_found("block_stm that gives the old version back",
-               hold_to_promise<GivesUpFirst<GivesTheOldVersion>>(kRacyWithAReader),
+  expect_found("block_stm: an abort that restores the old version number",
+               check_consistency<GivesUpFirst<GivesTheOldVersion>>(kRacyWithAReader),
                "a reading has parts of an update");
 }
 
@@ -150,12 +151,12 @@ struct RecyclesHeld : publish::Sound {
 };
 
 TEST(SeededInLeashed, IsFound) {
-  expect_found("leashed that publishes by a store", hold_to_promise<BasicLeashed<Atom, PublishesBlindly>>({}),
-               "an update is lost");
-  expect_found("leashed that looks once", hold_to_promise<BasicLeashed<Atom, HoldsBlindly>>(kOneWithAReader),
-               "data race");
-  expect_found("leashed that recycles what is held", hold_to_promise<BasicLeashed<Atom, RecyclesHeld>>({}),
-               "data race");
+  expect_found("leashed: publication by a store instead of a compare-exchange",
+               check_consistency<BasicLeashed<Atom, PublishesBlindly>>({}), "an update is lost");
+  expect_found("leashed: a reader that does not recheck the newest copy",
+               check_consistency<BasicLeashed<Atom, HoldsBlindly>>(kOneWithAReader), "data race");
+  expect_found("leashed: a copy recycled while it is read",
+               check_consistency<BasicLeashed<Atom, RecyclesHeld>>({}), "data race");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The schedule of one execution, to be read by people.
+// The schedule of one execution as readable text.
 #pragma once
 
 #include <bit>
@@ -36,12 +36,12 @@ class Schedule {
     for (const Step& step : steps_) {
       char line[32];
       std::snprintf(line, sizeof line, "%4d  thread %d  ", ++number, step.thread);
-      text += line + told(step.operation, step.address, &step.effect) + "\n";
+      text += line + describe(step.operation, step.address, &step.effect) + "\n";
     }
     return text;
   }
 
-  std::string told(const Operation& operation, const void* address, const Effect* effect) const {
+  std::string describe(const Operation& operation, const void* address, const Effect* effect) const {
     std::string text = verb(operation, effect);
     if (address == nullptr || operation.kind == Kind::fence) return text;
     text += ' ' + name_of(address);

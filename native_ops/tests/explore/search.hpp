@@ -1,4 +1,4 @@
-// The tree of schedules, explored depth first, and which of its branches can be left out.
+// The tree of schedules, explored depth first, without redundant branches.
 #pragma once
 
 #include <bit>
@@ -15,29 +15,30 @@ constexpr Threads just(int thread) noexcept { return Threads{1} << thread; }
 constexpr bool has(Threads threads, int thread) noexcept { return (threads & just(thread)) != 0; }
 constexpr int first_of(Threads threads) noexcept { return std::countr_zero(threads); }
 
-// A state, by the steps that lead to it: who could go on there, and who has to be tried.
+// A state, given by the steps that lead to it: the threads that are enabled there, and those that must be
+// tried.
 struct Node {
   int chosen;
   Threads enabled;
-  Threads asleep;      // whatever they would begin with now was explored elsewhere
+  Threads asleep;      // their next steps from here were explored elsewhere
   Threads to_explore;  // a source set, as it grows
   Threads done = 0;
-  int age = 0;     // of the values that the chosen thread can load in its step, which one
-  int oldest = 0;  // ... and which is the last to try
+  int age = 0;     // of the value that the chosen thread loads in its step
+  int oldest = 0;  // the last age to try
 };
 
-// Source-set DPOR (Abdulla et al., POPL 2014, algorithm 1). One branch is enough at first; where a step turns
-// out to race with an earlier one (dependent, and ordered by nothing between them), a thread is added to the
-// earlier state that leads to the opposite order, unless one that does is there already.
+// Source-set DPOR (Abdulla et al., POPL 2014, algorithm 1). One branch is enough at first. If a step turns
+// out to race with an earlier one (dependent, and not ordered by a step between them), a thread is added to
+// the earlier state that leads to the opposite order, unless such a thread is already there.
 //
-// What has been explored from a state need not be again below its other branches, until a step comes that it
-// depends on: sleep sets (Godefroid).
+// Steps that were explored from a state need not be explored again below its other branches, until a step
+// comes that they depend on: sleep sets (Godefroid).
 class Search {
  public:
   explicit Search(bool reduces) : reduces_(reduces) {}
 
-  // A step of the execution under way: who made it, and which steps it comes after (of each thread, the last
-  // one's number plus 1).
+  // A step of the execution in progress: its thread, and the steps that it comes after (for each thread, the
+  // number of its last such step plus 1).
   struct Event {
     int thread;
     Clock after;
@@ -50,7 +51,7 @@ class Search {
 
   enum class Choice { made, none_awake, differs };
 
-  // The next step's state; `running` goes on where it can, so that schedules have few switches.
+  // Chooses the next step. `running` continues if it can, so that schedules have few switches.
   Choice choose(Threads enabled, int running) {
     const std::size_t depth = events_.size();
     if (depth < path_.size()) return path_[depth].enabled == enabled ? Choice::made : Choice::differs;
@@ -63,14 +64,14 @@ class Search {
 
   int chosen() const { return path_[events_.size()].chosen; }
 
-  // Which of the values of ages 0 to `oldest` the step under way loads. Each is tried in turn.
+  // The age, from 0 to `oldest`, of the value that the current step loads. Each age is tried in turn.
   int choose_age(int oldest) {
     Node& node = path_[events_.size()];
     node.oldest = oldest;
     return node.age;
   }
 
-  // Who sleeps in the next state: whoever `independent` says does not depend on this step.
+  // Sets the threads that sleep in the next state: those that are `independent` of this step.
   template <class Independent>
   void fall_asleep(const Independent& independent) {
     const Node& node = path_[events_.size()];
@@ -91,20 +92,20 @@ class Search {
   }
   const Event& event(int step) const { return events_[static_cast<std::size_t>(step)]; }
 
-  // `thread` is about to make a step that races with `earlier` and comes after `after`. See to it that the
-  // opposite order is explored: let one of those go first there with whom what happened since, save what
-  // comes after `earlier`, can begin.
+  // `thread` is about to make a step that races with `earlier` and comes after `after`. Makes sure that the
+  // opposite order is explored: the thread that goes first there must be one that can begin the steps made
+  // since, without those that come after `earlier`.
   void race(int earlier, int thread, const Clock& after) {
     if (!reduces_) return;
     Node& node = path_[static_cast<std::size_t>(earlier)];
     Threads met = 0, initial = 0;
     std::array<int, kMostThreads> first{};
-    const auto meet = [&](int step, int who, const Clock& its) {
+    const auto meet = [&](int step, int who, const Clock& clock) {
       if (has(met, who)) return;
       bool begins = true;
       for (Threads others = met; others != 0; others &= others - 1) {
         const int other = first_of(others);
-        begins = begins && its[other] <= static_cast<std::uint32_t>(first[static_cast<std::size_t>(other)]);
+        begins = begins && clock[other] <= static_cast<std::uint32_t>(first[static_cast<std::size_t>(other)]);
       }
       met |= just(who);
       first[static_cast<std::size_t>(who)] = step;
@@ -123,7 +124,7 @@ class Search {
     }
   }
 
-  // To the next schedule; false: there is none.
+  // Moves to the next schedule; false if there is none.
   bool next() {
     while (!path_.empty()) {
       Node& node = path_.back();

@@ -1,8 +1,7 @@
-// How the transactions wait, in the place of src/stm/waiting.cc.
+// How transactions wait in the explorer, in place of src/stm/waiting.cc.
 //
-// A random time is as good as any other, and so is none: an attempt that is repeated before another thread
-// has changed anything that it read fails again, by the same steps. So all waiting is waiting for such a
-// change.
+// Any waiting time is as good as none: an attempt that is repeated before another thread has changed anything
+// that it read fails again, by the same steps. So every wait is a wait for such a change.
 #include "explorer.hpp"
 #include "tmflow/stm/contender.hpp"
 

@@ -1,5 +1,5 @@
-// Atomics that are weaker than what a strategy asks for: the bug of a wrong order, or of an update in two
-// steps, in any strategy, by its template parameter.
+// Atomics that are weaker than a strategy requires. As its template parameter they give any strategy the bug
+// of a wrong memory order, or of an update in two steps.
 #pragma once
 
 #include "atom.hpp"
@@ -8,7 +8,7 @@
 
 namespace tmflow::explore {
 
-// Whose stores release nothing.
+// Its stores release nothing.
 template <class T>
 class Unreleased : public Atom<T> {
  public:
@@ -18,7 +18,7 @@ class Unreleased : public Atom<T> {
   }
 };
 
-// Whose exchanges are a load, and then a store.
+// Its exchange is a load followed by a store.
 template <class T>
 class InTwoSteps : public Atom<T> {
  public:
@@ -53,7 +53,7 @@ struct ThreadNumber<explore::Unreleased> : ThreadNumber<explore::Atom> {};
 template <>
 struct ThreadNumber<explore::InTwoSteps> : ThreadNumber<explore::Atom> {};
 
-// Threads come with a seat of their own, whatever they did before.
+// Each thread begins with its own seat, whatever it did before.
 template <>
 struct LastSeat<explore::Atom> {
   struct Own {

@@ -1,10 +1,10 @@
-"""Aggregate runs to one row per point, with an interval over its rounds (columns: see `summaries`)."""
+"""Group runs: into points, with an interval over the rounds of each (columns: see `summaries`), and into rounds."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, get_args
 
@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from tmflow.analysis.run_table import CONTEXT, POINT, SERIES, WAYS, numbered
+from tmflow.analysis.run_table import CONTEXT, POINT, ROUND, SERIES, WAYS, numbered
 from tmflow.analysis.stats import Interval
 from tmflow.analysis.variants import ordered_variants, variants
 from tmflow.spec.trial import TrialSpec
@@ -22,7 +22,7 @@ INTEGER_FACTORS = [
     name for name, field in TrialSpec.model_fields.items() if get_args(field.annotation) == (int, type(None))
 ]
 NOTHING = Interval(math.nan, math.nan, math.nan, 0)
-ENDED = {"timeout": "timed out"}  # where a status alone does not make a sentence
+ENDED = {"timeout": "timed out"}  # statuses that read differently in a sentence
 
 AND = " + "  # separates the software labels of a point's rounds
 
@@ -38,7 +38,7 @@ class Rounds:
 
 
 Estimate = Callable[[Rounds], tuple[Interval, str | None]]
-"""Computes the estimate over the rounds of a point, and the reason if part of it is missing."""
+"""A function that computes the estimate over the rounds of a point, and the reason if part of it is missing."""
 
 
 def per_point(
@@ -47,13 +47,33 @@ def per_point(
     """One summary row for each point (and each value of the column `along`), ordered by strategy and threads."""
     rows = rows.reset_index(drop=True)
     number = pd.Series(numbered(rows, POINT))
+    estimates = _estimate_points(rows, number, estimate, along)
+    points, values = estimates.pop("point"), estimates.pop("value")
+    table = rows.loc[~number.duplicated(), [*POINT]].iloc[points].reset_index(drop=True)
+    table = table.assign(**({along: values} if along else {}), measure=measure, unit=unit)
+    table = pd.concat([table, estimates], axis="columns")
+    ok = rows["status"] == "ok"
+    labels = rows.loc[ok, ["software"]].assign(at=number[ok]).drop_duplicates().sort_values("software")
+    table["software"] = labels.groupby("at")["software"].agg(AND.join).reindex(points).to_numpy()
+    table["last_run_utc"] = rows["started_at_utc"].groupby(number).max().reindex(points).to_numpy()
+    integers = [*INTEGER_FACTORS, *([along] if along in NUMBERED else [])]
+    table[integers] = table[integers].astype("Int64")
+    table["variant"] = variants(table)
+    table["oversubscribed"] = table["threads"].astype("Int64") > table["hardware_threads"].astype("Int64")
+    return _sort(table, ["experiment", "platform", "evidence", *WAYS, *SERIES, *([along] if along else [])])
+
+
+def _estimate_points(rows: pd.DataFrame, number: pd.Series, estimate: Estimate, along: str | None) -> pd.DataFrame:
+    """The estimates in the order of the points, each with its value of `along`.
+
+    `number` is the number of each row's point.
+    """
     ok = (rows["status"] == "ok").to_numpy(dtype=bool)
     incomplete = rows.loc[number.isin(number[~ok]), ["uid", "status", "reason"]].groupby(number)
     lost = {at: without_result(point) for at, point in incomplete}
-    without = set(number) - set(number[ok])
-    summary: list[tuple[Any, Any, Interval, int, str | None]] = [(at, None, NOTHING, 0, lost[at]) for at in without]
+    estimates: list[tuple[Any, ...]] = [(at, None, *NOTHING, 0, lost[at]) for at in set(number) - set(number[ok])]
 
-    # Arrays: to split a data frame costs a hundred times more, and there may be thousands of points.
+    # Arrays, because splitting a data frame takes a hundred times as long, and there may be thousands of points.
     @cache
     def column(name: str) -> NDArray[Any]:
         return _array(flags(rows[name]) if name == "disturbed" else rows[name])[ok]
@@ -64,24 +84,13 @@ def per_point(
         rounds = Rounds(column, places)
         interval, reason = estimate(rounds)
         missing = "; ".join(filter(None, (lost.get(at), reason))) or None
-        summary.append((at, value, interval, int(rounds["disturbed"].sum()), missing))
-    summary.sort(key=lambda row: row[0])
-    points, values, intervals, disturbed, reasons = zip(*summary, strict=True) if summary else ((),) * 5
-    table = rows.loc[~number.duplicated(), [*POINT]].iloc[list(points)].reset_index(drop=True)
-    if along:
-        table[along] = pd.Series(values)
-    table = table.assign(measure=measure, unit=unit)
-    table[["estimate", "low", "high", "rounds"]] = pd.DataFrame(intervals, columns=[*Interval._fields])
-    table["disturbed_rounds"], table["reason"] = pd.Series(disturbed), pd.Series(reasons)
-    labels = rows.loc[ok, ["software"]].assign(at=number[ok]).drop_duplicates().sort_values("software")
-    table["software"] = labels.groupby("at")["software"].agg(AND.join).reindex(points).to_numpy()
-    table["last_run_utc"] = rows["started_at_utc"].groupby(number).max().reindex(points).to_numpy()
-    if along in NUMBERED:
-        table[along] = table[along].astype("Int64")
-    table[INTEGER_FACTORS] = table[INTEGER_FACTORS].astype("Int64")
-    table["variant"] = variants(table)
-    table["oversubscribed"] = table["threads"].astype("Int64") > table["hardware_threads"].astype("Int64")
-    order = ["experiment", "platform", "evidence", *WAYS, *SERIES, *([along] if along else [])]
+        estimates.append((at, value, *interval, int(rounds["disturbed"].sum()), missing))
+    columns = ["point", "value", "estimate", "low", "high", "rounds", "disturbed_rounds", "reason"]
+    return pd.DataFrame(estimates, columns=columns).sort_values("point", kind="stable", ignore_index=True)
+
+
+def _sort(table: pd.DataFrame, order: list[str]) -> pd.DataFrame:
+    """Sort a summary by the columns that differ, strategies in their usual order."""
     order = [name for name in order if table[name].nunique(dropna=False) > 1] or order[:1]
     rank = {strategy: place for place, strategy in enumerate(ordered_variants(table["strategy"]))}
     return table.sort_values(
@@ -130,3 +139,27 @@ def of_measured(runs: pd.DataFrame, details: pd.DataFrame) -> pd.DataFrame:
 def flags(column: pd.Series) -> pd.Series:
     """A column of booleans; unknown counts as False."""
     return column.astype("boolean").fillna(False)
+
+
+def pair_by_round(
+    runs: pd.DataFrame, baseline: pd.Series, shared: Iterable[str], column: str, name: str
+) -> pd.DataFrame:
+    """Add a column `name`: the value that the baseline of the same round has in `column`, NaN without a baseline.
+
+    The mask `baseline` selects the possible baselines. The baseline of a run has the same round and equal values in
+    the columns `shared`; two unknown values are equal. `disturbed` is set if either of the two runs was disturbed.
+    Raises ValueError if a run has several baselines.
+    """
+    number = numbered(runs, [*shared, *ROUND])
+    bases = np.flatnonzero(baseline.to_numpy(dtype=bool))
+    if len(np.unique(number[bases])) < len(bases):
+        raise ValueError("a run has several baselines in its round")
+    base_of = np.full(len(runs), -1, dtype=np.int64)  # by number; -1 for none
+    base_of[number[bases]] = bases
+    places = base_of[number]
+    of_baseline = runs[[column, "disturbed"]].astype({"disturbed": "boolean"}).take(places).set_axis(runs.index)
+    has_baseline = places >= 0
+    return runs.assign(
+        **{name: of_baseline[column].where(has_baseline)},
+        disturbed=flags(runs["disturbed"]) | flags(of_baseline["disturbed"].where(has_baseline)),
+    )

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from tmflow.analysis.aggregate import NOTHING, Rounds, per_point, with_dataset
-from tmflow.analysis.round_pairs import pair_by_round
+from tmflow.analysis.aggregate import NOTHING, Rounds, pair_by_round, per_point, with_dataset
 from tmflow.analysis.run_table import POINT, ROUND, VARIANT
 from tmflow.analysis.stats import (
-    BOUND,
-    Equivalence,
+    CONFIDENCE,
+    SAME,
+    TOST_CONFIDENCE,
+    Between,
+    Bounds,
     Interval,
-    difference_equivalence,
     difference_interval,
-    equivalence,
     ratio_interval,
 )
 from tmflow.analysis.variants import ordered_variants, variants
@@ -27,37 +26,8 @@ from tmflow.spec.strategies import PARAMETERS
 Ranking = Literal["more", "less", "same", "open"]
 """Significantly more or less than the baseline, equivalent to it ("same"), or inconclusive ("open")."""
 
-EQUAL_ACCURACY = 0.02  # the smallest difference of accuracy that matters; a fraction
-
-
-class _Comparison(NamedTuple):
-    """How two values of a round are compared; `neutral` is the value that means no difference."""
-
-    measure: str
-    unit: str
-    column: str
-    interval: Callable[[ArrayLike, ArrayLike], Interval]
-    same: Callable[[ArrayLike, ArrayLike], Equivalence]
-    neutral: float
-
-
-# The ratio of two speeds is the inverse of the ratio of their times.
-_SPEED = _Comparison(
-    "speed_ratio",
-    "1",
-    "loop_s",
-    lambda seconds, base: ratio_interval(base, seconds),
-    lambda seconds, base: equivalence(base, seconds, BOUND),
-    1.0,
-)
-_ACCURACY = _Comparison(
-    "accuracy_difference",
-    "fraction",
-    "final_accuracy",
-    difference_interval,
-    lambda accuracies, base: difference_equivalence(accuracies, base, EQUAL_ACCURACY),
-    0.0,
-)
+SAME_ACCURACY = Bounds(-0.02, 0.02)
+"""The differences of accuracy that count as none; fractions."""
 
 
 def speed(runs: pd.DataFrame, baseline: str, least_rounds: int) -> pd.DataFrame:
@@ -67,47 +37,57 @@ def speed(runs: pd.DataFrame, baseline: str, least_rounds: int) -> pd.DataFrame:
     rounds, "same" if the speeds are equivalent within 5 %. The runs are measured, of any status; the baseline must be
     one variant.
     """
-    return _compare(runs, baseline, least_rounds, _SPEED)
+    return _compare(runs, baseline, least_rounds, ("speed_ratio", "1"), "loop_s", _speed_ratio, 1, SAME)
 
 
 def accuracy(runs: pd.DataFrame, baseline: str, least_rounds: int) -> pd.DataFrame:
-    """Compute the test accuracy minus that of `baseline`, a fraction; as `speed`, equivalent within 2 points."""
-    return _compare(runs, baseline, least_rounds, _ACCURACY)
+    """Compute the test accuracy minus that of `baseline`, a fraction; equivalent within 2 points; else as `speed`."""
+    measure = ("accuracy_difference", "fraction")
+    return _compare(runs, baseline, least_rounds, measure, "final_accuracy", difference_interval, 0, SAME_ACCURACY)
 
 
-def _compare(runs: pd.DataFrame, baseline: str, least_rounds: int, comparison: _Comparison) -> pd.DataFrame:
-    paired = _pair_others(with_dataset(runs), baseline, comparison.column)
-    paired["variant"] = variants(paired)
-
-    def estimate(rounds: Rounds) -> tuple[Interval, str | None]:
-        based = ~np.isnan(rounds["base"])
-        missing = int((~based).sum())
-        reason = f"{missing} of {len(based)} rounds with a result lack {baseline}" if missing else None
-        pairs = rounds[comparison.column][based], rounds["base"][based]
-        return (comparison.interval(*pairs) if based.any() else NOTHING), reason
-
-    def decide(rounds: pd.DataFrame) -> Ranking:
-        pairs = rounds[(rounds["status"] == "ok") & rounds["base"].notna()]
-        if len(pairs) < least_rounds:
-            return "open"
-        if comparison.same(pairs[comparison.column], pairs["base"]).equivalent:
-            return "same"
-        interval = comparison.interval(pairs[comparison.column], pairs["base"])
-        if interval.low > comparison.neutral:
-            return "more"
-        return "less" if interval.high < comparison.neutral else "open"
-
-    summary = per_point(paired, comparison.measure, comparison.unit, estimate)
-    decisions = {key: decide(rounds) for key, rounds in paired.groupby(["variant", "threads"])}
-    return summary.assign(told=[decisions[key] for key in zip(summary["variant"], summary["threads"], strict=True)])
+def _speed_ratio(seconds: ArrayLike, base_seconds: ArrayLike, confidence: float) -> Interval:
+    return ratio_interval(base_seconds, seconds, confidence)
 
 
-def _pair_others(runs: pd.DataFrame, baseline: str, column: str) -> pd.DataFrame:
-    """Give each run of the other strategies the baseline's value in its round as `base`, NaN if there is none."""
-    shared = [name for name in POINT if name not in VARIANT]
+def _compare(
+    runs: pd.DataFrame,
+    baseline: str,
+    least_rounds: int,
+    measure: tuple[str, str],
+    column: str,
+    between: Between,
+    neutral: float,
+    same: Bounds,
+) -> pd.DataFrame:
+    """Compare a column of the runs with that of the baseline in the same round.
+
+    measure: the name and the unit of the result. neutral, same: the result that means no difference, and the range of
+    those that are equivalent to it.
+    """
     of_baseline = (runs["strategy"] == baseline) & (runs["status"] == "ok")
-    paired = pair_by_round(runs, of_baseline, shared, column, "base")
-    return paired[paired["strategy"] != baseline].reset_index(drop=True)
+    shared = [name for name in POINT if name not in VARIANT]
+    paired = pair_by_round(with_dataset(runs), of_baseline, shared, column, "base")
+    others = paired[paired["strategy"] != baseline]
+
+    def summarise(confidence: float) -> pd.DataFrame:
+        def estimate(rounds: Rounds) -> tuple[Interval, str | None]:
+            based = ~np.isnan(rounds["base"])
+            missing = int((~based).sum())
+            reason = f"{missing} of {len(based)} rounds with a result lack {baseline}" if missing else None
+            pairs = rounds[column][based], rounds["base"][based]
+            return (between(*pairs, confidence) if based.any() else NOTHING), reason
+
+        return per_point(others, *measure, estimate)
+
+    summary, narrow = summarise(CONFIDENCE), summarise(TOST_CONFIDENCE)
+    rankings = {
+        "open": summary["rounds"] < least_rounds,
+        "same": (same.low < narrow["low"]) & (narrow["high"] < same.high),
+        "more": summary["low"] > neutral,
+        "less": summary["high"] < neutral,
+    }
+    return summary.assign(told=np.select(list(rankings.values()), list(rankings), "open"))
 
 
 COMPARED = ["experiment", "model", "variant", "against", "threads"]
@@ -119,8 +99,8 @@ def time_ratios(runs: pd.DataFrame, factor: str, value: object) -> pd.DataFrame:
 
     Returns `COLUMNS`, with the 95 % interval of the ratio (above 1 is slower): one row for each pair of points with a
     result that differ only in the factor. Points of two strategies may also differ in parameters that one of the two
-    strategies lacks. Variant names show what distinguishes the variants in `runs`. Emulated runs have no time and no
-    row.
+    strategies lacks. Variant names show what distinguishes the variants in `runs`. Emulated runs have no time, and so
+    no row.
     """
     timed = runs[(runs["status"] == "ok") & runs["loop_s"].notna()]
     timed = timed.assign(variant=variants(timed))

@@ -1,11 +1,11 @@
 """Unintended differences between the two sides of a comparison, and whether they block it.
 
-A fact that is unknown on either side never counts as equal: it is entries as unknown.
+A fact that is unknown on either side never counts as equal: it is listed as unknown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
 import pandas as pd
@@ -15,17 +15,17 @@ from tmflow.analysis.pairwise import FACTORS, Measure, Sides
 from tmflow.analysis.run_table import VARIANT
 from tmflow.analysis.variants import name_of
 from tmflow.base.text import several
-from tmflow.native.registry import promises_of_updates
+from tmflow.native.registry import consistency_by_strategy
 from tmflow.platform.description import format_fact
 from tmflow.runfile.record import NO_TIME
 
 Judgement = Literal["blocks", "caution", "meant", "harmless"]
-"""Makes the comparison invalid; may explain the result; is what the comparison is about; has no effect."""
+"""The difference invalidates the comparison, may explain the result, is what is compared, or has no effect."""
 JUDGEMENTS: tuple[Judgement, ...] = get_args(Judgement)
 
 UNKNOWN = "unknown"
-SHOWN = 80  # characters of a value
-DIGITS = 10  # of a hash
+SHOWN = 80  # characters shown of a value
+DIGITS = 10  # shown of a hash
 
 Values = frozenset[Any]
 """The distinct values of a fact on one side; None stands for the unknown value of a run."""
@@ -58,7 +58,7 @@ OF_RUNS: dict[str, tuple[Judgement, str]] = {
     "backend": ("caution", "what stood in for hardware is not the same"),
     "experiment": ("caution", "other points ran in between"),
     "definition_sha256": ("caution", "other points ran in between"),
-    "campaign_uid": ("harmless", "another call of the study: whether rounds are paired is told apart"),
+    "campaign_uid": ("harmless", "another call of the study: the page says whether rounds are paired"),
 }
 OF_TIME = {"time domain", "time"}  # facts that block comparisons of speed, not those of accuracy
 HASHES = ("_sha256", "_commit")
@@ -72,10 +72,9 @@ def differences(sides: Sides, things: Things) -> list[Difference]:
     sides = Sides(*map(with_dataset, sides))
     entries = [
         *_time(sides),
-        *_of_columns("run", sides, OF_RUNS),
+        *_of_runs(sides),
         *_factors(sides),
-        *_of_columns("strategy", sides, dict.fromkeys(VARIANT, ("meant", "what is compared")), unknown_too=False),
-        *_promise(sides),
+        *_strategy(sides),
         *_of_things("platform", sides, things.platforms, "platform"),
         *_of_things("environment", sides, things.environments, "env_sha256"),
         *_of_things("software", sides, things.software, "software_sha256"),
@@ -94,114 +93,103 @@ def forbids(entries: Sequence[Difference], measure: Measure) -> list[str]:
     ]
 
 
-def _time(sides: Sides) -> list[Difference]:
+def _time(sides: Sides) -> Iterator[Difference]:
     kinds = ["emulated" if (side["evidence"] == "emulated").any() else "a time" for side in sides]
-    return [Difference("blocks", "run", "time", kinds[0], kinds[1], NO_TIME)] if "emulated" in kinds else []
+    if "emulated" in kinds:
+        yield Difference("blocks", "run", "time", kinds[0], kinds[1], NO_TIME)
 
 
-def _of_columns(
-    what: str, sides: Sides, rules: Mapping[str, tuple[Judgement, str]], unknown_too: bool = True
-) -> list[Difference]:
-    """Compare columns of runs; without `unknown_too` an absent value means not applicable, not unknown."""
-    differing = []
-    for column, (judgement, why) in rules.items():
+def _of_runs(sides: Sides) -> Iterator[Difference]:
+    """Compare columns of runs. A difference blocks nothing if a value is unknown."""
+    for column, (judgement, why) in OF_RUNS.items():
         a, b = (_values(side[column]) for side in sides)
-        no_backend = column == "backend" and a == b
-        if a != b or (None in a and unknown_too and not no_backend):
-            differing.append(_difference(what, column, a, b, judgement if a != b else "caution", why, unknown_too))
-    return differing
+        if a == b and (None not in a or column == "backend"):  # a run without a backend needs none
+            continue
+        known_a, known_b = a - {None}, b - {None}
+        uncertain = a == b or (judgement == "blocks" and not (known_a and known_b and known_a != known_b))
+        yield _difference("run", column, a, b, "caution" if uncertain else judgement, why)
 
 
-def _factors(sides: Sides) -> list[Difference]:
-    """Compare the factors of the points: values of one side only are left out, and the sides must share one."""
-    differing = []
+def _factors(sides: Sides) -> Iterator[Difference]:
+    """Compare the factors of the points. The sides must share a value; values of one side only are left out."""
     for name in FACTORS:
         a, b = (_values(side[name]) for side in sides)
         if a.isdisjoint(b):
             why = "no point of one side matches a point of the other"
-            differing.append(_difference("factor", name, a, b, "blocks", why, unknown_too=False))
+            yield _difference("factor", name, a, b, "blocks", why, absent="none")
         elif a != b:
             why = "points that only one side has are left out, and listed"
-            differing.append(_difference("factor", name, a, b, "harmless", why, unknown_too=False))
-    return differing
+            yield _difference("factor", name, a, b, "harmless", why, absent="none")
 
 
-def _promise(sides: Sides) -> list[Difference]:
-    """Compare the promises for updates. A difference is a caution: the ratio then shows what a promise costs."""
-    promises = promises_of_updates()
+def _strategy(sides: Sides) -> Iterator[Difference]:
+    """Compare the variants, and the consistency of their updates: a ratio then shows what consistency costs."""
+    for name in VARIANT:
+        a, b = (_values(side[name]) for side in sides)
+        if a != b:
+            yield _difference("strategy", name, a, b, "meant", "what is compared", absent="none")
+    consistencies = consistency_by_strategy()
     a, b = (
         frozenset(
-            promises.get(strategy) if pd.isna(promise) else promise
-            for strategy, promise in side[["strategy", "promise"]].drop_duplicates().itertuples(index=False)
+            consistencies.get(strategy) if pd.isna(of_adaptive) else of_adaptive
+            for strategy, of_adaptive in side[["strategy", "promise"]].drop_duplicates().itertuples(index=False)
         )
         for side in sides
     )
-    if a == b and None not in a:
-        return []
-    why = "the ratio is then the price of a promise, not a better way to keep it"
-    return [_difference("strategy", "promise for updates", a, b, "caution", why)]
+    if a != b or None in a:
+        why = "the ratio is then the price of stronger consistency, not a better way to provide it"
+        yield _difference("strategy", "consistency of updates", a, b, "caution", why)
 
 
-def _of_things(what: str, sides: Sides, facts: Mapping[str, Mapping[str, Any]], column: str) -> list[Difference]:
-    """Compare the facts that `column` refers to. Runs of the same rounds share also the facts that are unknown."""
-    hashes = [_values(side[column]) for side in sides]
-    names = dict.fromkeys(name for side in hashes for one in side if one for name in facts.get(one, {}))
-    meant = what == "platform" and hashes[0] != hashes[1]
-    shared = sides.paired and hashes[0] == hashes[1] and len(hashes[0]) == 1
-    differing = []
+def _of_things(what: str, sides: Sides, facts: Mapping[str, Mapping[str, Any]], column: str) -> Iterator[Difference]:
+    """Compare the facts that `column` refers to. Runs of the same rounds share even unknown facts."""
+    keys = [_values(side[column]) for side in sides]
     judgement: Judgement
-    for name in names:
-        a, b = (frozenset(_format(name, facts.get(one, {}).get(name)) for one in side) for side in hashes)
-        if a == b and None not in a and len(a) == 1:
-            continue
-        if shared:
-            judgement, why = "harmless", "unknown, and the same: both ran in the same rounds"
-        elif meant:
-            judgement, why = "meant", "other platforms are compared"
-        else:
-            judgement, why = "caution", "it may explain the difference, or part of it"
-        differing.append(_difference(what, name, a, b, judgement, why))
-    return differing
-
-
-def _disturbed(sides: Sides) -> list[Difference]:
-    """Compare how many runs were disturbed, or may have been."""
-    words = []
-    for side in sides:
-        ok = side[side["status"] == "ok"]
-        unknown = int(ok["disturbed"].isna().sum())
-        words.append(
-            f"{int(flags(ok['disturbed']).sum())} of {several(len(ok) - unknown, 'run')}"
-            + (f", {UNKNOWN} of {unknown} more" if unknown else "")
+    if sides.paired and keys[0] == keys[1] and len(keys[0]) == 1:
+        judgement, why = "harmless", "unknown, and the same: both ran in the same rounds"
+    elif what == "platform" and keys[0] != keys[1]:
+        judgement, why = "meant", "other platforms are compared"
+    else:
+        judgement, why = "caution", "it may explain the difference, or part of it"
+    for name in dict.fromkeys(name for side in keys for key in side if key for name in facts.get(key, {})):
+        a, b = (
+            frozenset(
+                None if (value := facts.get(key, {}).get(name)) is None else format_fact(name, value) for key in side
+            )
+            for side in keys
         )
-    if all(text.startswith("0 ") and UNKNOWN not in text for text in words):
-        return []
-    undisturbed = sides.paired and all(text.startswith("0 ") for text in words)
+        if a != b or None in a or len(a) > 1:
+            yield _difference(what, name, a, b, judgement, why)
+
+
+def _disturbed(sides: Sides) -> Iterator[Difference]:
+    """Compare how many runs were disturbed, or may have been."""
+    results = [side.loc[side["status"] == "ok", "disturbed"] for side in sides]
+    n_unknown = [int(disturbed.isna().sum()) for disturbed in results]
+    n_disturbed = [int(flags(disturbed).sum()) for disturbed in results]
+    if not any(n_unknown + n_disturbed):
+        return
+    a, b = (
+        f"{n} of {several(len(of) - unknown, 'run')}" + (f", {UNKNOWN} of {unknown} more" if unknown else "")
+        for of, n, unknown in zip(results, n_disturbed, n_unknown, strict=True)
+    )
+    judgement: Judgement = "harmless" if sides.paired and not any(n_disturbed) else "caution"
     why = "other processes on the machine add noise; very short runs cannot detect them"
-    return [Difference("harmless" if undisturbed else "caution", "run", "disturbed", words[0], words[1], why)]
+    yield Difference(judgement, "run", "disturbed", a, b, why)
 
 
 def _difference(
-    what: str, fact: str, a: Values, b: Values, judgement: Judgement, why: str, unknown_too: bool = True
+    what: str, fact: str, a: Values, b: Values, judgement: Judgement, why: str, absent: str = UNKNOWN
 ) -> Difference:
-    """A difference, with the judgement lowered from "blocks" to "caution" where a value is unknown."""
-    known_a, known_b = a - {None}, b - {None}
-    if unknown_too and judgement == "blocks" and not (known_a and known_b and known_a != known_b):
-        judgement = "caution"
-    nothing = UNKNOWN if unknown_too else "none"
-    return Difference(judgement, what, name_of(fact), _text(fact, a, nothing), _text(fact, b, nothing), why)
+    """A difference; `absent` is the word for a missing value."""
+    return Difference(judgement, what, name_of(fact), _text(fact, a, absent), _text(fact, b, absent), why)
 
 
 def _values(column: pd.Series) -> Values:
     return frozenset(None if pd.isna(value) else value for value in column.unique())
 
 
-def _format(name: str, value: Any) -> str | None:
-    return None if value is None else format_fact(name, value)
-
-
-def _text(fact: str, values: Values, nothing: str) -> str:
+def _text(fact: str, values: Values, absent: str) -> str:
     ordered = sorted((value for value in values if value is not None), key=lambda value: (str(type(value)), value))
     digits = DIGITS if fact.endswith(HASHES) else SHOWN
-    words = [*(str(value)[:digits] for value in ordered), *([nothing] if None in values else [])]
-    return ", ".join(words)
+    return ", ".join([*(str(value)[:digits] for value in ordered), *([absent] if None in values else [])])

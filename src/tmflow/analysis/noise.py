@@ -1,4 +1,4 @@
-"""Noise of a platform: how much the time of the same point varies between rounds.
+"""Noise: how much the time of a point varies between rounds, and how many trials other processes disturbed.
 
 The deviation of a run is the log of its loop time divided by the geometric mean of its point. A point is all runs with
 the same factors, experiment, definition and software. Deviations exist only for measured runs with the usual measures,
@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from tmflow.analysis.run_table import ROUND
+from tmflow.base.text import several
 from tmflow.spec.trial import TrialSpec
 
 POINTS = ("experiment", "scale", "definition_sha256", "software_sha256", *TrialSpec.model_fields)
@@ -61,8 +62,52 @@ def noise(runs: pd.DataFrame) -> Noise:
 
 
 def histogram(runs: pd.DataFrame) -> pd.DataFrame:
-    """low, high, runs, share: bins of the deviations in per cent of the time; the outermost take the outliers."""
+    """Bin the deviations in per cent of the time (low, high, runs, share); the outermost bins hold the outliers."""
     per_cent = 100 * np.expm1(runs["deviation"].to_numpy(dtype=float) * np.sqrt(runs["n"] / (runs["n"] - 1)))
     reach = max(float(np.quantile(np.abs(per_cent), COVERED)), 0.5)
     counts, edges = np.histogram(np.clip(per_cent, -reach, reach), BINS, (-reach, reach))
     return pd.DataFrame({"low": edges[:-1], "high": edges[1:], "runs": counts, "share": counts / counts.sum()})
+
+
+ROUNDS = ("experiment", "definition_sha256", *ROUND)
+
+
+class Disturbance(NamedTuple):
+    """Counts of the trials with a result on real hardware; `unknown` ones are not among the disturbed."""
+
+    trials: int
+    disturbed: int
+    unknown: int
+    rounds: int
+    disturbed_rounds: int
+    """Rounds in which most of the monitored trials were disturbed."""
+
+
+def count_disturbed(runs: pd.DataFrame) -> Disturbance:
+    """Count the disturbed runs in a table of `store.queries.runs`; only measured runs with a result count."""
+    ran = runs[(runs["status"] == "ok") & (runs["evidence"] == "measured")]
+    monitored = ran[ran["disturbed"].notna()]
+    share = monitored["disturbed"].astype(bool).groupby([monitored[name] for name in ROUNDS], dropna=False).mean()
+    return Disturbance(
+        trials=len(ran),
+        disturbed=int(monitored["disturbed"].astype(bool).sum()),
+        unknown=len(ran) - len(monitored),
+        rounds=ran.groupby([*ROUNDS], dropna=False).ngroups,
+        disturbed_rounds=int((share > 0.5).sum()),
+    )
+
+
+def sentence_on(counted: Disturbance) -> str | None:
+    """Describe the counts in a sentence; None if every trial is known to be undisturbed."""
+    if counted.disturbed == counted.unknown == 0:
+        return None
+    trials = several(counted.trials, "trial")
+    cannot = f"whether other processes used the machine is not known of {counted.unknown} of {trials}"
+    if not counted.disturbed:
+        return f"{cannot[0].upper()}{cannot[1:]}."
+    more = f"; {cannot}" if counted.unknown else ""
+    return (
+        f"Other processes used the machine during {counted.disturbed} of {trials}, "
+        f"and during most trials of {counted.disturbed_rounds} of {several(counted.rounds, 'round')}, "
+        f"so their times are less certain{more}."
+    )

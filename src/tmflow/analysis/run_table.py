@@ -1,8 +1,10 @@
-"""Columns of the table of runs that identify a point, a variant and a round."""
+"""The tables of recorded runs, the runs that a figure shows, and the columns of a point, a variant and a round."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pandas as pd
@@ -41,8 +43,8 @@ def n_rounds(runs: pd.DataFrame, selected: pd.Series) -> int:
 def numbered(table: pd.DataFrame, columns: Iterable[str]) -> NDArray[np.int64]:
     """Number the rows: equal numbers where all of these columns are equal; the first row has 0.
 
-    Two unknown values are equal. This gives the groups of `groupby` in a tenth of its time where most of many columns
-    are constant.
+    Two unknown values are equal. The groups are those of `groupby`, in a tenth of the time if most of many columns are
+    constant.
     """
     number = np.zeros(len(table), dtype=np.int64)
     for name in columns:
@@ -50,3 +52,65 @@ def numbered(table: pd.DataFrame, columns: Iterable[str]) -> NDArray[np.int64]:
         if len(values) > 1 or (len(values) == 1 and (codes < 0).any()):
             number = np.asarray(pd.factorize(number * (len(values) + 1) + codes)[0], dtype=np.int64)
     return number
+
+
+class Records(Protocol):
+    """Tables as returned by the functions of the same names in `store.queries` (`full`: by `full_measures`).
+
+    `runs` has runs of any status; the other tables have no rows for runs that did not record their data.
+    """
+
+    @property
+    def runs(self) -> pd.DataFrame: ...
+    @property
+    def curves(self) -> pd.DataFrame: ...
+    @property
+    def staleness(self) -> pd.DataFrame: ...
+    @property
+    def transactions(self) -> pd.DataFrame: ...
+    @property
+    def aborts(self) -> pd.DataFrame: ...
+    @property
+    def full(self) -> pd.DataFrame: ...
+
+
+class Loaded(NamedTuple):
+    """Records that are in memory."""
+
+    runs: pd.DataFrame
+    curves: pd.DataFrame
+    staleness: pd.DataFrame
+    transactions: pd.DataFrame
+    aborts: pd.DataFrame
+    full: pd.DataFrame
+
+
+def shown_of(runs: pd.DataFrame, only: Mapping[str, list[Any]]) -> pd.DataFrame:
+    """Select the runs that have one of these values of each factor, or to which the factor does not apply.
+
+    For example, `only: {manager: [backoff]}` leaves out only software transactions with another manager.
+    """
+    for factor, values in only.items():
+        runs = runs[runs[factor].isna() | runs[factor].isin(values)]
+    return runs
+
+
+def _table(name: str) -> cached_property[pd.DataFrame]:
+    return cached_property(lambda shown: getattr(shown.of, name))
+
+
+class Shown:
+    """The records `of`, restricted to the runs that `only` selects; tables are read as lazily as those of `of`."""
+
+    def __init__(self, of: Records, only: Mapping[str, list[Any]]) -> None:
+        self.of, self.only = of, only
+
+    @cached_property
+    def runs(self) -> pd.DataFrame:
+        return shown_of(self.of.runs, self.only)
+
+    curves = _table("curves")
+    staleness = _table("staleness")
+    transactions = _table("transactions")
+    aborts = _table("aborts")
+    full = _table("full")

@@ -1,11 +1,12 @@
 """Summaries of runs: tidy tables with one row per point and an interval over its rounds.
 
-Every function takes the runs of any status, as from `store.queries.runs`, and returns one row for each distinct
+Every function takes runs of any status, as `store.queries.runs` returns them, and returns one row for each distinct
 combination of `POINT`. A point is never pooled over platform, evidence, experiment definition, scale or any factor. A
 point without a result has a row with the reason. The columns are those of `POINT`, then
 
 - measure, unit: the measure and the unit of `estimate`, `low` and `high`;
-- estimate, low, high: 95 % interval; NaN bounds for a single round, NaN estimate where there is nothing to estimate;
+- estimate, low, high: the estimate and its 95 % interval; the bounds are NaN for a single round, and the estimate is
+  NaN if there is nothing to estimate;
 - rounds: rounds in the estimate; disturbed_rounds: rounds with a result that ran on a disturbed machine;
 - reason: why the estimate, or some of its rounds, is missing; None if nothing is missing;
 - oversubscribed: more workers than hardware threads that they may use; NA if that number is unknown;
@@ -19,20 +20,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from functools import partial
 from typing import Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from tmflow.analysis.aggregate import NOTHING, Estimate, Rounds, of_measured, per_point, with_dataset
-from tmflow.analysis.round_pairs import pair_by_round
+from tmflow.analysis.aggregate import NOTHING, Estimate, Rounds, of_measured, pair_by_round, per_point, with_dataset
 from tmflow.analysis.run_table import POINT, VARIANT
 from tmflow.analysis.stats import Interval, mean_interval, ratio_interval, share_interval, within_shares
 from tmflow.base.errors import unknown
 from tmflow.runfile.record import NO_TIME
-from tmflow.spec.abort_codes import CLASSES, says, status_of
+from tmflow.spec.abort_codes import CLASSES, describe, status_of
 
 Baseline = Literal["same", "tf_lock"]
 BASELINES: dict[str, str] = {
@@ -42,9 +41,9 @@ BASELINES: dict[str, str] = {
 
 TARGETS = (0.90, 0.97)  # target test accuracies
 TRANSACTIONAL = ("htm", "stm", "itm", "tle", "block_stm")  # strategies that try transactions
-ONE_BY_ONE = 4  # the highest staleness with a range of its own
-ANY = "any"  # the cause that stands for all aborts together
-BY = {"class": "failures", "family": "causes", "raw_code": "raw_causes"}  # how aborts are counted: the measure's name
+ONE_BY_ONE = 4  # up to this staleness, each range is a single value
+ANY = "any"  # stands for all causes together
+BY = {"class": "failures", "family": "causes", "raw_code": "raw_causes"}  # the measure for each classification
 
 
 def speedup(runs: pd.DataFrame, baseline: Baseline = "same") -> pd.DataFrame:
@@ -157,7 +156,7 @@ def failures(
         tried, aborts = tried[tried["strategy"] == "htm"], in_classes(aborts)
     if by == "raw_code":
         statuses = zip(aborts["mechanism"], aborts["raw_code"], strict=True)
-        aborts = aborts.assign(raw_code=[f"{code}: {says(of, status_of(code))}" for of, code in statuses])
+        aborts = aborts.assign(raw_code=[f"{code}: {describe(of, status_of(code))}" for of, code in statuses])
     attempts = transactions.set_index("uid")["attempts"].dropna().astype(float)
     counts = aborts.groupby(["uid", by])["n"].sum().unstack(fill_value=0)
     counts[ANY] = counts.sum(axis="columns")
@@ -169,7 +168,7 @@ def failures(
 
 
 def in_classes(aborts: pd.DataFrame, rule: Literal["study", "bits"] = "study") -> pd.DataFrame:
-    """Add the `class` of the study's figures, by the study's rule or by the bits of the status; drop other aborts."""
+    """Add the `class` of the study's figures, by the study's rule or the status bits; drop unclassified aborts."""
     classified = aborts[aborts["mechanism"].isin(list(CLASSES))]
     mechanisms, statuses = classified["mechanism"], classified["raw_code"].map(status_of)
     index = ("study", "bits").index(rule)
@@ -179,10 +178,11 @@ def in_classes(aborts: pd.DataFrame, rule: Literal["study", "bits"] = "study") -
 
 
 def classes(runs: pd.DataFrame, aborts: pd.DataFrame) -> pd.DataFrame:
-    """platform, evidence, profile, mechanism, class, study, bits: aborts in the classes of the study's figures.
+    """Count aborts in the classes of the study's figures, by platform, evidence, profile, mechanism and class.
 
-    `study` counts them by the study's rule, `bits` by the bits of the raw status (`tmflow.spec.abort_codes`). Aborts of
-    software transactions have no class. `aborts` has the columns uid, mechanism, raw_code, n.
+    The column `study` counts them by the study's rule, `bits` by the bits of the raw status
+    (`tmflow.spec.abort_codes`). Aborts of software transactions have no class. `aborts` has the columns uid, mechanism,
+    raw_code, n.
     """
     keys = ["platform", "evidence", "profile"]
     labelled = aborts.merge(runs[["uid", *keys]], on="uid")
@@ -197,30 +197,36 @@ def time_to_accuracy(runs: pd.DataFrame, points: pd.DataFrame, targets: Iterable
     """Seconds of the workers' loop until the test accuracy first reached each `target`, a fraction.
 
     `points` has the columns uid, iteration, elapsed_s, accuracy; `first_at` interpolates the curve. Geometric mean and
-    log t interval. If a round never reached the target there is no estimate, because the mean of the others would be
+    log t interval. If a round never reached the target, there is no estimate, because the mean of the others would be
     too low; the reason gives the number of such rounds.
     """
     recorded = with_dataset(runs[runs["curve_points"] > 0])
     run_curves = points.sort_values("iteration").groupby("uid")
-    summaries = []
-    for target in targets:
+
+    def summarise(target: float) -> pd.DataFrame:
+        def estimate(rounds: Rounds) -> tuple[Interval, str | None]:
+            reached = rounds["reached_s"]
+            if never := int(np.isnan(reached).sum()):
+                return NOTHING, f"{never} of {len(reached)} rounds never reached {target:.0%}"
+            return ratio_interval(reached, np.ones_like(reached)), None
+
         reached = [(uid, first_at(target, curve["elapsed_s"], curve["accuracy"])) for uid, curve in run_curves]
         rows = of_measured(recorded, pd.DataFrame(reached, columns=["uid", "reached_s"]))
-        estimate = _only_with_time(partial(_mean_time, target=target))
-        summaries.append(per_point(rows, "time_to_accuracy", "s", estimate).assign(target=target))
-    return pd.concat(summaries, ignore_index=True)
+        return per_point(rows, "time_to_accuracy", "s", _only_with_time(estimate)).assign(target=target)
+
+    return pd.concat([summarise(target) for target in targets], ignore_index=True)
 
 
 def lost(runs: pd.DataFrame, full: pd.DataFrame) -> pd.DataFrame:
-    """Share of the element updates that were lost, in runs with full measures; `full`: `queries.full_measures`.
+    """Share of the element updates that were lost, in runs with full measures; `full`: see `queries.full_measures`.
 
-    The rounds are the independent samples: updates of one round are lost in bursts. See `stats.share_interval`.
+    The rounds are the independent samples, because updates are lost in bursts. See `stats.share_interval`.
     """
     return _of_full(runs, full, "lost")
 
 
 def torn(runs: pd.DataFrame, full: pd.DataFrame) -> pd.DataFrame:
-    """Share of the reads of variables that overlapped an update (torn reads); as `lost`."""
+    """Share of the reads of variables that overlapped an update (torn reads); see `lost`."""
     return _of_full(runs, full, "torn")
 
 
@@ -239,21 +245,13 @@ def _of_full(runs: pd.DataFrame, full: pd.DataFrame, what: str) -> pd.DataFrame:
     return per_point(rows, what, "fraction", estimate)
 
 
-def _mean_time(rounds: Rounds, target: float) -> tuple[Interval, str | None]:
-    reached = rounds["reached_s"]
-    never = int(np.isnan(reached).sum())
-    if never:
-        return NOTHING, f"{never} of {len(reached)} rounds never reached {target:.0%}"
-    return ratio_interval(reached, np.ones_like(reached)), None
-
-
 def _mean_of(column: str) -> Estimate:
-    """Estimates the mean of a share, with bounds in [0, 1]."""
+    """The estimator of the mean of a share, with bounds in [0, 1]."""
     return lambda rounds: (within_shares(mean_interval(rounds[column])), None)
 
 
 def _only_with_time(estimate: Estimate) -> Estimate:
-    """Withhold the estimate of emulated runs, which have no time of their own, and give the reason."""
+    """Withhold the estimate for emulated runs, whose times measure the emulator, and give the reason."""
 
     def guarded(rounds: Rounds) -> tuple[Interval, str | None]:
         return (NOTHING, NO_TIME) if rounds["evidence"][0] == "emulated" else estimate(rounds)
@@ -262,7 +260,7 @@ def _only_with_time(estimate: Estimate) -> Estimate:
 
 
 def first_at(target: float, seconds: ArrayLike, accuracies: ArrayLike) -> float:
-    """The time when a curve, in order of time, first reached a target; NaN if it never did.
+    """The time at which a curve, sorted by time, first reached a target; NaN if it never did.
 
     Interpolates linearly between the last point below the target and the first point that reaches it. If the first
     point of the curve reaches the target, its time is the result.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -12,7 +12,7 @@ from tmflow.analysis.run_table import POINT, SERIES, VARIANT, WAYS, numbered
 from tmflow.spec.strategies import PARAMETERS, parameters_of
 
 ValuesByName = Mapping[str, Any]
-"""The columns of a row whose value is known."""
+"""The known values of a row, by column."""
 
 # Strategies in the order of charts, tables and legends: TensorFlow's two, the study's, later ones.
 STRATEGIES = (
@@ -54,35 +54,28 @@ def variants(table: pd.DataFrame) -> pd.Series:
     differing = [name for name in (*PARAMETERS, *WAYS) if _varies(table[name])]
     columns = [*dict.fromkeys(("strategy", "spending", *differing))]
     number = numbered(table, columns)
-    distinct = values_by_name(
-        table[columns][~pd.Series(number, index=table.index).duplicated()]
-    )  # few, however many rows
-    by_strategy: dict[str, list[ValuesByName]] = {}
-    for row in distinct:
-        by_strategy.setdefault(row["strategy"], []).append(row)
-    formatters = {strategy: _make_formatter(rows, differing) for strategy, rows in by_strategy.items()}
-    names = [f"{row['strategy']}{formatters[row['strategy']](row)}" for row in distinct]
+    first_of_each = ~pd.Series(number, index=table.index).duplicated()  # few, even in a large table
+    distinct = values_by_name(table.loc[first_of_each, columns])
+    names = [""] * len(distinct)
+    for strategy in dict.fromkeys(row["strategy"] for row in distinct):
+        places = [place for place, row in enumerate(distinct) if row["strategy"] == strategy]
+        texts = _distinguish([distinct[place] for place in places], differing)
+        for place, text in zip(places, texts, strict=True):
+            names[place] = f"{strategy}{text}"
     return pd.Series([names[variant] for variant in number], index=table.index, dtype="str")
 
 
-def _make_formatter(rows: Sequence[ValuesByName], differing: Sequence[str]) -> Callable[[ValuesByName], str]:
-    """Make the function that formats the parameters of a row; `rows` are all rows of its strategy."""
+def _distinguish(rows: Sequence[ValuesByName], differing: Sequence[str]) -> list[str]:
+    """The text that follows the strategy's name in each of its rows; `rows` are all rows of the strategy."""
     varying = [name for name in PARAMETERS if name in differing and len({row.get(name) for row in rows}) > 1]
     ways = [name for name in WAYS if name in differing and len({row[name] for row in rows if name in row}) > 1]
-
-    def key(row: ValuesByName) -> tuple[Any, ...]:
-        return tuple(row.get(name) for name in (*varying, *ways))
-
-    distinct = {key(row): row for row in reversed(rows)}
-    unusual_ways = {k: {way: row.get(way) for way in ways if row.get(way) != WAYS[way]} for k, row in distinct.items()}
-    texts = {
-        k: _format({name: row[name] for name in varying if name in row} | unusual_ways[k])
-        for k, row in distinct.items()
-    }
-    short = {k: _format(unusual(row, varying) | unusual_ways[k]) for k, row in distinct.items()}
-    if len(varying) > FEW and len(set(short.values())) == len(short):
-        texts = short
-    return lambda row: texts[key(row)]
+    n_variants = len({tuple(row.get(name) for name in (*varying, *ways)) for row in rows})
+    unusual_ways = [{way: row.get(way) for way in ways if row.get(way) != WAYS[way]} for row in rows]
+    pairs = list(zip(rows, unusual_ways, strict=True))
+    short = [_format(unusual(row, varying) | ways_of_row) for row, ways_of_row in pairs]
+    if len(varying) > FEW and len(set(short)) == n_variants:
+        return short
+    return [_format({name: row[name] for name in varying if name in row} | ways_of_row) for row, ways_of_row in pairs]
 
 
 def values_by_name(table: pd.DataFrame) -> list[ValuesByName]:
@@ -104,7 +97,7 @@ def _format(parameters: dict[Any, Any]) -> str:
 
 
 def unusual(row: ValuesByName, names: Iterable[str] = PARAMETERS) -> dict[str, Any]:
-    """The parameters of a row whose value is not the default of its strategy; `row` is as from `known`."""
+    """The parameters of a row whose value is not the default of its strategy; `row`: see `values_by_name`."""
     usual = parameters_of(row["strategy"], row.get("spending"))
     return {name: row[name] for name in names if name in row and row[name] != usual.get(name)}
 

@@ -1,4 +1,4 @@
-"""The one way to spell a JSON value, the hash of that spelling, and the leaves of a nested value."""
+"""Canonical JSON: one text for each value, the hash of that text, and the leaves of a nested value."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 
 def canonical_json(value: Any, fields: Callable[[Any], dict[str, Any]] | None = None) -> str:
-    """The one spelling of a JSON value: sorted keys, no spaces; what every hash of this project is taken of.
+    """Serialise a JSON value with sorted keys and no spaces; every hash in this project is the hash of such a text.
 
-    `fields` says what is spelt in place of an object that is not of JSON's types.
+    `fields` returns the fields to serialise for an object that is not of a JSON type.
     """
     return _encoder(fields).encode(value)
 
@@ -28,7 +28,7 @@ def sha256_of(value: Any) -> str:
 
 
 def leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """The way and the value of each that has none inside; of lists with the number of each entry, from 0."""
+    """Yield the path and the value of each leaf; in a path, list entries are numbered from 0."""
     parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else None
     if parts is None:
         yield name, value

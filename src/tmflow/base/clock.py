@@ -1,4 +1,4 @@
-"""The time of day, as run files and the database write it."""
+"""The time of day in UTC, in the format of run files and the database."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from datetime import UTC, datetime
 
 
 def now() -> datetime:
-    """The time, in UTC."""
+    """The current time in UTC."""
     return datetime.now(UTC)
 
 
 def utc_text(time: datetime) -> str:
-    """A time as ISO 8601 in UTC to the millisecond, which sorts by time."""
+    """Format a time as ISO 8601 in UTC with milliseconds; such texts sort chronologically."""
     return time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def utc_now() -> str:
-    """The time as such a text."""
+    """The current time, formatted by `utc_text`."""
     return utc_text(now())

@@ -1,8 +1,9 @@
-"""YAML files that people write: read without duplicate keys, and checked with one sentence per error."""
+"""Documents: YAML files that people write, and JSON objects, checked with one sentence per error."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import json
+from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 from pathlib import Path
 from types import UnionType
@@ -18,7 +19,7 @@ Made = TypeVar("Made")
 
 
 def read_yaml(path: Path) -> Any:
-    """What the file holds. Raises BadInput if it cannot be read, is not YAML, or gives a key of a mapping twice."""
+    """Parse a YAML file. Raises BadInput if it cannot be read, is not YAML, or a mapping has a key twice."""
     try:
         return yaml.load(path.read_text(encoding="utf-8"), _Loader)
     except OSError as error:
@@ -29,12 +30,12 @@ def read_yaml(path: Path) -> Any:
         raise BadInput(f"{path.name}: {error}.") from error
     except yaml.YAMLError as error:
         raise BadInput(f"{path.name} is not YAML: {' '.join(str(error).split())}.") from error
-    except ValueError as error:  # of a date that there is not
-        raise BadInput(f"{path.name} holds a value that cannot be: {error}.") from error
+    except ValueError as error:  # an impossible date
+        raise BadInput(f"{path.name} holds an impossible value: {error}.") from error
 
 
 def kept(read: Callable[[Path], Made]) -> Callable[[Path], Made]:
-    """What reads a file, made to read it again only when the file has changed; what it makes is not to be changed."""
+    """Cache a function that reads a file until the file changes; callers must not modify the result."""
 
     @lru_cache(maxsize=1)
     def read_once(path: Path, changed_at_ns: int) -> Made:
@@ -44,7 +45,7 @@ def kept(read: Callable[[Path], Made]) -> Callable[[Path], Made]:
 
 
 class _KeyTwice(yaml.YAMLError):
-    """A mapping gives a key twice, of which YAML's own loader would silently keep the last."""
+    """A mapping has a key twice; YAML's own loader would silently keep the last value."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -65,22 +66,23 @@ Document = TypeVar("Document", bound=BaseModel)
 
 
 def document(model: type[Document], raw: Any, where: str) -> Document:
-    """A file's content, parsed, as this model has it.
+    """Validate the parsed content of a file by a model.
 
-    Raises BadInput that names what is wrong, where, and what is allowed.
+    Raises BadInput that names the fault, its place and the valid values.
     """
     if not isinstance(raw, dict):
         raise BadInput(f"{where} must be a mapping, not {type(raw).__name__}.")
     try:
         return model.model_validate(raw)
     except ValidationError as error:
-        raise sentence(error, where, keys_at(model, error)) from error
+        raise sentence(error, where, _keys_at(model, first_of(error)["loc"][:-1])) from error
 
 
 def sentence(error: ValidationError, where: str, keys: Collection[str] = ()) -> BadInput:
-    """The first thing that `error` found, as a `BadInput`.
+    """Convert the first fault of a `ValidationError` to a `BadInput`.
 
-    `where` names the document ("config.yaml", "tmflow train"); `keys` are the valid keys, for an unknown one.
+    `where` names the document ("config.yaml", "tmflow train"); `keys` are the valid keys, for the message about an
+    unknown one.
     """
     first = first_of(error)
     path = ".".join(str(part) for part in first["loc"])
@@ -96,14 +98,14 @@ def sentence(error: ValidationError, where: str, keys: Collection[str] = ()) -> 
             prefix = f"{path}: " if path else ""
             return BadInput(f"{where}: {prefix}{first['ctx']['error']}.")
         case "model_type" | "dict_type":
-            return BadInput(f"{where}: {path or 'the file'} is {value!r}, but should be a mapping.")
+            return BadInput(f"{where}: {path} is {value!r}, but should be a mapping.")
         case _:
             wish = first["msg"].removeprefix("Input ").removeprefix("Value ").removeprefix("String ").rstrip(".")
             return BadInput(f"{where}: {path} is {value!r}, but {wish}.")
 
 
 def first_of(error: ValidationError) -> ErrorDetails:
-    """The first thing that an error found. Of a million, which only ill will makes, none: telling them takes memory."""
+    """The first fault, or only the number if there are very many, as in an attack: a list would take much memory."""
     if error.error_count() > MANY:
         return {
             "type": "too_many",
@@ -114,25 +116,31 @@ def first_of(error: ValidationError) -> ErrorDetails:
     return error.errors()[0]
 
 
-def keys_at(model: type[BaseModel], error: ValidationError) -> list[str]:
-    """The keys that are valid where the first error is, in a document of that model; none where any key is."""
+def _keys_at(model: type[BaseModel], path: Sequence[int | str]) -> list[str]:
+    """The valid keys at a place in a document of this model; none if any key is valid."""
     place: Any = model
-    for part in first_of(error)["loc"][:-1]:
-        place = _inside(place, part)
-    return list(place.model_fields) if _is_model(place) else []
+    for part in path:
+        if hasattr(place, "model_fields"):
+            field = place.model_fields.get(part)
+            place = field.annotation if field else None
+        else:  # a list or a mapping
+            place = (get_args(place) or (None,))[-1]
+        if isinstance(place, UnionType):  # X | None
+            place = get_args(place)[0]
+    return list(getattr(place, "model_fields", ()))
 
 
-def _inside(place: Any, part: int | str) -> Any:
-    """What the schema has at a part of a path: a field of a model, or what a list or a mapping holds."""
-    if _is_model(place):
-        field = place.model_fields.get(part)
-        inner = field.annotation if field else None
-    else:
-        inner = (get_args(place) or (None,))[-1]
-    if isinstance(inner, UnionType):  # X | None
-        inner = get_args(inner)[0]
-    return inner
+_ADVICE = "restore a backup, or rebuild the database from the run files (`tmflow ingest`)"
+_NAMED = 200  # characters of the name of a text's owner: a name in a database may have any length
 
 
-def _is_model(place: Any) -> bool:
-    return isinstance(place, type) and issubclass(place, BaseModel)
+def parse_object(text: str, what: str) -> dict[str, Any]:
+    """Parse a JSON object that the database holds as text. Raises BadInput, naming it `what`, for other text."""
+    what = what if len(what) <= _NAMED else f"{what[:_NAMED]}..."
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise BadInput(f"{what} is not JSON in the database: {_ADVICE}.") from error
+    if not isinstance(document, dict):
+        raise BadInput(f"{what} is not a JSON object in the database: {_ADVICE}.")
+    return document

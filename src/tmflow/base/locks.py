@@ -1,4 +1,4 @@
-"""One timed trial at a time on a machine, whatever started it."""
+"""The lock of timed work: a machine runs one timed trial at a time, whatever started it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from tmflow.base.errors import BadInput
 from tmflow.base.paths import lock_dir
@@ -14,29 +15,28 @@ from tmflow.base.paths import lock_dir
 
 @contextmanager
 def machine_to_itself() -> Iterator[None]:
-    """Hold the machine-wide lock of timed work; waits, and says so, while another process holds it.
+    """Hold the machine-wide lock of timed work; wait, with a message, while another process holds it.
 
-    The kernel releases it when its holder ends, however it ends. Raises BadInput where the lock cannot be had.
+    The kernel releases the lock when its holder ends, even if it is killed. Raises BadInput if it cannot be opened.
     """
-    handle = _open()
+    handle = _open_lock(lock_dir() / "tmflow-machine.lock")
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            print("tmflow: another timed run has the machine; waiting for it to end.", file=sys.stderr, flush=True)
+            print("tmflow: another timed run uses this machine; waiting for it to end.", file=sys.stderr, flush=True)
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
     finally:
         os.close(handle)
 
 
-def _open() -> int:
-    """Opened for reading, which is all that flock needs and all that another user's file may allow."""
-    path = lock_dir() / "tmflow-machine.lock"
+def _open_lock(path: Path) -> int:
+    """Open a lock for reading: flock needs no more access, and another user's file may allow no more."""
     try:
         try:
             handle = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o644)
-            os.fchmod(handle, 0o644)  # readable by all, whatever the umask
+            os.fchmod(handle, 0o644)  # readable by all, regardless of the umask
         except FileExistsError:
             handle = os.open(path, os.O_RDONLY)
     except OSError as error:

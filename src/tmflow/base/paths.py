@@ -1,4 +1,4 @@
-"""Where the project lies on disk: its checkout, and the folder of its results."""
+"""The folders of the project: its checkout, its results and its locks."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from pathlib import Path
 
 from tmflow.base.errors import BadInput
 
-# Either of them marks a checkout; an installed package has neither two levels above it.
+# Each of these marks a checkout; neither exists two levels above an installed package.
 MARKERS = ("Snakefile", "pyproject.toml")
 
 
 def project_root() -> Path:
-    """The checkout: $TMFLOW_ROOT if it is set, else the one that this (editable) install was made from.
+    """The checkout: $TMFLOW_ROOT if set, else the checkout of this editable installation.
 
-    Raises BadInput where there is no checkout.
+    Raises BadInput if there is no checkout.
     """
     override = os.environ.get("TMFLOW_ROOT")
     if override:
@@ -39,8 +39,8 @@ def results_dir() -> Path:
 
 
 def lock_dir() -> Path:
-    """The folder of the locks that all of this machine shares, whichever user or checkout: $TMFLOW_LOCK_DIR, else /tmp.
+    """The folder of the locks that all users and checkouts of this machine share: $TMFLOW_LOCK_DIR, else /tmp.
 
-    Not the temporary folder of a user or process. What runs under another folder does not wait for the rest.
+    It is not the temporary folder of a user or process. Processes with different folders do not wait for each other.
     """
     return Path(os.environ.get("TMFLOW_LOCK_DIR", "/tmp"))

@@ -1,4 +1,4 @@
-"""Child processes: workers with an environment of their own, calls of `tmflow` itself, and how they end."""
+"""Child processes: workers with specific environments, calls of `tmflow`, and how they are ended."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ COMMAND = [sys.executable, "-m", "tmflow.benchmark.worker_main"]
 
 
 class WorkerFailed(Exception):
-    """A worker ended, or took too long, or could not do what it was asked; the message is part of a sentence."""
+    """A worker ended, timed out or could not fulfil a request; the message is part of a sentence."""
 
 
 class TooLong(WorkerFailed):
-    """It took too long, and was ended."""
+    """A worker timed out and was killed."""
 
 
 class Worker:
-    """A process of `tmflow.benchmark.worker_main`, started with more environment variables than this one has."""
+    """A process of `tmflow.benchmark.worker_main` with additional environment variables."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         pipe, merged = subprocess.PIPE, {**os.environ, **environment}
@@ -43,7 +43,7 @@ class Worker:
         return self._process.pid
 
     def ask(self, request: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
-        """The worker's answer to one request. After WorkerFailed other than by an "error" the worker is of no use."""
+        """Send a request and return the answer. After WorkerFailed, unless for an "error", the worker is unusable."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps(request).encode() + b"\n")
@@ -81,12 +81,12 @@ class Worker:
         self._process.wait()
 
     def close(self) -> None:
-        """Let it end: it does at the end of its input."""
+        """Close the input of the worker, which ends it."""
         self._process.communicate()
 
 
 class Workers:
-    """The workers of a benchmark, each started when it is first needed, and anew after it has ended."""
+    """The workers of a benchmark: each starts when first needed, and is restarted after it has ended."""
 
     def __init__(self) -> None:
         self._workers: dict[tuple[tuple[str, str], ...], Worker] = {}
@@ -109,18 +109,18 @@ class Workers:
 
 
 class Ended(BadInput):
-    """It took too long and was ended."""
+    """A call of `tmflow` timed out and was killed."""
 
 
 def run_tmflow(*arguments: str, within_s: float, without_env: Collection[str], given: bytes = b"") -> str:
-    """Run `tmflow` with these arguments and this standard input, and return what it prints.
+    """Run `tmflow` with these arguments and this standard input, and return its output.
 
-    `without_env` names variables of the environment that it does not get.
-    Raises BadInput with what it says where it only fails, and `Ended` where it takes too long.
+    `without_env` names environment variables that it does not inherit. Raises BadInput with its message if it fails,
+    and `Ended` if it times out.
     """
     environment = {name: value for name, value in os.environ.items() if name not in without_env}
     command = [sys.executable, "-m", "tmflow", *arguments]
-    # A session of its own, so that what it starts is ended with it.
+    # A new session, so that its children are killed with it.
     with subprocess.Popen(
         command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environment, start_new_session=True
     ) as process:
@@ -132,37 +132,26 @@ def run_tmflow(*arguments: str, within_s: float, without_env: Collection[str], g
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
     if process.returncode and not output:
-        raise _failure(process.returncode, complained.decode(errors="replace").strip())
+        message = complained.decode(errors="replace").strip()
+        if process.returncode == 2:
+            raise BadInput(message.removeprefix("tmflow: "))
+        print(message, file=sys.stderr)  # a bug: only the host of the portal can use the message
+        raise BadInput("this failed; the log of the portal has the reason.")
     return output.decode()
 
 
-def _failure(code: int, complained: str) -> BadInput:
-    if code == 2:
-        return BadInput(complained.removeprefix("tmflow: "))
-    print(complained, file=sys.stderr)  # a fault of the program: of use to whoever keeps the portal alone
-    return BadInput("this went wrong; the log of the portal tells why.")
-
-
-GRACE_S = 2.0  # then what did not end when asked to is killed
+GRACE_S = 2.0  # children that have not terminated by then are killed
 GIVE_UP_S = 4.0
 PR_SET_CHILD_SUBREAPER = 36  # <linux/prctl.h>
 
 
-class Stopped(Exception):
-    """Somebody stopped a command; `code` is what a process ends with that the signal ended."""
-
-    def __init__(self, message: str, cause: BaseException) -> None:
-        super().__init__(message)
-        self.code = int(cause.code or 0) if isinstance(cause, SystemExit) else 128 + signal.SIGINT
-
-
 def adopt_orphans() -> None:
-    """What a child leaves behind when it ends becomes this process's child, so that `end_children` finds it."""
+    """Make orphans of child processes children of this process, so that `end_children` finds them."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def end_children() -> None:
-    """End all children and theirs: first they are asked to, then killed. Deaf to further signals meanwhile."""
+    """Terminate all descendants, and kill the rest after `GRACE_S`. Ignores further signals meanwhile."""
     before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
     began, terminated = time.monotonic(), set[psutil.Process]()
     while (children := psutil.Process().children(recursive=True)) and time.monotonic() < began + GIVE_UP_S:

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tmflow.analysis import stats
 from tmflow.analysis.stats import Interval
 from tmflow.base.errors import unknown
-from tmflow.benchmark.rows import ByteRate, Copied, Row, Timed, TimedReference, TimedVariant
-from tmflow.benchmark.storage import Saved
-from tmflow.benchmark.subjects import BEST_MUTEX, MUTEX_LOOP, Gradient
-from tmflow.benchmark.updates import Cell
+from tmflow.benchmark.plan import BEST_MUTEX, MEMCPY, MUTEX_LOOP, Cell
+from tmflow.benchmark.storage import ByteRate, Row, Saved, SavedSteps, Step, Timed, TimedReference, TimedVariant
 
-Times = Sequence[float | None]
+AnyRow = TypeVar("AnyRow", bound=Row)
+
+
+def geometric_mean(us_by_round: Sequence[float | None]) -> Interval:
+    """The geometric mean over the rounds that were measured, with its 95 % interval."""
+    times = [us for us in us_by_round if us is not None]
+    return stats.ratio_interval(times, [1.0] * len(times))
+
+
+def interval_fields(estimate: str, interval: Interval | None, name: str | None = None) -> dict[str, Any]:
+    """The fields of a row that hold an interval: `estimate`, and the bounds NAME_low and NAME_high; None if unknown."""
+    values = stats.bounded(interval) if interval else (None, None, None)
+    return dict(zip((estimate, f"{name or estimate}_low", f"{name or estimate}_high"), values, strict=True))
 
 
 def relative_to(benchmark: Saved, name: str) -> Saved:
@@ -22,9 +35,9 @@ def relative_to(benchmark: Saved, name: str) -> Saved:
 
     Raises BadInput if it was not measured.
     """
-    timed = [row for row in benchmark.rows if not isinstance(row, ByteRate)]
+    timed = timed_rows(benchmark.rows)
     measured = {row.name for row in timed}
-    if any(best_mutex(timed, cell) for cell in cells(timed)):
+    if any(map(best_mutex, by_cell(timed))):
         measured.add(BEST_MUTEX)
     if name not in measured:
         raise unknown("variant in the benchmark:", name, measured)
@@ -33,29 +46,22 @@ def relative_to(benchmark: Saved, name: str) -> Saved:
 
 def with_ratios(rows: Sequence[Row], name: str) -> list[Row]:
     """Add the ratios to `name` and to the copy, within each cell."""
-    return [row if isinstance(row, ByteRate) else _with_ratios(row, rows, name) for row in rows]
+    cells = {cell_of(cell_rows[0]): cell_rows for cell_rows in by_cell(rows)}
+    result: list[Row] = []
+    for row in rows:
+        if isinstance(row, ByteRate):
+            result.append(row)
+            continue
+        best, copy = best_mutex(cells[cell_of(row)]), _named(cells[cell_of(row)], MEMCPY)
+        base = best if name == BEST_MUTEX else _named(cells[cell_of(row)], name)
+        ratios = {**interval_fields("ratio", over(row, base)), **interval_fields("memcpy_ratio", over(row, copy))}
+        best_name = best.name if best else None
+        result.append(row.model_copy(update={"ratio_to": name, **ratios, "best_mutex": best_name}))
+    return result
 
 
-def _with_ratios(row: Timed, rows: Sequence[Row], name: str) -> Timed:
-    cell = cell_of(row)
-    cell_rows = [one for one in rows if cell_of(one) == cell]
-    best = best_mutex(cell_rows, cell)
-    base = best if name == BEST_MUTEX else next((one for one in cell_rows if one.name == name), None)
-    copy = next((one for one in cell_rows if isinstance(one, Copied)), None)
-    ratio, ratio_low, ratio_high = _bounds(row, base)
-    copied, copied_low, copied_high = _bounds(row, copy)
-    return row.model_copy(
-        update={
-            **{"ratio_to": name, "ratio": ratio, "ratio_low": ratio_low, "ratio_high": ratio_high},
-            **{"memcpy_ratio": copied, "memcpy_ratio_low": copied_low, "memcpy_ratio_high": copied_high},
-            "best_mutex": best.name if best else None,
-        }
-    )
-
-
-def _bounds(row: Timed, base: Row | None) -> tuple[float | None, float | None, float | None]:
-    ratio = over(row, base)
-    return stats.bounded(ratio) if ratio else (None, None, None)
+def _named(rows: Iterable[AnyRow], name: str) -> AnyRow | None:
+    return next((row for row in rows if row.name == name), None)
 
 
 def over(row: Timed, base: Row | None) -> stats.Interval | None:
@@ -69,22 +75,26 @@ def cell_of(row: Row) -> Cell:
     return Cell(row.elements, row.threads, row.gradient)
 
 
-def cells(rows: Iterable[Row]) -> list[Cell]:
-    """The distinct cells (size, threads, kind of gradient), in order."""
-    return list(dict.fromkeys(map(cell_of, rows)))
+def by_cell(rows: Iterable[AnyRow]) -> list[list[AnyRow]]:
+    """Group rows by their cell (size, threads, kind of gradient); cells and rows keep their order."""
+    cells: dict[Cell, list[AnyRow]] = {}
+    for row in rows:
+        cells.setdefault(cell_of(row), []).append(row)
+    return list(cells.values())
 
 
-def best_mutex(rows: Iterable[Row], cell: Cell) -> TimedReference | None:
+def timed_rows(rows: Iterable[Row]) -> list[Timed]:
+    return [row for row in rows if not isinstance(row, ByteRate)]
+
+
+def best_mutex(cell_rows: Iterable[Row]) -> TimedReference | None:
     """The plain mutex with the shortest mean time over all rounds of a cell; None if none was measured.
 
     It is chosen once and then paired round by round. As the best of several it is slightly optimistic: ratios to it
     tend to be too large rather than too small.
     """
-    loops = [
-        row
-        for row in rows
-        if isinstance(row, TimedReference) and row.name.partition(":")[0] == MUTEX_LOOP and cell_of(row) == cell
-    ]
+    mutexes = [row for row in cell_rows if isinstance(row, TimedReference)]
+    loops = [row for row in mutexes if row.name.partition(":")[0] == MUTEX_LOOP]
     return min(loops, key=lambda row: row.us_per_update, default=None)
 
 
@@ -96,100 +106,98 @@ class Best(NamedTuple):
     over_next: stats.Interval | None
 
 
-def best_of_equal_promise(benchmark: Saved) -> Iterator[Best]:
+def best_of_equal_consistency(benchmark: Saved) -> Iterator[Best]:
     """Yield the best of every cell and guarantee; variants that violated their guarantee are left out."""
-    kept = [row for row in benchmark.rows if isinstance(row, TimedVariant) and row.kept]
-    for cell in cells(kept):
-        cell_rows = [row for row in kept if cell_of(row) == cell]
-        for promise in dict.fromkeys(row.promise for row in cell_rows):
-            sorted_rows = sorted(
-                (row for row in cell_rows if row.promise == promise), key=lambda row: row.us_per_update
-            )
-            second = sorted_rows[1] if len(sorted_rows) > 1 else None
-            yield Best(sorted_rows[0], second, over(sorted_rows[0], second))
+    for cell_rows in by_cell(_kept(benchmark.rows)):
+        for consistency in dict.fromkeys(row.consistency for row in cell_rows):
+            equals = [row for row in cell_rows if row.consistency == consistency]
+            best, *others = sorted(equals, key=lambda row: row.us_per_update)
+            second = others[0] if others else None
+            yield Best(best, second, over(best, second))
 
 
 def against_one_thread(benchmark: Saved) -> Iterator[tuple[Timed, stats.Interval]]:
     """Yield rows of several threads with the ratio of their time to that of one thread in the same configuration."""
-    timed = [row for row in benchmark.rows if not isinstance(row, ByteRate)]
+    timed = timed_rows(benchmark.rows)
     one_thread = {(row.name, row.elements, row.gradient): row for row in timed if row.threads == 1}
     for row in timed:
         base = one_thread.get((row.name, row.elements, row.gradient))
-        if base is None or row.threads == 1:
-            continue
-        ratio = stats.paired_ratio(row.us_by_round, base.us_by_round)
-        if ratio is not None:
+        if row.threads > 1 and (ratio := over(row, base)) is not None:
             yield row, ratio
 
 
-SMALL, LARGE = 7850, 3_211_264  # W of mnist_softmax with b, and the dense layer of mnist_deep
-TENTH = 1.1  # "within 10 %"
-
-Pick = Callable[[list[Row], Cell], Row | None]
-
-
-class Target(NamedTuple):
-    """A target: at this size and number of threads, the ratio of two times is at most `limit`."""
-
-    elements: int
-    threads: int
-    what: str
-    pick: Pick
-    of: str
-    base: Pick
-    limit: float
+def verdict(ratio: Interval, limit: float, met: str = "met", missed: str = "missed") -> str:
+    """Met or missed only if the entire interval lies on one side of the limit; bounds may be NaN."""
+    if ratio.high <= limit:
+        return met
+    return missed if ratio.low > limit else "undecided"
 
 
-class Checked(NamedTuple):
-    """A checked target: the compared rows and the measured ratio."""
+@dataclass(frozen=True)
+class CheckedTarget:
+    """A checked target: a measured ratio of two times, or a time in microseconds if `of` is empty."""
 
-    elements: int
-    threads: int
-    gradient: Gradient
     what: str
     of: str
     limit: float
-    ratio: Interval
+    measured: Interval
 
     @property
     def verdict(self) -> str:
-        return verdict(self.ratio, self.limit)
+        return verdict(self.measured, self.limit)
 
 
-def verdict(ratio: Interval, limit: float) -> str:
-    """Met or missed only if the entire interval lies on one side of the limit."""
-    if math.isnan(ratio.low):
-        return "undecided"
-    if ratio.high <= limit:
-        return "met"
-    return "missed" if ratio.low > limit else "undecided"
+SMALL, LARGE = 7850, 3_211_264  # W of mnist_softmax with b, and the dense layer of mnist_deep
+BEST_BLOCK, BEST_PLAIN = "best with block consistency", "best plain mutex"
+TENTH = 1.1  # "within 10 %"
+
+# Elements, threads, and two rows, by name or as the best of a kind: the ratio of their times is at most the last item.
+TARGETS = (
+    (SMALL, 2, BEST_BLOCK, BEST_PLAIN, 0.55),
+    (SMALL, 2, BEST_BLOCK, "nolock", 0.2),
+    (LARGE, 2, BEST_BLOCK, BEST_PLAIN, 0.65),
+    (LARGE, 2, BEST_BLOCK, "nolock", 0.8),
+    (LARGE, 2, BEST_BLOCK, MEMCPY, TENTH),
+    (SMALL, 1, "block_stm", BEST_PLAIN, 1.3),
+    (SMALL, 2, "block_stm", BEST_PLAIN, 1.0),
+)
 
 
-def check_targets(benchmark: Saved) -> Iterator[Checked]:
+def check_targets(benchmark: Saved) -> Iterator[tuple[Cell, CheckedTarget]]:
     """Check every target whose two sides were measured."""
-    for target in TARGETS:
-        for cell in (one for one in cells(benchmark.rows) if one[:2] == (target.elements, target.threads)):
-            rows = [row for row in benchmark.rows if cell_of(row) == cell]
-            yield from _compared(target.what, target.pick(rows, cell), target.of, target.base(rows, cell), target.limit)
-    for cell in cells(benchmark.rows):
-        variants = [row for row in _variants(benchmark.rows) if cell_of(row) == cell]
+    cells = by_cell(benchmark.rows)
+    for elements, threads, what, of, limit in TARGETS:
+        for rows in cells:
+            if (rows[0].elements, rows[0].threads) == (elements, threads):
+                yield from _compared(what, _pick(rows, what), of, _pick(rows, of), limit)
+    for rows in cells:
+        variants = _kept(rows)
         for row in (row for row in variants if row.strategy == "adaptive"):
-            others = [one for one in variants if one.strategy != "adaptive" and one.promise == row.promise]
-            what = f"adaptive, promising {row.promise}"
-            yield from _compared(what, row, "best of its promise", _fastest(others), TENTH)
+            others = [one for one in variants if one.strategy != "adaptive" and one.consistency == row.consistency]
+            what = f"adaptive with {row.consistency} consistency"
+            yield from _compared(what, row, "best of the same consistency", _fastest(others), TENTH)
 
 
-def _compared(what: str, row: Row | None, of: str, base: Row | None, limit: float) -> Iterator[Checked]:
+def _pick(rows: Sequence[Row], name: str) -> Row | None:
+    """The row of a cell that a target names; BEST_BLOCK has exactly this guarantee and kept it."""
+    if name == BEST_BLOCK:
+        return _fastest([row for row in _kept(rows) if row.consistency == "block"])
+    return best_mutex(rows) if name == BEST_PLAIN else _named(rows, name)
+
+
+def _compared(
+    what: str, row: Row | None, of: str, base: Row | None, limit: float
+) -> Iterator[tuple[Cell, CheckedTarget]]:
     if row is None or base is None or isinstance(row, ByteRate) or (ratio := over(row, base)) is None:
         return
     one, other = (
         name if name.startswith(compared_row.name) else f"{name}: {compared_row.name}"
         for name, compared_row in ((what, row), (of, base))
     )
-    yield Checked(row.elements, row.threads, row.gradient, one, other, limit, ratio)
+    yield cell_of(row), CheckedTarget(one, other, limit, ratio)
 
 
-def _variants(rows: Sequence[Row]) -> list[TimedVariant]:
+def _kept(rows: Sequence[Row]) -> list[TimedVariant]:
     """The variants that kept their guarantee."""
     return [row for row in rows if isinstance(row, TimedVariant) and row.kept]
 
@@ -198,25 +206,80 @@ def _fastest(rows: list[TimedVariant]) -> TimedVariant | None:
     return min(rows, key=lambda row: row.us_per_update, default=None)
 
 
-def _best_block(rows: list[Row], cell: Cell) -> Row | None:
-    """The fastest variant with exactly the guarantee `block` that lost nothing."""
-    return _fastest([row for row in _variants(rows) if row.promise == "block"])
+MLP_US = 150.0
 
 
-def _named(name: str) -> Pick:
-    return lambda rows, cell: next((row for row in rows if row.name == name), None)
+def check_step_targets(steps: SavedSteps) -> Iterator[CheckedTarget]:
+    """Check the targets whose configurations were all measured (see `steps.OF_THE_TARGETS`)."""
+    rows = {row.name: row for row in steps.rows}
+
+    def fastest(*names: str) -> Step | None:
+        matching = [row for row in steps.rows if row.name.startswith(names)]
+        return min(matching, key=lambda row: row.us_per_step, default=None)
+
+    def ratio(row: Step | None, base: Step | None, limit: float) -> Iterator[CheckedTarget]:
+        if row and base and (measured := stats.paired_ratio(row.us_by_round, base.us_by_round)):
+            yield CheckedTarget(row.name, base.name, limit, measured)
+
+    stock = rows.get("deep, stock")
+    yield from ratio(rows.get("softmax, native"), rows.get("softmax, session"), 1 / 20)
+    if mlp := rows.get("MLP, native"):
+        yield CheckedTarget(mlp.name, "", MLP_US, geometric_mean(mlp.us_by_round))
+    yield from ratio(fastest("deep, fused"), stock, 1 / 2)
+    yield from ratio(fastest("deep, striped", "deep, lock"), stock, 1 / 1.3)
 
 
-_BLOCK = "best that promises block"
-_MUTEX: tuple[str, Pick] = ("best plain mutex", best_mutex)
-_NOLOCK, _COPY = ("nolock", _named("nolock")), ("memcpy", _named("memcpy"))
+LIMIT = 1.1  # relative to the mutex: elision may add at most a tenth
 
-TARGETS = (
-    Target(SMALL, 2, _BLOCK, _best_block, *_MUTEX, 0.55),
-    Target(SMALL, 2, _BLOCK, _best_block, *_NOLOCK, 0.2),
-    Target(LARGE, 2, _BLOCK, _best_block, *_MUTEX, 0.65),
-    Target(LARGE, 2, _BLOCK, _best_block, *_NOLOCK, 0.8),
-    Target(LARGE, 2, _BLOCK, _best_block, *_COPY, 1.1),
-    Target(SMALL, 1, "block_stm", _named("block_stm"), *_MUTEX, 1.3),
-    Target(SMALL, 2, "block_stm", _named("block_stm"), *_MUTEX, 1.0),
-)
+
+@dataclass(frozen=True)
+class Rest:
+    """The time of an update without its attempts, divided by that of `lock`: mean over the rounds, 95 % interval.
+
+    `attempt_us` is the time of an attempt, computed from the rows `longer` and `longest`, with its interval.
+    """
+
+    row: Timed
+    longer: Timed
+    longest: Timed
+    attempt_us: Interval
+    ratio: Interval
+
+    @property
+    def verdict(self) -> str:
+        """Whether the entire interval is on one side of LIMIT."""
+        return verdict(self.ratio, LIMIT, "yes", "no")
+
+
+def rests(benchmark: Saved) -> Iterator[Rest]:
+    """Yield a Rest for each row whose attempts all aborted, if two larger budgets of its variant were measured.
+
+    Rows that were not measured in every round are left out.
+    """
+    for rows in by_cell(row for row in timed_rows(benchmark.rows) if None not in row.us_by_round):
+        lock = _named(rows, "lock")
+        refused = [row for row in rows if "budget" in row.parameters and row.commits == 0]
+        for family in dict.fromkeys(map(_family, refused)):
+            budgets = sorted((row for row in refused if _family(row) == family), key=_attempts)
+            if lock is None or len(budgets) < 3 or _attempts(budgets[-2]) == _attempts(budgets[-1]):
+                continue
+            *smaller, longer, longest = budgets
+            attempts_us = (_us(longest) - _us(longer)) / (_attempts(longest) - _attempts(longer))
+            for row in smaller:
+                ratios = (_us(row) - _attempts(row) * attempts_us) / _us(lock)
+                yield Rest(row, longer, longest, stats.mean_interval(attempts_us), stats.mean_interval(ratios))
+
+
+def _family(row: Timed) -> tuple[object, ...]:
+    """The key of variants that differ only in their budget."""
+    others = sorted((name, value) for name, value in row.parameters.items() if name != "budget")
+    return (row.name.partition(":")[0], *others)
+
+
+def _attempts(row: Timed) -> float:
+    """Aborted attempts per update."""
+    return row.aborts_per_update or 0.0
+
+
+def _us(row: Timed) -> NDArray[np.float64]:
+    return np.array(row.us_by_round, dtype=float)

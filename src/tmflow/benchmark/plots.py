@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import altair as alt
@@ -11,18 +11,17 @@ import pandas as pd
 
 from tmflow.benchmark import text
 from tmflow.benchmark.comparison import best_mutex
-from tmflow.benchmark.rows import Copied, Timed, TimedVariant
-from tmflow.benchmark.storage import Saved
-from tmflow.benchmark.subjects import Gradient
-from tmflow.benchmark.updates import Cell
+from tmflow.benchmark.plan import Gradient
+from tmflow.benchmark.storage import Copied, Saved, Timed, TimedVariant
 from tmflow.charts import captions, palette
 
 WIDTH, HEIGHT = 250, 300  # px of a panel
 PANELS_IN_A_ROW = 2
 DODGE = 0.025  # dodge between neighbours at one number of threads, as a share of a doubling
-PROMISES = ("none", "element", "block", "tensor", "step")
+CONSISTENCY_LEVELS = ("none", "element", "block", "tensor", "step")
 MUTEX_LABEL = "best plain mutex"
-COMPARED = "#222222"  # their colour: no variant has it
+# The looks of the references, in a colour that no variant has.
+COMPARED = {MUTEX_LABEL: palette.Look("#222222", "circle"), "memcpy": palette.Look("#222222", "square")}
 
 
 class Measure(NamedTuple):
@@ -46,8 +45,9 @@ class Plot(NamedTuple):
 
 
 def plots(benchmark: Saved) -> Iterator[Plot]:
-    """Plot microseconds per update and GB/s for every size and kind of gradient."""
-    for elements, gradient in dict.fromkeys((row.elements, row.gradient) for row in benchmark.rows):
+    """Plot microseconds per update and GB/s for every size and kind of gradient with a measured variant."""
+    variants = [row for row in benchmark.rows if isinstance(row, TimedVariant)]
+    for elements, gradient in dict.fromkeys((row.elements, row.gradient) for row in variants):
         for measure in (US, GB):
             title = f"{measure.title}, {elements:,} floats, gradient {gradient} ({measure.better})"
             name = f"{elements}-{measure.name}" + ("" if gradient == "constant" else f"-{gradient}")
@@ -57,18 +57,20 @@ def plots(benchmark: Saved) -> Iterator[Plot]:
 def frame(benchmark: Saved, elements: int, gradient: Gradient, measure: Measure) -> pd.DataFrame:
     """The data of a plot: a row per variant and number of threads, with the references in every panel."""
     rows = [row for row in benchmark.rows if (row.elements, row.gradient) == (elements, gradient)]
-    promises = [p for p in PROMISES if any(isinstance(row, TimedVariant) and row.promise == p for row in rows)]
-    points = [_point(row, row.name, row.promise, measure) for row in rows if isinstance(row, TimedVariant)]
+    consistencies = [
+        p for p in CONSISTENCY_LEVELS if any(isinstance(row, TimedVariant) and row.consistency == p for row in rows)
+    ]
+    points = [_point(row, row.name, row.consistency, measure) for row in rows if isinstance(row, TimedVariant)]
     for threads in dict.fromkeys(row.threads for row in rows):
         cell = [row for row in rows if row.threads == threads]
-        best = best_mutex(cell, Cell(elements, threads, gradient))
+        best = best_mutex(cell)
         compared: list[tuple[Timed | Copied, str]] = [(best, MUTEX_LABEL)] if best else []
         compared += [(row, "memcpy") for row in cell if isinstance(row, Copied)]
-        points += [_point(row, name, promise, measure) for promise in promises for row, name in compared]
-    return pd.DataFrame(points).sort_values(["promise", "variant", "threads"], ignore_index=True)
+        points += [_point(row, name, consistency, measure) for consistency in consistencies for row, name in compared]
+    return pd.DataFrame(points).sort_values(["consistency", "variant", "threads"], ignore_index=True)
 
 
-def _point(row: Timed | Copied, name: str, promise: str, measure: Measure) -> dict[str, Any]:
+def _point(row: Timed | Copied, name: str, consistency: str, measure: Measure) -> dict[str, Any]:
     us, low, high = (
         (row.memcpy_us, row.memcpy_low, row.memcpy_high)
         if isinstance(row, Copied)
@@ -78,7 +80,7 @@ def _point(row: Timed | Copied, name: str, promise: str, measure: Measure) -> di
     if measure is GB:
         us, bounds = row.gb_per_s, [row.gb_per_s * us / bound for bound in reversed(bounds)]
     return {
-        **{"variant": name, "promise": promise, "threads": row.threads, "oversubscribed": row.oversubscribed},
+        **{"variant": name, "consistency": consistency, "threads": row.threads, "oversubscribed": row.oversubscribed},
         **{"value": us, "low": bounds[0], "high": bounds[1]},
     }
 
@@ -87,53 +89,51 @@ def _plot(benchmark: Saved, elements: int, gradient: Gradient, measure: Measure,
     data = frame(benchmark, elements, gradient, measure)
     shown = alt.Scale(type="log", domain=[data["value"].min() / 1.3, data["value"].max() * 1.3], nice=False)
     panels = [
-        _panel(data[data["promise"] == promise], promise, measure, shown)
-        for promise in PROMISES
-        if (data["promise"] == promise).any()
+        _panel(panel_data, consistency, measure, shown)
+        for consistency in CONSISTENCY_LEVELS
+        if len(panel_data := data[data["consistency"] == consistency])
     ]
+    legend_per_panel: dict[str, Any] = dict.fromkeys(("color", "shape", "fill"), "independent")
     lines = [panels[at : at + PANELS_IN_A_ROW] for at in range(0, len(panels), PANELS_IN_A_ROW)]
-    scales: dict[str, Any] = {
-        "color": "independent",
-        "shape": "independent",
-        "fill": "independent",
-    }  # a legend per panel
-    across = [alt.hconcat(*line, spacing=30).resolve_scale(**scales) for line in lines]
-    grid: alt.VConcatChart = alt.vconcat(*across, spacing=30).resolve_scale(**scales)
-    return captions.titled(grid, captions.Caption(title, _lines(benchmark, data)))
-
-
-def _lines(benchmark: Saved, data: pd.DataFrame) -> list[str]:
+    across = [alt.hconcat(*line, spacing=30).resolve_scale(**legend_per_panel) for line in lines]
+    grid: alt.VConcatChart = alt.vconcat(*across, spacing=30).resolve_scale(**legend_per_panel)
     over = sorted(set(data.loc[data["oversubscribed"], "threads"]))
     marked = f"; hollow: more threads ({', '.join(map(str, over))}) than CPUs" if over else ""
-    return [
+    caption = [
         f"measured on real hardware: {text.machine(benchmark)}.",
         f"{text.protocol(benchmark)}.",
-        f"Bars: 95 % intervals{marked}. Only equal promises compare, so each has a panel of its own. "
+        f"Bars: 95 % intervals{marked}. Speeds compare only at equal consistency, so each level has a panel. "
         f"Each name is followed by the variant's value at the most threads; dashed: {MUTEX_LABEL} and memcpy.",
     ]
+    return captions.titled(grid, captions.Caption(title, caption))
 
 
-def _panel(data: pd.DataFrame, promise: str, measure: Measure, shown: alt.Scale) -> alt.LayerChart:
-    names = _ranked(data, measure)
+def _panel(data: pd.DataFrame, consistency: str, measure: Measure, shown: alt.Scale) -> alt.LayerChart:
+    last = data.sort_values("threads").groupby("variant")["value"].last().sort_values(ascending=measure is US)
+    names = [str(name) for name in last.index]  # by the value at the most threads, best first
+    labels = {name: f"{name}  {_digits(value)}" for name, value in zip(names, last, strict=True)}
     threads = sorted(set(data["threads"]))
     place = {name: 2 ** (DODGE * (at - len(names) / 2)) for at, name in enumerate(names)}
-    data = data.assign(x=[t * place[v] for t, v in zip(data["threads"], data["variant"], strict=True)])
-    labels = _labels(data, names)
-    data = data.assign(label=data["variant"].map(labels), compared=data["variant"].isin((MUTEX_LABEL, "memcpy")))
-    domain = [labels[name] for name in names]
+    data = data.assign(
+        x=data["threads"] * data["variant"].map(place),
+        label=data["variant"].map(labels),
+        compared=data["variant"].isin(COMPARED),
+    )
+    variants = [name for name in names if name not in COMPARED]
+    looks = COMPARED | dict(zip(variants, palette.looks(name.replace(":", " ") for name in variants), strict=True))
+    domain = list(labels.values())
     legend = alt.Legend(title=None, orient="right", labelLimit=330, labelFontSize=11, symbolOpacity=1)
-    looks = _looks(names)
-    colour = alt.Color("label:N", scale=alt.Scale(domain=domain, range=[one.colour for one in looks]), legend=legend)
-    shape = alt.Shape("label:N", scale=alt.Scale(domain=domain, range=[one.shape for one in looks]), legend=legend)
+    colours = alt.Scale(domain=domain, range=[looks[name].colour for name in names])
+    shapes = alt.Scale(domain=domain, range=[looks[name].shape for name in names])
+    colour = alt.Color("label:N", scale=colours, legend=legend)
     x = alt.X(
         "x:Q",
         title="threads (log scale)",
         scale=alt.Scale(type="log", domain=[threads[0] / 1.15, threads[-1] * 1.15], nice=False),
         axis=alt.Axis(values=threads, format="d", grid=False),
     )
-    y = alt.Y("value:Q", title=f"{measure.title} (log scale)", scale=shown, axis=alt.Axis(format="~s", tickCount=6))
-    if measure is US:
-        y = y.axis(alt.Axis(format="~g", tickCount=6))
+    axis = alt.Axis(format="~g" if measure is US else "~s", tickCount=6)
+    y = alt.Y("value:Q", title=f"{measure.title} (log scale)", scale=shown, axis=axis)
     base = alt.Chart(data).encode(x=x, y=y, color=colour)
     clipped = data.assign(low=data["low"].clip(*shown.domain), high=data["high"].clip(*shown.domain))
     return alt.LayerChart(
@@ -143,34 +143,16 @@ def _panel(data: pd.DataFrame, promise: str, measure: Measure, shown: alt.Scale)
             ),
             alt.Chart(clipped).mark_rule(strokeWidth=1.5).encode(x=x, color=colour, y="low:Q", y2="high:Q"),
             base.mark_point(size=55, opacity=1, clip=True).encode(
-                shape=shape,
+                shape=alt.Shape("label:N", scale=shapes, legend=legend),
                 fill=alt.condition("datum.oversubscribed", alt.value("white"), colour),
             ),
         ],
-        title=alt.TitleParams(f"promise: {promise}", anchor="start", fontSize=13),
+        title=alt.TitleParams(f"consistency: {consistency}", anchor="start", fontSize=13),
         width=WIDTH,
         height=HEIGHT,
     )
 
 
-def _ranked(data: pd.DataFrame, measure: Measure) -> list[str]:
-    """The names, sorted by the value at the most threads, best first."""
-    last = data.sort_values("threads").groupby("variant")["value"].last()
-    return [str(name) for name in last.sort_values(ascending=measure is US).index]
-
-
-def _labels(data: pd.DataFrame, names: Sequence[str]) -> dict[str, str]:
-    last = data.sort_values("threads").groupby("variant")["value"].last()
-    return {name: f"{name}  {_digits(float(last[name]))}" for name in names}
-
-
 def _digits(value: float) -> str:
     """Format a number with three significant digits, never in powers of ten."""
     return f"{value:.{max(0, 2 - math.floor(math.log10(value)))}f}"
-
-
-def _looks(names: Sequence[str]) -> list[palette.Look]:
-    compared = {MUTEX_LABEL: palette.Look(COMPARED, "circle"), "memcpy": palette.Look(COMPARED, "square")}
-    variants = [name for name in names if name not in compared]
-    variant_looks = dict(zip(variants, palette.looks(name.replace(":", " ") for name in variants), strict=True))
-    return [(compared | variant_looks)[name] for name in names]

@@ -15,15 +15,15 @@ from tqdm import tqdm
 
 from tmflow.analysis import stats
 from tmflow.base.errors import BadInput, unknown
-from tmflow.benchmark.rows import LeftOut
-from tmflow.benchmark.storage import SavedSteps, Step
-from tmflow.benchmark.subjects import promised
+from tmflow.benchmark.comparison import geometric_mean, interval_fields
+from tmflow.benchmark.plan import consistency_of
+from tmflow.benchmark.storage import LeftOut, SavedSteps, Step
 from tmflow.native import registry
 from tmflow.runfile.record import Run
 from tmflow.spec.models import MODELS
 from tmflow.spec.trial import TrialSpec
 from tmflow.study.adhoc import check_rounds, rounds_of
-from tmflow.study.config import FACTORS, make_spec
+from tmflow.study.grid import FACTORS, make_spec
 
 
 def check(subjects: Sequence[StepSubject], rounds: int, reference: str | None) -> None:
@@ -38,7 +38,7 @@ def check(subjects: Sequence[StepSubject], rounds: int, reference: str | None) -
                 raise BadInput(f"'{subject.name}' and '{seen[identity]}' are the same configuration: once is enough.")
             seen[identity] = subject.name
         if subject.spec.evidence == "emulated":
-            raise BadInput(f"'{subject.name}' has emulated transactions, which take no time that means anything.")
+            raise BadInput(f"'{subject.name}' has emulated transactions, whose times mean nothing.")
     names = [subject.name for subject in subjects]
     if reference is not None and reference not in names:
         raise unknown("reference", reference, names)
@@ -58,9 +58,31 @@ def measure(subjects: Sequence[StepSubject], rounds: int, reference: str | None)
 
 def summarised(subjects: Sequence[StepSubject], by_round: Sequence[dict[str, Run]], reference: str) -> SavedSteps:
     """Summarise the runs; `by_round` has the runs of each round by the hash of their spec."""
-    runs = {subject.name: [runs_of_round[subject.spec.sha256] for runs_of_round in by_round] for subject in subjects}
-    times = {name: [_us(run) for run in runs_of_round] for name, runs_of_round in runs.items()}
-    ran = [subject for subject in subjects if any(us is not None for us in times[subject.name])]
+    runs_of = {subject.name: [runs[subject.spec.sha256] for runs in by_round] for subject in subjects}
+    times = {name: [_us(run) for run in runs] for name, runs in runs_of.items()}
+    rows, left_out = [], []
+    for subject in subjects:
+        name, spec, runs, us_by_round = subject.name, subject.spec, runs_of[subject.name], times[subject.name]
+        n_rounds = sum(us is not None for us in us_by_round)
+        if not n_rounds:
+            failed = any(run.status != "unsupported" for run in runs)
+            left_out.append(LeftOut(name=name, reason=runs[0].reason or "", failed=failed))
+            continue
+        consistency = registry.require(spec.strategy).update_consistency or ""
+        step = Step(
+            name=name,
+            factors=spec.factors(),
+            # The model's large variables are split into blocks.
+            consistency=consistency_of(spec.strategy, consistency, spec.parameters(), sys.maxsize),
+            **interval_fields("us_per_step", geometric_mean(us_by_round), "us"),
+            us_by_round=us_by_round,
+            ratio_to=reference,
+            **interval_fields("ratio", stats.paired_ratio(us_by_round, times[reference])),
+            accuracy=float(np.mean([run.final_accuracy for run in runs if run.final_accuracy is not None])),
+            rounds=n_rounds,
+            disturbed_rounds=sum(bool(run.machine and run.machine.disturbed) for run in runs),
+        )
+        rows.append(step)
     first = next(iter(by_round[0].values()))
     return SavedSteps(
         measured_at_utc=first.started_at_utc,
@@ -70,52 +92,13 @@ def summarised(subjects: Sequence[StepSubject], by_round: Sequence[dict[str, Run
         platform=first.platform,
         environment=first.environment,
         software=first.software,
-        rows=[_step(subject, runs[subject.name], times[subject.name], reference, times) for subject in ran],
-        left_out=[_left_out(subject.name, runs[subject.name]) for subject in subjects if subject not in ran],
+        rows=rows,
+        left_out=left_out,
     )
 
 
 def _us(run: Run) -> float | None:
     return None if run.loop_s is None or run.status != "ok" else 1e6 * run.loop_s / run.spec.iterations
-
-
-def _step(
-    subject: StepSubject,
-    runs: Sequence[Run],
-    us_by_round: list[float | None],
-    reference: str,
-    times: dict[str, list[float | None]],
-) -> Step:
-    done = [us for us in us_by_round if us is not None]
-    us, us_low, us_high = stats.bounded(stats.ratio_interval(done, [1.0] * len(done)))
-    over = stats.paired_ratio(us_by_round, times[reference])
-    ratio, ratio_low, ratio_high = stats.bounded(over) if over else (None, None, None)
-    return Step(
-        name=subject.name,
-        factors=subject.spec.factors(),
-        promise=_promise(subject),
-        us_per_step=us,
-        us_low=us_low,
-        us_high=us_high,
-        us_by_round=us_by_round,
-        ratio_to=reference,
-        ratio=ratio,
-        ratio_low=ratio_low,
-        ratio_high=ratio_high,
-        accuracy=float(np.mean([run.final_accuracy for run in runs if run.final_accuracy is not None])),
-        rounds=len(done),
-        disturbed_rounds=sum(bool(run.machine and run.machine.disturbed) for run in runs),
-    )
-
-
-def _promise(subject: StepSubject) -> str:
-    """The guarantee for updates of the model's large variables, which are split into blocks."""
-    strategy = subject.spec.strategy
-    return promised(strategy, registry.require(strategy).promise_updates or "", subject.spec.parameters(), sys.maxsize)
-
-
-def _left_out(name: str, runs: Sequence[Run]) -> LeftOut:
-    return LeftOut(name=name, reason=runs[0].reason or "", failed=any(run.status != "unsupported" for run in runs))
 
 
 # Steps of a trial: about half a second, hundreds of times the start-up of the workers.
@@ -138,9 +121,9 @@ def parse_step(text: str, dataset: str) -> StepSubject:
     label, colon, factors = text.partition(":")
     if not colon or "=" in label:
         label, factors = text, text
-    given: dict[str, Any] = {}
     if not factors.split():
         raise BadInput(f"--step '{text}' has no factor: write it as 'strategy=lock threads=2'.")
+    given: dict[str, Any] = {}
     for word in factors.split():
         name, equals, value = word.partition("=")
         if not equals or not name or not value:
@@ -148,10 +131,7 @@ def parse_step(text: str, dataset: str) -> StepSubject:
         if name in given:
             raise BadInput(f"--step '{text}' has the factor '{name}' twice: once is enough.")
         given[name] = _value(value)
-    return StepSubject(" ".join(label.split()), _spec(given, dataset, f"--step '{text}'"))
-
-
-def _spec(given: dict[str, Any], dataset: str, where: str) -> TrialSpec:
+    where = f"--step '{text}'"
     if "dataset" in given:
         raise BadInput(f"{where}: the dataset is that of all steps; valid: {', '.join(sorted(FACTORS))}.")
     name, driver = str(given.get("model", "mnist_softmax")), str(given.get("driver", "session"))
@@ -160,7 +140,7 @@ def _spec(given: dict[str, Any], dataset: str, where: str) -> TrialSpec:
     if model := MODELS.get(name):
         usual |= {"learning_rate": model.learning_rate, **model.factors}
         usual |= IF_SLOW if sum(model.step_us["session"]) > SLOW_STEP_US else {}
-    return make_spec({**usual, **given, "dataset": dataset}, where)
+    return StepSubject(" ".join(label.split()), make_spec({**usual, **given, "dataset": dataset}, where))
 
 
 def _value(text: str) -> str | int | float:

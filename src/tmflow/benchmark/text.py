@@ -1,25 +1,51 @@
-"""Formats a benchmark as a text table, with the same columns in the terminal and in Markdown."""
+"""The words and cells of benchmark tables, the same in the terminal and in Markdown, and the terminal's tables."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from tmflow.benchmark.comparison import best_mutex, cell_of
-from tmflow.benchmark.rows import ByteRate, Copied, Header, Row, Timed, TimedVariant, Written
-from tmflow.benchmark.storage import Saved
-from tmflow.benchmark.subjects import Gradient
-from tmflow.benchmark.updates import Cell
+from tmflow.analysis.stats import Interval, bounded
+from tmflow.base.text import several
+from tmflow.benchmark.comparison import best_mutex, check_step_targets, timed_rows
+from tmflow.benchmark.plan import Gradient
+from tmflow.benchmark.storage import (
+    Benchmark,
+    ByteRate,
+    Copied,
+    Header,
+    Read,
+    Row,
+    Saved,
+    SavedReads,
+    SavedSteps,
+    Step,
+    Timed,
+    TimedVariant,
+    Written,
+)
 from tmflow.runfile.record import MachineState
 
-PROMISE = "promise"
-HEADS = ("variant", "us per update", "ratio", "of memcpy", PROMISE, "lost", "committed", "aborts per commit", "GB/s")
+CONSISTENCY = "consistency"
+ONCE = ("variant", CONSISTENCY)  # the columns that are the same for all kinds of gradient
+HEADS = (
+    "variant",
+    "us per update",
+    "ratio",
+    "relative to memcpy",
+    CONSISTENCY,
+    "lost",
+    "committed",
+    "aborts per commit",
+    "GB/s",
+)
 
 
 class Block(NamedTuple):
-    """A size and number of threads: a heading, and a row per variant, fastest first, in the order of `heads`."""
+    """A configuration: a heading, and a row per variant, fastest first, in the order of `heads`."""
 
     heading: str
+    heads: Sequence[str]
     texts: list[list[str]]
 
 
@@ -28,50 +54,51 @@ def gradients(benchmark: Saved) -> list[Gradient]:
     return list(dict.fromkeys(row.gradient for row in benchmark.rows))
 
 
-def heads(benchmark: Saved) -> list[str]:
-    """The column heads; with two kinds of gradient, each measure has two adjacent columns."""
+def blocks(benchmark: Saved | SavedReads) -> Iterator[Block]:
+    """Yield the measurements in blocks of comparable ones, in the order of the file."""
+    if isinstance(benchmark, SavedReads):
+        cells = [(row.elements, row.readers, row.writers) for row in benchmark.rows]
+        for elements, readers, writers in dict.fromkeys(cells):
+            of_cell = (elements, readers, writers)
+            reads = [row for row, cell in zip(benchmark.rows, cells, strict=True) if cell == of_cell]
+            counts = f"{readers} reader{'s' * (readers != 1)}, {writers} writer{'s' * (writers != 1)}"
+            heading = f"{size(elements)}, {counts}{_oversubscribed(benchmark, reads[0])}"
+            yield Block(heading, READ_HEADS, [_read_line(row) for row in reads])
+        return
     kinds = gradients(benchmark)
-    if len(kinds) < 2:
-        return list(HEADS)
-    return [
-        HEADS[0],
-        *(head if head == PROMISE else f"{head}, {kind}" for head in HEADS[1:] for kind in _kinds(head, kinds)),
+    heads = [  # with two kinds of gradient, each measure has two adjacent columns
+        text
+        for head in HEADS
+        for text in ([head] if head in ONCE or len(kinds) < 2 else [f"{head}, {kind}" for kind in kinds])
     ]
-
-
-def _kinds(head: str, kinds: Sequence[Gradient]) -> Sequence[Gradient]:
-    """The kinds of gradient for which a column is repeated."""
-    return kinds[:1] if head == PROMISE else kinds
-
-
-def blocks(benchmark: Saved) -> Iterator[Block]:
-    """Yield the measurements in blocks, in the order of the file."""
-    kinds = gradients(benchmark)
     for elements, threads in dict.fromkeys((row.elements, row.threads) for row in benchmark.rows):
         rows = [row for row in benchmark.rows if (row.elements, row.threads) == (elements, threads)]
-        heading = size(elements, threads)
-        if rows[0].oversubscribed:
-            heading += f" (oversubscribed: {benchmark.cpus_allowed} CPUs)"
+        heading = size(elements, threads) + _oversubscribed(benchmark, rows[0])
         for kind in kinds:
-            cell = Cell(elements, threads, kind)
-            heading += _heading_suffix(rows, cell, f", gradient {kind}" if len(kinds) > 1 else "")
-        timed = [row for row in rows if not isinstance(row, ByteRate)]
+            suffix = f", gradient {kind}" if len(kinds) > 1 else ""
+            heading += _heading_suffix([row for row in rows if row.gradient == kind], suffix)
+        timed = timed_rows(rows)
         names = dict.fromkeys(row.name for kind in reversed(kinds) for row in timed if row.gradient == kind)
         of = {(row.name, row.gradient): row for row in timed}
-        yield Block(heading, [_line([of.get((name, kind)) for kind in kinds], benchmark.rounds) for name in names])
+        lines = [_line([of.get((name, kind)) for kind in kinds], benchmark.rounds) for name in names]
+        yield Block(heading, heads, lines)
 
 
-def _heading_suffix(rows: Sequence[Row], cell: Cell, suffix: str) -> str:
+def _oversubscribed(benchmark: Saved | SavedReads, row: Row | Read) -> str:
+    return f" (oversubscribed: {benchmark.cpus_allowed} CPUs)" if row.oversubscribed else ""
+
+
+def _heading_suffix(rows: Sequence[Row], suffix: str) -> str:
     """The end of a heading: the measurements of a cell in addition to updates."""
     text = ""
-    for row in (row for row in rows if cell_of(row) == cell):
+    for row in rows:
         if isinstance(row, Copied):
             text += (
                 f"; memcpy {with_interval(row.memcpy_us, row.memcpy_low, row.memcpy_high)} us, {row.gb_per_s:.1f} GB/s"
             )
         if isinstance(row, Written):
             text += f"; writing a gradient {with_interval(row.writing_us, row.writing_low, row.writing_high)} us"
-    if best := best_mutex(rows, cell):
+    if best := best_mutex(rows):
         text += f"; best plain mutex{suffix} {best.name}"
     return text
 
@@ -79,29 +106,30 @@ def _heading_suffix(rows: Sequence[Row], cell: Cell, suffix: str) -> str:
 def _line(rows: Sequence[Timed | None], rounds: int) -> list[str]:
     """The row of a variant; `rows` has one per kind of gradient, None if not measured."""
     by_kind = [[""] * len(HEADS) if row is None else texts(row, rounds) for row in rows]
-    name = next(text[0] for text in by_kind if text[0])
-    promise = next(text[HEADS.index(PROMISE)] for text in by_kind if text[0])
-    measures = zip(HEADS[1:], zip(*(text[1:] for text in by_kind), strict=True), strict=True)
-    return [name, *(text for head, columns in measures for text in ([promise] if head == PROMISE else columns))]
+    return [
+        text
+        for head, columns in zip(HEADS, zip(*by_kind, strict=True), strict=True)
+        for text in ([next(filter(None, columns), "")] if head in ONCE else columns)
+    ]
 
 
 def texts(row: Timed, rounds: int) -> list[str]:
     """Format a row in the order of HEADS; a row with fewer than `rounds` rounds says so."""
-    is_variant = isinstance(row, TimedVariant)
-    fewer = f" ({row.rounds} of {rounds} rounds)" if row.rounds < rounds else ""
     return [
-        row.name if is_variant else f"({row.name})",
-        with_interval(row.us_per_update, row.us_low, row.us_high) + fewer,
-        "" if row.ratio is None else with_interval(row.ratio, row.ratio_low, row.ratio_high, "{:.2f}"),
-        ""
-        if row.memcpy_ratio is None
-        else with_interval(row.memcpy_ratio, row.memcpy_ratio_low, row.memcpy_ratio_high, "{:.2f}"),
-        row.promise if isinstance(row, TimedVariant) else "",
+        row.name if isinstance(row, TimedVariant) else f"({row.name})",
+        with_interval(row.us_per_update, row.us_low, row.us_high) + _fewer(row, rounds),
+        with_interval(row.ratio, row.ratio_low, row.ratio_high, "{:.2f}"),
+        with_interval(row.memcpy_ratio, row.memcpy_ratio_low, row.memcpy_ratio_high, "{:.2f}"),
+        row.consistency if isinstance(row, TimedVariant) else "",
         _lost(row),
         "" if row.commit_fraction is None else f"{100 * row.commit_fraction:.3g} %",
         _aborts(row),
         f"{row.gb_per_s:.2f}",
     ]
+
+
+def _fewer(row: Timed | Step, rounds: int) -> str:
+    return f" ({row.rounds} of {rounds} rounds)" if row.rounds < rounds else ""
 
 
 def machine(benchmark: Header) -> str:
@@ -120,17 +148,23 @@ def machine(benchmark: Header) -> str:
     return ", ".join(parts)
 
 
-def rounds(number: int) -> str:
-    """Format a number of rounds."""
-    return f"{number} round{'s' if number != 1 else ''}"
-
-
-def protocol(benchmark: Saved) -> str:
+def protocol(benchmark: Benchmark) -> str:
     """Describe the protocol in a line."""
-    ratio_to = next((row.ratio_to for row in benchmark.rows if not isinstance(row, ByteRate)), None) or "nothing"
+    if isinstance(benchmark, SavedSteps):
+        ratio_to = benchmark.rows[0].ratio_to if benchmark.rows else "nothing"
+        disturbed = max((row.disturbed_rounds for row in benchmark.rows), default=0)
+        words = f"up to {disturbed} rounds of a configuration on a disturbed machine" if disturbed else ""
+        return (
+            f"{several(benchmark.rounds, 'round')}, a fresh process each, all configurations once in shuffled order; "
+            f"[95 % interval]; ratio to {ratio_to}; {benchmark.dataset}; {benchmark.measured_at_utc}; "
+            f"{words or 'no disturbed round'}"
+        )
+    of_updates = ""
+    if isinstance(benchmark, Saved):
+        ratio_to = next((row.ratio_to for row in benchmark.rows if not isinstance(row, ByteRate)), None) or "nothing"
+        of_updates = f"gradient {' and '.join(gradients(benchmark))}; [95 % interval]; ratio to {ratio_to}"
     return (
-        f"{rounds(benchmark.rounds)} in turns, seed {benchmark.seed}; gradient {' and '.join(gradients(benchmark))}; "
-        f"[95 % interval]; ratio to {ratio_to}; "
+        f"{several(benchmark.rounds, 'round')} in turns, seed {benchmark.seed}; {of_updates or '[95 % interval]'}; "
         f"{benchmark.measured_at_utc}; {state(benchmark.machine)}"
     )
 
@@ -179,31 +213,85 @@ def _aborts(row: Timed) -> str:
     if row.aborts_per_commit is not None:
         return f"{row.aborts_per_commit:.3g}"
     if not row.attempts_known:
-        return "not told"
+        return "unknown"
     return f"no commit, {row.aborts_per_update:.3g} per update" if row.aborts_per_update else ""
 
 
-def with_interval(value: float, low: float | None, high: float | None, form: str = "{:.4g}") -> str:
-    """Format a value with its interval, never in powers of ten."""
-    texts = [_plain(bound, form) for bound in (value, low, high) if bound is not None]
+def with_interval(value: float | None, low: float | None, high: float | None, form: str = "{:.4g}") -> str:
+    """Format a value with its interval, never in powers of ten; empty if it is unknown."""
+    if value is None:
+        return ""
+    numbers = [value] if low is None or high is None else [value, low, high]
+    texts = [f"{number:.0f}" if "e+" in form.format(number) else form.format(number) for number in numbers]
     return texts[0] if len(texts) == 1 else f"{texts[0]} [{texts[1]}, {texts[2]}]"
 
 
-def _plain(value: float, form: str) -> str:
-    text = form.format(value)
-    return f"{value:.0f}" if "e+" in text else text
+READ_HEADS = [
+    "variant, read",
+    "us per read",
+    "relative to plain copy",
+    "consistency",
+    "torn",
+    "reads per s",
+    "updates per s",
+]
 
 
-def table(benchmark: Saved) -> str:
-    """Format a block per size and number of threads, the fastest variant first; references are in parentheses."""
-    titles, shown = heads(benchmark), list(blocks(benchmark))
+def _read_line(row: Read) -> list[str]:
+    return [
+        row.name,
+        with_interval(row.us_per_read, row.us_low, row.us_high),
+        with_interval(row.ratio, row.ratio_low, row.ratio_high, "{:.2f}"),
+        row.consistency,
+        "0" if row.torn_fraction == 0 else f"{100 * row.torn_fraction:.3g} %",
+        f"{row.reads_per_s:,.0f}",
+        f"{row.updates_per_s:,.0f}",
+    ]
+
+
+STEP_HEADS = ["configuration", "us per step", "ratio", "accuracy", "consistency"]
+STEP_TARGET_HEADS = ["what", "relative to", "at most", "measured", "verdict"]
+
+
+def step_line(row: Step, rounds: int) -> list[str]:
+    """Format a row in the order of STEP_HEADS."""
+    return [
+        row.name,
+        with_interval(row.us_per_step, row.us_low, row.us_high) + _fewer(row, rounds),
+        with_interval(row.ratio, row.ratio_low, row.ratio_high, "{:.3f}"),
+        f"{row.accuracy:.4f}",
+        row.consistency,
+    ]
+
+
+def step_target_lines(steps: SavedSteps) -> list[list[str]]:
+    """Format the checked targets in the order of STEP_TARGET_HEADS."""
+    return [
+        [one.what, one.of, f"{one.limit:.3g}", with_bounds(one.measured, "{:.3f}"), one.verdict]
+        if one.of
+        else [one.what, "", f"{one.limit:g} us", f"{with_bounds(one.measured, '{:.1f}')} us", one.verdict]
+        for one in check_step_targets(steps)
+    ]
+
+
+def with_bounds(interval: Interval, form: str) -> str:
+    return with_interval(*bounded(interval), form)
+
+
+def format_table(benchmark: Benchmark) -> str:
+    """Format a benchmark for the terminal: a block per cell, the fastest first; steps in the requested order."""
     lines = [machine(benchmark), protocol(benchmark)]
-    grid = [titles, *(row for block in shown for row in block.texts)]
-    for block in shown:
-        lines += ["", block.heading, *align([titles, *block.texts], grid)]
-    if benchmark.left_out:
-        lines += ["", *left_out(benchmark)]
-    return "\n".join(lines)
+    if isinstance(benchmark, SavedSteps):
+        lines += ["", *align([STEP_HEADS, *(step_line(row, benchmark.rounds) for row in benchmark.rows)])]
+        if checked := step_target_lines(benchmark):
+            lines += ["", *align([STEP_TARGET_HEADS, *checked])]
+    else:
+        shown = list(blocks(benchmark))
+        # Blocks of updates have the same columns, so their widths are the same.
+        grid = [row for block in shown for row in (block.heads, *block.texts)] if isinstance(benchmark, Saved) else None
+        for block in shown:
+            lines += ["", block.heading, *align([block.heads, *block.texts], grid)]
+    return "\n".join([*lines, *(["", *left_out(benchmark)] if benchmark.left_out else [])])
 
 
 def align(rows: Sequence[Sequence[str]], widest: Sequence[Sequence[str]] | None = None) -> list[str]:

@@ -1,31 +1,38 @@
-"""The benchmark of updates: its plan, its calibration, and rounds that measure every subject."""
+"""The benchmark of updates: calibration, the turns of all rounds (also those of reads), and the rows of the result."""
 
 from __future__ import annotations
 
-import hashlib
 import math
-import os
-import random
+import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from itertools import chain
+from typing import Any, Literal, TypeVar
 
-from tmflow.base.errors import BadInput, unknown
+from tqdm import tqdm
+
+from tmflow.base.clock import utc_now
+from tmflow.base.errors import BadInput
+from tmflow.base.locks import machine_to_itself
 from tmflow.base.processes import TooLong, WorkerFailed, Workers
-from tmflow.benchmark.rows import LeftOut
-from tmflow.benchmark.subjects import (
-    BEST_MUTEX,
-    MEMCPY,
-    WRITING,
-    Gradient,
-    Subject,
-    every_strategy,
-    parse_subjects,
-    references,
+from tmflow.benchmark.comparison import geometric_mean, interval_fields, with_ratios
+from tmflow.benchmark.plan import MEMCPY, WRITING, Cell, Plan, Subject, shuffled_turns
+from tmflow.benchmark.storage import (
+    Copied,
+    LeftOut,
+    Row,
+    Saved,
+    Timed,
+    TimedReference,
+    TimedVariant,
+    Written,
+    facts_here,
 )
-from tmflow.platform.sysfiles import Files
+from tmflow.runner import machine_load
+from tmflow.spec.abort_codes import raw_code
 from tmflow.spec.process_env import process_environment
 
 TARGET_S = 0.03  # duration of a measurement: hundreds of times the wake-up of the threads
@@ -33,7 +40,7 @@ MAX_UPDATES = 1_000_000_000
 
 
 def calibrated(seconds: Callable[[int], float]) -> int:
-    """Calibrate the number of updates per thread that take about TARGET_S; `seconds` measures a number of updates.
+    """Find the number of updates per thread that takes about TARGET_S; `seconds` times a given number of updates.
 
     The first updates are slower (cold caches, unmapped pages), so an estimate counts only if it took at least half of
     the target.
@@ -44,253 +51,82 @@ def calibrated(seconds: Callable[[int], float]) -> int:
     return min(max(1, round(updates * TARGET_S / took)), MAX_UPDATES)
 
 
-ELEMENTS = (10, 7850, 3211264)  # a bias, W and b of mnist_softmax as one, and the dense layer of mnist_deep
-THREADS = (1, 2, 4)
-GRADIENTS: tuple[Gradient, ...] = ("constant", "fresh")
-MAX_ELEMENTS = 1_000_000_000
-MAX_THREADS = 1024
-MAX_ROUNDS = 1000
-
-
-Turn = TypeVar("Turn")
-
-
-class Cell(NamedTuple):
-    """A configuration whose measurements are comparable: a size, a number of threads, a kind of gradient."""
-
-    elements: int
-    threads: int
-    gradient: Gradient = "constant"
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A plan. reference: the baseline of ratios, a subject or BEST_MUTEX; cpus: the CPUs available to this process."""
-
-    subjects: list[Subject]
-    cells: list[Cell]
-    rounds: int
-    seed: int
-    reference: str
-    cpus: int
-
-    def require_reference(self, runnable: list[Subject]) -> None:
-        """Raise BadInput if the baseline of ratios cannot run here; std::mutex always can."""
-        if self.reference not in {BEST_MUTEX, *(subject.name for subject in runnable)}:
-            raise BadInput(f"--reference '{self.reference}' cannot run here.")
-
-    def places(self, subjects: Sequence[Subject]) -> list[list[tuple[Subject, Cell]]]:
-        """The measurements: for each cell, the subjects measured in it."""
-        return [[(s, cell) for s in subjects if s.has_gradient(cell.gradient)] for cell in self.cells]
-
-
-def shuffled_turns(cells: Sequence[Sequence[Turn]], seed: int, number: int) -> list[Turn]:
-    """The turns of round `number`: shuffled cells, and within each cell its shuffled measurements.
-
-    The generator's seed is the first 32 bits of the SHA-256 of "SEED/NUMBER". The static program has the same order
-    (native_ops/runner/turns.hpp).
-    """
-    order = random.Random(int(hashlib.sha256(f"{seed}/{number}".encode()).hexdigest()[:8], 16))
-    shuffled = [list(cell) for cell in cells]
-    order.shuffle(shuffled)
-    for cell in shuffled:
-        order.shuffle(cell)
-    return [turn for cell in shuffled for turn in cell]
-
-
-def make_plan(
-    elements: str | None,
-    threads: str | None,
-    strategy: str | None,
-    rounds: int,
-    seed: int,
-    reference: str | None,
-    gradient: str = "fresh",
-) -> Plan:
-    """Make the plan of the options; None selects the default of an option. Raises BadInput for invalid ones."""
-    cpus = len(os.sched_getaffinity(0))
-    sizes = list(ELEMENTS) if elements is None else numbers("elements", elements, MAX_ELEMENTS)
-    counts = [t for t in THREADS if t <= cpus] if threads is None else numbers("threads", threads, MAX_THREADS)
-    check_rounds_and_seed(rounds, seed)
-    subjects = every_strategy() if strategy is None else parse_subjects(strategy)
-    subjects += [one for one in references() if one.name not in {subject.name for subject in subjects}]
-    names = [BEST_MUTEX, *(subject.name for subject in subjects if subject.strategy not in (MEMCPY, WRITING))]
-    if reference is not None and reference not in names:
-        raise unknown("reference", reference, names)
-    cells = [Cell(n, t, one) for n in sizes for t in counts for one in _gradients(gradient)]
-    _check_memory(cells)
-    return Plan(subjects, cells, rounds, seed, reference or BEST_MUTEX, cpus)
-
-
-def check_rounds_and_seed(rounds: int, seed: int) -> None:
-    """Raise BadInput for invalid values."""
-    if not 1 <= rounds <= MAX_ROUNDS:
-        raise BadInput(f"rounds is {rounds}, but should be from 1 to {MAX_ROUNDS}.")
-    if not 0 <= seed < 2**31:
-        raise BadInput(f"seed is {seed}, but should be from 0 to {2**31 - 1}.")
-
-
-def numbers(name: str, text: str, high: int) -> list[int]:
-    """Parse a comma-separated list of integers from 1 to `high`."""
-    values = []
-    for word in text.split(","):
-        if not word.strip().isdecimal() or not 1 <= int(word) <= high:
-            raise BadInput(f"{name} is '{word.strip()}' in '{text}', but should be whole numbers from 1 to {high}.")
-        values.append(int(word))
-    if len(set(values)) < len(values):
-        raise BadInput(f"{name} has a number twice in '{text}': once is enough.")
-    return values
-
-
-def _gradients(text: str) -> list[Gradient]:
-    """Parse a comma-separated list of kinds of gradient; the result is in the order of GRADIENTS."""
-    words = [word.strip() for word in text.split(",")]
-    if not set(words) <= set(GRADIENTS) or len(set(words)) < len(words):
-        raise BadInput(f"gradient is '{text}', but should be constant, fresh, or constant,fresh.")
-    return [one for one in GRADIENTS if one in words]
-
-
-def _check_memory(cells: list[Cell]) -> None:
-    """Raise BadInput if memory is short: at most 12 bytes per element and thread, and 4 for the variable."""
-    available = _available_bytes()
-    for cell in cells:
-        needed = cell.elements * (12 * cell.threads + 4)
-        if available is not None and needed > available:
-            raise BadInput(
-                f"elements {cell.elements} with threads {cell.threads} needs {needed / 1e9:.1f} GB, "
-                f"but {available / 1e9:.1f} GB are available."
-            )
-
-
-def _available_bytes() -> int | None:
-    for line in (Files().text("proc/meminfo") or "").splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    return None
-
-
 LIMIT_S = 10.0  # a longer measurement is aborted
 START_LIMIT_S = 60.0  # for a worker's first answer
 PATIENCE_S = 4.0  # a subject that used more time in a cell gets only FEWEST_ROUNDS
 FEWEST_ROUNDS = 3
 
-Answer = dict[str, Any]  # of the worker: `_core.MeasuredRow`, its aborts by text
-Place = tuple[str, Cell]  # a subject by its name, in a cell
+Answer = dict[str, Any]  # of the worker: `_core.MeasuredRow`, its aborts by text, or `_core.ReadRow`
+Place = TypeVar("Place", bound=Hashable)  # what is measured, and in which cell
+Result = TypeVar("Result")
 
 
 @dataclass
 class Measured:
-    """The measurements of a subject in a cell: an answer per round, None if it had no turn."""
+    """The measurements of a place: an answer per round, None if it had no turn."""
 
-    updates: int  # per thread and measurement, as calibrated
+    repeats: int  # updates or reads per thread and measurement, as calibrated
     by_round: list[Answer | None] = field(default_factory=list)
     turn_by_round: list[int] = field(default_factory=list)  # its position in the round, from 0
     spent_s: float = 0.0
 
     @property
-    def rounds(self) -> int:
-        return sum(answer is not None for answer in self.by_round)
+    def answers(self) -> list[Answer]:
+        return [answer for answer in self.by_round if answer is not None]
+
+    def us_by_round(self, of: Literal["updates", "reads"] = "updates") -> list[float | None]:
+        """Microseconds of wall time per update (or read) and round, including the writing of a fresh gradient."""
+        return [None if one is None else 1e6 * one["seconds"] / one[of] for one in self.by_round]
 
 
-@dataclass
-class Outcome:
-    subjects: list[Subject]  # those that run here
-    measured: dict[Place, Measured] = field(default_factory=dict)
-    left_out: list[LeftOut] = field(default_factory=list)
+def measure_turns(
+    cells: Sequence[Sequence[Place]],
+    rounds: int,
+    seed: int,
+    ask_for: Callable[[Place, int], Answer],
+    left_out: Callable[[Place, WorkerFailed], LeftOut],
+    patience_s: float = math.inf,
+) -> tuple[dict[Place, Measured], list[LeftOut]]:
+    """Calibrate every place, then measure all rounds in turns; a place that fails is dropped and listed.
 
-
-class NotMeasurable(ValueError):
-    """The cost of an update cannot be computed from the measurements; the message gives the reason."""
-
-
-def update_times(cell: Cell, measured: Measured, written: Measured | None) -> list[float | None]:
-    """Microseconds per update and round; for fresh gradients, minus the time of writing in the same round.
-
-    Raises NotMeasurable if that leaves nothing.
+    `ask_for` measures a number of repeats. A place that used more than `patience_s` gets only FEWEST_ROUNDS.
     """
-    times = times_by_round(measured)
-    if cell.gradient == "constant":
-        return times
-    if written is None:
-        raise NotMeasurable("the writing of its gradient was not measured")
-    differences = [
-        None if us is None or writing is None else us - writing
-        for us, writing in zip(times, times_by_round(written), strict=True)
-    ]
-    if any(us is not None and us <= 0 for us in differences):
-        raise NotMeasurable("in a round it took no longer than the writing of its gradient")
-    return differences
-
-
-def times_by_round(measured: Measured) -> list[float | None]:
-    """Microseconds of wall time per update and round, including the writing of a fresh gradient."""
-    return [None if one is None else 1e6 * one["seconds"] / one["updates"] for one in measured.by_round]
-
-
-class Bench:
-    """Runs a plan on the given workers."""
-
-    def __init__(self, plan: Plan, workers: Workers) -> None:
-        self._plan = plan
-        self._workers = workers
-
-    def runnable(self) -> Outcome:
-        """Find the subjects that can run here; the outcome has no measurements yet.
-
-        Raises BadInput if one that was asked for by name does not.
-        """
-        outcome = Outcome([])
-        for subject in self._plan.subjects:
-            if reason := why_not(self._workers, subject):
-                outcome.left_out.append(LeftOut(name=subject.name, reason=reason, failed=False))
-            else:
-                outcome.subjects.append(subject)
-        return outcome
-
-    def measure(self, outcome: Outcome, progress: Callable[[int, int], None]) -> None:
-        """Calibrate every subject in every cell, then measure all rounds; `progress` receives done and total."""
-        cells = self._plan.places(outcome.subjects)
-        places = [place for cell in cells for place in cell]
-        total = len(places) * (1 + self._plan.rounds)
-        for done, (subject, cell) in enumerate(places):
-            progress(done, total)
-            self._guarded(outcome, subject, cell, self._calibrate)
-        for number in range(1, self._plan.rounds + 1):
-            for turn, (subject, cell) in enumerate(shuffled_turns(cells, self._plan.seed, number)):
-                progress(number * len(places) + turn, total)
-                self._guarded(outcome, subject, cell, partial(self._take_turn, turn))
-        progress(total, total)
-
-    def _guarded(
-        self, outcome: Outcome, subject: Subject, cell: Cell, work: Callable[[Outcome, Subject, Cell], None]
-    ) -> None:
-        """Measure a turn; a failure drops the subject from this cell only."""
+    measured: dict[Place, Measured] = {}
+    failures = []
+    turns = [(0, turn, place) for turn, place in enumerate(chain.from_iterable(cells))]
+    for number in range(1, rounds + 1):
+        turns += [(number, turn, place) for turn, place in enumerate(shuffled_turns(cells, seed, number))]
+    for number, turn, place in tqdm(turns, disable=None, leave=False, file=sys.stderr, unit="turn"):
         try:
-            work(outcome, subject, cell)
+            if number == 0:
+                measured[place] = Measured(calibrated(partial(_seconds, ask_for, place)))
+            elif one := measured.get(place):
+                one.turn_by_round.append(turn)
+                if len(one.answers) >= FEWEST_ROUNDS and one.spent_s > patience_s:
+                    one.by_round.append(None)
+                    continue
+                began = time.monotonic()
+                one.by_round.append(ask_for(place, one.repeats))
+                one.spent_s += time.monotonic() - began
         except WorkerFailed as failure:
-            outcome.measured.pop((subject.name, cell), None)
-            # A plain mutex that takes too long in a cell cannot be the best one: this is no failure.
-            expendable = subject.is_reference and not subject.asked_for and isinstance(failure, TooLong)
-            reason = str(failure)
-            outcome.left_out.append(LeftOut(name=subject.name, reason=reason, **cell._asdict(), failed=not expendable))
+            measured.pop(place, None)
+            failures.append(left_out(place, failure))
+    return measured, failures
 
-    def _calibrate(self, outcome: Outcome, subject: Subject, cell: Cell) -> None:
-        updates = calibrated(lambda n: float(self._ask(subject, cell, n)["seconds"]))
-        outcome.measured[subject.name, cell] = Measured(updates)
 
-    def _take_turn(self, turn: int, outcome: Outcome, subject: Subject, cell: Cell) -> None:
-        if (measured := outcome.measured.get((subject.name, cell))) is None:
-            return
-        measured.turn_by_round.append(turn)
-        if measured.rounds >= FEWEST_ROUNDS and measured.spent_s > PATIENCE_S:
-            measured.by_round.append(None)
-            return
-        began = time.monotonic()
-        measured.by_round.append(self._ask(subject, cell, measured.updates))
-        measured.spent_s += time.monotonic() - began
+def _seconds(ask_for: Callable[[Place, int], Answer], place: Place, repeats: int) -> float:
+    return float(ask_for(place, repeats)["seconds"])
 
-    def _ask(self, subject: Subject, cell: Cell, updates: int) -> Answer:
-        return ask(self._workers, subject, {**cell._asdict(), "updates": updates})
+
+def measure_alone(measure: Callable[[Workers], Result]) -> tuple[Result, dict[str, Any]]:
+    """Measure with the machine to itself; also return the fields of the header that describe the machine."""
+    with machine_to_itself():
+        began_at, before = utc_now(), machine_load.sample()
+        with Workers() as workers:
+            result = measure(workers)
+        # The workers have ended, so their CPU time counts as our own.
+        state = machine_load.between(before, machine_load.sample())
+    return result, {"measured_at_utc": began_at, "machine": state, **facts_here()}
 
 
 def ask(workers: Workers, subject: Subject, size: Mapping[str, Any] | None = None) -> Answer:
@@ -312,3 +148,170 @@ def why_not(workers: Workers, subject: Subject) -> str | None:
     if reason is not None and subject.asked_for:
         raise BadInput(f"'{subject.name}' cannot run here: {reason}.")
     return reason
+
+
+@dataclass
+class Outcome:
+    """The subjects of updates that run here, their measurements by name and cell, and what was not measured."""
+
+    subjects: list[Subject]
+    measured: dict[tuple[str, Cell], Measured] = field(default_factory=dict)
+    left_out: list[LeftOut] = field(default_factory=list)
+
+
+def run(plan: Plan) -> Saved:
+    """Measure a plan with the machine to itself.
+
+    Raises BadInput before any timing if a requested subject cannot run here.
+    """
+    outcome, header = measure_alone(partial(measure, plan))
+    return Saved(
+        rounds=plan.rounds,
+        seed=plan.seed,
+        cpus_allowed=plan.cpus,
+        rows=rows(plan, outcome),
+        left_out=outcome.left_out,
+        **header,
+    )
+
+
+def measure(plan: Plan, workers: Workers) -> Outcome:
+    """Measure the subjects of a plan that can run here. Raises BadInput if one that was requested by name cannot."""
+    outcome = Outcome([])
+    for subject in plan.subjects:
+        if reason := why_not(workers, subject):
+            outcome.left_out.append(LeftOut(name=subject.name, reason=reason, failed=False))
+        else:
+            outcome.subjects.append(subject)
+    plan.require_reference(outcome.subjects)
+
+    def ask_for(place: tuple[Subject, Cell], updates: int) -> Answer:
+        subject, cell = place
+        return ask(workers, subject, {**cell._asdict(), "updates": updates})
+
+    def left_out(place: tuple[Subject, Cell], failure: WorkerFailed) -> LeftOut:
+        subject, cell = place
+        # A plain mutex that takes too long in a cell cannot be the best one, so this is not a failure.
+        expendable = subject.is_reference and not subject.asked_for and isinstance(failure, TooLong)
+        return LeftOut(name=subject.name, reason=str(failure), **cell._asdict(), failed=not expendable)
+
+    cells = plan.places(outcome.subjects)
+    measured, failures = measure_turns(cells, plan.rounds, plan.seed, ask_for, left_out, PATIENCE_S)
+    outcome.measured = {(subject.name, cell): measurement for (subject, cell), measurement in measured.items()}
+    outcome.left_out += failures
+    return outcome
+
+
+BYTES = 12  # per element: an update reads variable and gradient and writes the variable, 4 each
+WRITTEN_BYTES = 4  # per element of a gradient
+
+
+class NotMeasurable(ValueError):
+    """The cost of an update cannot be computed from the measurements; the message gives the reason."""
+
+
+def rows(plan: Plan, outcome: Outcome) -> list[Row]:
+    """The rows of all measurements: cell by cell, copy and writing first, then the fastest first.
+
+    A subject that took no longer than the writing of its gradient is added to the outcome's `left_out`.
+    """
+    result: list[Row] = []
+    for cell in plan.cells:
+        by_name = {
+            subject.name: (subject, measured)
+            for subject in outcome.subjects
+            if (measured := outcome.measured.get((subject.name, cell))) and measured.answers
+        }
+        _, copies = by_name.pop(MEMCPY, (None, None))
+        _, written = by_name.pop(WRITING, (None, None))
+        if copies is not None:
+            us = copies.us_by_round()
+            result.append(Copied(**_fields(plan, cell, copies, us, "memcpy_us", "memcpy", BYTES)))
+        if written is not None:
+            us = written.us_by_round()
+            result.append(Written(**_fields(plan, cell, written, us, "writing_us", "writing", WRITTEN_BYTES)))
+        timed: list[Timed] = []
+        for subject, measured in by_name.values():
+            try:
+                timed.append(_timed(plan, cell, subject, measured, written))
+            except NotMeasurable as reason:
+                outcome.left_out.append(LeftOut(name=subject.name, reason=str(reason), failed=False, **cell._asdict()))
+        timed.sort(key=lambda row: row.us_per_update)
+        result += timed
+    return with_ratios(result, plan.reference)
+
+
+def _timed(plan: Plan, cell: Cell, subject: Subject, measured: Measured, written: Measured | None) -> Timed:
+    """The row of a subject without ratios, which `comparison` adds.
+
+    For fresh gradients, a time is that minus the time of writing in the same round. Raises NotMeasurable if a
+    difference is not positive, or if the writing was not measured.
+    """
+    us_by_round, with_writing = measured.us_by_round(), None
+    if cell.gradient == "fresh":
+        if written is None:
+            raise NotMeasurable("the writing of its gradient was not measured")
+        with_writing, pairs = us_by_round, zip(us_by_round, written.us_by_round(), strict=True)
+        us_by_round = [None if us is None or writing is None else us - writing for us, writing in pairs]
+        if any(us is not None and us <= 0 for us in us_by_round):
+            raise NotMeasurable("in a round it took no longer than the writing of its gradient")
+    fields: dict[str, Any] = {
+        **_fields(plan, cell, measured, us_by_round, "us_per_update", "us", BYTES),
+        "parameters": dict(subject.parameters),
+        "us_with_writing_by_round": with_writing,
+        "turn_by_round": measured.turn_by_round,
+        **dict.fromkeys(("ratio_to", "ratio", "ratio_low", "ratio_high")),
+        **count_outcomes(measured.answers),
+    }
+    consistency = subject.consistency_for(cell.elements)
+    if consistency is None:
+        return TimedReference(reference=subject.name, **fields)
+    return TimedVariant(variant=subject.name, strategy=subject.strategy, consistency=consistency, **fields)
+
+
+def _fields(
+    plan: Plan,
+    cell: Cell,
+    measured: Measured,
+    us_by_round: list[float | None],
+    estimate: str,
+    name: str,
+    bytes_per_element: int,
+) -> dict[str, Any]:
+    """The fields of any row; `estimate` and `name` are as for `interval_fields`."""
+    us = interval_fields(estimate, geometric_mean(us_by_round), name)
+    return {
+        **cell._asdict(),
+        "oversubscribed": cell.threads > plan.cpus,
+        "rounds": len(measured.answers),
+        "gb_per_s": bytes_per_element * cell.elements / us[estimate] / 1e3,
+        **us,
+        "us_by_round": us_by_round,
+    }
+
+
+def count_outcomes(answers: Sequence[Answer]) -> dict[str, Any]:
+    """Sum the counts of all rounds and compute the shares."""
+
+    def total(name: str) -> int:
+        return sum(answer[name] for answer in answers)
+
+    aborts: Counter[str] = Counter()
+    for answer in answers:
+        aborts.update({raw_code(int(status)): n for status, n in answer["aborts"].items()})
+    aborted, updates = aborts.total(), total("updates")
+    commits, sections = total("commits"), total("commits") + total("fallbacks")
+    all_known = all(answer["attempts_known"] for answer in answers)
+    return {
+        "updates": updates,
+        "lost_fraction": total("lost") / total("expected"),
+        "doubled": total("doubled"),
+        "corrupt_elements": total("corrupt_elements"),
+        "commits": commits,
+        "fallbacks": total("fallbacks"),
+        "aborts": dict(sorted(aborts.items())),
+        "attempts_known": all_known,
+        "commit_fraction": commits / sections if sections else None,
+        "aborts_per_commit": aborted / commits if commits and all_known else None,
+        "aborts_per_update": aborted / updates if sections and all_known else None,
+    }

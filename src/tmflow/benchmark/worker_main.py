@@ -1,10 +1,10 @@
-"""The process in which the benchmark measures: JSON lines in, one answer each out.
+"""The process in which the benchmark measures: it answers each request, a line of JSON, with another line.
 
-`python -m tmflow.benchmark.worker_main` is started by `tmflow.base.processes` with the environment that a variant
-needs. A request names a strategy, its `parameters` as the library takes them, and the `values` of all that it has. With
+`tmflow.base.processes` starts `python -m tmflow.benchmark.worker_main` with the environment that a variant needs. A
+request names a strategy, its `parameters` as the library takes them, and the `values` of all its parameters. With
 `threads`, `updates`, `elements` and `gradient` it asks for a measurement of updates, with `readers`, `writers`,
-`reads`, `elements` and `consistent` for one of reads; without, whether the strategy runs in this process. An answer to
-what cannot be done has the key "error".
+`reads`, `elements` and `consistent` for one of reads. With neither it asks whether the strategy runs in this process.
+The answer to a request that fails has the key "error".
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import sys
 from typing import Any
 
 from tmflow.native import availability, loader
+from tmflow.native.registry import resolve
 from tmflow.spec.strategies import STRATEGY_PARAMETERS
 
 
@@ -43,18 +44,18 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _unless_elsewhere(request: dict[str, Any], measured: dict[str, Any]) -> dict[str, Any]:
-    """Measure. Raises ValueError if this process lacks the environment that the strategy needs."""
+    """Return the measurement. Raises ValueError if this process lacks the environment that the strategy needs."""
     if reason := _other_process(request):
         raise ValueError(reason)
     return measured
 
 
 def _other_process(request: dict[str, Any]) -> str | None:
-    """The reason why this process is unsuitable for the strategy; checked before and after each measurement."""
+    """The reason why this process is unsuitable for the strategy, None if it is suitable."""
     strategy = request["strategy"]
     if strategy not in STRATEGY_PARAMETERS:  # a reference of the benchmark
         return availability.mutexes_elided()
-    return availability.why_not(strategy, request["values"])
+    return availability.why_not(resolve(strategy, request["values"]))
 
 
 def main() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -14,9 +15,9 @@ from tmflow.bundle import format
 from tmflow.bundle.format import Refused
 from tmflow.bundle.problems import Problem
 from tmflow.bundle.reader import Bundle
-from tmflow.bundle.rules.speed_limits import Limits, limits_of
+from tmflow.bundle.rules.expectations import Limits, limits_of
 from tmflow.probe.document import Probe
-from tmflow.runfile.validate import EnvironmentFacts, PlatformFacts
+from tmflow.runfile.record import EnvironmentFacts, PlatformFacts
 
 Facts = dict[str, object]
 
@@ -31,7 +32,7 @@ class _Platform(BaseModel):
 
 
 class Machine(NamedTuple):
-    """The hash of the machine's facts, None if absent; its speed limits, None if not probed; and problems."""
+    """The hash of the machine's facts, None if absent; its speed limits, None if not probed; and the problems."""
 
     platform_sha256: str | None
     limits: Limits | None
@@ -39,29 +40,40 @@ class Machine(NamedTuple):
 
 
 def machine(bundle: Bundle) -> Machine:
-    """Read and check the description of a bundle's machine."""
+    """Read and check the description of a bundle's machine, and that its other documents can be read."""
     problems: list[Problem] = []
+
+    @contextmanager
+    def collecting(member: str) -> Iterator[None]:
+        """Turn the error of a member into a problem."""
+        try:
+            yield
+        except Refused as error:
+            problems.append(bundle.problem(member, error))
+        except ValidationError as error:
+            first = first_of(error)
+            problems.append(Problem(f"{first['msg']}.", member, field=".".join(map(str, first["loc"]))))
+        except ValueError as error:
+            problems.append(Problem(f"{error}.", member))
+
     platform_sha256 = limits = None
-    try:
+    with collecting(format.PLATFORM):
         platform_sha256 = _platform_sha256(bundle)
-    except (ValueError, Refused) as error:
-        problems.append(_problem(bundle, format.PLATFORM, error))
-    try:
-        limits = _limits(bundle, platform_sha256)
-    except (ValueError, Refused) as error:
-        problems.append(_problem(bundle, format.PROBE, error))
-    else:
-        if limits is None:
-            problems.append(_unlimited(bundle))
-    return Machine(platform_sha256, limits, (*problems, *_other_documents(bundle)))
-
-
-def _unlimited(bundle: Bundle) -> Problem:
-    if bundle.document(format.PROBE) is None:
-        text = "it is missing, so speeds are not checked against it; run `probe` before the export if you can."
-        return Problem(format.PROBE, None, None, None, text, "note")
-    text = "it has no speed limits of this machine, so the speeds of the runs are not checked against them."
-    return Problem(format.PROBE, None, None, "limits", text, "note")
+    with collecting(format.PROBE):
+        if (probe := _probe(bundle, platform_sha256)) is None:
+            text = "it is missing, so speeds are not checked against it; run `probe` before the export if you can."
+            problems.append(Problem(text, format.PROBE, severity="note"))
+        elif (limits := limits_of(probe)) is None:
+            text = "it has no speed limits of this machine, so the speeds of the runs are not checked against them."
+            problems.append(Problem(text, format.PROBE, field="limits", severity="note"))
+    with collecting(format.CAMPAIGN):
+        bundle.document(format.CAMPAIGN)
+    for name in (entry.path for entry in bundle.manifest if not format.is_run_file(entry.path)):
+        if name not in format.DOCUMENTS:
+            with collecting(name):
+                for _ in bundle.chunks(name):
+                    pass
+    return Machine(platform_sha256, limits, tuple(problems))
 
 
 def _platform_sha256(bundle: Bundle) -> str | None:
@@ -78,7 +90,7 @@ def _platform_sha256(bundle: Bundle) -> str | None:
     return platform.sha256
 
 
-def _limits(bundle: Bundle, platform_sha256: str | None) -> Limits | None:
+def _probe(bundle: Bundle, platform_sha256: str | None) -> Probe | None:
     value = bundle.document(format.PROBE)
     if value is None:
         return None
@@ -90,28 +102,4 @@ def _limits(bundle: Bundle, platform_sha256: str | None) -> Limits | None:
         raise ValueError(
             f"platform_sha256 is {probe.platform_sha256}, but the platform of the bundle is {platform_sha256}"
         )
-    return limits_of(probe)
-
-
-def _other_documents(bundle: Bundle) -> Iterator[Problem]:
-    """Check that the other documents can be read."""
-    try:
-        bundle.document(format.CAMPAIGN)
-    except Refused as error:
-        yield bundle.problem(format.CAMPAIGN, error)
-    for name in (entry.path for entry in bundle.manifest if not format.is_run_file(entry.path)):
-        if name not in format.DOCUMENTS:
-            try:
-                for _ in bundle.chunks(name):
-                    pass
-            except Refused as error:
-                yield bundle.problem(name, error)
-
-
-def _problem(bundle: Bundle, member: str, error: ValueError | Refused) -> Problem:
-    if isinstance(error, Refused):
-        return bundle.problem(member, error)
-    if isinstance(error, ValidationError):
-        first = first_of(error)
-        return Problem(member, None, None, ".".join(map(str, first["loc"])), f"{first['msg']}.")
-    return Problem(member, None, None, None, f"{error}.")
+    return probe

@@ -37,7 +37,7 @@ PLAIN_RUNS = re.compile(rf"({_WORD}/)*{_WORD}\.jsonl", re.ASCII)
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 
-# Limits above the study of any single machine: a million runs are 12 GB (500 MB compressed) in ten thousand members.
+# Limits above any study of a single machine: a million runs are 12 GB (500 MB compressed) in ten thousand members.
 # Decoded JSON takes up to twenty times its size in memory, so the units of decoding are small.
 MAX_FILE = GIB
 MAX_MEMBERS = 60_000
@@ -47,7 +47,7 @@ MAX_RUNS = 2_000_000
 MAX_TOTAL = 24 * GIB
 MAX_RUN_FILE = GIB
 MAX_LINE = 8 * MIB  # a run of 1,024 threads has 2 MB
-MAX_PARTS = 150_000  # lists and objects of a line or a document; of three bytes each, they are seventy in memory
+MAX_PARTS = 150_000  # lists and objects of a line or a document; each has three bytes or more, and seventy in memory
 MAX_FIELDS = 450_000  # colons of a line or a document; a wrong field takes half a kilobyte of memory
 MAX_MANIFEST = 9 * MIB  # 150 bytes for each member
 MAX_DOCUMENT = MIB
@@ -74,7 +74,7 @@ def max_bytes(name: str) -> int:
 
 
 def require_few_parts(text: str, where: str) -> None:
-    """Raise Refused if the lists, objects or fields are so many that they, or their errors, could exhaust memory."""
+    """Raise Refused if there are so many lists, objects or fields that they, or their errors, could exhaust memory."""
     if len(text) <= MAX_PARTS:
         return
     n = text.count("[") + text.count("{")
@@ -85,7 +85,7 @@ def require_few_parts(text: str, where: str) -> None:
 
 
 def decode_object(data: bytes, where: str) -> dict[str, Any]:
-    """Decode a JSON document to an object. Raises Refused if it is not JSON or no object."""
+    """Decode a JSON document to an object. Raises Refused if it is not JSON, or not an object."""
     try:
         text = data.decode()
         require_few_parts(text, where)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
+from struct import Struct
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -15,8 +15,10 @@ from tmflow.base.text import printable
 from tmflow.bundle.signature import Signature
 from tmflow.bundle.timings import Timings
 
-_BYTES = 16  # bytes of a hash: a chance collision among a million runs occurs once in 10^26 bundles
-_WORDS = 2
+# A run, 36 bytes: its line, and the hashes of its two keys, each as two words. A chance collision of two hashes among a
+# million runs occurs once in 10^26 bundles.
+_RUN = np.dtype([("line", "u4"), ("uid", "u8", 2), ("point", "u8", 2)])
+_pack = Struct("=I16s16s").pack
 
 
 class Place(NamedTuple):
@@ -31,46 +33,41 @@ class Keys:
 
     def __init__(self) -> None:
         self._members: list[tuple[str, int]] = []  # each with the number of its first run
-        self._lines = array("I")
-        self._hashes = {"uid": bytearray(), "point": bytearray()}
+        self._runs = bytearray()
 
     def begin(self, member: str) -> None:
         """Start a member: the runs added next belong to it."""
-        self._members.append((member, len(self._lines)))
+        self._members.append((member, len(self._runs) // _RUN.itemsize))
 
     def add(self, line: int, uid: str, point: str) -> None:
         """Add the run of a line."""
-        self._lines.append(line)
-        for name, key in (("uid", uid), ("point", point)):
-            self._hashes[name] += blake2b(key.encode(), digest_size=_BYTES).digest()
+        self._runs += _pack(line, *(blake2b(key.encode(), digest_size=16).digest() for key in (uid, point)))
 
     def merge(self, others: Keys) -> None:
         """Append the keys of the following members."""
-        n = len(self._lines)
+        n = len(self._runs) // _RUN.itemsize
         self._members += [(member, n + first) for member, first in others._members]
-        self._lines += others._lines
-        for name, hashes in others._hashes.items():
-            self._hashes[name] += hashes
+        self._runs += others._runs
 
     def duplicates(self, name: str) -> Iterator[tuple[Place, Place]]:
         """Yield the places of each run with a duplicate key `name`, and of the run before it with the same key."""
-        words = np.frombuffer(self._hashes[name], dtype=np.uint64).reshape(-1, _WORDS)
+        runs = np.frombuffer(self._runs, _RUN)
+        words = runs[name]
         order = np.lexsort((words[:, 1], words[:, 0]))  # stable: equal keys keep their order
         ordered = words[order]
         same = np.flatnonzero((ordered[1:] == ordered[:-1]).all(axis=1))
-        for at in same[np.argsort(order[same + 1])]:
-            yield self._place(int(order[at + 1])), self._place(int(order[at]))
 
-    def _place(self, run: int) -> Place:
-        member, _ = self._members[bisect_right(self._members, run, key=lambda item: item[1]) - 1]
-        return Place(member, self._lines[run])
+        def place(run: int) -> Place:
+            member, _ = self._members[bisect_right(self._members, run, key=lambda item: item[1]) - 1]
+            return Place(member, int(runs["line"][run]))
+
+        for at in same[np.argsort(order[same + 1])]:
+            yield place(order[at + 1]), place(order[at])
 
 
 MAX_PROBLEMS = 100
 MAX_PLATFORMS = 10
 MAX_UID, MAX_FIELD, MAX_TEXT = 64, 100, 500  # characters kept of each
-
-Severity = Literal["error", "note"]
 
 
 class Fault(NamedTuple):
@@ -78,18 +75,17 @@ class Fault(NamedTuple):
 
     field: str | None
     text: str
-    severity: Severity = "error"
 
 
 class Problem(NamedTuple):
     """A problem of a bundle and its place. A note informs, but does not reject the bundle."""
 
-    member: str | None
-    line: int | None
-    uid: str | None
-    field: str | None
     text: str
-    severity: Severity = "error"
+    member: str | None = None
+    line: int | None = None
+    uid: str | None = None
+    field: str | None = None
+    severity: Literal["error", "note"] = "error"
 
     def printable(self) -> Problem:
         """The problem with untrusted text escaped and shortened."""
@@ -109,88 +105,69 @@ class Problem(NamedTuple):
 
 
 @dataclass
-class Findings:
-    """Collects problems: the first `MAX_PROBLEMS` errors and as many notes are kept, all are counted.
+class Report:
+    """The result of verifying a bundle or one of its run files: whether its numbers are consistent.
 
-    platforms: the names of the runs' platforms, by the hash of their facts. keys: the keys that identify runs.
-    timings: the times of all runs. signature: the bundle's signature, if it was checked and is valid.
+    identity, version: None if no bundle can be read. platforms: the names of the runs' platforms, by the hash of their
+    facts. errors, notes: the first `MAX_PROBLEMS` of each; omitted: the number of the others. signature: None if the
+    bundle is unsigned, or its signature is invalid or could not be checked. keys: those that identify the runs.
+    timings: the times of all runs.
     """
 
+    identity: str | None = None
+    version: int | None = None
+    runs: int = 0
+    platforms: dict[str, str] = field(default_factory=dict)
     errors: list[Problem] = field(default_factory=list)
     notes: list[Problem] = field(default_factory=list)
     omitted: int = 0
-    runs: int = 0
-    platforms: dict[str, str] = field(default_factory=dict)
-    keys: Keys = field(default_factory=Keys)
-    timings: Timings = field(default_factory=Timings)
     signature: Signature | None = None
+    keys: Keys = field(default_factory=Keys, repr=False, compare=False)
+    timings: Timings = field(default_factory=Timings, repr=False, compare=False)
+
+    @property
+    def ok(self) -> bool:
+        """Whether there are no errors; notes are allowed."""
+        return not self.errors
+
+    @property
+    def problems(self) -> list[Problem]:
+        """The problems, errors before notes."""
+        return [*self.errors, *self.notes]
+
+    def as_json(self) -> dict[str, Any]:
+        """The report in JSON types."""
+        return {
+            **{name: getattr(self, name) for name in ("ok", "identity", "version", "runs", "platforms")},
+            "problems": [problem._asdict() for problem in self.problems],
+            "omitted": self.omitted,
+            "signature": self.signature and asdict(self.signature),
+        }
 
     def add(self, problem: Problem) -> None:
+        """Add a problem."""
         kept = self.errors if problem.severity == "error" else self.notes
         if len(kept) < MAX_PROBLEMS:
             kept.append(problem.printable())
         else:
             self.omitted += 1
 
-    def note_platform(self, sha256: str, name: str) -> None:
+    def add_platform(self, sha256: str, name: str) -> None:
         """Add a platform of the runs; there should be one, so only the first few are kept."""
         if len(self.platforms) < MAX_PLATFORMS:
             self.platforms[sha256] = _short(name, MAX_TEXT)
 
-    def merge(self, others: Findings) -> None:
-        """Add the findings of another member."""
-        for problem in (*others.errors, *others.notes):
+    def merge(self, other: Report) -> None:
+        """Add the report of another run file."""
+        for problem in other.problems:
             self.add(problem)
-        self.omitted += others.omitted
-        self.runs += others.runs
-        for sha256, name in others.platforms.items():
-            self.note_platform(sha256, name)
-        self.keys.merge(others.keys)
-        self.timings.merge(others.timings)
-
-
-@dataclass(frozen=True)
-class Report:
-    """The result of verifying a bundle: whether its numbers are consistent.
-
-    identity, version: None if the file is no readable bundle. platforms: names by the hash of their facts. omitted: the
-    number of problems that are not listed. signature: None if the bundle is unsigned, or its signature is invalid or
-    could not be checked.
-    """
-
-    identity: str | None
-    version: int | None
-    runs: int
-    platforms: dict[str, str]
-    problems: list[Problem]
-    omitted: int
-    signature: Signature | None
-
-    @property
-    def ok(self) -> bool:
-        """Whether there are no errors; notes are allowed."""
-        return all(problem.severity == "note" for problem in self.problems)
-
-    def as_json(self) -> dict[str, Any]:
-        """The report in JSON types."""
-        return {
-            "ok": self.ok,
-            "identity": self.identity,
-            "version": self.version,
-            "runs": self.runs,
-            "platforms": self.platforms,
-            "problems": [problem._asdict() for problem in self.problems],
-            "omitted": self.omitted,
-            "signature": self.signature and asdict(self.signature),
-        }
+        self.omitted += other.omitted
+        self.runs += other.runs
+        for sha256, name in other.platforms.items():
+            self.add_platform(sha256, name)
+        self.keys.merge(other.keys)
+        self.timings.merge(other.timings)
 
 
 def _short(text: str, at_most: int) -> str:
     return printable(text if len(text) <= at_most else f"{text[: at_most - 3]}...")
-
-
-def report(identity: str | None, version: int | None, findings: Findings) -> Report:
-    """Build the report, errors before notes."""
-    problems = [*findings.errors, *findings.notes]
-    platforms = dict(findings.platforms)
-    return Report(identity, version, findings.runs, platforms, problems, findings.omitted, findings.signature)

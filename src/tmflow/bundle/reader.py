@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from tmflow.bundle import format, zip_reader
-from tmflow.bundle import format as listed
-from tmflow.bundle import format as manifest
 from tmflow.bundle.format import Entry, Refused, decode_object
 from tmflow.bundle.problems import Problem
-from tmflow.bundle.zip_reader import Member
 
 
 class Bundle:
@@ -27,19 +26,20 @@ class Bundle:
         self.path = path
         self._file = file
         self._members = {member.name: member for member in zip_reader.members(file, path)}
+        self.signature: bytes | None = None
         if format.MANIFEST in self._members:
-            self.version, data = format.VERSION, self._bytes(self._members[format.MANIFEST])
-            self.manifest = listed.parse(data, self.where(format.MANIFEST))
+            self.version = format.VERSION
+            self.manifest_text = b"".join(self._read(format.MANIFEST))
+            self.manifest = format.parse(self.manifest_text, self.where(format.MANIFEST))
             self._require_listed()
-            self.signature = self._signature()
+            if format.SIGNATURE in self._members:
+                self.signature = b"".join(self._read(format.SIGNATURE))
         else:
             self.version = format.PLAIN
             self._require_run_files()
-            self.manifest = tuple(sorted(map(self._entry, self._members.values())))
-            data = manifest.text(self.manifest, self.version)
-            self.signature = None
-        self.manifest_text = data
-        self.identity = manifest.identity(data)
+            self.manifest = tuple(sorted(map(self._entry, self._members)))
+            self.manifest_text = format.text(self.manifest, self.version)
+        self.identity = format.identity(self.manifest_text)
         self._entries = {entry.path: entry for entry in self.manifest}
 
     def where(self, member: str) -> str:
@@ -49,9 +49,7 @@ class Bundle:
     def problem(self, member: str, error: Refused) -> Problem:
         """The problem of a member, without repeating its name."""
         message, where = str(error), self.where(member)
-        return Problem(
-            member, None, None, None, f"it{message.removeprefix(where)}" if message.startswith(where) else message
-        )
+        return Problem(f"it{message.removeprefix(where)}" if message.startswith(where) else message, member)
 
     def run_members(self) -> list[str]:
         """The names of the run files, in order."""
@@ -64,7 +62,7 @@ class Bundle:
     def chunks(self, name: str) -> Iterator[bytes]:
         """Yield the bytes of a member in chunks. Raises Refused, possibly at the end, if the manifest disagrees."""
         entry, sha256, n_bytes = self._entries[name], hashlib.sha256(), 0
-        for chunk in zip_reader.read(self._file, self._members[name], self.where(name)):
+        for chunk in self._read(name):
             sha256.update(chunk)
             n_bytes += len(chunk)
             yield chunk
@@ -95,18 +93,15 @@ class Bundle:
         if n_bytes:
             raise Refused(f"{self.where(name)} is cut off in line {number + 1}: its last line has no end.")
 
-    def _bytes(self, member: Member) -> bytes:
-        return b"".join(zip_reader.read_by_crc(self._file, member, self.where(member.name)))
+    def _read(self, name: str) -> Iterator[bytes]:
+        """Yield the bytes of a member, checked only against its zip file."""
+        return zip_reader.read(self._file, self._members[name], self.where(name))
 
-    def _signature(self) -> bytes | None:
-        member = self._members.get(format.SIGNATURE)
-        return None if member is None else self._bytes(member)
-
-    def _entry(self, member: Member) -> Entry:
+    def _entry(self, name: str) -> Entry:
         sha256 = hashlib.sha256()
-        for chunk in zip_reader.read_by_crc(self._file, member, self.where(member.name)):
+        for chunk in self._read(name):
             sha256.update(chunk)
-        return Entry(member.name, member.bytes, sha256.hexdigest())
+        return Entry(name, self._members[name].bytes, sha256.hexdigest())
 
     def _require_listed(self) -> None:
         inside = self._members.keys() - {format.MANIFEST, format.SIGNATURE}
@@ -128,13 +123,20 @@ class Bundle:
 @contextmanager
 def open_bundle(path: Path) -> Iterator[Bundle]:
     """Open a bundle for reading. Raises Refused if it is not safe to read."""
+    with open_file(path) as file:
+        yield Bundle(path, file)
+
+
+def open_file(path: Path) -> BinaryIO:
+    """Open the file of a bundle. Raises Refused if it is unreadable or not a regular file; a pipe does not block."""
     try:
-        if path.is_fifo() or path.is_char_device():  # opening it would block until a writer appears
-            raise Refused(f"{path} is not a file.")
-        file = path.open("rb")
+        # Without O_NONBLOCK, opening a pipe would wait for a writer.
+        file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))  # noqa: SIM115
     except IsADirectoryError as error:
-        raise Refused(f"{path} is a folder; name the bundle in it, one zip.") from error
+        raise Refused(f"{path} is a folder; a bundle is a single zip file.") from error
     except OSError as error:
         raise Refused(f"{path} cannot be read: {error.strerror}.") from error
-    with file:
-        yield Bundle(path, file)
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise Refused(f"{path} is a pipe or another special file; a bundle is a regular zip file.")
+    return file

@@ -23,7 +23,7 @@ _TIMEOUT_S = 60
 
 @dataclass(frozen=True)
 class Signature:
-    """A valid signature. signer: the name that the allowed signers give to the key; None if none were given."""
+    """A valid signature. signer: the key's name among the allowed signers; None if none were given."""
 
     key: str
     signer: str | None
@@ -42,7 +42,7 @@ def sign(manifest: bytes, key: Path) -> bytes:
     ssh-keygen asks for a passphrase on the terminal. Raises BadInput if the key cannot sign or ssh-keygen is missing.
     """
     if not key.is_file():
-        raise BadInput(f"{key} is no file; --sign takes an OpenSSH key, such as ~/.ssh/id_ed25519.")
+        raise BadInput(f"{key} is not a file; --sign takes an OpenSSH key, such as ~/.ssh/id_ed25519.")
     with tempfile.TemporaryDirectory() as folder:
         message = Path(folder) / "manifest"
         message.write_bytes(manifest)
@@ -84,7 +84,10 @@ def can_check() -> bool:
 def require_allowed_signers(allowed_signers: Path | None) -> None:
     """Raise BadInput if a file of allowed signers is given and missing."""
     if allowed_signers is not None and not allowed_signers.is_file():
-        raise BadInput(f"{allowed_signers} is no file; --allowed-signers takes one as ssh-keygen(1) describes it.")
+        raise BadInput(
+            f"{allowed_signers} is not a file; --allowed-signers takes a file in the format ALLOWED SIGNERS of "
+            "ssh-keygen(1)."
+        )
 
 
 def _signer(manifest: bytes, signature: Path, fingerprint: str, allowed_signers: Path) -> str:

@@ -1,15 +1,15 @@
 """Checks the times of all runs of a bundle for patterns that fabricated times have and clocks do not produce.
 
-Each rule needs a share of many runs, so that no coincidence rejects a bundle. The bounds are far from measurements: in
-2,041 runs of 333 points on a virtual machine no two times were equal, the standard deviation of a point's times over
-its rounds was 0.8 % or more (median 6 %), and none of 1,519 pairs that differ only in threads scaled within 0.1 % of
-exactly.
+Each rule requires the pattern in a share of many runs, so that no coincidence rejects a bundle. The bounds are far from
+measurements: in 2,041 runs of 333 points on a virtual machine, no two times were equal, the standard deviation of a
+point's times over its rounds was 0.8 % or more (median 6 %), and none of 1,519 pairs that differ only in threads was
+within 0.1 % of exact scaling.
 """
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator
+from struct import Struct
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,54 +27,48 @@ MIN_MEDIAN_SD = 0.0005  # of the logarithm of a point's times
 EXACT = 0.001  # tolerance between the logarithms of a speedup and of the ratio of threads
 MAX_EXACT_SHARE = 0.25
 SHORTEST_S, LONGEST_S = 1e-9, 1e9
-_HALF = 16  # hex digits of a hash that are kept: 8 bytes
-_NO_DIGIT = 1e-9  # relative; above the error of a decimal number in binary
+_HALF = 16  # hex digits kept of a hash: 8 bytes
+_NO_DIGIT = 1e-9  # relative; above the rounding error of a decimal number in binary
+
+# A run with a measured time, 36 bytes: the hashes of its point and its family, threads, round, and the loop's time.
+_RUN = np.dtype([("point", "u8"), ("family", "u8"), ("threads", "i4"), ("round", "u8"), ("loop_s", "f8")])
+_pack = Struct("=QQiQd").pack
 
 Floats = NDArray[np.float64]
-Ids = NDArray[np.uint64]
+Runs = NDArray[np.void]
 
 
 class Timings:
-    """The wall-clock time of each run's loop with its point and round, 36 bytes per run."""
+    """The wall-clock time of each run's loop with its point and round."""
 
     def __init__(self) -> None:
-        self._points = array("Q")
-        self._families = array("Q")
-        self._threads = array("i")
-        self._rounds = array("Q")
-        self._loop_s = array("d")
+        self._runs = bytearray()
 
     def add(self, run: Run, spec_sha256: str, family_sha256: str) -> None:
         """Add a run if a clock measured its time. Specs of one family differ only in threads."""
         if run.time_domain != "wall" or not run.shows_time or not SHORTEST_S <= (run.loop_s or 0) <= LONGEST_S:
             return  # other rules reject impossible times
-        definition = int(run.experiment.definition_sha256[:_HALF], 16)
-        self._points.append(definition ^ int(spec_sha256[:_HALF], 16))
-        self._families.append(definition ^ int(family_sha256[:_HALF], 16))
-        self._threads.append(run.spec.threads)
-        self._rounds.append(run.round)
-        self._loop_s.append(run.loop_s or 0)
+        definition, point, family = (
+            int(sha256[:_HALF], 16) for sha256 in (run.experiment.definition_sha256, spec_sha256, family_sha256)
+        )
+        self._runs += _pack(definition ^ point, definition ^ family, run.spec.threads, run.round, run.loop_s)
 
     def merge(self, later: Timings) -> None:
         """Append the times of other members."""
-        for name, values in vars(later).items():
-            getattr(self, name).extend(values)
+        self._runs += later._runs
 
     def contradictions(self) -> Iterator[str]:
         """Yield a sentence for each pattern that no clock produces."""
-        loop_s = np.asarray(self._loop_s)
-        if len(loop_s) < MIN_RUNS:
-            return
-        yield from _equal(loop_s)
-        yield from _rounded(loop_s)
-        yield from _without_noise(np.asarray(self._points), np.log(loop_s))
-        yield from _scaling_exactly(
-            np.asarray(self._families), np.asarray(self._rounds), np.asarray(self._threads), np.log(loop_s)
-        )
+        runs = np.frombuffer(self._runs, _RUN)
+        if len(runs) >= MIN_RUNS:
+            yield from _equal(runs["loop_s"])
+            yield from _rounded(runs["loop_s"])
+            yield from _without_noise(runs)
+            yield from _scaling_exactly(runs)
 
 
 def _equal(loop_s: Floats) -> Iterator[str]:
-    """Times that are equal to the last digit."""
+    """Find times that are equal to the last digit."""
     _, counts = np.unique(loop_s, return_counts=True)
     n_equal = counts[counts > 1].sum()
     if n_equal > MAX_EQUAL and (share := n_equal / len(loop_s)) > MAX_EQUAL_SHARE:
@@ -82,16 +76,17 @@ def _equal(loop_s: Floats) -> Iterator[str]:
 
 
 def _rounded(loop_s: Floats) -> Iterator[str]:
-    """Times with few digits."""
+    """Find times with few digits."""
     digits = loop_s / 10.0 ** (np.floor(np.log10(loop_s)) + 1 - FEW_DIGITS)
     share = np.mean(np.abs(digits - np.round(digits)) < _NO_DIGIT * digits)
     if share > MAX_ROUND_SHARE:
         yield f"{share:.0%} of the times have {FEW_DIGITS} digits or fewer; a clock gives more."
 
 
-def _without_noise(points: Ids, log_s: Floats) -> Iterator[str]:
-    """Rounds of a point with almost equal times."""
-    _, at, counts = np.unique(points, return_inverse=True, return_counts=True)
+def _without_noise(runs: Runs) -> Iterator[str]:
+    """Find points whose rounds have almost equal times."""
+    log_s = np.log(runs["loop_s"])
+    _, at, counts = np.unique(runs["point"], return_inverse=True, return_counts=True)
     means = np.bincount(at, log_s) / counts
     often = counts >= MIN_ROUNDS
     sds = np.sqrt(np.bincount(at, (log_s - means[at]) ** 2)[often] / (counts[often] - 1))
@@ -102,12 +97,11 @@ def _without_noise(points: Ids, log_s: Floats) -> Iterator[str]:
         )
 
 
-def _scaling_exactly(families: Ids, rounds: Ids, threads: NDArray[np.int32], log_s: Floats) -> Iterator[str]:
-    """Runs of a round that differ only in threads and scale exactly."""
-    order = np.lexsort((threads, rounds, families))
-    families, rounds, threads = families[order], rounds[order], threads[order]
-    work = log_s[order] + np.log(threads)  # equal for a family that scales exactly
-    pairs = (np.diff(families) == 0) & (np.diff(rounds) == 0) & (np.diff(threads) > 0)
+def _scaling_exactly(runs: Runs) -> Iterator[str]:
+    """Find runs of a round that differ only in threads and scale exactly."""
+    runs = runs[np.lexsort((runs["threads"], runs["round"], runs["family"]))]
+    work = np.log(runs["loop_s"]) + np.log(runs["threads"])  # equal for a family that scales exactly
+    pairs = (np.diff(runs["family"]) == 0) & (np.diff(runs["round"]) == 0) & (np.diff(runs["threads"]) > 0)
     n = np.count_nonzero(pairs)
     if n >= MIN_POINTS and (share := np.mean(np.abs(np.diff(work)[pairs]) < EXACT)) > MAX_EXACT_SHARE:
         yield f"{share:.0%} of {n} pairs of runs that differ only in threads scale exactly; no machine does that."

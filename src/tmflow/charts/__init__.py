@@ -1,1 +1,1 @@
-"""From numbers to pictures: palette, axes, marks, one module for each kind of chart, captions and figures."""
+"""From numbers to pictures: palette, axes, marks, layouts, charts, captions and figures."""

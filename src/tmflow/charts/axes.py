@@ -10,8 +10,8 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-STEP = 0.08  # between two strategies at the same x, as a share of the gap between neighbours on the axis
-SPREAD = 0.5  # of that gap that all strategies together may take
+STEP = 0.08  # distance of two strategies at the same x, as a share of the gap between neighbours on the axis
+SPREAD = 0.5  # the share of that gap that all strategies together may take
 LOG_FROM = 20  # times and counts that span more than this, largest to smallest, get a log axis
 FAILURES = {"failures", "causes", "raw_causes"}
 COMPARED = {"speed_ratio", "accuracy_difference"}  # with a baseline
@@ -28,7 +28,7 @@ class Range(NamedTuple):
 
 
 def is_never_seen(rows: pd.DataFrame) -> pd.Series:
-    """Rows in which no round had a lost update or torn read: their interval shows the number of rounds, not a loss."""
+    """Find rows without any lost update or torn read: their interval reflects the number of rounds, not a loss."""
     return rows["measure"].isin({"lost", "torn"}) & (rows["estimate"] == 0)
 
 
@@ -42,37 +42,33 @@ def value_range(summary: pd.DataFrame, log: bool | None = None) -> Range:
     drawn = summary[summary["estimate"].notna()]
     if drawn.empty:
         return Range(0, 1, log=False, cuts=False)
-    low, high = float(drawn["estimate"].min()), float(drawn["estimate"].max())
-    lows, highs = (drawn.loc[~is_never_seen(drawn), name].dropna() for name in ("low", "high"))
-    measure, unit = drawn["measure"].iloc[0], drawn["unit"].iloc[0]
+    measure, fraction = drawn["measure"].iloc[0], drawn["unit"].iloc[0] == "fraction"
     if measure in COMPARED:
         return _compared(drawn, measure == "speed_ratio")
+    low, high = float(drawn["estimate"].min()), float(drawn["estimate"].max())
+    lows, highs = (drawn.loc[~is_never_seen(drawn), name].dropna() for name in ("low", "high"))
+    lows, highs = lows.clip(lower=0), highs.clip(upper=1) if fraction else highs
     if log is None:  # staleness is a distribution with a long tail
-        spans = measure == "staleness" or not (unit == "fraction" or measure.startswith("speedup"))
+        spans = measure == "staleness" or not (fraction or measure.startswith("speedup"))
         log = spans and low > 0 and high / low > LOG_FROM
-    if log and low > 0:
-        bottom, top = low / 2, min(1.0, 2 * high) if unit == "fraction" else 2 * high
-        return Range(bottom, top, True, cuts=bool((lows < bottom).any() or (highs > top).any()))
-    if measure == "staleness":
-        bottom, top = 0.0, min(1.0, 1.16 * high)
-        lows = lows.clip(lower=0)
+    log = log and low > 0
+    bottom, top = 0.0, 1.16 * max([high, *highs.clip(upper=2 * high)])
+    if log:
+        bottom, top = low / 2, 2 * high
+    elif measure == "staleness":
+        top = 1.16 * high
     elif measure == "commits" or (measure in FAILURES and high > SMALL):
-        lows, highs = lows.clip(lower=0), highs.clip(upper=1)
-        bottom, top = 0.0, 1.0
+        top = 1.0
     elif measure in {"lost", "torn", *FAILURES}:
-        lows, highs = lows.clip(lower=0), highs.clip(upper=1)
-        bottom, top = 0.0, min(1.0, max(0.01, 1.16 * max([high, *highs.clip(upper=2 * high)])))
-    elif unit == "fraction":
-        lows, highs = lows.clip(lower=0), highs.clip(upper=1)
+        top = max(0.01, top)
+    elif fraction:
         margin, reach = max(0.1 * (high - low), 0.004), max(2 * (high - low), 0.05)
         bottom = max(0.0, min([low, *lows.clip(lower=low - reach)]) - margin)
-        top = min(1.0, max([high, *highs.clip(upper=high + reach)]) + margin)
-    else:
-        bottom, top = 0.0, 1.16 * max([high, *highs.clip(upper=2 * high)])
-        lows = lows.clip(lower=0)
-        if measure.startswith("speedup"):
-            top = max(top, 2.0)  # room for a piece of the ideal line
-    return Range(bottom, top, log=False, cuts=bool((lows < bottom).any() or (highs > top).any()))
+        top = max([high, *highs.clip(upper=high + reach)]) + margin
+    elif measure.startswith("speedup"):
+        top = max(top, 2.0)  # room for part of the ideal line
+    top = min(1.0, top) if fraction else top
+    return Range(bottom, top, log, cuts=bool((lows < bottom).any() or (highs > top).any()))
 
 
 def _compared(drawn: pd.DataFrame, log: bool) -> Range:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 import altair as alt
@@ -13,16 +13,17 @@ import pandas as pd
 from tmflow.analysis.aggregate import AND
 from tmflow.analysis.run_table import CONTEXT, POINT, VARIANT, numbered
 from tmflow.analysis.variants import name_of, unusual, values_by_name
-from tmflow.base.text import several
+from tmflow.base.text import from_to, several
 from tmflow.charts.axes import is_never_seen, value_range
-from tmflow.native.registry import promises_of_updates
+from tmflow.native.registry import consistency_by_strategy
 from tmflow.spec.factors import VALUES_BEFORE
 from tmflow.spec.models import MODEL_FACTORS
 from tmflow.spec.strategies import PARAMETERS
 
-TITLE, LINE = 84, 120  # characters of a line of the title and the caption at the width of an exported chart
+TITLE, LINE = 84, 120  # characters per line of the title and of the caption of an exported chart
 REASON = 200  # characters of a reason in a caption; the table next to the chart shows a long error in full
 
+# By the measure of a summary, or the kind of a figure.
 TITLES = {
     "speedup": "Speedup over the same strategy with one worker",
     "speedup_vs_tf_lock": "Speedup over tf_lock with one worker",
@@ -36,6 +37,7 @@ TITLES = {
     "lost": "Lost updates",
     "torn": "Torn reads",
     "accuracy_curve": "Test accuracy during training",
+    "curve": "Test accuracy during training",
     "staleness": "Staleness of updates",
     "speed_ratio": "Speed relative to a lock",
     "accuracy_difference": "Test accuracy relative to a lock",
@@ -57,20 +59,16 @@ NOTES = {
 }
 UNKNOWN = "not known here"
 REVISION = "database revision "
-PROMISES = ("none", "element", "block", "tensor", "step", UNKNOWN)
+CONSISTENCY_LEVELS = ("none", "element", "block", "tensor", "step", UNKNOWN)
 MEASURED_IN_FULL = (
     "Fully instrumented: counting lost updates and torn reads and timing locks takes time, so these times are not "
     "comparable with those of usual runs."
 )
 STACKED = {"failures", "causes", "raw_causes"}
-WORKLOADS = 3  # at most so many are described one by one
+WORKLOADS = 3  # the most that are described one by one
 PAIRED = {"speedup", "speedup_vs_tf_lock", "speed_ratio", "accuracy_difference"}
-AT_ONE_COUNT = {
-    "accuracy_curve",
-    "staleness",
-    "speed_ratio",
-    "accuracy_difference",
-}  # measures whose charts show a single number of threads
+# Measures whose charts show a single number of threads.
+AT_ONE_COUNT = {"accuracy_curve", "staleness", "speed_ratio", "accuracy_difference"}
 SCALES = {
     "full": "full scale",
     "quick": "quick scale: a smoke test with few rounds and steps; not a result",
@@ -122,27 +120,28 @@ def caption(
     if summary.empty:
         raise ValueError("an empty summary has no caption")
     first = summary.iloc[0]
-    if first["measure"] in AT_ONE_COUNT and "threads" not in label and summary["threads"].nunique() == 1:
-        label = ", ".join(part for part in (f"threads {first['threads']}", label) if part)
+    measure = first["measure"]
+    if measure in AT_ONE_COUNT and "threads" not in label and summary["threads"].nunique() == 1:
+        label = ", ".join(filter(None, (f"threads {first['threads']}", label)))
     name = experiment or first["experiment"]
     figure = figure_of_the_study(name) if experiment else None  # without one, the runs may belong to several figures
     which = f"as figure {figure} of the study" if figure else name
-    title = f"{TITLES[first['measure']]}, {which}" + (f" ({label})" if label else "")
+    columns = ["platform", "evidence", "platform_name", "hardware_threads", "profile", "scale"]  # few: faster to group
     lines = [
         *_workloads(summary),
         *also,
-        *([f"Runs of the experiment {first['experiment']}."] if name != first["experiment"] else []),
-        *([NOTES[first["measure"]]] if first["measure"] in NOTES else []),
+        None if name == first["experiment"] else f"Runs of the experiment {first['experiment']}.",
+        NOTES.get(measure),
         *_parameters(summary),
-        *_promises(summary),
-        *_cost_of_measuring(summary),
-        *_provenances(summary),
-        *_software(summary),
+        _consistencies(summary) if measure in OF_SPEED else None,
+        MEASURED_IN_FULL if (summary["measures"] == "full").any() else None,
+        *(provenance(rows) for _, rows in summary[columns].groupby(["platform", "evidence"], sort=False)),
+        _software(summary),
         _intervals(summary),
         *_gaps(summary),
         dated(summary["last_run_utc"], revision),
     ]
-    return Caption(title, lines)
+    return Caption(f"{TITLES[measure]}, {which}" + (f" ({label})" if label else ""), [line for line in lines if line])
 
 
 def titled(chart: Drawn, caption: Caption) -> Drawn:
@@ -179,84 +178,74 @@ def _workloads(summary: pd.DataFrame) -> list[str]:
     return [*descriptions[:WORKLOADS], *([f"And {several(rest, 'more workload')}."] if rest > 0 else [])]
 
 
-# Factors that `workload` has words of its own for; and `measures`, which each caption tells apart.
+# Factors that `workload` describes in other words, and `measures`, which captions state separately.
 WORDED = ("activation", "hidden", "dropout_keep", "measures")
 
 
 def workload(point: pd.Series) -> str:
     """Describe the workload of a point: all factors except its strategy and number of workers."""
-    kind = "" if pd.isna(point["activation"]) else f" {point['activation']}"
-    layer = "" if pd.isna(point["hidden"]) else f", {point['hidden']} hidden{kind} units"
-    dropout = "" if pd.isna(point["dropout_keep"]) else f", dropout keep {point['dropout_keep']:g}"
-    variables = "" if pd.isna(point["variables"]) else f", {point['variables']} variables"
-    others = {name: point[name] for name in (*MODEL_FACTORS, *VALUES_BEFORE) if name not in WORDED}
-    ways = [
-        f", {name_of(name)} {value}"
-        for name, value in others.items()
-        if pd.notna(value) and value != VALUES_BEFORE.get(name)
+    factors = point.dropna()
+    units = f"{point['activation']} units" if "activation" in factors else "units"
+    training = [
+        f"batch {point['batch']}",
+        f"{point['matrix']} pixels",
+        f"{point['hidden']} hidden {units}" if "hidden" in factors else "",
+        f"{point['iterations']:,} steps in all",
+        f"learning rate {point['learning_rate']:g}",
+        f"dropout keep {point['dropout_keep']:g}" if "dropout_keep" in factors else "",
     ]
-    pinned = "" if point["pinning"] == "none" else f", pinned to {point['pinning']}"
-    return (
-        f"{point['model']} on {point['dataset']}: batch {point['batch']}, {point['matrix']} pixels{layer}, "
-        f"{point['iterations']:,} steps in all, learning rate {point['learning_rate']:g}{dropout}; "
-        f"{point['driver']} driver{variables}{''.join(ways)}{pinned}."
-    )
+    others = {
+        name: factors[name] for name in (*MODEL_FACTORS, *VALUES_BEFORE) if name in factors and name not in WORDED
+    }
+    ways = [
+        f"{point['driver']} driver",
+        f"{point['variables']} variables" if "variables" in factors else "",
+        *(f"{name_of(name)} {value}" for name, value in others.items() if value != VALUES_BEFORE.get(name)),
+        "" if point["pinning"] == "none" else f"pinned to {point['pinning']}",
+    ]
+    what, how = (", ".join(filter(None, texts)) for texts in (training, ways))
+    return f"{point['model']} on {point['dataset']}: {what}; {how}."
 
 
-def _promises(summary: pd.DataFrame) -> list[str]:
-    """The guarantee of each variant, if the chart shows speed and the guarantees for updates differ."""
-    if summary["measure"].iloc[0] not in OF_SPEED:
-        return []
-    promised = promises_of_updates()
+def _consistencies(summary: pd.DataFrame) -> str | None:
+    """The consistency of each variant, if the levels differ."""
+    consistencies = consistency_by_strategy()
     of_variant = summary[["variant", "strategy", "promise"]].drop_duplicates("variant")
     who: dict[str, list[str]] = {}
-    for variant, strategy, variant_promise in of_variant.itertuples(index=False):
-        promise = promised.get(strategy) if pd.isna(variant_promise) else variant_promise
-        who.setdefault(promise or UNKNOWN, []).append(str(variant))
+    for variant, strategy, of_adaptive in of_variant.itertuples(index=False):
+        level = consistencies.get(strategy) if pd.isna(of_adaptive) else of_adaptive
+        who.setdefault(level or UNKNOWN, []).append(str(variant))
     if len(who) < 2:
-        return []
-    levels = "; ".join(f"{promise}: {', '.join(who[promise])}" for promise in sorted(who, key=PROMISES.index))
-    return [f"Guarantees for updates (compare speeds only within one guarantee): {levels}."]
+        return None
+    levels = "; ".join(f"{level}: {', '.join(who[level])}" for level in sorted(who, key=CONSISTENCY_LEVELS.index))
+    return f"Consistency of updates (compare speeds only at equal consistency): {levels}."
 
 
-def _cost_of_measuring(summary: pd.DataFrame) -> list[str]:
-    return [MEASURED_IN_FULL] if (summary["measures"] == "full").any() else []
-
-
-def _parameters(summary: pd.DataFrame) -> list[str]:
+def _parameters(summary: pd.DataFrame) -> Iterator[str]:
     """A line for each strategy whose variants share a parameter value other than the default.
 
     Parameters in which variants differ are part of their names.
     """
-    lines = []
     distinct = values_by_name(summary[["strategy", *PARAMETERS]].drop_duplicates())
     for strategy in dict.fromkeys(row["strategy"] for row in distinct):
         rows = [row for row in distinct if row["strategy"] == strategy]
         shared = [name for name in PARAMETERS if len({row.get(name) for row in rows}) == 1]
-        settings = ", ".join(f"{name} {value}" for name, value in unusual(rows[0], shared).items())
-        if settings:
-            lines.append(f"{strategy}: {settings}.")
-    return lines
+        if settings := ", ".join(f"{name} {value}" for name, value in unusual(rows[0], shared).items()):
+            yield f"{strategy}: {settings}."
 
 
-def _provenances(summary: pd.DataFrame) -> list[str]:
-    """A line for each platform and kind of evidence."""
-    columns = ["platform", "evidence", "platform_name", "hardware_threads", "profile", "scale"]  # few: faster to group
-    return [provenance(rows) for _, rows in summary[columns].groupby(["platform", "evidence"], sort=False)]
-
-
-def _software(summary: pd.DataFrame) -> list[str]:
+def _software(summary: pd.DataFrame) -> str | None:
     """The software versions that measured the estimates, if there are several: results may differ because of them."""
     drawn = summary.loc[summary["estimate"].notna(), "software"]
     versions = sorted({version for names in drawn.unique() for version in names.split(AND)})
     if len(versions) < 2:
-        return []
+        return None
     pooled = drawn.str.contains(AND, regex=False)
     rounds = f"rounds of several are pooled in {int(pooled.sum())} of {several(len(pooled), 'point')}"
-    return [
+    return (
         f"Measured by {len(versions)} versions of the software (claims never pool versions): {'; '.join(versions)}; "
         f"{rounds if pooled.any() else 'no point pools rounds of several'}."
-    ]
+    )
 
 
 def provenance(summary: pd.DataFrame) -> str:
@@ -275,37 +264,31 @@ def dated(started_utc: pd.Series, revision: str) -> str:
 
 
 def _intervals(summary: pd.DataFrame) -> str:
-    rounds = sorted(set(summary.loc[summary["estimate"].notna(), "rounds"]))
+    rounds = set(summary.loc[summary["estimate"].notna(), "rounds"])
     if not rounds:
         return "Nothing to show."
-    count = f"{rounds[0]}" if len(rounds) == 1 else f"{rounds[0]} to {rounds[-1]}"
-    paired = ", paired within a round" if summary["measure"].iloc[0] in PAIRED else ""
-    stacked = summary["measure"].iloc[0] in STACKED
-    of = "whiskers: 95 % t intervals of all causes together" if stacked else "bars: 95 % t intervals"
-    bars = "no interval (one round)" if rounds == [1] else f"{of} over rounds{paired}"
-    single = "; without a bar: a single round" if rounds[0] == 1 < rounds[-1] and not stacked else ""
-    cut = f"; {of.partition(':')[0]} that leave the chart end in an arrow" if value_range(summary).cuts else ""
-    cut += _never_seen(summary)
-    disturbed = int(summary["disturbed_rounds"].max())
-    noise = f"; up to {disturbed} rounds of a point were disturbed" if disturbed else ""
-    return f"{count} round{'s' if rounds != [1] else ''}; {bars}{single}{cut}{noise}."
+    measure, fewest, most = summary["measure"].iloc[0], min(rounds), max(rounds)
+    marks = "whiskers" if measure in STACKED else "bars"
+    together = " of all causes together" if measure in STACKED else ""
+    paired = ", paired within a round" if measure in PAIRED else ""
+    intervals = f"{marks}: 95 % t intervals{together} over rounds{paired}"
+    parts = [from_to(fewest, most, "round"), "no interval (one round)" if most == 1 else intervals]
+    if fewest == 1 < most and measure not in STACKED:
+        parts.append("without a bar: a single round")
+    if value_range(summary).cuts:
+        parts.append(f"{marks} that leave the chart end in an arrow")
+    never = summary.loc[is_never_seen(summary), "high"].max()  # where no round had a lost update or torn read
+    if pd.notna(never):
+        parts.append(f"no bar if no round had any: with 95 % confidence at most {100 * never:.0f} % of rounds have any")
+    if disturbed := int(summary["disturbed_rounds"].max()):
+        parts.append(f"up to {disturbed} rounds of a point were disturbed")
+    return f"{'; '.join(parts)}."
 
 
-def _never_seen(summary: pd.DataFrame) -> str:
-    """The upper confidence bound where no round had a lost update or torn read."""
-    most = summary.loc[is_never_seen(summary), "high"].max()
-    if pd.isna(most):
-        return ""
-    return f"; no bar if no round had any: with 95 % confidence at most {100 * most:.0f} % of rounds have any"
-
-
-def _gaps(summary: pd.DataFrame) -> list[str]:
+def _gaps(summary: pd.DataFrame) -> Iterator[str]:
     """One line for each reason why points are missing or have fewer rounds."""
-    lines = []
     missing = summary.loc[summary["reason"].notna(), ["reason", "variant", "threads", "estimate"]]
     for reason, points in missing.groupby("reason", sort=False):
         named = ", ".join(dict.fromkeys(f"{s} x{t}" for s, t in points[["variant", "threads"]].itertuples(index=False)))
         what = "Not shown" if points["estimate"].isna().all() else "Incomplete"
-        why = textwrap.shorten(str(reason), REASON, placeholder=" …").rstrip(".")
-        lines.append(f"{what}: {named}: {why}.")
-    return lines
+        yield f"{what}: {named}: {textwrap.shorten(str(reason), REASON, placeholder=' …').rstrip('.')}."

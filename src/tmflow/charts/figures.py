@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,11 +15,10 @@ import pandas as pd
 import vl_convert
 
 from tmflow.analysis import summaries
-from tmflow.analysis.experiment_records import Records
-from tmflow.analysis.run_table import SERIES, VARIANT
+from tmflow.analysis.run_table import SERIES, VARIANT, Records
 from tmflow.analysis.variants import panels
-from tmflow.base import escaping
 from tmflow.base.files import whole_folder, write_bytes, write_json
+from tmflow.base.text import csv_frame
 from tmflow.charts import captions, measure_charts
 from tmflow.charts.captions import Caption
 from tmflow.charts.marks import Chart
@@ -64,75 +63,60 @@ class Figure:
 
     def file(self, extension: str) -> bytes:
         """The content of the figure's file with this extension, a key of `FORMATS`."""
-        if extension == "csv":
-            return escaping.csv_frame(self.summary).to_csv(index=False).encode()
-        return _drawn(self.spec(), extension)
+        return self.files([extension])[extension]
 
-    def files(self, extensions: Iterable[str]) -> dict[str, bytes]:
+    def files(self, extensions: Collection[str]) -> dict[str, bytes]:
         """The content of several files; the specification, the slowest step, is built once."""
-        spec = self.spec()
-        return {name: self.file(name) if name == "csv" else _drawn(spec, name) for name in extensions}
+        spec = self.spec() if set(extensions) - {"csv"} else {}
+        return {extension: self._content(spec, extension) for extension in extensions}
 
-
-def _drawn(spec: dict[str, Any], extension: str) -> bytes:
-    if extension == "svg":
-        return svg(spec).encode()
-    if extension == "png":
-        return vl_convert.vegalite_to_png(spec, vl_version=VEGA_LITE, scale=PNG_SCALE)
-    return (json.dumps(spec, indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
+    def _content(self, spec: dict[str, Any], extension: str) -> bytes:
+        if extension == "csv":
+            return csv_frame(self.summary).to_csv(index=False).encode()
+        if extension == "svg":
+            return svg(spec).encode()
+        if extension == "png":
+            return vl_convert.vegalite_to_png(spec, vl_version=VEGA_LITE, scale=PNG_SCALE)
+        return (json.dumps(spec, indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
 
 
 def svg(spec: dict[str, Any]) -> str:
     """Render a Vega-Lite chart as SVG; equal charts give equal text."""
     text: str = vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE)
-    numbers = dict.fromkeys(re.findall(r"\bclip([0-9]+)\b", text))  # counted on from chart to chart
+    numbers = dict.fromkeys(re.findall(r"\bclip([0-9]+)\b", text))  # vl_convert numbers them across charts
     place = {number: at for at, number in enumerate(numbers, 1)}
     return re.sub(r"\bclip([0-9]+)\b", lambda match: f"clip{place[match[1]]}", text)
 
 
 class Drawing(NamedTuple):
-    """A kind of figure: its chart, its summary of the records, and the columns that may differ within one panel.
+    """A kind of figure: its summary of the records, and the columns that may differ within one panel.
 
     `needs` names a table of the records; if that table is empty, the figure is neither drawn nor reported as missing.
     """
 
-    chart: Callable[[pd.DataFrame], Chart]
     summarise: Callable[[Records], pd.DataFrame]
     needs: str = "runs"
     within: tuple[str, ...] = OVER_THREADS
 
 
 DRAWINGS = {
-    "speedup": Drawing(measure_charts.speedup, lambda of: summaries.speedup(of.runs)),
-    "speedup_vs_tf_lock": Drawing(measure_charts.speedup, lambda of: summaries.speedup(of.runs, "tf_lock")),
-    "step_time": Drawing(measure_charts.step_time, lambda of: summaries.step_time(of.runs)),
-    "accuracy": Drawing(measure_charts.accuracy, lambda of: summaries.accuracy(of.runs)),
-    "commits": Drawing(measure_charts.commits, lambda of: summaries.commits(of.runs, of.transactions), "transactions"),
+    "speedup": Drawing(lambda of: summaries.speedup(of.runs)),
+    "speedup_vs_tf_lock": Drawing(lambda of: summaries.speedup(of.runs, "tf_lock")),
+    "step_time": Drawing(lambda of: summaries.step_time(of.runs)),
+    "accuracy": Drawing(lambda of: summaries.accuracy(of.runs)),
+    "commits": Drawing(lambda of: summaries.commits(of.runs, of.transactions), "transactions"),
     "failures": Drawing(
-        measure_charts.failures,
-        lambda of: summaries.failures(of.runs, of.transactions, of.aborts, "class"),
-        "aborts",
-        OF_ONE_VARIANT,
+        lambda of: summaries.failures(of.runs, of.transactions, of.aborts, "class"), "aborts", OF_ONE_VARIANT
     ),
-    "causes": Drawing(
-        measure_charts.failures,
-        lambda of: summaries.failures(of.runs, of.transactions, of.aborts),
-        "aborts",
-        OF_ONE_VARIANT,
-    ),
-    "time_to_accuracy": Drawing(
-        measure_charts.time_to_accuracy, lambda of: summaries.time_to_accuracy(of.runs, of.curves), "curves"
-    ),
-    "curve": Drawing(measure_charts.curve, lambda of: summaries.curve(of.runs, of.curves), "curves", AT_ONE_COUNT),
+    "causes": Drawing(lambda of: summaries.failures(of.runs, of.transactions, of.aborts), "aborts", OF_ONE_VARIANT),
+    "time_to_accuracy": Drawing(lambda of: summaries.time_to_accuracy(of.runs, of.curves), "curves"),
+    "curve": Drawing(lambda of: summaries.curve(of.runs, of.curves), "curves", AT_ONE_COUNT),
     # A single worker has no staleness.
     "staleness": Drawing(
-        measure_charts.staleness,
-        lambda of: summaries.staleness(of.runs[of.runs["threads"] > 1], of.staleness),
-        "staleness",
-        AT_ONE_COUNT,
+        lambda of: summaries.staleness(of.runs[of.runs["threads"] > 1], of.staleness), "staleness", AT_ONE_COUNT
     ),
-    "lost": Drawing(measure_charts.lost, lambda of: summaries.lost(of.runs, of.full), "full"),
-    "torn": Drawing(measure_charts.torn, lambda of: summaries.torn(of.runs, of.full), "full"),
+    "lost": Drawing(lambda of: summaries.lost(of.runs, of.full), "full"),
+    "torn": Drawing(lambda of: summaries.torn(of.runs, of.full), "full"),
 }
 
 
@@ -141,10 +125,10 @@ def figures_of(
 ) -> Iterator[tuple[str, Figure]]:
     """Yield the label and figure of each panel of a summary that has something to draw; `kind` is a key of `DRAWINGS`.
 
-    `experiment` is the one that the figures belong to, if there is exactly one; it may show another one's runs.
+    `experiment` is the one that the figures belong to, if there is exactly one; the runs may be those of another.
     """
     for label, panel in drawable(kind, summary):
-        yield label, figure_of(kind, label, panel, revision, experiment)
+        yield label, figure_of(label, panel, revision, experiment)
 
 
 def drawable(kind: str, summary: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -154,9 +138,9 @@ def drawable(kind: str, summary: pd.DataFrame) -> Iterator[tuple[str, pd.DataFra
             yield label, panel
 
 
-def figure_of(kind: str, label: str, panel: pd.DataFrame, revision: str, experiment: str | None = None) -> Figure:
+def figure_of(label: str, panel: pd.DataFrame, revision: str, experiment: str | None = None) -> Figure:
     """The figure of one panel that has something to draw; parameters as for `figures_of`."""
-    return Figure(DRAWINGS[kind].chart(panel), captions.caption(panel, revision, label, experiment), panel)
+    return Figure(measure_charts.draw(panel), captions.caption(panel, revision, label, experiment), panel)
 
 
 def gaps_of(kind: str, summary: pd.DataFrame) -> Iterator[tuple[str, list[str]]]:
@@ -193,31 +177,25 @@ def draw_experiment(
     `kinds` are keys of `DRAWINGS`; None draws all kinds that have data. The records may be those of another
     experiment; the captions then say so. Returns the path of figures.json.
     """
+    index: dict[str, Any] = {"experiment": experiment, "revision": revision, "figures": [], "not_drawn": []}
     with whole_folder(out_dir) as folder:
-        index = _draw(records, experiment, folder, revision, recorded(records) if kinds is None else kinds)
+        for kind in recorded(records) if kinds is None else kinds:
+            summary = DRAWINGS[kind].summarise(records)
+            for label, figure in figures_of(kind, summary, revision, experiment):
+                paths = export(figure, folder / stem(experiment, kind, label))
+                index["figures"].append(
+                    {
+                        "kind": kind,
+                        "panel": label,
+                        "title": figure.caption.title,
+                        "caption": figure.caption.lines,
+                        "files": [path.name for path in paths],
+                    }
+                )
+            for label, reasons in gaps_of(kind, summary):
+                index["not_drawn"].append({"kind": kind, "panel": label, "reasons": reasons})
         write_json(folder / "figures.json", index)
     return out_dir / "figures.json"
-
-
-def _draw(records: Records, experiment: str, folder: Path, revision: str, kinds: Sequence[str]) -> dict[str, Any]:
-    """Draw these kinds of figures into a folder; return the content of figures.json."""
-    index: dict[str, Any] = {"experiment": experiment, "revision": revision, "figures": [], "not_drawn": []}
-    for kind in kinds:
-        summary = DRAWINGS[kind].summarise(records)
-        for label, figure in figures_of(kind, summary, revision, experiment):
-            paths = export(figure, folder / stem(experiment, kind, label))
-            index["figures"].append(
-                {
-                    "kind": kind,
-                    "panel": label,
-                    "title": figure.caption.title,
-                    "caption": figure.caption.lines,
-                    "files": [path.name for path in paths],
-                }
-            )
-        for label, reasons in gaps_of(kind, summary):
-            index["not_drawn"].append({"kind": kind, "panel": label, "reasons": reasons})
-    return index
 
 
 def stem(experiment: str, kind: str, label: str) -> str:

@@ -6,7 +6,7 @@ reader can distinguish; a note says what is left out and how to show it.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -14,7 +14,6 @@ import pandas as pd
 from tmflow.analysis.run_table import POINT, VARIANT, WAYS, numbered
 from tmflow.analysis.variants import name_of, ordered_variants, variants
 from tmflow.base.text import listed, several
-from tmflow.charts.facets import MOST, choose_facet
 from tmflow.charts.marks import DASHES
 from tmflow.spec.strategies import PARAMETERS
 
@@ -22,12 +21,13 @@ NONE = "none"
 # The most that a reader can distinguish. Panels: four rows of two, which fit on two screens. Colours: eight, each with
 # two shapes. Categories along x: as many as have legible names. Lines: four of each colour. Raw statuses: one colour
 # each. Platforms in a panel: one dash pattern each.
-NAMED = 4  # of the values left out, so many are named
+NAMED = 4  # the most omitted values that a note names
 PARTS, COLOURS, PLACES, LINES, CODES, PLATFORMS = 8, 16, 24, 64, 8, len(DASHES)
 
 X_OF_MEASURES = ("iteration", "staleness", "target")
-IDENTITY = (*POINT, *X_OF_MEASURES)
 ECHOES = {"platform_name", "hardware_threads", "time_domain", "experiment", "scale"}  # they repeat another column
+IDENTITY = [name for name in (*POINT, *X_OF_MEASURES) if name not in ECHOES]
+# The values of these are clear without the column's name.
 TELLING = {
     "variant",
     "strategy",
@@ -36,15 +36,16 @@ TELLING = {
     "dataset",
     "model",
     "driver",
-}  # their values are clear without the column's name
-# Numbers whose 0 has a special meaning.
+}
+# Numeric columns in which 0 has a special meaning.
 ZERO = {"chunk": "whole variable", "intra_op_threads": "default", "inter_op_threads": "default"}
 # Default order of the columns to facet by: those that change every measure.
 FACET_ORDER = ("platform", "measures", "model", "target", "threads", "driver", "batch", "matrix", "reading", "layout")
+PLURALS = {"strategy": "strategies", "variant": "variants", "platform": "platforms", "threads": "numbers of workers"}
 
 
 class Layout(NamedTuple):
-    """The columns of the x axis, the colours and the panels; a log scale of None follows the span of the values."""
+    """The columns of the x axis, the colours and the panels; None lets the span of the values decide on a log scale."""
 
     x: str
     colour: str
@@ -57,7 +58,7 @@ class LayoutPlan(NamedTuple):
     """The rows of a summary with columns `series`, `part`, `line`, and `dash` if platforms share a panel.
 
     series, parts: their values in display order. unshown: columns on no axis in which points of one colour in a panel
-    differ. notes: sentences for the reader about all this.
+    differ. notes: sentences about these for the reader.
     """
 
     rows: pd.DataFrame
@@ -92,56 +93,51 @@ def default(summary: pd.DataFrame) -> Layout:
 
 def facet_of(summary: pd.DataFrame, layout: Layout) -> str:
     """The default column to facet by: one that changes every measure, or a parameter if variants are many."""
-    plan = plan_layout(summary, layout)
     drawn = summary[summary["estimate"].notna()]
-    many = layout.colour == "variant" and drawn["variant"].nunique() > MOST and choose_facet(drawn)
-    parameter = many if many and many != layout.x else NONE
-    taken = {layout.x, layout.colour}
-    candidates = [
-        *plan.unshown,
-        *(["measures"] if _differs(drawn, "measures") else []),
-    ]  # their times are not comparable
-    return next((name for name in FACET_ORDER if name in candidates and name not in taken), parameter)
+    candidates = {*plan_layout(summary, layout).unshown} - {layout.x, layout.colour}
+    if _differs(drawn, "measures"):  # their times are not comparable
+        candidates |= {"measures"} - {layout.x, layout.colour}
+    for name in FACET_ORDER:
+        if name in candidates:
+            return name
+    many = layout.colour == "variant" and drawn["variant"].nunique() > MOST
+    parameter = choose_facet(drawn) if many else None
+    return parameter if parameter and parameter != layout.x else NONE
 
 
 def plan_layout(summary: pd.DataFrame, layout: Layout, stacked: bool = False) -> LayoutPlan:
     """Plan a chart of a summary; stacked: bars of causes, with a panel for each combination."""
-    notes: list[str] = []
     shown = {layout.x, layout.colour, layout.facet}
-    rows = summary.assign(variant=name_variants(summary, shown))
+    plan = LayoutPlan(summary.assign(variant=name_variants(summary, shown)), [], [], [], [])
     if stacked:
-        rows = _limit(rows.assign(part=_label_combinations(rows, layout.x)), "part", PARTS, "combinations", notes)
-        rows = rows.assign(series="", line=0)
-        return LayoutPlan(rows, [""], list(dict.fromkeys(rows["part"])), [], notes)
-    for column, into, most in ((layout.facet, "part", PARTS), (layout.colour, "series", COLOURS)):
-        rows = rows.assign(**{into: label_values(rows, column) if column != NONE else ""})
-        rows = _copy_to_every_part(rows, column) if into == "part" and column in PARAMETERS else rows
-        rows = _limit(rows, into, most, plural(column), notes, column)
-    line_columns = [
-        name for name in _identity(rows) if name != layout.x and not (layout.x == "variant" and name in VARIANT)
-    ]
+        plan = _limit(plan, "part", _label_combinations(plan.rows, layout.x), PARTS, "combinations")
+        rows = plan.rows.assign(series="", line=0)
+        return plan._replace(rows=rows, series=[""], parts=list(dict.fromkeys(rows["part"])))
+    plan = _limit_to(plan, "part", layout.facet, PARTS)
+    plan = _limit_to(plan, "series", layout.colour, COLOURS)
     if "platform" not in shown:
-        rows = _limit(
-            rows.assign(dash=label_values(rows, "platform")), "dash", PLATFORMS, "platforms", notes, "platform"
-        )
-    rows = rows.assign(line=numbered(rows, line_columns))
+        plan = _limit_to(plan, "dash", "platform", PLATFORMS)
+    of_variant = VARIANT if layout.x == "variant" else ()
+    line = [name for name in _identity(plan.rows) if name != layout.x and name not in of_variant]
+    rows, notes = plan.rows.assign(line=numbered(plan.rows, line)), list(plan.notes)
     if rows["line"].nunique() > LINES:
         notes.append(f"Showing {LINES} of {rows['line'].nunique()} lines. Choose others under Filters.")
         rows = rows[rows["line"] < LINES]
-    unshown = _unshown(rows, shown)
     drawn = rows[rows["estimate"].notna()]
-    differing = _distinguishing_columns(
-        drawn, [name for name in unshown if name not in ("evidence", "platform")], ["part", "series"]
-    )
-    if differing:
-        colours = drawn[["part", "series"]].drop_duplicates()
-        columns = listed([_describe_column(rows, name) for name in differing])
+    unshown = [name for name in _identity(drawn) if name not in shown and _differs(drawn, name)]
+    if "variant" in shown:
+        unshown = [name for name in unshown if name not in VARIANT]
+    if unshown:
+        counts = drawn.groupby(["part", "series"], observed=True)[unshown].nunique(dropna=False).max()
+        unshown = [name for name in unshown if counts[name] > 1]
+    columns = [name for name in unshown if name not in ("evidence", "platform")]
+    if differing := _distinguishing_columns(drawn, columns, ["part", "series"]):
         notes.append(
-            f"Lines of one colour also differ in {columns}. They are "
-            f"not averaged: the chart has {several(drawn['line'].nunique(), 'line')} in {len(colours)} colours; the "
-            "tooltip identifies each."
+            f"Lines of one colour also differ in {listed([_describe_column(rows, name) for name in differing])}. They "
+            f"are not averaged: the chart has {several(drawn['line'].nunique(), 'line')} in "
+            f"{len(drawn[['part', 'series']].drop_duplicates())} colours; the tooltip identifies each."
         )
-    return LayoutPlan(rows, _order(rows, "series"), _order(rows, "part"), unshown, notes)
+    return LayoutPlan(rows, _order(rows["series"]), _order(rows["part"]), unshown, notes)
 
 
 def is_numeric(summary: pd.DataFrame, column: str) -> bool:
@@ -166,69 +162,47 @@ def label_values(rows: pd.DataFrame, column: str) -> pd.Series:
     return pd.Series(pd.Categorical(worded, order, ordered=True), index=rows.index)
 
 
-def plural(column: str) -> str:
-    """The plural noun for the values of a column."""
-    names = {"strategy": "strategies", "variant": "variants", "platform": "platforms", "threads": "numbers of workers"}
-    return names.get(column, f"values of {name_of(column)}")
-
-
-def how_to_choose(column: str | None) -> str:
-    """Say where on the page to choose other values."""
-    return "Choose others at Platform." if column == "platform" else "Choose others under Filters."
-
-
 def limit_places(plan: LayoutPlan, column: str) -> LayoutPlan:
     """Limit the categories along x to as many as fit."""
-    notes = list(plan.notes)
-    rows = _limit(plan.rows.assign(at=label_values(plan.rows, column)), "at", PLACES, plural(column), notes, column)
-    return plan._replace(rows=rows, notes=notes)
+    return _limit_to(plan, "at", column, PLACES)
 
 
-def _copy_to_every_part(rows: pd.DataFrame, parameter: str) -> pd.DataFrame:
-    """Copy rows without this parameter to every panel, for comparison."""
-    without = rows[parameter].isna()
-    parts = _order(rows[~without], "part")
-    order = rows["part"].cat.categories
-    copies = [rows[without].assign(part=pd.Categorical([part] * without.sum(), order, ordered=True)) for part in parts]
-    return pd.concat([rows[~without], *copies]) if parts else rows
+def _limit_to(plan: LayoutPlan, into: str, column: str, most: int) -> LayoutPlan:
+    """Label the values of a column in the column `into`, and keep the first `most` of them."""
+    if column == NONE:
+        return plan._replace(rows=plan.rows.assign(**{into: pd.Categorical([""] * len(plan.rows))}))
+    plural = PLURALS.get(column, f"values of {name_of(column)}")
+    return _limit(plan, into, label_values(plan.rows, column), most, plural, column)
 
 
-def _limit(
-    rows: pd.DataFrame, column: str, most: int, what: str, notes: list[str], of: str | None = None
-) -> pd.DataFrame:
-    """Keep the first `most` values of a column that have something to draw; add a note if there are more."""
-    drawn = set(rows.loc[rows["estimate"].notna(), column])
-    order = [value for value in _order(rows, column) if value in drawn]
+def _limit(plan: LayoutPlan, into: str, labels: pd.Series, most: int, what: str, of: str = "") -> LayoutPlan:
+    """Keep the first `most` labels that have something to draw; add a note if there are more."""
+    rows = plan.rows.assign(**{into: labels})
+    if into == "part" and of in PARAMETERS:  # rows without this parameter are in every panel, for comparison
+        without, categories = rows[rows[of].isna()], labels.cat.categories
+        parts = _order(labels[rows[of].notna()])
+        copies = [
+            without.assign(part=pd.Categorical([part] * len(without), categories, ordered=True)) for part in parts
+        ]
+        rows = pd.concat([rows[rows[of].notna()], *copies]) if parts else rows
+    order = _order(rows.loc[rows["estimate"].notna(), into])
     if len(order) <= most:
-        return rows
+        return plan._replace(rows=rows)
     left = order[most : most + NAMED]
     rest = len(order) - most - len(left)
-    name_variants = listed([*left, *([f"{rest} more"] if rest else [])])
-    notes.append(f"Showing {most} of {len(order)} {what}; left out: {name_variants}. {how_to_choose(of)}")
-    return rows[rows[column].isin(order[:most])]
+    names = listed([*left, *([f"{rest} more"] if rest else [])])
+    where = "at Platform" if of == "platform" else "under Filters"
+    note = f"Showing {most} of {len(order)} {what}; left out: {names}. Choose others {where}."
+    return plan._replace(rows=rows[rows[into].isin(order[:most])], notes=[*plan.notes, note])
 
 
-def _order(rows: pd.DataFrame, column: str) -> list[str]:
-    values = rows[column]
-    if isinstance(values.dtype, pd.CategoricalDtype):
-        present = set(values)
-        return [value for value in values.cat.categories if value in present]
-    return list(dict.fromkeys(values))
-
-
-def _unshown(rows: pd.DataFrame, shown: set[str]) -> list[str]:
-    """The columns on no axis in which points of one colour in a panel differ."""
-    drawn = rows[rows["estimate"].notna()]
-    columns = [name for name in _identity(drawn) if name not in shown and not (name in VARIANT and "variant" in shown)]
-    columns = [name for name in columns if _differs(drawn, name)]
-    if not columns:
-        return []
-    counts = drawn.groupby(["part", "series"], observed=True)[columns].nunique(dropna=False).max()
-    return [name for name in columns if counts[name] > 1]
+def _order(labels: pd.Series) -> list[str]:
+    """The labels that occur, in their order."""
+    return list(labels.cat.remove_unused_categories().cat.categories)
 
 
 def _identity(rows: pd.DataFrame) -> list[str]:
-    return [name for name in IDENTITY if name in rows and name not in ECHOES]
+    return [name for name in IDENTITY if name in rows]
 
 
 def _differs(summary: pd.DataFrame, column: str) -> bool:
@@ -252,7 +226,7 @@ def _label_combinations(rows: pd.DataFrame, x: str) -> pd.Series:
 
 
 def _distinguishing_columns(rows: pd.DataFrame, columns: list[str], given: list[str]) -> list[str]:
-    """The columns that are not determined by the given ones and the columns before them."""
+    """The columns that neither the given columns nor the columns before them determine."""
     chosen: list[str] = []
     for name in columns:
         groups = rows.groupby([*given, *chosen], dropna=False, observed=True)[name]
@@ -269,21 +243,75 @@ def _platforms(rows: pd.DataFrame) -> dict[Any, str]:
 
 
 def _label(column: str, value: Any) -> str:
-    text = f"{value:.0%}" if column == "target" else number(value) if isinstance(value, int | float) else str(value)
+    text = str(value)[:8] if column.endswith("_sha256") else str(value)
+    if column == "target":
+        text = f"{value:.0%}"
+    elif isinstance(value, int | float):
+        text = f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.0f}"
     if column in ZERO and value == 0:
         text = f"{text} ({ZERO[column]})"
-    if column.endswith("_sha256"):
-        text = text[:8]
     return text if column in TELLING else f"{name_of(column)} {text}"
-
-
-def number(value: float) -> str:
-    """Format a number with at most 6 significant digits."""
-    return f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.0f}"
 
 
 def _describe_column(rows: pd.DataFrame, column: str) -> str:
     """Describe a column by its values if they are few, otherwise by their number."""
-    values = _order(rows.assign(value_label=label_values(rows, column)), "value_label")
-    short = [value.removeprefix(f"{name_of(column)} ") for value in values]
+    short = [value.removeprefix(f"{name_of(column)} ") for value in _order(label_values(rows, column))]
     return f"{name_of(column)} ({listed(short) if len(short) <= 4 else several(len(short), 'value')})"
+
+
+MOST = 8  # variants whose lines a reader can distinguish
+OF_ONE_COLOUR = 4  # variants of one strategy, which share its colour
+
+
+def split_facets(panel: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    """Split a panel into labelled facets; a legible panel stays one facet with an empty label.
+
+    The split uses the one or two parameters in which most strategies have variants. A strategy without such a
+    parameter appears in every facet, for comparison. Variants are named by what distinguishes them in their facet.
+    """
+    drawn = panel[panel["estimate"].notna()]
+    by: list[str] = []
+    if drawn["variant"].nunique() > MOST:
+        while len(by) < 2 and not all(map(_legible, _split_rows(drawn, by).values())):
+            if (more := choose_facet(drawn, by)) is None:
+                break
+            by.append(more)
+    if not by:
+        return [("", panel)]
+    return [(label, part.assign(variant=variants(part))) for label, part in _split_rows(panel, by).items()]
+
+
+def _legible(part: pd.DataFrame) -> bool:
+    of_strategies = part.groupby("strategy")["variant"].nunique()
+    return bool(of_strategies.sum() <= MOST and of_strategies.max() <= OF_ONE_COLOUR)
+
+
+def choose_facet(drawn: pd.DataFrame, by: Sequence[str] = ()) -> str | None:
+    """Choose the parameter to facet by, in addition to those in `by`; None if there is none.
+
+    It is the one in which most strategies differ; ties go to the one with the fewest values. Each facet must have at
+    least two variants with the parameter.
+    """
+    differing = drawn.groupby("strategy")[[*PARAMETERS]].nunique().gt(1).sum()
+    useful = [
+        name
+        for name in PARAMETERS
+        if differing[name]
+        and name not in by
+        and all(
+            part.loc[part[name].notna(), "variant"].nunique() > 1 for part in _split_rows(drawn, [*by, name]).values()
+        )
+    ]
+    return min(useful, key=lambda name: (-differing[name], drawn[name].nunique()), default=None)
+
+
+def _split_rows(rows: pd.DataFrame, by: Sequence[str]) -> dict[str, pd.DataFrame]:
+    """The rows of each combination of values, by label; rows without a parameter are in all of them."""
+    parts = {"": rows}
+    for name in by:
+        parts = {
+            f"{label}, {name} {value}".removeprefix(", "): part[part[name].isna() | (part[name] == value).fillna(False)]
+            for label, part in parts.items()
+            for value in rows[name].dropna().unique()
+        }
+    return parts

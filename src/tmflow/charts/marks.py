@@ -19,12 +19,35 @@ from tmflow.charts.palette import Look
 Chart = alt.LayerChart | alt.ConcatChart
 
 WIDTH, HEIGHT = 620, 340  # px; a page may stretch the width
-SMALL_WIDTH, SMALL_HEIGHT, IN_A_ROW = 290, 200, 2  # of the panels of a chart
+SMALL_WIDTH, SMALL_HEIGHT, IN_A_ROW = 290, 200, 2  # of each panel of a chart; panels in a row
 ENTRY = 30  # px of a legend entry in addition to its name: symbol and gap
 COLUMNS = ("variant", "strategy", "threads", "estimate", "low", "high", "rounds", "disturbed_rounds", "evidence")
 BAND = 0.13  # opacity of the 95 % band: three overlapping bands stay distinguishable
-LOW, HIGH = alt.Y("bar_low:Q"), alt.Y2("bar_high:Q")  # constants, because building one takes Altair 5 ms
 TOP, BOTTOM = alt.YValue(0), alt.YValue("height")  # type: ignore[no-untyped-call]  # Altair has no types for these
+
+
+class Extent(NamedTuple):
+    """The direction of an interval: the channels of its ends, as drawn and as estimated, its caps and its arrows."""
+
+    low: alt.X | alt.Y
+    high: alt.X | alt.Y
+    to_high: alt.X2 | alt.Y2
+    estimated: tuple[alt.X, alt.X] | tuple[alt.Y, alt.Y]
+    cap: dict[str, Any]
+    arrows: tuple[str, str]
+
+
+# Constants, because Altair takes 5 ms to build a channel.
+UPRIGHT = Extent(
+    *(alt.Y("bar_low:Q"), alt.Y("bar_high:Q"), alt.Y2("bar_high:Q"), (alt.Y("low:Q"), alt.Y("high:Q"))),
+    cap={"width": 7, "orient": "horizontal"},
+    arrows=("triangle-down", "triangle-up"),
+)
+ACROSS = Extent(
+    *(alt.X("bar_low:Q"), alt.X("bar_high:Q"), alt.X2("bar_high:Q"), (alt.X("low:Q"), alt.X("high:Q"))),
+    cap={"height": 7, "orient": "vertical"},
+    arrows=("triangle-left", "triangle-right"),
+)
 ARROW = 45  # px² of the arrow at the end of an interval that leaves the chart
 CROSS = "M-1,-1L1,1M-1,1L1,-1"
 # The point style of each kind of evidence, and its sign in a legend.
@@ -80,20 +103,31 @@ def lines(
 ) -> Chart:
     """Draw a line for each value of a series; several parts become small charts with their labels.
 
+    Coinciding points are dodged, so that all stay visible. An interval that leaves the range ends in an arrow.
     The optional column `line` groups rows into lines; the optional column `dash` distinguishes platforms by dashes.
     describe: text for screen readers; behind: layers in the background; tooltip_columns: in addition to `COLUMNS`.
     """
     small = len(parts) > 1
-    colour_and_shape = looks(series, _legend(series.names, small) if series.names != [""] else None)
+    colour, shape = looks(series, _legend(series.names, small) if series.names != [""] else None)
     rows = pd.concat([part for _, part in parts])
-    layers = [
-        [
-            *(oversubscribed(part, along.ticks, shown) if along.column == "threads" else []),
-            *behind,
-            *_marks(part, rows, series, along, y, shown, colour_and_shape, tooltip_columns),
-        ]
-        for _, part in parts
-    ]
+    columns = [*dict.fromkeys((*COLUMNS, *(tooltip_columns or [along.column])))]
+    kept = [*dict.fromkeys((*columns, series.column, *(name for name in ("line", "dash") if name in rows)))]
+    size = 70 if len(along.ticks.values) <= 8 else 35
+    x, layers = along.axis, []
+    for _, part in parts:
+        drawn = part[part["estimate"].notna()]
+        data = drawn[kept].assign(x=along.ticks.dodge(drawn[along.column], drawn[series.column], series.names))
+        bars = clip_bars(data[data["low"].notna() & ~is_never_seen(drawn)], shown)
+        points = Layer(data).encode(x=x, y=y, color=colour, shape=shape, tooltip=tooltip(columns))
+        layers.append(
+            [
+                *(oversubscribed(part, along.ticks, shown) if along.column == "threads" else []),
+                *behind,
+                *(_joined(data, bars, x, y, colour, rows) if along.joined else []),
+                *error_bars(Layer().encode(x=x, color=colour), bars),
+                *points_of(points, data, rows, size),
+            ]
+        )
     return in_parts(describe, [label for label, _ in parts], layers)
 
 
@@ -120,9 +154,10 @@ def layered(describe: str, *layers: alt.Chart, height: int = HEIGHT) -> alt.Laye
     return Layered(layer=list(layers), description=describe, width=WIDTH, height=height)
 
 
-def threads_axis(ticks: Ticks) -> alt.X:
-    """The x axis of worker threads."""
-    return numbers_axis("Worker threads", ticks)
+def along_threads(threads: Iterable[int]) -> Along:
+    """The x dimension of worker threads."""
+    ticks = Ticks(threads)
+    return Along("threads", ticks, numbers_axis("Worker threads", ticks))
 
 
 def numbers_axis(title: str, ticks: Ticks) -> alt.X:
@@ -145,17 +180,11 @@ def values_axis(title: str, tick_format: str, shown: Range) -> alt.Y:
     )
 
 
-def fraction_axis(title: str, shown: Range) -> alt.Y:
-    """The y axis of a share in per cent, with a decimal place for a narrow range."""
-    fine = not shown.log and shown.high - shown.low <= 0.1
-    return values_axis(title, ".1%" if fine else "~%", shown)
-
-
 def oversubscribed(summary: pd.DataFrame, ticks: Ticks, shown: Range | None = None) -> list[alt.Chart]:
     """The shaded, labelled region of more workers than hardware threads; no layers if there is none.
 
-    There is none either if platforms differ in their hardware threads. The label stands at the top, or at the bottom
-    if the points of the region lie above the middle of the range.
+    There is also none if platforms differ in their hardware threads. The label is at the top, or at the bottom if the
+    points of the region lie above the middle of the range.
     """
     over = summary[summary["oversubscribed"].fillna(False)]
     if over.empty or summary["hardware_threads"].nunique(dropna=False) > 1:
@@ -181,46 +210,26 @@ def oversubscribed(summary: pd.DataFrame, ticks: Ticks, shown: Range | None = No
     ]
 
 
-def _marks(
-    summary: pd.DataFrame,
-    everything: pd.DataFrame,
-    series: Series,
-    along: Along,
-    y: alt.Y,
-    shown: Range,
-    colour_and_shape: tuple[alt.Color, alt.Shape],
-    tooltip_columns: Sequence[str],
-) -> list[alt.Chart]:
-    """Bands, lines, interval bars and points of a series, dodged so that coinciding points stay visible.
+def clip_bars(bounded: pd.DataFrame, shown: Range) -> pd.DataFrame:
+    """Add the ends of each interval within the range shown: `bar_low` and `bar_high`."""
+    return bounded.assign(bar_low=bounded["low"].clip(shown.low), bar_high=bounded["high"].clip(upper=shown.high))
 
-    An interval that leaves the range ends in an arrow. `everything` has the rows of all parts.
+
+def error_bars(layer: alt.Chart, bars: pd.DataFrame, extent: Extent = UPRIGHT) -> list[alt.Chart]:
+    """Draw the intervals of `clip_bars`: a rule with a cap at each end, or an arrow where the interval is cut.
+
+    layer: has the other position and the colour, but no data. Vega-Lite's `errorbar` would cap a cut end too.
     """
-    drawn = summary[summary["estimate"].notna()]
-    columns = [*dict.fromkeys((*COLUMNS, *(tooltip_columns or [along.column])))]
-    kept = [*dict.fromkeys((*columns, series.column, *(name for name in ("line", "dash") if name in drawn)))]
-    data = drawn[kept].assign(x=along.ticks.dodge(drawn[along.column], drawn[series.column], series.names))
-    bounded = data[data["low"].notna() & ~is_never_seen(drawn)]
-    bars = bounded.assign(bar_low=bounded["low"].clip(shown.low), bar_high=bounded["high"].clip(upper=shown.high))
-    x, (colour, shape) = along.axis, colour_and_shape
-    caps = Layer().encode(x=x, color=colour).mark_tick(width=7, thickness=1.5, orient="horizontal")
-    points = Layer(data).encode(x=x, y=y, color=colour, shape=shape, tooltip=tooltip(columns))
-    return [
-        *(_joined(data, bars, x, y, colour, everything) if along.joined else []),
-        Layer(bars).mark_rule(strokeWidth=1.5).encode(x=x, color=colour, y=LOW, y2=HIGH),
-        caps.properties(data=bounded[bounded["low"] >= shown.low]).encode(y=alt.Y("low:Q")),
-        caps.properties(data=bounded[bounded["high"] <= shown.high]).encode(y=alt.Y("high:Q")),
-        *points_of(points, data, everything, size=70 if len(along.ticks.values) <= 8 else 35),
-        *(
-            Layer(cut)
-            .encode(x=x, color=colour, y=end)
-            .mark_point(shape=shape_of_cut, filled=True, size=ARROW, opacity=1)
-            for cut, end, shape_of_cut in (
-                (bars[bars["low"] < shown.low], LOW, "triangle-down"),
-                (bars[bars["high"] > shown.high], alt.Y("bar_high:Q"), "triangle-up"),
-            )
-            if len(cut)
-        ),
-    ]
+    rule = layer.properties(data=bars).mark_rule(strokeWidth=1.5).encode(extent.low, extent.to_high)
+    caps, arrows = [], []
+    cuts = (bars["bar_low"] > bars["low"], bars["bar_high"] < bars["high"])
+    ends = zip(cuts, extent.estimated, (extent.low, extent.high), extent.arrows, strict=True)
+    for cut, estimated, drawn, shape in ends:
+        caps.append(layer.properties(data=bars[~cut]).mark_tick(thickness=1.5, **extent.cap).encode(estimated))
+        if cut.any():
+            cut_ends = layer.properties(data=bars[cut]).encode(drawn)
+            arrows.append(cut_ends.mark_point(shape=shape, filled=True, size=ARROW, opacity=1))
+    return [rule, *caps, *arrows]
 
 
 def _joined(
@@ -228,7 +237,8 @@ def _joined(
 ) -> list[alt.Chart]:
     """A band and a line through the points of each line."""
     detail = alt.Detail("line:N") if "line" in data else alt.Undefined
-    layers = [Layer(bars).mark_area(opacity=BAND, clip=True).encode(x=x, color=colour, y=LOW, y2=HIGH, detail=detail)]
+    band = Layer(bars).mark_area(opacity=BAND, clip=True)
+    layers = [band.encode(UPRIGHT.low, UPRIGHT.to_high, x=x, color=colour, detail=detail)]
     platforms = list(dict.fromkeys(everything["dash"])) if "dash" in everything else []
     for kind, rows in data.groupby("evidence", sort=False):
         line = Layer(rows).encode(x=x, y=y, color=colour, detail=detail)

@@ -1,25 +1,42 @@
 """One chart for each measure: pure functions from one panel (see `variants.panels`) to an untitled Altair chart.
 
-A chart holds the rows of its summary and, computed from them, only the positions of marks: a table of the summary shows
-exactly the numbers drawn. Rows without an estimate are not drawn; the caption names them.
+A chart holds the rows of its summary and computes only the positions of marks, so a table of the summary shows exactly
+the numbers drawn. Rows without an estimate are not drawn; the caption names them. At the end: the histogram of a
+platform's noise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import altair as alt
 import numpy as np
 import pandas as pd
 
 from tmflow.analysis import summaries
+from tmflow.analysis.noise import Noise
 from tmflow.analysis.run_table import numbered
+from tmflow.base.text import several, workers
 from tmflow.charts import palette
-from tmflow.charts.axes import Range, Ticks, value_range
-from tmflow.charts.dot_rows import draw_shares
-from tmflow.charts.facets import facets
-from tmflow.charts.marks import Along, Chart, Layer, fraction_axis, lines, of_variants, threads_axis, values_axis
-from tmflow.charts.stacked_bars import stacked
+from tmflow.charts.axes import PHONE, Range, Ticks, value_range, wrapped_label_expr
+from tmflow.charts.captions import STACKED, Caption, dated
+from tmflow.charts.dot_plots import draw_shares
+from tmflow.charts.layout import split_facets
+from tmflow.charts.marks import (
+    Along,
+    Chart,
+    Layer,
+    along_threads,
+    clip_bars,
+    error_bars,
+    in_parts,
+    layered,
+    lines,
+    of_variants,
+    oversubscribed,
+    tooltip,
+    values_axis,
+)
 
 TITLES = {
     "speedup": f"Speedup over {summaries.BASELINES['same'].replace('the same configuration', 'the same strategy')}",
@@ -34,18 +51,52 @@ TITLES = {
 }
 STEPS = "Steps of all workers together"
 BEHIND = "Updates by others between reading and applying"
+BAR, BARS = 0.7, 8  # width of a bar as a share of the gap between ticks; with fewer than `BARS` bars it shrinks
+CAUSE = 400  # px: width of the name of a cause in a legend
+WORDS = "replace(datum.label, /_/g, ' ')"
+ABOVE = 1.12  # factor on the axis: room above the highest bar for the label of the shaded region
+BAR_COLUMNS = (
+    "variant", "threads", "cause", "estimate", "low", "high", "rounds", "disturbed_rounds", "evidence"
+)  # fmt: skip
+
+
+def draw(summary: pd.DataFrame) -> Chart:
+    """Draw a panel: shares as a dot plot, aborts as stacked bars by cause, any other measure as lines.
+
+    The x axis has the threads, the steps of a training curve, or the ranges of staleness. Many variants are drawn in
+    facets (see `split_facets`).
+    """
+    measure, shown = summary["measure"].iloc[0], value_range(summary)
+    if measure in ("lost", "torn"):
+        return draw_shares(summary, title_of(summary))
+    if measure in STACKED:
+        describe = "Share of attempts that aborted against worker threads, stacked by cause"
+        return stacked([("", summary)], palette.CAUSES, describe, along_threads(summary["threads"]), shown)
+    columns: tuple[str, ...] = ()
+    if measure == "accuracy_curve":
+        along, against = steps(summary), "steps"
+    elif measure == "staleness":
+        summary = place_ranges(summary, ["variant"])
+        along, against, columns = ranges(summary), "staleness", ("staleness", "up_to")
+    else:
+        along, against = along_threads(summary["threads"]), "worker threads"
+    parts = split_facets(summary)
+    drawn = pd.concat([part.loc[part["estimate"].notna(), "variant"] for _, part in parts])
+    describe, y = f"{title_of(summary)} against {against}", values(summary, shown)
+    return lines(parts, of_variants(drawn), describe, along, y, shown, references(summary, along, shown), columns)
 
 
 def values(summary: pd.DataFrame, shown: Range) -> alt.Y:
-    """The y axis of a summary."""
-    title = title_of(summary)
-    if summary["measure"].iloc[0] == "staleness":
-        return values_axis(title, "~%", shown)
-    if summary["unit"].iloc[0] == "fraction":
-        return fraction_axis(title, shown)
-    if summary["unit"].iloc[0] == "s":
-        return values_axis(title, "~g", shown)
-    return values_axis(title, "~s" if shown.high >= 50_000 else ",~f", shown)
+    """The y axis of a summary; a narrow range of a share has a decimal place."""
+    unit = summary["unit"].iloc[0]
+    if unit == "fraction":
+        fine = not shown.log and shown.high - shown.low <= 0.1 and summary["measure"].iloc[0] != "staleness"
+        form = ".1%" if fine else "~%"
+    elif unit == "s":
+        form = "~g"
+    else:
+        form = "~s" if shown.high >= 50_000 else ",~f"
+    return values_axis(title_of(summary), form, shown)
 
 
 def title_of(summary: pd.DataFrame) -> str:
@@ -56,19 +107,15 @@ def title_of(summary: pd.DataFrame) -> str:
     return f"Seconds to {targets[0]:.0%} test accuracy" if len(targets) == 1 else "Seconds to a test accuracy"
 
 
-def speedup(summary: pd.DataFrame) -> Chart:
-    """Speedup over threads, with the ideal line w and the line of no gain 1."""
-    ticks, shown = Ticks(summary["threads"]), value_range(summary)
-    return _over_threads(summary, [no_gain(), *ideal(ticks, shown)])
+def references(summary: pd.DataFrame, along: Along, shown: Range) -> list[alt.Chart]:
+    """The lines behind a chart of speedups: no gain, and over threads the ideal speedup."""
+    if not summary["measure"].iloc[0].startswith("speedup"):
+        return []
+    rule = Layer(pd.DataFrame({"y": [1]})).mark_rule(color=palette.NEUTRAL, strokeWidth=1)
+    return [rule.encode(y=alt.Y("y:Q")), *(_ideal(along.ticks, shown) if along.column == "threads" else [])]
 
 
-def no_gain() -> alt.Chart:
-    """The line of a speedup of 1."""
-    rule: alt.Chart = Layer(pd.DataFrame({"y": [1]})).mark_rule(color=palette.NEUTRAL, strokeWidth=1)
-    return rule.encode(y=alt.Y("y:Q"))
-
-
-def ideal(ticks: Ticks, shown: Range) -> list[alt.Chart]:
+def _ideal(ticks: Ticks, shown: Range) -> list[alt.Chart]:
     """The labelled line of ideal speedup."""
     points = pd.DataFrame({"x": np.geomspace(1, max(ticks.last, 1.001), 100)})
     points["ideal"] = points["x"]
@@ -82,49 +129,6 @@ def ideal(ticks: Ticks, shown: Range) -> list[alt.Chart]:
     ]
 
 
-def step_time(summary: pd.DataFrame) -> Chart:
-    """Microseconds per step over threads."""
-    return _over_threads(summary)
-
-
-def accuracy(summary: pd.DataFrame) -> Chart:
-    """Test accuracy after the last step over threads."""
-    return _over_threads(summary)
-
-
-def commits(summary: pd.DataFrame) -> Chart:
-    """Share of critical sections that committed as a transaction over threads."""
-    return _over_threads(summary)
-
-
-def failures(summary: pd.DataFrame) -> Chart:
-    """Share of attempts that aborted over threads, stacked by cause, with the interval of their sum."""
-    ticks = Ticks(summary["threads"])
-    along = Along("threads", ticks, threads_axis(ticks))
-    describe = "Share of attempts that aborted against worker threads, stacked by cause"
-    return stacked([("", summary)], palette.CAUSES, describe, along, value_range(summary))
-
-
-def time_to_accuracy(summary: pd.DataFrame) -> Chart:
-    """Seconds until the test accuracy first reached a target, over threads."""
-    return _over_threads(summary)
-
-
-def lost(summary: pd.DataFrame) -> alt.LayerChart:
-    """Share of the updates of elements that were lost, by variant and threads."""
-    return draw_shares(summary, TITLES["lost"])
-
-
-def torn(summary: pd.DataFrame) -> alt.LayerChart:
-    """Share of the reads of variables that were torn, by variant and threads."""
-    return draw_shares(summary, TITLES["torn"])
-
-
-def curve(summary: pd.DataFrame) -> Chart:
-    """Test accuracy over the steps of all workers together; one number of threads."""
-    return _lines(summary, "Test accuracy against steps", steps(summary))
-
-
 def steps(summary: pd.DataFrame, log: bool = False) -> Along:
     """The x dimension of the steps at which the accuracy was measured."""
     ticks = Ticks(summary["iteration"].dropna(), log)
@@ -133,25 +137,17 @@ def steps(summary: pd.DataFrame, log: bool = False) -> Along:
     return Along("iteration", ticks, alt.X("x:Q", title=title, axis=axis, scale=ticks.scale()))
 
 
-def staleness(summary: pd.DataFrame) -> Chart:
-    """Share of steps by how many updates of others landed between reading and applying; one number of threads."""
-    placed = place_ranges(summary)
-    placed = placed.assign(line=number_lines(placed, ["variant"]))
-    return _lines(placed, "Share of steps against staleness", ranges(placed), ("staleness", "up_to"))
+def place_ranges(summary: pd.DataFrame, of: Sequence[str]) -> pd.DataFrame:
+    """Add the position of each range of staleness as `place`; all ranges are equally wide.
 
-
-def place_ranges(summary: pd.DataFrame) -> pd.DataFrame:
-    """Add the column `place`: the position of each range of staleness; all ranges are equally wide."""
+    Add also `line`: rows share a number if a line may join them. The rows that agree in the columns `of` have one line,
+    which ends before a range without steps.
+    """
     places = summary["staleness"].map(lambda bound: summaries.place_of(int(bound)), na_action="ignore")
-    return summary.assign(place=places.astype("Int64"))
-
-
-def number_lines(placed: pd.DataFrame, of: Sequence[str]) -> pd.Series:
-    """Number the lines: rows share a number if a line may join them; a line ends before a range without steps."""
-    series = pd.Series(numbered(placed, of), index=placed.index)
-    ordered = placed.assign(series=series).sort_values(["series", "place"], kind="stable")
+    placed = summary.assign(place=places.astype("Int64"))
+    ordered = placed.assign(series=numbered(placed, of)).sort_values(["series", "place"], kind="stable")
     follows = ordered.groupby("series")["place"].diff().eq(1).fillna(False)
-    return (~follows.astype(bool)).cumsum().reindex(placed.index)
+    return placed.assign(line=(~follows.astype(bool)).cumsum().reindex(placed.index))
 
 
 def ranges(placed: pd.DataFrame) -> Along:
@@ -164,20 +160,111 @@ def ranges(placed: pd.DataFrame) -> Along:
     return Along("place", ticks, alt.X("x:Q", title=BEHIND, axis=axis, scale=ticks.scale()))
 
 
-def _over_threads(summary: pd.DataFrame, behind: Sequence[alt.Chart] = ()) -> Chart:
-    ticks = Ticks(summary["threads"])
-    along = Along("threads", ticks, threads_axis(ticks))
-    return _lines(summary, f"{title_of(summary)} against worker threads", along, behind=behind)
-
-
-def _lines(
-    summary: pd.DataFrame,
+def stacked(
+    parts: Sequence[tuple[str, pd.DataFrame]],
+    colours: Mapping[str, str],
     describe: str,
     along: Along,
+    shown: Range,
     tooltip_columns: Sequence[str] = (),
-    behind: Sequence[alt.Chart] = (),
 ) -> Chart:
-    """Draw a line for each variant, in facets (see `facets`) if there are many."""
-    parts, shown = facets(summary), value_range(summary)
-    drawn = pd.concat([part.loc[part["estimate"].notna(), "variant"] for _, part in parts])
-    return lines(parts, of_variants(drawn), describe, along, values(summary, shown), shown, behind, tooltip_columns)
+    """Draw bars of the causes in `colours`, stacked in that order from the bottom; several parts become small charts.
+
+    describe: text for screen readers; tooltip_columns: in addition to `BAR_COLUMNS`.
+    """
+    rows = pd.concat([part for _, part in parts])
+    occurs = set(rows.loc[rows["estimate"] > 0, "cause"])
+    causes = [cause for cause in colours if cause in occurs]
+    scale = alt.Scale(domain=causes, range=[colours[cause] for cause in causes])
+    legend = alt.Legend(
+        title=None,
+        orient="bottom",
+        direction="horizontal",
+        columns=1 if max(map(len, causes), default=0) > 20 else 0,
+        labelLimit=CAUSE,
+        symbolStrokeWidth=0,
+        labelExpr=wrapped_label_expr(causes, CAUSE, PHONE if len(parts) == 1 else None, WORDS),
+    )
+    colour = alt.Color("cause:N", scale=scale, legend=legend)
+    columns = [*dict.fromkeys((*BAR_COLUMNS, *tooltip_columns))]
+    layers = [_bars(part, colour, causes, along, shown, columns) for _, part in parts]
+    return in_parts(describe, [label for label, _ in parts], layers)
+
+
+def _bars(
+    summary: pd.DataFrame, colour: alt.Color, order: list[str], along: Along, shown: Range, columns: list[str]
+) -> list[alt.Chart]:
+    estimated = summary[summary["estimate"].notna()]
+    bars = estimated.loc[estimated["cause"].isin(order), [*dict.fromkeys((*columns, along.column))]]
+    bars = bars.sort_values("cause", key=lambda causes: causes.map(order.index), kind="stable")
+    bars["top"] = bars.groupby(along.column)["estimate"].cumsum()
+    bars["bottom"] = bars["top"] - bars["estimate"]
+    half = BAR / 2 * min(1, len(along.ticks.values) / BARS)
+    bars["x"], bars["end"] = ([along.ticks.shift(at, side) for at in bars[along.column]] for side in (-half, half))
+    bars["says"] = [
+        f"{workers(n)}, {cause.replace('_', ' ')}: {share:.3%} of attempts"
+        for n, cause, share in zip(bars["threads"], bars["cause"], bars["estimate"], strict=True)
+    ]
+    over = oversubscribed(summary, along.ticks) if along.column == "threads" else []
+    values = alt.Y(
+        "bottom:Q",
+        title="Attempts that aborted",
+        axis=alt.Axis(format="~%", tickCount=6),
+        scale=alt.Scale(domain=[0, shown.high * (ABOVE if over else 1)], nice=False),
+    )
+    totals = estimated[(estimated["cause"] == summaries.ANY) & estimated["low"].notna()]
+    spread = clip_bars(totals[columns].assign(x=totals[along.column]), shown)
+    ink = alt.value(palette.INK)
+    return [
+        *over,
+        Layer(bars)
+        .mark_rect(stroke="white", strokeWidth=0.7)
+        .encode(
+            x=along.axis,
+            x2=alt.X2("end:Q"),
+            y=values,
+            y2=alt.Y2("top:Q"),
+            color=colour,
+            tooltip=tooltip(columns),
+            description=alt.Description("says:N"),
+        ),
+        *error_bars(Layer().encode(x=along.axis, color=ink), spread),
+    ]
+
+
+def draw_noise(bins: pd.DataFrame) -> alt.LayerChart:
+    """Draw the result of `tmflow.analysis.noise.histogram`."""
+    bars = (
+        alt.Chart(bins)
+        .mark_rect(color=palette.BLUE, stroke="white", strokeWidth=0.5)
+        .encode(
+            x=alt.X(
+                "low:Q",
+                title="Deviation of the time from the mean of its point (%)",
+                axis=alt.Axis(format="+~f", tickCount=8),
+            ),
+            x2="high:Q",
+            y=alt.Y("share:Q", title="Share of runs", axis=alt.Axis(format="~%", tickCount=5)),
+            y2=alt.datum(0),
+            tooltip=[alt.Tooltip("low", format="+.2f"), alt.Tooltip("high", format="+.2f"), "runs"],
+        )
+    )
+    zero = alt.Chart(pd.DataFrame({"x": [0]})).mark_rule(color=palette.NEUTRAL).encode(x="x:Q")
+    return layered("Share of runs by the deviation of their time from the mean of their point over rounds", bars, zero)
+
+
+def noise_caption(
+    measured: Noise, runs: pd.DataFrame, bins: pd.DataFrame, platform: str, which: str, revision: str
+) -> Caption:
+    """The caption of the histogram `bins` of `runs`; `which` describes the runs."""
+    return Caption(
+        f"Noise between rounds on {platform}",
+        [
+            f"{several(measured.runs, 'run')} of {several(measured.points, 'point')} in "
+            f"{several(measured.rounds, 'round')}; {which}.",
+            "Measured runs with the usual measures, not oversubscribed. A point is one combination of factors under "
+            "one definition and software version. Corrected for using the mean of the same rounds.",
+            f"The outermost bars include all deviations beyond {bins['high'].iloc[-1]:.1f} %.",
+            dated(runs["started_at_utc"], revision),
+        ],
+    )

@@ -12,10 +12,10 @@ from tmflow.analysis.pairwise import PROCESSES, WITHIN, Measure, Sides, joint_se
 from tmflow.analysis.stats import SAME
 from tmflow.base.text import several, workers
 from tmflow.charts import palette
-from tmflow.charts.axes import Range, Ticks
+from tmflow.charts.axes import Range
 from tmflow.charts.captions import MEASURED_IN_FULL, REASON, Caption, dated, provenance, workload
-from tmflow.charts.facets import facets
-from tmflow.charts.marks import Along, Chart, Layer, lines, of_variants, threads_axis, values_axis
+from tmflow.charts.layout import split_facets
+from tmflow.charts.marks import Chart, Layer, along_threads, lines, of_variants, values_axis
 
 TITLES: dict[str, str] = {"speed": "Speed of B relative to A", "accuracy": "Accuracy of B minus A"}
 LEAST = {"speed": 1.15, "accuracy": 0.005}  # smallest extent of the axis on both sides of no difference
@@ -29,7 +29,7 @@ def chart(table: pd.DataFrame) -> Chart:
     `table` is a part of `analysis.pairwise.compared` with at least one estimate.
     """
     measure: Measure = table["measure"].iloc[0]
-    ticks, shown = Ticks(table["threads"]), range_of(table)
+    shown = range_of(table)
     title = TITLES[measure]
     y = values_axis(title, "~g" if measure == "speed" else "+.1%", shown)
     level = 1 if measure == "speed" else 0
@@ -37,10 +37,10 @@ def chart(table: pd.DataFrame) -> Chart:
     band = same.mark_rect(color=palette.NEUTRAL, opacity=0.2).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q"))
     rule = same.mark_rule(color=palette.NEUTRAL, strokeWidth=1).encode(y=alt.Y("y:Q"))
     return lines(
-        facets(table),
+        split_facets(table),
         of_variants(table["variant"]),
         f"{title} against worker threads",
-        Along("threads", ticks, threads_axis(ticks)),
+        along_threads(table["threads"]),
         y,
         shown,
         behind=[*([band] if measure == "speed" else []), rule],

@@ -1,4 +1,4 @@
-"""Colours and shapes: a strategy has the same look in every chart; looks differ without colour vision too.
+"""Colours and shapes: a strategy has the same look in every chart; looks also differ without colour vision.
 
 The name of a variant is its strategy and, after a blank, its parameters; a variant has the colour of its strategy.
 """
@@ -60,14 +60,14 @@ CAUSES: dict[str, str] = {
     "unknown": GREY,
 }
 _COLOURS = (BLUE, VERMILLION, GREEN, SKY, ORANGE, PURPLE, OLIVE, GREY)
-# For numbers: distinguishable without colour vision, as blue and yellow are, and legible on white and on dark pages.
+# For numbers: a ramp that is distinguishable without colour vision, and legible on white and on dark pages.
 _RAMP = ("#3F74D1", "#8A63CC", "#C0589C", "#DA6A50", "#CE8A1E")
 _SPARE_SHAPES = ("triangle-left", "triangle-right")
 _SHAPES = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", *_SPARE_SHAPES)
 
 
 def look(strategy: str) -> Look:
-    """The look of a strategy; one that `LOOKS` does not list gets a spare shape that follows from its name."""
+    """The look of a strategy; one that is not in `LOOKS` gets a spare shape derived from its name."""
     if strategy in LOOKS:
         return LOOKS[strategy]
     digest = hashlib.sha256(strategy.encode()).digest()
@@ -78,14 +78,14 @@ def looks(variants: Iterable[str]) -> list[Look]:
     """The looks of variants drawn together; variants of one strategy differ in shape."""
     chosen: list[Look] = []
     for variant in variants:
-        default = look(_strategy(variant))
+        default = look(variant.partition(" ")[0])
         free = (Look(default.colour, shape) for shape in (default.shape, *_SHAPES))
         chosen.append(next((candidate for candidate in free if candidate not in chosen), default))
     return chosen
 
 
 def of_categories(n: int) -> list[Look]:
-    """The looks of n unordered categories: eight colours, with another shape at each repetition."""
+    """The looks of n unordered categories: eight colours, with a new shape for each repetition."""
     return [Look(_COLOURS[i % len(_COLOURS)], _SHAPES[(i + i // len(_COLOURS)) % len(_SHAPES)]) for i in range(n)]
 
 
@@ -101,7 +101,3 @@ def _between(place: float) -> str:
     ends = ([int(colour[at : at + 2], 16) for at in (1, 3, 5)] for colour in _RAMP[first : first + 2])
     mixed = [round(left + (place - first) * (right - left)) for left, right in zip(*ends, strict=True)]
     return "#" + "".join(f"{part:02X}" for part in mixed)
-
-
-def _strategy(variant: str) -> str:
-    return variant.partition(" ")[0]

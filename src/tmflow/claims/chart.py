@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import altair as alt
 import pandas as pd
 
-from tmflow.base.text import several
+from tmflow.base.text import from_to, several
 from tmflow.charts import palette
 from tmflow.charts.captions import EVIDENCE, Caption, dated
 from tmflow.charts.figures import Figure
@@ -34,8 +34,8 @@ def figure(judged: Judged, finding: Finding, title: str, revision: str) -> Figur
 
 def _caption(judged: Judged, finding: Finding, title: str, revision: str) -> Caption:
     runs = pd.concat(finding.runs)
-    rounds = sorted({number["rounds"] for number in finding.numbers})
-    count = f"{rounds[0]}" if len(rounds) == 1 else f"{rounds[0]} to {rounds[-1]}"
+    counts = [number["rounds"] for number in finding.numbers]
+    rounds = from_to(min(counts), max(counts), "round")
     disturbed = n_disturbed(runs)
     noise = f"; {disturbed} of {several(len(runs), 'run')} disturbed" if disturbed else ""
     machines = "by a profile of the machine"
@@ -43,7 +43,7 @@ def _caption(judged: Judged, finding: Finding, title: str, revision: str) -> Cap
         title,
         [
             f"On {judged.machine}; {EVIDENCE[judged.evidence].format(machines=machines)}; full scale.",
-            f"{count} rounds; bars: 95 % t intervals over rounds; shaded: the claimed range{noise}.",
+            f"{rounds}; bars: 95 % t intervals over rounds; shaded: the claimed range{noise}.",
             f"Claim {judged.id}: {judged.finding.verdict}; this check: {finding.verdict}.",
             dated(runs["started_at_utc"], revision),
         ],

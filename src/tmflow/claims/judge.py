@@ -1,27 +1,33 @@
-"""The verdict on every claim for each kind of evidence, from the runs of a single machine and origin."""
+"""The verdict on every claim for each kind of evidence, from the runs of a single machine and origin.
+
+An origin is the platform, the source, the definition of the experiment and the software version. Runs of different
+origins are never pooled, because the change between them may cause a difference. Campaigns of one origin are pooled:
+six rounds and another six make twelve.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache
 from typing import Any, NamedTuple, get_args
 
 import pandas as pd
 
-from tmflow.base.errors import unknown
+from tmflow.analysis.run_table import n_rounds, numbered
+from tmflow.base.errors import BadInput, unknown
 from tmflow.base.text import listed, several
 from tmflow.claims import verdict
-from tmflow.claims.data import Candidates, Tables, load
-from tmflow.claims.provenance import Origin, origins, provenance_note
+from tmflow.claims.predicates import Factors
 from tmflow.claims.schema import Claim, Claims, Hardware, load_claims
-from tmflow.claims.selection import usable
+from tmflow.claims.selection import LEAST_ROUNDS, Candidates, Tables, load, usable
 from tmflow.claims.verdict import Finding, Verdict
-from tmflow.platform.key import is_local
+from tmflow.platform.facts import display_name, is_local, platform_facts, platform_sha256
 from tmflow.runfile.record import NO_TIME
 from tmflow.spec.trial import Evidence
 from tmflow.store import platform_queries
-from tmflow.store.frames import Source
+from tmflow.store.frames import Source, connected
+from tmflow.store.software_labels import DIGITS
 
 KINDS: tuple[Evidence, ...] = get_args(Evidence)
 # The columns that the runs of one machine share: platform, available hardware threads, emulator.
@@ -30,6 +36,62 @@ NEEDS = {
     "rtm": "a machine with Intel's transactions (RTM)",
     "power": "a machine with POWER's transactions",
 }
+
+
+class Origin(NamedTuple):
+    """The runs of an experiment with one origin, with any status."""
+
+    experiment: str
+    definition: str
+    software: str
+    runs: pd.DataFrame
+
+    @property
+    def rounds(self) -> int:
+        """The number of rounds with a result."""
+        return n_rounds(self.runs, self.runs["status"] == "ok")
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "experiment": self.experiment,
+            "definition": self.definition,
+            "software": self.software,
+            "rounds": self.rounds,
+            "runs": len(self.runs),
+        }
+
+
+def origins(runs: pd.DataFrame, experiment: str) -> list[Origin]:
+    """Split the runs of one machine by origin: first the one that is used, then those that are left out.
+
+    The newest origin with enough rounds for a verdict is used; if none has enough, the one with the most rounds, ties
+    going to the newest. The order does not depend on results.
+    """
+    number = numbered(runs, ["definition_sha256", "software"])
+    parts = [runs] if len(runs) else []
+    if len(runs) and number.max() > 0:  # most machines have one origin: splitting is slow
+        parts = [runs[number == index] for index in range(number.max() + 1)]
+    result = [
+        Origin(experiment, str(part["definition_sha256"].iloc[0]), str(part["software"].iloc[0]), part)
+        for part in parts
+    ]
+    result.sort(key=lambda origin: str(origin.runs["started_at_utc"].max()), reverse=True)
+    return sorted(result, key=lambda origin: min(origin.rounds, LEAST_ROUNDS), reverse=True)
+
+
+def provenance_note(experiment_origins: Sequence[Origin]) -> str | None:
+    """A sentence on the origin used and those left out; None if there is only one."""
+    if len(experiment_origins) < 2:
+        return None
+    several_definitions = len({origin.definition for origin in experiment_origins}) > 1
+    descriptions = []
+    for origin in experiment_origins:
+        definition = f", definition {origin.definition[:DIGITS]}" if several_definitions else ""
+        rounds = several(origin.rounds, "round") if origin.rounds else "no round with a result"
+        descriptions.append(f"{rounds} by {origin.software}{definition}")
+    speaks, *others = descriptions
+    name = experiment_origins[0].experiment
+    return f"Of {name} these are {speaks}; left out, because never pooled with them: {'; '.join(others)}."
 
 
 @dataclass(frozen=True)
@@ -76,31 +138,35 @@ class Machine(NamedTuple):
     speaking: dict[str, Candidates]
 
 
-Machines = Callable[[Evidence, Hardware, tuple[str, ...]], list[Machine]]
-
-
 def judge(claims: Claims, tables: Mapping[str, Tables], evidence: Evidence | None = None) -> list[Judged]:
     """Judge each claim by each kind of evidence that it accepts or that has runs.
 
     tables: those of every experiment that a claim names. evidence: judge by this kind only.
     """
 
-    @cache  # most claims look at the same runs
-    def of_kind(name: str, kind: Evidence, hardware: Hardware) -> pd.DataFrame:
-        experiment_tables = tables[name]
-        return (
-            usable(experiment_tables.runs, kind, hardware)
-            if kind in experiment_tables.evidences
-            else experiment_tables.runs[:0]
-        )
+    # Many claims share experiments and machines.
+    @cache
+    def usable_runs(experiment: str, kind: Evidence, hardware: Hardware) -> pd.DataFrame:
+        runs = tables[experiment].runs
+        return usable(runs, kind, hardware) if kind in tables[experiment].evidences else runs[:0]
 
-    machines = cache(partial(_machines, tables, of_kind))
-    return [
-        _judge_claim(name, claim, kind, claims, tables, machines)
-        for name, claim in claims.claims.items()
-        for kind in KINDS
-        if evidence in (None, kind) and (kind in claim.evidence or _has(claim, tables, kind))
-    ]
+    @cache
+    def find_machines(kind: Evidence, hardware: Hardware, names: tuple[str, ...]) -> list[Machine]:
+        return _find_machines({name: usable_runs(name, kind, hardware) for name in names}, tables)
+
+    judged = []
+    for name, claim in claims.claims.items():
+        for kind in KINDS if evidence is None else [evidence]:
+            if kind in claim.evidence:
+                machines = find_machines(kind, claim.hardware, tuple(claim.experiments()))
+                judged.append(_judge(name, claim, kind, machines, claims.configurations, tables))
+            elif any(kind in tables[experiment].evidences for experiment in claim.experiments()):
+                because = f"it requires {listed(claim.evidence)} runs"
+                if kind == "emulated" and claim.is_about_time():
+                    because = NO_TIME
+                refused = Finding("untested", f"Evidence {kind} decides nothing here: {because}.")
+                judged.append(Judged(name, claim, kind, refused, None, {}))
+    return judged
 
 
 def experiments(claims: Claims) -> list[str]:
@@ -108,27 +174,23 @@ def experiments(claims: Claims) -> list[str]:
     return list(dict.fromkeys(name for claim in claims.claims.values() for name in claim.experiments()))
 
 
-def _has(claim: Claim, tables: Mapping[str, Tables], kind: Evidence) -> bool:
-    return any(kind in tables[name].evidences for name in claim.experiments())
-
-
-def _judge_claim(
-    name: str, claim: Claim, kind: Evidence, claims: Claims, tables: Mapping[str, Tables], machines: Machines
+def _judge(
+    name: str,
+    claim: Claim,
+    kind: Evidence,
+    machines: Sequence[Machine],
+    configurations: Mapping[str, Factors],
+    tables: Mapping[str, Tables],
 ) -> Judged:
-    if kind not in claim.evidence:
-        because = (
-            NO_TIME if kind == "emulated" and claim.is_about_time() else f"it requires {listed(claim.evidence)} runs"
-        )
-        return Judged(
-            name, claim, kind, Finding("untested", f"Evidence {kind} decides nothing here: {because}."), None, {}
-        )
-    varying = {name: tables[name].varying for name in claim.experiments()}
-    pairs = [
-        (machine, _finding(claim, claims, varying, machine))
-        for machine in machines(kind, claim.hardware, tuple(claim.experiments()))
-    ]
-    if not pairs:
+    """Judge a claim by one kind of evidence, by the first origin of each experiment of each machine."""
+    if not machines:
         return Judged(name, claim, kind, Finding("untested", _missing_runs_reason(claim, kind, tables)), None, {})
+    varying = {experiment: tables[experiment].varying for experiment in claim.experiments()}
+    pairs = []
+    for machine in machines:
+        finding = verdict.judge_claim(claim, configurations, varying, machine.speaking)
+        notes = filter(None, map(provenance_note, machine.origins.values()))
+        pairs.append((machine, replace(finding, why=" ".join([finding.why, *notes]))))
     # Contributed runs never replace runs that were ingested here, even if these leave the claim untested.
     (machine, finding), *others = sorted(pairs, key=lambda item: (not item[0].local, item[1].verdict == "untested"))
     left_out = [origin for of_experiment in machine.origins.values() for origin in of_experiment[1:]]
@@ -136,55 +198,30 @@ def _judge_claim(
     return Judged(name, claim, kind, finding, machine.name, elsewhere, left_out)
 
 
-def _finding(claim: Claim, claims: Claims, varying: Mapping[str, list[str]], machine: Machine) -> Finding:
-    """The finding of one machine's runs, using the first origin of each experiment."""
-    finding = verdict.judge_claim(claim, claims.configurations, varying, machine.speaking)
-    notes = [
-        sentence for experiment_origins in machine.origins.values() if (sentence := provenance_note(experiment_origins))
-    ]
-    return replace(finding, why=" ".join([finding.why, *notes]))
-
-
-def _machines(
-    tables: Mapping[str, Tables],
-    of_kind: Callable[[str, Evidence, Hardware], pd.DataFrame],
-    kind: Evidence,
-    hardware: Hardware,
-    of: tuple[str, ...],
-) -> list[Machine]:
-    """Each machine with its runs of these experiments that may decide, by origin.
+def _find_machines(runs: Mapping[str, pd.DataFrame], tables: Mapping[str, Tables]) -> list[Machine]:
+    """Each machine with its runs that may decide, by origin; `runs` are those of all machines, by experiment.
 
     Machines whose runs were ingested here come first, then those with more hardware threads, then those with more
     rounds. The order does not depend on results, so that no machine is chosen for its verdict.
     """
-    runs = {name: of_kind(name, kind, hardware) for name in of}
     if not any(map(len, runs.values())):
         return []
     together = pd.concat([frame[[*MACHINE, "uid"]] for frame in runs.values()])
-    candidates = []
+    ranked = []
     for key, part in together.groupby(MACHINE, dropna=False, sort=False):
-        threads, uids = part["hardware_threads"].iloc[0], set(part["uid"])
-        is_only_machine = len(uids) == len(together)  # the only machine: no need to split
-        origins_by_experiment = {
-            name: origins(frame if is_only_machine else frame[frame["uid"].isin(uids)], name)
-            for name, frame in runs.items()
+        uids, threads = set(part["uid"]), part["hardware_threads"].iloc[0]
+        is_only_machine = len(uids) == len(together)  # no need to split
+        of_machine = {n: r if is_only_machine else r[r["uid"].isin(uids)] for n, r in runs.items()}
+        by_origin = {name: origins(frame, name) for name, frame in of_machine.items()}
+        speaking = {
+            name: Candidates(first[0].runs if first else runs[name][:0], tables[name].measured)
+            for name, first in by_origin.items()
         }
-        n_rounds = sum(
-            experiment_origins[0].rounds for experiment_origins in origins_by_experiment.values() if experiment_origins
-        )
-        machine = Machine(
-            _machine_name(part.iloc[0]),
-            is_local(str(part["platform"].iloc[0])),
-            origins_by_experiment,
-            {
-                name: Candidates(
-                    experiment_origins[0].runs if experiment_origins else runs[name][:0], tables[name].measured
-                )
-                for name, experiment_origins in origins_by_experiment.items()
-            },
-        )
-        candidates.append((not machine.local, 0 if pd.isna(threads) else -int(threads), -n_rounds, str(key), machine))
-    return [machine for *_, machine in sorted(candidates, key=lambda row: row[:4])]
+        local = is_local(str(part["platform"].iloc[0]))
+        machine = Machine(_machine_name(part.iloc[0]), local, by_origin, speaking)
+        n_rounds = sum(of_experiment[0].rounds for of_experiment in by_origin.values() if of_experiment)
+        ranked.append((not local, 0 if pd.isna(threads) else -int(threads), -n_rounds, str(key), machine))
+    return [machine for *_, machine in sorted(ranked, key=lambda row: row[:4])]
 
 
 def _machine_name(run: pd.Series) -> str:
@@ -244,7 +281,7 @@ def verdicts(
 ) -> list[Judged]:
     """Judge every claim of data/claims.yaml, or only `claims`, by every kind of evidence or only `evidence`.
 
-    platform: read only the runs of this platform, given by key (`tmflow.platform.key`). joined: pool all sources of a
+    platform: read only the runs of this platform, given by key (`tmflow.platform.facts`). joined: pool all sources of a
     platform. Raises BadInput if the platform has no run, and for an unknown claim.
     """
     if platform is not None:
@@ -260,3 +297,22 @@ def verdicts(
         all_claims = all_claims.model_copy(update={"claims": chosen})
     tables = load(source, experiments(all_claims), None if platform is None else [platform], joined=joined)
     return judge(all_claims, tables, evidence)
+
+
+def this_machine(source: Source) -> str | None:
+    """The key of this machine's platform; None if the database has no runs.
+
+    Raises BadInput if it has runs, but none of this machine; the message names the platforms that it has.
+    """
+    facts = platform_facts()
+    with connected(source) as connection:
+        if (here := platform_queries.local_platform(connection, platform_sha256(facts))) is not None:
+            return here
+        others = platform_queries.platforms(connection)
+    if others.empty:
+        return None
+    keys = listed([str(key) for key in others["platform"]])
+    raise BadInput(
+        f"this machine, {display_name(facts)}, has no runs in this database; --platform NAME judges those of another "
+        f"machine or of a contribution: {keys}."
+    )

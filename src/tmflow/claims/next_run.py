@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,8 +16,7 @@ from tmflow.bundle.reader import open_bundle
 from tmflow.claims.judge import NEEDS
 from tmflow.claims.schema import Claim, Claims, Hardware
 from tmflow.claims.selection import CAPABILITY
-from tmflow.platform.facts import platform_sha256
-from tmflow.platform.key import is_local, slug_of
+from tmflow.platform.facts import is_local, platform_sha256, slug_of
 from tmflow.store import engine, queries, schema
 from tmflow.store.frames import Source, frame
 from tmflow.store.models import Platform
@@ -28,9 +27,17 @@ HAND_OVER = "tmflow bundle export"
 FEW = 4  # largest number of claims that a sentence names
 
 
+class Machine(NamedTuple):
+    """The facts that determine which claims a machine's runs may decide; None if unknown."""
+
+    capability: str
+    """The kind of transactions, as in the facts of a platform."""
+    threads: int | None
+
+
 @dataclass(frozen=True)
 class KnownMachines:
-    """The machines with measured runs; whether this machine's runs are stored here and handed over."""
+    """The machines with measured runs, and whether this machine's runs are stored here and were contributed."""
 
     machines: list[Machine]
     measured: bool = False
@@ -57,26 +64,22 @@ def find_known_machines(url: URL, contributions: Path, facts: Mapping[str, Any])
 
     Raises BadInput if one of them cannot be read.
     """
-    this_platform, all_machines = platform_sha256(dict(facts)), []
-    measured = False
+    machines: list[Machine] = []
+    stored_here: set[str] = set()  # the hashes of the platforms whose measured runs are stored, and not contributed
     if schema.exists(url):
         source = engine.open_reader(url)
         measured_platforms = measured_on(queries.counts(source))
-        all_machines += load_machines(source, measured_platforms)
+        machines += load_machines(source, measured_platforms)
         local = [key for key in measured_platforms if is_local(key)]  # the key of local runs is the slug
-        hashes = frame(source, select(Platform.facts_sha256).where(Platform.slug.in_(local)))
-        measured = this_platform in set(hashes["facts_sha256"])
-    contributed = list(_contributed(contributions))
-    all_machines += [machine_of(platform["facts"], None) for platform in contributed]
-    return KnownMachines(all_machines, measured, this_platform in {platform["sha256"] for platform in contributed})
-
-
-def _contributed(folder: Path) -> Iterator[dict[str, Any]]:
-    """Yield the platforms of contributions; a bundle without a manifest names none before its import."""
-    for path in sorted(folder.glob("*/*.zip")):
+        stored_here.update(frame(source, select(Platform.facts_sha256).where(Platform.slug.in_(local)))["facts_sha256"])
+    contributed = set()
+    for path in sorted(contributions.glob("*/*.zip")):
         with open_bundle(path) as bundle:
-            if platform := bundle.document(format.PLATFORM):
-                yield platform
+            if platform := bundle.document(format.PLATFORM):  # a bundle without a manifest names none before its import
+                machines.append(machine_of(platform["facts"], None))
+                contributed.add(platform["sha256"])
+    this_platform = platform_sha256(dict(facts))
+    return KnownMachines(machines, this_platform in stored_here, this_platform in contributed)
 
 
 def next_step(claims: Claims, here: Machine, others: KnownMachines, *, tensorflow: bool) -> Next:
@@ -90,33 +93,22 @@ def next_step(claims: Claims, here: Machine, others: KnownMachines, *, tensorflo
         and not any(could_decide(other, claim) for other in others.machines)
         and (tensorflow or native.issuperset(claim.experiments()))
     ]
+    transactions = {"rtm": "Intel's transactions", "htm": "POWER's transactions"}.get(here.capability)
+    threads = (
+        "no known number of hardware threads" if here.threads is None else several(here.threads, "hardware thread")
+    )
+    kind = f"This machine has {transactions or 'no hardware transactions'} and {threads}."
     if others.measured and not others.handed_over:
-        return Next(HAND_OVER, f"{_kind(here)} Its measured runs are stored here: hand them over.", waiting)
+        return Next(HAND_OVER, f"{kind} Its measured runs are stored here: hand them over.", waiting)
     if waiting:
         waits = f"{several(len(waiting), 'claim')} {'waits' if len(waiting) == 1 else 'wait'} for such a machine"
         few = waiting if len(waiting) <= FEW else [*waiting[:FEW], f"{len(waiting) - FEW} more"]
-        why = f"{_kind(here)} {waits}: {listed(few)}."
+        why = f"{waits}: {listed(few)}."
     elif tensorflow:
-        why = f"{_kind(here)} No claim waits for such a machine; its runs test whether the findings hold here."
+        why = "No claim waits for such a machine; its runs test whether the findings hold here."
     else:
-        why = f"{_kind(here)} Without TensorFlow it decides no claim; it adds the native driver's experiments."
-    return Next(WITH_TENSORFLOW if tensorflow else WITHOUT, why, waiting)
-
-
-def _kind(here: Machine) -> str:
-    transactions = {"rtm": "Intel's transactions", "htm": "POWER's transactions"}.get(here.capability)
-    threads = "no known number of hardware threads"
-    if here.threads is not None:
-        threads = several(here.threads, "hardware thread")
-    return f"This machine has {transactions or 'no hardware transactions'} and {threads}."
-
-
-class Machine(NamedTuple):
-    """The facts that determine which claims a machine's runs may decide; None if unknown."""
-
-    capability: str
-    """The kind of transactions, as in the facts of a platform."""
-    threads: int | None
+        why = "Without TensorFlow it decides no claim; it adds the native driver's experiments."
+    return Next(WITH_TENSORFLOW if tensorflow else WITHOUT, f"{kind} {why}", waiting)
 
 
 class Missing(NamedTuple):
@@ -153,7 +145,7 @@ def find_missing_machines(claims: Claims, here: Sequence[Machine]) -> list[Missi
     waiting: dict[tuple[Hardware, int], list[str]] = {}
     for name, claim in claims.claims.items():
         if not any(could_decide(machine, claim) for machine in here):
-            waiting.setdefault((claim.hardware, _reach(claim)), []).append(name)
+            waiting.setdefault((claim.hardware, claim.reach), []).append(name)
     missing_machines = [Missing(*machine, claims=names) for machine, names in waiting.items()]
     return sorted(missing_machines, key=lambda machine: (-len(machine.claims), machine.threads, machine.hardware))
 
@@ -161,9 +153,4 @@ def find_missing_machines(claims: Claims, here: Sequence[Machine]) -> list[Missi
 def could_decide(machine: Machine, claim: Claim) -> bool:
     """Whether runs of the machine may decide the claim."""
     has_transactions = claim.hardware == "any" or machine.capability == CAPABILITY[claim.hardware]
-    return has_transactions and machine.threads is not None and machine.threads >= _reach(claim)
-
-
-def _reach(claim: Claim) -> int:
-    """The number of hardware threads that the claim requires."""
-    return max(check.predicate.reach for check in claim.checks)
+    return has_transactions and machine.threads is not None and machine.threads >= claim.reach

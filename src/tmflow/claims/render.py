@@ -10,11 +10,35 @@ from html import escape
 from tmflow.base.text import interval, listed, several, span
 from tmflow.claims.judge import KINDS, NEEDS, Judged
 from tmflow.claims.verdict import Verdict
+from tmflow.platform.facts import is_local
 from tmflow.spec.trial import Evidence
+from tmflow.store import platform_queries
+from tmflow.store.frames import Source, connected
 
 WIDTH = 100  # characters of a line
 VERDICTS: tuple[Verdict, ...] = ("reproduced", "contradicted", "inconclusive", "untested")
 MARKS: dict[Verdict, str] = dict(zip(VERDICTS, "✓✗≈○", strict=True))
+
+
+def heading(source: Source, platform: str | None, *, joined: bool = False) -> str:
+    """Name the platform, the source of its runs, and the contributions that are left out or joined."""
+    if platform is None:
+        return "This database has no runs."
+    with connected(source) as connection:
+        platforms = platform_queries.platforms(connection, joined=joined)
+        contributed = platform_queries.contributions_to(connection, platform)
+    name = platforms.loc[platforms["platform"] == platform, "platform_name"].iloc[0]
+    others = contributed[contributed["platform"] != platform]
+    if joined:
+        names = [f"{row.name} ({row.platform})" for row in others.itertuples(index=False)]
+        joined_with = f", joined with {several(len(names), 'contribution')}: {listed(names)}" if names else ""
+        return f"Platform {name} ({platform}): the runs that were ingested here{joined_with}."
+    source_of_runs = "the runs that were ingested here" if is_local(platform) else "the runs of this contribution"
+    sentence = f"Platform {name} ({platform}): {source_of_runs}."
+    if len(others):
+        keys = listed([str(key) for key in others["platform"]])
+        sentence += f" Contributed to this platform and judged separately: {keys}."
+    return sentence
 
 
 def as_text(judged: Sequence[Judged], heading: str, *, brief: bool = False) -> str:
@@ -25,7 +49,7 @@ def as_text(judged: Sequence[Judged], heading: str, *, brief: bool = False) -> s
     taken = accepted_verdicts(judged)
     kinds = [kind for kind in KINDS if any(verdict.evidence == kind for verdict in judged)]
     without = without_runs(taken) if len(kinds) > 1 else []
-    # Keys are names to copy, so they are never broken.
+    # Keys are names to copy, so they are never wrapped.
     lines = [
         *textwrap.wrap(heading, WIDTH, break_on_hyphens=False, break_long_words=False),
         "",
@@ -38,7 +62,8 @@ def as_text(judged: Sequence[Judged], heading: str, *, brief: bool = False) -> s
     lines += [""] if brief else []
     lines += [_counts(judged, kind) for kind in kinds if kind not in without]
     if without:
-        lines.append(f"No run is {' or '.join(without)}: `tmflow claims --evidence {without[0]}` says what is needed.")
+        needed = f"`tmflow claims --evidence {without[0]}` says what is needed."
+        lines.append(f"No eligible run is {' or '.join(without)}: {needed}")
     return "\n".join(lines)
 
 
@@ -59,7 +84,7 @@ def count_verdicts(judged: Sequence[Judged], kind: Evidence) -> str:
 
 
 def accepted_verdicts(judged: Sequence[Judged]) -> list[Judged]:
-    """The verdicts by evidence that the claim accepts; other kinds never decide anything."""
+    """The verdicts by evidence that the claim accepts; other kinds decide nothing."""
     return [verdict for verdict in judged if verdict.evidence in verdict.claim.evidence]
 
 
@@ -110,7 +135,7 @@ def section(judged: Sequence[Judged], heading: str) -> str:
         f"{kind}: {count_verdicts(judged, kind)}." for kind in KINDS if any(v.evidence == kind for v in with_runs)
     ]
     if without:
-        counts.append(f"No run is {' or '.join(without)}.")
+        counts.append(f"No eligible run is {' or '.join(without)}.")
     by = {machine for machine in map(machines_sentence, with_runs) if machine}
     once = next(iter(by)) if len(by) == 1 else None
     return "\n".join(
@@ -167,8 +192,8 @@ def needed_evidence(judged: Judged) -> str:
         where = f", on {NEEDS[claim.hardware]}" if claim.hardware in NEEDS else ""
         return f"{judged.evidence.capitalize()} runs of {listed(claim.experiments())} at full scale{where}."
     if finding.verdict == "untested":
-        reach = max(check.predicate.reach for check in claim.checks)
-        return f"Runs on a machine with at least {several(reach, 'hardware thread')}, of all compared configurations."
+        threads = several(claim.reach, "hardware thread")
+        return f"Runs on a machine with at least {threads}, of all compared configurations."
     if finding.more_rounds is None:
         return (
             "More rounds on this machine would not decide it: the runs that failed or diverged must succeed, here or "

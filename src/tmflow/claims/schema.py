@@ -1,16 +1,17 @@
-"""data/claims.yaml: a closed schema of claims, each a conjunction of checks on runs."""
+"""Closed schemas of data/claims.yaml, the findings as checks on runs, and of data/figures.yaml, the study's figures."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from tmflow.base.documents import document, kept, read_yaml
 from tmflow.base.errors import BadInput, unknown
 from tmflow.base.paths import project_root
-from tmflow.claims.checks import Check, Closed, Factors
+from tmflow.claims.predicates import Check, Closed, Factors
 from tmflow.native import registry
 from tmflow.spec.trial import Evidence, TrialSpec
 
@@ -32,6 +33,11 @@ class Claim(Closed):
         """The distinct experiments of its checks."""
         return list(dict.fromkeys(check.experiment for check in self.checks))
 
+    @property
+    def reach(self) -> int:
+        """The number of hardware threads that a machine needs to show that it holds."""
+        return max(check.predicate.reach for check in self.checks)
+
     def is_about_time(self) -> bool:
         return any(check.predicate.measure.is_time for check in self.checks)
 
@@ -43,36 +49,37 @@ class Claims(Closed):
     claims: dict[str, Claim] = Field(min_length=1)
 
 
-def claims_path() -> Path:
-    return project_root() / "data" / "claims.yaml"
-
-
-def load_claims(path: Path | None = None) -> Claims:
+def load_claims() -> Claims:
     """Load and check claims.yaml; the result is cached until the file changes."""
-    return _loaded(path or claims_path())
+    return _load_claims(project_root() / "data" / "claims.yaml")
 
 
 @kept
-def _loaded(path: Path) -> Claims:
-    return check_claims(read_yaml(path), path.name)
+def _load_claims(path: Path) -> Claims:
+    return check_claims(read_yaml(path))
 
 
-def check_claims(raw: Any, where: str = "claims.yaml") -> Claims:
+def check_claims(raw: Any) -> Claims:
     """Check a parsed claims.yaml. Raises BadInput that names the fault, its place and what is allowed."""
-    claims = document(Claims, raw, where)
+    claims = document(Claims, raw, "claims.yaml")
     for name, factors in claims.configurations.items():
-        _check_configuration(factors, f"{where}: configurations.{name}")
+        where = f"claims.yaml: configurations.{name}"
+        _check_factors(factors, where)
+        if "strategy" not in factors:
+            raise BadInput(f"{where}: 'strategy' is missing.")
+        if factors["strategy"] not in registry.names():
+            raise unknown(f"strategy in {where}:", factors["strategy"], registry.names())
     for name, claim in claims.claims.items():
-        _check_claim(claim, claims, f"{where}: claims.{name}")
+        where = f"claims.yaml: claims.{name}"
+        for number, check in enumerate(claim.checks):
+            place = f"{where}.checks.{number}"
+            _check_factors(check.where, f"{place}.where")
+            for configuration in check.predicate.of:
+                if configuration not in claims.configurations:
+                    raise unknown(f"configuration in {place}:", configuration, claims.configurations)
+        if claim.is_about_time() and "emulated" in claim.evidence:
+            raise BadInput(f"{where}: evidence emulated cannot decide a claim about time: an emulated run shows none.")
     return claims
-
-
-def _check_configuration(factors: Factors, where: str) -> None:
-    _check_factors(factors, where)
-    if "strategy" not in factors:
-        raise BadInput(f"{where}: 'strategy' is missing.")
-    if factors["strategy"] not in registry.names():
-        raise unknown(f"strategy in {where}:", factors["strategy"], registry.names())
 
 
 def _check_factors(factors: Factors, where: str) -> None:
@@ -81,12 +88,73 @@ def _check_factors(factors: Factors, where: str) -> None:
             raise unknown(f"factor in {where}:", factor, TrialSpec.model_fields)
 
 
-def _check_claim(claim: Claim, claims: Claims, where: str) -> None:
-    for number, check in enumerate(claim.checks):
-        place = f"{where}.checks.{number}"
-        _check_factors(check.where, f"{place}.where")
-        for configuration in check.predicate.of:
-            if configuration not in claims.configurations:
-                raise unknown(f"configuration in {place}:", configuration, claims.configurations)
-    if claim.is_about_time() and "emulated" in claim.evidence:
-        raise BadInput(f"{where}: evidence emulated cannot decide a claim about time: an emulated run shows none.")
+NUMBER = r"\d+\.\d+"
+CONCLUSIONS = "conclusions"
+
+
+class Original(Closed):
+    """A figure of the study; unknown values are None."""
+
+    title: str = Field(min_length=10)
+    platform: Literal["TSX", "POWER8"]
+    model: Literal["mnist_softmax", "mnist_deep"]
+    batch: int = Field(ge=1)
+    matrix: int | None = Field(None, ge=1, le=784, description="pixels of an image")
+    iterations: int | None = Field(None, ge=1)
+    finding: str = Field(min_length=10, description="in our own words")
+
+
+class Originals(Closed):
+    """The content of figures.yaml; `figures` are in the study's order."""
+
+    figures: dict[str, Original] = Field(min_length=1)
+    conclusions: str = Field(min_length=10)
+
+    @field_validator("figures")
+    @classmethod
+    def _numbered(cls, value: dict[str, Original]) -> dict[str, Original]:
+        for number in value:
+            if not re.fullmatch(NUMBER, number):
+                raise ValueError(f"figure {number!r} should be a number such as '4.1'")
+        return value
+
+    def figures_of(self, source: str) -> list[str]:
+        """The figures that the source of a claim names, such as "figures 4.13 to 4.16"; empty for the conclusions.
+
+        Raises BadInput for any other source.
+        """
+        numbers, all_numbers = re.findall(NUMBER, source), list(self.figures)
+        words = source.removeprefix("figures ").removeprefix("figure ")
+        for number in numbers:
+            if number not in all_numbers:
+                raise BadInput(f"the source '{source}' names figure {number}, which the study does not have.")
+        match numbers:
+            case [first, last] if words == f"{first} to {last}":
+                return all_numbers[all_numbers.index(first) : all_numbers.index(last) + 1]
+            case [first, last] if words == f"{first} and {last}":
+                return numbers
+            case [number] if words == number:
+                return numbers
+            case [] if source == CONCLUSIONS:
+                return []
+        raise BadInput(f"the source '{source}' names neither figures nor the conclusions.")
+
+
+def experiment_of(figure: str) -> str:
+    """The experiment of config.yaml that repeats a figure."""
+    return f"fig-{figure}"
+
+
+def load_originals() -> Originals:
+    """Load and check figures.yaml; the result is cached until the file changes."""
+    return _load_originals(project_root() / "data" / "figures.yaml")
+
+
+@kept
+def _load_originals(path: Path) -> Originals:
+    return check_originals(read_yaml(path))
+
+
+def check_originals(raw: Any) -> Originals:
+    """Check a parsed figures.yaml. Raises BadInput that names the fault and its place."""
+    return document(Originals, raw, "figures.yaml")

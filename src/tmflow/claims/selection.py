@@ -2,23 +2,199 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from tmflow.analysis.run_table import ROUND
+from tmflow.base.errors import Diverged
 from tmflow.base.text import listed, workers
-from tmflow.claims.checks import Check, Factors, Predicate
-from tmflow.claims.data import Candidates, Mask
+from tmflow.claims.predicates import Check, Factors, Measure, Predicate
 from tmflow.claims.schema import Hardware
 from tmflow.claims.statements import Curve, Values
 from tmflow.platform.profiles import load_profile, profile_names
+from tmflow.spec.trial import TrialSpec
+from tmflow.store import queries
+from tmflow.store.frames import Source, connected
+from tmflow.store.run_filter import RunFilter
 
 LEAST_ROUNDS = 6  # fewer rounds give no verdict
 # The capability in a platform's facts, by the claim's name of its transactions.
 CAPABILITY: dict[str, str] = {"rtm": "rtm", "power": "htm"}
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The runs of an experiment with any status, scale and definition, and the counts of those with a result.
+
+    `runs` is a table of `store.queries.runs`.
+    """
+
+    runs: pd.DataFrame
+    transactions: pd.DataFrame
+    aborts: pd.DataFrame
+
+    @cached_property
+    def varying(self) -> list[str]:
+        """The factors in which runs differ, except the number of workers."""
+        factors = [name for name in TrialSpec.model_fields if name != "threads"]
+        return [name for name in factors if self.runs[name].nunique(dropna=False) > 1]
+
+    @cached_property
+    def evidences(self) -> frozenset[str]:
+        """The kinds of evidence of the runs."""
+        return frozenset(self.runs["evidence"])
+
+    def measured(self, measure: Measure) -> pd.Series:
+        """The value of each run by uid; runs without a value are left out."""
+        match measure.name:
+            case "speed":
+                values = self.runs["iterations"] / self.runs["loop_s"]
+                return pd.Series(values.to_numpy(), index=self.runs["uid"]).dropna()
+            case "accuracy":
+                return self.runs[["uid", "final_accuracy"]].set_index("uid")["final_accuracy"].dropna()
+            case "commits":
+                counts = self.transactions.set_index("uid").astype(float)
+                return _share(counts["commits"], counts["commits"] + counts["fallbacks"].fillna(0))
+            case "share of aborts":
+                counted = self._aborts()
+                return _share(self._aborts(measure.causes).reindex(counted.index, fill_value=0), counted)
+            case "share of attempts":
+                attempts = self.transactions.set_index("uid")["attempts"].dropna().astype(float)
+                return _share(self._aborts(measure.causes).reindex(attempts.index, fill_value=0), attempts)
+
+    def _aborts(self, causes: Iterable[str] | None = None) -> pd.Series:
+        chosen = self.aborts if causes is None else self.aborts[self.aborts["family"].isin(list(causes))]
+        return chosen.groupby("uid")["n"].sum().astype(float)
+
+
+def load(
+    source: Source, experiments: Iterable[str], platforms: Sequence[str] | None = None, *, joined: bool = False
+) -> dict[str, Tables]:
+    """Load the tables of each experiment in a single read of the database.
+
+    platforms: only these, by key (`tmflow.platform.facts`). joined: pool the sources of a platform.
+    """
+    names = list(dict.fromkeys(experiments))
+    every = RunFilter(experiments=names, platforms=platforms, joined=joined)
+    with_result = replace(every, statuses=["ok"])
+    with connected(source) as connection:
+        runs, transactions, aborts = (
+            queries.runs(connection, every),
+            queries.transactions(connection, with_result),
+            queries.aborts(connection, with_result),
+        )
+    tables = {}
+    for name in names:
+        experiment_runs = runs[(runs["experiment"] == name).to_numpy(dtype=bool)].reset_index(drop=True)
+        counted = [table[table["uid"].isin(experiment_runs["uid"])] for table in (transactions, aborts)]
+        tables[name] = Tables(experiment_runs, *counted)
+    return tables
+
+
+def _share(part: pd.Series, total: pd.Series) -> pd.Series:
+    return (part / total.where(total > 0, np.nan)).dropna()
+
+
+# The columns that a verdict keeps of the runs that it is based on.
+RUN_COLUMNS = [
+    "uid", "experiment", *ROUND, "definition_sha256", "software", "status", "reason", "threads", "disturbed", "resumed",
+    "started_at_utc",
+]  # fmt: skip
+Mask = NDArray[np.bool_]
+Numbers = NDArray[np.int64]
+
+
+class Candidates:
+    """The runs of an experiment, with any status, from one machine and one origin.
+
+    All arrays have one item per run, in the order of `runs`.
+    """
+
+    def __init__(self, runs: pd.DataFrame, measured: Callable[[Measure], pd.Series]) -> None:
+        """measured: gives the value of each run of the experiment, by uid."""
+        self.runs = runs
+        self._measured = measured
+        self.values = cache(self._values)
+        self._codes = cache(self._codes_of)
+        self._has = cache(self._equal)
+
+    def having(self, wanted: Factors) -> Mask:
+        """The mask of the runs with these factors."""
+        mask = np.ones(len(self.runs), dtype=bool)
+        for factor, value in wanted.items():
+            mask &= self._has(factor, value)
+        return mask
+
+    def of_several(self, mask: Mask, factors: Sequence[str]) -> list[str]:
+        """The factors in which the runs of the mask differ."""
+        return [name for name in factors if len(np.unique(self._codes(name)[mask])) > 1]
+
+    @cached_property
+    def run_facts(self) -> pd.DataFrame:
+        """The columns of the runs that a verdict keeps."""
+        return self.runs[RUN_COLUMNS]
+
+    @cached_property
+    def ok(self) -> Mask:
+        return self._equal("status", "ok")
+
+    @cached_property
+    def ended(self) -> Mask:
+        """The mask of runs without a result that could have run: crashed, hung or otherwise failed."""
+        return ~(self.ok | self._equal("status", "unsupported"))
+
+    @cached_property
+    def diverged(self) -> Mask:
+        """The mask of runs that ended with weights or scores that are not finite."""
+        why = self.runs["reason"].fillna("").str.startswith(f"{Diverged.__name__}:")
+        return self._equal("status", "failed") & why.to_numpy(dtype=bool)
+
+    @cached_property
+    def threads(self) -> Numbers:
+        return self.runs["threads"].to_numpy(dtype=np.int64)
+
+    @cached_property
+    def fits(self) -> Mask:
+        """The mask of runs with at most as many workers as hardware threads; False if unknown."""
+        within = self.runs["threads"] <= self.runs["hardware_threads"]
+        return within.fillna(False).to_numpy(dtype=bool)
+
+    @cached_property
+    def rounds(self) -> Numbers:
+        """The index of each run's round."""
+        return np.asarray(self.runs.groupby([*ROUND], sort=True).ngroup(), dtype=np.int64)
+
+    def _values(self, measure: Measure) -> Values:
+        """The value of each run; NaN if it has none."""
+        return self.runs["uid"].map(self._measured(measure)).to_numpy(dtype=float)
+
+    def _equal(self, column: str, value: object) -> Mask:
+        return (self.runs[column] == value).fillna(False).to_numpy(dtype=bool)
+
+    def _codes_of(self, factor: str) -> NDArray[np.intp]:
+        """Codes of the factor's values: equal for equal values, -1 where it does not apply."""
+        return pd.factorize(self.runs[factor])[0]
+
+
+def usable(runs: pd.DataFrame, evidence: str, hardware: Hardware) -> pd.DataFrame:
+    """The runs, with any status, that may decide: MNIST, full scale, this evidence and hardware."""
+    chosen = (runs["evidence"] == evidence) & (runs["scale"] == "full") & (runs["dataset"] == "mnist")
+    if hardware != "any":
+        capability = _emulated_capability(runs) if evidence == "emulated" else runs["tm_capability"]
+        chosen &= capability == CAPABILITY[hardware]
+    return runs[chosen]
+
+
+def _emulated_capability(runs: pd.DataFrame) -> pd.Series:
+    """The capability of the machine that each run emulates; missing if its profile is unknown here."""
+    local_profiles = [name for name in runs["profile"].dropna().unique() if name in profile_names()]
+    return runs["profile"].map({name: CAPABILITY[load_profile(name).provider] for name in local_profiles})
 
 
 class Missing(Exception):
@@ -39,18 +215,9 @@ class Selected(NamedTuple):
     diverged: pd.DataFrame
     """Runs missing from the curves because they diverged and so have no accuracy."""
     agreeing: list[int]
-    """Numbers of workers without a value where too many runs diverged, which satisfies the predicate."""
+    """Numbers of workers without a value because too many runs diverged, which satisfies the predicate."""
     tried: int
     """The number of runs tried: failed, diverged and successful."""
-
-
-def usable(runs: pd.DataFrame, evidence: str, hardware: Hardware) -> pd.DataFrame:
-    """The runs, with any status, that may decide: MNIST, full scale, this evidence and hardware."""
-    chosen = (runs["evidence"] == evidence) & (runs["scale"] == "full") & (runs["dataset"] == "mnist")
-    if hardware != "any":
-        capability = _emulated_capability(runs) if evidence == "emulated" else runs["tm_capability"]
-        chosen &= capability == CAPABILITY[hardware]
-    return runs[chosen]
 
 
 def select(check: Check, configurations: Mapping[str, Factors], varying: Sequence[str], among: Candidates) -> Selected:
@@ -66,11 +233,16 @@ def select(check: Check, configurations: Mapping[str, Factors], varying: Sequenc
     for name in predicate.of:
         whose = f"{name} in {check.place}"
         wanted = among.having({**check.where, **configurations[name]})
-        masks.append(_fitting(among, _of_variant(among, wanted, varying, whose), about, whose))
+        masks.append(_fitting(among, wanted, varying, about, whose))
         failed.append(wanted & among.ended & about & among.fits)
-        grids.append(_grid(among, masks[-1], values, f"{whose} has no run that tells its {predicate.measure}"))
+        grids.append(_grid(among, masks[-1], values, f"{whose} has no run with a known {predicate.measure}"))
     threads, left_out = _common_threads(grids, predicate)
-    used_rounds = _used_rounds(grids, threads, predicate.paired)
+    # If the predicate is paired, the rounds in which every curve has all these numbers of workers.
+    used_rounds: Mask = (
+        np.all([grid.has(w) for grid in grids for w in threads], axis=0)
+        if predicate.paired
+        else np.any([grid.has(w) for grid in grids for w in grid.threads], axis=0)
+    )
     if not used_rounds.any():
         raise Missing(f"in {check.place} no round has all of {workers(*threads)} of {listed(predicate.of)}")
     curves = [
@@ -86,17 +258,11 @@ def select(check: Check, configurations: Mapping[str, Factors], varying: Sequenc
         (min(rounds), max(rounds)),
         among.run_facts[used & used_rounds[among.rounds] & np.isin(among.threads, threads)],
         {w: left_out[w] for w in sorted(left_out) if w not in agreeing},
-        among.run_facts.iloc[_in_order(failed, ~among.diverged)],
-        among.run_facts.iloc[_in_order(failed, among.diverged)],
+        _in_order(among.run_facts, [mask & ~among.diverged for mask in failed]),
+        _in_order(among.run_facts, [mask & among.diverged for mask in failed]),
         sorted(agreeing),
         int(used.sum() + lost.sum()),
     )
-
-
-def _emulated_capability(runs: pd.DataFrame) -> pd.Series:
-    """The capability of the machine that each run emulates; missing if its profile is unknown here."""
-    local_profiles = [name for name in runs["profile"].dropna().unique() if name in profile_names()]
-    return runs["profile"].map({name: CAPABILITY[load_profile(name).provider] for name in local_profiles})
 
 
 class _Grid(NamedTuple):
@@ -123,9 +289,9 @@ def _agree(threads: int, grids: Sequence[_Grid], failed: Sequence[Mask], among: 
     return all(int(grid.has(threads).sum()) + int((mask & lost).sum()) >= LEAST_ROUNDS for grid, mask in pairs)
 
 
-def _in_order(masks: Sequence[Mask], among: Mask) -> NDArray[np.int64]:
-    """Row positions selected by any mask, in the order of the masks."""
-    return pd.unique(np.concatenate([np.flatnonzero(mask & among) for mask in masks]))
+def _in_order(runs: pd.DataFrame, masks: Sequence[Mask]) -> pd.DataFrame:
+    """The runs selected by any mask, in the order of the masks."""
+    return runs.iloc[pd.unique(np.concatenate([np.flatnonzero(mask) for mask in masks]))]
 
 
 def ends(runs: pd.DataFrame) -> str:
@@ -134,25 +300,22 @@ def ends(runs: pd.DataFrame) -> str:
     return "; ".join(outcomes[:2])
 
 
-def _of_variant(among: Candidates, wanted: Mask, varying: Sequence[str], whose: str) -> Mask:
-    """The mask of wanted runs with a result. Raises Missing if there are none, or of several variants."""
+def _fitting(among: Candidates, wanted: Mask, varying: Sequence[str], about: Mask, whose: str) -> Mask:
+    """The mask of wanted runs with a result, in the claim's range of workers and not oversubscribed.
+
+    Raises Missing if there are none, or of several variants.
+    """
     ok = wanted & among.ok
     if not ok.any():
         detail = f" ({ends(among.run_facts[wanted])})" if wanted.any() else ""
         raise Missing(f"{whose} has no run with a result{detail}")
     if differing := among.of_several(ok, varying):
         runs = among.runs[ok]
-        values = {name: listed(sorted(runs[name].dropna().unique())) for name in differing}
-        detail = "; ".join(f"{name} {listing}" for name, listing in values.items())
+        detail = "; ".join(f"{name} {listed(sorted(runs[name].dropna().unique()))}" for name in differing)
         raise Missing(f"{whose} is several variants ({detail}), of which the claim must name one")
-    return ok
-
-
-def _fitting(among: Candidates, runs: Mask, about: Mask, whose: str) -> Mask:
-    """The mask of runs in the claim's range of workers that are not oversubscribed. Raises Missing if empty."""
-    if not (runs & about).any():
+    if not (ok & about).any():
         raise Missing(f"{whose} has no run with a number of workers that it is about")
-    fits = runs & about & among.fits
+    fits = ok & about & among.fits
     if not fits.any():
         raise Missing(
             f"{whose} has no run with as many hardware threads as workers, as far as is known, and oversubscribed "
@@ -173,28 +336,16 @@ def _grid(among: Candidates, runs: Mask, values: Values, missing: str) -> _Grid:
 
 
 def _common_threads(grids: Sequence[_Grid], predicate: Predicate) -> tuple[list[int], dict[int, int]]:
-    """The numbers of workers with enough common rounds (else with any), and the others with their rounds."""
+    """The numbers of workers with enough common rounds (if there are none, with any), and the rounds of the others."""
     every = sorted({w for grid in grids for w in grid.threads})
-    rounds = {w: _common_rounds(grids, w, predicate.paired) for w in every}
+    having = {w: [grid.has(w) for grid in grids] for w in every}
+    rounds = {
+        w: int(np.all(masks, axis=0).sum()) if predicate.paired else min(int(mask.sum()) for mask in masks)
+        for w, masks in having.items()
+    }
     kept = [w for w in every if rounds[w] >= LEAST_ROUNDS] or [w for w in every if rounds[w]]
     if not kept:
         raise Missing(f"{listed(predicate.of)} have no round with the same number of workers in common")
     if predicate.of_speedup and (1 not in kept or kept == [1]):
         raise Missing(f"{listed(predicate.of)} need runs of one worker and of several for a speedup")
     return kept, {w: rounds[w] for w in every if w not in kept}
-
-
-def _common_rounds(grids: Sequence[_Grid], threads: int, paired: bool) -> int:
-    """Count the rounds at a number of workers: common to all curves if paired, else the smallest count."""
-    having = [grid.has(threads) for grid in grids]
-    return int(np.all(having, axis=0).sum()) if paired else min(int(mask.sum()) for mask in having)
-
-
-def _used_rounds(grids: Sequence[_Grid], threads: Sequence[int], paired: bool) -> Mask:
-    """The mask of rounds used; if `paired`, those in which every curve has all these numbers of workers."""
-    looked_at: Mask = (
-        np.all([grid.has(w) for grid in grids for w in threads], axis=0)
-        if paired
-        else np.any([grid.has(w) for grid in grids for w in grid.threads], axis=0)
-    )
-    return looked_at

@@ -2,7 +2,8 @@
 
 A claim holds if all its statements hold, and fails if one fails. A statement is shown to hold by one-sided tests of its
 bounds at 5 % each (TOST for a range around no difference; for several statements the intersection-union test, which
-needs no correction). It is shown to fail by an interval that is joint with those of all other statements.
+needs no correction). It is shown to fail if its interval, corrected for all statements (Bonferroni), is outside the
+range.
 """
 
 from __future__ import annotations
@@ -43,17 +44,17 @@ class Statement:
         return Interval(math.exp(mean.estimate), math.exp(mean.low), math.exp(mean.high), mean.n)
 
     def holds(self) -> bool:
-        """Whether the mean significantly lies in the range."""
+        """Whether the mean is significantly inside the range."""
         interval = self.interval(self._to_hold())
         return self.low < interval.low and interval.high < self.high
 
     def fails(self, among: int = 1) -> bool:
-        """Whether the mean significantly lies outside the range, jointly among this number of statements."""
+        """Whether the mean is significantly outside the range, with a correction for this number of statements."""
         interval = self.interval(self._to_fail(among))
         return interval.high < self.low or self.high < interval.low
 
     def rounds_to_decide(self, among: int = 1) -> int | None:
-        """The total number of rounds that would decide it at the present mean and spread; None above a thousand."""
+        """The total number of rounds that would decide it at the present mean and spread; None if above a thousand."""
         confidence = self._to_hold() if self.margin() > 0 else self._to_fail(among)
         return rounds_to_decide(self._scaled(), self._scale(self.low), self._scale(self.high), confidence)
 
@@ -107,7 +108,7 @@ Values = NDArray[np.float64]
 class Curve(NamedTuple):
     """Values of shape (points, rounds): point i has `threads[i]` workers; column j is the same round in all curves.
 
-    A missing value is NaN; predicates that compare values within rounds get none.
+    A missing value is NaN; predicates that compare values within rounds get no NaN.
     """
 
     name: str

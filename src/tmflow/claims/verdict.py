@@ -1,4 +1,4 @@
-"""Judges a claim by the runs of one machine: a verdict for each check, and the claim's verdict from these."""
+"""Judges a claim by the runs of one machine: a finding for each check, in numbers and words, and one for the claim."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ import pandas as pd
 
 from tmflow.analysis.run_table import n_rounds
 from tmflow.analysis.stats import MANY_ROUNDS, bounded
-from tmflow.base.text import interval, several, span, workers
-from tmflow.claims.checks import Check, Factors
-from tmflow.claims.data import Candidates
+from tmflow.base.text import from_to, interval, several, span, workers
+from tmflow.claims.predicates import Check, Factors
 from tmflow.claims.schema import Claim
-from tmflow.claims.selection import LEAST_ROUNDS, Missing, Selected, ends, select
-from tmflow.claims.statements import Statement, Unit, decide, rounds_needed
+from tmflow.claims.selection import LEAST_ROUNDS, Candidates, Missing, Selected, ends, select
+from tmflow.claims.statements import Decided, Statement, Unit, decide, rounds_needed
 
 Verdict = Literal["reproduced", "contradicted", "inconclusive", "untested"]
 # The claim takes the first verdict that any check has: one failing check suffices, and an untested one may fail.
@@ -59,16 +58,20 @@ def judge_claim(
     among: Mapping[str, Candidates],
 ) -> Finding:
     """Judge a claim; `varying` and `among` are as for `select`, by experiment."""
-    checked_runs = [
-        _select_runs(check, configurations, varying[check.experiment], among[check.experiment])
-        for check in claim.checks
-    ]
-    n_statements = sum(len(checked.statements) for checked in checked_runs if isinstance(checked, CheckedRuns))
+    checked: list[tuple[Check, Selected, list[Statement]] | Missing] = []
+    for check in claim.checks:
+        try:
+            selected = select(check, configurations, varying[check.experiment], among[check.experiment])
+            statements = check.predicate.statements(selected.curves)
+            if not statements:
+                raise Missing(f"{check.place} has no run with a number of workers that it is about")
+            checked.append((check, selected, statements))
+        except Missing as missing:
+            checked.append(missing)
+    n_statements = sum(len(item[2]) for item in checked if not isinstance(item, Missing))
     findings = [
-        _judge_check(checked, claim.studied_to, n_statements)
-        if isinstance(checked, CheckedRuns)
-        else Finding("untested", f"{checked}.")
-        for checked in checked_runs
+        Finding("untested", f"{item}.") if isinstance(item, Missing) else _find(*item, n_statements, claim.studied_to)
+        for item in checked
     ]
     verdict = next(verdict for verdict in STRONGEST if any(finding.verdict == verdict for finding in findings))
     deciding = [finding for finding in findings if finding.verdict == verdict]
@@ -84,70 +87,109 @@ def judge_claim(
     )
 
 
-class CheckedRuns(NamedTuple):
-    """A check with its selected runs and statements."""
-
-    check: Check
-    selected: Selected
-    statements: list[Statement]
-
-
-def _select_runs(
-    check: Check, configurations: Mapping[str, Factors], varying: Sequence[str], among: Candidates
-) -> CheckedRuns | Missing:
-    try:
-        selected = select(check, configurations, varying, among)
-    except Missing as missing:
-        return missing
-    statements = check.predicate.statements(selected.curves)
-    if not statements:
-        return Missing(f"{check.place} has no run with a number of workers that it is about")
-    return CheckedRuns(check, selected, statements)
+def _find(check: Check, selected: Selected, statements: list[Statement], among: int, studied_to: int) -> Finding:
+    """The finding of a check; `among` is the number of statements of the claim."""
+    decision = _decide_check(check, selected, statements, among)
+    return Finding(
+        decision.verdict,
+        f"{_describe_runs(check, selected, studied_to)}: {_explain(check, selected, decision)}.",
+        [number(statement, check.place) for statement in statements],
+        decision.more_rounds,
+        [selected.runs],
+        number(min(statements, key=Statement.margin), check.place),
+    )
 
 
-def _judge_check(checked: CheckedRuns, studied_to: int, among: int) -> Finding:
-    """Judge a check; `among` is the number of statements of the claim."""
-    check, selected, statements = checked
-    numbers = [number(statement, check.place) for statement in statements]
-    nearest = number(min(statements, key=Statement.margin), check.place)
-    threads = [*selected.curves[0].threads, *selected.agreeing]
-    seen = _describe_runs(check, selected, studied_to)
+Ground = Literal["few rounds", "small machine", "decided", "failed", "diverged", "emptied", "open"]
+"""The basis of a verdict, or what prevents one: runs that failed or diverged, numbers of workers where too few runs
+are left ("emptied"), or intervals that are too wide ("open")."""
 
-    def finding(verdict: Verdict, why: str, more_rounds: int | None = None) -> Finding:
-        return Finding(verdict, f"{seen}: {why}.", numbers, more_rounds, [selected.runs], nearest)
 
+class _Decision(NamedTuple):
+    """The decision on a check: the verdict, its ground, and the statements to quote as reasons."""
+
+    verdict: Verdict
+    ground: Ground
+    reasons: list[Statement]
+    more_rounds: int | None = None
+    """The number of additional rounds that would decide it, at the present means and spreads."""
+    so_far: Decided | None = None
+    """The verdict at the numbers of workers that were reached, if the check requires more."""
+
+
+def _decide_check(check: Check, selected: Selected, statements: list[Statement], among: int) -> _Decision:
     fewest, _ = selected.rounds
     if fewest < LEAST_ROUNDS:
-        missing = LEAST_ROUNDS - fewest
-        why = f"a verdict needs {LEAST_ROUNDS} rounds, so at least {missing} more are needed"
-        return finding("inconclusive", why, missing)
+        return _Decision("inconclusive", "few rounds", [], LEAST_ROUNDS - fewest)
     verdict = decide(statements, among)
-    against = [statement for statement in statements if statement.fails(among)]
-    if max(threads) < check.predicate.reach and not (against and check.predicate.everywhere):
-        sofar = {"reproduced": "it holds so far", "contradicted": "it does not hold so far"}.get(verdict, "it is open")
-        if max(_emptied_threads(selected), default=0) >= check.predicate.reach:  # the machine has as many
-            too_few, more = _too_few(selected)
-            return finding("inconclusive", f"{sofar}, but {too_few}; {_nearest_sentences(statements)}", more)
-        why = (
-            f"{sofar}, but it is about more workers: a machine with {check.predicate.reach} hardware threads is needed"
-        )
-        return finding("untested", f"{why}; {_nearest_sentences(statements)}")
-    if verdict == "contradicted":
-        return finding("contradicted", _nearest_sentences(against))
-    if verdict == "reproduced":
-        doubt, more = _doubt(check, selected)
-        but = f"it holds of those left, but {doubt}; " if doubt else ""
-        return finding("inconclusive" if doubt else "reproduced", f"{but}{_nearest_sentences(statements)}", more)
-    more, needed = _more(rounds_needed(statements, among), fewest)
-    undecided = [statement for statement in statements if not statement.holds()]
-    return finding("inconclusive", f"{_nearest_sentences(undecided)}; {needed}", more)
+    failing = [statement for statement in statements if statement.fails(among)]
+    threads = [*selected.curves[0].threads, *selected.agreeing]
+    emptied = _emptied_threads(selected)
+    left = min((selected.left_out[w] for w in emptied), default=0)
+    missing_rounds = LEAST_ROUNDS - left if left else None  # unknown if a number of workers has none left
+    if max(threads) < check.predicate.reach and not (failing and check.predicate.everywhere):
+        if max(emptied, default=0) >= check.predicate.reach:  # the machine has enough threads
+            return _Decision("inconclusive", "emptied", statements, missing_rounds, verdict)
+        return _Decision("untested", "small machine", statements, None, verdict)
+    doubt: Ground | None = "emptied" if emptied else None  # missing runs might have changed a positive result
+    if len(selected.failed):
+        doubt = "failed"
+    elif len(selected.diverged) and not check.predicate.diverged_agrees:
+        doubt = "diverged"
+    if verdict == "reproduced" and doubt:
+        return _Decision("inconclusive", doubt, statements, missing_rounds if doubt == "emptied" else None)
+    if verdict != "inconclusive":
+        return _Decision(verdict, "decided", failing or statements)
+    needed = rounds_needed(statements, among)
+    more = None if needed is None else max(needed - fewest, 1)
+    return _Decision("inconclusive", "open", [statement for statement in statements if not statement.holds()], more)
+
+
+def _emptied_threads(selected: Selected) -> list[int]:
+    """The numbers of workers that were left out and have runs without a result."""
+    ended = {*selected.failed["threads"], *selected.diverged["threads"]}
+    return [w for w in selected.left_out if w in ended]
+
+
+SO_FAR = {"reproduced": "it holds so far", "contradicted": "it does not hold so far", "inconclusive": "it is open"}
+
+
+def _explain(check: Check, selected: Selected, decision: _Decision) -> str:
+    """Give the reasons of a decision."""
+    more, nearest = decision.more_rounds, _quote_nearest(decision.reasons)
+    match decision.ground:
+        case "few rounds":
+            return f"a verdict needs {LEAST_ROUNDS} rounds, so at least {more} more are needed"
+        case "decided":
+            return nearest
+        case "open":
+            never = f"{MANY_ROUNDS} rounds would not decide it, as estimated from these"
+            about = never if more is None else f"about {several(more, 'more round')} would decide"
+            return f"{nearest}; {about}"
+        case "small machine":
+            reach = check.predicate.reach
+            but = f"it is about more workers: a machine with {reach} hardware threads is needed"
+        case "emptied":
+            but = _describe_gaps(selected, more)
+        case "failed" | "diverged" as end:
+            but = f"what {end} may differ"
+    so_far = SO_FAR[decision.so_far] if decision.so_far else "it holds of those left"
+    return f"{so_far}, but {but}; {nearest}"
+
+
+def _describe_gaps(selected: Selected, more_rounds: int | None) -> str:
+    """Say where too few runs are left, and the least number of rounds needed."""
+    emptied = _emptied_threads(selected)
+    if more_rounds is None:
+        none = [w for w in emptied if not selected.left_out[w]]
+        return f"none is left at {workers(*none)}, and more rounds would not help"
+    return f"too few are left at {workers(*emptied)}, and at least {several(more_rounds, 'more round')} needed"
 
 
 def _describe_runs(check: Check, selected: Selected, studied_to: int) -> str:
     """Describe the runs of a check and their irregularities."""
-    fewest, most = selected.rounds
-    rounds = several(fewest, "round") if fewest == most else f"{fewest} to {most} rounds"
-    parts = [f"{rounds} at {workers(*selected.curves[0].threads)} (2017 study: up to {studied_to})"]
+    threads = workers(*selected.curves[0].threads)
+    parts = [f"{from_to(*selected.rounds, 'round')} at {threads} (2017 study: up to {studied_to})"]
     if disturbed := n_disturbed(selected.runs):
         parts.append(f"{disturbed} of {several(len(selected.runs), 'run')} disturbed")
     if resumed := n_resumed_rounds(selected.runs):
@@ -166,59 +208,23 @@ def _describe_runs(check: Check, selected: Selected, studied_to: int) -> str:
     return ", ".join([check.place, *parts])
 
 
-def _doubt(check: Check, selected: Selected) -> tuple[str | None, int | None]:
-    """The reason to doubt a positive result because runs are missing, and the least number of rounds needed."""
-    if len(selected.failed):
-        return "what failed may differ", None
-    if len(selected.diverged) and not check.predicate.diverged_agrees:
-        return "what diverged may differ", None
-    return _too_few(selected) if _emptied_threads(selected) else (None, None)
-
-
-def _emptied_threads(selected: Selected) -> list[int]:
-    """The numbers of workers left out with runs that ended without a result."""
-    ended = {*selected.failed["threads"], *selected.diverged["threads"]}
-    return [w for w in selected.left_out if w in ended]
-
-
-def _too_few(selected: Selected) -> tuple[str, int | None]:
-    """Say where too few runs are left, and the least number of rounds needed; None if none are left."""
-    emptied = _emptied_threads(selected)
-    none = [w for w in emptied if not selected.left_out[w]]
-    if none:
-        return f"none is left at {workers(*none)}, and more rounds would not help", None
-    missing = LEAST_ROUNDS - min(selected.left_out[w] for w in emptied)
-    return f"too few are left at {workers(*emptied)}, and at least {several(missing, 'more round')} needed", missing
-
-
 def n_disturbed(runs: pd.DataFrame) -> int:
-    """How many of the runs something else on their machine disturbed, as far as is known."""
+    """Count the runs that are known to have been disturbed by other load on their machine."""
     return int(runs["disturbed"].fillna(False).astype(bool).sum())
 
 
 def n_resumed_rounds(runs: pd.DataFrame) -> int:
-    """How many rounds of the runs were interrupted, so that a second process ran the rest of them."""
+    """Count the rounds that were interrupted and finished by another process."""
     return n_rounds(runs, runs["resumed"])
 
 
-def _more(needed: int | None, rounds: int) -> tuple[int | None, str]:
-    """The additional rounds that would decide, as a number and as text."""
-    if needed is None:
-        return None, f"{MANY_ROUNDS} rounds would not decide it, as estimated from these"
-    more = max(needed - rounds, 1)
-    return more, f"about {several(more, 'more round')} would decide"
-
-
-def _nearest_sentences(statements: Sequence[Statement], most: int = 3) -> str:
-    """Describe the statements nearest to failing, with their 95 % intervals."""
-    nearest = sorted(statements, key=lambda statement: statement.margin())
-    sentences = [_sentence(statement) for statement in nearest[:most]]
-    left = len(statements) - len(sentences)
-    return "; ".join(sentences) + (f"; and {left} more" if left else "")
-
-
-def _sentence(statement: Statement) -> str:
-    return f"{statement.what} {interval(*bounded(statement.interval()))}, claimed {span(*statement.range())}"
+def _quote_nearest(statements: Sequence[Statement], most: int = 3) -> str:
+    """Quote the statements nearest to failing, with their 95 % intervals."""
+    nearest = sorted(statements, key=Statement.margin)
+    quotes = [
+        f"{one.what} {interval(*bounded(one.interval()))}, claimed {span(*one.range())}" for one in nearest[:most]
+    ]
+    return "; ".join([*quotes, *([f"and {len(statements) - most} more"] if len(statements) > most else [])])
 
 
 def in_words(number: Number) -> str:

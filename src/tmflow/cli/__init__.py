@@ -12,25 +12,9 @@ from types import FrameType
 import typer
 
 from tmflow._version import __version__
-from tmflow.base.errors import BadInput, PipelineFailed, RoundFailed, Unsupported
-from tmflow.base.files import refusal
-from tmflow.base.processes import Stopped
+from tmflow.base.errors import BadInput, PipelineFailed, RoundFailed, Stopped, Unsupported, refusal
 from tmflow.base.text import printable
-from tmflow.cli import (
-    bench,
-    bundle,
-    claims,
-    contributions,
-    database,
-    doctor,
-    portal,
-    probe,
-    publish,
-    quarantine,
-    steps,
-    study,
-    train,
-)
+from tmflow.cli import bench, bundle, database, machine, results, steps, study, train
 from tmflow.cli.options import explain, require_text
 
 app = typer.Typer(
@@ -41,22 +25,17 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-app.command()(doctor.doctor)
-app.command()(probe.probe)
+app.command()(machine.doctor)
+app.command()(machine.probe)
 app.command()(train.train)
 app.add_typer(bench.app, name="bench")
 app.add_typer(study.app, name="study")
-app.command()(claims.claims)
+app.command()(results.claims)
 app.command()(database.ingest)
 app.add_typer(database.app, name="db")
-bundle.app.command(name="import")(contributions.import_bundles)
-bundle.app.command()(contributions.withdraw)
-bundle.app.command()(contributions.restore)
-bundle.app.command(name="list")(contributions.list_contributions)
-bundle.app.add_typer(quarantine.app)
 app.add_typer(bundle.app, name="bundle")
-app.command()(portal.portal)
-app.command()(publish.publish)
+app.command()(results.portal)
+app.command()(results.publish)
 app.add_typer(steps.app, name="step", hidden=True)
 
 
@@ -97,9 +76,6 @@ def main() -> None:
             raise
         print(f"tmflow: {sentence}", file=sys.stderr)
         sys.exit(2)
-    except (Unsupported, RoundFailed, PipelineFailed) as error:
+    except (Unsupported, RoundFailed, PipelineFailed, Stopped) as error:
         print(f"tmflow: {error}", file=sys.stderr)
-        sys.exit(1)
-    except Stopped as error:
-        print(f"tmflow: {error}", file=sys.stderr)
-        sys.exit(error.code)
+        sys.exit(error.code if isinstance(error, Stopped) else 1)

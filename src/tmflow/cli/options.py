@@ -1,96 +1,113 @@
-"""Options that commands share (strategies, models, output files), and the wording of errors."""
+"""Common parts of commands: options for factors, the database, output for people and programs, error messages."""
 
 from __future__ import annotations
 
 import inspect
+import json
 import os
+import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import TypeVar, Union, get_args, get_origin
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, get_args, get_origin
 
 import typer
 from pydantic import ValidationError
 
 from tmflow.base.errors import BadInput
+from tmflow.base.paths import results_dir
 from tmflow.spec.factors import SESSION_FACTORS
 from tmflow.spec.models import MODEL_FACTORS, MODELS, models_with
 from tmflow.spec.strategies import BUDGETS, PARAMETERS, STRATEGY_PARAMETERS, Value, owners
 from tmflow.spec.trial import TrialSpec
 
+if TYPE_CHECKING:
+    from sqlalchemy import URL, Engine
+
+    from tmflow.datasets import Resolved
+
+Default = Value | float | None
 Command = TypeVar("Command", bound=Callable[..., None])
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+DatasetOption = Annotated[str, typer.Option(help="mnist, digits, or auto: MNIST if it is available.")]
+
+
+def database() -> URL:
+    """The address of the database: TMFLOW_DB_URL, or study.db in the results folder."""
+    from tmflow.store import engine
+
+    return engine.url_from_env(results_dir() / "study.db")
+
+
+def reader() -> Engine:
+    """An engine that only reads the database."""
+    from tmflow.store import engine
+
+    return engine.open_reader(database())
+
+
+def print_result(as_json: bool, document: Any, lines: Iterable[str]) -> None:
+    """Print a document as JSON for programs, or its lines for people."""
+    for line in [json.dumps(document, indent=1)] if as_json else lines:
+        typer.echo(line)
+
+
+def resolve_dataset(name: str) -> Resolved:
+    """Find or download a dataset; warn if another takes its place."""
+    from tmflow import datasets
+
+    resolved = datasets.resolve(name)
+    if resolved.warning:
+        print(f"tmflow: {resolved.warning}", file=sys.stderr)
+    return resolved
 
 
 def with_factors(command: Command) -> Command:
-    """Let Typer show and take an option for each factor that the command has no parameter for, in its `**factors`.
+    """Give the command a Typer option for each factor without a parameter; the values arrive in its `**factors`.
 
     An option that is not given is None. The spec checks the values, because it knows the strategy, driver and model.
     """
     signature = inspect.signature(command, eval_str=True)
     declared = [option for option in signature.parameters.values() if option.kind is not option.VAR_KEYWORD]
-    options = [_option(name) for name in _in_order_of_help() if name not in signature.parameters]
-    # mypy knows no such attribute of a function, and inspect reads it.
+    last = [*MODEL_FACTORS, *PARAMETERS]
+    names = [*(name for name in TrialSpec.model_fields if name not in last), *last]
+    options = [_option(name) for name in names if name not in signature.parameters]
+    # mypy does not know this attribute of a function, which inspect reads.
     setattr(command, "__signature__", signature.replace(parameters=[*declared, *options]))  # noqa: B010
     return command
 
 
-def _in_order_of_help() -> list[str]:
-    """Factors of every trial first, then those of models, then parameters of strategies."""
-    last = [*MODEL_FACTORS, *PARAMETERS]
-    return [*(name for name in TrialSpec.model_fields if name not in last), *last]
-
-
 def _option(name: str) -> inspect.Parameter:
-    kinds = _kinds(name)
+    """The option of a factor; its help has the owners, the meaning, the allowed values and the default value."""
+    annotation = TrialSpec.model_fields[name].annotation
+    kinds = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
     kind = next((kind for kind in (int, float) if kind in kinds), str)
-    option = typer.Option(None, help=_help(name))
+    text = str(TrialSpec.model_fields[name].description)
+    if words := [word for kind in kinds for word in get_args(kind)]:
+        text += f" ({', '.join(words)})"
+    defaults = _defaults_by_owner(name)
+    by_value: dict[Default, list[str]] = {}
+    for owner, value in defaults.items():
+        by_value.setdefault(value, []).append(owner)
+    if name == "budget":
+        text += "; if not given, " + ", ".join(f"{budget} with {way}" for way, budget in BUDGETS.items())
+    elif len(by_value) > 1:
+        text += "; if not given, " + ", ".join(f"{value} with {' and '.join(by_value[value])}" for value in by_value)
+    elif (only := next(iter(by_value))) is not None:
+        text += f"; if not given, {only}"
+    text = f"{', '.join(defaults)}: {text}" if any(defaults) else f"{text[0].upper()}{text[1:]}"
+    option = typer.Option(None, help=f"{text}.")
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=option, annotation=kind | None)
 
 
-def _kinds(name: str) -> tuple[object, ...]:
-    """The types of a factor, without None."""
-    annotation = TrialSpec.model_fields[name].annotation
-    kinds = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
-    return tuple(kind for kind in kinds if kind is not NoneType)
-
-
-def _help(name: str) -> str:
-    """The help of a factor: what it belongs to, its meaning, allowed values and default."""
-    description = TrialSpec.model_fields[name].description
-    words = [word for kind in _kinds(name) for word in get_args(kind)]
-    allowed = f" ({', '.join(words)})" if words else ""
-    owning = {owner: value for owner, value in _owners(name).items() if owner is not None}
-    whose = f"{', '.join(owning)}: " if owning else ""
-    fallback = f"; if not given, {usual}" if (usual := _usual(name, _owners(name))) else ""
-    text = f"{whose}{description}{allowed}{fallback}."
-    return text if owning else f"{text[0].upper()}{text[1:]}"
-
-
-def _owners(name: str) -> dict[str | None, Value | float | None]:
-    """What the factor belongs to, each with its value where none is given; None stands for every trial."""
+def _defaults_by_owner(name: str) -> dict[str, Default]:
+    """The default value of a factor for each of its owners; the owner "" stands for every trial."""
     if name in SESSION_FACTORS:
         return {"session": SESSION_FACTORS[name]}
-    defaults: dict[str | None, Value | float | None] = {
-        strategy: STRATEGY_PARAMETERS[strategy][name] for strategy in owners(name)
-    }
+    defaults: dict[str, Default] = {strategy: STRATEGY_PARAMETERS[strategy][name] for strategy in owners(name)}
     defaults |= {model: MODELS[model].factors[name] for model in models_with(name)}
-    return defaults or {None: TrialSpec.model_fields[name].default}
-
-
-def _usual(name: str, owning: Mapping[str | None, Value | float | None]) -> str:
-    """The default value, by owner if defaults differ; "" if there is none."""
-    if name == "budget":
-        return ", ".join(f"{budget} with {way}" for way, budget in BUDGETS.items())
-    with_value: dict[Value | float | None, list[str]] = {}
-    for owner, value in owning.items():
-        with_value.setdefault(value, []).append(str(owner))
-    if len(with_value) > 1:
-        return ", ".join(
-            f"{value} with {' and '.join(owners_of_value)}" for value, owners_of_value in with_value.items()
-        )
-    (only,) = with_value
-    return "" if only is None else str(only)
+    return defaults or {"": TrialSpec.model_fields[name].default}
 
 
 def require_writable(path: Path, name: str = "--save") -> None:
@@ -119,16 +136,17 @@ def explain(error: typer.TyperException) -> str:
     message = error.format_message()
     if "\n" in message:
         return message
-    context = getattr(error, "ctx", None)  # of the kinds that are not public
+    context = getattr(error, "ctx", None)  # of exception types that are not public
     where = context.command_path if context else "tmflow"
     if isinstance(error, typer.BadParameter) and isinstance(error.__cause__, ValidationError):
         name = error.param.opts[0] if error.param else "a value"
         return f"tmflow: {where}: {name} {_explain_value(error.__cause__)}."
-    return f"tmflow: {where}: {message[0].lower()}{message[1:].rstrip('.')}; `{where} --help` tells what there is."
+    sentence = message[0].lower() + message[1:] + ("" if message.endswith((".", "?")) else ".")
+    return f"tmflow: {where}: {sentence} See `{where} --help`."
 
 
 def _explain_value(error: ValidationError) -> str:
     first = error.errors()[0]
     value = f"{first['input']!r}"
-    wish = first["msg"].removeprefix("Value error, ").removeprefix("Input ").removeprefix(f"{value} ").rstrip(".")
-    return f"is {value}, but {wish.replace('is not one of', 'should be one of')}"
+    expected = first["msg"].removeprefix("Value error, ").removeprefix("Input ").removeprefix(f"{value} ").rstrip(".")
+    return f"is {value}, but {expected.replace('is not one of', 'should be one of')}"

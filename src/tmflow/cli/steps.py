@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from tmflow.base.paths import results_dir
-from tmflow.cli.options import require_writable
+from tmflow.cli.options import reader, require_writable, resolve_dataset
+from tmflow.cli.study import make_plan
 from tmflow.study.config import Scale
 
 app = typer.Typer(help="The steps of the study, as Snakemake calls them.", rich_markup_mode=None)
@@ -17,9 +19,9 @@ app = typer.Typer(help="The steps of the study, as Snakemake calls them.", rich_
 
 @app.callback()
 def _at_work() -> None:
-    from tmflow.workflow.locking import step_at_work
+    from tmflow.workflow.locking import hold_for_step
 
-    step_at_work(results_dir())
+    hold_for_step(results_dir())
 
 
 @app.command()
@@ -47,9 +49,7 @@ def get_data(dataset: str, output: Path) -> None:
     from tmflow import datasets
     from tmflow.base.files import write_json
 
-    resolved = datasets.resolve(dataset)
-    if resolved.warning:
-        print(f"tmflow: {resolved.warning}", file=sys.stderr)
+    resolved = resolve_dataset(dataset)
     write_json(
         output, {"name": resolved.name, "sha256": datasets.load(resolved.name).sha256, "warning": resolved.warning}
     )
@@ -59,10 +59,9 @@ def get_data(dataset: str, output: Path) -> None:
 def one_round(experiment: str, definition: str, number: int, scale: Annotated[Scale, typer.Option()] = "full") -> None:
     """Run one round of an experiment in a fresh process, after storing the rounds that are complete."""
     from tmflow.base.errors import BadInput
-    from tmflow.cli.study import make_plan
     from tmflow.runner.supervisor import run_round
     from tmflow.study.campaign import current, load
-    from tmflow.workflow.round_store import store_complete_rounds
+    from tmflow.workflow.stored_rounds import store_complete_rounds
 
     plan = make_plan(scale)
     if plan.definition_id(experiment) != definition:
@@ -76,50 +75,45 @@ def one_round(experiment: str, definition: str, number: int, scale: Annotated[Sc
 @app.command(name="figures")
 def draw(experiment: str, scale: Annotated[Scale, typer.Option()] = "full") -> None:
     """Draw the figures of an experiment and write its table; in one step, because start-up dominates."""
+    from tmflow.analysis.run_table import shown_of
     from tmflow.base.errors import unknown
     from tmflow.charts import figures
-    from tmflow.cli.study import make_plan
-    from tmflow.reports import experiment_table
-    from tmflow.store import engine, queries
-    from tmflow.study.figure_selection import shown_of
+    from tmflow.reports.html_report import write_table
+    from tmflow.store import queries
+    from tmflow.store.run_filter import RESULTS
 
     plan = make_plan(scale)
     if experiment not in plan.study.experiments:
         raise unknown("experiment", experiment, plan.study.experiments)
     definition = plan.study.experiments[experiment]
     shown = definition.shown()
-    reader = engine.open_reader(engine.url_from_env(results_dir() / "study.db"))
-    records = queries.records(reader, experiment=plan.source(experiment), scale=scale)
+    database = reader()
+    records = queries.records(database, replace(RESULTS, experiments=[plan.source(experiment)], scales=[scale]))
     runs = shown_of(records.runs, shown["only"])
     figures.draw_experiment(
         records._replace(runs=runs),
         experiment,
         results_dir() / "figures" / experiment,
-        queries.revision(reader),
+        queries.revision(database),
         shown["shows"],
     )
-    experiment_table.write_table(
-        runs, experiment, definition.question, scale, results_dir() / "tables" / f"{experiment}.html"
-    )
+    write_table(runs, experiment, definition.question, scale, results_dir() / "tables" / f"{experiment}.html")
 
 
 @app.command()
 def report(scale: Annotated[Scale, typer.Option()] = "full") -> None:
     """Write the report: the summary of the study, then its figures and tables."""
-    from tmflow.claims.heading import heading
     from tmflow.claims.judge import verdicts
+    from tmflow.claims.render import heading
     from tmflow.claims.render import section as verdicts_section
-    from tmflow.cli.study import make_plan
     from tmflow.reports import headline
     from tmflow.reports.html_report import write_report
-    from tmflow.store import engine
 
-    plan = make_plan(scale)
-    reader = engine.open_reader(engine.url_from_env(plan.results / "study.db"))
-    first = [headline.section(headline.summarise_study(plan, reader))]
-    platform = headline.measured_platform(plan, reader)
+    plan, database = make_plan(scale), reader()
+    first = [headline.section(headline.summarise_study(plan, database))]
+    platform = headline.measured_platform(plan, database)
     if scale == "full" and platform is not None:  # quick runs decide nothing
-        first.append(verdicts_section(verdicts(reader, platform=platform), heading(reader, platform)))
+        first.append(verdicts_section(verdicts(database, platform=platform), heading(database, platform)))
     questions = {name: plan.study.experiments[name].question for name in plan.experiments}
     write_report(plan.results, questions, scale, plan.results / "report.html", first)
 

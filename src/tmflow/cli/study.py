@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +9,7 @@ import typer
 
 from tmflow.base.paths import project_root, results_dir
 from tmflow.base.text import several
+from tmflow.cli.options import JsonOption, print_result
 from tmflow.study.campaign import latest_scale
 from tmflow.study.config import Scale, load_study
 from tmflow.study.plan import Plan
@@ -19,7 +19,6 @@ app = typer.Typer(help="Plan, run and watch the study of config.yaml.", no_args_
 ScaleOption = Annotated[
     Scale | None, typer.Option(help="full: the study as defined; quick: a smoke test at reduced size.")
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
 def make_plan(scale: Scale | None) -> Plan:
@@ -41,30 +40,22 @@ def plan(
         native_plan.write(load_study(project_root() / "config.yaml"), native)
         return
     study_plan = make_plan(scale)
-    rows: list[dict[str, Any]] = [
-        {
-            "id": name,
-            "runs_of": study_plan.source(name) if study_plan.source(name) != name else None,
-            "trials": study_plan.trials(name),
-            "estimated_s": round(study_plan.estimated_s(name), 1),
-        }
-        for name in study_plan.experiments
-    ]
-    if as_json:
-        typer.echo(json.dumps(rows, indent=1))
-        return
-    typer.echo(f"{'experiment':<24}{'trials':>10}{'estimated':>12}")
-    for row in rows:
-        runs_of = f"  (the runs of {row['runs_of']})" if row["runs_of"] else ""
-        typer.echo(f"{row['id']:<24}{row['trials']:>10}{row['estimated_s']:>10} s{runs_of}")
+    rows: list[dict[str, Any]] = []
+    lines = [f"{'experiment':<24}{'trials':>10}{'estimated':>12}"]
+    for name in study_plan.experiments:
+        source, trials = study_plan.source(name), study_plan.trials(name)
+        runs_of, estimated_s = source if source != name else None, round(study_plan.estimated_s(name), 1)
+        rows.append({"id": name, "runs_of": runs_of, "trials": trials, "estimated_s": estimated_s})
+        lines.append(f"{name:<24}{trials:>10}{estimated_s:>10} s" + (f"  (the runs of {source})" if runs_of else ""))
     total_s = sum(row["estimated_s"] for row in rows)
-    typer.echo(
+    lines.append(
         f"{'in all':<24}{sum(row['trials'] for row in rows):>10}{total_s:>10.1f} s, {total_s / 60:.0f} minutes, "
         f"on {study_plan.processors} hardware threads"
     )
     if first := study_plan.first:
         minutes = sum(study_plan.estimated_s(name) for name in first) / 60
-        typer.echo(f"Measured before all others: {', '.join(first)}; {minutes:.0f} minutes.")
+        lines.append(f"Measured before all others: {', '.join(first)}; {minutes:.0f} minutes.")
+    print_result(as_json, rows, lines)
 
 
 @app.command()
@@ -73,23 +64,21 @@ def status(scale: ScaleOption = None, as_json: JsonOption = False) -> None:
     from tmflow.workflow.status import status as study_status
 
     state = study_status(make_plan(scale))
-    if as_json:
-        typer.echo(json.dumps(state, indent=1))
-        return
-    typer.echo(
+    lines = [
         f"scale {state['scale']}: {state['trials_ok']} of {state['trials_planned']} trials ok, "
         f"{state['trials_failed']} failed, {state['trials_unsupported']} unsupported."
-    )
+    ]
     if missing := state["missing"]:
         of = ", ".join(f"{n} of {experiment}" for experiment, n in missing.items())
-        typer.echo(f"Not measured yet: {several(sum(missing.values()), 'trial')}; {of}.")
+        lines.append(f"Not measured yet: {several(sum(missing.values()), 'trial')}; {of}.")
     for campaign in state["campaigns"]:
         trials = campaign["trials_ok"] + campaign["trials_failed"] + campaign["trials_unsupported"]
         in_all = f", of {state['wall_s']:.1f} s in all" if campaign["uid"] == state["campaign"] else ""
-        typer.echo(
+        lines.append(
             f"Campaign {campaign['uid'][:8]}, begun {campaign['created_at_utc'][:16]}: {several(trials, 'trial')}; "
             f"{campaign['timed_s']:.1f} s inside timed loops and {campaign['warm_up_s']:.1f} s warming up{in_all}."
         )
+    print_result(as_json, state, lines)
 
 
 @app.command(context_settings={"ignore_unknown_options": True})

@@ -44,7 +44,6 @@ def token_problem(role: Role) -> str | None:
 
 def check_token(quarantine: Quarantine, role: Role, given: str, by: str) -> None:
     """Check a token. Raises BadInput if it is wrong, and after too many wrong tokens."""
-    refused: BadInput | None
     with quarantine.begin() as connection:
         refused = refusal(quarantine, connection, WRONG_TOKENS, by)
         if refused is None:
@@ -63,33 +62,28 @@ MIB = 1 << 20
 UPLOAD_MIB = 64  # Streamlit holds an upload in memory
 MOST_RUNS = 100_000
 MOST_WAITING = 20  # so that at most 1.3 GB wait
+_ADVICE = "export less at once, or have it stored with `tmflow bundle import`."
 CHECK_S = 120.0  # MOST_RUNS took 46 s on a busy machine (docs/uploads.md)
 
 
 def require_size(n_bytes: int) -> None:
     """Raise BadInput for a file that is too large."""
     if n_bytes > UPLOAD_MIB * MIB:
-        raise BadInput(
-            f"the file is larger than {UPLOAD_MIB} MiB, the most that the quarantine takes: export less at once, or "
-            "have it stored with `tmflow bundle import`."
-        )
+        raise BadInput(f"the file is larger than {UPLOAD_MIB} MiB, the most that the quarantine takes: {_ADVICE}")
 
 
 def require_runs(n_runs: int) -> None:
     """Raise BadInput for a bundle of too many runs."""
     if n_runs > MOST_RUNS:
-        raise BadInput(
-            f"the bundle has {n_runs:,} runs, and the quarantine takes at most {MOST_RUNS:,}: export less at once, or "
-            "have it stored with `tmflow bundle import`."
-        )
+        raise BadInput(f"the bundle has {n_runs:,} runs, and the quarantine takes at most {MOST_RUNS:,}: {_ADVICE}")
 
 
 def require_room(n_waiting: int) -> None:
     """Raise BadInput if too many bundles wait."""
     if n_waiting >= MOST_WAITING:
         raise BadInput(
-            f"as many bundles as there is room for ({n_waiting}) wait for a maintainer already: try again when some "
-            "are decided."
+            f"the quarantine is full: {n_waiting} bundles wait for a maintainer already; try again when some are "
+            "decided."
         )
 
 

@@ -1,4 +1,4 @@
-"""Imports bundles into the database completely, and withdraws and restores them; nothing is deleted."""
+"""Imports bundles into the database, each in full or not at all; withdraws and restores them; deletes nothing."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from tmflow.base.canonical_json import canonical_json, sha256_of
 from tmflow.base.clock import utc_now
 from tmflow.base.errors import BadInput
 from tmflow.bundle import format, signature, verify
-from tmflow.bundle.problems import Findings, Report, report
+from tmflow.bundle.problems import Report
 from tmflow.bundle.reader import Bundle, open_bundle
 from tmflow.contributions.spool import Spool, open_spool, prepare_packing
-from tmflow.store import dedup, round_counts, schema
-from tmflow.store.dedup import Row
-from tmflow.store.engine import open_reader, open_writer
+from tmflow.store import schema
+from tmflow.store.engine import explain_errors, open_reader, open_writer
 from tmflow.store.frames import Source, frame
 from tmflow.store.ingest import FileToStore, no_search_for_garbage, store_runs, storing
 from tmflow.store.models import Campaign, Contribution, Platform, Probe, Round, Run
-from tmflow.store.url import explain_errors
+from tmflow.store.rows import Row
+from tmflow.store.writer import recount_rounds, shared_ids
 
 SHORTEST = 8  # least number of hex digits of an identity that name a contribution
 
@@ -60,17 +60,22 @@ def import_bundle(
 
     name: the name of the contribution; default: the name of the file. allowed_signers: as for `verify.verify`. Raises
     InvalidBundle for a bundle with errors, before anything is written; Conflict for runs that are stored with other
-    content; BadInput if the bundle has another `identity`, a point of a round has another run, or the database cannot
-    be used.
+    content; BadInput if the bundle does not have this `identity`, the database has another run of the same point and
+    round, or the database cannot be used.
     """
     signature.require_allowed_signers(allowed_signers)
     with no_search_for_garbage(), open_bundle(path) as bundle:
         if identity not in (None, bundle.identity):
             raise BadInput(f"{path} has the identity {bundle.identity}, not {identity}: it is another bundle.")
-        if schema.exists(url) and (stored_report := _stored(url, bundle)):
-            return stored_report
+        if schema.exists(url):
+            with explain_errors(url), open_reader(url).connect() as connection:
+                if stored := _report_if_stored(connection, bundle):
+                    return stored
         with open_spool() as runs:
-            _spool_runs(bundle, runs, allowed_signers)
+            report = Report()
+            runs.append(chain.from_iterable(verify.check_files(bundle, report, prepare_packing, allowed_signers)))
+            if not report.ok:
+                raise InvalidBundle(bundle.path, report)
             if not schema.exists(url):
                 schema.upgrade(url)
             with storing(url, "the bundle") as connection:
@@ -80,11 +85,11 @@ def import_bundle(
 def withdraw(url: URL, identity: str, reason: str) -> int:
     """Hide the runs of a contribution, named by its identity or the first digits; return their number.
 
-    Raises BadInput if there is no such contribution, if it is already withdrawn, and without a reason.
+    Raises BadInput if there is no such contribution, if it is already withdrawn, or if no reason is given.
     """
     if not reason.strip():
         raise BadInput("the reason of a withdrawal is empty; give one in a few words.")
-    return _set(url, identity, {"withdrawn_at_utc": utc_now(), "withdrawn_reason": reason.strip()})
+    return _set_reason(url, identity, reason.strip())
 
 
 def restore(url: URL, identity: str) -> int:
@@ -92,7 +97,7 @@ def restore(url: URL, identity: str) -> int:
 
     Raises BadInput if there is no such contribution, or it is not withdrawn.
     """
-    return _set(url, identity, {"withdrawn_at_utc": None, "withdrawn_reason": None})
+    return _set_reason(url, identity, None)
 
 
 def full_identity(url: URL, identity: str) -> str:
@@ -129,11 +134,6 @@ def contributions(source: Source) -> pd.DataFrame:
     return frame(source, grouped).astype({"n_stored": "int64"})
 
 
-def _stored(url: URL, bundle: Bundle) -> ImportReport | None:
-    with explain_errors(url), open_reader(url).connect() as connection:
-        return _report_if_stored(connection, bundle)
-
-
 def _report_if_stored(connection: Connection, bundle: Bundle) -> ImportReport | None:
     """The report of a bundle that is stored already; None if it is not stored."""
     statement = select(Contribution.name, Contribution.n_runs, Contribution.withdrawn_reason)
@@ -141,15 +141,6 @@ def _report_if_stored(connection: Connection, bundle: Bundle) -> ImportReport | 
     if row is None:
         return None
     return ImportReport(bundle.identity, row.name, 0, row.n_runs, row.withdrawn_reason)
-
-
-def _spool_runs(bundle: Bundle, runs: Spool, allowed_signers: Path | None) -> None:
-    """Verify a bundle and spool its runs. Raises InvalidBundle if it has errors."""
-    findings = Findings()
-    runs.append(chain.from_iterable(verify.check_files(bundle, findings, prepare_packing, allowed_signers)))
-    checked = report(bundle.identity, bundle.version, findings)
-    if not checked.ok:
-        raise InvalidBundle(bundle.path, checked)
 
 
 def _store(connection: Connection, bundle: Bundle, runs: Spool, name: str) -> ImportReport:
@@ -178,26 +169,23 @@ def _store_probe(connection: Connection, bundle: Bundle, contribution_id: int) -
         "started_at_utc": probe["started_at_utc"],
         "document_json": canonical_json(probe),
     }
-    dedup.ids(connection, Probe, ["sha256"], [row])
+    shared_ids(connection, Probe, ["sha256"], [row])
 
 
-def _set(url: URL, identity: str, values: Row) -> int:
-    """Change whether the runs of a contribution are shown, and update the counts."""
+def _set_reason(url: URL, identity: str, reason: str | None) -> int:
+    """Withdraw a contribution for a reason, or restore it if there is none; update the counts."""
     with explain_errors(url), open_writer(url).begin() as connection:
         contribution = _find_contribution(connection, identity)
-        withdrawing = values["withdrawn_at_utc"] is not None
-        if withdrawing and contribution["withdrawn_at_utc"] is not None:
-            raise BadInput(
-                f"contribution {contribution['name']} is withdrawn already: {contribution['withdrawn_reason']}."
-            )
-        if not withdrawing and contribution["withdrawn_at_utc"] is None:
-            raise BadInput(f"contribution {contribution['name']} is not withdrawn: its runs are shown.")
-        condition = Contribution.id == contribution["id"]
-        connection.execute(update(Contribution).where(condition).values(values))
+        name, present = contribution["name"], contribution["withdrawn_reason"]
+        if reason is not None and present is not None:
+            raise BadInput(f"contribution {name} is withdrawn already: {present}.")
+        if reason is None and present is None:
+            raise BadInput(f"contribution {name} is not withdrawn: its runs are shown.")
+        at = None if reason is None else utc_now()
+        changed = update(Contribution).where(Contribution.id == contribution["id"])
+        connection.execute(changed.values(withdrawn_at_utc=at, withdrawn_reason=reason))
         of_contribution = Run.contribution_id == contribution["id"]
-        round_counts.count_again(
-            connection, connection.scalars(select(Run.round_id).where(of_contribution).distinct()).all()
-        )
+        recount_rounds(connection, connection.scalars(select(Run.round_id).where(of_contribution).distinct()).all())
         return connection.execute(select(func.count()).select_from(Run).where(of_contribution)).scalar_one()
 
 
@@ -206,11 +194,11 @@ def _find_contribution(connection: Connection, identity: str) -> Row:
     if not re.fullmatch(f"[0-9a-f]{{{SHORTEST},64}}", identity):
         raise BadInput(
             f"identity is '{identity}', but should be that of a contribution, or its first {SHORTEST} hex digits or "
-            "more; `tmflow bundle list` has them."
+            "more; `tmflow bundle list` lists them."
         )
     begins_so = Contribution.identity.startswith(identity)
     matches = [dict(row) for row in connection.execute(select(Contribution.__table__).where(begins_so)).mappings()]
     if len(matches) != 1:
         how_many = "no contribution has" if not matches else f"{len(matches)} contributions have"
-        raise BadInput(f"{how_many} an identity that begins with '{identity}'; `tmflow bundle list` has all of them.")
+        raise BadInput(f"{how_many} an identity that begins with '{identity}'; `tmflow bundle list` lists them.")
     return matches[0]

@@ -19,13 +19,13 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from sqlalchemy.types import TypeEngine
 
 from tmflow.base import clock
+from tmflow.base.clock import utc_text
 from tmflow.base.errors import BadInput
 from tmflow.base.files import writing
 from tmflow.base.paths import results_dir
 from tmflow.base.text import several
-from tmflow.store.engine import sqlite_url, writer_engine
+from tmflow.store.engine import explain_errors, sqlite_url, writer_engine
 from tmflow.store.models.base import STRICT, AtUtc, Count, Id, UtcTime, not_negative, one_of
-from tmflow.store.url import explain_errors
 
 VARIABLE = "TMFLOW_QUARANTINE_DIR"
 PATIENCE_S = 60.0  # longest wait for another process
@@ -54,14 +54,19 @@ class Quarantine:
 
     @contextmanager
     def begin(self) -> Iterator[Connection]:
-        """Begin the only write transaction; folder and tables are created on first use.
+        """Begin a write transaction, which excludes other writers; folder and tables are created on first use.
 
         Raises BadInput if the folder cannot be written.
         """
         self._make_folder()
         url = sqlite_url(self.folder / "quarantine.db")
         with explain_errors(url), writer_engine(url).begin() as connection:
-            make(connection)
+            Base.metadata.create_all(connection)
+            for change in ("UPDATE", "DELETE"):
+                connection.exec_driver_sql(
+                    f"CREATE TRIGGER IF NOT EXISTS audit_{change.lower()} BEFORE {change} ON audit "
+                    "BEGIN SELECT RAISE(ABORT, 'the audit is only ever added to'); END"
+                )
             yield connection
 
     @contextmanager
@@ -75,7 +80,11 @@ class Quarantine:
             lock = os.open(self.folder / ".lock", os.O_RDONLY | os.O_CREAT, 0o644)
         try:
             self._take(lock)
-            self._clear()
+            with self.begin() as connection:
+                kept = set(connection.scalars(select(Upload.identity).where(Upload.state != "rejected")))
+            for file in self.folder.iterdir():
+                if file.name == RECEIVED or (_BUNDLE.fullmatch(file.name) and file.stem not in kept):
+                    file.unlink()
             yield
         finally:
             os.close(lock)
@@ -91,11 +100,11 @@ class Quarantine:
     ) -> None:
         """Record an action in the audit."""
         row = {"action": action, "outcome": outcome, "by": by[:LONGEST], "identity": identity}
-        row |= {"at_utc": clock.utc_text(self.now()), "details": details and details[:LONGEST]}
+        row |= {"at_utc": utc_text(self.now()), "details": details and details[:LONGEST]}
         connection.execute(insert(Audit), [row])
 
     def _make_folder(self) -> None:
-        """Create the folder with access for its owner only: it has unpublished bundles and visitors' addresses."""
+        """Create the folder with access for its owner only: it holds unpublished bundles and visitors' addresses."""
         with writing(self.folder):
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
@@ -107,18 +116,10 @@ class Quarantine:
             except BlockingIOError as error:
                 if time.monotonic() >= deadline:
                     raise BadInput(
-                        f"another bundle has been checked or stored for more than {self.patience_s:g} s, and one is at "
-                        "a time: try again when it is done."
+                        f"another bundle has been checked or stored for more than {self.patience_s:g} s, and only one "
+                        "at a time can be: try again when it is done."
                     ) from error
                 time.sleep(0.05)
-
-    def _clear(self) -> None:
-        """Remove files without an upload, and files of rejected uploads."""
-        with self.begin() as connection:
-            kept = set(connection.scalars(select(Upload.identity).where(Upload.state != "rejected")))
-        for file in self.folder.iterdir():
-            if file.name == RECEIVED or (_BUNDLE.fullmatch(file.name) and file.stem not in kept):
-                file.unlink()
 
 
 @dataclass(frozen=True)
@@ -147,22 +148,11 @@ class Waiting:
 
 def waiting(quarantine: Quarantine) -> list[Waiting]:
     """The waiting bundles, oldest first."""
-    query = select(Upload).where(Upload.state.in_(OPEN)).order_by(Upload.staged_at_utc)
+    columns = (Upload.identity, Upload.name, Upload.file_bytes.label("bytes"), Upload.staged_at_utc, Upload.staged_by)
+    query = select(*columns, Upload.state, Upload.reason, Upload.report_json).where(Upload.state.in_(OPEN))
     with quarantine.begin() as connection:
-        rows = connection.execute(query).mappings().all()
-    return [
-        Waiting(
-            identity=row["identity"],
-            name=row["name"],
-            bytes=row["file_bytes"],
-            staged_at_utc=row["staged_at_utc"],
-            staged_by=row["staged_by"],
-            state=row["state"],
-            reason=row["reason"],
-            report=json.loads(row["report_json"]),
-        )
-        for row in rows
-    ]
+        rows = [dict(row) for row in connection.execute(query.order_by(Upload.staged_at_utc)).mappings()]
+    return [Waiting(report=json.loads(row.pop("report_json")), **row) for row in rows]
 
 
 def audit(quarantine: Quarantine, last: int) -> list[dict[str, Any]]:
@@ -220,13 +210,3 @@ class Audit(Base):
     identity: Mapped[str | None]
     details: Mapped[str | None]
     __table_args__ = (one_of("action", get_args(Action)), STRICT)
-
-
-def make(connection: Connection) -> None:
-    """Create the missing tables and triggers."""
-    Base.metadata.create_all(connection)
-    for change in ("UPDATE", "DELETE"):
-        connection.exec_driver_sql(
-            f"CREATE TRIGGER IF NOT EXISTS audit_{change.lower()} BEFORE {change} ON audit "
-            "BEGIN SELECT RAISE(ABORT, 'the audit is only ever added to'); END"
-        )

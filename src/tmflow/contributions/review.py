@@ -9,20 +9,19 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import URL, Engine, RowMapping, select, update
 
-from tmflow.base import escaping
 from tmflow.base.canonical_json import leaves
 from tmflow.base.clock import utc_text
 from tmflow.base.errors import LONGEST, BadInput
+from tmflow.base.text import one_line
 from tmflow.bundle.reader import open_bundle
 from tmflow.contributions.importer import SHORTEST, ImportReport, import_bundle
 from tmflow.contributions.quarantine import OPEN, Action, Quarantine, State, Upload
+from tmflow.runfile.reader import Reader
 from tmflow.runfile.record import Run
-from tmflow.runfile.validate import line_reader
 from tmflow.store import models, run_detail
-from tmflow.store.dedup import chunks
 from tmflow.store.frames import fetch
 from tmflow.store.ingest import Conflict
-from tmflow.store.rows import read_line
+from tmflow.store.rows import chunks, read_line
 
 IDENTITY = re.compile(f"[0-9a-f]{{{SHORTEST},64}}")  # with fewer digits, a typing error could name another bundle
 
@@ -30,7 +29,7 @@ IDENTITY = re.compile(f"[0-9a-f]{{{SHORTEST},64}}")  # with fewer digits, a typi
 def accept(quarantine: Quarantine, url: URL, identity: str, by: str) -> ImportReport:
     """Store a waiting bundle in the database at `url`. After a kill it can be accepted again without duplicates.
 
-    Raises Conflict if the database has other content of its runs (the bundle can then be compared), and BadInput if
+    Raises Conflict if the database has its runs with other content (the bundle can then be compared), and BadInput if
     the database refuses it for another reason.
     """
     with quarantine.exclusive():
@@ -66,7 +65,7 @@ def require_open(quarantine: Quarantine, identity: str) -> RowMapping:
     """The open upload whose identity begins with these digits. Raises BadInput unless there is exactly one."""
     if not IDENTITY.fullmatch(identity):
         raise BadInput(
-            f"identity is '{escaping.line(identity)[:LONGEST]}', but should be that of a waiting bundle, or its first "
+            f"identity is '{one_line(identity)[:LONGEST]}', but should be that of a waiting bundle, or its first "
             f"{SHORTEST} hex digits or more; `tmflow bundle waiting` lists them."
         )
     with quarantine.begin() as connection:
@@ -97,7 +96,7 @@ def _decide(
 
 
 MISSING = "(nothing)"
-_ORDINARY = 20_000  # characters
+_ORDINARY = 20_000  # characters of an ordinary line
 
 
 class Difference(NamedTuple):
@@ -122,7 +121,7 @@ def differences(database: Engine, file: Path, uid: str | None = None) -> Iterato
     Raises BadInput if the bundle lacks the run `uid`.
     """
     is_in_bundle = False
-    for batch in chunks(_lines(file), _weight):
+    for batch in chunks(_lines(file), weight=lambda run: 1 + len(run[2]) // _ORDINARY):
         in_bundle = {run_uid: (sha256, line) for run_uid, sha256, line in batch if uid in (None, run_uid)}
         is_in_bundle |= bool(in_bundle)
         run = models.Run
@@ -137,7 +136,7 @@ def differences(database: Engine, file: Path, uid: str | None = None) -> Iterato
 
 def _lines(file: Path) -> Iterator[tuple[str, str, str]]:
     """Yield uid, content hash and text of each line of the bundle."""
-    reader = line_reader()
+    reader = Reader()
     with open_bundle(file) as bundle:
         for member in bundle.run_members():
             for where, line in bundle.lines(member):
@@ -145,24 +144,13 @@ def _lines(file: Path) -> Iterator[tuple[str, str, str]]:
                 yield run.uid, run.content_sha256, line
 
 
-def _weight(run: tuple[str, str, str]) -> int:
-    """The number of ordinary lines that this run equals in size."""
-    return 1 + len(run[2]) // _ORDINARY
-
-
 def _between(line: str, run: dict[str, Any]) -> list[Difference]:
     """The fields in which a line of the bundle and the stored run differ."""
-    in_bundle = Run.model_validate_json(line).model_dump(mode="json")
-    in_database = Run.model_validate({name: value for name, value in run.items() if name != "stored"}).model_dump(
-        mode="json"
-    )
-    sides = [dict(leaves(side)) for side in (in_bundle, in_database)]
+    in_bundle = Run.model_validate_json(line)
+    in_database = Run.model_validate({name: value for name, value in run.items() if name != "stored"})
+    one, other = (dict(leaves(side.model_dump(mode="json"))) for side in (in_bundle, in_database))
     return [
-        Difference(field, *(_text(side, field) for side in sides))
-        for field in sorted({*sides[0], *sides[1]})
-        if sides[0].get(field, MISSING) != sides[1].get(field, MISSING)
+        Difference(field, str(one.get(field, MISSING)), str(other.get(field, MISSING)))
+        for field in sorted({*one, *other})
+        if one.get(field, MISSING) != other.get(field, MISSING)
     ]
-
-
-def _text(side: dict[str, Any], field: str) -> str:
-    return str(side[field]) if field in side else MISSING

@@ -1,4 +1,4 @@
-"""Spools runs that are checked but not yet stored on the disk, because they may not fit into memory."""
+"""Spools checked runs to the disk until they are stored, because they may not fit into memory."""
 
 from __future__ import annotations
 
@@ -13,12 +13,10 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from tmflow.base.files import writing
-from tmflow.bundle.checker import Checker
-from tmflow.bundle.parallel import Work
-from tmflow.bundle.problems import Findings
+from tmflow.bundle.problems import Report
 from tmflow.bundle.reader import Bundle
-from tmflow.store import dedup
-from tmflow.store.rows import IncomingRun, rows_of, weight
+from tmflow.bundle.verify import Checker, Work
+from tmflow.store.rows import IncomingRun, chunks, rows_of, weight
 
 _FIRST_SHARED = IncomingRun._fields.index("origin")  # origin, spec and backend: many runs have the same objects
 _REMEMBERED_BYTES = 16 << 20  # of packed shared objects; a study has about 1 MB
@@ -43,10 +41,10 @@ def prepare_packing(bundle: Bundle, checker: Checker) -> Work[list[Packed]]:
     hashes = {entry.path: entry.sha256 for entry in bundle.manifest}
     packer = _Packer()
 
-    def pack(member: str) -> tuple[Findings, list[Packed]]:
-        findings, sha256 = Findings(), hashes[member]
-        runs = (rows_of(read, where, sha256) for where, read in checker.runs(member, findings))
-        return findings, [packer.pack(sha256, chunk) for chunk in dedup.chunks(runs, weight)]
+    def pack(member: str) -> tuple[Report, list[Packed]]:
+        report, sha256 = Report(), hashes[member]
+        runs = (rows_of(read, where, sha256) for where, read in checker.runs(member, report))
+        return report, [packer.pack(sha256, chunk) for chunk in chunks(runs, weight)]
 
     return pack
 

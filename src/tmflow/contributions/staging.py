@@ -8,17 +8,18 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple
 
 from sqlalchemy import Connection, RowMapping, delete, func, insert, select
 
-from tmflow.base import escaping
 from tmflow.base.clock import utc_text
 from tmflow.base.errors import BadInput
 from tmflow.base.files import writing
-from tmflow.base.text import several
-from tmflow.bundle.problems import Report
+from tmflow.base.text import one_line, several
+from tmflow.bundle.problems import Problem, Report
+from tmflow.bundle.reader import open_file
 from tmflow.bundle.verify import verify
 from tmflow.contributions import access
 from tmflow.contributions.quarantine import OPEN, RECEIVED, Quarantine, Upload
@@ -60,7 +61,7 @@ def receive(quarantine: Quarantine, by: str, name: str, n_bytes: int) -> None:
 def stage(quarantine: Quarantine, source: BinaryIO, name: str, by: str) -> Staged:
     """Verify a bundle and, if it has no errors, store it until a maintainer decides.
 
-    Raises BadInput if it is too large or no bundle, and if the quarantine is full. Refused bundles are not stored.
+    Raises BadInput if it is too large or not a bundle, or if the quarantine is full. Refused bundles are not stored.
     """
     with (
         _audited_refusal(quarantine, name, by),
@@ -70,7 +71,16 @@ def stage(quarantine: Quarantine, source: BinaryIO, name: str, by: str) -> Stage
         report = _verify(received)
         access.require_runs(report.runs)
         with quarantine.begin() as connection:
-            staged = _stage(quarantine, connection, received, report)
+            if not report.ok:
+                n = sum(problem.severity == "error" for problem in report.problems)
+                staged = Staged("refused", f"{several(n, 'error')} in the bundle: it is not stored.", report)
+            elif row := _row(connection, report):
+                staged = Staged(*_describe_known(row), report)
+            else:
+                access.require_room(connection.scalar(select(func.count()).where(Upload.state.in_(OPEN))) or 0)
+                _keep(quarantine, connection, received, report)
+                waits = "The bundle waits for a maintainer; it is not in the database yet."
+                staged = Staged("staged", waits, report)
             quarantine.note(connection, "upload", staged.outcome, by, report.identity, f"{name}: {staged.message}")
     return staged
 
@@ -80,7 +90,7 @@ def keep_conflict(quarantine: Quarantine, file: Path, by: str, reason: str) -> s
 
     Raises BadInput if the bundle was rejected earlier.
     """
-    with quarantine.exclusive(), file.open("rb") as source, _receive(quarantine, source, file.name, by) as received:
+    with quarantine.exclusive(), open_file(file) as source, _receive(quarantine, source, file.name, by) as received:
         report = _verify(received)
         with quarantine.begin() as connection:
             if (row := _row(connection, report)) and row["state"] == "rejected":
@@ -109,7 +119,7 @@ def _receive(
     path = quarantine.folder / RECEIVED
     digest, n_bytes = hashlib.sha256(), 0
     try:
-        with writing(path), open(path, "xb", opener=_open_private) as file:
+        with writing(path), open(path, "xb", opener=partial(os.open, mode=0o600)) as file:
             while chunk := source.read(_CHUNK):
                 n_bytes += len(chunk)
                 if limited:
@@ -118,34 +128,19 @@ def _receive(
                 file.write(chunk)
             file.flush()
             os.fsync(file.fileno())
-        yield _Received(path, digest.hexdigest(), n_bytes, escaping.line(name)[:LONGEST_NAME], by)
+        yield _Received(path, digest.hexdigest(), n_bytes, one_line(name)[:LONGEST_NAME], by)
     finally:
         path.unlink(missing_ok=True)
-
-
-def _open_private(path: str, flags: int) -> int:
-    """Open a new file that only its owner can read."""
-    return os.open(path, flags, 0o600)
 
 
 def _verify(received: _Received) -> Report:
     """Verify a received bundle; the report uses the contributor's name of the file."""
     report = verify(received.file)
-    named = [
-        problem._replace(text=problem.text.replace(str(received.file), received.name)) for problem in report.problems
-    ]
-    return replace(report, problems=named)
 
+    def named(problems: list[Problem]) -> list[Problem]:
+        return [problem._replace(text=problem.text.replace(str(received.file), received.name)) for problem in problems]
 
-def _stage(quarantine: Quarantine, connection: Connection, received: _Received, report: Report) -> Staged:
-    if not report.ok:
-        n = sum(problem.severity == "error" for problem in report.problems)
-        return Staged("refused", f"{several(n, 'error')} in the bundle: nothing of it is kept.", report)
-    if row := _row(connection, report):
-        return Staged(*_describe_known(row), report)
-    access.require_room(connection.scalar(select(func.count()).where(Upload.state.in_(OPEN))) or 0)
-    _keep(quarantine, connection, received, report)
-    return Staged("staged", "The bundle waits for a maintainer; nothing of it is in the database yet.", report)
+    return replace(report, errors=named(report.errors), notes=named(report.notes))
 
 
 def _row(connection: Connection, report: Report) -> RowMapping | None:
@@ -167,8 +162,8 @@ def _keep(
     report: Report,
     conflict: str | None = None,
 ) -> str:
-    """Replace its row and store its file, in an order such that a kill leaves at most a file without a row."""
-    assert report.identity is not None  # a report without one is not ok
+    """Replace the row of a bundle, then store its file: a kill leaves at most a file without a row."""
+    assert report.identity is not None  # a report that is ok has one
     at = utc_text(quarantine.now())
     decided = {"state": "conflict", "decided_at_utc": at, "decided_by": received.by, "reason": conflict}
     row = {

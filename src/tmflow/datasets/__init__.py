@@ -1,4 +1,4 @@
-"""The datasets: MNIST, and scikit-learn's digits in its shape for machines that cannot have it."""
+"""The datasets: MNIST, and scikit-learn's digits in its shape for machines without MNIST."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REQUESTS = ("auto", "mnist", "digits")
 
 @dataclass(frozen=True)
 class Resolved:
-    """Which dataset a request means here: its name, where it lies, and a warning to show once, if any."""
+    """The dataset of a request on this machine: its name, its place, and a warning to show once, if any."""
 
     name: Name
     where: str
@@ -28,10 +28,10 @@ class Resolved:
 
 
 def resolve(requested: str) -> Resolved:
-    """Which dataset `requested` means here: `auto` is MNIST if it can be had, else the digits with a warning.
+    """Resolve a request: `auto` is MNIST if it is available, else the digits with a warning.
 
-    MNIST is downloaded if it is missing, and verified. Raises BadInput for an unknown request, for a file of MNIST
-    that exists but is wrong, and, if `mnist` was requested, where it cannot be had.
+    MNIST is downloaded if it is missing, and verified. Raises BadInput for an unknown request, for a wrong file of
+    MNIST, and if `mnist` is requested but not available.
     """
     if requested not in REQUESTS:
         raise unknown("dataset", requested, REQUESTS)
@@ -48,7 +48,7 @@ def resolve(requested: str) -> Resolved:
 
 
 def load(name: Name) -> Dataset:
-    """The dataset, verified: about half a second for MNIST. Raises BadInput as `resolve` does."""
+    """Load and verify a dataset: about half a second for MNIST. Raises BadInput as `resolve` does."""
     return digits.load() if name == "digits" else mnist.load(mnist.obtain())
 
 

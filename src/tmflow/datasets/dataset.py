@@ -1,4 +1,4 @@
-"""What a model is trained on: images, labels, and the hash that says which."""
+"""A dataset for training: images, labels, and the hash of its content."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Split = tuple[Floats, Floats]
 class Dataset:
     """Images [n, 784] of pixels in [0, 1] and one-hot labels [n, 10], all float32 and read-only.
 
-    `sha256` identifies the content that they were made from.
+    `sha256` identifies the content of their source.
     """
 
     name: Name
@@ -37,7 +37,7 @@ class Dataset:
 
     @classmethod
     def of(cls, name: Name, sha256: str, train: Split, validation: Split, test: Split) -> Self:
-        """Bundle the (images, labels) of each part; locks the arrays, because all workers share them."""
+        """Make a dataset of the (images, labels) of each part; makes them read-only, because all workers share them."""
         arrays = (*train, *validation, *test)
         for array in arrays:
             array.flags.writeable = False
@@ -52,9 +52,9 @@ def one_hot(labels: NDArray[np.integer]) -> Floats:
 
 
 def truncate(images: Floats, matrix: int) -> Floats:
-    """The first `matrix` of the pixels of each image, [n, matrix], contiguous (all of them: the same memory).
+    """Keep the first `matrix` pixels of each image: [n, matrix], contiguous; no copy if these are all pixels.
 
-    Raises BadInput if the images have no such number of pixels.
+    Raises BadInput if the images have fewer pixels.
     """
     if not 1 <= matrix <= images.shape[1]:
         raise BadInput(f"matrix {matrix} is not a number of pixels: give 1 to {images.shape[1]}.")

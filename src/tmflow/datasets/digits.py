@@ -1,4 +1,4 @@
-"""The digits that come with scikit-learn, brought to MNIST's shape: what a machine without MNIST trains on."""
+"""The digits of scikit-learn in the shape of MNIST, for training on machines without MNIST."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tmflow.datasets.dataset import Dataset, Floats, Split, one_hot
 
 FILE_SHA256 = "6ebb3d2fee246a4e99363262ddf8a00a3c41bee6014c373ed9d9216ba7f651b8"  # of the uncompressed table
 
-# The rows are in the order in which they were written down, a few dozen per writer. Cutting them, instead of
-# shuffling them, keeps a writer's digits out of two parts (but for the one at each cut): no leakage.
+# The rows are in the order of writing, a few dozen per writer. They are split without shuffling, so that only the
+# writer at each cut has digits in two parts: no leakage.
 TRAIN, VALIDATION = 1_297, 200
 
 SIDE, TARGET_SIDE, BRIGHTEST = 8, 28, 16
@@ -40,9 +40,9 @@ def load() -> Dataset:
 
 
 def upscale(images: NDArray[np.uint8]) -> Floats:
-    """Bilinear from [n, 8, 8] of 0 to 16 to [n, 784] of 0 to 1 (pixel centres half a pixel in, edges repeated).
+    """Upscale bilinearly from [n, 8, 8] of 0 to 16 to [n, 784] of 0 to 1; pixels have their centres at 0.5.
 
-    In whole numbers up to the last division, so that no machine rounds differently.
+    Edges are repeated. The arithmetic is in integers up to the last division, so that no machine rounds differently.
     """
     weights, unit = _weights()
     scaled = weights @ images.astype(np.int64) @ weights.T
@@ -50,7 +50,7 @@ def upscale(images: NDArray[np.uint8]) -> Floats:
 
 
 def _weights() -> tuple[NDArray[np.int64], int]:
-    """What each of the 28 rows takes of each of the 8, [28, 8], in units of 1/56: a row sums to 56."""
+    """The weights of the 8 source rows in each of the 28 rows, [28, 8], in units of 1/56: a row sums to 56."""
     unit = 2 * TARGET_SIDE
     weights = np.zeros((TARGET_SIDE, SIDE), np.int64)
     for row in range(TARGET_SIDE):
@@ -62,9 +62,9 @@ def _weights() -> tuple[NDArray[np.int64], int]:
 
 
 def _table() -> NDArray[np.uint8]:
-    """scikit-learn's table, [1797, 64 pixels and the label]: what load_digits() reads.
+    """The table that load_digits() of scikit-learn reads: [1797, 64 pixels and the label].
 
-    Read directly, because importing scikit-learn takes seconds and each round is a process of its own.
+    Read directly, because importing scikit-learn takes seconds and each round is a new process.
     """
     package = importlib.util.find_spec("sklearn")
     if package is None or package.origin is None:

@@ -1,4 +1,4 @@
-"""MNIST: found on this machine or downloaded, verified, and split as TensorFlow 1's tutorial did."""
+"""MNIST: search on this machine, download, verification, and the split of TensorFlow 1's tutorial."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from tmflow.base.errors import BadInput
 from tmflow.base.paths import project_root
-from tmflow.datasets import idx
-from tmflow.datasets.catalogue import Catalogue
+from tmflow.datasets.catalogue import Catalogue, read_uncompressed
 from tmflow.datasets.catalogue import mnist as official
 from tmflow.datasets.dataset import Dataset, Floats, Split, one_hot
 from tmflow.datasets.download import NotAvailable, download
@@ -21,20 +20,20 @@ VALIDATION_IMAGES = 5_000
 
 
 def download_folder() -> Path:
-    """Where downloads land: data/mnist of the checkout."""
+    """The folder of downloads: data/mnist of the checkout."""
     return project_root() / "data" / "mnist"
 
 
 def user_folders() -> list[Path]:
-    """Where the user says that MNIST may be: $TMFLOW_DATA_DIR/mnist and $TMFLOW_DATA_DIR, if it is set."""
+    """The folders that the user names: $TMFLOW_DATA_DIR/mnist and $TMFLOW_DATA_DIR, if set."""
     folder = os.environ.get("TMFLOW_DATA_DIR")
     return [Path(folder).expanduser() / "mnist", Path(folder).expanduser()] if folder else []
 
 
 def find(catalogue: Catalogue | None = None) -> Path | None:
-    """The folder on this machine that holds all files of MNIST, gzipped or not; their content is not looked at.
+    """Find a folder with all files of MNIST, gzipped or not, without reading them.
 
-    Raises BadInput if a folder of the user's holds only some of them.
+    Raises BadInput if a folder of the user has only some of them.
     """
     catalogue = catalogue or official()
     for folder in user_folders():
@@ -48,7 +47,7 @@ def find(catalogue: Catalogue | None = None) -> Path | None:
 
 
 def find_verified(catalogue: Catalogue | None = None) -> Path | None:
-    """As `find`, but every file is read and checked, in a fifth of a second. Nothing is downloaded.
+    """As `find`, but read and verify every file, in a fifth of a second. Downloads nothing.
 
     Raises BadInput as `find` and `verify` do.
     """
@@ -59,9 +58,9 @@ def find_verified(catalogue: Catalogue | None = None) -> Path | None:
 
 
 def obtain(catalogue: Catalogue | None = None) -> Path:
-    """As `find`, but what is missing is downloaded into the download folder first.
+    """As `find`, but first download missing files to the download folder.
 
-    Raises NotAvailable, saying where it looked, what failed and what to do.
+    Raises NotAvailable with the folders, the failures and advice.
     """
     catalogue = catalogue or official()
     folder = find(catalogue)
@@ -80,9 +79,9 @@ def obtain(catalogue: Catalogue | None = None) -> Path:
 
 
 def verify(folder: Path, catalogue: Catalogue | None = None) -> dict[str, NDArray[np.uint8]]:
-    """The arrays of the files in `folder`, by role, each [items, values of an item].
+    """Read the files in `folder` as arrays [items, values of an item], by role.
 
-    Raises BadInput naming the first file that is not bit for bit the official one.
+    Raises BadInput, naming the first file that is not identical to the official one.
     """
     catalogue = catalogue or official()
     arrays = {}
@@ -90,12 +89,12 @@ def verify(folder: Path, catalogue: Catalogue | None = None) -> dict[str, NDArra
         path = _path(folder, file.name)
         if path is None:
             raise BadInput(f"{folder} has no {file.name} (.gz).")
-        arrays[role] = file.decode(idx.read(path), path)
+        arrays[role] = file.decode(read_uncompressed(path), path)
     return arrays
 
 
 def load(folder: Path, catalogue: Catalogue | None = None) -> Dataset:
-    """MNIST from a folder that holds it: 55,000 images to train, 5,000 to validate, 10,000 to test.
+    """Load MNIST from its folder: 55,000 images to train, 5,000 to validate, 10,000 to test.
 
     Raises BadInput as `verify` does.
     """
@@ -109,7 +108,7 @@ def load(folder: Path, catalogue: Catalogue | None = None) -> Dataset:
 
 
 def _scaled(pixels: NDArray[np.uint8]) -> Floats:
-    """Bytes to [0, 1], rounded as the tutorial's multiplication by 1/255 rounds."""
+    """Scale bytes to [0, 1], rounded as in the tutorial, which multiplies by 1/255."""
     return np.multiply(pixels, np.float32(1 / 255), dtype=np.float32)
 
 

@@ -15,9 +15,9 @@ class ParameterRow(TypedDict):
 class StrategyRow(TypedDict):
     name: str
     summary: str
-    promise_updates: str
-    promise_reads: str
-    promise_snapshots: str
+    update_consistency: str
+    read_consistency: str
+    snapshot_consistency: str
     keeps_elsewhere: bool
     runnable: bool
     why_not: str | None

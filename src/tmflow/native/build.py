@@ -1,7 +1,8 @@
-"""Builds the native libraries with the CMake and Ninja of this environment, for this interpreter."""
+"""The build of the native libraries, with the CMake and Ninja of this environment, for this interpreter."""
 
 from __future__ import annotations
 
+import importlib.machinery
 import importlib.util
 import os
 import shutil
@@ -12,15 +13,15 @@ from typing import TextIO
 
 from tmflow.base.errors import BadInput
 from tmflow.base.paths import project_root
-from tmflow.native import loader
+from tmflow.native.loader import OPS_LIBRARY, core_file
 
 COMPILERS = ("c++", "g++", "clang++")
 
 
-def build(build_dir: Path, library_dir: Path, log: TextIO | None) -> None:
-    """Configure and build in `build_dir` and leave the libraries in `library_dir`; what is up to date is not rebuilt.
+def build(build_dir: Path, output: Path, log: TextIO | None) -> None:
+    """Build the libraries in `build_dir`, incrementally, and install them in `output`.
 
-    What the tools say goes to `log` (an open file), or to this process's own output if it is None. The TensorFlow
+    The output of the tools goes to `log` (an open file), or to the output of this process if it is None. The TensorFlow
     ops are built if this interpreter has TensorFlow. Raises BadInput if a tool is missing or the build fails.
     """
     cmake, ninja = _tool("cmake"), _tool("ninja")
@@ -30,7 +31,7 @@ def build(build_dir: Path, library_dir: Path, log: TextIO | None) -> None:
         *("-S", project_root() / "native_ops", "-B", build_dir, "-G", "Ninja"),
         f"-DCMAKE_MAKE_PROGRAM={ninja}",
         f"-DPython_EXECUTABLE={sys.executable}",
-        f"-DTMFLOW_OUTPUT_DIR={library_dir.absolute()}",
+        f"-DTMFLOW_OUTPUT_DIR={output.absolute()}",
     ]
     steps: dict[str, list[str | Path]] = {"configure": configure, "build": [cmake, "--build", build_dir]}
     for step, command in steps.items():
@@ -43,14 +44,14 @@ def build(build_dir: Path, library_dir: Path, log: TextIO | None) -> None:
 
 
 def is_current(variants: Path) -> bool:
-    """Whether `variants` (variants.json) and the libraries beside it are there, and as new as every source.
+    """Whether `variants` (variants.json) and the libraries next to it exist and are as new as every source.
 
-    If so, nothing needs a compiler. The C++ tests are no part of the libraries.
+    If they are, no compiler is needed. The C++ tests do not count as sources of the libraries.
     """
     libraries = variants.parent / "lib"
-    if not variants.is_file() or loader.core_file(libraries) is None:
+    if not variants.is_file() or core_file(libraries) is None:
         return False
-    if importlib.util.find_spec("tensorflow") and not (libraries / loader.OPS_LIBRARY).is_file():
+    if importlib.util.find_spec("tensorflow") and not (libraries / OPS_LIBRARY).is_file():
         return False
     native_ops = project_root() / "native_ops"
     built_ns = variants.stat().st_mtime_ns
@@ -62,7 +63,7 @@ def is_current(variants: Path) -> bool:
 
 
 def _tool(name: str) -> str:
-    """That of this Python environment, else of the system."""
+    """The path of a tool in this Python environment, else in the system. Raises BadInput if it is missing."""
     tool = shutil.which(name, path=str(Path(sys.prefix) / "bin")) or shutil.which(name)
     if tool is None:
         raise BadInput(f"'{name}' is missing from this Python environment: run `make setup`.")
@@ -74,7 +75,7 @@ def find_compiler() -> str:
     wanted = os.environ.get("CXX")
     if wanted:
         if shutil.which(wanted.split()[0]) is None:
-            raise BadInput(f"the C++ compiler that CXX names, '{wanted}', is not to be found.")
+            raise BadInput(f"the C++ compiler that CXX names, '{wanted}', does not exist.")
         return wanted.split()[0]
     compiler = next((name for name in COMPILERS if shutil.which(name)), None)
     if compiler is None:
@@ -83,6 +84,6 @@ def find_compiler() -> str:
 
 
 def compiler_version() -> str:
-    """What the compiler calls itself, in a line. Raises BadInput if there is none."""
+    """The first line of the compiler's version. Raises BadInput if there is no compiler."""
     done = subprocess.run([find_compiler(), "--version"], capture_output=True, text=True, check=False)
     return done.stdout.partition("\n")[0]

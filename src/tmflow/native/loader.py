@@ -1,4 +1,4 @@
-"""Finds and loads the native libraries."""
+"""The native libraries: where they are, and loading them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 CORE_MODULE = "tmflow.native._core"
 OPS_LIBRARY = "libtmflow_ops.so"
 
-# `cache` lets two threads that ask at once load the module twice, which nanobind warns of.
+# With `cache` alone, two threads that call at the same time would load the module twice, and nanobind warns of that.
 _LOADING = threading.Lock()
 
 

@@ -1,14 +1,18 @@
-"""One step of gradient descent on a loss of the user's own, under a strategy."""
+"""One step of gradient descent under a strategy; with kernel fused, dense layers are updated from their factors.
+
+The gradient of a dense layer's weights is the product of its input and the gradient of its output. An update that
+multiplies them itself neither writes nor reads the product. TensorFlow computes only what is fetched, so it does not
+multiply them at all.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 from typing import Any
 
 from tmflow.base.errors import BadInput
-from tmflow.native import fused, ops, registry
-from tmflow.spec.strategies import Value
+from tmflow.native.ops import Tracker, apply_gradient_descent, dense_factors
+from tmflow.native.registry import ResolvedStrategy
 
 
 def minimise(
@@ -16,56 +20,41 @@ def minimise(
     variables: Sequence[Any],
     learning_rate: float,
     *,
-    strategy: str,
-    tracker: ops.Tracker,
+    strategy: ResolvedStrategy,
+    tracker: Tracker,
     worker: Any,
     read: Sequence[Any] | None = None,
-    parameters: Mapping[str, Value] = MappingProxyType({}),
 ) -> Any:
-    """The operation that updates all variables by the gradient of `loss`, each under a strategy object of its own.
+    """The operation that updates all variables by the gradient of `loss`, each under a separate strategy object.
 
-    variables: `tf.compat.v1.Variable`s, numbered in the tracker in this order; read: what the step has read of them,
-    where it reads them explicitly; the other arguments are those of `ops.apply_gradient_descent`. With kernel "fused"
-    in the parameters every update that can be fused is, `tracker.fused` names them, and all wait for all gradients.
+    variables: `tf.compat.v1.Variable`s, numbered in the tracker in this order; read: the values that the step has read,
+    if it reads the variables explicitly; the other arguments are those of `apply_gradient_descent`. With kernel
+    "fused" every update that can be fused is, `tracker.fused` names these variables, and all updates wait for all
+    gradients.
 
-    A strategy that keeps the variables elsewhere (`leashed`) needs `read`, from `ops.read` with `consistent`. Under any
-    other one that is good too: without it a variable may be updated while the step still reads it.
+    A strategy that keeps the variables elsewhere (`leashed`) needs `read`, from `read` with `consistent`. It is
+    useful under any other strategy too: without it a variable may be updated while the step still reads it.
 
-    Raises as `ops.apply_gradient_descent` does, and BadInput for a variable that the loss does not depend on, for a
-    model in which there is nothing to fuse, and for a variable that is read as it is where its updates are elsewhere.
+    Raises as `apply_gradient_descent` does, and BadInput for a variable that the loss does not depend on, for a
+    model without a dense layer under kernel "fused", and for a plain read of a variable whose updates are elsewhere.
     """
     import tensorflow as tf
 
-    if registry.require(strategy).keeps_elsewhere:
-        _require_not_read_as_they_are(strategy, variables, variables if read is None else read)
-    gradients = tf.gradients(loss, list(variables if read is None else read))
+    sources = list(variables if read is None else read)
+    for variable, source in zip(variables, sources, strict=True):
+        if strategy.entry.keeps_elsewhere and _is_plain_read(source):
+            raise BadInput(
+                f"variable {variable.op.name} is read directly, but strategy '{strategy.name}' keeps it elsewhere: "
+                "read it by ops.read with consistent=True, and pass the result to minimise."
+            )
+    gradients = tf.gradients(loss, sources)
     for variable, gradient in zip(variables, gradients, strict=True):
         if gradient is None:
             raise BadInput(f"variable {variable.op.name} has no gradient: the loss does not depend on it.")
-    return tf.group(
-        *apply_all(
-            variables,
-            gradients,
-            learning_rate,
-            strategy=strategy,
-            tracker=tracker,
-            worker=worker,
-            parameters=parameters,
-        )
-    )
+    return tf.group(*apply_all(variables, gradients, learning_rate, strategy=strategy, tracker=tracker, worker=worker))
 
 
-def _require_not_read_as_they_are(strategy: str, variables: Sequence[Any], read: Sequence[Any]) -> None:
-    for variable, value in zip(variables, read, strict=True):
-        if _is_memory(value):
-            raise BadInput(
-                f"variable {variable.op.name} is read as it is, and strategy '{strategy}' keeps it elsewhere: "
-                "read it by ops.read with consistent=True, and give minimise what was read."
-            )
-
-
-def _is_memory(value: Any) -> bool:
-    """Whether a value is a variable itself, TensorFlow's own reading of one, or a view."""
+def _is_plain_read(value: Any) -> bool:
     operation = value.op
     while operation.type == "Identity":
         operation = operation.inputs[0].op
@@ -77,29 +66,36 @@ def apply_all(
     gradients: Sequence[Any],
     learning_rate: float,
     *,
-    strategy: str,
-    tracker: ops.Tracker,
+    strategy: ResolvedStrategy,
+    tracker: Tracker,
     worker: Any,
-    parameters: Mapping[str, Value],
 ) -> list[Any]:
     """The updates of all variables of a step, by gradients that `tf.gradients` made; see `minimise`."""
     import tensorflow as tf
 
-    waits_for: list[Any] = []
-    if fused.is_wanted(parameters):
-        fused.require_any([variable.op.name for variable in variables], gradients)
-        waits_for = fused.all_of(gradients)
+    waits_for = _inputs_of_updates(variables, gradients) if strategy.is_fused else []
     with tf.control_dependencies(waits_for):
         return [
-            ops.apply_gradient_descent(
-                variable,
-                learning_rate,
-                gradient,
-                strategy=strategy,
-                tracker=tracker,
-                worker=worker,
-                index=index,
-                parameters=parameters,
+            apply_gradient_descent(
+                variable, learning_rate, gradient, strategy=strategy, tracker=tracker, worker=worker, index=index
             )
             for index, (variable, gradient) in enumerate(zip(variables, gradients, strict=True))
         ]
+
+
+def _inputs_of_updates(variables: Sequence[Any], gradients: Sequence[Any]) -> list[Any]:
+    """What the fused updates of a step read: the factors of each gradient, or the gradient if it has none.
+
+    A fused update must wait for all of them. The gradient of an earlier layer reads the weights too. A fused update has
+    no product to wait for, so it would often overtake that gradient and change the weights before they are read.
+    Raises BadInput if no gradient has factors.
+    """
+    factors = [dense_factors(gradient) for gradient in gradients]
+    if not any(factors):
+        names = ", ".join(variable.op.name for variable in variables)
+        raise BadInput(
+            f"kernel fused has nothing to fuse: no gradient of {names} is a dense layer's, one product of its input "
+            "and the gradient of its output."
+        )
+    pairs = zip(gradients, factors, strict=True)
+    return [value for gradient, dense in pairs for value in (dense[:2] if dense else [gradient])]

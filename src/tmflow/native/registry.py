@@ -1,4 +1,4 @@
-"""Every strategy that tmflow knows: which are built and run here, what each guarantees, and its parameters."""
+"""The registry of strategies: which are built and run here, what each guarantees, and its parameters."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import importlib.util
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
-from importlib import metadata
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from tmflow.base.errors import BadInput, unknown
@@ -15,18 +15,24 @@ from tmflow.base.files import write_json
 from tmflow.base.paths import project_root
 from tmflow.native import loader
 from tmflow.platform.profiles import load_profile
-from tmflow.spec.strategies import STRATEGY_PARAMETERS, Value, parameters_of
+from tmflow.platform.software import installed_version
+from tmflow.spec.strategies import (
+    STRATEGY_PARAMETERS,
+    WITHOUT_LOCK_TIMES,
+    Value,
+    mechanism_of,
+    parameters_of,
+)
 
 if TYPE_CHECKING:
     from tmflow.native import _core
 
 SCHEMA_VERSION = 1
-TENSORFLOW_PACKAGES = ("tensorflow", "tensorflow-cpu")
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of a native strategy; `fallback` is its value where none is given, `allowed` says which there are."""
+    """A parameter of a native strategy; `fallback` is its default value, `allowed` describes the valid ones."""
 
     name: str
     fallback: str
@@ -38,32 +44,32 @@ class Parameter:
 class Variant:
     """A strategy and whether it runs here.
 
-    Before the build the summary and the promises of a native one are None, and its parameters are not listed.
+    Before the build, the summary and the consistency of a native strategy are None, and its parameters are not listed.
     """
 
     name: str
     provider: Literal["stock", "native"]
     summary: str | None
-    promise_updates: str | None
-    promise_reads: str | None
-    promise_snapshots: str | None  # of a read by way of the strategy; "none": it has no such read
+    update_consistency: str | None
+    read_consistency: str | None
+    snapshot_consistency: str | None  # of a read through the strategy; "none": it has no such read
     built: bool
     runnable: bool
     why_not: str | None
     parameters: list[Parameter] = field(default_factory=list)
-    keeps_elsewhere: bool = False  # the variable, between updates, in other memory than its own
+    keeps_elsewhere: bool = False  # between updates the variable is in separate memory
 
 
 @dataclass(frozen=True)
 class BuildInfo:
-    """What built the native library; None where there is none that loads."""
+    """The compiler and flags of the native library; None if no library loads."""
 
     compiler: str | None
     cflags: str | None
 
 
 def variants() -> list[Variant]:
-    """All strategies, the stock pair first; needs neither TensorFlow nor a build that loads."""
+    """All strategies, the stock pair first; works without TensorFlow and without a build."""
     return [*_stock(), *_native()]
 
 
@@ -81,9 +87,9 @@ def require(name: str) -> Variant:
 
 
 def tm_probe() -> dict[str, Any] | None:
-    """What the processor reports and does about hardware transactions; None without a native library that loads.
+    """The result of trial hardware transactions; None if no native library loads.
 
-    `reported`, `tried`, `committed`, and in `statuses` how often each raw abort status was seen.
+    Keys: `reported` (by the processor), `tried`, `committed`, and `statuses`, the number of aborts by raw status.
     """
     core, _ = _library()
     return dict(core.tm_probe()) if core else None
@@ -96,19 +102,14 @@ def build_info() -> BuildInfo:
 
 
 def tensorflow_version() -> str | None:
-    """The version of the installed TensorFlow, without importing it; None if there is none."""
-    for package in TENSORFLOW_PACKAGES:
-        try:
-            return metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-    return None
+    """The version of the installed TensorFlow, which is not imported; None without TensorFlow."""
+    return installed_version("tensorflow", "tensorflow-cpu")
 
 
 def write_variants(path: Path) -> None:
-    """Write variants.json: the strategies, what built them, and the probe of this machine's transactions.
+    """Write variants.json: the strategies, their compiler, and the result of trial transactions on this machine.
 
-    Raises BadInput if the native library is not built or does not load: a study would run without it.
+    Raises BadInput if the native library is not built or does not load, because a study needs it.
     """
     loader.core()
     build = build_info()
@@ -127,45 +128,44 @@ def _stock() -> list[Variant]:
     """TensorFlow's own ApplyGradientDescent on reference variables."""
     is_installed = importlib.util.find_spec("tensorflow") is not None
     why_not = None if is_installed else "TensorFlow is not installed"
+    here: dict[str, Any] = {"built": is_installed, "runnable": is_installed, "why_not": why_not}
     return [
-        Variant(
-            name,
-            "stock",
-            summary,
-            updates,
-            "element",
-            "none",
-            built=is_installed,
-            runnable=is_installed,
-            why_not=why_not,
-        )
+        Variant(name, "stock", f"TensorFlow's own update with {summary}", updates, "element", "none", **here)
         for name, summary, updates in (
-            ("tf_lock", "TensorFlow's own update with use_locking=True: the study's Lock", "tensor"),
-            ("tf_nolock", "TensorFlow's own update with use_locking=False: the study's NoLock", "none"),
+            ("tf_lock", "use_locking=True: the study's Lock", "tensor"),
+            ("tf_nolock", "use_locking=False: the study's NoLock", "none"),
         )
     ]
 
 
 def _native() -> list[Variant]:
-    """The strategies of the built library, and those whose source it is too old for, or that is all there is."""
+    """The strategies of the built library, and those that only have a source because it is older or absent."""
     core, why_not = _library()
-    built = core.strategies() if core else []
-    built_names = {row["name"] for row in built}
-    return [_built(row) for row in built] + [
+    built = {row["name"]: _built(row) for row in (core.strategies() if core else ())}
+    return [*built.values()] + [
         Variant(name, "native", None, None, None, None, built=False, runnable=False, why_not=why_not)
         for name in source_names()
-        if name not in built_names
+        if name not in built
     ]
 
 
+# The names of these fields in libraries that were built before they were renamed.
+OLD_FIELDS = {
+    "promise_updates": "update_consistency",
+    "promise_reads": "read_consistency",
+    "promise_snapshots": "snapshot_consistency",
+}
+
+
 def _built(row: _core.StrategyRow) -> Variant:
-    facts: dict[str, Any] = {"promise_snapshots": None, **row}  # a library built before they were promised has none
+    facts: dict[str, Any] = {"snapshot_consistency": None}  # the oldest libraries have no such field
+    facts |= {OLD_FIELDS.get(field, field): value for field, value in row.items()}
     rows = facts.pop("parameters", [])  # nor are there parameters in one built before strategies had them
     return Variant(provider="native", built=True, parameters=[Parameter(**parameter) for parameter in rows], **facts)
 
 
 def _library() -> tuple[_core.Core | None, str]:
-    """The native library, or None; and why a strategy of the sources is not in it."""
+    """The native library, or None, and the reason why a strategy of the sources is not in it."""
     try:
         return loader.core(), "the native library is older than its sources: run `make build`"
     except BadInput as error:
@@ -173,13 +173,13 @@ def _library() -> tuple[_core.Core | None, str]:
 
 
 def source_names() -> list[str]:
-    """The native strategies by their sources: each has one file, and the file has its name."""
+    """The names of the native strategies, from their sources: each strategy has one file of that name."""
     sources = project_root() / "native_ops" / "include" / "tmflow" / "strategies"
     return sorted(source.stem for source in sources.glob("*.hpp"))
 
 
-# As the registry of the core has it; tests/native/test_registry.py holds the two together.
-UPDATES = {
+# The same as in the registry of the core; tests/native/test_registry.py compares the two.
+UPDATE_CONSISTENCY = {
     "tf_lock": "tensor",
     "tf_nolock": "none",
     "lock": "tensor",
@@ -201,44 +201,77 @@ UPDATES = {
 
 
 @cache
-def promises_of_updates() -> dict[str, str | None]:
-    """The promise of each strategy that is known here: of ours, and of those that are built."""
-    return {**UPDATES, **{built.name: built.promise_updates for built in variants() if built.promise_updates}}
+def consistency_by_strategy() -> dict[str, str | None]:
+    """The consistency of the updates of each strategy: those listed above, and any other that is built."""
+    built = {row.name: row.update_consistency for row in variants() if row.update_consistency}
+    return {**UPDATE_CONSISTENCY, **built}
 
 
-def native_parameters(strategy: str, parameters: Mapping[str, Value]) -> list[str]:
-    """The parameters as "name=value", in their order.
+@dataclass(frozen=True)
+class ResolvedStrategy:
+    """A strategy with its parameters, resolved once: its guarantees, and the arguments for the native library.
 
-    The profile of a machine becomes its numbers, a way of spending brings the budget that belongs to it, and what the
-    project knows of the strategy but the library has no use for is left out. Everything else is passed on, so that the
-    library refuses what it does not know. Raises BadInput for an unknown strategy, for a profile that is unknown or
-    wrong, and for an emulated provider without one or a profile without that.
+    entry: the facts of the registry. parameters: those that were given, and the defaults of the others.
+    native_arguments: those that were given, in the form that the native library takes. mechanism: the transactions that
+    it tries, a key of `abort_codes.FAMILIES`, or None. An emulator reports aborts as its machine does.
     """
-    declared = {parameter.name for parameter in require(strategy).parameters}
-    native: dict[str, Value] = {}
-    if "budget" in declared and "spending" in parameters:
-        native["budget"] = parameters_of(strategy, parameters["spending"])["budget"]
-    if "provider" in declared and ("profile" in parameters) != (parameters.get("provider") == "emulated"):
+
+    entry: Variant
+    parameters: Mapping[str, Value]
+    native_arguments: tuple[str, ...]
+    mechanism: str | None
+
+    @property
+    def name(self) -> str:
+        return self.entry.name
+
+    @property
+    def is_stock(self) -> bool:
+        """Whether it is TensorFlow's own update."""
+        return self.entry.provider == "stock"
+
+    @property
+    def is_emulated(self) -> bool:
+        return self.parameters.get("provider") == "emulated"
+
+    @property
+    def is_fused(self) -> bool:
+        """Whether updates are to be fused with the gradients of dense layers."""
+        return self.parameters.get("kernel") == "fused"
+
+    @property
+    def times_locks(self) -> bool:
+        """Whether it measures how long it waits for locks and holds them."""
+        return self.name not in WITHOUT_LOCK_TIMES
+
+
+def resolve(name: str, given: Mapping[str, Value] = MappingProxyType({})) -> ResolvedStrategy:
+    """Look up a strategy and its parameters; nothing needs to be built.
+
+    Raises BadInput for an unknown strategy, for a parameter of a stock one, for an unknown or invalid profile, and for
+    an emulated provider without a profile or a profile without an emulated provider. The native library checks all
+    other parameters, when the strategy is used.
+    """
+    entry = require(name)
+    if entry.provider == "stock" and given:
+        raise BadInput(f"strategy '{name}' has no parameter '{next(iter(given))}'; it has: none.")
+    declared = {parameter.name for parameter in entry.parameters}
+    is_emulated = given.get("provider") == "emulated"
+    if "provider" in declared and ("profile" in given) != is_emulated:
         raise BadInput("profile belongs to provider emulated, and provider emulated needs one.")
-    for name, value in parameters.items():
-        if name == "profile" and "machine" in declared:
-            native["machine"] = load_profile(str(value)).machine_text()
-        elif name in declared or name not in STRATEGY_PARAMETERS.get(strategy, {}):
-            native[name] = value
-    return [f"{name}={value}" for name, value in native.items()]
-
-
-def mechanism_of(strategy: str, parameters: Mapping[str, Value]) -> str | None:
-    """Whose transactions a strategy tries, a key of `abort_codes.FAMILIES`; None if it tries none.
-
-    Those that are emulated report as their machine does. Raises BadInput for a profile that is unknown or wrong.
-    """
-    if strategy in ("itm", "stm", "tle"):
-        return strategy
-    if strategy == "block_stm":  # it counts by the causes of `stm`
-        return "stm"
-    given = {**parameters_of(strategy), **parameters}
-    provider = given.get("provider")
-    if provider == "emulated":
-        return load_profile(str(given["profile"])).provider
-    return None if provider is None else str(provider)
+    machine = load_profile(str(given["profile"])) if is_emulated and "profile" in given else None
+    parameters = {**parameters_of(name, given.get("spending")), **given}
+    native: dict[str, Value] = {}
+    if "budget" in declared and "spending" in given:
+        native["budget"] = parameters["budget"]
+    for parameter, value in given.items():
+        if parameter == "profile" and machine and "machine" in declared:
+            native["machine"] = machine.machine_text()
+        elif parameter in declared or parameter not in STRATEGY_PARAMETERS.get(name, {}):
+            native[parameter] = value  # the library rejects unknown parameters
+    return ResolvedStrategy(
+        entry=entry,
+        parameters=parameters,
+        native_arguments=tuple(f"{parameter}={value}" for parameter, value in native.items()),
+        mechanism=machine.provider if machine else mechanism_of(name, given),
+    )

@@ -1,4 +1,4 @@
-"""Does a strategy really run here? Tried in a process of its own, started with the environment that it needs.
+"""A trial of each strategy in a separate process, started with the environment that the strategy needs.
 
 `python -m tmflow.native.self_test STRATEGY ...` prints a line of JSON for each.
 """
@@ -22,14 +22,16 @@ from tmflow.spec.process_env import process_environment
 from tmflow.spec.strategies import parameters_of
 
 THREADS, UPDATES, ELEMENTS = 4, 50, 1000
+_SIZE = f"{THREADS} threads made {UPDATES} updates each of {ELEMENTS:,} elements"
 LIMIT_S = 30.0
 PROBES = 100
 _WATCHED = "the process of its trial was watched"
+_LOST = "it violates its consistency: updates are lost"
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What came of trying a strategy: why it does not run here (None if it does), and how that was found out."""
+    """The outcome of trying a strategy: why it does not run here (None if it does), and how that was determined."""
 
     strategy: str
     why_not: str | None
@@ -37,10 +39,10 @@ class Trial:
 
 
 def try_each(strategies: Sequence[str]) -> dict[str, Trial]:
-    """Try strategies, each in a process of its own, several at a time; TensorFlow's own pair share one."""
+    """Try strategies in parallel, each in a separate process; TensorFlow's own pair shares one."""
     stock = [name for name in strategies if name in STOCK_LOCKING]
-    shared = [stock] if stock else []
-    groups = [*shared, *([name] for name in strategies if name not in STOCK_LOCKING)]  # the slowest starts first
+    native = [[name] for name in strategies if name not in STOCK_LOCKING]
+    groups = [stock, *native] if stock else native  # the slowest starts first
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         return {trial.strategy: trial for trials in pool.map(_in_process, groups) for trial in trials}
 
@@ -55,10 +57,9 @@ def _in_process(strategies: list[str]) -> list[Trial]:
         return [Trial(name, f"its trial took longer than {LIMIT_S:g} s", _WATCHED) for name in strategies]
     if done.returncode == 0:
         return [Trial(**json.loads(line)) for line in done.stdout.splitlines()]
+    end = f"its trial failed: {(done.stderr.strip() or 'it printed no message').splitlines()[-1]}"
     if done.returncode < 0:
         end = f"its trial was ended by {signal.Signals(-done.returncode).name}"
-    else:
-        end = f"its trial failed: {(done.stderr.strip() or 'it said nothing').splitlines()[-1]}"
     return [Trial(name, end, _WATCHED) for name in strategies]
 
 
@@ -68,23 +69,21 @@ def try_here(strategy: str) -> Trial:
         return _stock(strategy)
     try:
         core = loader.core()
-        reason = availability.why_not(strategy, {})
+        resolved = registry.resolve(strategy)
+        reason = availability.why_not(resolved)
     except (BadInput, Unsupported) as error:
         return Trial(strategy, str(error), "its library was loaded")
-    look = _LOOKS.get(strategy)
-    seen = look() if look else ""
+    details = _DETAILS[strategy]() if strategy in _DETAILS else ""
     if reason:
-        return Trial(strategy, reason, seen or "the native library was asked")
+        return Trial(strategy, reason, details or "the native library was asked")
     report = core.audit(strategy, THREADS, UPDATES, ELEMENTS)
-    kept = not (report["lost"] or report["doubled"] or report["corrupt_elements"])
-    result = "; ".join([*filter(None, [seen]), f"{_size()}: {_lost(report['lost'] / report['expected'])}"])
-    if kept or registry.require(strategy).promise_updates == "none":
-        return Trial(strategy, None, result)
-    return Trial(strategy, "it breaks its promise: updates are not kept", result)
+    is_exact = not (report["lost"] or report["doubled"] or report["corrupt_elements"])
+    result = "; ".join([*filter(None, [details]), f"{_SIZE}: {_format_loss(report['lost'] / report['expected'])}"])
+    return Trial(strategy, None if is_exact or resolved.entry.update_consistency == "none" else _LOST, result)
 
 
 def _stock(strategy: str) -> Trial:
-    """TensorFlow's own update in a session."""
+    """Try TensorFlow's own update in a session."""
     import numpy as np
     import tensorflow as tf
 
@@ -95,60 +94,51 @@ def _stock(strategy: str) -> Trial:
         locking = STOCK_LOCKING[strategy]
         update = tf.raw_ops.ApplyGradientDescent(var=target, alpha=-1.0, delta=tf.ones(ELEMENTS), use_locking=locking)
         session.run(variable.initializer)
-        _in_threads(session.make_callable(update.op))
+        step = session.make_callable(update.op)
+
+        def work(thread: int) -> None:
+            for _ in range(UPDATES):
+                step()
+
+        with ThreadPoolExecutor(THREADS) as pool:
+            list(pool.map(work, range(THREADS)))
         result = session.run(variable)
-    loss = f"{_size()} in a session: {_lost(1 - float(result.mean()) / (THREADS * UPDATES))}"
-    broken = locking and not (result == THREADS * UPDATES).all()
-    return Trial(strategy, "it breaks its promise: updates are not kept" if broken else None, loss)
+    loss = f"{_SIZE} in a session: {_format_loss(1 - float(result.mean()) / (THREADS * UPDATES))}"
+    is_broken = locking and not (result == THREADS * UPDATES).all()
+    return Trial(strategy, _LOST if is_broken else None, loss)
 
 
-def _in_threads(call: Callable[[], object]) -> None:
-    """Every thread calls as often as the trial has updates."""
-
-    def work() -> None:
-        for _ in range(UPDATES):
-            call()
-
-    with ThreadPoolExecutor(THREADS) as pool:
-        for done in [pool.submit(work) for _ in range(THREADS)]:
-            done.result()
-
-
-def _size() -> str:
-    return f"{THREADS} threads made {UPDATES} updates each of {ELEMENTS:,} elements"
-
-
-def _lost(fraction: float) -> str:
+def _format_loss(fraction: float) -> str:
     return f"{100 * fraction:.1f} % lost" if fraction else "nothing lost"
 
 
-def _transactions() -> str:
-    """What the processor does about transactions."""
+def _describe_transactions() -> str:
+    """The outcome of trial transactions on this processor."""
     probe = loader.core().tm_probe(PROBES)
     if not probe["reported"]:
         return "the processor reports no transactions, so none was tried"
     return f"{probe['committed']} of {probe['tried']} trial transactions committed"
 
 
-def _elision() -> str:
-    """What glibc does about this process's mutexes."""
+def _describe_elision() -> str:
+    """Describe how glibc treats the mutexes of this process."""
     tunables = availability.tunables_in_force() or {}
     enabled = f"glibc.elision.enable is {tunables.get('glibc.elision.enable', 'not known')} in its process"
     if loader.core().why_not("tle"):
         return f"{enabled}, and a mutex, read back, is not elided"
-    return f"{enabled}, and a mutex, read back, is elided; {_counted('tle')}"
+    return f"{enabled}, and a mutex, read back, is elided; {_count_commits('tle')}"
 
 
-def _method() -> str:
-    """What runs GCC's transactions in this process."""
+def _describe_itm() -> str:
+    """Describe the library that runs GCC's transactions in this process."""
     library = loader.core().tm_library()
     if library is None or loader.core().why_not("itm"):
         return ""
-    return f"{Path(library).name}, method {parameters_of('itm')['method']}; {_counted('itm')}"
+    return f"{Path(library).name}, method {parameters_of('itm')['method']}; {_count_commits('itm')}"
 
 
-def _counted(strategy: str) -> str:
-    """How updates in one thread ended."""
+def _count_commits(strategy: str) -> str:
+    """Count how many updates of one thread commit."""
     import numpy as np
 
     region = loader.core().Region(np.zeros(ELEMENTS, np.float32))
@@ -158,7 +148,7 @@ def _counted(strategy: str) -> str:
     return f"{row['commits']} of {PROBES} trial updates committed as transactions"
 
 
-_LOOKS: dict[str, Callable[[], str]] = {"htm": _transactions, "tle": _elision, "itm": _method}
+_DETAILS: dict[str, Callable[[], str]] = {"htm": _describe_transactions, "tle": _describe_elision, "itm": _describe_itm}
 
 
 if __name__ == "__main__":

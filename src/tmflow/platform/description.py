@@ -1,4 +1,4 @@
-"""The facts of a machine as people read them."""
+"""Descriptions of a machine for people: its facts with units, and whether it runs hardware transactions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from tmflow.base.json_objects import parse_object
+from tmflow.base.documents import parse_object
 
 UNKNOWN = "unknown"
 LABELS = {
@@ -36,7 +36,7 @@ WHAT = {"rtm": "Intel TSX (RTM)", "htm": "POWER hardware transactions"}
 
 
 def described(facts: Mapping[str, Any]) -> pd.DataFrame:
-    """fact, value: all facts of a platform, those that this version knows first; one that is missing is unknown."""
+    """fact, value: all facts of a platform, first those with a label; a missing fact is "unknown"."""
     names = [*LABELS, *(name for name in facts if name not in LABELS)]
     return pd.DataFrame(
         [(LABELS.get(name, name), format_fact(name, facts.get(name))) for name in names], columns=["fact", "value"]
@@ -44,7 +44,7 @@ def described(facts: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def format_fact(name: str, value: Any) -> str:
-    """A fact with its unit."""
+    """Format a fact with its unit."""
     if value is None or (not isinstance(value, dict | list) and pd.isna(value)):
         return UNKNOWN
     if name.endswith("_bytes") and isinstance(value, int):
@@ -58,38 +58,32 @@ def format_fact(name: str, value: Any) -> str:
 
 
 def transactions(facts: Mapping[str, Any], environments: pd.DataFrame) -> str:
-    """Whether the machine can run hardware transactions and, if not, what is known of why; in plain words.
+    """Describe whether the machine can run hardware transactions and, if not, the known reasons.
 
     environments: with tm_enabled (whether any transaction of a probe committed) and mitigations_json.
     """
     capability = facts.get("tm_capability")
     if capability in WHAT:
-        return _reported(WHAT[capability], environments)
+        on_tsx = _mitigation_of_tsx(environments)
+        what, probes = WHAT[capability], environments["tm_enabled"].dropna()
+        if probes.any():
+            ever = "" if probes.all() else f" under {int(probes.sum())} of {len(probes)} settings that were probed"
+            return f"Yes: it reports {what}, and transactions of a probe committed{ever}."
+        if len(probes):
+            return f"No: it reports {what}, but no transaction of a probe ever committed.{on_tsx}"
+        return f"Unknown: it reports {what}; whether a transaction ever commits was not probed.{on_tsx}"
     if capability != "none":
         return "Unknown: whether the processor has hardware transactions could not be read."
     if facts.get("isa") == "x86_64":
-        word = _kernel_on_tsx(environments)
-        return f"No: the processor reports no RTM; it never had it, or its microcode or a setting hides it.{word}"
+        reason = "it never had it, or its microcode or a setting hides it"
+        return f"No: the processor reports no RTM; {reason}.{_mitigation_of_tsx(environments)}"
     arm = facts.get("isa") == "aarch64"
     return f"No: {'Linux enables none on Arm' if arm else 'the processor reports no hardware transactions'}."
 
 
-def _reported(what: str, environments: pd.DataFrame) -> str:
-    """Whether transactions that the processor reports ever commit."""
-    probes, word = environments["tm_enabled"].dropna(), _kernel_on_tsx(environments)
-    if probes.any():
-        ever = "" if probes.all() else f" under {int(probes.sum())} of {len(probes)} settings that were probed"
-        return f"Yes: it reports {what}, and transactions of a probe committed{ever}."
-    if len(probes):
-        return f"No: it reports {what}, but no transaction of a probe ever committed.{word}"
-    return f"Unknown: it reports {what}; whether a transaction ever commits was not probed.{word}"
-
-
-def _kernel_on_tsx(environments: pd.DataFrame) -> str:
-    """What the kernels said of the one vulnerability whose mitigation switches TSX off."""
+def _mitigation_of_tsx(environments: pd.DataFrame) -> str:
+    """The kernel's report on the vulnerability whose mitigation disables TSX, as a sentence; empty without a report."""
     texts = environments["mitigations_json"].dropna()
-    mitigations = [
-        parse_object(text, "what is known of the mitigations of a kernel") for text in texts if text != "null"
-    ]
-    statements = sorted({str(facts["tsx_async_abort"]) for facts in mitigations if facts.get("tsx_async_abort")})
+    mitigations = [parse_object(text, "the record of the mitigations of a kernel") for text in texts if text != "null"]
+    statements = sorted({str(kernel["tsx_async_abort"]) for kernel in mitigations if kernel.get("tsx_async_abort")})
     return f" The kernel says of TSX's asynchronous abort: {'; '.join(statements)}." if statements else ""

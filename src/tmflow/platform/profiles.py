@@ -1,80 +1,52 @@
-"""The profiles of machines that nobody has at hand: data/platforms/*.yaml, as far as the emulator needs them.
+"""Profiles of machines with hardware transactions, for the emulator: data/platforms/*.yaml.
 
-Each number comes with its unit and its source: a citation, or an estimate that says how it was made.
+Each number has a unit and a source: a citation, or an estimate with its method.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Generic, Literal, Self, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from tmflow.base.canonical_json import sha256_of
-from tmflow.base.documents import keys_at, read_yaml, sentence
+from tmflow.base.documents import document, read_yaml
 from tmflow.base.errors import BadInput, unknown
 from tmflow.base.paths import project_root
 
 
 def _power_of_two(value: int) -> int:
     if value.bit_count() != 1:
-        raise ValueError(f"{value} is no power of two")
+        raise ValueError(f"{value} is not a power of two")
     return value
 
 
-MOST_LINES = 2**20  # of a core: the emulator has memory for each
+MOST_LINES = 2**20  # cache lines of a core: the emulator allocates memory for each
 PowerOfTwo = Annotated[int, Field(ge=1, le=MOST_LINES), AfterValidator(_power_of_two)]
 Count = Annotated[int, Field(ge=1, le=MOST_LINES)]
+Probability = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Value = TypeVar("Value")
+Unit = TypeVar("Unit")
 
 
 class _Closed(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class _Sourced(_Closed):
-    source: str = Field(min_length=10, description="who says so, or 'estimate: ' and how it was made")
+class Quantity(_Closed, Generic[Value, Unit]):
+    """A value with its unit and where it is from."""
 
-
-class LineBytes(_Sourced):
-    value: Annotated[PowerOfTwo, Field(ge=8, le=4096)]
-    unit: Literal["byte"]
-
-
-class Sets(_Sourced):
-    value: PowerOfTwo
-    unit: Literal["set"]
-
-
-class Ways(_Sourced):
-    value: Count
-    unit: Literal["way"]
-
-
-class Truth(_Sourced):
-    value: bool
-    unit: Literal["truth"]
-
-
-class Entries(_Sourced):
-    value: Count
-    unit: Literal["entry"]
-
-
-class Siblings(_Sourced):
-    value: Annotated[int, Field(ge=1, le=64)]
-    unit: Literal["hardware thread"]
-
-
-class Rate(_Sourced):
-    value: float = Field(ge=0, le=1, allow_inf_nan=False)
-    unit: Literal["probability per touched line"]
+    source: str = Field(min_length=10, description="a citation, or 'estimate: ' and the method")
+    value: Value
+    unit: Unit
 
 
 class Cache(_Closed):
-    """A set-associative cache in which what is written must stay."""
+    """A set-associative cache that must hold all written lines of a transaction."""
 
-    sets: Sets
-    ways: Ways
-    reads_fill: Truth = Field(description="whether a line that is only read takes room too")
+    sets: Quantity[PowerOfTwo, Literal["set"]]
+    ways: Quantity[Count, Literal["way"]]
+    reads_fill: Quantity[bool, Literal["truth"]] = Field(description="whether lines that are only read take room, too")
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -84,16 +56,22 @@ class Cache(_Closed):
 
 
 class Profile(_Closed):
-    """A machine with hardware transactions. Its capacity is a `cache` or a number of `entries`, per core."""
+    """A machine with hardware transactions; the capacity per core is a `cache` or a number of `entries`."""
 
     name: str
     describes: str = Field(min_length=1, description="the machine, for people")
-    provider: Literal["rtm", "power"] = Field(description="whose raw statuses it reports")
-    line: LineBytes
+    provider: Literal["rtm", "power"] = Field(description="the source of its raw statuses")
+    line: Quantity[Annotated[PowerOfTwo, Field(ge=8, le=4096)], Literal["byte"]]
     cache: Cache | None = None
-    entries: Entries | None = Field(None, description="lines that a core's transactions may read and write together")
-    siblings: Siblings = Field(description="the hardware threads that share the capacity of a core")
-    asynchronous: Rate = Field(description="aborts that no access causes")
+    entries: Quantity[Count, Literal["entry"]] | None = Field(
+        None, description="lines that a core's transactions may read and write together"
+    )
+    siblings: Quantity[Annotated[int, Field(ge=1, le=64)], Literal["hardware thread"]] = Field(
+        description="the hardware threads that share the capacity of a core"
+    )
+    asynchronous: Quantity[Probability, Literal["probability per touched line"]] = Field(
+        description="aborts that no access causes"
+    )
 
     @model_validator(mode="after")
     def _one_capacity(self) -> Self:
@@ -102,7 +80,7 @@ class Profile(_Closed):
         return self
 
     def as_dict(self) -> dict[str, Any]:
-        """All that the profile says, sources included: JSON types only."""
+        """The profile with its sources, as JSON types."""
         return self.model_dump(mode="json", exclude_none=True)
 
     @property
@@ -111,7 +89,7 @@ class Profile(_Closed):
         return sha256_of(self.as_dict())
 
     def machine_text(self) -> str:
-        """The numbers alone, as the native emulator reads them."""
+        """The numbers in the format of the native emulator."""
         numbers: dict[str, Any] = {"provider": self.provider, "line_bytes": self.line.value}
         if self.cache is not None:
             numbers |= {"sets": self.cache.sets.value, "ways": self.cache.ways.value}
@@ -123,23 +101,20 @@ class Profile(_Closed):
 
 
 def profile_names() -> list[str]:
-    """The names of all profiles: their files, without the ending."""
+    """The names of all profiles: their file names without the extension."""
     return sorted(path.stem for path in (project_root() / "data" / "platforms").glob("*.yaml"))
 
 
 def load_profile(name: str) -> Profile:
-    """The profile of that name.
+    """Load the profile of this name.
 
-    Raises BadInput with the valid names if there is none, and with the field if its file holds an impossible number.
+    Raises BadInput with the valid names if there is none, and with the field if the file has an impossible number.
     """
     if name not in profile_names():
         raise unknown("profile", name, profile_names())
     path = project_root() / "data" / "platforms" / f"{name}.yaml"
     where = f"data/platforms/{path.name}"
-    try:
-        profile = Profile.model_validate(read_yaml(path))
-    except ValidationError as error:
-        raise sentence(error, where, keys_at(Profile, error)) from error
+    profile = document(Profile, read_yaml(path), where)
     if profile.name != name:
         raise BadInput(f"{where}: name is '{profile.name}', but should be that of the file, '{name}'.")
     return profile

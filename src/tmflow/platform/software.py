@@ -1,4 +1,4 @@
-"""What runs: versions of the software, without importing it, and the state of the checkout."""
+"""Versions of the installed software, read without importing it, and the state of the checkout."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from tmflow._version import __version__
 from tmflow.base.errors import BadInput
 from tmflow.base.paths import project_root
 
-CODE = ("native_ops", "src", "workflow")  # what of a checkout can change a number
+CODE = ("native_ops", "src", "workflow")  # the folders of a checkout that can change a measurement
 
 
 def software(compiler: str | None = None, cflags: str | None = None, lock: str = "requirements.txt") -> dict[str, Any]:
     """The software of this process: the fields of a `runfile.Software`.
 
-    `compiler` and `cflags` are what the native strategies were built with, `lock` the file of envs/ that says what is
-    installed.
+    compiler, cflags: those of the build of the native strategies. lock: the file of envs/ that pins what is installed.
     """
     try:
         root = project_root()
@@ -31,8 +30,8 @@ def software(compiler: str | None = None, cflags: str | None = None, lock: str =
     return {
         "tmflow": __version__,
         "python": platform.python_version(),
-        "tensorflow": _version("tensorflow", "tensorflow-cpu"),
-        "numpy": _version("numpy"),
+        "tensorflow": installed_version("tensorflow", "tensorflow-cpu"),
+        "numpy": installed_version("numpy"),
         "compiler": compiler,
         "cflags": cflags,
         "git_commit": commit,
@@ -44,9 +43,9 @@ def software(compiler: str | None = None, cflags: str | None = None, lock: str =
 def git_state(root: Path) -> tuple[str | None, bool | None]:
     """The commit of the checkout at `root` (None before the first), and whether `CODE` has changes or new files.
 
-    A bundle, a note or a change of the docs beside it makes no other software, as with two commits (`code_of`).
+    Other changes, for example to a bundle or the docs, do not make it different software; `code_of` ignores them too.
 
-    (None, None) where `root` is no checkout of git or git is missing or refuses.
+    Returns (None, None) if `root` is no git checkout, or git is missing or fails.
     """
     lines = _git(root, "status", "--porcelain=v2", "--branch", "--", *CODE)
     if lines is None:
@@ -56,20 +55,20 @@ def git_state(root: Path) -> tuple[str | None, bool | None]:
 
 
 def code_of(root: Path, commit: str) -> str:
-    """What is the same for two commits that differ in nothing of `CODE`: in docs or tests, say.
+    """An identity of the code of a commit: equal for commits with the same `CODE`, whatever their docs and tests.
 
-    The commit itself where the checkout at `root` does not have it.
+    Returns the commit if the checkout at `root` lacks it.
     """
-    if not re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", commit):  # it may come from anybody's run file
+    if not re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", commit):  # it may come from an untrusted run file
         return commit
     return " ".join(_git(root, "rev-parse", *(f"{commit}:{part}" for part in CODE)) or [commit])
 
 
 def _git(root: Path, *arguments: str) -> list[str] | None:
-    """The lines that git says of the checkout at `root`; None where that is none, or git is missing or refuses."""
-    if not (root / ".git").exists():  # else git would answer for a repository that merely surrounds it
+    """The output lines of git for the checkout at `root`; None if there is none, or git is missing or fails."""
+    if not (root / ".git").exists():  # otherwise git would report on a surrounding repository
         return None
-    # The checkout may be of another user, where the portal is a service: git fears its settings, but we run its code.
+    # The checkout may belong to another user if the portal is a service; its code runs, so its settings are trusted.
     trusted = ["-c", f"safe.directory={root.resolve()}"]
     command = ["git", "--no-optional-locks", *trusted, "-C", str(root), *arguments]
     try:
@@ -78,8 +77,8 @@ def _git(root: Path, *arguments: str) -> list[str] | None:
         return None
 
 
-def _version(*distributions: str) -> str | None:
-    """The version of the first of the distributions that is installed."""
+def installed_version(*distributions: str) -> str | None:
+    """The version of the first installed distribution."""
     for name in distributions:
         try:
             return version(name)

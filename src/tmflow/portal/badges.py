@@ -1,4 +1,4 @@
-"""Badges for verdicts and statuses: a mark, a word and a colour; and counts of runs by status."""
+"""Badges for verdicts and statuses: a mark, a word and a colour; links to verdicts, and counts of runs by status."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from typing import Literal
 
 import pandas as pd
 import streamlit as st
-from sqlalchemy import URL
 
 from tmflow.claims.judge import Judged, verdicts
 from tmflow.claims.render import MARKS
 from tmflow.claims.verdict import Verdict
+from tmflow.portal.links import link
 from tmflow.portal.study_data import Identity, Study
-from tmflow.store import engine
 
 COLOURS: dict[Verdict, str] = {
     "reproduced": "green", "contradicted": "red", "inconclusive": "orange", "untested": "gray",
@@ -31,35 +30,48 @@ def badge(verdict: Verdict, by: str = "") -> str:
     return f":{COLOURS[verdict]}-badge[{MARKS[verdict]} {verdict}{by}]"
 
 
+def link_verdict(verdict: Judged, platform: str, label: str) -> None:
+    """Show a link to the details of a verdict on a platform, with its badge."""
+    view = {"claim": verdict.id, "evidence": verdict.evidence, "platform": platform}
+    link("claims", f"{verdict_badge(verdict)} {label}", **view)
+
+
+def show_claim(verdict: Judged, platform: str) -> None:
+    """Show a link to a claim with its verdict, and the claim's statement."""
+    link_verdict(verdict, platform, verdict.id)
+    st.caption(verdict.claim.statement)
+
+
 def load_verdicts(study: Study, platform: str | None = None, claims: Sequence[str] | None = None) -> list[Judged]:
     """The verdicts by every kind of evidence, from the runs of one platform (by key) or of all; cached.
 
     claims: judge only these claims and read only their runs.
     """
     state = study.state() if platform is None else study.state(platform=platform)
-    return _load_verdicts(study.url, state, platform, None if claims is None else tuple(claims), study.joined)
+    return _load_verdicts(study, state, platform, None if claims is None else tuple(claims))
 
 
 # Shared by all sessions without a copy: no caller modifies a verdict.
 @st.cache_resource(show_spinner="Judging the claims", max_entries=48)
 def _load_verdicts(
-    _url: URL, state: Identity, platform: str | None, claims: tuple[str, ...] | None, joined: bool
+    _study: Study, state: Identity, platform: str | None, claims: tuple[str, ...] | None
 ) -> list[Judged]:
-    return verdicts(engine.open_reader(_url), platform=platform, claims=claims, joined=joined)
+    return verdicts(_study.reader(), platform=platform, claims=claims, joined=_study.joined)
 
 
-_MARKS = {"ok": "✓", "failed": "✗", "timeout": "◷", "invalid": "!", "unsupported": "∅"}
-_COLOURS: dict[str, Literal["green", "red", "orange", "gray"]] = {
-    "ok": "green", "failed": "red", "timeout": "orange", "invalid": "orange", "unsupported": "gray",
+# Marks and colours of statuses.
+_STATUSES: dict[str, tuple[str, Literal["green", "red", "orange", "gray"]]] = {
+    "ok": ("✓", "green"), "failed": ("✗", "red"), "timeout": ("◷", "orange"), "invalid": ("!", "orange"),
+    "unsupported": ("∅", "gray"),
 }  # fmt: skip
-
-WORDS = {status: f"{mark} {status}" for status, mark in _MARKS.items()}
+WORDS = {status: f"{mark} {status}" for status, (mark, _) in _STATUSES.items()}
 
 
 def status_badge(status: str, n_runs: int | None = None) -> None:
     """Show the badge of a status, with the number of runs if given."""
+    mark, colour = _STATUSES[status]
     count = "" if n_runs is None else f"{n_runs:,} "
-    st.badge(f"{_MARKS[status]} {count}{status}", color=_COLOURS[status])
+    st.badge(f"{mark} {count}{status}", color=colour)
 
 
 def count_by_status(counts: pd.DataFrame, where: list[str]) -> pd.DataFrame:

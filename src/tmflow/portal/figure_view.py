@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from copy import deepcopy
 from functools import partial
 from typing import Any, Literal
@@ -10,56 +10,95 @@ from typing import Any, Literal
 import pandas as pd
 import streamlit as st
 
-from tmflow.base import escaping
+from tmflow.base.text import markdown
 from tmflow.charts.axes import LETTER, max_line_length, wrapped_label_expr
-from tmflow.charts.figures import FORMATS, Figure, drawable, figure_of, gaps_of, slug
+from tmflow.charts.figures import Figure, drawable, figure_of, gaps_of, slug, stem
 from tmflow.charts.marks import ENTRY
-from tmflow.charts.stacked_bars import WORDS
+from tmflow.charts.measure_charts import WORDS
+from tmflow.portal.links import download
 
 KEPT = 64  # cached figures, about 0.3 MB each
 AT_ONCE = 24  # rows of a table that fit without scrolling
 WIDEST = 300  # px: widest column of names
 LABELS = {"svg": "SVG", "png": "PNG", "csv": "CSV", "vl.json": "Vega-Lite"}
 FORMS = {"1": "%.3f", "us": "%.1f", "fraction": "%.4f"}
+WIDTH = 410  # px: three in a row on a wide screen; on a phone, the available width
+LEGEND = 270  # px: width of a legend next to the axis, which fits on a phone
+FIT = {"type": "fit-x", "contains": "padding"}  # a legend does not reduce the height of its chart
+CHANNELS = ("color", "shape", "opacity", "strokeDash")  # that may have a legend
 UNITS = {"1": "", "us": " (µs)", "fraction": " (fraction)"}
 
+Spec = dict[str, Any]
 
-def show_summary(kind: str, summary: pd.DataFrame, revision: str) -> None:
-    """Show every panel of a summary, and why panels are missing; `kind` is a key of `figures.DRAWINGS`."""
+
+def show_summary(kind: str, summary: pd.DataFrame, revision: str, experiment: str | None = None) -> None:
+    """Show every panel of a summary, and why panels are missing.
+
+    kind: a key of `figures.DRAWINGS`. experiment: that of the figure, if it shows the runs of another one.
+    """
     for label, reasons in gaps_of(kind, summary):
-        st.info(escaping.markdown(f"Nothing to draw{label and f' of {label}'}: {'; '.join(reasons)}."))
+        of = ", ".join(filter(None, (kind.replace("_", " "), label)))
+        st.info(markdown(f"Nothing to draw for {of}: {'; '.join(reasons)}."))
     for label, panel in drawable(kind, summary):
-        show_figure(slug(kind, str(panel["experiment"].iloc[0]), label), cached_figure(kind, label, panel, revision))
+        name = stem(experiment, kind, label) if experiment else slug(kind, str(panel["experiment"].iloc[0]), label)
+        show_figure(name, _figure(label, panel, revision, experiment).at(revision))
 
 
 def show_table(summary: pd.DataFrame, extra_columns: Sequence[str] = ()) -> None:
     """Show the estimates of a summary with their intervals, and these extra columns."""
     unit = str(summary["unit"].iloc[0])
     along = [column for column in ("iteration", "staleness", "up_to", "cause") if column in summary]
-    missing = ["reason"] if summary["reason"].notna().any() else []
+    order = [*dict.fromkeys(("variant", "threads", *extra_columns, *along)), "estimate", "low", "high", "rounds"]
+    columns = {
+        "variant": st.column_config.TextColumn("strategy", width=column_width(summary["variant"])),
+        "threads": st.column_config.NumberColumn("threads", format="%d"),
+        "estimate": st.column_config.NumberColumn(f"estimate{UNITS[unit]}", format=FORMS[unit]),
+    }
+    alt = f"Table of the numbers drawn above: {summary['measure'].iloc[0]}"
+    show_estimates(summary, order, columns, FORMS[unit], alt)
+
+
+def show_estimates(
+    table: pd.DataFrame, order: Sequence[str], columns: Mapping[str, Any], form: str, alt: str, of: str = "Rounds"
+) -> None:
+    """Show estimates with their 95 % intervals.
+
+    order: the first columns; the number of disturbed rounds and the notes follow. of: what is counted, if not rounds.
+    columns: the configuration of columns. form: how the limits of the intervals are formatted.
+    """
     numbers = st.column_config.NumberColumn
+    missing = ["reason"] if table["reason"].notna().any() else []
     st.dataframe(
-        summary.assign(reason=summary["reason"].fillna("")),
-        height=table_height(summary),
+        table.assign(reason=table["reason"].fillna("")),
+        height=table_height(table),
         hide_index=True,
         placeholder="–",
-        column_order=[
-            *dict.fromkeys(("variant", "threads", *extra_columns, *along)),
-            "estimate", "low", "high", "rounds", "disturbed_rounds",
-            "oversubscribed", *missing,
-        ],
+        column_order=[*order, "disturbed_rounds", "oversubscribed", *missing],
         column_config={
-            "variant": st.column_config.TextColumn("strategy", width=column_width(summary["variant"])),
-            "threads": numbers("threads", format="%d"),
-            "estimate": numbers(f"estimate{UNITS[unit]}", format=FORMS[unit]),
-            "low": numbers("95 % low", format=FORMS[unit]),
-            "high": numbers("95 % high", format=FORMS[unit]),
-            "disturbed_rounds": numbers("disturbed", help="Rounds during which other processes used the machine."),
+            "low": numbers("95 % low", format=form),
+            "high": numbers("95 % high", format=form),
+            "disturbed_rounds": numbers("disturbed", help=f"{of} during which other processes used the machine."),
             "oversubscribed": st.column_config.CheckboxColumn(help="More workers than hardware threads."),
             "reason": st.column_config.TextColumn("what is missing", width="large"),
+            **columns,
         },
-        alt=f"Table of the numbers drawn above: {summary['measure'].iloc[0]}",
-    )  # fmt: skip
+        alt=alt,
+    )
+
+
+def show_rows(table: pd.DataFrame, key: str, open_row: Callable[[int], None], **options: Any) -> None:
+    """Show a table; choosing a row calls `open_row` with its position."""
+
+    def select() -> None:
+        for place in st.session_state[key]["selection"]["rows"]:
+            open_row(place)
+
+    st.dataframe(table, hide_index=True, on_select=select, selection_mode="single-row", key=key, **options)
+
+
+def show_frame(table: pd.DataFrame, alt: str, **options: Any) -> None:
+    """Show a table without its index: all rows, or a scrolling area if there are many."""
+    st.dataframe(table, hide_index=True, alt=alt, **{"height": table_height(table), **options})
 
 
 def table_height(rows: Sized) -> Literal["content", "auto"]:
@@ -72,15 +111,10 @@ def column_width(names: Iterable[str]) -> int:
     return min(WIDEST, 32 + 7 * max(map(len, names), default=0))
 
 
-def cached_figure(kind: str, label: str, panel: pd.DataFrame, revision: str, experiment: str | None = None) -> Figure:
-    """As `figures.figure_of`, but cached."""
-    return _figure(kind, label, panel, revision, experiment).at(revision)
-
-
 # Shared by all sessions: no caller modifies a figure. It is valid for every revision with the same numbers.
 @st.cache_resource(max_entries=KEPT, show_spinner=False)
-def _figure(kind: str, label: str, panel: pd.DataFrame, _revision: str, experiment: str | None) -> Figure:
-    return figure_of(kind, label, panel, _revision, experiment)
+def _figure(label: str, panel: pd.DataFrame, _revision: str, experiment: str | None) -> Figure:
+    return figure_of(label, panel, _revision, experiment)
 
 
 def show_figure(name: str, figure: Figure, extra_columns: Sequence[str] = ()) -> None:
@@ -92,7 +126,7 @@ def show_figure(name: str, figure: Figure, extra_columns: Sequence[str] = ()) ->
 
 def show_chart(name: str, figure: Figure) -> None:
     """Show a figure without the table of its numbers; `name` is the name of its files."""
-    st.subheader(escaping.markdown(figure.caption.title))
+    st.subheader(markdown(figure.caption.title))
     if "concat" in figure.drawn:
         with st.container(horizontal=True):
             for part in split_parts(figure.drawn):
@@ -109,38 +143,18 @@ def show_numbers(name: str, figure: Figure) -> None:
 
 
 def show_caption(name: str, figure: Figure) -> None:
-    """Show the caption and the download buttons of a figure."""
-    st.caption("  \n".join(map(escaping.markdown, figure.caption.lines)))
-    _downloads(name, figure)
-
-
-def _downloads(name: str, figure: Figure) -> None:
-    """Show a download button for each file, generated on demand; `name` must be unique on the page."""
+    """Show the caption of a figure, and a button for each of its files; `name` must be unique on the page."""
+    st.caption("  \n".join(map(markdown, figure.caption.lines)))
     with st.container(horizontal=True):
-        for extension, mime in FORMATS.items():
-            st.download_button(
-                LABELS[extension],
-                partial(figure.file, extension),
-                file_name=f"{name}.{extension}",
-                mime=mime,
-                icon=":material/download:",
-                key=f"{name}.{extension}",
-                on_click="ignore",
-            )
-
-
-WIDTH = 410  # px: three in a row on a wide screen; on a phone, the available width
-LEGEND = 270  # px: width of a legend next to the axis, which fits on a phone
-FIT = {"type": "fit-x", "contains": "padding"}  # a legend does not reduce the height of its chart
-CHANNELS = ("color", "shape", "opacity", "strokeDash")  # that may have a legend
-
-Spec = dict[str, Any]
+        for extension, label in LABELS.items():
+            file = f"{name}.{extension}"
+            download(label, partial(figure.file, extension), file, key=file)
 
 
 def split_parts(chart: Mapping[str, Any]) -> list[Spec]:
     """Split a concatenated Vega-Lite chart into separate charts; the last has the shared legend.
 
-    A legend at the top, which is one line, stays in every chart, so that the charts of a row are level.
+    A legend at the top, which is one line, stays in every chart, so that the charts of a row are aligned.
     """
     *others, last = deepcopy(chart["concat"])
     for part in others:
@@ -148,26 +162,22 @@ def split_parts(chart: Mapping[str, Any]) -> list[Spec]:
             if channel["legend"].get("orient") != "top":
                 channel["legend"] = None
     for channel in _with_legend(last):
-        names = [str(name) for name in channel["scale"]["domain"]]
+        entries = [str(name) for name in channel["scale"]["domain"]]
         room = LEGEND - ENTRY
-        columns = max(1, LEGEND // (ENTRY + LETTER * max_line_length(names, room)))
+        columns = max(1, LEGEND // (ENTRY + LETTER * max_line_length(entries, room)))
         channel["legend"] |= {"columns": columns, "labelLimit": room}
-        if max(map(len, names), default=0) * LETTER > room:
+        if max(map(len, entries), default=0) * LETTER > room:
             words = WORDS if channel["field"] == "cause" else "datum.label"
-            channel["legend"]["labelExpr"] = wrapped_label_expr(names, room, words=words)
+            channel["legend"]["labelExpr"] = wrapped_label_expr(entries, room, words=words)
     shared = {name: value for name, value in chart.items() if name not in ("concat", "columns", "datasets")}
     shared["autosize"] = FIT
-    return [
-        {**shared, **part, "datasets": {name: chart["datasets"][name] for name in _drawn(part)}}
-        for part in (*others, last)
-    ]
+    parts = []
+    for part in (*others, last):
+        names = {layer["data"]["name"] for layer in (part, *part["layer"]) if "data" in layer}
+        parts.append({**shared, **part, "datasets": {name: chart["datasets"][name] for name in names}})
+    return parts
 
 
 def _with_legend(part: Mapping[str, Any]) -> list[Spec]:
     channels = [layer["encoding"][name] for layer in part["layer"] for name in CHANNELS if name in layer["encoding"]]
     return [channel for channel in channels if isinstance(channel.get("legend"), dict)]
-
-
-def _drawn(part: Mapping[str, Any]) -> set[str]:
-    """The names of the datasets of a part."""
-    return {layer["data"]["name"] for layer in (part, *part["layer"]) if "data" in layer}

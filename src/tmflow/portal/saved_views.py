@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlencode
@@ -36,8 +36,8 @@ class View(BaseModel):
 
     @property
     def query(self) -> str:
-        """The choices as the query of a link, without its question mark."""
-        return query(self.choices)
+        """The choices as the query of a link, without its question mark; several values repeat their key."""
+        return urlencode(self.choices, doseq=True)
 
 
 _FILE = TypeAdapter(dict[str, View])
@@ -47,11 +47,6 @@ def path() -> Path:
     """The file of the named views: $TMFLOW_VIEWS, else views.json in the folder of the results."""
     override = os.environ.get(VARIABLE)
     return Path(override).expanduser().absolute() if override else results_dir() / "views.json"
-
-
-def query(choices: Mapping[str, Sequence[str]]) -> str:
-    """Encode choices as the query of a link; a choice of several values is repeated."""
-    return urlencode(choices, doseq=True)
 
 
 def load_views(file: Path) -> dict[str, View]:

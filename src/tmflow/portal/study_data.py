@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from dataclasses import replace
 from typing import NamedTuple
 
 import pandas as pd
 import streamlit as st
 from sqlalchemy import URL, Engine
 
-from tmflow.base import escaping
+from tmflow.api import LazyRecords
 from tmflow.base.errors import BadInput
 from tmflow.base.paths import results_dir
+from tmflow.base.text import markdown
 from tmflow.platform.facts import platform_facts, platform_sha256
-from tmflow.portal import url_state
+from tmflow.portal import filter_widgets
 from tmflow.portal.url_state import Defaults, Key
 from tmflow.store import engine, queries, schema
 from tmflow.store import platform_queries as platforms
-from tmflow.store import url as address
-from tmflow.store.queries import Only
+from tmflow.store.run_filter import RESULTS, RunFilter
 
 GET_STARTED = """
 Run the study at reduced size in the project's folder, then reload this page:
@@ -61,7 +61,7 @@ class Study(NamedTuple):
     @property
     def database(self) -> Identity:
         """The identity of the database: its name and, for a file, its inode; independent of added runs."""
-        return self.identity[: 2 if address.is_sqlite(self.url) else 1]
+        return self.identity[: 2 if engine.is_sqlite(self.url) else 1]
 
     def state(self, **of: str) -> Identity:
         """A cache key for the runs with these values in columns of the counts.
@@ -80,12 +80,15 @@ class Study(NamedTuple):
         return {Key.PLATFORM: [self.here]} if self.here is not None else {}
 
     def records(
-        self, experiment: str, scale: str, platforms: Sequence[str], evidences: Sequence[str]
+        self, experiment: str, scale: str, platforms: Collection[str], evidences: Collection[str]
     ) -> SelectedRecords:
         """The records of the runs of an experiment's newest definition; each table is read on first use."""
         # The state covers all platforms, because the newest definition depends on all of them.
         state = self.state(experiment=experiment, scale=scale)
-        return SelectedRecords(self.url, state, experiment, scale, tuple(platforms), tuple(evidences), self.joined)
+        of_experiment = replace(RESULTS, experiments=(experiment,), scales=(scale,), joined=self.joined)
+        # Tuples, so that pages share the cached tables whatever they pass.
+        only = replace(of_experiment, platforms=tuple(platforms), evidences=tuple(evidences))
+        return SelectedRecords(self, only, state)
 
     @property
     def platform_names(self) -> dict[str, str]:
@@ -99,40 +102,13 @@ class Study(NamedTuple):
         return engine.open_reader(self.url)
 
 
-class SelectedRecords(NamedTuple):
+class SelectedRecords(LazyRecords):
     """The `Records` of a selection; its tables are cached."""
 
-    url: URL
-    state: Identity
-    experiment: str
-    scale: str
-    platforms: tuple[str, ...]
-    evidences: tuple[str, ...]
-    joined: bool
-
-    @property
-    def runs(self) -> pd.DataFrame:
-        return _table("runs", *self)
-
-    @property
-    def curves(self) -> pd.DataFrame:
-        return _table("curves", *self)
-
-    @property
-    def staleness(self) -> pd.DataFrame:
-        return _table("staleness", *self)
-
-    @property
-    def transactions(self) -> pd.DataFrame:
-        return _table("transactions", *self)
-
-    @property
-    def aborts(self) -> pd.DataFrame:
-        return _table("aborts", *self)
-
-    @property
-    def full(self) -> pd.DataFrame:
-        return _table("full", *self)
+    def __init__(self, study: Study, only: RunFilter, state: Identity) -> None:
+        super().__init__(lambda name: _table(name, study, only, state))
+        self.key = (only, state)
+        """A key for caches of what follows from these records."""
 
 
 @contextmanager
@@ -141,7 +117,7 @@ def report_errors() -> Iterator[None]:
     try:
         yield
     except BadInput as error:
-        st.error(escaping.markdown(error))
+        st.error(markdown(error))
         st.stop()
 
 
@@ -150,15 +126,15 @@ def study_or_stop() -> Study:
 
     Raises BadInput if it cannot be used.
     """
-    url_state.begin()
-    joined = url_state.sources_joined()
+    filter_widgets.begin()
+    joined = filter_widgets.sources_joined()
     url = engine.url_from_env(results_dir() / "study.db")
     if not schema.exists(url):
-        _nothing_yet(f"There are no results yet: there is no {address.shown(url)}.")
+        _nothing_yet(f"There are no results yet: there is no {engine.shown(url)}.")
     identity = _identity(url)
     study = Study(url, identity, *_read(url, identity, joined), joined, _local_platform(url, identity))
     if study.counts.empty:
-        _nothing_yet(f"There are no results yet: {address.shown(url)} holds no run.")
+        _nothing_yet(f"There are no results yet: {engine.shown(url)} holds no run.")
     if joined:
         st.warning(JOINED_SOURCES, icon=":material/join:")
     return study
@@ -170,28 +146,25 @@ def counts_by_source(study: Study) -> pd.DataFrame:
 
 
 def _nothing_yet(what: str) -> None:
-    st.info(escaping.markdown(what))
+    st.info(markdown(what))
     st.markdown(GET_STARTED)
     st.stop()
 
 
 def _identity(url: URL) -> Identity:
     """The database and its state: file size and time, or the revision that a server reports."""
-    name = address.shown(url)
-    if not address.is_sqlite(url):
+    name = engine.shown(url)
+    if not engine.is_sqlite(url):
         return name, queries.revision(engine.open_reader(url))
-    path = address.sqlite_path(url)
-    stats = [_stat(path), _stat(path.with_name(path.name + "-wal"))]
+    path = engine.sqlite_path(url)
+    stats: list[os.stat_result | None] = []
+    for file in (path, path.with_name(path.name + "-wal")):
+        try:
+            stats.append(file.stat())
+        except FileNotFoundError:  # the file does not exist, or no longer exists
+            stats.append(None)
     inode = stats[0] and stats[0].st_ino
     return name, inode, *(stat and (stat.st_mtime_ns, stat.st_size) for stat in stats)
-
-
-def _stat(path: Path) -> os.stat_result | None:
-    """The file's status; None if the file does not exist, or no longer exists."""
-    try:
-        return path.stat()
-    except FileNotFoundError:
-        return None
 
 
 # A URL may hold a password, so it is not hashed: `identity` replaces it in cache keys.
@@ -212,15 +185,5 @@ def _local_platform(_url: URL, identity: Identity) -> str | None:
 
 # Shared by all sessions without a copy: no caller modifies a table.
 @st.cache_resource(show_spinner="Reading the runs", max_entries=16)
-def _table(
-    name: str,
-    _url: URL,
-    state: Identity,
-    experiment: str,
-    scale: str,
-    platforms: tuple[str, ...],
-    evidences: tuple[str, ...],
-    joined: bool,
-) -> pd.DataFrame:
-    only: Only = {"experiment": experiment, "scale": scale, "platforms": platforms, "evidences": evidences}
-    return queries.TABLES[name](engine.open_reader(_url), **only, joined=joined)
+def _table(name: str, _study: Study, only: RunFilter, state: Identity) -> pd.DataFrame:
+    return queries.TABLES[name](_study.reader(), only)

@@ -1,4 +1,4 @@
-"""The document of a probe (docs/probe.md): closed, and what was not measured is null with a sentence in `why`."""
+"""A probe of a machine and its document (docs/probe.md): what was not measured is null, with a sentence in `why`."""
 
 from __future__ import annotations
 
@@ -8,14 +8,20 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from tmflow._version import __version__
 from tmflow.base.documents import document
 from tmflow.base.errors import BadInput
 from tmflow.base.files import write_json
+from tmflow.native import loader
+from tmflow.platform.facts import platform_facts, platform_sha256
+from tmflow.platform.profiles import Profile
 
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Measure = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+LEAST_S, MOST_S = 5.0, 600.0  # the limits that the native library accepts
+
 Relation = Literal["one core", "one socket", "two sockets", "unknown"]
 
 
@@ -24,7 +30,7 @@ class Closed(BaseModel):
 
 
 class Part(Closed):
-    """Quantities, of which any may be null, and then `why` says why."""
+    """Quantities; `why` has the reason for each that is null."""
 
     why: dict[str, Annotated[str, Field(min_length=1)]]
 
@@ -38,7 +44,7 @@ class Part(Closed):
 
 
 class Tried(Closed):
-    """Of so many tries of a footprint, how many committed."""
+    """How often transactions with a footprint of `places` were tried, and how many committed."""
 
     places: Positive
     tries: Positive
@@ -52,7 +58,7 @@ class AtStride(Closed):
 
 class Capacity(Part):
     line_bytes: Positive | None
-    span_bytes: Positive | None = Field(description="lines so far apart are in one set")
+    span_bytes: Positive | None = Field(description="lines at this distance are in one set")
     sets: Positive | None
     ways: Positive | None
     shape: Literal["cache", "entries"] | None
@@ -202,7 +208,7 @@ class Limits(Part):
 
 
 class Probe(Closed):
-    """All of a probe. `platform_sha256` is that of the machine that it ran on, null where it was not looked up."""
+    """A complete probe. `platform_sha256` is that of its machine; null for an emulated one."""
 
     schema_version: Literal[1]
     kind: Literal["tmflow-probe"]
@@ -226,23 +232,31 @@ class Probe(Closed):
         return self.model_dump(mode="json")
 
 
+def require_seconds(seconds: float) -> None:
+    """Raise BadInput for a duration that a probe does not allow."""
+    if not LEAST_S <= seconds <= MOST_S:
+        raise BadInput(f"--seconds is {seconds:g}, but should be {LEAST_S:g} to {MOST_S:g}.")
+
+
+def probe(seconds: float, emulate: Profile | None = None) -> Probe:
+    """Probe this machine, or an emulated one in its place, in at most about `seconds`.
+
+    Raises BadInput for a number of seconds that is not allowed, and if the native library is not built.
+    """
+    require_seconds(seconds)
+    machine = emulate.machine_text() if emulate else None
+    result = parse(loader.core().probe(seconds, machine, __version__), "the probe")
+    if emulate is not None:
+        return result  # the result does not describe this machine
+    return result.model_copy(update={"platform_sha256": platform_sha256(platform_facts())})
+
+
 def parse(text: str, where: str) -> Probe:
-    """A probe's JSON. Raises BadInput that names what is wrong, where, and what is allowed."""
+    """Parse the JSON of a probe. Raises BadInput with what is wrong, where, and what is allowed."""
     try:
         return document(Probe, json.loads(text), where)
     except ValueError as error:
-        raise BadInput(f"{where} is no JSON: {error}.") from error
-
-
-def read(path: Path) -> Probe:
-    """A probe's file. Raises BadInput if it is not there, or is no document of a probe."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise BadInput(f"{path} cannot be read: {error.strerror}.") from error
-    except UnicodeDecodeError as error:
-        raise BadInput(f"{path} is not UTF-8.") from error
-    return parse(text, str(path))
+        raise BadInput(f"{where} is not JSON: {error}.") from error
 
 
 def write(path: Path, probe: Probe) -> None:

@@ -1,4 +1,4 @@
-"""A profile for data/platforms made of a probe: the numbers of the machine as the emulator needs them."""
+"""A profile for data/platforms from a probe: the numbers of the machine that the emulator needs."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ Value = TypeVar("Value")
 
 
 def require_new_name(name: str) -> None:
-    """Before the work. Raises BadInput for a name that no profile may have, or one has."""
+    """Raise BadInput for an invalid name of a profile, or one that is taken; call it before the work."""
     if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
-        raise BadInput(f"--profile is '{name}', but should be of small letters, digits and hyphens between them.")
+        raise BadInput(f"--profile is '{name}', but should be of lower-case letters, digits and hyphens between them.")
     if name in profile_names():
         raise BadInput(
-            f"--profile {name}: data/platforms/{name}.yaml exists, and runs may be of it; choose another name."
+            f"--profile {name}: data/platforms/{name}.yaml exists, and runs may use it; choose another name."
         )
 
 
 def profile_of(probe: Probe, name: str) -> Profile:
-    """This machine's profile. Raises BadInput where the probe lacks a number that it needs, and says why it does."""
+    """Make this machine's profile. Raises BadInput, with the reason, if the probe lacks a number that it needs."""
     facts = platform_facts()
     how = f"measured by tmflow probe {probe.tmflow} on {display_name(facts)}, {probe.started_at_utc[:10]}: "
     transactions = probe.transactions
@@ -48,23 +48,25 @@ def profile_of(probe: Probe, name: str) -> Profile:
         "name": name,
         "describes": display_name(facts),
         "provider": transactions.provider,
-        "line": number(line, "byte", "the least distance at which written places go to different sets, or entries"),
+        "line": number(line, "byte", "the smallest distance at which written places use different sets, or entries"),
         "siblings": _siblings(probe, number),
         "asynchronous": number(
             touching.per_line,
             "probability per touched line",
-            f"{touching.aborts} aborts without a cause of ours among {touching.attempts} transactions that wrote "
+            f"{touching.aborts} aborts for no reason in the program, among {touching.attempts} transactions that wrote "
             f"{asynchronous.lines} lines each",
         ),
     }
     if capacity.shape == "entries":
-        source = f"half of the transactions that write {capacity.write_lines} lines commit, wherever the lines lie"
+        source = (
+            f"half of the transactions that write {capacity.write_lines} lines commit, at any distance of the lines"
+        )
         numbers["entries"] = number(ways, "entry", source)
     else:
         numbers["cache"] = {
             "sets": number(sets, "set", f"lines {capacity.span_bytes} bytes apart are in one set, divided by the line"),
             "ways": number(ways, "way", f"{ways} lines of one set can be written, in half of the transactions"),
-            "reads_fill": number(fills, "truth", _reading(capacity.writes_of_a_set, capacity.reads_beside)),
+            "reads_fill": number(fills, "truth", _describe_fills(capacity.writes_of_a_set, capacity.reads_beside)),
         }
     return Profile.model_validate(numbers)
 
@@ -82,7 +84,7 @@ def _siblings(probe: Probe, number: Any) -> dict[str, Any]:
         return {
             "value": 1,
             "unit": "hardware thread",
-            "source": f"estimate: no other one, for this could not be probed: {why}",
+            "source": f"estimate: no other one, because this could not be probed: {why}",
         }
     source = (
         f"{siblings.alone_lines} lines can be written alone, and {siblings.beside_transactions_lines} while another "
@@ -91,15 +93,15 @@ def _siblings(probe: Probe, number: Any) -> dict[str, Any]:
     return dict(number(siblings.sharing_threads, "hardware thread", source))
 
 
-def _reading(writes: int | None, reads: int | None) -> str:
+def _describe_fills(writes: int | None, reads: int | None) -> str:
     written = f"after {writes} lines of a set were written, "
     if reads is None:
-        return written + "reading four times as many as it has ways pushed none of them out"
-    return written + f"{reads} others of it can be read before one of them is pushed out in half of the transactions"
+        return written + "reading four times as many as it has ways evicted none of them"
+    return written + f"{reads} others of it can be read before one of them is evicted in half of the transactions"
 
 
 def write_profile(profile: Profile) -> Path:
-    """Write data/platforms/<name>.yaml; the file."""
+    """Write data/platforms/<name>.yaml, and return its path."""
     path = project_root() / "data" / "platforms" / f"{profile.name}.yaml"
     write_text(path, yaml.safe_dump(profile.as_dict(), sort_keys=False, allow_unicode=True, width=120))
     return path

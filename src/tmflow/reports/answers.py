@@ -7,26 +7,26 @@ software version, no oversubscribed runs, and no conclusion from fewer than six 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
-import altair as alt
 import pandas as pd
 
 from tmflow.analysis import baseline as baselines
 from tmflow.analysis import summaries
-from tmflow.analysis.disturbance import count_disturbed, sentence_on
+from tmflow.analysis.noise import count_disturbed, sentence_on
 from tmflow.analysis.run_table import ROUND, VARIANT
-from tmflow.base.text import several, workers
-from tmflow.charts import forest
+from tmflow.base.text import from_to, workers
 from tmflow.charts.captions import caption
+from tmflow.charts.dot_plots import draw_comparison
 from tmflow.charts.figures import Figure
-from tmflow.claims.provenance import origins, provenance_note
+from tmflow.claims.judge import origins, provenance_note
 from tmflow.claims.selection import LEAST_ROUNDS, Missing, usable
 from tmflow.reports import narrative
-from tmflow.reports.narrative import Narrative, Promises
+from tmflow.reports.narrative import Consistencies, Narrative
 from tmflow.store import queries
 from tmflow.store.frames import Source, connected
-from tmflow.store.queries import Only, Value
+from tmflow.store.run_filter import RunFilter, Value
 
 TO_RUN = "'make study' measures it."  # no Markdown: the text is shown verbatim
 
@@ -45,16 +45,18 @@ class Comparison(NamedTuple):
         return {**self.where, "measures": self.measures}
 
 
-def _filter(platform: str, joined: bool, *comparisons: Comparison) -> Only:
-    """The filter for the runs of these comparisons on a platform, given by its key (`tmflow.platform.key`)."""
-    return {
-        "any_of": [(comparison.experiment, comparison.factors) for comparison in comparisons],
-        "scale": "full",
-        "platforms": [platform],
-        "evidences": ["measured"],
-        "joined": joined,
-        "all_definitions": True,  # `select_runs` chooses one: the platform may not have run the newest
-    }
+def _filter(platform: str, joined: bool, *comparisons: Comparison) -> RunFilter:
+    """The filter for the runs of these comparisons on a platform, given by its key (`tmflow.platform.facts`).
+
+    It keeps all definitions: `select_runs` chooses one, because the platform may not have run the newest.
+    """
+    return RunFilter(
+        settings=[(comparison.experiment, comparison.factors) for comparison in comparisons],
+        scales=["full"],
+        platforms=[platform],
+        evidences=["measured"],
+        joined=joined,
+    )
 
 
 # The large model with batches of one, where an update costs most relative to a step.
@@ -88,12 +90,11 @@ class Answer(NamedTuple):
 
 
 class Question(NamedTuple):
-    """A question, the runs it needs, and how they are compared, drawn and shown on the page Explore."""
+    """A question, the runs it needs, and how they are compared, and their measure on the page Explore."""
 
     text: str
     comparison: Comparison
     compare: Callable[[pd.DataFrame, str, int], pd.DataFrame]
-    draw: Callable[[pd.DataFrame, str], alt.LayerChart]
     metric: str
     claims: tuple[str, ...]
 
@@ -102,54 +103,50 @@ TRANSACTIONS = Question(
     "Does transactional memory ever pay off?",
     OF_STUDY,
     baselines.speed,
-    forest.speed,
     "speedup_vs_tf_lock",
     ("deep-htm-double", "htm-pays-with-minimal-batches", "stm-never-pays", "other-locks-gain-nothing"),
 )
-STRATEGIES = Question(
-    "Which strategy should you use?", OF_ALL, baselines.speed, forest.speed, "step_time", ("deep-order",)
-)
+STRATEGIES = Question("Which strategy should you use?", OF_ALL, baselines.speed, "step_time", ("deep-order",))
 ACCURACY = Question(
     "Does accuracy suffer?",
     OF_ACCURACY,
     baselines.accuracy,
-    forest.accuracy,
     "accuracy",
     ("no-difference-of-accuracy", "power-same-accuracy"),
 )
 
 
 def ask(
-    source: Source, platform: str, revision: str, promises: Promises, *, joined: bool = False
+    source: Source, platform: str, revision: str, consistencies: Consistencies, *, joined: bool = False
 ) -> tuple[Answer, ...]:
-    """Give the three answers for a platform, by its key (`tmflow.platform.key`), from a single read of its runs.
+    """Give the three answers for a platform, by its key (`tmflow.platform.facts`), from a single read of its runs.
 
-    revision: the revision of the database. promises: the guarantees of strategies. joined: pool all sources of the
-    platform.
+    revision: the revision of the database. consistencies: of the updates of each strategy. joined: pool all
+    sources of the platform.
     """
     with connected(source) as connection:
         study, every, accuracy, losses = _read_comparisons(
             connection, platform, joined, OF_STUDY, OF_ALL, OF_ACCURACY, OF_LOSSES
         )
-        full = queries.full_measures(connection, **_filter(platform, joined, OF_LOSSES))
+        full = queries.full_measures(connection, replace(_filter(platform, joined, OF_LOSSES), statuses=["ok"]))
     return (
         answer_transactions(study, revision),
-        answer_strategies(every, describe_losses(losses, full), promises, revision),
+        answer_strategies(every, describe_losses(losses, full), consistencies, revision),
         answer_accuracy(accuracy, revision),
     )
 
 
 def answer_transactions(runs: pd.DataFrame, revision: str) -> Answer:
-    """Answer whether transactions pay off; `runs` as from `queries.runs`, with any status."""
+    """Answer whether transactions pay off; `runs`: a table of `queries.runs`, with any status."""
     baseline = OF_STUDY.baseline
     return _answer(TRANSACTIONS, runs, revision, lambda summary, _: narrative.answer_transactions(summary, baseline))
 
 
-def answer_strategies(runs: pd.DataFrame, lost: str, promises: Promises, revision: str) -> Answer:
+def answer_strategies(runs: pd.DataFrame, lost: str, consistencies: Consistencies, revision: str) -> Answer:
     """Answer which strategy to use; `runs` as for `answer_transactions`; `lost`: a sentence on lost updates."""
 
     def words(summary: pd.DataFrame, selected_runs: pd.DataFrame) -> Narrative:
-        return narrative.answer_strategies(summary, selected_runs, OF_ALL.baseline, promises, lost)
+        return narrative.answer_strategies(summary, selected_runs, OF_ALL.baseline, consistencies, lost)
 
     return _answer(STRATEGIES, runs, revision, words)
 
@@ -161,7 +158,7 @@ def answer_accuracy(runs: pd.DataFrame, revision: str) -> Answer:
 
 
 def describe_losses(runs: pd.DataFrame, full: pd.DataFrame) -> str:
-    """Describe the observed lost updates in a sentence; `full` as from `queries.full_measures`."""
+    """Describe the observed lost updates in a sentence; `full`: see `queries.full_measures`."""
     try:
         selected = select_runs(runs, OF_LOSSES)
     except Missing as missing:
@@ -203,9 +200,7 @@ def select_runs(runs: pd.DataFrame, comparison: Comparison) -> SelectedRuns:
 
 def _read_comparisons(source: Source, platform: str, joined: bool, *comparisons: Comparison) -> Iterator[pd.DataFrame]:
     """Yield the runs of each comparison from a single read."""
-    only = _filter(platform, joined, *comparisons)
-    only["status"] = None
-    runs = queries.runs(source, **only)
+    runs = queries.runs(source, _filter(platform, joined, *comparisons))
     for comparison in comparisons:
         matching = runs["experiment"] == comparison.experiment
         for factor, value in comparison.factors.items():
@@ -228,7 +223,7 @@ def _answer(
         question.text,
         short,
         sentences,
-        Figure(question.draw(summary, baseline), caption(summary, revision, f"against {baseline}"), summary),
+        Figure(draw_comparison(summary, baseline), caption(summary, revision, f"against {baseline}"), summary),
         _rests_on(summary, selected),
         _view(question, selected.runs),
         question.claims,
@@ -237,17 +232,14 @@ def _answer(
 
 def _rests_on(summary: pd.DataFrame, selected: SelectedRuns) -> str:
     first = summary.iloc[0]
-    rounds = sorted(set(summary.loc[summary["estimate"].notna(), "rounds"]))
-    n = several(rounds[0], "round") if len(rounds) == 1 else f"{rounds[0]} to {rounds[-1]} rounds"
+    rounds = summary.loc[summary["estimate"].notna(), "rounds"]
+    n = from_to(int(rounds.min()), int(rounds.max()), "round")
     what = f"{first['model']}, batch {first['batch']}, {workers(int(first['threads']))}, {first['driver']} driver"
     text = f"{n} on {first['platform_name']}: {first['experiment']}, {what}."
     return " ".join(filter(None, [text, sentence_on(count_disturbed(selected.runs)), selected.left_out]))
 
 
 def _view(question: Question, runs: pd.DataFrame) -> dict[str, str]:
-    selection = {name: str(runs[name].iloc[0]) for name in ("experiment", "scale", "platform", "evidence")}
-    return {
-        **selection,
-        "metric": question.metric,
-        **{name: str(value) for name, value in question.comparison.where.items()},
-    }
+    view = {name: runs[name].iloc[0] for name in ("experiment", "scale", "platform", "evidence")}
+    view |= {"metric": question.metric, **question.comparison.where}
+    return {name: str(value) for name, value in view.items()}

@@ -64,7 +64,7 @@ class LinkTargets(Protocol):
 
     def page(self, name: str, anchor: str) -> str: ...
     def file(self, path: str) -> str | None:
-        """The address of a file in docs/ that is no page, by its path; None if it is unavailable."""
+        """The address of a file in docs/ that is not a page, by its path; None if it is unavailable."""
         ...
 
 
@@ -80,7 +80,7 @@ def pages(folder: Path | None = None) -> dict[str, Page]:
 
 
 def group_pages(docs: Mapping[str, Page]) -> dict[str, list[Page]]:
-    """Group the pages; groups and pages keep their order."""
+    """Group pages in reading order; groups and pages keep their order."""
     groups: dict[str, list[Page]] = {}
     for page in docs.values():
         groups.setdefault(page.group, []).append(page)

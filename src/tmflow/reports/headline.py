@@ -7,17 +7,19 @@ oversubscribed. A sentence without data is left out.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from html import escape
 
 import pandas as pd
 
-from tmflow.analysis.disturbance import count_disturbed, sentence_on
+from tmflow.analysis.noise import count_disturbed, sentence_on
 from tmflow.analysis.run_table import POINT, ROUND, VARIANT
 from tmflow.analysis.stats import Interval, joint_ratio_intervals, share_interval
 from tmflow.analysis.variants import unusual, values_by_name, variants
-from tmflow.native.registry import promises_of_updates
+from tmflow.native.registry import consistency_by_strategy
 from tmflow.store import platform_queries, queries
 from tmflow.store.frames import Source
+from tmflow.store.run_filter import RESULTS, RunFilter
 from tmflow.study import campaign
 from tmflow.study.plan import Plan
 
@@ -28,10 +30,11 @@ QUICK = "Smoke run, not conclusive: "
 def summarise_study(plan: Plan, source: Source, experiments: Sequence[str] | None = None) -> list[str]:
     """Summarise the runs of these experiments (default: all) on the machine of the study's campaign, in sentences."""
     names = plan.experiments if experiments is None else list(experiments)
-    runs = queries.runs(source, scale=plan.scale, status=None)
+    runs = queries.runs(source, RunFilter(scales=[plan.scale], newest_definitions=True))
     runs = runs[runs["experiment"].isin(names) & (runs["platform"] == measured_platform(plan, source))]
     runs = runs.sort_values("experiment", key=lambda column: column.map(names.index), kind="stable")
-    sentences = main_results(runs, queries.full_measures(source, scale=plan.scale), quick=plan.scale == "quick")
+    measures = queries.full_measures(source, replace(RESULTS, scales=[plan.scale]))
+    sentences = main_results(runs, measures, quick=plan.scale == "quick")
     disturbed = sentence_on(count_disturbed(runs))
     return [*sentences, disturbed] if disturbed else sentences
 
@@ -52,7 +55,7 @@ def section(sentences: Sequence[str]) -> str:
 def main_results(runs: pd.DataFrame, measures: pd.DataFrame, *, quick: bool) -> list[str]:
     """Up to three sentences: the fastest strategy, the updates lost by `nolock`, whether `htm` differs from `lock`.
 
-    `runs` is as from `store.queries.runs`: of one machine, with any status, in the order of the experiments;
+    `runs` is a table of `store.queries.runs`: of one machine, with any status, in the order of the experiments;
     `measures` is `store.queries.full_measures` of them.
     """
     oversubscribed = runs["threads"].astype("Int64") > runs["hardware_threads"].astype("Int64")
@@ -65,19 +68,15 @@ def main_results(runs: pd.DataFrame, measures: pd.DataFrame, *, quick: bool) -> 
 
 def _fastest(ok: pd.DataFrame) -> str | None:
     """The fastest strategy relative to `tf_lock`, on the deep model if it was trained."""
-    for at in _comparable_runs(
-        ok.sort_values("model", key=lambda model: model != "mnist_deep", kind="stable"), "tf_lock"
-    ):
-        ratios = _speedups(at, "tf_lock")
-        if not ratios:
-            continue
-        name, ratio = max(ratios.items(), key=lambda item: item[1].estimate)
-        text = f"{name} was the fastest{_guarantee(name)}: {_speedup_text(ratio, 'tf_lock')}"
-        if not ratio.low > 1:
-            speedup = _speedup_text(ratio, "tf_lock")
-            text = f"no strategy was significantly faster than tf_lock; the fastest was {name}: {speedup}"
-        return f"{_where(at)}: {text}."
-    return None
+    deep_first = ok.sort_values("model", key=lambda model: model != "mnist_deep", kind="stable")
+    if (best := _find_best(deep_first, "tf_lock")) is None:
+        return None
+    where, name, ratio = best
+    if ratio.low > 1:
+        text = f"{name} was the fastest{_guarantee(name)}"
+    else:
+        text = f"no strategy was significantly faster than tf_lock; the fastest was {name}"
+    return f"{where}: {text}: {_speedup_text(ratio, 'tf_lock')}."
 
 
 def _lost(ok: pd.DataFrame, measures: pd.DataFrame) -> str | None:
@@ -92,16 +91,21 @@ def _lost(ok: pd.DataFrame, measures: pd.DataFrame) -> str | None:
 
 def _htm(measured: pd.DataFrame, ok: pd.DataFrame) -> str | None:
     """Compare hardware transactions with the mutex that they elide, or give the reason for their absence."""
-    for at in _comparable_runs(ok[ok["strategy"].isin(["htm", "lock"])], "lock"):
-        ratios = _speedups(at, "lock")
-        if not ratios:
-            continue
-        name, ratio = max(ratios.items(), key=lambda item: item[1].estimate)
+    if best := _find_best(ok[ok["strategy"].isin(["htm", "lock"])], "lock"):
+        where, name, ratio = best
         differs = ratio.low > 1 or ratio.high < 1
         verdict = "differs from lock" if differs else "does not differ significantly from lock (no proof of equality)"
-        return f"{_where(at)}: {name} {verdict}: {_speedup_text(ratio, 'lock')}."
+        return f"{where}: {name} {verdict}: {_speedup_text(ratio, 'lock')}."
     refused = measured[(measured["strategy"] == "htm") & (measured["status"] == "unsupported")]
     return f"Whether htm differs from lock is unknown: {refused.iloc[0]['reason']}." if len(refused) else None
+
+
+def _find_best(runs: pd.DataFrame, baseline: str) -> tuple[str, str, Interval] | None:
+    """The first workload with a speedup over the baseline, and the variant with the highest speedup there."""
+    for at in _comparable_runs(runs, baseline):
+        if ratios := _speedups(at, baseline):
+            return _where(at), *max(ratios.items(), key=lambda item: item[1].estimate)
+    return None
 
 
 def _comparable_runs(runs: pd.DataFrame, baseline: str) -> Iterator[pd.DataFrame]:
@@ -133,10 +137,10 @@ def _where(at: pd.DataFrame) -> str:
 
 
 def _guarantee(variant: str) -> str:
-    """The strategy's guarantee for updates, if it differs from the baseline's."""
+    """The consistency of the strategy's updates, if it differs from the baseline's."""
     strategy = variant.partition(" ")[0]
-    promise = promises_of_updates().get(strategy)
-    return f" (guarantee for updates: {promise})" if promise not in ("tensor", None) else ""
+    consistency = consistency_by_strategy().get(strategy)
+    return f" (consistency of updates: {consistency})" if consistency not in ("tensor", None) else ""
 
 
 def _speedup_text(ratio: Interval, baseline: str) -> str:

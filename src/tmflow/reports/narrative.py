@@ -1,6 +1,6 @@
-"""Sentences on comparisons with a lock; `summary` is always as from `analysis.baseline`.
+"""Sentences on comparisons with a lock; `summary` is always a result of `analysis.baseline`.
 
-Names in the sentences may come from untrusted run files: pages that show Markdown must use `escaping.markdown`.
+Names in the sentences may come from untrusted run files: pages that show Markdown must use `base.text.markdown`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tmflow.analysis.stats import Interval, bounded, ratio_interval
 from tmflow.analysis.variants import variants
 from tmflow.base.text import interval, listed, several
 
-Promises = Mapping[str, str | None]
+Consistencies = Mapping[str, str | None]
 """The guarantee of each strategy for updates; None if it is unknown."""
 
 SPEED: dict[Ranking, str] = {
@@ -70,16 +70,16 @@ def answer_transactions(summary: pd.DataFrame, baseline: str) -> Narrative:
 
 
 def answer_strategies(
-    summary: pd.DataFrame, runs: pd.DataFrame, baseline: str, promises: Promises, lost: str
+    summary: pd.DataFrame, runs: pd.DataFrame, baseline: str, consistencies: Consistencies, lost: str
 ) -> Narrative:
     """Answer which strategy to use: the fastest without lost updates, and the gain of those that may lose some.
 
     runs: the runs of the summary; lost: a sentence on lost updates.
     """
     estimated = summary[summary["estimate"].notna()]
-    promised = estimated["strategy"].map(lambda strategy: promises.get(strategy) or "").astype(str)
-    keeping, losing = estimated[~promised.isin(["", "none"])], estimated[promised == "none"]
-    unknown = list(estimated.loc[promised == "", "variant"])
+    consistency = estimated["strategy"].map(lambda strategy: consistencies.get(strategy) or "").astype(str)
+    keeping, losing = estimated[~consistency.isin(["", "none"])], estimated[consistency == "none"]
+    unknown = list(estimated.loc[consistency == "", "variant"])
     short, sentences = NOTHING, []
     if len(keeping):
         best = keeping.sort_values("estimate").iloc[-1]
@@ -102,7 +102,7 @@ def answer_strategies(
 
 
 def answer_accuracy(summary: pd.DataFrame, baseline: str) -> Narrative:
-    """Answer whether a strategy ends with another accuracy than the lock."""
+    """Answer whether the final accuracy of any strategy differs from that of the lock."""
     estimated = summary[summary["estimate"].notna()]
     outcomes = set(estimated["told"])
     worse, better = (list(estimated.loc[estimated["told"] == way, "variant"]) for way in ("less", "more"))
@@ -123,7 +123,7 @@ def answer_accuracy(summary: pd.DataFrame, baseline: str) -> Narrative:
 
 
 def describe_losses(lost: pd.DataFrame, where: str) -> str:
-    """Describe the lost updates; `lost` as from `summaries.lost`, at one number of workers; where: the runs."""
+    """Describe lost updates; `lost`: a result of `summaries.lost` at one number of workers; `where`: the runs."""
     estimated = lost[lost["estimate"].notna()]
     if estimated.empty:
         return f"The share of lost updates was not measured ({where})."

@@ -1,4 +1,4 @@
-"""The lines of a run file as JSON, with the standard library alone."""
+"""The lines of a run file, decoded as JSON but not checked against the schema."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from pydantic_core import from_json
 
 from tmflow.base.canonical_json import canonical_json
 from tmflow.base.errors import BadInput
@@ -22,7 +24,7 @@ def contents(path: Path) -> bytes:
 
 
 def lines(path: Path, data: bytes) -> Iterator[tuple[str, str]]:
-    """Of each line of a run file: where it is, in words, and its text. Raises BadInput if the file is cut off."""
+    """Yield the position of each line of a run file, for messages, and its text. Raises BadInput if it is cut off."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -35,12 +37,11 @@ def lines(path: Path, data: bytes) -> Iterator[tuple[str, str]]:
 
 
 def decoded(line: str, where: str) -> dict[str, Any]:
-    """The JSON object of a line, of a version that this tmflow reads, and not looked at otherwise."""
-    return of_a_version(_parsed(line, where), where)
-
-
-def of_a_version(value: Any, where: str) -> dict[str, Any]:
-    """The object that a line's JSON should be. Raises BadInput if it is none, or of a newer version."""
+    """Decode the JSON object of a line. Raises BadInput if it is not an object, or of a newer schema version."""
+    try:
+        value = from_json(line, allow_inf_nan=False)
+    except ValueError:
+        value = _parse(line, where)
     if not isinstance(value, dict):
         raise BadInput(f"{where}: a line holds a JSON object, a run.")
     version = value.get("schema_version")
@@ -52,8 +53,8 @@ def of_a_version(value: Any, where: str) -> dict[str, Any]:
     return value
 
 
-def _parsed(line: str, where: str) -> Any:
-    """The JSON of a line; the parser of the standard library says exactly what is wrong."""
+def _parse(line: str, where: str) -> Any:
+    """Parse a line with the standard library, whose errors are more exact."""
 
     def refuse(constant: str) -> None:
         raise BadInput(f"{where}: {constant} is not JSON; a number is finite, or null.")
@@ -63,10 +64,8 @@ def _parsed(line: str, where: str) -> Any:
         canonical_json(value).encode()
     except json.JSONDecodeError as error:
         raise BadInput(f"{where}: not JSON ({error.msg} at column {error.colno}).") from error
-    except UnicodeEncodeError as error:  # half of a surrogate pair, which JSON can spell but is no text
+    except UnicodeEncodeError as error:  # half of a surrogate pair: JSON can express it, but it is not text
         raise BadInput(f"{where}: a text is not Unicode: {error.reason}.") from error
     except (ValueError, RecursionError) as error:
-        raise BadInput(
-            f"{where}: not JSON that anybody needs: too many levels, or a number of too many digits."
-        ) from error
+        raise BadInput(f"{where}: not JSON of a run: too many levels, or a number of too many digits.") from error
     return value

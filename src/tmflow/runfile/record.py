@@ -1,4 +1,4 @@
-"""The run file: what a trial writes, one JSON object per line, and the only thing that `ingest` reads."""
+"""The schema of a run file: one JSON object per trial and line. `ingest` reads nothing else."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, FailFast, Field, ValidationError, model_validator
-from pydantic_core import from_json
 
 from tmflow.base.documents import first_of
 from tmflow.base.errors import BadInput
@@ -29,18 +28,18 @@ BACKENDS: dict[Evidence, str] = {"emulated": "emulator", "simulated": "simulator
 
 
 Entry = TypeVar("Entry")
-Entries = Annotated[list[Entry], FailFast()]  # only the first wrong one is told
+Entries = Annotated[list[Entry], FailFast()]  # only the first error is reported
 
 
 class _Closed(BaseModel):
-    """`LATER`: fields that came after the first runs had been stored."""
+    """`LATER`: fields that were added after the first runs were stored."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
     LATER: ClassVar[tuple[str, ...]] = ()
 
 
 class ExperimentRef(_Closed):
-    """Which experiment a run belongs to. The definition (everything but the number of rounds) is hashed."""
+    """The experiment of a run. Its definition (everything except the number of rounds) is hashed."""
 
     name: str
     scale: Literal["full", "quick", "adhoc"]
@@ -56,7 +55,7 @@ class CampaignRef(_Closed):
 
 
 class Software(_Closed):
-    """What ran: versions as strings; None where it could not be read, or there was none."""
+    """Versions of the software; None if unreadable or absent."""
 
     tmflow: str
     python: str | None
@@ -70,9 +69,9 @@ class Software(_Closed):
 
 
 class MachineState(_Closed):
-    """What else the machine did during a trial; shares are of all its CPU time. None = unreadable.
+    """Interference during a trial; fractions are of the machine's total CPU time. None = unreadable.
 
-    The shares of a trial of less than half a second are of the last half second and more of its round.
+    For a trial shorter than half a second, the fractions cover at least the last half second of its round.
     """
 
     LATER: ClassVar[tuple[str, ...]] = CLOCKS
@@ -81,22 +80,22 @@ class MachineState(_Closed):
     load1_after: float | None
     steal_fraction: float | None = Field(ge=0, le=1)
     others_fraction: float | None = Field(ge=0, le=1, description="CPU time used by other processes")
-    suspended_s: float | None = Field(None, ge=0, description="the machine slept so long")
-    clock_moved_s: float | None = Field(None, description="the time of day was set by so much; forward is above 0")
-    disturbed: bool | None = Field(description="by more than the protocol allows of any of these")
+    suspended_s: float | None = Field(None, ge=0, description="how long the machine was suspended")
+    clock_moved_s: float | None = Field(None, description="how far the wall clock was set; positive is forward")
+    disturbed: bool | None = Field(description="one of these exceeds what the protocol allows")
 
 
 class Backend(_Closed):
-    """What stood in for the hardware, with every number that it was given: the run file needs no other file."""
+    """The emulator or simulator that replaced the hardware, with its full configuration."""
 
     kind: Literal["emulator", "simulator"]
-    name: str = Field(min_length=1, description="the profile: which machine it stood in for")
+    name: str = Field(min_length=1, description="the profile: the machine that it imitates")
     version: str = Field(min_length=1, description="of the emulator or simulator")
     config_sha256: str = Field(pattern="^[0-9a-f]{64}$", description="hash of `config`")
     config: dict[str, Any]
 
 
-# The fields of what a run has many of are in alphabetical order, as in its hash: see `content`.
+# The fields of list entries are in alphabetical order, as in the hash: see `content_hash`.
 
 
 class CurvePoint(_Closed):
@@ -108,8 +107,8 @@ class CurvePoint(_Closed):
 class Counters(_Closed):
     """Counts of one worker on one variable.
 
-    Where transactions were tried, commits + fallbacks is the number of critical sections: one for each update, or for
-    each chunk of one. None is what cannot be known: what elides for us may tell how it ended, not how often it tried.
+    With transactions, commits + fallbacks is the number of critical sections: one per update, or per chunk of it. None
+    means unknown: a library that elides locks may report how a section ended, but not how often it tried.
     """
 
     LATER: ClassVar[tuple[str, ...]] = LOCK_TIMES
@@ -136,7 +135,7 @@ class Abort(_Closed):
 
 
 class Staleness(_Closed):
-    """How many steps of a worker saw exactly `staleness` updates by others between reading and applying."""
+    """The number of steps of a worker with exactly `staleness` updates by others between reading and applying."""
 
     staleness: int = Field(ge=0, le=MAX)
     steps: int = Field(ge=0, le=MAX)
@@ -144,9 +143,9 @@ class Staleness(_Closed):
 
 
 class Retries(_Closed):
-    """How many critical sections of a worker on a variable had so many attempts that aborted.
+    """The number of critical sections of a worker on a variable with exactly `retries` aborted attempts.
 
-    Runs of `contention.BEFORE` from before the other two lists counted in this one what their strategies count.
+    Older runs of the strategies in `spec.strategies.KIND_IN_RETRIES` have here what is now in the next two lists.
     """
 
     retries: int = Field(ge=0, le=63, description="63 stands for that many or more")
@@ -156,7 +155,7 @@ class Retries(_Closed):
 
 
 class FailedPublications(_Closed):
-    """How many updates of a worker had so many private copies of the variable that were not published."""
+    """The number of a worker's updates with exactly this many private copies of the variable left unpublished."""
 
     failed_publications: int = Field(ge=0, le=63, description="63 stands for that many or more")
     updates: int = Field(ge=0, le=MAX)
@@ -165,7 +164,7 @@ class FailedPublications(_Closed):
 
 
 class TakenBlocks(_Closed):
-    """How many updates of a worker found so many blocks of the variable taken by another thread."""
+    """The number of a worker's updates that found exactly this many blocks of the variable taken by another thread."""
 
     taken_blocks: int = Field(ge=0, le=63, description="63 stands for that many or more")
     updates: int = Field(ge=0, le=MAX)
@@ -174,7 +173,7 @@ class TakenBlocks(_Closed):
 
 
 class Reads(_Closed):
-    """A worker's reads of a variable; torn ones found elements that were never in it together."""
+    """A worker's reads of a variable; a torn read returns elements that the variable never held at the same time."""
 
     reads: int = Field(ge=0, le=MAX)
     torn: int = Field(ge=0, le=MAX)
@@ -189,10 +188,10 @@ class Reads(_Closed):
 
 
 class Lost(_Closed):
-    """What became of the updates of a variable: shadow counters of its blocks, updated as the blocks are."""
+    """Lost updates of a variable, counted by shadow counters that are updated like its blocks."""
 
-    expected: int = Field(ge=0, le=MAX, description="updates of an element, all elements and workers together")
-    lost: int = Field(ge=0, le=MAX, description="of those, overwritten by concurrent ones")
+    expected: int = Field(ge=0, le=MAX, description="element updates of all elements and workers")
+    lost: int = Field(ge=0, le=MAX, description="those that concurrent updates overwrote")
     variable: str
 
     @model_validator(mode="after")
@@ -210,7 +209,7 @@ class Run(_Closed):
     )
 
     schema_version: Literal[1] = 1
-    uid: str = Field(min_length=8, description="minted by the runner (UUID4), never reused")
+    uid: str = Field(min_length=8, description="created by the runner (UUID4), never reused")
     campaign: CampaignRef
     experiment: ExperimentRef
     round: int = Field(ge=1, le=MAX)
@@ -223,7 +222,7 @@ class Run(_Closed):
     dataset_sha256: str | None
     evidence: Evidence
     time_domain: TimeDomain
-    backend: Backend | None = Field(None, description="emulated and simulated runs only: what stood in for hardware")
+    backend: Backend | None = Field(None, description="only emulated and simulated runs: what replaced the hardware")
     status: Status
     reason: str | None = None
     platform: dict[str, Any] = Field(description="facts of the machine; None = unreadable")
@@ -235,7 +234,7 @@ class Run(_Closed):
     evaluation_s: float | None = Field(None, ge=0)
     total_s: float | None = Field(None, ge=0)
     final_accuracy: float | None = Field(None, ge=0, le=1)
-    fused: list[str] = Field([], description="the variables whose updates were fused with their gradients")
+    fused: list[str] = Field([], description="variables whose updates were fused with their gradients")
     curve: Entries[CurvePoint] = []
     counters: Entries[Counters] = []
     aborts: Entries[Abort] = []
@@ -267,13 +266,62 @@ class Run(_Closed):
 
     @property
     def shows_time(self) -> bool:
-        """Whether its seconds mean anything: what is emulated takes as long as emulating it takes."""
+        """Whether the run's times are meaningful; those of an emulated run measure the emulator."""
         return self.evidence != "emulated"
 
     @property
     def content_sha256(self) -> str:
-        """Hash of all that the run says: two files with the same run agree to the byte of their meaning."""
+        """The hash of the run's content: equal hashes mean equal runs."""
         return content_hash.sha256(self, {})
+
+
+Positive = Annotated[int, Field(gt=0, le=MAX)] | None
+NotNegative = Annotated[int, Field(ge=0, le=MAX)] | None
+
+
+class _Facts(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
+
+
+class PlatformFacts(_Facts):
+    """The facts of a machine that are columns; it may have others."""
+
+    isa: str
+    cpu_vendor: str | None = None
+    cpu_model: str | None = None
+    cpu_family: NotNegative = None
+    cpu_model_no: NotNegative = None
+    cpu_stepping: NotNegative = None
+    sockets: Positive = None
+    numa_nodes: Positive = None
+    cores_physical: Positive = None
+    threads_logical: Positive = None
+    l1d_bytes: Positive = None
+    l1d_ways: Positive = None
+    l2_bytes: Positive = None
+    l3_bytes: Positive = None
+    cacheline_bytes: Positive = None
+    memory_bytes: Positive = None
+    freq_max_hz: Positive = None
+    tm_capability: Literal["none", "rtm", "htm", "unknown"]
+
+
+class EnvironmentFacts(_Facts):
+    """The facts of a machine's software and settings that are columns; it may have others."""
+
+    os: str | None = None
+    kernel: str | None = None
+    libc: str | None = None
+    microcode: str | None = None
+    governor: str | None = None
+    turbo: bool | None = None
+    cpus_allowed: Positive = None
+    smt: bool | None = None
+    thp: str | None = None
+    mitigations: dict[str, Any] | None = None
+    virtualisation: str | None = None
+    aslr: NotNegative = None
+    tm_enabled: bool | None = None
 
 
 def _as_backend(kind: str | None) -> str:
@@ -286,7 +334,7 @@ def to_line(run: Run) -> str:
 
 
 def shown(run: Run) -> dict[str, Any]:
-    """What may be shown of a run, JSON types: all of it, but an emulated one has None for its times, and `no_time`."""
+    """The fields of a run for display, in JSON types; an emulated run has None for its times, and `no_time`."""
     fields = run.model_dump(mode="json")
     if not run.shows_time:
         fields |= dict.fromkeys(TIMES) | {"no_time": NO_TIME}
@@ -296,39 +344,25 @@ def shown(run: Run) -> dict[str, Any]:
 
 
 def without_lock_times(counters: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Counters of a run that shows no time."""
+    """Counters without lock times, for a run that shows no time."""
     return [{**row, **dict.fromkeys(LOCK_TIMES)} for row in counters]
 
 
 def write(path: Path, runs: Iterable[Run]) -> None:
-    """Write a whole run file; it is never seen half-written."""
+    """Write a run file atomically."""
     write_text(path, "".join(to_line(run) for run in runs))
 
 
 def read(path: Path) -> Iterator[Run]:
-    """The runs of a run file, each checked. Raises BadInput naming the file and line of the first bad one."""
+    """Read and check the runs of a run file. Raises BadInput with the file and line of the first bad run."""
     for where, line in lines.lines(path, lines.contents(path)):
         yield parse_line(line, where)
 
 
 def parse_line(line: str, where: str) -> Run:
-    """One line of a run file; `where` names it in the error."""
-    return checked(decoded(line, where), where)
-
-
-def decoded(line: str, where: str) -> dict[str, Any]:
-    """As `run_lines.decoded`, by a faster parser."""
+    """Decode and check one line of a run file; errors name it by `where`."""
     try:
-        value = from_json(line, allow_inf_nan=False)
-    except ValueError:
-        return lines.decoded(line, where)
-    return lines.of_a_version(value, where)
-
-
-def checked(value: dict[str, Any], where: str) -> Run:
-    """The run that a line's object is. Parts of it may be checked already, and are models then."""
-    try:
-        return Run.model_validate(value)
+        return Run.model_validate(lines.decoded(line, where))
     except ValidationError as error:
         first = first_of(error)
         field = ".".join(str(part) for part in first["loc"]) or "the run"
@@ -336,25 +370,21 @@ def checked(value: dict[str, Any], where: str) -> Run:
 
 
 def shares(run: Mapping[str, Any]) -> dict[str, float]:
-    """Those that were measured, by what they are shares of; `run` is in the layout of a run file.
+    """The shares that were measured, by name; `run` has the fields of a run file.
 
-    An emulated run shows no time, nor a share of it.
+    An emulated run has no shares of time.
     """
-    by_name = {
-        "updates lost": _share(_sum(run["lost"], "lost"), _sum(run["lost"], "expected")),
-        "reads torn": _share(_sum(run["reads"], "torn"), _sum(run["reads"], "reads")),
+
+    def total(name: str, column: str) -> float | None:
+        values = [entry[column] for entry in run[name] if entry[column] is not None]
+        return sum(values) if values else None
+
+    parts = {
+        "updates lost": (total("lost", "lost"), total("lost", "expected")),
+        "reads torn": (total("reads", "torn"), total("reads", "reads")),
     }
     if run["evidence"] != "emulated" and run["loop_s"] is not None:
         time = run["spec"]["threads"] * run["loop_s"]
-        by_name["time waiting for locks"] = _share(_sum(run["counters"], "lock_waited_s"), time)
-        by_name["time holding locks"] = _share(_sum(run["counters"], "lock_held_s"), time)
-    return {name: share for name, share in by_name.items() if share is not None}
-
-
-def _sum(rows: Iterable[Mapping[str, Any]], name: str) -> float | None:
-    values = [row[name] for row in rows if row[name] is not None]
-    return sum(values) if values else None
-
-
-def _share(part: float | None, total: float | None) -> float | None:
-    return None if part is None or not total else part / total
+        parts["time waiting for locks"] = (total("counters", "lock_waited_s"), time)
+        parts["time holding locks"] = (total("counters", "lock_held_s"), time)
+    return {name: part / base for name, (part, base) in parts.items() if part is not None and base}

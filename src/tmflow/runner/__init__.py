@@ -1,1 +1,1 @@
-"""A round in fresh processes: job, round, supervisor, journal and the load of the machine."""
+"""A round in fresh processes: supervisor, round, journal and the load of the machine."""

@@ -1,7 +1,7 @@
 """The journal of a round: its finished trials, so that an interrupted round keeps them.
 
-The file is `<run file>.part`. Each trial is appended and fsynced. An incomplete last line is a write in progress, or
-one that was killed: readers ignore it, and the next append overwrites it. The trial or warm-up that is running is in
+The file is `<run file>.part`. Each trial is appended and fsynced. An incomplete last line is a write in progress, or a
+write that was killed: readers ignore it, and the next append overwrites it. The trial or warm-up that is running is in
 `<run file>.now`.
 """
 
@@ -101,14 +101,14 @@ def set_aside(path: Path, run: Run) -> None:
     path.rename(path.with_name(f"{path.name.partition('.')[0]}.{run.campaign.uid[:8]}.jsonl"))
 
 
-def note(run_file: Path, campaign_uid: str, seconds: float) -> None:
+def add_warm_up(run_file: Path, campaign_uid: str, seconds: float) -> None:
     """Record the seconds of a warm-up of the round. Raises BadInput if that cannot be written."""
     path = _warm_up_file(run_file)
     with writing(path), path.open("a", encoding="utf-8") as file:
         file.write(json.dumps({"campaign": campaign_uid, "warm_up_s": round(seconds, 6)}) + "\n")
 
 
-def noted_s(run_file: Path) -> Counter[str]:
+def warm_ups_s(run_file: Path) -> Counter[str]:
     """Total seconds of the warm-ups of the round, by the uid of the campaign; ignores an incomplete last line."""
     path = _warm_up_file(run_file)
     seconds: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""Interference during a trial: the difference of two samples of the kernel's counters."""
+"""The load of the machine by other processes: during a trial, and before a study or a benchmark."""
 
 from __future__ import annotations
 
@@ -8,21 +8,28 @@ import time
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import psutil
 
 # A trial is disturbed if the hypervisor took, or other processes used, more than this share of the machine's CPU time.
-# Steal stops a worker anywhere, even inside a mutex or a transaction, so a little already has an effect. Other
+# Steal stops a worker anywhere, even inside a critical section or a transaction, so even a little has an effect. Other
 # processes first move to idle cores, and a desktop or the kernel's threads always use a few per cent.
 STEAL_LIMIT = 0.02
 OTHERS_LIMIT = 0.10
 
 # The kernel counts in ticks of 10 ms, so each CPU's count is off by up to a tick: over 0.5 s that is 2 % of the
-# machine, the smaller of the limits. A shorter window has no meaning.
+# machine, the smaller of the limits. A shorter window is meaningless.
 MIN_WINDOW_S = 0.5
 
 # Two clocks are read some microseconds apart, or more if the process has to wait between them. The limit is above that:
-# it detects clocks that were set, and a machine that slept.
+# it detects clocks that were set, and a machine that was suspended.
 CLOCK_LIMIT_S = 0.1
+
+# For a look at the current load: long enough for the kernel's ticks, short enough to wait for.
+LOOK_S = 1.0
+MAX_USERS = 3  # processes that are named
+MIN_USER_SHARE = 0.05  # the share of a processor from which a process is named
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
@@ -121,15 +128,20 @@ class Watch:
 
 
 def between(before: Sample, after: Sample, shares_since: Sample | None = None) -> dict[str, Any]:
-    """The activity of the rest of the machine between two samples: the fields of a `runfile.MachineState`.
+    """The activity of other processes between two samples: the fields of a `runfile.MachineState`.
 
     The shares, and with them `disturbed`, are None if the counters are unreadable or constant (a sandbox shows zeros),
     or if the window is shorter than MIN_WINDOW_S. A short window is extended back to `shares_since`, if given. A child
-    that still runs counts as another process. Suspension, or a clock that was set, disturbs a window of any length.
+    that is still running counts as another process. Suspension, or a clock that was set, disturbs a window of any
+    length.
     """
     too_short = after.at_s - before.at_s < MIN_WINDOW_S
     steal, others = _shares(shares_since if shares_since is not None and too_short else before, after)
-    suspended_s, clock_moved_s = _clocks(before.clocks, after.clocks)
+    suspended_s = clock_moved_s = None
+    if before.clocks.boot_s is not None and after.clocks.boot_s is not None:
+        passed_s = after.clocks.boot_s - before.clocks.boot_s
+        suspended_s = max(passed_s - (after.at_s - before.at_s), 0.0)
+        clock_moved_s = after.clocks.wall_s - before.clocks.wall_s - passed_s  # above 0: set forward
     disturbed = None if steal is None or others is None else steal > STEAL_LIMIT or others > OTHERS_LIMIT
     if any(moved is not None and abs(moved) > CLOCK_LIMIT_S for moved in (suspended_s, clock_moved_s)):
         disturbed = True
@@ -144,24 +156,78 @@ def between(before: Sample, after: Sample, shares_since: Sample | None = None) -
     }
 
 
-def _clocks(before: Clocks, after: Clocks) -> tuple[float | None, float | None]:
-    """Seconds that the machine was suspended, and seconds by which the wall clock was set (forward: above 0)."""
-    if before.boot_s is None or after.boot_s is None:
-        return None, None
-    passed_s = after.boot_s - before.boot_s
-    suspended_s = max(passed_s - (after.monotonic_s - before.monotonic_s), 0.0)
-    return suspended_s, after.wall_s - before.wall_s - passed_s
-
-
 def _shares(before: Sample, after: Sample) -> tuple[float | None, float | None]:
     """Shares of cores * wall time stolen and used by others, clipped to [0, 1]: ticks and clock differ slightly."""
     window_s = after.at_s - before.at_s
     if before.times is None or after.times is None or window_s < MIN_WINDOW_S:
         return None, None
-    busy_s, steal_s = after.times.busy_s - before.times.busy_s, after.times.steal_s - before.times.steal_s
-    idle_s = after.times.idle_s - before.times.idle_s
-    if busy_s + steal_s + idle_s <= 0:
+    busy_s = after.times.busy_s - before.times.busy_s
+    steal_s = after.times.steal_s - before.times.steal_s
+    if busy_s + steal_s + after.times.idle_s - before.times.idle_s <= 0:
         return None, None
     capacity_s = after.times.cpus * window_s
     others_s = busy_s - (after.own_s - before.own_s)
     return min(max(steal_s / capacity_s, 0.0), 1.0), min(max(others_s / capacity_s, 0.0), 1.0)
+
+
+class User(NamedTuple):
+    """A process, and the share of one processor that it used."""
+
+    pid: int
+    name: str
+    share: float
+
+
+class Load(NamedTuple):
+    """The load of the machine during a short time in which this process was idle."""
+
+    processors: int
+    load1: float | None
+    others: float | None  # share of all CPU time that other processes used; None if the kernel does not report it
+    steal: float | None
+    busy: bool
+    users: list[User]  # the processes that used the most CPU time, among those visible to this user
+
+    def __str__(self) -> str:
+        parts = []
+        if self.load1 is not None:
+            parts.append(f"load {self.load1:.1f} on {self.processors} processors")
+        if self.others is not None:
+            parts.append(f"other processes use {100 * self.others:.0f} % of the CPU time")
+        if self.steal is not None and self.steal >= 0.005:
+            parts.append(f"the hypervisor takes {100 * self.steal:.0f} %")
+        users = [f"{user.name} (process {user.pid}) {100 * user.share:.0f} % of a processor" for user in self.users]
+        return ", ".join(parts) + (f": {', '.join(users)}" if users else "")
+
+
+def look(window_s: float = LOOK_S) -> Load:
+    """Watch the machine for `window_s`, with the same limits as for a disturbed trial.
+
+    If the kernel does not report who used the CPU time, a machine is busy if its load exceeds half its processors.
+    """
+    before, used_before = sample(), _used()
+    time.sleep(window_s)
+    after, used = sample(), _used()
+    state = between(before, after)
+    processors = os.cpu_count() or 1
+    load1, busy = state["load1_after"], state["disturbed"]
+    if busy is None:
+        busy = load1 is not None and load1 > processors / 2
+    passed_s = after.at_s - before.at_s
+    shares = {
+        (pid, name): (used[pid, name] - used_before[pid, name]) / passed_s
+        for pid, name in used
+        if (pid, name) in used_before and pid != os.getpid()
+    }
+    most = sorted(shares.items(), key=lambda item: -item[1])[:MAX_USERS]
+    users = [User(pid, name, share) for (pid, name), share in most if share >= MIN_USER_SHARE]
+    return Load(processors, load1, state["others_fraction"], state["steal_fraction"], busy, users)
+
+
+def _used() -> dict[tuple[int, str], float]:
+    """The CPU time that each process has used so far, by process id and name."""
+    return {
+        (process.pid, process.info["name"] or "?"): times.user + times.system
+        for process in psutil.process_iter(["name", "cpu_times"])
+        if (times := process.info["cpu_times"]) is not None
+    }

@@ -1,7 +1,7 @@
-"""A process of a round: one warm-up per variant and batch, then every point once, each recorded when it ends.
+"""A process of a round: one warm-up per variant and batch, then every point once, recorded when it ends.
 
 `supervisor` starts `python -m tmflow.runner.round JOB.json N` for the points of the round's process N (from 0), in the
-environment that these need.
+environment that these points need.
 """
 
 from __future__ import annotations
@@ -24,19 +24,18 @@ from tmflow.base.errors import BadInput, Diverged, Unsupported
 from tmflow.base.locks import machine_to_itself
 from tmflow.native import registry
 from tmflow.native.availability import unsupported_reason
-from tmflow.platform.environment import environment_facts
-from tmflow.platform.facts import platform_facts
+from tmflow.native.registry import ResolvedStrategy, resolve
+from tmflow.platform.facts import environment_facts, platform_facts
 from tmflow.platform.profiles import load_profile
 from tmflow.platform.software import software
 from tmflow.runfile.record import Backend, Run
-from tmflow.runner import journal as warm_ups
-from tmflow.runner import machine_load as machine
-from tmflow.runner.job import TIMED_OUT, RoundJob
-from tmflow.runner.journal import Journal, UnderWay
+from tmflow.runner import machine_load
+from tmflow.runner.journal import Journal, UnderWay, add_warm_up
+from tmflow.runner.supervisor import TIMED_OUT, RoundJob
 from tmflow.spec.trial import Status, TrialSpec
-from tmflow.training.drivers import graph_key, make_variant
-from tmflow.training.images import Images
-from tmflow.training.measurement import TrialData, Variant
+from tmflow.training import native_driver, session
+from tmflow.training.data import Images, TrialData
+from tmflow.training.measurement import Variant, graph_key
 
 
 class RoundRunner:
@@ -46,40 +45,41 @@ class RoundRunner:
         self._job = job
         self._journal = journal
         done = {run.spec.sha256 for run in journal.runs}
-        hashes = {point.sha256 for point in job.processes()[process]}
-        self._resumed = job.resumed or not hashes.isdisjoint(done)
+        points = job.processes()[process]
         self._ordinals = {point.sha256: ordinal for ordinal, point in enumerate(job.ordered_points())}
-        self._todo = [point for point in job.ordered_points() if point.sha256 in hashes - done]
-        self._unsupported = {point.sha256: _unsupported_reason(point) for point in self._todo}
+        self._todo = [point for point in points if point.sha256 not in done]
+        self._resumed = job.resumed or len(self._todo) < len(points)
+        self._strategies: dict[str, ResolvedStrategy] = {}
+        self._unsupported = {point.sha256: self._unsupported_reason(point) for point in self._todo}
+        self._graphs: dict[str, list[TrialSpec]] = {}  # the points that can run here, by their graph
+        for point in self._todo:
+            if not self._unsupported[point.sha256]:
+                self._graphs.setdefault(graph_key(point), []).append(point)
         self._facts = _facts()
         self._backends = {profile: backend_of(profile) for profile in {spec.profile for spec in self._todo}}
         self._images: Images | None = None
         self._variants: dict[str, Variant] = {}
-        self._watch = machine.Watch()
+        self._warm: set[tuple[str, int]] = set()  # graphs and batches that have run
+        self._watch = machine_load.Watch()
 
     def run(self) -> None:
-        for spec in self._todo:
-            if self._images is None and not self._unsupported[spec.sha256]:
-                self._images = Images(spec.dataset, self._seed(spec), spec.matrix)
-            self._prepare(spec)
+        """Warm up each graph for each batch, then run every point once."""
+        for points in self._graphs.values():
+            if self._images is None:
+                self._images = Images(points[0].dataset, self._seed(points[0]), points[0].matrix)
+            for batch in sorted({point.batch for point in points}):
+                self._warm_up([point for point in points if point.batch == batch])
         for spec in self._todo:
             self._journal.append(self._trial(spec))
         for variant in self._variants.values():
             variant.close()
 
-    def _prepare(self, spec: TrialSpec) -> None:
-        """Build the variant of a point and warm it up for each batch, once."""
-        if graph_key(spec) in self._variants or self._unsupported[spec.sha256]:
-            return
-        points = self._same_graph(spec)
-        for batch in sorted({point.batch for point in points}):
-            self._warm_up([point for point in points if point.batch == batch])
-
     def _warm_up(self, points: Sequence[TrialSpec]) -> None:
         """Warm up for points of one graph and batch, with the largest number of workers among them.
 
         If the warm-up hangs or kills the process, the points with that number of workers are recorded in its place; the
-        others have another warm-up in the next process. The trials meet and record any other error again.
+        others have another warm-up in the next process. After any other error, each trial warms up first, and records
+        the error if it recurs.
         """
         first, workers = points[0], max(point.threads for point in points)
         self._watch.begin()
@@ -88,28 +88,39 @@ class RoundRunner:
                 variant, images = self._variant(first), self._data(first)
                 began = time.monotonic()
                 variant.warm_up(images, first.batch, workers)
-            except (Unsupported, Diverged):
+                self._warm.add((graph_key(first), first.batch))
+            except Exception as error:
+                if not isinstance(error, Unsupported | Diverged):
+                    traceback.print_exc()
                 return
-            except Exception:
-                traceback.print_exc()
-                return
-            warm_ups.note(self._job.run_file, self._job.campaign.uid, time.monotonic() - began)
+            add_warm_up(self._job.run_file, self._job.campaign.uid, time.monotonic() - began)
 
-    def _same_graph(self, spec: TrialSpec) -> list[TrialSpec]:
-        """The points that run in the same graph as `spec`."""
+    def _strategy(self, spec: TrialSpec) -> ResolvedStrategy:
+        """The strategy of a point, resolved once for all points of its graph. Raises BadInput as `resolve` does."""
         key = graph_key(spec)
-        return [point for point in self._todo if graph_key(point) == key and not self._unsupported[point.sha256]]
+        if key not in self._strategies:
+            self._strategies[key] = resolve(spec.strategy, spec.parameters())
+        return self._strategies[key]
+
+    def _unsupported_reason(self, spec: TrialSpec) -> str | None:
+        """Why a trial cannot run here; None if it can, or if the check fails: the trial records that error."""
+        try:
+            return unsupported_reason(spec, self._strategy(spec))
+        except (BadInput, ValueError):
+            return None
 
     def _variant(self, spec: TrialSpec) -> Variant:
         key = graph_key(spec)
         if key not in self._variants:
-            workers = max(point.threads for point in self._same_graph(spec))
-            self._variants[key] = make_variant(spec, workers, self._seed(spec))
+            workers = max(point.threads for point in self._graphs[key])
+            self._variants[key] = make_variant(spec, self._strategy(spec), workers, self._seed(spec))
         return self._variants[key]
 
     def _trial(self, spec: TrialSpec) -> Run:
         if reason := self._unsupported[spec.sha256]:
             return self._record(spec, status="unsupported", reason=reason)
+        if (graph_key(spec), spec.batch) not in self._warm:
+            self._warm_up([spec])
         before = self._watch.begin()
         started_at = utc_now()
         try:
@@ -120,9 +131,9 @@ class RoundRunner:
         except Exception as error:  # a failed trial is a result; the round goes on
             traceback.print_exc()
             reason = f"{type(error).__name__}: {' '.join(str(error).split())[:500]}"
-            state = self._watch.since(before, machine.sample())
+            state = self._watch.since(before, machine_load.sample())
             return self._record(spec, started_at, status="failed", reason=reason, machine=state)
-        after = machine.sample()
+        after = machine_load.sample()
         return self._record(
             spec,
             started_at,
@@ -191,12 +202,14 @@ class RoundRunner:
         return self._images.of(self._seed(spec), spec.matrix)
 
 
-def _unsupported_reason(spec: TrialSpec) -> str | None:
-    """The reason why a trial cannot run here; None if it can, or if the check fails: the trial records that error."""
-    try:
-        return unsupported_reason(spec)
-    except (BadInput, ValueError):
-        return None
+def make_variant(spec: TrialSpec, strategy: ResolvedStrategy, max_workers: int, seed: int) -> Variant:
+    """The variant of the spec's driver, for all points with the graph key of `spec` and up to `max_workers` workers.
+
+    strategy: that of the spec, with its parameters. Raises Unsupported if it cannot run here.
+    """
+    if spec.driver == "native":
+        return native_driver.Variant(spec, strategy)
+    return session.Variant(spec, strategy, max_workers, seed)
 
 
 def _facts() -> dict[str, Any]:
@@ -215,9 +228,8 @@ def backend_of(profile: str | None) -> Backend | None:
     if profile is None:
         return None
     machine = load_profile(profile)
-    return Backend(
-        kind="emulator", name=profile, version=__version__, config_sha256=machine.sha256, config=machine.as_dict()
-    )
+    config = machine.as_dict()
+    return Backend(kind="emulator", name=profile, version=__version__, config_sha256=machine.sha256, config=config)
 
 
 def main(job_path: str, process: int) -> None:

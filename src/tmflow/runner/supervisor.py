@@ -1,4 +1,4 @@
-"""Run a round in a fresh process for each environment that its points need.
+"""The job of a round, and its supervision: a fresh process for each environment that the points of the round need.
 
 If a trial or a warm-up hangs or kills its process, another process runs the remaining points.
 """
@@ -6,6 +6,7 @@ If a trial or a warm-up hangs or kills its process, another process runs the rem
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -13,14 +14,56 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
+from pydantic import BaseModel, ConfigDict
+
+from tmflow.base.canonical_json import sha256_of
 from tmflow.base.errors import BadInput, RoundFailed
 from tmflow.runfile import record
-from tmflow.runner.job import TIMED_OUT, RoundJob
+from tmflow.runfile.record import CampaignRef, ExperimentRef
 from tmflow.runner.journal import Journal, set_aside
-from tmflow.spec.process_env import process_environment
+from tmflow.spec.trial import TrialSpec
 
-# A kill may come from outside, for example for lack of memory, so a trial or a warm-up gets a second chance.
+TIMED_OUT = 75  # exit code of a round after a timeout, which is in the journal; a new process runs the rest
+
+# The kill may come from outside, for example for lack of memory, so a trial or a warm-up gets a second chance.
 DEATHS = 2
+
+
+class RoundJob(BaseModel):
+    """The points of an experiment, to be run once each in an order shuffled by `order_seed`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    campaign: CampaignRef
+    experiment: ExperimentRef
+    number: int
+    points: list[TrialSpec]
+    trial_timeout_s: float
+    run_file: Path
+    resumed: bool = False  # the round was interrupted: its remaining trials run later than the others
+
+    @property
+    def order_seed(self) -> int:
+        """Seed of the round's order, different for every round of every campaign."""
+        return int(sha256_of([self.campaign.uid, self.experiment.definition_sha256, self.number])[:8], 16)
+
+    def processes(self) -> list[list[TrialSpec]]:
+        """The points of each process of the round. Each environment that points need has a process, usually one.
+
+        Processes and their points are in the round's order. Raises BadInput as `TrialSpec.process_env` does.
+        """
+        order, shuffled = random.Random(self.order_seed), list(self.points)
+        order.shuffle(shuffled)
+        by_environment: dict[frozenset[tuple[str, str]], list[TrialSpec]] = {}
+        for point in shuffled:
+            by_environment.setdefault(frozenset(point.process_env(base={}).items()), []).append(point)
+        groups = list(by_environment.values())
+        order.shuffle(groups)
+        return groups
+
+    def ordered_points(self) -> list[TrialSpec]:
+        """The points in the round's order, one process after another."""
+        return [point for points in self.processes() for point in points]
 
 
 def run_round(job: RoundJob) -> None:
@@ -30,7 +73,7 @@ def run_round(job: RoundJob) -> None:
     environment is not available, and RoundFailed if a process ends early for a reason other than a trial.
     """
     if _is_done(job):
-        job.run_file.touch()  # newer than the inputs that made Snakemake run this
+        job.run_file.touch()  # makes it newer than the inputs that made Snakemake run this
         return
     processes = job.processes()
     if (journal := Journal(job.run_file)).runs and journal.runs[0].campaign != job.campaign:
@@ -41,9 +84,8 @@ def run_round(job: RoundJob) -> None:
         path = Path(folder) / "job.json"
         path.write_text(job.model_dump_json(), encoding="utf-8")
         for number, points in enumerate(processes):
-            needed = process_environment(points[0].strategy, points[0].parameters())
             command = [sys.executable, "-m", "tmflow.runner.round", str(path), str(number)]
-            _run_until_finished(job, command, needed)
+            _run_until_finished(job, command, points[0].process_env())
 
 
 def _is_done(job: RoundJob) -> bool:

@@ -1,8 +1,8 @@
-"""The factors of a trial, each declared once: type, range, default, meaning, and what it belongs to.
+"""The factors of a trial, each declared once: type, range, default, meaning, and owner.
 
 A declaration is a field of `Factors`. From it follow the spec and its identity, the schema of config.yaml, the options
-of `tmflow train`, what run files and the database keep, and the filters of the portal. A factor that belongs to models
-or strategies is named by them, too (`tmflow.spec.models`, `tmflow.spec.strategies`). docs/add-a-factor.md says more.
+of `tmflow train`, the contents of run files and the database, and the filters of the portal. The models or strategies
+that own a factor list it too (`tmflow.spec.models`, `tmflow.spec.strategies`). See docs/add-a-factor.md.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ Instrumentation = Literal["all", "shared"]
 Method = Literal["gl_wt", "ml_wt", "serialirr", "serialirr_onwrite", "serial", "htm"]
 Tunables = Literal["default", "custom"]
 Kernel = Literal["plain", "eigen", "fused"]
-Promised = Literal["block", "tensor"]
+AdaptiveConsistency = Literal["block", "tensor"]
 Optimisation = Literal["O0", "O3"]
 
 
 @dataclass(frozen=True)
 class OfDriver:
-    """The factor means something for one driver alone, and is None for the others."""
+    """The factor applies to one driver only, and is None for the others."""
 
     driver: str
     default: Value
@@ -50,18 +50,18 @@ class OfDriver:
 
 @dataclass(frozen=True)
 class AddedLater:
-    """The factor was added when there were runs already, and always has a value.
+    """The factor was added after the first runs, and always has a value.
 
-    With the value that all trials had before, it does not enter the hash of a spec. So old specs keep their identity.
+    The value that all earlier trials had does not enter the hash of a spec, so old specs keep their identity.
     """
 
     before: Value
 
 
 class Factors(BaseModel):
-    """Every factor of a trial. One that does not apply is None."""
+    """Every factor of a trial. A factor that does not apply is None."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)  # true is no 1, "1" is no 1
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)  # neither true nor "1" is accepted as 1
 
     model: str = Field(description="what is trained: an entry of tmflow.spec.models")
     dataset: Dataset
@@ -72,8 +72,8 @@ class Factors(BaseModel):
     )
     threads: int = Field(ge=1, le=1024, description="worker threads")
     batch: int = Field(ge=1, le=10_000, description="images per step of a worker")
-    matrix: int = Field(PIXELS, ge=1, le=PIXELS, description="pixels of each image that are used, from the first")
-    iterations: int = Field(ge=1, le=10_000_000, description="steps in all, split evenly over the workers")
+    matrix: int = Field(PIXELS, ge=1, le=PIXELS, description="number of leading pixels of each image that are used")
+    iterations: int = Field(ge=1, le=10_000_000, description="total number of steps, split evenly over the workers")
     learning_rate: float = Field(gt=0, le=1000, allow_inf_nan=False)
     dropout_keep: float | None = Field(None, gt=0, le=1, description="share of units that dropout keeps")
     hidden: int | None = Field(None, ge=1, le=10_000, description="units of the hidden layer")
@@ -89,43 +89,47 @@ class Factors(BaseModel):
         None, description="session.run (as the study) or a prepared callable"
     )
     pinning: Pinning = Field(
-        "none", description="which core a worker runs on: none leaves it to the kernel; cores, one each, is native only"
+        "none", description="none leaves the choice of cores to the kernel; cores gives each worker one (native only)"
     )
     reading: Annotated[Reading, AddedLater("plain")] = Field(
-        "plain", description="how a step reads a variable: its memory as it is, or by way of the strategy"
+        "plain", description="how a step reads a variable: plain from its memory, or consistently through the strategy"
     )
     layout: Annotated[Layout, AddedLater("separate")] = Field(
-        "separate", description="each variable by itself, or all of a model joined in one, read and updated together"
+        "separate", description="separate variables, or all of a model joined in one that is read and updated as a unit"
     )
     measures: Annotated[Measures, AddedLater("usual")] = Field(
-        "usual", description="full: also lost updates, torn reads and lock times, which takes time itself"
+        "usual", description="full also counts lost updates and torn reads and times locks, which slows the trial down"
     )
-    test_images: int = Field(10_000, ge=1, le=10_000, description="test images, from the first, for the accuracy")
-    curve_points: int = Field(0, ge=0, le=1000, description="pauses, off the clock, to measure the accuracy on the way")
+    test_images: int = Field(10_000, ge=1, le=10_000, description="number of leading test images for the accuracy")
+    curve_points: int = Field(0, ge=0, le=1000, description="untimed pauses in which the accuracy is measured")
 
     # Parameters of strategies: None where the strategy has no such parameter.
-    provider: Provider | None = Field(
-        None, description="whose hardware transactions: Intel's, POWER's, or emulated ones"
-    )
-    profile: str | None = Field(
-        None, pattern="^[a-z0-9-]+$", description="the machine of data/platforms that is emulated"
-    )
+    provider: Provider | None = Field(None, description="hardware transactions of Intel or POWER, or emulated ones")
+    profile: str | None = Field(None, pattern="^[a-z0-9-]+$", description="the emulated machine, of data/platforms")
     budget: int | None = Field(None, ge=0, le=1_000_000, description="attempts before the mutex is taken")
-    spending: Spending | None = Field(None, description="what an abort takes from the budget")
-    subscription: Subscription | None = Field(None, description="the mutex that is elided: the variable's own, or ours")
+    spending: Spending | None = Field(None, description="retry policy: how much of the budget an abort costs")
+    subscription: Subscription | None = Field(
+        None, description="the elided mutex: variable is TensorFlow's own, ours a std::mutex"
+    )
     chunk: int | None = Field(None, ge=0, le=1_000_000_000, description="elements per transaction; 0 = whole variable")
     tunables: Tunables | None = Field(None, description="the study's settings of glibc's lock elision")
-    design: Design | None = Field(None, description="how software transactions write: back or through, and lock when")
-    manager: Manager | None = Field(None, description="who yields when two software transactions conflict")
+    design: Design | None = Field(
+        None, description="write-back or write-through software transactions, and when they lock"
+    )
+    manager: Manager | None = Field(
+        None, description="contention manager: which of two conflicting software transactions yields"
+    )
     instrumentation: Instrumentation | None = Field(None, description="which accesses go through the STM")
     method: Method | None = Field(None, description="the method of libitm")
-    library: str | None = Field(None, min_length=1, description="a library in place of libitm, by its path")
+    library: str | None = Field(None, min_length=1, description="path of a library to use instead of libitm")
     kernel: Kernel | None = Field(
         None, description="the loop of the update: a plain one, Eigen's, or one fused with a dense layer's gradient"
     )
     optimisation: Optimisation | None = Field(None, description="how the loop of the update is compiled")
     block: int | None = Field(None, ge=1, le=1_000_000_000, description="elements per block")
-    promise: Promised | None = Field(None, description="what `adaptive` keeps to, whatever it chooses")
+    promise: AdaptiveConsistency | None = Field(
+        None, description="the consistency that `adaptive` keeps, whatever it chooses"
+    )
 
 
 Declaration = TypeVar("Declaration", OfDriver, AddedLater)
@@ -138,15 +142,15 @@ def _declared(kind: type[Declaration]) -> Iterator[tuple[str, Declaration]]:
                 yield name, metadata
 
 
-# Factors of the session driver, and their values where none is given.
+# Factors of the session driver, and their default values.
 SESSION_FACTORS: dict[str, Value] = {
     name: declared.default for name, declared in _declared(OfDriver) if declared.driver == "session"
 }
 
-# Factors that were added later, and the value that all trials had before.
+# Factors that were added later, and the value that all earlier trials had.
 VALUES_BEFORE: dict[str, Value] = {name: declared.before for name, declared in _declared(AddedLater)}
 
-# Factors that mean something under some values of another factor alone, and are None under the others.
+# Factors that apply only under some values of another factor, and are None under all others.
 OWNERS: dict[str, tuple[str, list[str]]] = {
     **{factor: ("model", models_with(factor)) for factor in MODEL_FACTORS},
     **{factor: ("driver", [declared.driver]) for factor, declared in _declared(OfDriver)},

@@ -1,6 +1,6 @@
-"""The models that a trial may train: one entry each, with the facts that a spec, a plan and a help text need.
+"""The models that a trial can train: one entry each, with the facts for specs, plans and help texts.
 
-The network of a model, its variables and forward pass, is the file of its name in `tmflow.training.models`.
+The network of a model (its variables and forward pass) is in the module of its name in `tmflow.training.models`.
 """
 
 from __future__ import annotations
@@ -16,23 +16,20 @@ from tmflow.spec.strategies import Value
 class Model:
     """The facts about one model.
 
-    step_us: for each driver that trains the model, a first guess of the microseconds of a step with a loop that is
-    compiled well, and of each image of its batch. evaluated_us: of evaluating one image. Both need be right only to the
-    order of magnitude: runs replace them.
+    step_us: for each driver that trains the model, a guess of the microseconds of a step with an optimised loop, and of
+    the microseconds that each image of its batch adds. evaluated_us: a guess of the microseconds to evaluate one image.
+    The order of magnitude is enough, because measured runs replace the guesses.
 
-    factors: the factors that mean something for this model and not for every one, each with the value that
-    `tmflow train` takes where none is given. A spec of the model has all of them.
+    factors: the factors that apply to this model and not to every model, each with its default in `tmflow train`. A
+    spec of the model has all of them.
     """
 
     summary: str
     step_us: Mapping[str, tuple[float, float]]
     evaluated_us: float = 2.0
     factors: Mapping[str, Value | float] = field(default_factory=dict)
-    all_pixels: bool = False  # it takes no truncated images
-    learning_rate: float = 0.5  # for benchmarks of its steps: the study's, if the model learns at it
-
-    def is_trained_by(self, driver: str) -> bool:
-        return driver in self.step_us
+    all_pixels: bool = False  # it cannot use truncated images
+    learning_rate: float = 0.5  # for benchmarks of its steps: the study's, unless the model learns nothing at it
 
 
 MODELS: Mapping[str, Model] = MappingProxyType(
@@ -43,7 +40,7 @@ MODELS: Mapping[str, Model] = MappingProxyType(
             evaluated_us=200,
             factors={"dropout_keep": 0.5},
             all_pixels=True,
-            learning_rate=0.01,  # it learns nothing at the study's
+            learning_rate=0.01,  # it learns nothing at the study's rate
         ),
         "mnist_mlp": Model(
             summary="one hidden layer",
@@ -57,20 +54,20 @@ MODELS: Mapping[str, Model] = MappingProxyType(
     }
 )
 
-# The factors that belong to models, each once.
+# The factors of all models, each once.
 MODEL_FACTORS: tuple[str, ...] = tuple(dict.fromkeys(factor for model in MODELS.values() for factor in model.factors))
 
 
 def factors_of(name: str) -> dict[str, Value | float]:
-    """The factors of the model of that name, with the values that they have where none is given."""
+    """The factors of a model with their default values; none for an unknown model."""
     return dict(MODELS[name].factors) if name in MODELS else {}
 
 
 def models_with(factor: str) -> list[str]:
-    """The models that this factor belongs to; none if it is another kind of factor."""
+    """The models that have this factor; none for another kind of factor."""
     return [name for name, model in MODELS.items() if factor in model.factors]
 
 
 def models_of(driver: str) -> list[str]:
     """The models that this driver trains."""
-    return [name for name, model in MODELS.items() if model.is_trained_by(driver)]
+    return [name for name, model in MODELS.items() if driver in model.step_us]

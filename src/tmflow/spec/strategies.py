@@ -1,23 +1,25 @@
-"""Which strategy has which parameters, and the value of each where none is given.
+"""The strategies: their parameters with default values, their transactions, and what their updates wait for.
 
-The native library says the same (`_core.strategies()`), and a test holds the two together: a spec is checked where
-nothing is built.
+The native library knows the parameters too (`_core.strategies()`), and a test compares the two. So a spec can be
+checked without a build.
 """
 
 from __future__ import annotations
 
 import platform
+from collections.abc import Mapping
 from functools import cache
+from typing import Literal
 
 Value = str | int
 
-# The processor's own transactions; where it has none, the provider that says why.
-_OWN_PROVIDER = "power" if platform.machine() == "ppc64le" else "rtm"
+# The provider of this processor's transactions, or on others the one that reports why there are none.
+_HERE = "power" if platform.machine() == "ppc64le" else "rtm"
 
-# The loop of the update, of every strategy that runs it as it is.
+# The loop of the update, for every strategy that runs it unchanged.
 _KERNEL: dict[str, Value | None] = {"kernel": "plain", "optimisation": "O3"}
 
-# None: there is no value where none is given.
+# The parameters and their default values; a parameter without a default has None.
 STRATEGY_PARAMETERS: dict[str, dict[str, Value | None]] = {
     "lock": _KERNEL,
     "nolock": _KERNEL,
@@ -25,7 +27,7 @@ STRATEGY_PARAMETERS: dict[str, dict[str, Value | None]] = {
     "spin": _KERNEL,
     "spin_then_mutex": _KERNEL,
     "htm": {
-        "provider": _OWN_PROVIDER,
+        "provider": _HERE,
         "profile": None,
         "budget": 5,
         "spending": "study_tsx",
@@ -49,10 +51,13 @@ STRATEGY_PARAMETERS: dict[str, dict[str, Value | None]] = {
     "adaptive": {"promise": "tensor", **_KERNEL},
 }
 
-# Strategies that hold locks inside of the library, or on words, and do not tell how long.
-LOCKS_UNTOLD = ("itm", "stm")
+# Strategies that do not measure how long they hold locks: their locks are inside a library or are single words.
+WITHOUT_LOCK_TIMES = ("itm", "stm")
 
-# The budget that belongs to a way of spending it: those of the study, and for `tuned` a first guess, not yet measured.
+# The transactions of strategies without a provider; `block_stm` counts by the causes of `stm`.
+MECHANISMS: dict[str, str] = {"itm": "itm", "stm": "stm", "tle": "tle", "block_stm": "stm"}
+
+# The default budget of each retry policy: those of the study, and for `tuned` a first guess, not yet measured.
 BUDGETS: dict[str, int] = {"study_tsx": 5, "study_power": 100, "tuned": 10}
 
 # The parameters of all strategies, each once.
@@ -62,9 +67,9 @@ PARAMETERS: tuple[str, ...] = tuple(
 
 
 def parameters_of(strategy: str, spending: object = None) -> dict[str, Value]:
-    """The parameters of a strategy, with the values that they have where none is given; most have none.
+    """The parameters of a strategy with their default values; without those that have none.
 
-    spending: the way of spending the budget, if one is given; the budget follows it.
+    spending: the retry policy, if one is given: it determines the default budget.
     """
     parameters = {name: value for name, value in STRATEGY_PARAMETERS.get(strategy, {}).items() if value is not None}
     if "budget" in parameters and isinstance(spending, str):
@@ -72,7 +77,36 @@ def parameters_of(strategy: str, spending: object = None) -> dict[str, Value]:
     return parameters
 
 
+def mechanism_of(strategy: str, parameters: Mapping[str, Value]) -> str | None:
+    """The transactions that a strategy tries: a key of `abort_codes.FAMILIES`, or "emulated"; None without any."""
+    provider = parameters.get("provider", STRATEGY_PARAMETERS.get(strategy, {}).get("provider"))
+    return MECHANISMS.get(strategy, None if provider is None else str(provider))
+
+
 @cache
 def owners(parameter: str) -> tuple[str, ...]:
-    """The strategies that have this parameter; none if it is another kind of factor."""
+    """The strategies that have this parameter; none for another kind of factor."""
     return tuple(strategy for strategy, parameters in STRATEGY_PARAMETERS.items() if parameter in parameters)
+
+
+ContentionKind = Literal["retries", "failed_publications", "taken_blocks"]
+
+# The kinds of contention: the lists of a run file, in the order of native_ops/include/tmflow/measure/counters.hpp, and
+# what the rows of each list count.
+CONTENTION: dict[ContentionKind, Literal["sections", "updates"]] = {
+    "retries": "sections",  # critical sections, by the aborted attempts of their transactions
+    "failed_publications": "updates",  # by the private copies that were not published
+    "taken_blocks": "updates",  # by the blocks that another thread held when the update arrived
+}
+
+# In older runs, these strategies counted another kind in the list `retries`, which was the only list.
+KIND_IN_RETRIES: dict[str, ContentionKind] = {
+    "leashed": "failed_publications",
+    "striped": "taken_blocks",
+    "combining": "taken_blocks",
+}
+
+
+def kind_of_retries(strategy: str) -> ContentionKind:
+    """The kind of contention in the list `retries` of a run under this strategy, whenever it was recorded."""
+    return KIND_IN_RETRIES.get(strategy, "retries")

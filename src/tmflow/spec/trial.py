@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal, Self
 
 from pydantic import field_validator, model_validator
@@ -10,6 +11,7 @@ from tmflow.base.canonical_json import sha256_of
 from tmflow.base.errors import unknown
 from tmflow.spec.factors import OWNERS, PIXELS, SESSION_FACTORS, VALUES_BEFORE, Factors
 from tmflow.spec.models import MODELS, models_of
+from tmflow.spec.process_env import process_environment
 from tmflow.spec.strategies import PARAMETERS, Value, owners
 
 Evidence = Literal["measured", "emulated", "simulated", "published"]
@@ -18,10 +20,10 @@ Status = Literal["ok", "failed", "timeout", "invalid", "unsupported"]
 
 
 class TrialSpec(Factors):
-    """Every factor of a trial. Two trials with the same spec differ only in round, seed offset and luck.
+    """Every factor of a trial. Two trials with the same spec differ only in round, seed offset and chance.
 
-    A factor that does not apply does not enter the hash, nor does one that was added later with the value that all
-    trials had before. So a later version can add a factor without giving every old spec a new identity.
+    The hash excludes factors that do not apply, and factors that were added later and have the value that all earlier
+    trials had. So a later version can add a factor without giving every old spec a new identity.
     """
 
     @model_validator(mode="before")
@@ -79,9 +81,13 @@ class TrialSpec(Factors):
         """The strategy's parameters that have a value."""
         return {name: value for name, value in vars(self).items() if value is not None and name in PARAMETERS}
 
+    def process_env(self, base: Mapping[str, str] | None = None) -> dict[str, str]:
+        """The environment variables of a process that can run the strategy; see `process_environment`."""
+        return process_environment(self.strategy, self.parameters(), base)
+
     @property
     def evidence(self) -> Evidence:
-        """What a run of it is evidence of: hardware that is emulated is not measured."""
+        """The evidence of its runs: runs on emulated hardware are not measurements of hardware."""
         return "emulated" if self.provider == "emulated" else "measured"
 
     @property
@@ -90,5 +96,5 @@ class TrialSpec(Factors):
         return sha256_of(self.identity())
 
     def identity(self) -> dict[str, Any]:
-        """The factors that make it another spec: without those that are as they were before they were factors."""
+        """The factors that identify the spec: those that apply, except later ones with the value of earlier trials."""
         return {name: value for name, value in self.factors().items() if VALUES_BEFORE.get(name) != value}

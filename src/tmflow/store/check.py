@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from pydantic import BaseModel
 from sqlalchemy import CheckConstraint, Connection, Select, and_, func, not_, or_, select, text
 
 from tmflow.base.canonical_json import sha256_of
@@ -15,8 +14,7 @@ from tmflow.probe import document
 from tmflow.runfile.record import BACKENDS, Software
 from tmflow.spec import abort_codes
 from tmflow.spec.trial import TrialSpec
-from tmflow.store import models, round_counts, rows, spec_factors
-from tmflow.store.dedup import Row
+from tmflow.store import factor_columns, models, rows, writer
 from tmflow.store.models import (
     AbortReason,
     Backend,
@@ -36,11 +34,12 @@ from tmflow.store.models import (
     Spec,
     ThreadAbort,
 )
+from tmflow.store.rows import Row
 
 Rule = tuple[str, Select[Any]]
 """The message for a row that breaks the rule, with columns in braces, and the query for such rows."""
 
-SHOWN = 5  # breaches of a rule that are listed individually
+SHOWN = 5  # violations of a rule that are listed individually
 
 
 def problems(connection: Connection) -> Iterator[str]:
@@ -55,7 +54,7 @@ def problems(connection: Connection) -> Iterator[str]:
 def _limit(breaches: Sequence[str]) -> Iterator[str]:
     yield from breaches[:SHOWN]
     if len(breaches) > SHOWN:
-        yield f"and {len(breaches) - SHOWN} more of that kind"
+        yield f"and {len(breaches) - SHOWN} more of this kind"
 
 
 def _constraints() -> Iterator[Rule]:
@@ -65,7 +64,7 @@ def _constraints() -> Iterator[Rule]:
             if isinstance(check, CheckConstraint):
                 n = func.count().label("n")
                 broken = select(n).select_from(table).where(text(f"NOT ({check.sqltext})")).having(n > 0)
-                yield f"table {table.name}: {{n}} of its rows are against {check.name} ({check.sqltext})", broken
+                yield f"table {table.name}: {{n}} of its rows violate {check.name} ({check.sqltext})", broken
 
 
 def _exactly_once() -> Iterator[Rule]:
@@ -103,14 +102,14 @@ def _exactly_once() -> Iterator[Rule]:
 def _belonging() -> Iterator[Rule]:
     """A run agrees with the rows that it refers to."""
     yield (
-        "run {uid} is of another platform than its campaign {campaign}",
+        "run {uid} belongs to another platform than its campaign {campaign}",
         select(Run.uid, Campaign.uid.label("campaign"))
         .join(Round, Run.round_id == Round.id)
         .join(Campaign)
         .where(Run.platform_id != Campaign.platform_id, Run.evidence != "published"),
     )
     yield (
-        "run {uid} is of another platform than its environment",
+        "run {uid} belongs to another platform than its environment",
         select(Run.uid).join(Environment).where(Run.platform_id != Environment.platform_id),
     )
     yield (
@@ -140,7 +139,7 @@ def _sums() -> Iterator[Rule]:
     same = and_(RunAbort.run_id == sums.c.run_id, RunAbort.reason_id == sums.c.reason_id)
     in_all = func.coalesce(RunAbort.n, 0)
     yield (
-        "run {uid} has {n} aborts {mechanism} {raw_code} of its workers, but {in_all} in all",
+        "run {uid} has {n} aborts {mechanism} {raw_code} of its workers, but {in_all} in total",
         select(Run.uid, sums.c.n, AbortReason.mechanism, AbortReason.raw_code, in_all.label("in_all"))
         .join_from(sums, Run, Run.id == sums.c.run_id)
         .join(AbortReason, AbortReason.id == sums.c.reason_id)
@@ -148,7 +147,7 @@ def _sums() -> Iterator[Rule]:
         .where(or_(RunAbort.n.is_(None), RunAbort.n != sums.c.n)),
     )
     yield (
-        "run {uid} has {n} aborts {mechanism} {raw_code} in all, but none of any worker",
+        "run {uid} has {n} aborts {mechanism} {raw_code} in total, but none of any worker",
         select(Run.uid, RunAbort.n, AbortReason.mechanism, AbortReason.raw_code)
         .join_from(RunAbort, Run)
         .join(AbortReason)
@@ -171,8 +170,8 @@ def _sums() -> Iterator[Rule]:
 
 def _tallies() -> Iterator[Rule]:
     """The tally of the runs of each round agrees with a new count."""
-    counted = round_counts.COUNTED.subquery()
-    same = and_(*(getattr(RoundTally, column.key) == counted.c[column.key] for column in round_counts.KEY))
+    counted = writer.TALLIES.subquery()
+    same = and_(*(getattr(RoundTally, column.key) == counted.c[column.key] for column in writer.TALLY_KEY))
     round_columns = [Experiment.name, Campaign.uid.label("campaign"), Round.number]
     runs = "round {number} of experiment '{name}' in campaign {campaign} has {n_runs} runs ({evidence}, {status})"
     yield (
@@ -215,7 +214,7 @@ def _wrong_reasons(connection: Connection) -> Iterator[str]:
             yield f"abort reason {mechanism} {code}: the mechanism is unknown"
             continue
         try:
-            expected = abort_codes.described(mechanism, int(code, 16))
+            expected = abort_codes.classify(mechanism, int(code, 16))
         except ValueError:
             yield f"abort reason {mechanism} {code}: the raw code is no hexadecimal number"
             continue
@@ -232,12 +231,12 @@ def _wrong_identities(connection: Connection) -> Iterator[str]:
             where = f"table {model.__tablename__}, row {row['id']}"
             try:
                 expected = make_row(row, facts)
-            except (ValueError, BadInput) as error:  # ValueError is pydantic's too
-                yield f"{where}: is none: {' '.join(str(error).split())}"
+            except (ValueError, BadInput) as error:  # pydantic's errors are ValueErrors
+                yield f"{where}: is invalid: {' '.join(str(error).split())}"
                 continue
             wrong = [name for name, value in expected.items() if name not in ("name", "slug") and row[name] != value]
             if wrong:
-                yield f"{where}: {', '.join(wrong)} is not what the rest of it says"
+                yield f"{where}: {', '.join(wrong)} does not match the rest of the row"
 
 
 # How the columns of a row follow from its full content; the second argument is the facts of each platform, as JSON.
@@ -246,8 +245,8 @@ _MADE: dict[type[Base], Callable[[Row, Mapping[int, str]], Row]] = {
     Environment: lambda row, facts: rows.environment_row(
         json.loads(row["facts_json"]), json.loads(facts[row["platform_id"]])
     ),
-    models.Software: lambda row, _: rows.software_row(Software.model_validate(_part(Software, row))),
-    Spec: lambda row, _: rows.spec_row(TrialSpec.model_validate(spec_factors.factors_of(row))),
+    models.Software: lambda row, _: rows.software_row(Software.model_validate(rows.part(Software, row))),
+    Spec: lambda row, _: rows.spec_row(TrialSpec.model_validate(factor_columns.factors_of(row))),
     Experiment: lambda row, _: {"definition_sha256": sha256_of(json.loads(row["definition_json"]))},
     Probe: lambda row, _: _probe_row(json.loads(row["document_json"])),
     Backend: lambda row, _: {"config_sha256": sha256_of(json.loads(row["config_json"]))},
@@ -257,10 +256,6 @@ _MADE: dict[type[Base], Callable[[Row, Mapping[int, str]], Row]] = {
 def _probe_row(fields: Row) -> Row:
     probe = document.Probe.model_validate(fields)
     return {"sha256": sha256_of(fields), "evidence": probe.evidence, "started_at_utc": probe.started_at_utc}
-
-
-def _part(model: type[BaseModel], row: Row) -> Row:
-    return {name: row[name] for name in model.model_fields}
 
 
 def _all(connection: Connection, model: type[Base]) -> list[Row]:

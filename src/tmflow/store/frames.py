@@ -1,13 +1,14 @@
-"""Data frames from queries: the columns of a run, their types, and which runs are visible."""
+"""Data frames from queries: the columns of a run, their types, their sums, and which runs are visible."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import pandas as pd
 from sqlalchemy import (
+    BigInteger,
     Boolean,
     Column,
     ColumnElement,
@@ -19,6 +20,7 @@ from sqlalchemy import (
     Select,
     Text,
     case,
+    cast,
     func,
     literal_column,
     select,
@@ -28,15 +30,25 @@ from sqlalchemy.orm import InstrumentedAttribute
 from sqlalchemy.sql.functions import count
 from sqlalchemy.types import TypeEngine
 
-from tmflow.platform.bounds import LONGEST_S, STEP_S
-from tmflow.platform.key import AT, DIGITS, parse, slug_of
-from tmflow.store.models import Backend, Campaign, Contribution, Environment, Experiment, Platform, Round, Run, Spec
-from tmflow.store.url import explain_errors
+from tmflow.platform.facts import IDENTITY_DIGITS, KEY_SEPARATOR, LONGEST_S, STEP_S, contribution_of, slug_of
+from tmflow.store.engine import explain_errors
+from tmflow.store.models import (
+    Backend,
+    Campaign,
+    Contribution,
+    Environment,
+    Experiment,
+    Platform,
+    Real,
+    Round,
+    RoundTally,
+    Run,
+    Spec,
+)
+from tmflow.store.rows import chunks
 
 Source = Engine | Connection
 Statement = Select[Any]
-
-CHUNK = 1000  # ids in one statement: far below every database's limit on parameters
 
 # The dtypes of each kind of column: without NULL, and with NULL.
 _DTYPES: tuple[tuple[type[TypeEngine[Any]], tuple[str, str]], ...] = (
@@ -48,7 +60,10 @@ _DTYPES: tuple[tuple[type[TypeEngine[Any]], tuple[str, str]], ...] = (
 
 
 def frame(source: Source, statement: Statement) -> pd.DataFrame:
-    """Read the rows of `statement`. NULL becomes NaN or NA, never 0. Raises BadInput if the database is unusable."""
+    """Read the rows of `statement`. NULL becomes NaN or NA, never 0. Raises BadInput if the database is unusable.
+
+    `pandas.read_sql_query` would turn integers with NULL into floats, which are rounded above 2**53.
+    """
     rows = fetch(source, statement)
     columns = statement.selected_columns
     values = zip(*rows, strict=True) if rows else ([] for _ in columns)
@@ -69,8 +84,8 @@ def with_facts(
 ) -> pd.DataFrame:
     """Replace the foreign key `key` by these facts of the other table; shared rows are read once."""
     ids = [int(number) for number in table[key].unique()]
-    chunks = [ids[first : first + CHUNK] for first in range(0, max(len(ids), 1), CHUNK)]
-    distinct = pd.concat([frame(connection, select(id_column, *facts).where(id_column.in_(chunk))) for chunk in chunks])
+    parts = [select(id_column, *facts).where(id_column.in_(chunk)) for chunk in list(chunks(ids)) or [[]]]
+    distinct = pd.concat([frame(connection, part) for part in parts])
     joined = distinct.take(pd.Index(distinct["id"]).get_indexer(table[key])).set_axis(table.index)
     place = list(table).index(key)
     return pd.concat([table.iloc[:, :place], joined.drop(columns="id"), table.iloc[:, place + 1 :]], axis="columns")
@@ -80,6 +95,12 @@ def fetch(source: Source, statement: Statement) -> list[Any]:
     """Read all rows of `statement` at once, so that no cursor stays open."""
     with connected(source) as connection:
         return list(connection.execute(statement))
+
+
+def first(source: Source, statement: Statement) -> Any:
+    """The value of the only column in the first row of `statement`, or None if it has no row."""
+    rows = fetch(source, statement.limit(1))
+    return rows[0][0] if rows else None
 
 
 @contextmanager
@@ -100,7 +121,7 @@ def _dtype(column: ColumnElement[Any]) -> str:
     return dtypes[bool(nullable)]
 
 
-# What a run belongs to.
+# The experiment, campaign and round of a run.
 BELONGS_TO: tuple[Any, ...] = (
     Experiment.name.label("experiment"),
     Experiment.scale,
@@ -109,12 +130,12 @@ BELONGS_TO: tuple[Any, ...] = (
     Round.number.label("round"),
 )
 
-# For statements with an outer join to the contribution of each run. These use literals, because PostgreSQL groups by
-# an expression only if its text is the same, and parameters differ.
+# For statements with an outer join to the contribution of each run. These use literals, because PostgreSQL groups by an
+# expression only if its text is the same, and with parameters it would differ.
 _CONTRIBUTED = Contribution.identity.is_not(None)
-_OF_IDENTITY = func.substr(Contribution.identity, literal_column("1"), literal_column(str(DIGITS)))
+_OF_IDENTITY = func.substr(Contribution.identity, literal_column("1"), literal_column(str(IDENTITY_DIGITS)))
 PLATFORM_KEY: ColumnElement[str] = case(
-    (_CONTRIBUTED, Platform.slug + literal_column(f"'{AT}'", Text) + _OF_IDENTITY), else_=Platform.slug
+    (_CONTRIBUTED, Platform.slug + literal_column(f"'{KEY_SEPARATOR}'", Text) + _OF_IDENTITY), else_=Platform.slug
 )
 PLATFORM_NAME: ColumnElement[str] = case(
     (_CONTRIBUTED, Platform.name + literal_column("', contributed as '", Text) + Contribution.name), else_=Platform.name
@@ -134,10 +155,11 @@ _IMPOSSIBLE = (Run.status == "ok") & (
     (Run.loop_s > literal_column(str(LONGEST_S)))
     | (Run.loop_s * Spec.threads < Spec.iterations * literal_column(str(STEP_S)))
 )
-# A run with an impossible time is shown as invalid, with the reason; nothing is computed from it.
+# A run with an impossible time is shown as invalid, with the reason; nothing is computed from the run.
 STATUS: Label[Any] = case((_IMPOSSIBLE, literal_column("'invalid'", Text)), else_=Run.status).label("status")
 REASON: Label[Any] = case(
-    (_IMPOSSIBLE, literal_column("'no machine can take the time that is recorded of its loop'", Text)), else_=Run.reason
+    (_IMPOSSIBLE, literal_column("'the recorded loop time is impossible on any machine'", Text)),
+    else_=Run.reason,
 ).label("reason")
 FINAL_ACCURACY: Label[Any] = case((~_IMPOSSIBLE, Run.final_accuracy)).label("final_accuracy")
 
@@ -153,30 +175,69 @@ def loop_seconds() -> Label[Any]:
     return case(((Run.evidence != "emulated") & ~_IMPOSSIBLE, Run.loop_s)).label("loop_s")
 
 
+# Sums over the details of runs never overflow, because an overflow would break a page.
+LARGEST_EXACT = 2**53  # the largest integer up to which all integers are exact in floating point
+
+
+def total(column: InstrumentedAttribute[Any]) -> ColumnElement[int]:
+    """The sum of counts, clipped to `LARGEST_EXACT`, which no real run reaches.
+
+    Computed in floating point: SQLite fails if a sum of integers exceeds 64 bits, and PostgreSQL returns a decimal.
+    """
+    exact = _sum(column)
+    return cast(case((exact > LARGEST_EXACT, LARGEST_EXACT), else_=exact), BigInteger)
+
+
+def total_s(column: InstrumentedAttribute[Any]) -> ColumnElement[float]:
+    """The sum of times; NULL if one of them is impossibly long."""
+    return case((func.max(column) <= LONGEST_S, func.sum(column)))
+
+
+def share(part: InstrumentedAttribute[int], total_count: InstrumentedAttribute[int]) -> ColumnElement[float]:
+    """The sum of `part` divided by the sum of `total_count`; NULL if the divisor is 0."""
+    return _sum(part) / func.nullif(_sum(total_count), 0.0)
+
+
+def _sum(column: InstrumentedAttribute[Any]) -> ColumnElement[float]:
+    return func.sum(cast(column, Real))
+
+
 def platform_columns(*, joined: bool) -> list[Label[str]]:
     """The columns platform and platform_name, separate for each source; `joined`: one for all sources."""
     key, name = (Platform.slug, Platform.name) if joined else (PLATFORM_KEY, PLATFORM_NAME)
     return [key.label("platform"), name.label("platform_name")]
 
 
-def on_platforms(keys: Sequence[str], *, joined: bool) -> ColumnElement[bool]:
+# The contribution of a run, 0 if it is local, as in the tally. No index has it: runs are found by platform or round.
+SOURCE = func.coalesce(Run.contribution_id, 0).label("contribution_id")
+
+
+def on_platforms(keys: Collection[str], *, joined: bool) -> ColumnElement[bool]:
     """Whether the platform has one of these keys; `joined`: one of their slugs, from any source."""
     of_slug = Platform.slug.in_({slug_of(key) for key in keys})  # this condition can use an index
     return of_slug & (Platform.slug if joined else PLATFORM_KEY).in_(keys)
 
 
 def of_source(key: str, *, joined: bool) -> ColumnElement[bool]:
-    """Whether a run comes from the source that the key names; `joined`: from any source.
-
-    An expression without an index: the runs are found by platform or round.
-    """
+    """Whether a run comes from the source that the key names; `joined`: from any source."""
     if joined:
         return true()
-    contribution = parse(key).contribution
-    source = func.coalesce(Run.contribution_id, 0)
+    contribution = contribution_of(key)
     if contribution is None:
-        return source == 0
-    return source.in_(select(Contribution.id).where(_OF_IDENTITY.in_([contribution])))
+        return SOURCE.element == 0
+    return SOURCE.element.in_(select(Contribution.id).where(_OF_IDENTITY.in_([contribution])))
+
+
+def from_tally(*columns: Any) -> Statement:
+    """Select columns of the tally and of the platforms, rounds, experiments and contributions that it counts."""
+    return (
+        select(*columns)
+        .select_from(RoundTally)
+        .join(Platform, RoundTally.platform_id == Platform.id)
+        .join(Round, RoundTally.round_id == Round.id)
+        .join(Experiment, Round.experiment_id == Experiment.id)
+        .outerjoin(Contribution, RoundTally.contribution_id == Contribution.id)
+    )
 
 
 # The spec stands for all factors. `of_run` inserts the columns of the platform.

@@ -17,20 +17,19 @@ from sqlalchemy.exc import DataError
 from tmflow.base.clock import utc_now
 from tmflow.base.errors import BadInput
 from tmflow.base.text import several
-from tmflow.store import dedup, models, round_counts, schema
-from tmflow.store.engine import open_reader, open_writer
-from tmflow.store.rows import IncomingFile, IncomingRun, read_files, weight
-from tmflow.store.url import explain_errors, shown
-from tmflow.store.writer import insert_runs
+from tmflow.store import models, schema
+from tmflow.store.engine import explain_errors, open_reader, open_writer, shown
+from tmflow.store.rows import IncomingRun, chunks, read_files, weight
+from tmflow.store.writer import insert_runs, recount_rounds, shared_ids
 
 NAMED = 5  # conflicts that are listed individually
 
 
 class Conflict(BadInput):
-    """Runs differ from runs with the same uid, which are stored or in the same call."""
+    """Runs differ from runs with the same uid, which are stored or in the same call: sentences for the first."""
 
     def __init__(self, sentences: Sequence[str], number: int) -> None:
-        more = f"; and {several(number - NAMED, 'run')} more" if number > NAMED else ""
+        more = f"; and {several(number - len(sentences), 'run')} more" if number > len(sentences) else ""
         super().__init__("; ".join(sentences) + f"{more}.")
 
 
@@ -84,27 +83,30 @@ def store_runs(
     fresh = {file.sha256: file for file in files if file.sha256 not in done}
     now = utc_now()
     rows = [file._asdict() | {"ingested_at_utc": now} for file in fresh.values()]
-    file_ids = dict(zip(fresh, dedup.ids(connection, models.RunFile, ["sha256"], rows), strict=True))
-    conflicts = _Conflicts()
-    runs_new = 0
+    file_ids = dict(zip(fresh, shared_ids(connection, models.RunFile, ["sha256"], rows), strict=True))
+    conflicts: list[str] = []  # the first few: a hostile bundle may have millions
+    runs_new = n_conflicts = 0
     round_ids: set[int] = set()
-    for chunk in dedup.chunks((run for run in runs if run.file_sha256 in fresh), weight):
-        new = _select_new(connection, chunk, conflicts)
+    for chunk in chunks((run for run in runs if run.file_sha256 in fresh), weight):
+        new, contradictions = _select_new(connection, chunk)
+        conflicts += contradictions[: NAMED - len(conflicts)]
+        n_conflicts += len(contradictions)
         if local:
             round_ids |= _make_local(connection, chunk, file_ids)
         else:
             _require_no_local_campaign(connection, new)
         round_ids |= insert_runs(connection, new, [file_ids[item.file_sha256] for item in new], contribution_id)
         runs_new += len(new)
-    conflicts.raise_any()
-    round_counts.count_again(connection, round_ids)
+    if conflicts:
+        raise Conflict(conflicts, n_conflicts)
+    recount_rounds(connection, round_ids)
     n_runs = {file.sha256: file.n_runs for file in files} | stored_files
     return Stored(len(fresh), sum(n_runs[file.sha256] for file in files), runs_new)
 
 
 @contextmanager
 def no_search_for_garbage() -> Iterator[None]:
-    """Disable garbage collection: runs are many live objects, and to scan them takes a third of the time."""
+    """Disable garbage collection: runs are many live objects, and scanning them takes a third of the time."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -114,36 +116,21 @@ def no_search_for_garbage() -> Iterator[None]:
             gc.enable()
 
 
-class _Conflicts:
-    def __init__(self) -> None:
-        self._sentences: list[str] = []
-        self._number = 0
-
-    def add(self, item: IncomingRun, other: str) -> None:
-        self._number += 1
-        if self._number <= NAMED:
-            self._sentences.append(f"{item.where}: run {item.uid} differs from the run of the same uid in {other}")
-
-    def raise_any(self) -> None:
-        if self._number:
-            raise Conflict(self._sentences, self._number)
-
-
-def _select_new(connection: Connection, incoming: Sequence[IncomingRun], conflicts: _Conflicts) -> list[IncomingRun]:
-    """Select the runs that are not stored yet, each once."""
+def _select_new(connection: Connection, incoming: Sequence[IncomingRun]) -> tuple[list[IncomingRun], list[str]]:
+    """Return the runs that are not stored yet, each once, and a sentence for each run that contradicts another."""
     run, file = models.Run, models.RunFile
     uids = {item.uid for item in incoming}
     stored = select(run.uid, run.content_sha256, file.name).join(file).where(run.uid.in_(uids))
     seen = {uid: (content, f"run file {name}, stored") for uid, content, name in connection.execute(stored)}
-    new = []
+    new, contradictions = [], []
     for item in incoming:
         if item.uid not in seen:
             seen[item.uid] = item.content_sha256, item.where
             new.append(item)
         content, where = seen[item.uid]
         if content != item.content_sha256:
-            conflicts.add(item, where)
-    return new
+            contradictions.append(f"{item.where}: run {item.uid} differs from the run of the same uid in {where}")
+    return new, contradictions
 
 
 def _make_local(connection: Connection, incoming: Sequence[IncomingRun], file_ids: Mapping[str, int]) -> set[int]:
@@ -164,7 +151,7 @@ def _make_local(connection: Connection, incoming: Sequence[IncomingRun], file_id
 
 
 def _require_no_local_campaign(connection: Connection, new: Sequence[IncomingRun]) -> None:
-    """Raise BadInput for a contributed run of a local campaign: it would replace a run that is still to be measured."""
+    """Raise BadInput for a contributed run of a local campaign: it would replace a run that is not measured yet."""
     tally = models.RoundTally
     local = (
         select(models.Campaign.uid)
@@ -177,7 +164,8 @@ def _require_no_local_campaign(connection: Connection, new: Sequence[IncomingRun
         if item.origin.run.campaign.uid in campaigns:
             raise BadInput(
                 f"{item.where}: run {item.uid} is not stored here, but its campaign {item.origin.run.campaign.uid} was "
-                "measured here; a bundle adds no run to it. If the run is yours, store its run file by `tmflow ingest`."
+                "measured here; a bundle cannot add runs to it. If the run is yours, store its run file with "
+                "`tmflow ingest`."
             )
 
 
@@ -203,7 +191,14 @@ def ingest(url: URL, paths: Sequence[Path]) -> IngestReport:
         if not exists:
             schema.upgrade(url)
         with storing(url, "the run files") as connection:
-            return _store(connection, incoming)
+            files = [FileToStore(file.sha256, file.name, len(file.runs)) for file in incoming]
+            stored = store_runs(connection, files, (run for file in incoming for run in file.runs))
+    return IngestReport(
+        files=len(files),
+        files_known=len(files) - stored.files_new,
+        runs_new=stored.runs_new,
+        runs_known=stored.runs_in_files - stored.runs_new,
+    )
 
 
 def not_stored(url: URL, paths: Sequence[Path]) -> list[Path]:
@@ -223,14 +218,3 @@ def _files_done(connection: Connection) -> set[str]:
     contributed = exists().where(of_file, models.Run.contribution_id.is_not(None))
     done = select(models.RunFile.sha256).where(exists().where(of_file), ~contributed)
     return set(connection.scalars(done))
-
-
-def _store(connection: Connection, incoming: Sequence[IncomingFile]) -> IngestReport:
-    files = [FileToStore(file.sha256, file.name, len(file.runs)) for file in incoming]
-    stored = store_runs(connection, files, (run for file in incoming for run in file.runs))
-    return IngestReport(
-        files=len(incoming),
-        files_known=len(incoming) - stored.files_new,
-        runs_new=stored.runs_new,
-        runs_known=stored.runs_in_files - stored.runs_new,
-    )

@@ -9,21 +9,22 @@ import pandas as pd
 from sqlalchemy import exists, func, select
 
 from tmflow.base.documents import document as checked
-from tmflow.base.json_objects import parse_object
-from tmflow.platform.key import slug_of
+from tmflow.base.documents import parse_object
+from tmflow.platform.facts import slug_of
 from tmflow.probe import document
-from tmflow.store import spec_factors
+from tmflow.store import factor_columns
 from tmflow.store.frames import (
     BELONGS_TO,
     PLATFORM_KEY,
     STATUS,
     Source,
-    Statement,
     fetch,
+    first,
     frame,
     loop_seconds,
     of_source,
     platform_columns,
+    total,
     visible,
 )
 from tmflow.store.models import (
@@ -40,7 +41,6 @@ from tmflow.store.models import (
     Software,
     Spec,
 )
-from tmflow.store.totals import total
 
 FACTS = (
     "isa", "cpu_vendor", "cpu_model", "sockets", "cores_physical", "threads_logical", "memory_bytes",
@@ -70,16 +70,16 @@ def platforms(source: Source, *, joined: bool = False) -> pd.DataFrame:
 def local_platform(source: Source, facts_sha256: str) -> str | None:
     """The key of the platform with these facts, or None if it has no local runs."""
     ran = exists().where(RoundTally.platform_id == Platform.id, RoundTally.contribution_id == 0)
-    rows = fetch(source, select(Platform.slug).where(Platform.facts_sha256 == facts_sha256, ran))
-    return str(rows[0][0]) if rows else None
+    slug: str | None = first(source, select(Platform.slug).where(Platform.facts_sha256 == facts_sha256, ran))
+    return slug
 
 
 def platform_of_campaign(source: Source, uid: str) -> str | None:
     """The key of the platform of a campaign, or None if the campaign has no local runs."""
     ran = exists().where(Run.round_id == Round.id, Round.campaign_id == Campaign.id, Run.contribution_id.is_(None))
     statement = select(Platform.slug).join_from(Campaign, Platform, Campaign.platform_id == Platform.id)
-    rows = fetch(source, statement.where(Campaign.uid == uid, ran))
-    return str(rows[0][0]) if rows else None
+    slug: str | None = first(source, statement.where(Campaign.uid == uid, ran))
+    return slug
 
 
 def contributions_to(source: Source, platform: str) -> pd.DataFrame:
@@ -119,11 +119,11 @@ def newest_probe(source: Source, platform: str, *, joined: bool = False) -> docu
     shown = probes.where(Platform.slug == slug_of(platform), Contribution.withdrawn_at_utc.is_(None))
     if not joined:
         shown = shown.where(PLATFORM_KEY.in_([platform]))
-    rows = fetch(source, shown.order_by(Probe.started_at_utc.desc(), Probe.id.desc()).limit(1))
-    if not rows:
+    newest = first(source, shown.order_by(Probe.started_at_utc.desc(), Probe.id.desc()))
+    if newest is None:
         return None
     what = f"the probe of platform {platform}"
-    return checked(document.Probe, parse_object(rows[0][0], what), f"{what} in the database")
+    return checked(document.Probe, parse_object(newest, what), f"{what} in the database")
 
 
 def newest_runs(source: Source, platform: str, at_most: int = RUNS, *, joined: bool = False) -> pd.DataFrame:
@@ -133,16 +133,11 @@ def newest_runs(source: Source, platform: str, at_most: int = RUNS, *, joined: b
     env_sha256, tmflow, git_commit, software_sha256, started_at_utc, loop_s (NaN if emulated), disturbed, and the load
     of the machine: load1_before, steal_fraction, others_fraction.
     """
-    return frame(source, statement_of_newest_runs(platform, at_most, joined=joined))
-
-
-def statement_of_newest_runs(platform: str, at_most: int, *, joined: bool = False) -> Statement:
-    """The statement of `newest_runs`; an index has the runs of a platform in order of their start."""
-    return (
+    statement = (
         select(
             Run.uid,
             *BELONGS_TO,
-            *spec_factors.FACTORS,
+            *factor_columns.FACTORS,
             Run.evidence,
             STATUS,
             Environment.env_sha256,
@@ -165,9 +160,10 @@ def statement_of_newest_runs(platform: str, at_most: int, *, joined: bool = Fals
         .join(Software, Run.software_id == Software.id)
         .outerjoin(Environment, Run.environment_id == Environment.id)
         .where(Platform.slug == slug_of(platform), visible(), of_source(platform, joined=joined))
-        .order_by(Run.started_at_utc.desc(), Run.id.desc())
+        .order_by(Run.started_at_utc.desc(), Run.id.desc())  # an index has the runs of a platform in this order
         .limit(at_most)
     )
+    return frame(source, statement)
 
 
 Facts = dict[str, Any]
@@ -175,7 +171,7 @@ Facts = dict[str, Any]
 
 
 def platform_facts(source: Source, keys: Iterable[str]) -> dict[str, Facts]:
-    """All recorded facts of platforms by key (`tmflow.platform.key`), also facts unknown to this version.
+    """All recorded facts of platforms by key (`tmflow.platform.facts`), also facts unknown to this version.
 
     They do not depend on the source: a platform is identified by the hash of its facts.
     """

@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
+
+from pydantic import BaseModel
 
 from tmflow.base.canonical_json import canonical_json, sha256_of
 from tmflow.base.errors import BadInput
 from tmflow.platform.facts import display_name, slug
 from tmflow.runfile import content_hash, lines
 from tmflow.runfile.reader import Reader, ReadRun, Shared
-from tmflow.runfile.record import Backend, ExperimentRef, MachineState, Run, Software
-from tmflow.runfile.validate import EnvironmentFacts, PlatformFacts, line_reader, read_run
+from tmflow.runfile.record import (
+    Backend,
+    EnvironmentFacts,
+    ExperimentRef,
+    MachineState,
+    PlatformFacts,
+    Software,
+)
 from tmflow.spec.trial import TrialSpec
-from tmflow.store import models, spec_factors
-from tmflow.store.dedup import Key, Row, columns
+from tmflow.store import factor_columns, models
+from tmflow.store.models import Base
+
+Key = tuple[Any, ...]
+Row = dict[str, Any]
+Item = TypeVar("Item")
+
+CHUNK = 1000  # keys in one statement: far below every database's limit on parameters
 
 # Fields of a run that are columns with the same name.
 PLAIN = (
@@ -73,7 +87,7 @@ def backend_row(backend: Backend) -> Row:
 
 
 def spec_row(spec: TrialSpec) -> Row:
-    return spec_factors.columns_of(spec) | {"spec_sha256": spec.sha256}
+    return factor_columns.columns_of(spec) | {"spec_sha256": spec.sha256}
 
 
 def experiment_row(experiment: ExperimentRef) -> Row:
@@ -85,15 +99,18 @@ def experiment_row(experiment: ExperimentRef) -> Row:
     }
 
 
-def run_row(run: Run, content_sha256: str) -> Row:
-    """The row of a run, without the ids of the rows that it refers to."""
-    fields = vars(run)
-    machine = vars(run.machine) if run.machine else dict.fromkeys(MachineState.model_fields)
-    return {name: fields[name] for name in PLAIN} | machine | {"content_sha256": content_sha256, "reference_id": None}
-
-
 REASON = ("mechanism", "raw_code", "family")
 """The fields of an abort that its row has in place of the id of an AbortReason."""
+
+
+def part(model: type[BaseModel], row: Row) -> Row:
+    """The columns of a row that are fields of this part of a run file."""
+    return {name: row[name] for name in model.model_fields}
+
+
+def columns(model: type[Base]) -> list[str]:
+    """The columns of a table in order, without the id that the database assigns."""
+    return [column.name for column in model.__table__.columns if column.name != "id"]
 
 
 # The fields of an entry of each list, in the order of its row.
@@ -102,16 +119,11 @@ _FIELDS["aborts"] = ["worker", "variable", *REASON, "n"]
 _ROW = {name: attrgetter(*fields) for name, fields in _FIELDS.items()}
 
 
-def details(lists: Mapping[str, Sequence[Any]], fused: Sequence[str]) -> dict[str, list[Key]]:
-    """Convert the entries of each list of a run to rows, by the name of the list. No list may be empty."""
-    entry_rows: dict[str, list[Key]] = {name: list(map(_ROW[name], entries)) for name, entries in lists.items()}
-    if fused:
-        entry_rows["fused"] = [(variable,) for variable in fused]
-    return entry_rows
-
-
 class IncomingRun(NamedTuple):
-    """A validated run as rows of the tables, its location for messages, and the parts it shares with other runs."""
+    """A validated run as rows of the tables, its location for messages, and the parts it shares with other runs.
+
+    row: the row of the run, without the ids of the rows that it refers to. details: the rows of each non-empty list.
+    """
 
     where: str
     file_sha256: str
@@ -137,7 +149,7 @@ class IncomingFile:
 
 def read_files(paths: Iterable[Path], stored: Container[str]) -> list[IncomingFile]:
     """Read and validate the run files. Raises BadInput with file, line and field of the first fault."""
-    reader = line_reader()
+    reader = Reader()
     return [_read_file(path, stored, reader) for path in paths]
 
 
@@ -154,14 +166,19 @@ def _read_file(path: Path, stored: Container[str], reader: Reader) -> IncomingFi
 
 def read_line(where: str, line: str, file_sha256: str, reader: Reader) -> IncomingRun:
     """Validate one line of a run file; `where` names it in messages. Raises BadInput for the first fault."""
-    return rows_of(read_run(where, line, reader), where, file_sha256)
+    return rows_of(reader.read(line, where), where, file_sha256)
 
 
 def rows_of(read: ReadRun, where: str, file_sha256: str) -> IncomingRun:
     """Convert a run that was read to rows."""
     run, lists, origin, spec = read
-    serialised = {name: content_hash.listed(entries) for name, entries in lists.items()}
-    sha256 = content_hash.sha256(run, serialised | origin.spelt | spec.spelt)
+    serialised = {name: content_hash.serialise_list(entries) for name, entries in lists.items()}
+    sha256 = content_hash.sha256(run, serialised | origin.serialised | spec.serialised)
+    fields = vars(run)
+    machine = vars(run.machine) if run.machine else dict.fromkeys(MachineState.model_fields)
+    details: dict[str, list[Key]] = {name: list(map(_ROW[name], entries)) for name, entries in lists.items()}
+    if run.fused:
+        details["fused"] = [(variable,) for variable in run.fused]
     return IncomingRun(
         where=where,
         file_sha256=file_sha256,
@@ -172,11 +189,25 @@ def rows_of(read: ReadRun, where: str, file_sha256: str) -> IncomingRun:
         backend=run.backend,
         round=run.round,
         order_seed=run.order_seed,
-        row=run_row(run, sha256),
-        details=details(lists, run.fused),
+        row={name: fields[name] for name in PLAIN} | machine | {"content_sha256": sha256, "reference_id": None},
+        details=details,
     )
 
 
 def weight(run: IncomingRun) -> int:
     """Batch weight: how many ordinary runs have as many rows; a run of 1000 threads has thousands of entries."""
     return 1 + sum(map(len, run.details.values())) // 200
+
+
+def chunks(items: Iterable[Item], weight: Callable[[Item], int] = lambda _: 1) -> Iterator[list[Item]]:
+    """Split the items into lists that each weigh about `CHUNK`."""
+    chunk: list[Item] = []
+    total = 0
+    for item in items:
+        chunk.append(item)
+        total += weight(item)
+        if total >= CHUNK:
+            yield chunk
+            chunk, total = [], 0
+    if chunk:
+        yield chunk

@@ -1,9 +1,10 @@
-"""The schema of the database: upgrade it, and check the database for damage."""
+"""The schema of the database: upgrade it, check the database for damage, and copy it."""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -11,16 +12,25 @@ from typing import NamedTuple
 from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import URL, Connection, text
+from sqlalchemy import URL, Connection, Engine, text
 
 from tmflow.base.errors import BadInput
-from tmflow.base.files import whole_file, writing
+from tmflow.base.files import require_name, whole_file, writing
 from tmflow.store import check as consistency
-from tmflow.store.backup import copy_pages
-from tmflow.store.engine import may_exist, open_writer, reader_engine, require_file, writer_engine
+from tmflow.store.engine import (
+    explain_errors,
+    is_sqlite,
+    may_exist,
+    open_reader,
+    open_writer,
+    reader_engine,
+    require_file,
+    shown,
+    sqlite_path,
+    writer_engine,
+)
+from tmflow.store.migrations import Standing, alembic_config, head, standing
 from tmflow.store.models import Base
-from tmflow.store.revision import alembic_config, head, standing
-from tmflow.store.url import explain_errors, is_sqlite, shown, sqlite_path
 
 
 @dataclass(frozen=True)
@@ -48,9 +58,15 @@ def upgrade(url: URL) -> Upgraded:
     newer than this tmflow, and if the copy cannot be written.
     """
     if is_sqlite(url):
-        _make_folder(url)
-    if exists(url):
-        _require_upgradable(url)
+        folder = sqlite_path(url).parent
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise BadInput(f"{shown(url)} cannot be created: folder {folder}: {error.strerror}.") from error
+    # Checked by a reader: a writer would change the journal mode of a file that may not be ours.
+    before = _standing(url)
+    if before is not None and before.kind not in ("empty", "behind", "current"):
+        raise BadInput(f"{shown(url)} {before.problem}")
     with explain_errors(url), writer_engine(url).begin() as connection:
         state = standing(connection)
         copy = _back_up(url, connection) if state.kind == "behind" and is_sqlite(url) else None
@@ -60,17 +76,23 @@ def upgrade(url: URL) -> Upgraded:
 
 def exists(url: URL) -> bool:
     """Whether the database exists and has any table. Raises BadInput if it cannot be read."""
+    state = _standing(url)
+    return state is not None and state.kind != "empty"
+
+
+def _standing(url: URL) -> Standing | None:
+    """The state of the schema; None if the database does not exist."""
     if not may_exist(url):
-        return False
+        return None
     with explain_errors(url), reader_engine(url).connect() as connection:
-        return standing(connection).kind != "empty"
+        return standing(connection)
 
 
 def require_usable(url: URL) -> None:
     """Raise BadInput unless `ingest` could write to the database now; a missing database is fine."""
     if exists(url):
         with explain_errors(url), open_writer(url).begin():
-            pass  # a transaction that has begun holds the only right to write
+            pass  # a transaction that has begun holds the exclusive right to write
 
 
 def check(url: URL) -> SchemaState:
@@ -92,12 +114,37 @@ def check(url: URL) -> SchemaState:
     return SchemaState(state.revision, head(), not problems, tuple(problems))
 
 
-def _require_upgradable(url: URL) -> None:
-    # Checked by a reader: a writer would change the journal mode of a file that may not be ours.
-    with explain_errors(url), reader_engine(url).connect() as connection:
-        state = standing(connection)
-    if state.kind not in ("behind", "current"):
-        raise BadInput(f"{shown(url)} {state.problem}")
+def snapshot(url: URL, path: Path) -> int:
+    """Write the committed state to `path`, one self-contained SQLite file; return its size in bytes.
+
+    The file is replaced atomically: a portal that reads it sees the old state or the new one. Raises BadInput if the
+    database is not a SQLite file of this tmflow, or `path` cannot be written.
+    """
+    if not is_sqlite(url):
+        raise BadInput(f"{shown(url)} is on a server: only a SQLite file can be copied; use the server's tools.")
+    require_name(path)
+    source = sqlite_path(url)
+    if path.exists() and source.exists() and path.samefile(source):
+        raise BadInput(f"{path} is the database itself: name another file for the snapshot.")
+    if path.with_name(path.name + "-wal").exists():  # SQLite would apply this log to the copy
+        raise BadInput(f"{path} is a database in use: name another file for the snapshot.")
+    with whole_file(path) as copy:
+        try:
+            with explain_errors(url):
+                _copy_pages(open_reader(url), copy)
+        except sqlite3.Error as error:
+            raise BadInput(f"{path} cannot be written: {error}; the previous file is kept.") from error
+    return path.stat().st_size
+
+
+def _copy_pages(reader: Engine, path: Path) -> None:
+    """Copy all pages in one step, so that the copy is one state of the database despite concurrent writers."""
+    with reader.connect() as opened, closing(sqlite3.connect(path)) as copy:
+        source = opened.connection.driver_connection
+        assert isinstance(source, sqlite3.Connection)
+        copy.execute("PRAGMA journal_mode = OFF")  # a new file: nothing to roll back
+        source.backup(copy)
+        copy.execute("PRAGMA journal_mode = DELETE")
 
 
 def _back_up(url: URL, writer: Connection) -> Path | None:
@@ -111,18 +158,10 @@ def _back_up(url: URL, writer: Connection) -> Path | None:
     copy = path.with_name(f"{path.name}.before-{head()}")
     with whole_file(copy) as new, writing(copy):
         try:
-            copy_pages(reader_engine(url), new)
+            _copy_pages(reader_engine(url), new)
         except sqlite3.Error as error:
-            raise BadInput(f"{copy} cannot be written: {error}; {shown(url)} is as it was.") from error
+            raise BadInput(f"{copy} cannot be written: {error}; {shown(url)} is unchanged.") from error
     return copy
-
-
-def _make_folder(url: URL) -> None:
-    folder = sqlite_path(url).parent
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadInput(f"{shown(url)} cannot be made: folder {folder}: {error.strerror}.") from error
 
 
 def _damage(connection: Connection) -> list[str]:

@@ -20,13 +20,13 @@ from tmflow.store.frames import with_facts
 from tmflow.store.models import Software
 
 VERSIONS = ("tmflow", "python", "tensorflow", "numpy", "compiler", "cflags", "lock_sha256")
-DIGITS = 10  # of a hash that are shown
+DIGITS = 10  # digits of a hash that are shown
 
 
 def of_runs(connection: Connection, runs: pd.DataFrame) -> pd.Series:
     """Label the software of each run; the columns are software_id and campaign_uid.
 
-    This checkout, if it has the commits, tells which commits have the same code.
+    If this checkout has the commits, it determines which of them have the same code.
     """
     number = numbered(runs, ["software_id", "campaign_uid"])
     distinct = runs[~pd.Series(number, runs.index).duplicated()].reset_index(drop=True)  # few, however many runs

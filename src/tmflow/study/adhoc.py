@@ -16,8 +16,7 @@ from tmflow.base.files import write_bytes
 from tmflow.base.locks import machine_to_itself
 from tmflow.runfile import record
 from tmflow.runfile.record import CampaignRef, ExperimentRef, Run
-from tmflow.runner.job import RoundJob
-from tmflow.runner.supervisor import run_round
+from tmflow.runner.supervisor import RoundJob, run_round
 from tmflow.spec.trial import TrialSpec
 from tmflow.store.ingest import ingest
 

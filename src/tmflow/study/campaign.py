@@ -1,13 +1,17 @@
 """The campaign: one invocation of the study on one machine, resumed or not.
 
 It is stored next to the run files of its scale. While it is unfinished, the next invocation on the same machine
-continues it; once it is finished, the next invocation that has anything to measure starts a new one.
+continues it; once it is finished, the next invocation that has anything to measure starts a new one. The commands that
+repeat one of its runs or experiments are here too.
 """
 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
+from shlex import quote
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -110,3 +114,20 @@ def set_aside(results: Path, scale: Scale) -> Path | None:
     archive.parent.mkdir(parents=True, exist_ok=True)
     folder(results, scale).rename(archive)
     return archive
+
+
+def rerun(experiment: str, scale: str = "full") -> str:
+    """The command that measures the missing rounds of one experiment, stores them and draws its figures.
+
+    It must be run in the folder of the project.
+    """
+    at = "" if scale == "full" else f" --scale {quote(scale)}"
+    return f".venv/bin/tmflow study run{at} {quote(experiment)}"
+
+
+def train_command(spec: Mapping[str, Any], round: int) -> str:
+    """The `tmflow train` command with every factor of a spec that applies, and the seed of this round (from 1)."""
+    factors = {name: value for name, value in spec.items() if value is not None}
+    factors["seed"] += round - 1
+    words = [f"--{name.replace('_', '-')} {quote(str(value))}" for name, value in factors.items()]
+    return " ".join(["tmflow train", *words])

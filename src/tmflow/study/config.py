@@ -1,23 +1,20 @@
-"""config.yaml: a closed schema of experiments, each a grid of factors."""
+"""config.yaml: a closed schema of experiments, and the checks that no schema can express."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
 from tmflow.base.canonical_json import sha256_of
-from tmflow.base.documents import document, read_yaml, sentence
+from tmflow.base.documents import document, read_yaml
 from tmflow.base.errors import BadInput, unknown
-from tmflow.native import registry
-from tmflow.platform.profiles import load_profile, profile_names
-from tmflow.spec.factors import OWNERS, Dataset
-from tmflow.spec.process_env import tm_library
-from tmflow.spec.strategies import STRATEGY_PARAMETERS, owners, parameters_of
+from tmflow.runfile.record import ExperimentRef
+from tmflow.spec.factors import Dataset
 from tmflow.spec.trial import TrialSpec
+from tmflow.study.grid import FACTORS, Factor, Factors, Grid, expand, kept_threads, make_grid
 
 Scale = Literal["full", "quick"]
 SCALES: tuple[Scale, ...] = get_args(Scale)
@@ -40,22 +37,8 @@ Kind = Literal[
 
 TIMES: frozenset[Kind] = frozenset({"speedup", "speedup_vs_tf_lock", "step_time", "time_to_accuracy"})
 
-# The dataset is a setting of the whole study, and the seed of a trial follows from the study's.
-FACTORS = tuple(name for name in TrialSpec.model_fields if name not in ("dataset", "seed"))
-
 # TensorFlow creates these thread pools once per process, for its first session, and a round is one process.
 PER_PROCESS = ("intra_op_threads", "inter_op_threads")
-
-# The driver that applies if none is given.
-_USUAL: dict[str, Any] = {"driver": TrialSpec.model_fields["driver"].default}
-
-# No factor is a bool, but TrialSpec rejects one with a clearer message.
-Factor = str | int | float | bool | None
-# A strategy may also be a mapping: its name, and parameters of this list entry only. The spec checks their values, with
-# clearer messages here too.
-Entry = Factor | dict[str, Any]
-Factors = dict[str, Entry | list[Entry]]
-Values = dict[str, Factor | list[Factor]]
 
 
 class _Closed(BaseModel):
@@ -82,8 +65,10 @@ class Experiment(_Closed):
     rounds_at_most: int | None = Field(None, ge=1, le=1000, description="overrides the study's rounds_at_most")
     factors: Factors = {}
     also: list[Factors] = Field([], description="further grids: what each changes of the factors")
-    runs_of: str | None = Field(None, description="the experiment on whose runs it draws: it has none of its own")
-    only: Values = Field({}, description="the runs that it draws, by factors; one without such a factor is drawn, too")
+    runs_of: str | None = Field(None, description="the experiment whose runs it draws; it has no own runs")
+    only: dict[str, Factor | list[Factor]] = Field(
+        {}, description="the runs that it draws, by factors; one without such a factor is drawn, too"
+    )
     shows: list[Kind] | None = Field(None, min_length=1, description="its kinds of figures; all if not given")
     quick: QuickExperiment = QuickExperiment()
 
@@ -94,7 +79,7 @@ class Experiment(_Closed):
         if self.runs_of is not None:
             changed = {f"quick.{name}" for name in self.quick.model_fields_set - {"skip"}}
             for name in sorted((self.model_fields_set | changed) & _OF_RUNS):
-                raise ValueError(f"runs_of {self.runs_of} leaves it no runs of its own, so it can have no {name}")
+                raise ValueError(f"runs_of {self.runs_of} means that it has no own runs, so it cannot have {name}")
         return self
 
     def shown(self) -> dict[str, Any]:
@@ -128,15 +113,10 @@ class Study(_Closed):
 
     @field_validator("experiments")
     @classmethod
-    def _names_make_paths(cls, value: dict[str, Experiment]) -> dict[str, Experiment]:
+    def _names_make_paths_and_runs_are_there(cls, value: dict[str, Experiment]) -> dict[str, Experiment]:
         for name in value:
             if not name or not all(c.isalnum() or c in "-." for c in name) or not name[0].isalnum():
                 raise ValueError(f"experiment name {name!r} may hold only letters, digits, '-' and '.'")
-        return value
-
-    @field_validator("experiments")
-    @classmethod
-    def _runs_are_there(cls, value: dict[str, Experiment]) -> dict[str, Experiment]:
         with_runs = [name for name, experiment in value.items() if experiment.runs_of is None]
         for name, experiment in value.items():
             if experiment.runs_of is not None and experiment.runs_of not in with_runs:
@@ -177,7 +157,7 @@ class Study(_Closed):
             return self.quick.rounds
         return self.experiments[name].rounds_at_most or self.rounds_at_most or self.rounds_of(name, scale)
 
-    def grids(self, name: str, scale: Scale) -> list[dict[str, list[Entry]]]:
+    def grids(self, name: str, scale: Scale) -> list[Grid]:
         """The factors of each grid of an experiment with their lists of values, including the study's defaults.
 
         A default is left out if none of the grid's strategies has the parameter, or if the factor belongs to another
@@ -190,7 +170,10 @@ class Study(_Closed):
         if scale == "quick":
             factors = {**factors, **experiment.quick.factors}
             also = also if experiment.quick.also is None else experiment.quick.also
-        return [_grid(self.defaults, factors), *(_grid({**self.defaults, **factors}, changes) for changes in also)]
+        return [
+            make_grid(self.defaults, factors),
+            *(make_grid({**self.defaults, **factors}, changes) for changes in also),
+        ]
 
     def points(self, name: str, scale: Scale, dataset: Dataset, processors: int | None = None) -> list[TrialSpec]:
         """The points of an experiment: the product of the factors of each grid, in the order of config.yaml.
@@ -203,7 +186,7 @@ class Study(_Closed):
         if key not in self._points:
             where = f"config.yaml: experiments.{name}"
             fixed = {"dataset": dataset, "seed": self.seed}
-            self._points[key] = [_points(grid, fixed, where) for grid in self.grids(name, scale)]
+            self._points[key] = [expand(grid, fixed, where) for grid in self.grids(name, scale)]
             identities = [tuple(point.__dict__.values()) for grid in self._points[key] for point in grid]
             if len(set(identities)) < len(identities):
                 raise BadInput(f"{where}: a factor lists the same value twice, or `also` repeats a point.")
@@ -222,115 +205,14 @@ class Study(_Closed):
         further = {"also": also} if also else {}
         return {"dataset": dataset, "factors": first, **further, "scale": scale, "seed": self.seed}
 
+    def reference(self, name: str, scale: Scale, dataset: str) -> ExperimentRef:
+        """The experiment as its run files name it, with its definition."""
+        definition = self.definition(name, scale, dataset)
+        return ExperimentRef(name=name, scale=scale, definition_sha256=sha256_of(definition), definition=definition)
+
     def definition_id(self, name: str, scale: Scale) -> str:
         """A short name of the definition, for paths: 12 hex digits."""
         return sha256_of(self.definition(name, scale, self.dataset))[:12]
-
-
-def kept_threads(threads: Iterable[int], processors: int) -> set[int]:
-    """Select the numbers of threads that a machine with `processors` hardware threads runs under `threads: auto`.
-
-    These are all up to twice the hardware threads, and the next one; higher ones are oversubscribed in the same way.
-    """
-    ordered = sorted(set(threads))
-    within = [number for number in ordered if number <= 2 * processors]
-    return set(ordered[: len(within) + 1])
-
-
-def make_spec(factors: dict[str, Any], where: str) -> TrialSpec:
-    """Validate a spec and fill in the strategy's parameters; raises BadInput with factor, value and what is allowed."""
-    _require_strategy(factors.get("strategy"), where, registry.names())
-    return _spec(factors, where)
-
-
-def _points(grid: dict[str, list[Entry]], fixed: dict[str, Any], where: str) -> list[TrialSpec]:
-    """Expand one grid to points; rules that depend only on strategy, driver and model are evaluated once for each."""
-    valid = registry.names()
-    variants = [_variant(entry, where, valid) for entry in grid.get("strategy", [None])]
-    places: dict[str, Sequence[Any]] = {**grid, "strategy": range(len(variants))}
-    left_out: dict[tuple[int, str, str], list[str]] = {}
-    points = []
-    for values in itertools.product(*places.values()):
-        factors = dict(zip(places, values, strict=True))
-        variant = variants[factors["strategy"]]
-        key = (factors["strategy"], str(factors.get("driver")), str(factors.get("model")))
-        if key not in left_out:
-            chosen = {**factors, **variant}
-            left_out[key] = [f for f in grid if f in variant or (not _applies(f, chosen) and _has_use(f, grid))]
-        idle = left_out[key]
-        if all(factors[f] == grid[f][0] for f in idle if f != "strategy"):  # else it repeats a point
-            for factor in idle:
-                del factors[factor]
-            points.append(_spec({**fixed, **factors, **variant}, where))
-    return points
-
-
-def _spec(factors: dict[str, Any], where: str) -> TrialSpec:
-    strategy = str(factors["strategy"])
-    applicable = {name: value for name, value in factors.items() if value is not None or not owners(name)}
-    _check_profile(applicable, where)
-    try:
-        spec = TrialSpec.model_validate({**parameters_of(strategy, applicable.get("spending")), **applicable})
-    except ValidationError as error:
-        raise sentence(error, where, FACTORS) from error
-    if spec.library is not None:
-        return spec.model_copy(update={"library": str(tm_library(spec.library))})
-    return spec
-
-
-def _require_strategy(strategy: object, where: str, valid: list[str]) -> str:
-    if strategy not in valid:
-        raise unknown(f"strategy in {where}:", strategy, valid)
-    return str(strategy)
-
-
-def _check_profile(factors: dict[str, Any], where: str) -> None:
-    """Raise BadInput unless an emulated run has a valid profile; the spec checks all other factors."""
-    profile = factors.get("profile")
-    if profile is None and factors.get("provider") == "emulated":
-        raise BadInput(f"{where}: provider emulated needs a profile; valid: {', '.join(profile_names())}.")
-    if isinstance(profile, str):
-        if profile not in profile_names():
-            raise unknown(f"profile in {where}:", profile, profile_names())
-        load_profile(profile)
-
-
-def _variant(entry: Entry, where: str, strategies: list[str]) -> dict[str, Any]:
-    """The strategy of an entry, and the parameters that the entry sets."""
-    if not isinstance(entry, dict):
-        return {"strategy": _require_strategy(entry, where, strategies)}
-    if "strategy" not in entry:
-        raise BadInput(f"{where}: an entry of strategy is {entry}, but needs the key 'strategy', the name of one.")
-    valid = ["strategy", *STRATEGY_PARAMETERS.get(_require_strategy(entry["strategy"], where, strategies), ())]
-    for key in entry:
-        if key not in valid:
-            raise unknown(f"parameter of strategy '{entry['strategy']}' in {where}:", key, valid)
-    return entry
-
-
-def _grid(defaults: Factors, factors: Factors) -> dict[str, list[Entry]]:
-    """The factors of a grid and the defaults that apply to it, each with its list of values."""
-    merged = {factor: _as_list(values) for factor, values in {**defaults, **factors}.items()}
-    return {factor: values for factor, values in merged.items() if factor in factors or _has_use(factor, merged)}
-
-
-def _as_list(values: Entry | list[Entry]) -> list[Entry]:
-    return values if isinstance(values, list) else [values]
-
-
-def _applies(factor: str, chosen: Mapping[str, Entry]) -> bool:
-    """Whether a factor applies to these values: it does not if it belongs to another strategy, driver or model."""
-    kind, factor_owners = OWNERS.get(factor, ("strategy", None))
-    if factor_owners is not None:
-        return chosen.get(kind, _USUAL.get(kind)) in factor_owners
-    return not owners(factor) or chosen.get("strategy") in owners(factor)
-
-
-def _has_use(factor: str, grid: Mapping[str, list[Entry]]) -> bool:
-    """Whether a factor applies to any strategy, driver or model of the grid."""
-    kind, _ = OWNERS.get(factor, ("strategy", None))
-    entries = grid.get(kind, [_USUAL.get(kind)])
-    return any(_applies(factor, {kind: item.get("strategy") if isinstance(item, dict) else item}) for item in entries)
 
 
 def load_study(path: Path) -> Study:
@@ -342,26 +224,19 @@ def check_study(raw: Any, where: str = "config.yaml") -> Study:
     """Validate a parsed config.yaml, and return the study that it describes."""
     study = document(Study, raw, where)
     _check_factors(study, where)
-    _check_rounds(study, where)
+    for name in study.experiments:
+        rounds, at_most = study.rounds_of(name, "full"), study.rounds_at_most_of(name, "full")
+        if at_most < rounds:
+            raise BadInput(
+                f"{where}: experiments.{name}: rounds_at_most is {at_most}, but must not be below its rounds, {rounds}."
+            )
     for scale in SCALES:
         for name in study.at(scale):
             if scale == "full" or study.grids(name, scale) != study.grids(name, "full"):
-                points = study.points(name, scale, "mnist")
-                _check_one_value_per_process(points, f"{where}: experiments.{name}")
+                _check_one_value_per_process(study.points(name, scale, "mnist"), f"{where}: experiments.{name}")
     for name in study.experiments:
         _check_only(study, name, f"{where}: experiments.{name}")
     return study
-
-
-def _check_only(study: Study, name: str, where: str) -> None:
-    """Raise BadInput for a value in `only` that no run has: the experiment would draw nothing after hours of runs."""
-    points = study.points(study.source(name), "full", "mnist")
-    for factor, values in study.experiments[name].shown()["only"].items():
-        existing = dict.fromkeys(getattr(point, factor) for point in points)
-        for value in values:
-            if value not in existing:
-                valid = ", ".join(str(item) for item in existing if item is not None) or "none"
-                raise BadInput(f"{where}.only: no run has {factor} {value}; valid: {valid}.")
 
 
 def _check_factors(study: Study, where: str) -> None:
@@ -381,20 +256,22 @@ def _check_factors(study: Study, where: str) -> None:
                 raise BadInput(f"{where}: {place}: {factor} has no value.")
 
 
-def _check_rounds(study: Study, where: str) -> None:
-    for name in study.experiments:
-        rounds, at_most = study.rounds_of(name, "full"), study.rounds_at_most_of(name, "full")
-        if at_most < rounds:
-            raise BadInput(
-                f"{where}: experiments.{name}: rounds_at_most is {at_most}, but must not be below its rounds, {rounds}."
-            )
-
-
 def _check_one_value_per_process(points: Iterable[TrialSpec], where: str) -> None:
     for factor in PER_PROCESS:
         values = dict.fromkeys(getattr(point, factor) for point in points if point.driver == "session")
         if len(values) > 1:
             raise BadInput(
                 f"{where}: {factor} has the values {', '.join(map(str, values))}, but TensorFlow makes its pools of "
-                "threads once per process, and a round is one process: give each value an experiment of its own."
+                "threads once per process, and a round is one process: use a separate experiment for each value."
             )
+
+
+def _check_only(study: Study, name: str, where: str) -> None:
+    """Raise BadInput for a value in `only` that no run has: the experiment would draw nothing after hours of runs."""
+    points = study.points(study.source(name), "full", "mnist")
+    for factor, values in study.experiments[name].shown()["only"].items():
+        existing = dict.fromkeys(getattr(point, factor) for point in points)
+        for value in values:
+            if value not in existing:
+                valid = ", ".join(str(item) for item in existing if item is not None) or "none"
+                raise BadInput(f"{where}.only: no run has {factor} {value}; valid: {valid}.")

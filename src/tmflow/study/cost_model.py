@@ -1,4 +1,4 @@
-"""Cost model of trials and rounds in seconds, from similar past runs or else guessed; only for the plan."""
+"""Cost model of trials and rounds in seconds, from similar past runs, or guessed; used only for the plan."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from typing import Any, NamedTuple
 from tmflow.base.errors import BadInput
 from tmflow.native.availability import unfit_reason, unsupported_reason
 from tmflow.native.loader import core_file, library_dir
+from tmflow.native.registry import resolve
 from tmflow.spec.models import MODELS
-from tmflow.spec.process_env import OF_A_PROCESS, process_environment
+from tmflow.spec.process_env import OF_A_PROCESS
 from tmflow.spec.trial import TrialSpec
 from tmflow.training.models import load_network
 
-# A trial's cost comes from the past runs that agree with it in the first of these groups for which any run does.
-# A factor in none of these sets is assumed to change the cost of a step.
+# The cost of a trial comes from past runs that have the same factors: those of the first group in SIMILAR_BY for which
+# there are any. A factor in none of these sets is assumed to change the cost of a step.
 _PER_TRIAL = {"dataset", "threads", "iterations", "seed", "test_images", "curve_points"}
 _PER_PROCESS = {"step_call", "pinning", "intra_op_threads", "inter_op_threads"}
 _COST_LITTLE = {"variables", "learning_rate", "dropout_keep", "activation"}
@@ -37,8 +38,8 @@ _OF_GRAPH = tuple(name for name in TrialSpec.model_fields if name not in _PER_TR
 _GRAPH, _KIND = attrgetter(*_OF_GRAPH), attrgetter(*_OF_GRAPH, "threads")
 WARM_UP_STEPS = {"session": 20, "native": 1000}
 
-# Guesses from 2 busy cores of an Intel Emerald Rapids: the order of magnitude, until there are runs.
-PROCESS_S = {"session": 6.0, "native": 2.5}  # to start one, TensorFlow and the data included
+# Guesses from 2 busy cores of an Intel Emerald Rapids: an order of magnitude, used until there are runs.
+PROCESS_S = {"session": 6.0, "native": 2.5}  # to start one, including TensorFlow and the data
 GRAPH_S = {"session": 0.2, "native": 0.0}
 OUTPUTS_S = 6.0  # to store an experiment's runs, to draw its figures and write its table
 TRIAL_S = 0.05  # a trial without its steps and evaluation
@@ -81,7 +82,7 @@ class Costs:
                 continue
             cost = self.of(first)
             total += _trials_s(cost, points_of_kind)
-            process = tuple(process_environment(first.strategy, first.parameters(), base={}).items())
+            process = tuple(first.process_env(base={}).items())
             starts[process] = max(starts.get(process, 0.0), PROCESS_S[first.driver])
             if (graph := _GRAPH(first)) not in graphs:
                 graphs.add(graph)
@@ -111,9 +112,10 @@ class Costs:
         builds it first.
         """
         try:
+            strategy = resolve(point.strategy, point.parameters())
             if core_file(library_dir()) is None:
-                return unfit_reason(point) is None
-            return point.strategy in OF_A_PROCESS or unsupported_reason(point) is None
+                return unfit_reason(point, strategy) is None
+            return point.strategy in OF_A_PROCESS or unsupported_reason(point, strategy) is None
         except BadInput:
             return True
 

@@ -12,19 +12,18 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tmflow.base.canonical_json import sha256_of
 from tmflow.base.errors import BadInput
 from tmflow.base.files import write_text
 from tmflow.base.paths import project_root
 from tmflow.datasets import catalogue
 from tmflow.native import loader
-from tmflow.runfile.record import ExperimentRef
+from tmflow.native.registry import resolve
 from tmflow.runner.round import backend_of
 from tmflow.spec.factors import Dataset
-from tmflow.spec.process_env import process_environment
 from tmflow.spec.trial import TrialSpec
 from tmflow.study.config import SCALES, Scale, Study
-from tmflow.training.native_driver import graph_key, native_settings
+from tmflow.training.measurement import graph_key
+from tmflow.training.native_driver import fused_variables
 
 DATASET: Dataset = "mnist"
 MOST_PROCESSORS = 1024  # a machine with this many runs every number of threads that a spec allows
@@ -75,11 +74,9 @@ def is_native(study: Study, name: str, scale: Scale) -> bool:
 
 
 def _experiment(study: Study, name: str, scale: Scale) -> Iterator[dict[str, Any]]:
-    definition = study.definition(name, scale, DATASET)
-    experiment = ExperimentRef(name=name, scale=scale, definition_sha256=sha256_of(definition), definition=definition)
     yield {
         "kind": "experiment",
-        "experiment": experiment.model_dump(mode="json"),
+        "experiment": study.reference(name, scale, DATASET).model_dump(mode="json"),
         "definition_id": study.definition_id(name, scale),
         "rounds": study.rounds_of(name, scale),
         "trial_timeout_s": study.trial_timeout_s,
@@ -103,9 +100,13 @@ def _processors_needed(study: Study, name: str, scale: Scale, points: Sequence[T
 
 
 def _point(point: TrialSpec, variants: Sequence[str]) -> dict[str, Any]:
+    strategy = resolve(point.strategy, point.parameters())
     return {
-        **native_settings(point)._asdict(),
-        "environment": process_environment(point.strategy, point.parameters(), base={}),
+        "parameters": strategy.native_arguments,
+        "mechanism": strategy.mechanism,
+        "fused": fused_variables(point),
+        "times_locks": point.measures == "full" and strategy.times_locks,
+        "environment": point.process_env(base={}),
         "evidence": point.evidence,
         "spec": point.factors(),
         "spec_sha256": point.sha256,

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from tmflow.base.canonical_json import sha256_of
 from tmflow.base.errors import BadInput
-from tmflow.platform.environment import cpus_allowed
+from tmflow.platform.facts import cpus_allowed
 from tmflow.runfile import record
-from tmflow.runfile.record import CampaignRef, ExperimentRef, Run
-from tmflow.runner.job import RoundJob
+from tmflow.runfile.record import CampaignRef, Run
 from tmflow.runner.journal import Journal
+from tmflow.runner.supervisor import RoundJob
 from tmflow.spec.factors import Dataset
 from tmflow.spec.trial import TrialSpec
 from tmflow.study import campaign
@@ -85,7 +84,7 @@ class Plan:
 
     @property
     def first(self) -> list[str]:
-        """The experiments of this scale that config.yaml puts first, or the ones whose runs these use."""
+        """The experiments of this scale that config.yaml puts first, or the experiments whose runs they use."""
         return [name for name in dict.fromkeys(map(self.source, self.study.first)) if name in self.experiments]
 
     @cached_property
@@ -121,12 +120,9 @@ class Plan:
         if experiment not in self.experiments or not 1 <= number <= len(self.run_files(experiment)):
             raise BadInput(f"config.yaml has no round {number} of experiment '{experiment}' at scale {self.scale}.")
         dataset = resolved_dataset(self.results)
-        definition = self.study.definition(experiment, self.scale, dataset)
         return RoundJob(
             campaign=its_campaign,
-            experiment=ExperimentRef(
-                name=experiment, scale=self.scale, definition_sha256=sha256_of(definition), definition=definition
-            ),
+            experiment=self.study.reference(experiment, self.scale, dataset),
             number=number,
             points=self.points(experiment, dataset),
             trial_timeout_s=self.study.trial_timeout_s,
@@ -142,22 +138,14 @@ class Plan:
                 yield from Journal(path).runs
 
     @cached_property
-    def _costs(self) -> Costs:
+    def costs(self) -> Costs:
+        """The cost model, from the past runs of the results folder."""
         return Costs(self.results)
 
-    @property
-    def past_runs(self) -> Set[str]:
-        """The uids of the runs that the estimates come from."""
-        return self._costs.uids
-
-    def estimated_trial_s(self, point: TrialSpec) -> float:
-        """Estimated seconds of a trial of the point, from past runs or else guessed."""
-        return self._costs.trial_s(point)
-
     def estimated_s(self, experiment: str) -> float:
-        """Estimated seconds of an experiment with its figures and table, from past runs or else guessed."""
+        """Estimated seconds of an experiment with its figures and table, from past runs or guessed."""
         rounds = len(self.run_files(experiment))
-        return rounds * self._costs.round_s(self.points(experiment, "mnist")) + OUTPUTS_S
+        return rounds * self.costs.round_s(self.points(experiment, "mnist")) + OUTPUTS_S
 
 
 def dataset_path(results: Path) -> Path:

@@ -1,4 +1,4 @@
-"""The input and the measurements of a trial, the same for every driver."""
+"""What the drivers have in common: a variant that runs trials, and the measurements of a trial."""
 
 from __future__ import annotations
 
@@ -6,17 +6,13 @@ import itertools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tmflow.datasets import Dataset, truncate
-from tmflow.datasets.dataset import Floats
-from tmflow.training import batches
-
-if TYPE_CHECKING:
-    from tmflow.spec.trial import TrialSpec
+from tmflow.spec.trial import TrialSpec
+from tmflow.training.data import TrialData
 
 Rows = list[dict[str, Any]]
 
@@ -63,31 +59,8 @@ class Measurement:
                 self.curve.append(point)
 
 
-@dataclass(frozen=True)
-class TrialData:
-    """The images of a trial: training set permuted by the trial's seed, first `matrix` pixels only.
-
-    Shapes: train_images [n, matrix], train_labels [n, 10], test_images [m, matrix] float32; test_digits [m] int64.
-    """
-
-    train_images: Floats
-    train_labels: Floats
-    test_images: Floats
-    test_digits: Any
-
-    @classmethod
-    def make(cls, dataset: Dataset, matrix: int, seed: int) -> TrialData:
-        order = batches.permutation(seed, len(dataset.train_images))
-        return cls(
-            train_images=np.ascontiguousarray(dataset.train_images[order, :matrix]),
-            train_labels=dataset.train_labels[order],
-            test_images=truncate(dataset.test_images, matrix),
-            test_digits=dataset.test_labels.argmax(axis=1),
-        )
-
-
 class Variant(Protocol):
-    """The state that a driver keeps between trials of points with the same graph key (`drivers.graph_key`)."""
+    """The state that a driver keeps between trials of points with the same graph key (`graph_key`)."""
 
     def run(self, spec: TrialSpec, trial_seed: int, data: TrialData) -> Measurement:
         """Train from fresh initial values. Raises Unsupported for a trial that cannot run here."""
@@ -100,20 +73,25 @@ class Variant(Protocol):
     def close(self) -> None: ...
 
 
-def warm_up_of(spec: TrialSpec, workers: int, batch: int, steps: int, images: int) -> TrialSpec:
+# Factors that neither a graph nor the native driver's preparation depends on: trials of one variant may differ in them.
+_PER_TRIAL = {"threads", "batch", "iterations", "seed", "curve_points", "test_images", "step_call"}
+
+
+def graph_key(spec: TrialSpec) -> str:
+    """Trials with the same key run in the same variant, and for the session driver in the same graph and session."""
+    return spec.model_dump_json(exclude=_PER_TRIAL)
+
+
+def warm_up_spec(spec: TrialSpec, workers: int, batch: int, steps: int, images: int) -> TrialSpec:
     """The spec of a warm-up: a short trial like `spec`, with `workers` workers, that evaluates at most `images`."""
-    return spec.model_copy(update=for_warm_up(spec, workers, batch, steps, images))
-
-
-def for_warm_up(spec: TrialSpec, workers: int, batch: int, steps: int, images: int) -> dict[str, Any]:
-    """The factors in which a warm-up differs from `spec`."""
-    return {
+    changes = {
         "threads": workers,
         "batch": batch,
         "iterations": max(steps, workers),
         "test_images": min(images, spec.test_images),
         "curve_points": 0,
     }
+    return spec.model_copy(update=changes)
 
 
 def _pauses(spec: TrialSpec) -> list[int]:

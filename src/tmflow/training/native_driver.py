@@ -6,34 +6,32 @@ The order of the data, the initial values, the split over the workers and the pa
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tmflow.base.errors import Diverged, Unsupported
 from tmflow.native import availability, loader
-from tmflow.native.availability import unsupported_reason
-from tmflow.native.registry import mechanism_of, native_parameters
-from tmflow.spec import abort_codes, contention
-from tmflow.spec.strategies import LOCKS_UNTOLD
+from tmflow.native.registry import ResolvedStrategy
+from tmflow.spec import abort_codes
+from tmflow.spec.strategies import CONTENTION
 from tmflow.spec.trial import TrialSpec
-from tmflow.training import batches
-from tmflow.training.measurement import NOT_FINITE, Measurement, TrialData, warm_up_of
+from tmflow.training.data import TrialData, batch_starts
+from tmflow.training.measurement import NOT_FINITE, Measurement, warm_up_spec
 from tmflow.training.models import load_network
 from tmflow.training.network import Array
 
 if TYPE_CHECKING:
     from tmflow.native._core import NativeCounterRow, NativeTrial
 
-_PER_TRIAL = {"threads", "batch", "iterations", "seed", "curve_points", "test_images"}
+WARM_UP_STEPS, WARM_UP_IMAGES = 1000, 500
 
 
 class Variant:
     """A model and a strategy; every trial has its own variables, threads and counters."""
 
-    def __init__(self, spec: TrialSpec) -> None:
-        self._spec = spec
+    def __init__(self, spec: TrialSpec, strategy: ResolvedStrategy) -> None:
+        self._spec, self._strategy = spec, strategy
 
     def run(self, spec: TrialSpec, trial_seed: int, data: TrialData) -> Measurement:
         """Train from fresh initial values with `spec`, which differs from the variant's only in factors per trial.
@@ -41,90 +39,53 @@ class Variant:
         Raises Unsupported if it cannot run here, or if this process does not meet the needs of the strategy after the
         trial. Raises Diverged if a variable or a score of a test image is not finite in an evaluation.
         """
-        if reason := unsupported_reason(spec):
+        strategy = self._strategy
+        if reason := availability.unsupported_reason(spec, strategy):
             raise Unsupported(reason)
-        measured = measure(spec, native_settings(spec), trial_seed, data)
-        availability.require(spec.strategy, spec.parameters())
+        measured = Measurement(fused=fused_variables(spec))
+        began = time.monotonic()
+        trial = make_trial(spec, strategy)
+        trial.set_variables(load_network(spec.model).initial_values(spec, trial_seed))
+        starts = batch_starts(trial_seed, len(data.train_images), spec.batch, spec.iterations)
+        measured.setup_s = time.monotonic() - began
+
+        measured.train(
+            spec,
+            starts,
+            lambda steps: trial.run(data.train_images, data.train_labels, steps, spec.batch, spec.learning_rate),
+            lambda: accuracy(spec, trial.variables(), data),
+        )
+        full = spec.measures == "full"
+        for row in trial.counters():
+            _add_counts(measured, row, strategy.mechanism, times_locks=full and strategy.times_locks)
+        measured.staleness = [dict(row) for row in trial.staleness()]
+        measured.lost = [dict(row) for row in trial.lost()] if full else []
+        availability.require(strategy)
         return measured
 
     def warm_up(self, data: TrialData, batch: int, workers: int) -> None:
         """Run and discard a short trial, which wakes the processors and loads the data into their caches."""
-        self.run(warm_up_of(self._spec, workers, batch, WARM_UP_STEPS, WARM_UP_IMAGES), self._spec.seed, data)
+        self.run(warm_up_spec(self._spec, workers, batch, WARM_UP_STEPS, WARM_UP_IMAGES), self._spec.seed, data)
 
     def close(self) -> None:
-        """Nothing outlives a trial."""
+        """Do nothing: no state outlives a trial."""
 
 
-def native_settings(spec: TrialSpec) -> NativeSettings:
-    """The arguments of the spec for the native library. Raises BadInput as `native_parameters` does."""
-    parameters = spec.parameters()
-    # Every variable of two dimensions belongs to a dense layer.
-    matrices = [variable.name for variable in load_network(spec.model).variables(spec) if len(variable.shape) == 2]
-    return NativeSettings(
-        parameters=native_parameters(spec.strategy, parameters),
-        mechanism=mechanism_of(spec.strategy, parameters),
-        fused=matrices if spec.kernel == "fused" else [],
-        times_locks=spec.measures == "full" and spec.strategy not in LOCKS_UNTOLD,
-    )
+def fused_variables(spec: TrialSpec) -> list[str]:
+    """The variables whose updates are fused with their gradients: those of dense layers, which have two dimensions."""
+    variables = load_network(spec.model).variables(spec) if spec.kernel == "fused" else []
+    return [variable.name for variable in variables if len(variable.shape) == 2]
 
 
-def graph_key(spec: TrialSpec) -> str:
-    """Trials with the same key run in the same variant."""
-    return spec.model_dump_json(exclude=_PER_TRIAL)
-
-
-WARM_UP_STEPS, WARM_UP_IMAGES = 1000, 500
-
-
-class NativeSettings(NamedTuple):
-    """The arguments of a spec for the native library, and how to read its counters."""
-
-    parameters: Sequence[str]  # of the strategy, in the format of the library
-    mechanism: str | None  # the mechanism of its transactions: a key of `abort_codes.FAMILIES`
-    fused: list[str]  # the variables whose updates are fused with their gradients
-    times_locks: bool  # whether the counters include the times under locks
-
-
-def measure(spec: TrialSpec, settings: NativeSettings, trial_seed: int, data: TrialData) -> Measurement:
-    """Train from fresh initial values.
-
-    Raises Diverged if a variable or a score of a test image is not finite in an evaluation.
-    """
-    measured = Measurement(fused=settings.fused)
-    began = time.monotonic()
-    trial = make_trial(spec, settings.parameters)
-    trial.set_variables(load_network(spec.model).initial_values(spec, trial_seed))
-    starts = batches.batch_starts(trial_seed, len(data.train_images), spec.batch, spec.iterations)
-    measured.setup_s = time.monotonic() - began
-
-    measured.train(
-        spec,
-        starts,
-        lambda steps: trial.run(data.train_images, data.train_labels, steps, spec.batch, spec.learning_rate),
-        lambda: accuracy(spec, trial.variables(), data),
-    )
-    rows = trial.counters()
-    measured.counters = [_counters(row, settings) for row in rows]
-    measured.aborts = [abort for row in rows for abort in _aborts(row, settings.mechanism)]
-    measured.retries = _contention(rows, "retries")
-    measured.failed_publications = _contention(rows, "failed_publications")
-    measured.taken_blocks = _contention(rows, "taken_blocks")
-    measured.reads = [reads for row in rows for reads in _reads(row)]
-    if spec.measures == "full":
-        measured.lost = [dict(row) for row in trial.lost()]
-    measured.staleness = [dict(row) for row in trial.staleness()]
-    return measured
-
-
-def make_trial(spec: TrialSpec, parameters: Sequence[str]) -> NativeTrial:
+def make_trial(spec: TrialSpec, strategy: ResolvedStrategy) -> NativeTrial:
     """Make the variables and workers of a trial. Raises ValueError for factors that do not fit together."""
     return loader.core().NativeTrial(
         model=spec.model,
         matrix=spec.matrix,
         hidden=spec.hidden,
         activation=spec.activation,
-        strategy=spec.strategy,
-        parameters=list(parameters),
+        strategy=strategy.name,
+        parameters=list(strategy.native_arguments),
         workers=spec.threads,
         layout=spec.layout,
         reading=spec.reading,
@@ -149,30 +110,20 @@ def accuracy(spec: TrialSpec, values: list[Array], data: TrialData) -> float:
     return float((scores.argmax(axis=1) == data.test_digits[: len(images)]).mean())
 
 
-def _counters(row: NativeCounterRow, settings: NativeSettings) -> dict[str, Any]:
-    counts: dict[str, Any] = {name: row[name] for name in ("worker", "variable", "updates")}
-    if settings.mechanism is not None:
+def _add_counts(measured: Measurement, row: NativeCounterRow, mechanism: str | None, *, times_locks: bool) -> None:
+    """Add what the native library counted for one worker and one variable."""
+    where: dict[str, Any] = {"worker": row["worker"], "variable": row["variable"]}
+    counts = where | {"updates": row["updates"]}
+    if mechanism is not None:
         counts |= {name: row[name] for name in ("attempts", "commits", "fallbacks")}
-    if settings.times_locks:
+    if times_locks:
         counts |= {"lock_waited_s": row["waited_ns"] / 1e9, "lock_held_s": row["held_ns"] / 1e9}
-    return counts
-
-
-def _aborts(row: NativeCounterRow, mechanism: str | None) -> Iterator[dict[str, Any]]:
+    measured.counters.append(counts)
     for status, n in row["aborts"].items():
         assert mechanism is not None, "only transactions abort"
-        abort = {"worker": row["worker"], "variable": row["variable"], "mechanism": mechanism, "n": n}
-        yield abort | abort_codes.described(mechanism, status)
-
-
-def _contention(rows: Sequence[NativeCounterRow], kind: contention.Kind) -> list[dict[str, Any]]:
-    return [
-        {"worker": row["worker"], "variable": row["variable"], kind: number, contention.KINDS[kind]: times}
-        for row in rows
-        for number, times in row[kind].items()
-    ]
-
-
-def _reads(row: NativeCounterRow) -> Iterator[dict[str, Any]]:
+        abort_code = abort_codes.classify(mechanism, status)
+        measured.aborts.append(where | {"mechanism": mechanism, "n": n} | abort_code)
+    for kind, of in CONTENTION.items():
+        getattr(measured, kind).extend(where | {kind: number, of: times} for number, times in row[kind].items())
     if row["reads"] is not None and row["torn"] is not None:
-        yield {"worker": row["worker"], "variable": row["variable"], "reads": row["reads"], "torn": row["torn"]}
+        measured.reads.append(where | {"reads": row["reads"], "torn": row["torn"]})

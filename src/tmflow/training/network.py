@@ -1,4 +1,4 @@
-"""A model's network: its variables, their initial values, and its forward pass."""
+"""A model's network: its variables, their initial values and layout in a session, and its forward pass."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tmflow.spec.trial import TrialSpec
 
 CLASSES = 10
+JOINED = "joined"
 Array = NDArray[np.float32]
 Initial = Callable[[tuple[int, ...], np.random.Generator], NDArray[np.float64]]
 
@@ -76,3 +77,32 @@ class Network:
 def _draw(variables: tuple[Variable, ...], seed: int) -> tuple[Array, ...]:
     rng = np.random.default_rng([seed, 2])
     return tuple(variable.initial(variable.shape, rng).astype(np.float32) for variable in variables)
+
+
+class Layout:
+    """Converts between the model's variables and the session's: the same, or one flat variable if `joined`."""
+
+    def __init__(self, shapes: Sequence[Variable], *, joined: bool) -> None:
+        self._shapes = shapes
+        self._sizes = [math.prod(shape.shape) for shape in shapes]
+        self._joined = joined
+        self.variables = [Variable(JOINED, (sum(self._sizes),))] if joined else list(shapes)
+
+    def separate(self, values: Sequence[Any]) -> list[Any]:
+        """Split the tensors of the session's variables into the model's."""
+        import tensorflow as tf
+
+        if not self._joined:
+            return list(values)
+        parts = tf.split(values[0], self._sizes)
+        return [tf.reshape(part, shape.shape) for part, shape in zip(parts, self._shapes, strict=True)]
+
+    def together(self, values: Sequence[Any]) -> list[Any]:
+        """Join the model's tensors into those of the session's variables."""
+        import tensorflow as tf
+
+        return [tf.concat([tf.reshape(value, [-1]) for value in values], 0)] if self._joined else list(values)
+
+    def arrays_together(self, values: Sequence[Array]) -> list[Array]:
+        """Join the model's arrays into those of the session's variables."""
+        return [np.concatenate([value.ravel() for value in values])] if self._joined else list(values)

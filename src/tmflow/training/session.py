@@ -1,53 +1,73 @@
-"""The session driver: Python threads share one TensorFlow session, as the study did.
+"""The session driver: Python threads share one TensorFlow session, as in the study.
 
 A step reads the version, then the variables, computes the gradients, applies each under the strategy, and finally
-records its staleness: two small operations more than the study's step, the same for every strategy.
+records its staleness. Version and staleness are two small operations more than in the study's step, the same for every
+strategy.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from tmflow.base.errors import Diverged, Unsupported
-from tmflow.native import availability, fused, ops, registry
-from tmflow.native.availability import unsupported_reason
+from tmflow.native import availability, ops, registry
 from tmflow.native.optimizer import apply_all
+from tmflow.native.registry import ResolvedStrategy
 from tmflow.spec.trial import TrialSpec
-from tmflow.training import batches
-from tmflow.training.measurement import NOT_FINITE, Measurement, TrialData, warm_up_of
+from tmflow.training.data import TrialData, batch_starts
+from tmflow.training.measurement import NOT_FINITE, Measurement, warm_up_spec
 from tmflow.training.models import load_network
-from tmflow.training.network import CLASSES
-from tmflow.training.tensorflow_import import import_tensorflow
-from tmflow.training.variables import Layout
+from tmflow.training.network import CLASSES, Layout
 
 WARM_UP_STEPS = 20
 EVALUATION_CHUNK = 500  # the most images of a chunk
 EVALUATION_CHUNKS = 4  # the fewest chunks, each evaluated by one thread
 
-# Factors that the graph does not depend on: they may change between trials of one session.
-_PER_TRIAL = {"threads", "batch", "iterations", "seed", "curve_points", "test_images", "step_call"}
+# TensorFlow works without these modules. Keras, which imports scikit-learn and pandas, takes two fifths of the CPU time
+# of the import, and each round is a process that imports TensorFlow. `tf.keras` imports Keras on its first use.
+NOT_NEEDED = ("keras", "h5py")
+
+
+def import_tensorflow() -> None:
+    """Import TensorFlow without the modules that it does not need; they can still be imported afterwards.
+
+    Only `import tensorflow.keras` does not work, because TensorFlow prepares it during its import: use `tf.keras` or
+    `keras`.
+    """
+    if "tensorflow" in sys.modules:
+        return
+    absent = [name for name in NOT_NEEDED if name not in sys.modules]
+    modules: dict[str, object] = sys.modules  # type: ignore[assignment]  # for None in it
+    modules.update(dict.fromkeys(absent))  # Python cannot import a module that is None here
+    try:
+        import tensorflow  # noqa: F401  # imported for its side effect
+    finally:
+        for name in absent:
+            del sys.modules[name]
 
 
 class Variant:
     """A graph and its session for one model and strategy, for trials of any threads, batch and length."""
 
-    def __init__(self, spec: TrialSpec, max_workers: int, seed: int) -> None:
+    def __init__(self, spec: TrialSpec, strategy: ResolvedStrategy, max_workers: int, seed: int) -> None:
         if registry.tensorflow_version() is None:
             raise Unsupported("TensorFlow is not installed, and the session driver needs it")
-        if reason := unsupported_reason(spec):
+        if reason := availability.unsupported_reason(spec, strategy):
             raise Unsupported(reason)
         import_tensorflow()
         import tensorflow as tf
 
         tf1 = tf.compat.v1
-        self._spec, self._model = spec, load_network(spec.model)
+        self._spec, self._strategy, self._model = spec, strategy, load_network(spec.model)
         graph = tf.Graph()
         with graph.as_default():
             tf1.set_random_seed(seed)
@@ -64,10 +84,14 @@ class Variant:
             ]
             self._initialise = [variable.initializer for variable in variables]
             self._tracker = ops.Tracker(max_workers, [shape.name for shape in shapes], spec.measures)
-            self._restart, self._settle = (self._settled(variables, restart=restart) for restart in (True, False))
+            # The operations that notify a native strategy after an assignment, and before a read outside of it.
+            self._restart, self._settle = (
+                [] if self._strategy.is_stock else self._native_ops(ops.settle, variables, restart=restart)
+                for restart in (True, False)
+            )
             self._step = self._build_step(variables)
             at_rest = self._layout.separate([_read(variable) for variable in variables])
-            scores = self._logits(at_rest, training=False)
+            scores = self._model.logits(spec, self._images, at_rest, False)
             self._predict = tf.argmax(scores, 1), _all_finite([scores])
             self._weights_finite = _all_finite(at_rest)
         config = tf1.ConfigProto(
@@ -80,57 +104,40 @@ class Variant:
 
         spec = self._spec
         version = self._tracker.begin_step()
-        with tf.control_dependencies([version]):
-            noted = self._note_reads(variables)
+        with tf.control_dependencies([version]):  # emulated transactions do not detect readers: these notify them
+            is_noted = self._strategy.is_emulated and spec.reading == "plain"
+            noted = self._native_ops(ops.note_read, variables) if is_noted else []
         with tf.control_dependencies([version, *noted]):
             read = self._layout.separate(self._reads(variables))
-        output = self._logits(read, training=True)
+        output = self._model.logits(spec, self._images, read, True)
         loss = tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits(labels=self._labels, logits=output))
         # Gated, as in TensorFlow's optimisers: a layer's weights are updated only after the gradient of the layer below
         # has been propagated through them. Fused updates wait for all gradients, and never compute those of weights.
-        gradients = tf.gradients(loss, read, gate_gradients=not fused.is_wanted(spec.parameters()))
+        gradients = tf.gradients(loss, read, gate_gradients=not self._strategy.is_fused)
         updates = apply_all(
             variables,
             self._layout.together(gradients),
             spec.learning_rate,
-            strategy=spec.strategy,
+            strategy=self._strategy,
             tracker=self._tracker,
             worker=self._worker,
-            parameters=spec.parameters(),
         )
         with tf.control_dependencies(updates):
             return self._tracker.end_step(self._worker, version)
-
-    def _logits(self, read: Sequence[Any], *, training: bool) -> Any:
-        return self._model.logits(self._spec, self._images, read, training)
 
     def _reads(self, variables: Sequence[Any]) -> list[Any]:
         """The reads of the variables in a step: through the strategy or plain, counted with full measures."""
         spec = self._spec
         consistent = spec.reading == "consistent"
-        stock = spec.strategy in ops.STOCK_LOCKING
+        stock = self._strategy.is_stock
         if not consistent and (spec.measures == "usual" or stock):
             return [_read(variable) if stock else ops.view(variable) for variable in variables]
-        arguments = self._of_strategy() | {"worker": self._worker, "consistent": consistent}
-        return [ops.read(variable, index=index, **arguments) for index, variable in enumerate(variables)]
+        return self._native_ops(ops.read, variables, worker=self._worker, consistent=consistent)
 
-    def _settled(self, variables: Sequence[Any], *, restart: bool) -> list[Any]:
-        """The operations that notify a native strategy after an assignment, or before a read outside of it."""
-        if self._spec.strategy in ops.STOCK_LOCKING:
-            return []
-        arguments = self._of_strategy()
-        return [ops.settle(v, index=index, restart=restart, **arguments) for index, v in enumerate(variables)]
-
-    def _of_strategy(self) -> dict[str, Any]:
-        spec = self._spec
-        return {"strategy": spec.strategy, "parameters": spec.parameters(), "tracker": self._tracker}
-
-    def _note_reads(self, variables: Sequence[Any]) -> list[Any]:
-        """The operations that notify emulated transactions of readers; none for all other strategies."""
-        if self._spec.provider != "emulated" or self._spec.reading == "consistent":
-            return []
-        arguments = self._of_strategy()
-        return [ops.note_read(variable, index=index, **arguments) for index, variable in enumerate(variables)]
+    def _native_ops(self, make: Callable[..., Any], variables: Sequence[Any], **attributes: Any) -> list[Any]:
+        """An operation of a native strategy for each variable."""
+        shared: dict[str, Any] = {"strategy": self._strategy, "tracker": self._tracker, **attributes}
+        return [make(variable, index=index, **shared) for index, variable in enumerate(variables)]
 
     def close(self) -> None:
         self._session.close()
@@ -148,7 +155,7 @@ class Variant:
         self._session.run(self._restart)
         self._tracker.reset(self._session)
         step = self._step_call(spec)
-        starts = batches.batch_starts(trial_seed, len(data.train_images), spec.batch, spec.iterations)
+        starts = batch_starts(trial_seed, len(data.train_images), spec.batch, spec.iterations)
         measured.setup_s = time.monotonic() - began
 
         measured.train(
@@ -157,22 +164,15 @@ class Variant:
             lambda steps: _timed_loop(step, steps, spec, data),
             lambda: self._accuracy(data, spec.test_images),
         )
-        availability.require(spec.strategy, spec.parameters())
-        measured.fused = list(self._tracker.fused)
-        stats = self._tracker.stats(self._session)
-        measured.counters = [row for row in stats.counters if row["worker"] < spec.threads]
-        measured.aborts = stats.aborts
-        measured.staleness = stats.staleness
-        measured.retries = stats.contention["retries"]
-        measured.failed_publications = stats.contention["failed_publications"]
-        measured.taken_blocks = stats.contention["taken_blocks"]
-        measured.reads = [row for row in stats.reads if row["worker"] < spec.threads]
-        measured.lost = stats.lost
-        return measured
+        availability.require(self._strategy)
+        rows = self._tracker.stats(self._session)._asdict()
+        for name in ("counters", "reads"):  # omits workers that this trial does not have
+            rows[name] = [row for row in rows[name] if row["worker"] < spec.threads]
+        return replace(measured, fused=list(self._tracker.fused), **rows)
 
     def warm_up(self, data: TrialData, batch: int, workers: int) -> None:
         """Run and discard a short trial: the first steps build kernels, thread pools and buffers."""
-        spec = warm_up_of(self._spec, workers, batch, WARM_UP_STEPS, EVALUATION_CHUNK)
+        spec = warm_up_spec(self._spec, workers, batch, WARM_UP_STEPS, EVALUATION_CHUNK)
         self.run(spec, spec.seed, data)
 
     def _step_call(self, spec: TrialSpec) -> Callable[[Any, Any, Any], object]:
@@ -203,11 +203,6 @@ class Variant:
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             return sum(pool.map(correct, range(0, images, size))) / images
-
-
-def graph_key(spec: TrialSpec) -> str:
-    """Trials with the same key run in the same graph and session."""
-    return spec.model_dump_json(exclude=_PER_TRIAL)
 
 
 def _read(variable: Any) -> Any:

@@ -8,20 +8,17 @@ from typing import Any
 
 from sqlalchemy import URL, Engine
 
-from tmflow.base.errors import BadInput
 from tmflow.base.text import several
-from tmflow.claims.heading import heading
-from tmflow.claims.judge import Judged, verdicts
-from tmflow.claims.render import as_text
+from tmflow.claims.judge import verdicts
+from tmflow.claims.render import as_text, heading
 from tmflow.reports import headline
 from tmflow.store import engine
-from tmflow.store.ingest import not_stored
 from tmflow.study.plan import Plan
 from tmflow.workflow.request import Request
 from tmflow.workflow.status import status
+from tmflow.workflow.stored_rounds import describe_stored_rounds
 
-WHY = "Why, and with what numbers: `tmflow claims`, and the report."
-WHY_OF_SOME = "Why, and with what numbers: `tmflow claims`."
+WHY = "Why, and with what numbers: `tmflow claims`"
 THEN_STUDY = "Run all of it with:       make study   (quick is too small to conclude from)\n"
 
 
@@ -50,38 +47,21 @@ def _verdicts(plan: Plan, request: Request, reader: Engine, experiments: Sequenc
         return "\nNo run of this study's machine is stored, so no claim is judged."
     judged = verdicts(reader, platform=platform)
     if not request.is_whole_study:
-        judged = _about(judged, experiments)
+        judged = [verdict for verdict in judged if not set(experiments).isdisjoint(verdict.claim.experiments())]
     if not judged:
         return ""
-    why = WHY if request.is_whole_study else WHY_OF_SOME
-    return f"\n{as_text(judged, heading(reader, platform), brief=True)}\n{why}"
+    and_report = ", and the report" if request.is_whole_study else ""
+    return f"\n{as_text(judged, heading(reader, platform), brief=True)}\n{WHY}{and_report}."
 
 
 def stopped(plan: Plan, request: Request, database: URL) -> str:
     """The message of a stopped study: what is kept, how to continue, and how to view it."""
-    again = f"`make {'quick' if plan.scale == 'quick' else 'study'}`"
+    again = f"make {'quick' if plan.scale == 'quick' else 'study'}"
     if not request.is_whole_study:
         scale = " --scale quick" if plan.scale == "quick" else ""
-        again = f"`tmflow study run{scale} {' '.join((*request.experiments, *request.targets))}`"
-    return f"the study was stopped; what is done is kept, and {again} goes on from there.{_stored(plan, database)}"
-
-
-def _stored(plan: Plan, database: URL) -> str:
-    """Describe how many complete rounds are stored, how to view them, and how many are not stored."""
-    complete = [path for name in plan.experiments for path in plan.run_files(name) if path.exists()]
-    if not complete:
-        return " No round is complete yet."
-    try:
-        missing = not_stored(database, complete)
-    except (BadInput, OSError):
-        missing = complete
-    n = len(complete) - len(missing)
-    stored = f" {several(n, 'complete round')} can be seen with `make portal` and `tmflow claims`." if n else ""
-    are = "is" if len(missing) == 1 else "are"
-    later = (
-        f" {several(len(missing), 'complete round')} {are} not stored yet; `tmflow ingest FILE...` stores run files."
-    )
-    return stored + (later if missing else "")
+        again = f"tmflow study run{scale} {' '.join((*request.experiments, *request.targets))}"
+    kept = f"the study was stopped; what is done is kept, and `{again}` goes on from there."
+    return kept + describe_stored_rounds(plan, database)
 
 
 def _counts(plan: Plan, request: Request, state: dict[str, Any]) -> str:
@@ -92,8 +72,10 @@ def _counts(plan: Plan, request: Request, state: dict[str, Any]) -> str:
     missing = sum(state["missing"].values())
     is_complete = f"not complete, {several(missing, 'trial')} missing" if missing else "complete"
     if request.is_by_name:
-        are = "are" if len(request.experiments) > 1 else "is"
-        return f"{_named(plan, request)} {are} {is_complete}: {trials}. No other experiment was run."
+        sources = {name: plan.source(name) for name in request.experiments}
+        named = [name if name == source else f"{name} (the runs of {source})" for name, source in sources.items()]
+        are = "are" if len(named) > 1 else "is"
+        return f"{', '.join(named)} {are} {is_complete}: {trials}. No other experiment was run."
     summary = f"The {plan.scale} study is {is_complete}: {trials}."
     if missing:
         return summary
@@ -101,23 +83,14 @@ def _counts(plan: Plan, request: Request, state: dict[str, Any]) -> str:
     return f"{summary} Its last campaign took {time}."
 
 
-def _named(plan: Plan, request: Request) -> str:
-    """The requested experiments, with the experiments whose runs they use."""
-    sources = {name: plan.source(name) for name in request.experiments}
-    return ", ".join(name if source == name else f"{name} (the runs of {source})" for name, source in sources.items())
-
-
 def _files(plan: Plan, request: Request, began_ns: int) -> Iterator[tuple[str, str]]:
     """The requested files that are up to date; with options or targets of Snakemake only files that this call wrote."""
-    results = plan.results
-    of_study = [("figures", "figures"), ("report", "report.html"), ("notebooks", "notebooks")]
-    of_names = [
-        place
-        for name in request.experiments
-        for place in (("figures", f"figures/{name}"), ("table", f"tables/{name}.html"))
-    ]
-    for label, name in of_names if request.is_by_name else of_study:
-        path = results / name
+    files = [("figures", "figures"), ("report", "report.html"), ("notebooks", "notebooks")]
+    if request.is_by_name:
+        names = request.experiments
+        files = [file for name in names for file in (("figures", f"figures/{name}"), ("table", f"tables/{name}.html"))]
+    for label, name in files:
+        path = plan.results / name
         up_to_date = not (request.options or request.targets)
         if path.exists() and (up_to_date or _newest_ns(path) >= began_ns):
             yield label, f"{path}/" if path.is_dir() else str(path)
@@ -127,8 +100,3 @@ def _newest_ns(path: Path) -> int:
     """The modification time of a file, or of the newest file in a folder."""
     files = path.rglob("*") if path.is_dir() else [path]
     return max((file.stat().st_mtime_ns for file in files), default=0)
-
-
-def _about(judged: Sequence[Judged], experiments: Sequence[str]) -> list[Judged]:
-    """The verdicts on claims about any of these experiments."""
-    return [verdict for verdict in judged if not set(experiments).isdisjoint(verdict.claim.experiments())]

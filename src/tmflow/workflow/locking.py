@@ -17,13 +17,12 @@ import psutil
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tmflow.base.clock import utc_now
-from tmflow.base.errors import BadInput
+from tmflow.base.errors import BadInput, Stopped
 from tmflow.base.paths import lock_dir
-from tmflow.base.processes import Stopped
 
 ASK_EVERY_S = 0.2  # interval of attempts to take a lock
 
-# Shows progress until its argument returns True: a function that waits up to the given seconds for the end of the wait.
+# Shows progress until its argument returns True; the argument waits for the end, for up to the given seconds.
 Watch = Callable[[Callable[[float], bool]], None]
 
 
@@ -33,7 +32,7 @@ class Holder(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     pid: int
-    process_created_s: float  # a process id is reused, the pair of both is not
+    process_created_s: float  # process ids are reused; the pair of id and time is not
     since_utc: str
     results: str
 
@@ -46,14 +45,14 @@ class Holder(BaseModel):
             return False
 
 
-def in_silence(ended: Callable[[float], bool]) -> None:
+def wait_silently(ended: Callable[[float], bool]) -> None:
     """A `Watch` that shows nothing."""
     while not ended(60):
         pass
 
 
 @contextmanager
-def machine_for_a_study(results: Path, watch: Watch = in_silence) -> Iterator[int]:
+def machine_lock(results: Path, watch: Watch = wait_silently) -> Iterator[int]:
     """Lock the machine for a study into `results`; yield the lock's file descriptor, which Snakemake inherits.
 
     Raises BadInput, naming the holder, if another study holds the lock. Waits for processes that a killed study left in
@@ -66,12 +65,10 @@ def machine_for_a_study(results: Path, watch: Watch = in_silence) -> Iterator[in
         raise BadInput(f"the lock of studies, {path}, cannot be opened: {error.strerror}.") from error
     try:
         if not _try_lock(handle):
-            _refuse_if_alive(_holder(handle), results)
-            _wait(handle, f"what a study that was killed began is still at work in {results}", watch)
-        me = psutil.Process()
-        holder = Holder(
-            pid=me.pid, process_created_s=me.create_time(), since_utc=utc_now(), results=str(results.resolve())
-        )
+            _refuse_if_alive(handle, results)
+            _wait(handle, f"a process that a killed study left is still at work in {results}", watch)
+        me, folder = psutil.Process(), str(results.resolve())
+        holder = Holder(pid=me.pid, process_created_s=me.create_time(), since_utc=utc_now(), results=folder)
         os.ftruncate(handle, 0)
         os.pwrite(handle, holder.model_dump_json().encode(), 0)
         yield handle
@@ -80,8 +77,8 @@ def machine_for_a_study(results: Path, watch: Watch = in_silence) -> Iterator[in
 
 
 @contextmanager
-def results_to_itself(results: Path, watch: Watch = in_silence) -> Iterator[int]:
-    """Lock the results folder once no step works in it; waits, with a message, as `machine_for_a_study` does.
+def results_lock(results: Path, watch: Watch = wait_silently) -> Iterator[int]:
+    """Lock the results folder once no step works in it; waits, with a message, as `machine_lock` does.
 
     Snakemake inherits the lock's file descriptor: if it outlives its command, it still holds the folder.
     """
@@ -95,14 +92,14 @@ def results_to_itself(results: Path, watch: Watch = in_silence) -> Iterator[int]
         if not _try_lock(handle):
             _wait(handle, f"another study is at work in {results}", watch)
         if not _try_lock(steps):
-            _wait(steps, f"a step of a study that was killed is still at work in {results}", watch)
+            _wait(steps, f"a step of a killed study is still at work in {results}", watch)
         os.close(steps)  # released for the steps that follow
         yield handle
     finally:
         os.close(handle)
 
 
-def step_at_work(results: Path) -> None:
+def hold_for_step(results: Path) -> None:
     """Hold a shared lock for a step in the results folder until this process ends.
 
     A child that inherits the lock (`close_fds=False`) and lives longer keeps it for longer.
@@ -113,9 +110,12 @@ def step_at_work(results: Path) -> None:
     fcntl.flock(handle, fcntl.LOCK_SH)
 
 
-def _refuse_if_alive(holder: Holder | None, results: Path) -> None:
-    if holder is None:
-        raise BadInput("another study holds this machine; wait for it to end, or stop it.")
+def _refuse_if_alive(handle: int, results: Path) -> None:
+    """Raise BadInput if the holder of the lock lives, or is a killed study whose processes work in another folder."""
+    try:
+        holder = Holder.model_validate_json(os.pread(handle, 4096, 0))
+    except ValidationError:  # in the instant before a new holder has written it
+        raise BadInput("another study holds this machine; wait for it to end, or stop it.") from None
     if holder.lives:
         raise BadInput(
             f"another study holds this machine: process {holder.pid}, since {holder.since_utc}, with the results "
@@ -123,8 +123,8 @@ def _refuse_if_alive(holder: Holder | None, results: Path) -> None:
         )
     if holder.results != str(results.resolve()):
         raise BadInput(
-            f"another study holds this machine: it was killed, and what it began in {holder.results} is not at its "
-            "end yet; wait for that."
+            f"another study holds this machine: it was killed, but its processes are still at work in "
+            f"{holder.results}; wait for them to end."
         )
 
 
@@ -133,7 +133,7 @@ def _open(path: Path, *, shared: bool = False) -> int:
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
         if shared:
-            os.fchmod(handle, 0o666)  # whatever the umask
+            os.fchmod(handle, 0o666)  # regardless of the umask
     except FileExistsError:  # without O_CREAT: in /tmp the kernel denies that for the file of another user
         handle = os.open(path, os.O_RDWR)
     return handle
@@ -147,24 +147,22 @@ def _try_lock(handle: int) -> bool:
     return True
 
 
-def _lock_within(handle: int, seconds: float) -> bool:
-    deadline = time.monotonic() + seconds
-    while not _try_lock(handle):
-        if time.monotonic() >= deadline:
-            return False
-        time.sleep(ASK_EVERY_S)
-    return True
-
-
 def _wait(handle: int, why: str, watch: Watch) -> None:
     """Wait for a lock. Raises Stopped if the user stops the wait; the holder of the lock continues."""
+
+    def ended(within_s: float) -> bool:
+        deadline = time.monotonic() + within_s
+        while not (is_locked := _try_lock(handle)) and time.monotonic() < deadline:
+            time.sleep(ASK_EVERY_S)
+        return is_locked
+
     print(f"tmflow: {why}{_named(_at_work(handle))}; waiting for it to end.", file=sys.stderr, flush=True)
     try:
-        watch(lambda within_s: _lock_within(handle, within_s))
+        watch(ended)
     except (KeyboardInterrupt, SystemExit) as stop:
         pids = _at_work(handle)
-        ends = f"; `kill {' '.join(map(str, pids))}` ends that" if pids else ""
-        raise Stopped(f"stopped waiting; {why}{_named(pids)}, and goes on{ends}.", stop) from None
+        ends = f"; `kill {' '.join(map(str, pids))}` ends it" if pids else ""
+        raise Stopped(f"stopped waiting; {why}{_named(pids)}, and continues{ends}.", stop) from None
 
 
 def _named(pids: list[int]) -> str:
@@ -180,11 +178,3 @@ def _at_work(handle: int) -> list[int]:
             if process.pid != os.getpid() and any(file.path == path for file in process.open_files()):
                 pids |= {process.pid, *(child.pid for child in process.children(recursive=True))}
     return sorted(pids)
-
-
-def _holder(handle: int) -> Holder | None:
-    """Read the holder of the lock; None in the instant before a new holder has written it."""
-    try:
-        return Holder.model_validate_json(os.pread(handle, 4096, 0))
-    except ValidationError:
-        return None

@@ -9,10 +9,10 @@ import nbformat
 from nbclient import NotebookClient
 from traitlets.config import Config
 
-from tmflow.base.errors import BadInput
-from tmflow.base.files import require_name, shortened, write_text
+from tmflow.base.errors import BadInput, shortened
+from tmflow.base.files import require_name, write_text
 
-TIMEOUT_S = 600  # of a cell
+TIMEOUT_S = 600  # for each cell
 
 
 def execute(source: Path, output: Path) -> None:
@@ -26,7 +26,7 @@ def execute(source: Path, output: Path) -> None:
     except OSError as error:
         raise BadInput(f"notebook {shortened(str(source))} cannot be read: {error.strerror}.") from error
     except (ValueError, nbformat.validator.NotebookValidationError) as error:
-        raise BadInput(f"{source} is no Jupyter notebook: {str(error).splitlines()[0]}.") from error
+        raise BadInput(f"{source} is not a Jupyter notebook: {str(error).splitlines()[0]}.") from error
     require_name(output)
     with TemporaryDirectory(prefix="tmflow-") as sockets:
         client = NotebookClient(

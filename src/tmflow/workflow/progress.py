@@ -1,4 +1,4 @@
-"""Progress of a running study, from its run files, journals and activity files, and finally Snakemake's log.
+"""Progress of a running study, from the logs of the build and of Snakemake, its run files, journals and activity files.
 
 Watching must not disturb timed work: a look checks the size of each incomplete file, parses only lines that are new
 since the last look, and sleeps in between. tests/unit/workflow/test_progress.py limits its cost.
@@ -13,7 +13,7 @@ import select
 import subprocess
 import sys
 import time
-from bisect import insort
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -26,11 +26,11 @@ from tqdm import tqdm
 
 from tmflow.spec.trial import TrialSpec
 from tmflow.study.plan import Plan, dataset_path
-from tmflow.workflow.build_progress import BuildProgress
 
 LOOK_EVERY_S = 2.0  # on a terminal; a look takes about two milliseconds of one core
 LINE_EVERY_S = 60.0  # without a terminal
-LONG_S = 60.0  # the duration of longer activities is shown
+LONG_S = 60.0  # activities that take longer are shown with their duration
+SHORT_S = 90.0  # the remaining time is shown in seconds below this
 FAILED = ("failed", "timeout", "invalid")
 
 
@@ -55,7 +55,7 @@ class Round:
         with path.open("rb") as file:
             file.seek(self._read)
             new = file.read()
-        complete_lines = new[: new.rfind(b"\n") + 1]  # a line without its end is being written
+        complete_lines = new[: new.rfind(b"\n") + 1]  # a line without a line break is still being written
         runs = [json.loads(line) for line in complete_lines.splitlines()]
         self.by_status.update(run["status"] for run in runs)
         self._read += len(complete_lines)
@@ -88,10 +88,10 @@ class State:
     now: str
 
     def __str__(self) -> str:
-        remaining = (
-            f"{_duration(self.left_s)} left, " if self.left_s else ""
-        )  # steps after the rounds are not estimated
-        return f"{self.failed} failed, {remaining}{self.now}"
+        if not self.left_s:  # steps after the rounds are not estimated
+            return f"{self.failed} failed, {self.now}"
+        left = f"{max(round(self.left_s), 1)} s" if self.left_s < SHORT_S else _minutes(self.left_s)
+        return f"{self.failed} failed, about {left} left, {self.now}"
 
 
 class Progress:
@@ -110,7 +110,7 @@ class Progress:
         self._estimate_s = sum(plan.estimated_s(name) for name in experiments)
         self._trial_s = {name: plan.estimated_s(name) / n for name, n in trials.items() if n}
         self._pace = Pace()
-        self._paced = set(plan.past_runs)  # they made the estimate, so they cannot show its error
+        self._paced = set(plan.costs.uids)  # the estimate is based on them, so they cannot show its error
         self._steps = Steps(plan.results)
         self._build = BuildProgress(plan.results)
         self._warned = False
@@ -119,25 +119,32 @@ class Progress:
         """The state now."""
         for round_ in self._rounds:
             if not round_.complete:
-                self._time(round_.look())
+                self._compare(round_.look())
         by_status = sum((round_.by_status for round_ in self._rounds), Counter[str]())
-        done_s = sum(round_.by_status.total() * self._trial_s[round_.experiment] for round_ in self._rounds)
-        return State(
-            planned=self.planned,
-            done=by_status.total(),
-            failed=sum(by_status[status] for status in FAILED),
-            left_s=self._build_left_s()
-            + (0.0 if self._measured() else max(self._estimate_s - done_s, 0.0) * self._pace.slower),
-            now=self._under_way() or self._between_trials(),
-        )
+        is_measured = all(round_.complete for round_ in self._rounds)
+        left_s = 0.0
+        if not is_measured:
+            done_s = sum(round_.by_status.total() * self._trial_s[round_.experiment] for round_ in self._rounds)
+            left_s = max(self._estimate_s - done_s, 0.0) * self._pace.slower
+        now = "starting a process"
+        if not (self._plan.results / "build" / "variants.json").exists():
+            files, build_left_s = self._build.look()
+            now = f"building the native strategies{files}"
+            left_s += build_left_s
+        elif not dataset_path(self._plan.results).exists():
+            now = "getting the data"
+        elif is_measured:
+            now = self._steps.look()
+        failed = sum(by_status[status] for status in FAILED)
+        return State(self.planned, by_status.total(), failed, left_s, self._under_way() or now)
 
-    def _time(self, runs: list[dict[str, Any]]) -> None:
+    def _compare(self, runs: list[dict[str, Any]]) -> None:
         """Compare the time of each of these runs with its estimate, once."""
         for run in runs:
             if run["total_s"] is not None and run["uid"] not in self._paced:
                 self._paced.add(run["uid"])
                 spec = TrialSpec.model_construct(**run["spec"])
-                self._pace.add(self._plan.estimated_trial_s(spec), run["total_s"])
+                self._pace.add(self._plan.costs.trial_s(spec), run["total_s"])
 
     def warning(self) -> str | None:
         """The warning of the data step, once: users must not learn only from the charts that digits replaced MNIST."""
@@ -157,27 +164,6 @@ class Progress:
         for_long = f" for {_minutes(lasts_s)}" if lasts_s > LONG_S else ""
         return f"now {round_.experiment}, round {round_.number}: {what}{for_long}"
 
-    def _is_building(self) -> bool:
-        return not (self._plan.results / "build" / "variants.json").exists()
-
-    def _build_left_s(self) -> float:
-        """Estimated remaining seconds of the build; 0 while unknown."""
-        built = self._build.look() if self._is_building() else None
-        return built.left_s or 0.0 if built else 0.0
-
-    def _measured(self) -> bool:
-        return all(round_.complete for round_ in self._rounds)
-
-    def _between_trials(self) -> str:
-        if self._is_building():
-            built = self._build.look()
-            return f"building the native strategies{f' ({built})' if built else ''}"
-        if not dataset_path(self._plan.results).exists():
-            return "getting the data"
-        if self._measured():
-            return self._steps.look()
-        return "starting a process"
-
 
 def watch(child: subprocess.Popen[bytes], progress: Progress) -> int:
     """Show the progress until `child` ends; return its exit code."""
@@ -194,53 +180,25 @@ def watch_until(ended: Callable[[float], bool], progress: Progress) -> None:
 
     Shows a bar on a terminal, otherwise a line at intervals.
     """
-    shown = _Bar(progress.planned) if sys.stderr.isatty() else _Lines()
+    bar: tqdm[Any] | None = None
+    if sys.stderr.isatty():
+        layout = "{n_fmt}/{total_fmt} trials |{bar:20}| {desc}"
+        bar = tqdm(total=progress.planned, bar_format=layout, leave=False, file=sys.stderr, dynamic_ncols=True)
     try:
         while True:
             if warning := progress.warning():
-                shown.say(f"tmflow: {warning}")
-            shown.show(progress.look())
-            if ended(shown.every_s):
+                tqdm.write(f"tmflow: {warning}", file=sys.stderr)
+            state = progress.look()
+            if bar is not None:
+                bar.n = state.done
+                bar.set_description_str(str(state))
+            else:
+                print(f"tmflow: {state.done} of {state.planned} trials done, {state}", file=sys.stderr, flush=True)
+            if ended(LINE_EVERY_S if bar is None else LOOK_EVERY_S):
                 return
     finally:
-        shown.close()
-
-
-class _Bar:
-    every_s = LOOK_EVERY_S
-
-    def __init__(self, planned: int) -> None:
-        layout = "{n_fmt}/{total_fmt} trials |{bar:20}| {desc}"
-        self._bar = tqdm(total=planned, bar_format=layout, leave=False, file=sys.stderr, dynamic_ncols=True)
-
-    def show(self, state: State) -> None:
-        self._bar.n = state.done
-        self._bar.set_description_str(str(state))
-
-    def say(self, line: str) -> None:
-        self._bar.write(line, file=sys.stderr)
-
-    def close(self) -> None:
-        self._bar.close()
-
-
-class _Lines:
-    every_s = LINE_EVERY_S
-
-    def show(self, state: State) -> None:
-        self.say(f"tmflow: {state.done} of {state.planned} trials done, {state}")
-
-    def say(self, line: str) -> None:
-        print(line, file=sys.stderr, flush=True)
-
-    def close(self) -> None:
-        pass
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"about {max(round(seconds), 1)} s"
-    return f"about {_minutes(seconds)}"
+        if bar is not None:
+            bar.close()
 
 
 def _minutes(seconds: float) -> str:
@@ -253,14 +211,17 @@ TRUSTED_S = 30.0
 
 
 class Pace:
-    """The finished trials: the ratio of actual to estimated time, and the estimate, of each."""
+    """The finished trials: the ratio of actual to estimated time, in order, and the estimate, of each."""
 
     def __init__(self) -> None:
-        self._ratios = [(1.0, TRUSTED_S)]
+        self._ratios, self._estimates_s = [1.0], [TRUSTED_S]
 
     def add(self, estimated_s: float, took_s: float) -> None:
         """Add a finished trial."""
-        insort(self._ratios, (took_s / estimated_s, estimated_s))
+        ratio = took_s / estimated_s
+        place = bisect_left(self._ratios, ratio)
+        self._ratios.insert(place, ratio)
+        self._estimates_s.insert(place, estimated_s)
 
     @property
     def slower(self) -> float:
@@ -268,9 +229,8 @@ class Pace:
 
         So a trial that was estimated at a second and hung for minutes has the weight of a second.
         """
-        middle = sum(estimated_s for _, estimated_s in self._ratios) / 2
-        until = accumulate(estimated_s for _, estimated_s in self._ratios)
-        return next(ratio for (ratio, _), weight in zip(self._ratios, until, strict=True) if weight >= middle)
+        weights = list(accumulate(self._estimates_s))
+        return self._ratios[bisect_left(weights, weights[-1] / 2)]
 
 
 _BEGUN = re.compile(r"^(?:local)?rule (\w+):$", re.MULTILINE)
@@ -301,7 +261,7 @@ class Steps:
 
     def look(self) -> str:
         """Describe the step that started last, and how many steps are done."""
-        text = self._tail()
+        text = _read_tail(self._log, _TAIL, self._begins)
         begun = list(_BEGUN.finditer(text))
         if not begun or begun[-1][1] not in _WORDS:
             return "storing and drawing"
@@ -310,9 +270,44 @@ class Steps:
         done = _DONE.findall(text)
         return f"{doing} ({done[-1]} done)" if done else doing
 
-    def _tail(self) -> str:
-        if not self._log.exists():
-            return ""
-        with self._log.open("rb") as file:
-            file.seek(max(self._begins, self._log.stat().st_size - _TAIL))
-            return file.read().decode("utf-8", errors="replace")
+
+def _read_tail(log: Path, n_bytes: int, begins: int = 0) -> str:
+    """The last bytes of a log, without those before byte `begins`; "" if there is no log."""
+    if not log.exists():
+        return ""
+    with log.open("rb") as file:
+        file.seek(max(begins, log.stat().st_size - n_bytes))
+        return file.read().decode("utf-8", errors="replace")
+
+
+_FILES = re.compile(r"^\[(\d+)/(\d+)\] ", re.MULTILINE)
+_LAST_LINES = 4_000  # bytes at the end of the build's log
+
+
+def build_log(results: Path) -> Path:
+    """The log of the build: the output of its tools."""
+    return results / "logs" / "build.log"
+
+
+class BuildProgress:
+    """The progress of a build that starts after this object is created; an older log is ignored."""
+
+    def __init__(self, results: Path) -> None:
+        self._log = build_log(results)
+        self._made_s = time.time()
+        self._first: tuple[float, int] | None = None  # time and number of files at the first count
+
+    def look(self) -> tuple[str, float]:
+        """How many files are built, and the estimated seconds for the others; "" and 0 while these are unknown."""
+        if not self._log.exists() or self._log.stat().st_mtime < self._made_s:
+            return "", 0.0
+        counts = _FILES.findall(_read_tail(self._log, _LAST_LINES))
+        if not counts:
+            return "", 0.0
+        done, total = map(int, counts[-1])
+        now_s = time.monotonic()
+        if self._first is None or self._first[1] > done:
+            self._first = (now_s, done)
+        began_s, before = self._first
+        left_s = (total - done) * (now_s - began_s) / (done - before) if done > before else 0.0
+        return f" ({done} of {total} files)", left_s

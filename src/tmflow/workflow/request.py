@@ -46,7 +46,7 @@ class Request:
         return list(dict.fromkeys(map(plan.source, self.experiments)))
 
     def arguments(self, plan: Plan) -> list[str]:
-        """The arguments for Snakemake. Targets come first, so that no option can take them for its values.
+        """The arguments for Snakemake. Targets come first, so that no option can take them as its values.
 
         Run files are targets, too: Snakemake does not restore a missing one if its figures exist.
         """

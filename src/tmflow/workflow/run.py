@@ -14,77 +14,28 @@ from typing import BinaryIO
 
 from sqlalchemy import URL
 
-from tmflow.base.canonical_json import sha256_of
-from tmflow.base.errors import BadInput, PipelineFailed
+from tmflow.base.errors import BadInput, PipelineFailed, Stopped
 from tmflow.base.files import require_writable, write_bytes
 from tmflow.base.paths import project_root
-from tmflow.base.processes import Stopped, adopt_orphans, end_children
-from tmflow.base.text import several
+from tmflow.base.processes import adopt_orphans, end_children
 from tmflow.datasets import mnist
 from tmflow.native.build import find_compiler, is_current
-from tmflow.platform.facts import platform_facts, platform_sha256
-from tmflow.runner.busy_machine import look
-from tmflow.store import engine, queries, schema
+from tmflow.runner.machine_load import look
+from tmflow.store import engine, schema
 from tmflow.store.ingest import ingest
-from tmflow.store.url import shown
 from tmflow.study import adaptive, campaign
-from tmflow.study.campaign import Campaign
 from tmflow.study.plan import Plan, dataset_path, resolved_dataset
-from tmflow.workflow.build_progress import build_log
 from tmflow.workflow.closing_message import print_closing, stopped
-from tmflow.workflow.locking import machine_for_a_study, results_to_itself
-from tmflow.workflow.progress import Progress, snakemake_log, watch, watch_until
+from tmflow.workflow.locking import machine_lock, results_lock
+from tmflow.workflow.progress import Progress, build_log, snakemake_log, watch, watch_until
 from tmflow.workflow.request import Request, parse_request
-from tmflow.workflow.round_store import store_complete_rounds
-
-NAMED = 3  # the most experiments that a message names
-
-
-def already_stored(plan: Plan, database: URL) -> str | None:
-    """Describe the stored rounds whose run files are missing, and the consequence; None if there are none.
-
-    The database keeps all runs: if a run file is deleted, its round is measured again and stored twice.
-    """
-    if not dataset_path(plan.results).exists() or not schema.exists(database):
-        return None
-    again = _again(plan, database)
-    if not again:
-        return None
-    rounds = several(sum(map(len, again.values())), "round")
-    what = ", ".join(again) if len(again) <= NAMED else f"{len(again)} experiments"
-    return (
-        f"{shown(database)} holds {rounds} of {what} whose run files are gone; they are measured again, and what is "
-        "drawn and judged will rest on both; to forget the old ones, stop, move the database away, and run this again."
-    )
-
-
-def _again(plan: Plan, database: URL) -> dict[str, list[int]]:
-    """The stored rounds without run files by experiment, of this machine and the current definition."""
-    stored = queries.rounds(engine.open_reader(database))
-    stored = stored[stored["platform_sha256"] == platform_sha256(platform_facts())]
-    stored_rounds = set(zip(stored["experiment"], stored["definition_sha256"], stored["round"], strict=True))
-    dataset = resolved_dataset(plan.results)
-    again = {}
-    for name in plan.experiments:
-        definition = sha256_of(plan.study.definition(name, plan.scale, dataset))
-        missing = [n for n, path in enumerate(plan.run_files(name), start=1) if not path.exists()]
-        if numbers := [n for n in missing if (name, definition, n) in stored_rounds]:
-            again[name] = numbers
-    return again
-
+from tmflow.workflow.stored_rounds import already_stored, complete_rounds, store_complete_rounds
 
 # The second option ends the list of names of the first one, so that it does not include targets that follow.
 ROUNDS_ONLY = ["--until", "round", "--nolock"]
 QUIET = ["--quiet", "progress", "rules", "host", "reason"]
-FOLDERS = (
-    "build",
-    "data",
-    "figures",
-    "ingested",
-    "logs",
-    "notebooks",
-    "tables",
-)  # folders of the results, in addition to the runs
+# Folders of the results, in addition to the runs.
+FOLDERS = ("build", "data", "figures", "ingested", "logs", "notebooks", "tables")
 SHOWN = 8000  # characters from the end of Snakemake's log
 
 
@@ -110,8 +61,8 @@ def run(plan: Plan, arguments: Sequence[str] = (), *, fresh: bool = False) -> No
 
     try:
         with (
-            machine_for_a_study(plan.results, watch_others) as machine,
-            results_to_itself(plan.results, watch_others) as lock,
+            machine_lock(plan.results, watch_others) as machine,
+            results_lock(plan.results, watch_others) as lock,
         ):
             try:
                 _run(plan, request, database, (machine, lock), fresh=fresh)
@@ -136,7 +87,7 @@ def _run(plan: Plan, request: Request, database: URL, locks: tuple[int, ...], *,
     _measure(plan, request, locks)
     print("tmflow: evaluating the claims.", file=sys.stderr, flush=True)
     # The database may have lost runs since their files were stored; runs that it still holds are not changed.
-    ingest(database, [path for name in plan.experiments for path in plan.run_files(name) if path.exists()])
+    ingest(database, complete_rounds(plan))
     print_closing(plan, request, database, began_ns)
 
 
@@ -146,7 +97,7 @@ def build(plan: Plan) -> None:
     if not is_current(variants):
         find_compiler()
     try:
-        with results_to_itself(plan.results) as lock:
+        with results_lock(plan.results) as lock:
             _drop_stale_build(plan)
             _snakemake(plan, [os.path.relpath(variants, project_root()), *QUIET], (lock,))
     except PipelineFailed:
@@ -172,9 +123,18 @@ def _measure(plan: Plan, request: Request, locks: tuple[int, ...]) -> None:
         return
     if (now := look()).busy:
         print(f"tmflow: the machine is busy, so times will be unreliable ({now}).", file=sys.stderr, flush=True)
+    sources = request.sources(plan)
     current = campaign.begin(plan.results, plan.scale)
     try:
-        _measure_until_decided(plan, current, request, locks)
+        if adaptive.may_add(plan, sources):  # run the rounds first, then others until no experiment needs more
+            wanting = adaptive.wanting(plan, sources)
+            while True:
+                plan.allot(current, wanting)
+                _snakemake_logged(plan, request, locks, first=ROUNDS_ONLY)
+                if not (wanting := adaptive.wanting(plan, sources)):
+                    break
+                added = ", ".join(f"{name} ({number})" for name, number in wanting.items())
+                print(f"tmflow: some intervals are still wider than 5 %; one more round of {added}.", flush=True)
         _snakemake_logged(plan, request, locks)
     finally:
         campaign.end(plan.results, current, finished=_is_finished(plan))
@@ -182,22 +142,6 @@ def _measure(plan: Plan, request: Request, locks: tuple[int, ...]) -> None:
 
 def _is_finished(plan: Plan) -> bool:
     return plan.is_measured() and not adaptive.wanting(plan)
-
-
-def _measure_until_decided(plan: Plan, current: Campaign, request: Request, locks: tuple[int, ...]) -> None:
-    """Run the rounds, then another of each experiment that needs it, until none does; draw nothing yet."""
-    sources = request.sources(plan)
-    if not adaptive.may_add(plan, sources):
-        return
-    wanting = adaptive.wanting(plan, sources)
-    while True:
-        plan.allot(current, wanting)
-        _snakemake_logged(plan, request, locks, first=ROUNDS_ONLY)
-        wanting = adaptive.wanting(plan, sources)
-        if not wanting:
-            return
-        added = ", ".join(f"{name} ({number})" for name, number in wanting.items())
-        print(f"tmflow: some intervals are still wider than 5 %; one more round of {added}.", flush=True)
 
 
 def _snakemake_logged(plan: Plan, request: Request, locks: tuple[int, ...], *, first: Sequence[str] = ()) -> None:
@@ -237,10 +181,12 @@ def _snakemake(
 
 
 def _check_before(plan: Plan, database: URL) -> None:
-    if importlib.util.find_spec("tensorflow") is None and (needing := _with_sessions(plan)):
-        raise BadInput(
-            f"TensorFlow is not installed, and the session driver needs it ({', '.join(needing)}): run `make setup`."
-        )
+    if importlib.util.find_spec("tensorflow") is None:
+        # The points of the session driver do not depend on the dataset.
+        sessions = [n for n in plan.experiments if any(p.driver == "session" for p in plan.points(n, "mnist"))]
+        if sessions:
+            named = ", ".join(sessions)
+            raise BadInput(f"TensorFlow is not installed, and the session driver needs it ({named}): run `make setup`.")
     if not is_current(_variants(plan)):
         find_compiler()
     if plan.study.dataset != "digits":
@@ -248,11 +194,6 @@ def _check_before(plan: Plan, database: URL) -> None:
     for folder in ("", "runs", f"runs/{plan.scale}", *FOLDERS):
         require_writable(plan.results / folder)
     schema.require_usable(database)
-
-
-def _with_sessions(plan: Plan) -> list[str]:
-    """The experiments with points of the session driver; these do not depend on the dataset."""
-    return [name for name in plan.experiments if any(p.driver == "session" for p in plan.points(name, "mnist"))]
 
 
 def _variants(plan: Plan) -> Path:

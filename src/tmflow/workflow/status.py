@@ -34,7 +34,7 @@ def status(plan: Plan, experiments: Sequence[str] | None = None) -> dict[str, An
             parts.setdefault(run.campaign.uid, _Part(run.campaign)).add(run)
             missing[experiment] -= 1
     for path in (path for experiment in names for path in plan.run_files(experiment)):
-        for uid, seconds in journal.noted_s(path).items():
+        for uid, seconds in journal.warm_ups_s(path).items():
             if uid in parts:
                 parts[uid].warm_up_s += seconds
     total_s = wall_s(campaign, folder(plan.results, plan.scale)) if campaign else 0.0

@@ -1,4 +1,4 @@
-"""What forbids a comparison, what may explain it, and that unknown is never taken to be equal."""
+"""Differences that block a comparison, and those that may explain it; unknown never counts as equal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def side(strategy: str = "lock", **changes: Any) -> pd.DataFrame:
 
 
 def found(a: pd.DataFrame, b: pd.DataFrame, **other: dict[str, Any]) -> dict[str, Difference]:
-    """By fact; `other` are facts of a second platform, environment or software."""
+    """The differences by fact; `other` are facts of a second platform, environment or software."""
     things = Things(
         {"box-1": FACTS, "box-2": FACTS | other.get("platform", {})},
         {"e": SETTINGS, "e2": SETTINGS | other.get("environment", {})},
@@ -31,7 +31,7 @@ def found(a: pd.DataFrame, b: pd.DataFrame, **other: dict[str, Any]) -> dict[str
 
 
 def test_only_what_is_compared_differs_where_all_else_is_the_same() -> None:
-    assert set(found(side("tf_lock"), side("lock"))) <= {"strategy", "promise for updates"}
+    assert set(found(side("tf_lock"), side("lock"))) <= {"strategy", "consistency of updates"}
     assert found(side("tf_lock"), side("lock"))["strategy"].judgement == "meant"
 
 
@@ -50,8 +50,8 @@ def test_what_forbids_comparing(change: dict[str, Any], fact: str, values: tuple
     differ = found(side(), side("nolock", **change))
     assert differ[fact].judgement == "blocks"
     assert (differ[fact].a, differ[fact].b) == values
-    told = forbids(list(differ.values()), "speed")
-    assert any(f"{fact} is {values[0]} in A and {values[1]} in B" in sentence for sentence in told)
+    blocking = forbids(list(differ.values()), "speed")
+    assert any(f"{fact} is {values[0]} in A and {values[1]} in B" in sentence for sentence in blocking)
 
 
 def test_emulated_time_forbids_speeds_but_not_accuracies() -> None:

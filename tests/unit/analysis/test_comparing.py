@@ -1,4 +1,4 @@
-"""Two sides against each other: by hand, against Welch's test of scipy, and nothing where nothing may be said."""
+"""Comparison of two sides: known answers, Welch's test of SciPy, and no result where none is justified."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def noisy(runs: pd.DataFrame, seed: int, sd: float = 0.02) -> pd.DataFrame:
 def test_rounds_that_both_have_are_paired_and_what_they_did_cancels_out() -> None:
     both = sides(grid(("lock",)), grid(("nolock",)).assign(loop_s=lambda runs: runs["loop_s"] / 2))
     assert both.paired
-    table = compared(both, "speed")  # round r takes r times as long, of both
+    table = compared(both, "speed")  # round r takes r times as long, for both
     assert table["threads"].tolist() == [1, 2, 4, 8]
     assert table[["estimate", "low", "high", "joint_low", "joint_high"]].to_numpy().ravel() == pytest.approx(2)
     assert set(table["same"]) == {"no"}
     assert table[["rounds", "rounds_a", "rounds_b"]].to_numpy().ravel().tolist() == [6] * 12
     assert table["oversubscribed"].tolist() == [False, False, False, True]
-    assert sentence(table.iloc[0]) == "B is 2 [2, 2] times as fast as A; the same within 5 %: no."
+    assert sentence(table.iloc[0]) == "B is 2.00 [2.00, 2.00] times as fast as A; equivalent within 5 %: no."
     assert "Paired" in pairing_sentence(both)
     assert "B is faster with 1, 2, 4 and 8" in joint_sentence(table)
 
@@ -43,7 +43,7 @@ def test_rounds_that_both_have_are_paired_and_what_they_did_cancels_out() -> Non
     [{"platform": "box-2"}, {"campaign_uid": "campaign-2"}, {"experiment": "fig_4_4"}, {"definition_sha256": "e" * 64}],
 )
 def test_rounds_of_other_processes_are_not_paired(elsewhere: dict[str, str]) -> None:
-    """A round is of one campaign and one definition of one experiment, whatever its number."""
+    """A round belongs to one campaign and one definition of one experiment, whatever its number."""
     campaign = {"campaign_uid": "campaign-2"} if "platform" in elsewhere else {}
     a, b = noisy(grid(("lock",)), 1), noisy(grid(("lock",), **elsewhere, **campaign), 2)
     both = sides(a, b)
@@ -53,7 +53,7 @@ def test_rounds_of_other_processes_are_not_paired(elsewhere: dict[str, str]) -> 
     times = [np.log(side.loc[side["threads"] == 2, "loop_s"]) for side in (a, b)]
     expected = oracle.ttest_ind(*times, equal_var=False).confidence_interval(0.95)
     assert (point["low"], point["high"]) == pytest.approx((math.exp(expected.low), math.exp(expected.high)))
-    assert point["same"] == "cannot be told"  # rounds differ by up to 6 times
+    assert point["same"] == "inconclusive"  # rounds differ by up to 6 times
 
 
 def test_equivalence_and_the_curve_as_a_whole() -> None:
@@ -64,7 +64,7 @@ def test_equivalence_and_the_curve_as_a_whole() -> None:
     assert (table["joint_low"] < table["low"]).all()
     assert (table["high"] < table["joint_high"]).all()
     assert "undecided" in joint_sentence(table)
-    assert "The same within 5 %, each by itself: with 1, 2, 4 and 8." in joint_sentence(table)
+    assert "Each point by itself: equivalent within 5 % with 1, 2, 4 and 8." in joint_sentence(table)
 
 
 def test_accuracies_are_differences() -> None:
@@ -73,7 +73,7 @@ def test_accuracies_are_differences() -> None:
     assert table["estimate"].tolist() == pytest.approx([-0.01] * 4)
     assert set(table["unit"]) == {"fraction"}
     assert table["same"].isna().all()
-    assert sentence(table.iloc[0]) == "B's accuracy is -1.00 [-1.00, -1.00] percentage points from A's."
+    assert sentence(table.iloc[0]) == "The accuracy of B minus that of A is -1.00 [-1.00, -1.00] percentage points."
     assert "B is lower with 1, 2, 4 and 8" in joint_sentence(table)
 
 
@@ -101,7 +101,7 @@ def test_a_single_round_has_no_interval() -> None:
     table = compared(sides(grid(("lock",), rounds=1), grid(("nolock",), rounds=1)), "speed")
     assert table["estimate"].tolist() == pytest.approx([1] * 4)
     assert table[["low", "high", "joint_low", "joint_high"]].isna().all(axis=None)
-    assert set(table["same"]) == {"cannot be told"}
+    assert set(table["same"]) == {"inconclusive"}
     assert "as a whole is inconclusive" in joint_sentence(table)
 
 
@@ -112,7 +112,7 @@ def test_only_what_differs_in_nothing_else_is_matched_and_parts_are_told_apart()
     assert [label for label, _ in found] == ["batch 1", "batch 100", "batch 10"]
     alone = compared(sides(noisy(a[a["batch"] == 1], 8), noisy(b[b["batch"] == 1], 9)), "speed")
     among = compared(sides(noisy(a, 8), noisy(b, 9)), "speed").query("batch == 1")
-    assert "Bonferroni over 2" in joint_sentence(among)  # each curve by itself, however many there are
+    assert "Bonferroni over 2" in joint_sentence(among)  # each curve separately, however many there are
     width = [
         np.log(table["joint_high"] / table["joint_low"]) / np.log(table["high"] / table["low"])
         for table in (alone, among)
@@ -141,7 +141,7 @@ def test_the_chart_shows_every_estimate_the_band_and_the_line_at_1() -> None:
     assert {"y": 1, "low": pytest.approx(1 / 1.05), "high": pytest.approx(1.05)} in drawn
     estimates = {row["threads"]: row["estimate"] for row in drawn if "estimate" in row}
     assert estimates == pytest.approx(dict(zip(table["threads"], table["estimate"], strict=True)))
-    told = caption(both, table, "0a1b2c3d").text
-    assert "Speed of nolock against lock" in told
+    sentences = caption(both, table, "0a1b2c3d").text
+    assert "Speed of nolock against lock" in sentences
     assert "oversubscribed" in spec["description"] or "worker threads" in spec["description"]
-    assert "database revision 0a1b2c3d" in told
+    assert "database revision 0a1b2c3d" in sentences

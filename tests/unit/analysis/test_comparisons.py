@@ -1,4 +1,4 @@
-"""Ratios of times: only of points that are otherwise the same, paired within a round, against known answers."""
+"""Ratios of times, only of points that are otherwise equal, paired within a round: known answers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_strategies_may_differ_in_what_one_of_the_two_does_not_have() -> None:
     over_lock = time_ratios(runs, "strategy", "lock")
     assert dict(zip(over_lock["variant"], over_lock["estimate"], strict=True)) == pytest.approx(
         {"tf_lock": 1 / 1, "htm (kernel plain, budget 0)": 2, "htm (kernel plain, budget 5)": 7}
-    )  # both have kernels, so those are held equal
+    )  # both have kernels, so kernels must be equal
     over_tf_lock = time_ratios(runs, "strategy", "tf_lock")
     assert over_tf_lock["estimate"].tolist() == pytest.approx([1, 9, 2, 7])
 

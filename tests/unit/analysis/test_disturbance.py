@@ -1,4 +1,4 @@
-"""How many trials, and rounds as a whole, ran while others used the machine; and whether they do so now."""
+"""The number of trials and complete rounds that ran on a busy machine, and whether it is busy now."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 from tests.support.frames import grid
 from tests.unit.reports.test_answers import OF_STUDY, runs_of
 from tests.unit.runner.test_machine import taken
-from tmflow.analysis.disturbance import Disturbance, count_disturbed, sentence_on
+from tmflow.analysis.noise import Disturbance, count_disturbed, sentence_on
 from tmflow.reports import answers
-from tmflow.runner import busy_machine, machine_load
-from tmflow.runner.busy_machine import Load, User
+from tmflow.runner import machine_load
+from tmflow.runner.machine_load import Load, User
 from tmflow.workflow import doctor
 
 QUIET = Load(2, 0.25, 0.01, 0.0, busy=False, users=[])
@@ -21,7 +21,7 @@ BUSY = Load(2, 7.0, 0.9, 0.03, busy=True, users=[User(17, "cc1plus", 0.98)])
 
 
 def disturbed(runs: pd.DataFrame, rounds: tuple[int, ...], unknown_threads: int = 0) -> pd.DataFrame:
-    """The runs, those of these rounds disturbed; of as many threads as `unknown_threads` it is not known."""
+    """The runs, with these rounds disturbed; unknown for runs with `unknown_threads` threads."""
     flags = runs["round"].isin(rounds).astype("boolean")
     return runs.assign(disturbed=flags.mask(runs["threads"] == unknown_threads))
 
@@ -60,8 +60,8 @@ def test_the_sentence(counted: Disturbance, says: str | None) -> None:
 def test_the_card_of_the_overview_counts_them() -> None:
     runs = runs_of(OF_STUDY, {"htm": 1.4})
     assert "Other processes" not in answers.answer_transactions(runs, "1234abcd").rests_on
-    told = answers.answer_transactions(disturbed(runs, (1, 2, 3)), "1234abcd").rests_on
-    assert "driver. Other processes used the machine during 6 of 12 trials" in told
+    basis = answers.answer_transactions(disturbed(runs, (1, 2, 3)), "1234abcd").rests_on
+    assert "driver. Other processes used the machine during 6 of 12 trials" in basis
 
 
 def test_the_load_now_and_who_makes_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,8 +71,8 @@ def test_the_load_now_and_who_makes_it(monkeypatch: pytest.MonkeyPatch) -> None:
         [{(17, "cc1plus"): 5.0, (18, "idle"): 1.0}, {(17, "cc1plus"): 5.98, (18, "idle"): 1.01, (19, "new"): 3.0}]
     )
     monkeypatch.setattr(machine_load, "sample", lambda: next(samples))
-    monkeypatch.setattr(busy_machine, "_used", lambda: next(used))
-    now = busy_machine.look(0)
+    monkeypatch.setattr(machine_load, "_used", lambda: next(used))
+    now = machine_load.look(0)
     assert (now.busy, now.others, now.users) == (True, pytest.approx(0.9), [User(17, "cc1plus", pytest.approx(0.98))])
     assert "load 0.2 on " in str(now)
     assert str(now).endswith(
@@ -86,7 +86,7 @@ def test_where_the_kernel_tells_no_shares_the_load_decides(
 ) -> None:
     samples = iter(dataclasses.replace(taken(at_s), load1=load1, times=None) for at_s in (0, 1))
     monkeypatch.setattr(machine_load, "sample", lambda: next(samples))
-    assert busy_machine.look(0).busy is busy
+    assert machine_load.look(0).busy is busy
 
 
 def test_doctor_says_whether_the_machine_is_quiet(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Times that no run has, but that a database can hold: every interval is a number, and nothing is raised."""
+"""Impossible times that a database can hold: every interval is a number, and no exception is raised."""
 
 from __future__ import annotations
 

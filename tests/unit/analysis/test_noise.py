@@ -1,4 +1,4 @@
-"""The noise of a platform: simulated with known spreads, of which its measures must be right."""
+"""The noise of a platform: its estimates agree with simulated spreads."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import pytest
 
 from tests.support.frames import grid
 from tmflow.analysis.noise import BINS, deviations, histogram, noise
-from tmflow.charts import noise as noise_charts
+from tmflow.charts.measure_charts import draw_noise, noise_caption
 
 
 def measured(own: float, shared: float = 0.0, **changes: object) -> pd.DataFrame:
-    """40 rounds of 8 points, with noise of each run and noise that a round's runs share."""
+    """40 rounds of 8 points, with noise of each run and noise shared by the runs of a round."""
     runs = grid(rounds=40, **changes).assign(software_sha256="s")
     rng = np.random.default_rng(7)
     of_round = rng.normal(0, shared, 41)[runs["round"]]
@@ -41,7 +41,7 @@ def test_only_measured_usual_runs_that_fit_are_looked_at() -> None:
     assert deviations(runs.assign(evidence="emulated"), 8).empty
     assert deviations(runs[runs["round"] == 1], 8).empty  # one round shows no spread
     later = runs.assign(software_sha256=[f"software-{number}" for number in runs["round"]])
-    assert deviations(later, 8).empty  # and neither do rounds of different software
+    assert deviations(later, 8).empty  # nor do rounds of different software
 
 
 def test_too_few_rounds_tell_no_spread() -> None:
@@ -56,11 +56,11 @@ def test_the_bars_hold_every_run() -> None:
     assert bins["runs"].sum() == len(found)
     assert bins["share"].sum() == pytest.approx(1)
     assert (bins["high"] > bins["low"]).all()
-    drawn = next(iter(noise_charts.histogram(bins).to_dict()["datasets"].values()))
+    drawn = next(iter(draw_noise(bins).to_dict()["datasets"].values()))
     assert [row["runs"] for row in drawn] == bins["runs"].tolist()
-    told = noise_charts.caption(noise(found), found, bins, "A box", "all 320 runs of it", "0a1b2c3d")
-    assert "320 runs of 8 points in 40 rounds; all 320 runs of it." in told.lines
-    assert f"include all deviations beyond {bins['high'].iloc[-1]:.1f} %" in told.text
+    described = noise_caption(noise(found), found, bins, "A box", "all 320 runs of it", "0a1b2c3d")
+    assert "320 runs of 8 points in 40 rounds; all 320 runs of it." in described.lines
+    assert f"include all deviations beyond {bins['high'].iloc[-1]:.1f} %" in described.text
 
 
 @pytest.mark.parametrize("same", [0.5, 2.0])

@@ -1,4 +1,4 @@
-"""Time to an accuracy, lost updates and torn reads: against numbers made by hand, and what is missing is told."""
+"""Time to an accuracy, lost updates and torn reads: known answers, and missing values are reported."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tmflow.runfile.record import NO_TIME
     [
         ((0.5, 0.7, 0.9), 3),  # exactly at a point
         ((0.5, 0.8, 1.0), 2.5),  # half way between two
-        ((0.95, 0.2, 0.99), 1),  # at once: of the time before the first point nothing is known
-        ((0.8, 0.92, 0.5), 1 + 0.1 / 0.12),  # what is lost again was reached all the same
+        ((0.95, 0.2, 0.99), 1),  # immediately: nothing is known before the first point
+        ((0.8, 0.92, 0.5), 1 + 0.1 / 0.12),  # it was reached, even if it is lost again
         ((0.5, 0.6, 0.8), math.nan),
     ],
 )
@@ -30,7 +30,7 @@ def test_the_first_time_at_a_target(accuracies: tuple[float, ...], expected: flo
 
 
 def curves(runs: pd.DataFrame, *heights: tuple[float, ...]) -> pd.DataFrame:
-    """A curve for each run, with points at 1, 2, ... seconds; the order of rows says nothing."""
+    """A curve for each run, with points at 1, 2, ... seconds; the order of rows does not matter."""
     rows = [
         {"uid": uid, "iteration": 100 * (i + 1), "elapsed_s": i + 1.0, "accuracy": height}
         for uid, own in zip(runs["uid"], heights, strict=True)

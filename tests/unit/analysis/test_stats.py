@@ -1,4 +1,4 @@
-"""Interval estimates against hand-computed values, scipy's own, and their promised coverage."""
+"""Interval estimates against hand-computed values, scipy's own, and their nominal coverage."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from tmflow.analysis.stats import (
     joint_ratio_intervals,
     log_ratios,
     mean_interval,
-    median_interval,
     paired_ratio,
     ratio_interval,
     rounds_to_decide,
@@ -105,21 +104,6 @@ def test_difference_interval_agrees_with_the_paired_t_test() -> None:
         difference_interval(a, b[1:])
 
 
-# Ranks of the published tables (for instance Conover, table A3): the k-th smallest and the k-th largest of n.
-@pytest.mark.parametrize(("n", "k"), [(6, 1), (8, 1), (9, 2), (11, 2), (12, 3), (15, 4), (17, 5), (20, 6), (25, 8)])
-def test_median_interval_lies_between_the_published_ranks(n: int, k: int) -> None:
-    values = np.random.default_rng(n).permutation(np.arange(1.0, n + 1))
-    assert median_interval(values) == Interval((n + 1) / 2, k, n + 1 - k, n)
-
-
-@pytest.mark.parametrize("n", [1, 2, 3, 5])
-def test_too_few_values_have_no_median_interval(n: int) -> None:
-    estimate, low, high, _ = median_interval(np.arange(n, dtype=float))
-    assert estimate == (n - 1) / 2
-    assert math.isnan(low)
-    assert math.isnan(high)
-
-
 def test_equivalence_by_hand() -> None:
     # logs 0.01, 0.02, 0.03: mean 0.02, sd 0.01, t(0.95, 2) = 2.91999: half-width 2.91999 * 0.01 / sqrt(3) = 0.016859
     same = equivalence(np.exp([0.01, 0.02, 0.03]), [1.0, 1.0, 1.0])
@@ -128,7 +112,7 @@ def test_equivalence_by_hand() -> None:
     assert same.bound == 0.05
     assert not equivalence(np.exp([0.01, 0.02, 0.03]), [1.0, 1.0, 1.0], bound=0.037).equivalent  # 3.75 % is above 3.7 %
     assert not equivalence(np.exp([-0.05, -0.02, 0.01]), [1.0, 1.0, 1.0]).equivalent  # -2 % give or take 5 %
-    assert not equivalence([1.0], [1.0]).equivalent  # one round tells nothing
+    assert not equivalence([1.0], [1.0]).equivalent  # one round decides nothing
 
 
 def test_a_ratio_and_its_inverse_are_equivalent_alike() -> None:
@@ -175,14 +159,14 @@ def test_joint_intervals_share_the_error() -> None:
 def test_rounds_to_decide() -> None:
     values = [-0.1, 0.0, 0.1, 0.2]  # mean 0.05, sd 0.1291
     expected = next(n for n in range(4, 1000) if oracle.t.ppf(0.975, n - 1) * np.std(values, ddof=1) / n**0.5 < 0.05)
-    assert rounds_to_decide(values, -math.inf, 0.0) == expected == 29  # sure to be above 0
+    assert rounds_to_decide(values, -math.inf, 0.0) == expected == 29  # certainly above 0
     within = rounds_to_decide(values, -math.log(1.2), math.log(1.2), confidence=0.9)
     assert within is not None
     assert within < expected
-    assert rounds_to_decide(values, -0.05, 0.0500001) is None  # too near to a bound for any number of rounds
+    assert rounds_to_decide(values, -0.05, 0.0500001) is None  # too close to a bound for any number of rounds
     assert rounds_to_decide(values, -math.inf, 0.0, at_most=28) is None
     assert rounds_to_decide([0.2, 0.2, 0.2], -math.inf, 0.0) == 3  # decided already
-    assert rounds_to_decide([0.2], -math.inf, 0.0) is None  # no spread is known
+    assert rounds_to_decide([0.2], -math.inf, 0.0) is None  # the spread is unknown
 
 
 def test_log_ratios() -> None:

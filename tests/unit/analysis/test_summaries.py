@@ -1,4 +1,4 @@
-"""Summaries of runs whose every answer is known: pairing, separation, and honest gaps."""
+"""Summaries of runs with known answers: pairing, grouping, and reported gaps."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def point(summary: pd.DataFrame, **where: Any) -> pd.Series:
 
 
 def test_speedup_is_paired_within_the_round() -> None:
-    # Round r is r times slower as a whole; paired, that cancels out and the interval has no width.
+    # All times in round r are r times as long; paired, that cancels out and the interval has no width.
     summary = summaries.speedup(grid())
     row = point(summary, strategy="tf_nolock", threads=4)
     assert row[["estimate", "low", "high"]].tolist() == pytest.approx([4, 4, 4])
@@ -84,7 +84,7 @@ def test_a_baseline_of_another_kind_is_no_baseline() -> None:
 
 
 def test_factors_that_do_not_apply_still_pair() -> None:
-    # dropout_keep is None for softmax: a null must match a null, in a table that also has numbers there.
+    # dropout_keep is NULL for softmax: NULL must match NULL, in a table that also has numbers there.
     deep = {"model": "mnist_deep", "dropout_keep": 0.5}
     summary = summaries.speedup(pd.concat([grid(), grid(**deep)]))
     assert summary["estimate"].notna().all()
@@ -143,7 +143,7 @@ def test_a_point_without_a_result_has_a_row_that_says_why(measure: str) -> None:
     ended(runs, runs["strategy"] == "htm", "unsupported", "no such hardware")
     summary = EVERY[measure](runs)
     assert len(summary) == 4
-    assert len(list(panels(summary))) == 1  # the missing hash of the dataset does not set it apart
+    assert len(list(panels(summary))) == 1  # a missing hash of the dataset does not separate it
     row = point(summary, strategy="htm", threads=2)
     assert row[["estimate", "low", "high"]].isna().all()
     assert (row["rounds"], row["reason"]) == (0, "unsupported: no such hardware")
@@ -315,12 +315,18 @@ def test_runs_that_ran_in_other_ways_are_never_pooled_and_never_in_one_panel() -
 
 def test_names_in_one_table_tell_how_runs_ran() -> None:
     table = pd.concat([grid(("lock",), threads=(1,), rounds=1, **way) for way in WAYS[:5]], ignore_index=True)
-    told = ["lock", "lock (driver native)", "lock (reading consistent)", "lock (layout joined)", "lock (measures full)"]
-    assert variants(table).tolist() == told
+    labels = [
+        "lock",
+        "lock (driver native)",
+        "lock (reading consistent)",
+        "lock (layout joined)",
+        "lock (measures full)",
+    ]
+    assert variants(table).tolist() == labels
     assert set(variants(table[:1])) == {"lock"}
 
 
-def test_names_tell_blocks_promises_and_a_fused_kernel_apart() -> None:
+def test_names_tell_blocks_consistency_and_a_fused_kernel_apart() -> None:
     plain = {"kernel": "plain", "optimisation": "O3"}
     variants = [
         {"strategy": "striped", "block": 2048, **plain},

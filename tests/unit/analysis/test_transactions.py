@@ -1,4 +1,4 @@
-"""Transactions, emulated ones too, in summaries: never a time that is none, never mixed, and named to be read."""
+"""Summaries of transactions, also emulated ones: no meaningless times, no mixed evidence, readable names."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def emulated(profile: str = "intel-tsx-study", backend: str = "0123abcd", **chan
     return grid(("htm",), (1, 2), **factors, evidence="emulated", backend=f"{profile} {backend}")
 
 
-@pytest.mark.parametrize("seconds", [1.0, math.nan])  # as in a run file, and as the queries give them
+@pytest.mark.parametrize("seconds", [1.0, math.nan])  # as in a run file, and as the queries return them
 def test_emulated_runs_show_accuracy_but_no_time(seconds: float) -> None:
     runs = pd.concat([emulated().assign(loop_s=seconds), grid(("tf_lock",), (1, 2))])
     for summary in (summaries.speedup(runs), summaries.speedup(runs, "tf_lock"), summaries.step_time(runs)):
@@ -96,7 +96,7 @@ def test_different_variants_have_different_names(variants: list[dict[str, Any]])
 
 
 def ends(runs: pd.DataFrame, commits: int | None, fallbacks: int | None, attempts: int | None) -> pd.DataFrame:
-    """What `queries.transactions` gives where every run has these counts."""
+    """The result of `queries.transactions` if every run has these counts."""
     counts = {"commits": commits, "fallbacks": fallbacks, "attempts": attempts}
     return pd.DataFrame([{"uid": uid, **counts} for uid in runs["uid"]]).astype(dict.fromkeys(counts, "Int64"))
 
@@ -137,8 +137,8 @@ def test_failures_are_a_share_of_attempts_by_family() -> None:
         for family, n in families.items()
     ]
     summary = summaries.failures(runs, counts, pd.DataFrame(aborts))
-    told = {(row.strategy, row.cause): row.estimate for row in summary.itertuples()}
-    assert told == pytest.approx(
+    estimates = {(row.strategy, row.cause): row.estimate for row in summary.itertuples()}
+    assert estimates == pytest.approx(
         {
             ("htm", "any"): 0.125,
             ("htm", "capacity"): 0.125,
@@ -146,7 +146,7 @@ def test_failures_are_a_share_of_attempts_by_family() -> None:
             ("stm", "conflict"): 0.5,
             ("stm", "validation"): 0.25,
         }
-    )  # rounds without an abort count as zero, runs whose attempts are unknown do not count
+    )  # rounds without an abort count as zero, runs with unknown attempts do not count
     assert set(summary.loc[summary["strategy"] == "htm", "rounds"]) == {6}
     as_the_study = summaries.failures(runs, counts, pd.DataFrame(aborts), "class")
     assert {(row.strategy, row.cause) for row in as_the_study.itertuples()} == {("htm", "any"), ("htm", "conflict")}

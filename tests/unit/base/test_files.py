@@ -1,16 +1,14 @@
-"""What cannot be written is told in a sentence, and nothing is left half-written."""
+"""A failed write is reported in one sentence, and leaves no partial file."""
 
 from __future__ import annotations
 
-import errno
-import os
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from tmflow.base.errors import BadInput
-from tmflow.base.files import refusal, require_writable, whole_folder, write_text
+from tmflow.base.files import require_writable, whole_folder, write_text
 
 KEPT = "what was written before is kept."
 
@@ -27,18 +25,11 @@ def test_a_place_that_is_none(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_of_os_errors_only_those_of_disks_and_rights_are_the_user_s() -> None:
-    denied = OSError(errno.EROFS, os.strerror(errno.EROFS), "/there")
-    assert refusal(denied) == "/there cannot be used: Read-only file system."
-    assert refusal(OSError(errno.EACCES, "no")) is None, "nobody can tell what it is about"
-    assert refusal(FileNotFoundError(errno.ENOENT, "no", "/there")) is None
-
-
 def test_a_folder_is_looked_at_before_it_is_needed(tmp_path: Path) -> None:
     require_writable(tmp_path)
     require_writable(tmp_path / "none")
     (tmp_path / "file").touch()
-    with pytest.raises(BadInput, match="file is no folder, but should be one: move it away"):
+    with pytest.raises(BadInput, match="file is not a folder, but must be one: move it away"):
         require_writable(tmp_path / "file")
 
 

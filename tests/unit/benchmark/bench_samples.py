@@ -1,14 +1,12 @@
-"""Measurements as the benchmark's workers answer them, made up, for tests of what becomes of them."""
+"""Invented answers of the benchmark's workers, for tests of their evaluation."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tmflow.benchmark.results import rows
-from tmflow.benchmark.rows import LeftOut
-from tmflow.benchmark.storage import Saved
-from tmflow.benchmark.subjects import Subject
-from tmflow.benchmark.updates import Cell, Measured, Outcome, Plan
+from tmflow.benchmark.plan import Cell, Plan, Subject
+from tmflow.benchmark.storage import LeftOut, Saved
+from tmflow.benchmark.updates import Measured, Outcome, rows
 from tmflow.runfile.record import MachineState, Software
 
 SMALL, LARGE = Cell(10, 1), Cell(1000, 8)
@@ -17,16 +15,16 @@ MEMCPY = Subject("memcpy", "memcpy")
 WRITING = Subject("gradient_writing", "gradient_writing")
 LOOP = Subject("mutex_loop", "mutex_loop")
 SPIN_LOOP = Subject("mutex_loop:mutex=spin", "mutex_loop", parameters={"mutex": "spin"})
-LOCK = Subject("lock", "lock", promise="tensor", parameters={"kernel": "plain"})
-NOLOCK = Subject("nolock", "nolock", promise="none")
+LOCK = Subject("lock", "lock", consistency="tensor", parameters={"kernel": "plain"})
+NOLOCK = Subject("nolock", "nolock", consistency="none")
 
 
 def htm(budget: int, **parameters: int) -> Subject:
-    return Subject(f"htm:budget={budget}", "htm", promise="tensor", parameters={"budget": budget, **parameters})
+    return Subject(f"htm:budget={budget}", "htm", consistency="tensor", parameters={"budget": budget, **parameters})
 
 
 def answer(us: float, updates: int = 100, elements: int = 10, **counts: Any) -> dict[str, Any]:
-    """An answer by which an update took `us`; without counts, of a clean run without transactions."""
+    """An answer in which an update took `us`; default counts are those of a clean run without transactions."""
     clean = {
         "lost": 0,
         "doubled": 0,

@@ -9,16 +9,12 @@ import pytest
 from bench_samples import LARGE, LOCK, LOOP, MEMCPY, NOLOCK, SMALL, WRITING, benchmark, htm, measured, plan
 
 from tmflow.base.errors import BadInput
-from tmflow.benchmark import storage
-from tmflow.benchmark import text as columns
-from tmflow.benchmark.comparison import relative_to
-from tmflow.benchmark.markdown import markdown
-from tmflow.benchmark.results import rests
-from tmflow.benchmark.rows import LeftOut, TimedVariant
-from tmflow.benchmark.storage import Saved
-from tmflow.benchmark.subjects import BEST_MUTEX
-from tmflow.benchmark.text import table
-from tmflow.benchmark.updates import Cell, Outcome
+from tmflow.benchmark.comparison import relative_to, rests
+from tmflow.benchmark.markdown import report_updates
+from tmflow.benchmark.plan import BEST_MUTEX, Cell
+from tmflow.benchmark.storage import LeftOut, Saved, TimedVariant, read_benchmark, write_benchmark
+from tmflow.benchmark.text import format_table
+from tmflow.benchmark.updates import Outcome
 
 LATER = ("us_with_writing_by_round", "turn_by_round")  # of rows
 
@@ -40,11 +36,10 @@ def shown() -> Saved:
 
 
 def test_the_table_says_it_all(shown: Saved) -> None:
-    text = table(shown)
+    text = format_table(shown)
     lines = text.splitlines()
     assert lines[0].startswith("A Processor, 4 CPUs, ")
     assert "2 rounds in turns, seed 3" in lines[1]
-    assert [columns.rounds(number) for number in (1, 2)] == ["1 round", "2 rounds"]
     assert "not disturbed" in lines[1]
     assert lines[3] == "10 elements, 1 thread; memcpy 0.5 [0.5, 0.5] us, 0.2 GB/s; best plain mutex mutex_loop"
     assert [line.split()[0] for line in lines[5:9]] == ["nolock", "(mutex_loop)", "lock", "htm:budget=5"]
@@ -60,20 +55,20 @@ def test_the_table_says_it_all(shown: Saved) -> None:
 
 def test_the_report_is_markdown_and_the_same_every_time(shown: Saved, tmp_path: Path) -> None:
     path = tmp_path / "bench.json"
-    storage.write(path, shown)
-    again = storage.read(path)
+    write_benchmark(path, shown)
+    again = read_benchmark(path)
     assert again == shown
-    text = markdown(again)
-    assert text == markdown(shown)
+    text = report_updates(again)
+    assert text == report_updates(shown)
     assert "### 10 elements, 1 thread; memcpy 0.5 [0.5, 0.5] us" in text
     assert "| nolock | 1 [1, 1] | 0.50 [0.50, 0.50] | 2.00 [2.00, 2.00] | none | 12.5 % |  |  | 0.12 |" in text
     assert "- itm cannot run here: there is no libitm." in text
-    assert "Against one thread" not in text, "no size was measured with one thread and with several"
+    assert "Compared with one thread" not in text, "no size was measured with one thread and with several"
 
 
 def test_ratios_may_be_to_another_than_the_file_says(shown: Saved) -> None:
     again = relative_to(shown, "nolock")
-    text = markdown(again)
+    text = report_updates(again)
     assert "ratio to nolock" in text
     assert "| lock | 2 [2, 2] | 2.00 [2.00, 2.00] | 4.00 [4.00, 4.00] | tensor | 0 |  |  | 0.06 |" in text
     assert relative_to(again, "lock") == shown
@@ -90,8 +85,8 @@ def test_several_threads_are_shown_against_one() -> None:
         ("lock", Cell(10, 2)): measured(3.0, 6.0),
         ("nolock", Cell(10, 2)): measured(3.0, 6.0),
     }
-    text = markdown(benchmark(plan(LOCK, NOLOCK, cells=(Cell(10, 1), Cell(10, 2))), outcome))
-    lines = text[text.index("### Against one thread") :].splitlines()
+    text = report_updates(benchmark(plan(LOCK, NOLOCK, cells=(Cell(10, 1), Cell(10, 2))), outcome))
+    lines = text[text.index("### Compared with one thread") :].splitlines()
     assert [line for line in lines if line.startswith("| 10 ")] == ["| 10 | 2 | constant | lock | 1.50 [1.50, 1.50] |"]
 
 
@@ -108,14 +103,14 @@ def test_another_file_is_refused(shown: Saved, tmp_path: Path, spoil, says: str)
     path = tmp_path / "bench.json"
     path.write_text(spoil(shown.model_dump(mode="json")), encoding="utf-8")
     with pytest.raises(BadInput, match=says):
-        storage.read(path)
+        read_benchmark(path)
     with pytest.raises(BadInput, match="cannot be read"):
-        storage.read(tmp_path / "nothing")
+        read_benchmark(tmp_path / "nothing")
 
 
 @pytest.fixture
 def of_both() -> Saved:
-    """With a fresh gradient `lock` adds 3 and the mutex 2 us to the writing, which takes 1 us."""
+    """With a fresh gradient `lock` adds 3 us and the mutex 2 us to the writing, which takes 1 us."""
     fresh = Cell(10, 1, "fresh")
     outcome = Outcome([LOCK, LOOP, MEMCPY, WRITING])
     outcome.measured = {
@@ -131,7 +126,7 @@ def of_both() -> Saved:
 
 
 def test_constant_and_fresh_gradients_stand_beside_each_other(of_both: Saved) -> None:
-    lines = markdown(of_both).splitlines()
+    lines = report_updates(of_both).splitlines()
     assert any("gradient constant and fresh; [95 % interval]; ratio to best_mutex" in line for line in lines)
     (heading,) = [line for line in lines if line.startswith("### 10 elements, 1 thread; memcpy ")]
     assert "; writing a gradient 1 [1, 1] us; best plain mutex, gradient fresh mutex_loop" in heading
@@ -141,12 +136,12 @@ def test_constant_and_fresh_gradients_stand_beside_each_other(of_both: Saved) ->
     (lock,) = [line for line in lines if line.startswith("| lock | 2 [2, 2] | 3 [3, 3] |")]
     of = dict(zip(heads.split(" | "), lock.split(" | "), strict=True))
     assert (of["ratio, constant"], of["ratio, fresh"]) == ("1.00 [1.00, 1.00]", "1.50 [1.50, 1.50]")
-    assert (of["promise"], of["lost, constant"], of["lost, fresh"]) == ("tensor", "0", "0")
+    assert (of["consistency"], of["lost, constant"], of["lost, fresh"]) == ("tensor", "0", "0")
     assert [line for line in lines if line.startswith("| 10 | 1 | ")] == [
         "| 10 | 1 | constant | tensor | lock | 2 [2, 2] | 1.00 [1.00, 1.00] |  |  |",
         "| 10 | 1 | fresh | tensor | lock | 3 [3, 3] | 1.50 [1.50, 1.50] |  |  |",
     ]
-    rows = [line.split() for line in table(of_both).splitlines()]
+    rows = [line.split() for line in format_table(of_both).splitlines()]
     assert [words[:5] for words in rows if words[:1] == ["lock"]] == [["lock", "2", "[2,", "2]", "3"]]
 
 
@@ -159,30 +154,30 @@ def test_a_file_of_before_gradients_were_told_apart_has_constant_ones(of_both: S
     ]
     path = tmp_path / "old.json"
     path.write_text(json.dumps({**whole, "rows": old}), encoding="utf-8")
-    assert [row.gradient for row in storage.read(path).rows] == ["constant"] * 3
-    assert storage.read(path).rows[1].us_by_round == [2.0, 2.0]
+    assert [row.gradient for row in read_benchmark(path).rows] == ["constant"] * 3
+    assert read_benchmark(path).rows[1].us_by_round == [2.0, 2.0]
 
 
 def refused(budget: int, *us: float):  # type: ignore[no-untyped-def]
-    """Of a variant all of whose attempts aborted: 100 updates in each round."""
+    """A variant whose attempts all aborted: 100 updates in each round."""
     return measured(*us, fallbacks=100, aborts={"8": 100 * budget} if budget else {})
 
 
 def test_the_time_of_attempts_is_taken_off() -> None:
-    """An update is 10 us under the mutex, 0.5 us of elision, and 2 us for each attempt; the second round is slower."""
+    """An update takes 10 us under the mutex, 0.5 us of elision, 2 us for each attempt; the second round is slower."""
     outcome = Outcome([LOCK, *(htm(budget) for budget in (0, 5, 10, 20))])
     outcome.measured["lock", SMALL] = measured(10.0, 20.0)
     for budget in (0, 5, 10, 20):
         outcome.measured[f"htm:budget={budget}", SMALL] = refused(budget, 10.5 + 2 * budget, 21 + 4 * budget)
-    its = benchmark(plan(*outcome.subjects), outcome)
-    found = list(rests(its))
+    measured_benchmark = benchmark(plan(*outcome.subjects), outcome)
+    found = list(rests(measured_benchmark))
     assert [rest.row.name for rest in found] == ["htm:budget=0", "htm:budget=5"]
     for rest in found:
         assert (rest.longer.name, rest.longest.name) == ("htm:budget=10", "htm:budget=20")
         assert rest.attempt_us.estimate == pytest.approx(3)
         assert rest.ratio[:3] == pytest.approx((1.05, 1.05, 1.05))
         assert rest.verdict == "yes"
-    assert "| 10 | 1 | constant | htm:budget=5 | 3.000 [" in markdown(its)
+    assert "| 10 | 1 | constant | htm:budget=5 | 3.000 [" in report_updates(measured_benchmark)
 
 
 @pytest.mark.parametrize(("share", "verdict"), [((1.3, 1.3), "no"), ((1.0, 1.19), "undecided")])

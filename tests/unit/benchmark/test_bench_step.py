@@ -1,4 +1,4 @@
-"""Steps: how configurations are written, what runs say of them, and the targets."""
+"""Steps: the notation of configurations, results of runs, and the targets."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import pytest
 
 from tests.support.sample_runs import sample_runs
 from tmflow.base.errors import BadInput
-from tmflow.benchmark import step_report
-from tmflow.benchmark.kinds import read_any, shown
+from tmflow.benchmark.comparison import check_step_targets
+from tmflow.benchmark.markdown import render, report_steps
 from tmflow.benchmark.steps import OF_THE_TARGETS, StepSubject, check, parse_step, summarised
-from tmflow.benchmark.storage import SavedSteps, write
+from tmflow.benchmark.storage import SavedSteps, read_benchmark, write_benchmark
+from tmflow.benchmark.text import format_table
 from tmflow.runfile.record import Run
 from tmflow.spec.trial import TrialSpec
 
@@ -29,7 +30,7 @@ def refused(spec: TrialSpec) -> Run:
 
 
 def benchmark(times: dict[str, tuple[float, ...]], *without: StepSubject) -> SavedSteps:
-    """Of configurations by name, whose steps took so long round by round; and of some that did not run."""
+    """Named configurations with the times of their steps by round, and some that did not run."""
     subjects = [parse_step(f"{name}: threads={number}", "digits") for number, name in enumerate(times, 1)]
     rounds = len(next(iter(times.values())))
     by_round = [
@@ -94,9 +95,9 @@ def test_times_are_paired_round_by_round() -> None:
     assert (b.ratio_to, b.ratio, b.ratio_low, b.ratio_high) == ("a", *(pytest.approx(0.5),) * 3)
     assert a.us_high is not None
     assert a.us_high > 400
-    assert (a.accuracy, a.promise, a.rounds) == (pytest.approx(0.9), "tensor", 2)
+    assert (a.accuracy, a.consistency, a.rounds) == (pytest.approx(0.9), "tensor", 2)
     assert [(one.name, one.failed) for one in found.left_out] == [("out", False)]
-    text = step_report.table(found)
+    text = format_table(found)
     assert "out cannot run here: htm needs hardware" in text
     assert " ".join(text.splitlines()[5].split()).startswith("b 100 [")
 
@@ -114,17 +115,17 @@ def test_targets(native: float, says: str) -> None:
             "deep, lock": (2500.0, 3000.0),
         }
     )
-    checked = {one.what: one for one in step_report.targets(found)}
+    checked = {one.what: one for one in check_step_targets(found)}
     assert checked["softmax, native"].verdict == says
     assert checked["MLP, native"].verdict == "undecided"
     assert list(checked) == ["softmax, native", "MLP, native", "deep, fused striped", "deep, lock"]
-    assert checked["deep, fused striped"].result.startswith("0.400 [")
+    assert checked["deep, fused striped"].measured.estimate == pytest.approx(0.4, rel=1e-2)
 
 
 def test_the_file_gives_the_same_report(tmp_path: Path) -> None:
     found = benchmark({"a": (100.0, 400.0), "b": (50.0, 200.0)})
-    write(tmp_path / "steps.json", found)
-    again = read_any(tmp_path / "steps.json")
+    write_benchmark(tmp_path / "steps.json", found)
+    again = read_benchmark(tmp_path / "steps.json")
     assert again == found
-    assert shown(again, "steps") == (step_report.markdown(found), {})
-    assert "| b | 100 [" in step_report.markdown(found)
+    assert render(again, "steps") == (report_steps(found), {})
+    assert "| b | 100 [" in report_steps(found)

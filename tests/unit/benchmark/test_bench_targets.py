@@ -1,4 +1,4 @@
-"""Targets, the best of equal promises, and the pictures: from made-up measurements."""
+"""Targets, the fastest strategy at equal consistency, and the plots: invented measurements."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from bench_samples import LOCK, LOOP, MEMCPY, NOLOCK, SPIN_LOOP, benchmark, meas
 
 from tmflow.analysis.stats import Interval
 from tmflow.benchmark import comparison, plots
-from tmflow.benchmark.comparison import best_of_equal_promise, verdict
-from tmflow.benchmark.markdown import markdown
+from tmflow.benchmark.comparison import best_of_equal_consistency, verdict
+from tmflow.benchmark.markdown import report_updates
+from tmflow.benchmark.plan import BEST_MUTEX, Cell, Subject
 from tmflow.benchmark.storage import Saved
-from tmflow.benchmark.subjects import BEST_MUTEX, Subject
-from tmflow.benchmark.updates import Cell, Outcome
+from tmflow.benchmark.updates import Outcome
 from tmflow.charts import figures
 
-STRIPED = Subject("striped", "striped", parameters={"block": 2048}, promise="block")
-BLOCK_STM = Subject("block_stm", "block_stm", promise="tensor")
-ADAPTIVE = Subject("adaptive:promise=block", "adaptive", parameters={"promise": "block"}, promise="tensor")
+STRIPED = Subject("striped", "striped", parameters={"block": 2048}, consistency="block")
+BLOCK_STM = Subject("block_stm", "block_stm", consistency="tensor")
+ADAPTIVE = Subject("adaptive:promise=block", "adaptive", parameters={"promise": "block"}, consistency="tensor")
 SUBJECTS = (LOCK, NOLOCK, STRIPED, BLOCK_STM, ADAPTIVE, LOOP, SPIN_LOOP, MEMCPY)
 TIMES = {
     "lock": 2.0,
@@ -34,7 +34,7 @@ TIMES = {
 
 @pytest.fixture
 def shown() -> Saved:
-    """7,850 floats with one thread and with two, and one more with more threads than CPUs."""
+    """7,850 floats with one thread and with two, and once with more threads than CPUs."""
     cells = (Cell(7850, 1), Cell(7850, 2), Cell(7850, 8))
     outcome = Outcome(list(SUBJECTS))
     for cell in cells:
@@ -45,17 +45,23 @@ def shown() -> Saved:
 
 
 def test_each_target_compares_what_it_says(shown: Saved) -> None:
-    found = {(one.what, one.of, one.threads): one for one in comparison.check_targets(shown)}
+    found = {(one.what, one.of, cell.threads): one for cell, one in comparison.check_targets(shown)}
     assert {key: (one.limit, one.verdict) for key, one in found.items() if key[2] < 8} == {
-        ("best that promises block: striped", "best plain mutex: mutex_loop:mutex=spin", 2): (0.55, "met"),
-        ("best that promises block: striped", "nolock", 2): (0.2, "missed"),
+        ("best with block consistency: striped", "best plain mutex: mutex_loop:mutex=spin", 2): (0.55, "met"),
+        ("best with block consistency: striped", "nolock", 2): (0.2, "missed"),
         ("block_stm", "best plain mutex: mutex_loop:mutex=spin", 1): (1.3, "missed"),
         ("block_stm", "best plain mutex: mutex_loop:mutex=spin", 2): (1.0, "missed"),
-        ("adaptive, promising block: adaptive:promise=block", "best of its promise: striped", 1): (1.1, "missed"),
-        ("adaptive, promising block: adaptive:promise=block", "best of its promise: striped", 2): (1.1, "missed"),
+        ("adaptive with block consistency: adaptive:promise=block", "best of the same consistency: striped", 1): (
+            1.1,
+            "missed",
+        ),
+        ("adaptive with block consistency: adaptive:promise=block", "best of the same consistency: striped", 2): (
+            1.1,
+            "missed",
+        ),
     }
-    best = found["best that promises block: striped", "best plain mutex: mutex_loop:mutex=spin", 2]
-    assert best.ratio[:3] == pytest.approx((1 / 2.2,) * 3)
+    best = found["best with block consistency: striped", "best plain mutex: mutex_loop:mutex=spin", 2]
+    assert best.measured[:3] == pytest.approx((1 / 2.2,) * 3)
 
 
 @pytest.mark.parametrize(
@@ -77,11 +83,11 @@ def test_a_strategy_that_lost_an_update_is_not_the_best(shown: Saved) -> None:
         for row in shown.rows
     ]
     best = {
-        (one.row.threads, one.row.promise): one
-        for one in best_of_equal_promise(shown.model_copy(update={"rows": broken}))
+        (one.row.threads, one.row.consistency): one
+        for one in best_of_equal_consistency(shown.model_copy(update={"rows": broken}))
     }
     assert best[2, "block"].row.name == "adaptive:promise=block"
-    first = {(one.row.threads, one.row.promise): one for one in best_of_equal_promise(shown)}
+    first = {(one.row.threads, one.row.consistency): one for one in best_of_equal_consistency(shown)}
     assert first[2, "block"].row.name == "striped"
     assert (first[2, "tensor"].row.name, first[2, "none"].next) == ("lock", None)
     second = first[2, "block"]
@@ -92,24 +98,24 @@ def test_a_strategy_that_lost_an_update_is_not_the_best(shown: Saved) -> None:
 
 
 def test_the_report_has_targets_and_pictures(shown: Saved) -> None:
-    text = markdown(shown, [("A title", "a-file.svg")])
+    text = report_updates(shown, [("A title", "a-file.svg")])
     assert (
-        "| 7,850 | 2 | constant | best that promises block: striped | nolock | 0.2 | 0.25 [0.25, 0.25] | missed |"
+        "| 7,850 | 2 | constant | best with block consistency: striped | nolock | 0.2 | 0.25 [0.25, 0.25] | missed |"
         in text
     )
     assert "| 7,850 | 2 | constant | block | striped | 1.414 " in text
     assert "![A title](a-file.svg)" in text
-    assert "### Pictures" not in markdown(shown)
+    assert "### Plots" not in report_updates(shown)
 
 
 def test_the_pictures_hold_every_variant_and_what_it_is_compared_with(shown: Saved) -> None:
     drawn = plots.frame(shown, 7850, "constant", plots.US)
-    assert set(drawn["promise"]) == {"none", "block", "tensor"}
-    for promise in ("none", "block", "tensor"):
-        panel = drawn[drawn["promise"] == promise]
+    assert set(drawn["consistency"]) == {"none", "block", "tensor"}
+    for consistency in ("none", "block", "tensor"):
+        panel = drawn[drawn["consistency"] == consistency]
         assert {"memcpy", plots.MUTEX_LABEL} < set(panel["variant"])
     own = drawn[~drawn["variant"].isin(["memcpy", plots.MUTEX_LABEL])]
-    assert dict(zip(own["variant"], own["promise"], strict=True)) == {
+    assert dict(zip(own["variant"], own["consistency"], strict=True)) == {
         "adaptive:promise=block": "block", "block_stm": "tensor", "lock": "tensor", "nolock": "none", "striped": "block"
     }  # fmt: skip
     assert set(drawn.loc[drawn["oversubscribed"], "threads"]) == {8}
@@ -125,4 +131,9 @@ def test_the_same_file_gives_the_same_pictures(shown: Saved, tmp_path: Path) -> 
     first, second = ([figures.svg(plot.chart.to_dict()) for plot in plots.plots(shown)] for _ in range(2))
     assert first == second
     assert len(first) == 2
-    assert all("promise: block" in svg and "striped" in svg and "A Processor" in svg for svg in first)
+    assert all("consistency: block" in svg and "striped" in svg and "A Processor" in svg for svg in first)
+
+
+def test_where_no_variant_was_measured_there_is_no_picture() -> None:
+    outcome = Outcome([MEMCPY], {("memcpy", Cell(10, 1)): measured(1.0, 1.0)})
+    assert list(plots.plots(benchmark(plan(MEMCPY, cells=(Cell(10, 1),)), outcome))) == []

@@ -1,4 +1,4 @@
-"""Charts show the summary's numbers, keep equal points apart, and mark what a reader must not misread."""
+"""Charts show the numbers of the summary, separate overlapping points, and mark what might be misread."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ FIVE = ("tf_lock", "tf_nolock", "lock", "nolock", "htm")
 @pytest.mark.parametrize(
     ("draw", "summarise"),
     [
-        (measure_charts.speedup, summaries.speedup),
-        (measure_charts.step_time, summaries.step_time),
-        (measure_charts.accuracy, summaries.accuracy),
+        (measure_charts.draw, summaries.speedup),
+        (measure_charts.draw, summaries.step_time),
+        (measure_charts.draw, summaries.accuracy),
     ],
 )
 @pytest.mark.parametrize("rounds", [1, 6])
@@ -39,24 +39,24 @@ def test_points_are_the_rows_of_the_summary(
 
 
 def test_equal_points_of_different_strategies_stay_apart() -> None:
-    drawn = points(measure_charts.accuracy(summaries.accuracy(grid(FIVE, (1, 2, 4, 8)))))
+    drawn = points(measure_charts.draw(summaries.accuracy(grid(FIVE, (1, 2, 4, 8)))))
     assert drawn.groupby("threads")["estimate"].nunique().eq(1).all()  # they do coincide
     assert not drawn.duplicated(["x", "estimate"]).any()
-    # and each stays nearer to its own number of threads than to any other
+    # and each stays closer to its number of threads than to any other
     nearest = [min((1, 2, 4, 8), key=lambda t: abs(t - x)) for x in drawn["x"]]
     assert nearest == drawn["threads"].tolist()
 
 
 def test_points_without_interval_have_no_bar() -> None:
     runs = grid(("tf_lock",), (1, 2))
-    chart = measure_charts.accuracy(summaries.accuracy(runs[(runs["threads"] == 1) | (runs["round"] == 1)]))
+    chart = measure_charts.draw(summaries.accuracy(runs[(runs["threads"] == 1) | (runs["round"] == 1)]))
     (drawn,) = marks(chart, "point")
     assert {row["threads"] for row in drawn["rows"]} == {1, 2}
     assert {row["threads"] for row in marks(chart, "rule")[0]["rows"]} == {1}
 
 
 def test_evidence_kinds_have_marks_of_their_own() -> None:
-    chart = measure_charts.accuracy(summaries.accuracy(grid(("tf_lock",), evidence="emulated")))
+    chart = measure_charts.draw(summaries.accuracy(grid(("tf_lock",), evidence="emulated")))
     (drawn,) = marks(chart, "point")
     assert not drawn["mark"]["filled"]
     assert "emulated" in drawn["encoding"]["opacity"]["legend"]["labelExpr"]
@@ -66,7 +66,7 @@ def test_a_point_without_estimate_is_not_drawn_but_named() -> None:
     runs = grid()
     runs = runs[(runs["strategy"] != "tf_nolock") | (runs["threads"] > 1)]
     summary = summaries.speedup(runs)
-    assert set(points(measure_charts.speedup(summary))["strategy"]) == {"tf_lock"}
+    assert set(points(measure_charts.draw(summary))["strategy"]) == {"tf_lock"}
     lines = captions.caption(summary, "7").lines
     assert (
         "Not shown: tf_nolock x2, tf_nolock x4, tf_nolock x8: "
@@ -80,7 +80,7 @@ def test_a_strategy_without_a_result_is_named_with_the_reason_in_short() -> None
     runs.loc[htm, ["status", "reason"]] = ["failed", f"InvalidArgumentError: {'a long story, ' * 50}."]
     runs.loc[htm, ["loop_s", "final_accuracy"]] = float("nan")
     summary = summaries.accuracy(runs)
-    assert set(points(measure_charts.accuracy(summary))["strategy"]) == {"tf_lock"}
+    assert set(points(measure_charts.draw(summary))["strategy"]) == {"tf_lock"}
     (line,) = (line for line in captions.caption(summary, "7").lines if "htm" in line)
     assert line.startswith("Not shown: htm x1, htm x2, htm x4, htm x8: failed: InvalidArgumentError: a long story")
     assert line.endswith(" ….")
@@ -88,7 +88,7 @@ def test_a_strategy_without_a_result_is_named_with_the_reason_in_short() -> None
 
 
 def test_the_oversubscribed_region_is_shaded_and_labelled() -> None:
-    chart = measure_charts.step_time(summaries.step_time(grid(hardware_threads=4)))
+    chart = measure_charts.draw(summaries.step_time(grid(hardware_threads=4)))
     (shade,) = marks(chart, "rect")
     assert 4 < shade["rows"][0]["x"] < 8 < shade["rows"][0]["end"]
     assert "more than 4 hardware threads" in text(chart)
@@ -96,19 +96,19 @@ def test_the_oversubscribed_region_is_shaded_and_labelled() -> None:
 
 @pytest.mark.parametrize("hardware", [8, None])
 def test_nothing_is_shaded_where_nothing_is_known_to_be_oversubscribed(hardware: int | None) -> None:
-    chart = measure_charts.step_time(summaries.step_time(grid(hardware_threads=hardware)))
+    chart = measure_charts.draw(summaries.step_time(grid(hardware_threads=hardware)))
     assert marks(chart, "rect") == []
 
 
 def test_everything_oversubscribed_is_shaded_whole() -> None:
-    chart = measure_charts.step_time(summaries.step_time(grid(threads=(2, 4), hardware_threads=1)))
+    chart = measure_charts.draw(summaries.step_time(grid(threads=(2, 4), hardware_threads=1)))
     (shade,) = marks(chart, "rect")
     left = chart.to_dict()["layer"][-1]["encoding"]["x"]["scale"]["domain"][0]
     assert shade["rows"][0]["x"] == pytest.approx(max(left, Ticks((2, 4)).between(1, 2)))
 
 
 def test_the_ideal_line_is_as_many_times_as_workers() -> None:
-    chart = measure_charts.speedup(summaries.speedup(grid()))
+    chart = measure_charts.draw(summaries.speedup(grid()))
     ideal = next(layer for layer in marks(chart, "line") if "ideal" in layer["rows"][0])
     assert ideal["rows"][0] == {"x": 1, "ideal": 1}
     assert ideal["rows"][-1] == {"x": pytest.approx(8), "ideal": pytest.approx(8)}
@@ -120,15 +120,14 @@ def test_axis_titles_have_units() -> None:
         encoding = marks(chart, "point")[0]["encoding"]
         return encoding["x"]["title"], encoding["y"]["title"]
 
-    assert titles(measure_charts.step_time(summaries.step_time(grid()))) == (
+    assert titles(measure_charts.draw(summaries.step_time(grid()))) == (
         "Worker threads (log scale)",
         "Wall time per step (µs)",
     )
     linear = grid(threads=(1, 2, 3, 4))
-    assert titles(measure_charts.speedup(summaries.speedup(linear)))[0] == "Worker threads"
+    assert titles(measure_charts.draw(summaries.speedup(linear)))[0] == "Worker threads"
     assert (
-        titles(measure_charts.speedup(summaries.speedup(linear, "tf_lock")))[1]
-        == "Speedup over tf_lock with one worker"
+        titles(measure_charts.draw(summaries.speedup(linear, "tf_lock")))[1] == "Speedup over tf_lock with one worker"
     )
 
 
@@ -189,7 +188,7 @@ def test_looks_are_distinct_fixed_and_the_same_in_every_chart() -> None:
     assert palette.look("some_new_strategy") not in known
     assert ordered_variants(["zebra", "htm", "tf_lock", "ant", "htm"]) == ["tf_lock", "htm", "ant", "zebra"]
     for strategies in (("nolock",), FIVE):
-        scale = marks(measure_charts.accuracy(summaries.accuracy(grid(strategies))), "point")[0]["encoding"]["color"][
+        scale = marks(measure_charts.draw(summaries.accuracy(grid(strategies))), "point")[0]["encoding"]["color"][
             "scale"
         ]
         assert dict(zip(scale["domain"], scale["range"], strict=True))["nolock"] == palette.look("nolock").colour
@@ -211,10 +210,10 @@ def test_curve_and_staleness_draw_every_step() -> None:
     runs = grid(threads=(2,), rounds=2, curve_points=3)
     runs.loc[runs["strategy"] == "tf_nolock", ["status", "reason"]] = ["failed", "boom"]
     rows = [{"uid": uid, "iteration": i, "accuracy": i / 2000} for uid in runs["uid"] for i in (0, 500, 1000)]
-    drawn = points(measure_charts.curve(summaries.curve(runs, pd.DataFrame(rows))))
+    drawn = points(measure_charts.draw(summaries.curve(runs, pd.DataFrame(rows))))
     assert sorted(set(drawn["iteration"])) == [0, 500, 1000]
     counts = [{"uid": uid, "staleness": s, "steps": 10} for uid in runs["uid"] for s in (0, 1, 5)]
-    drawn = points(measure_charts.staleness(summaries.staleness(runs, pd.DataFrame(counts))))
+    drawn = points(measure_charts.draw(summaries.staleness(runs, pd.DataFrame(counts))))
     assert drawn.groupby("strategy")["estimate"].sum().to_dict() == pytest.approx({"tf_lock": 1})
 
 
@@ -222,7 +221,7 @@ def test_a_bar_is_cut_at_the_edge_of_a_log_axis_too() -> None:
     runs = grid(("tf_lock", "stm"), (1, 2), rounds=2)
     runs.loc[runs["strategy"] == "stm", "loop_s"] *= 100
     summary = summaries.step_time(runs)
-    chart, shown = measure_charts.step_time(summary), value_range(summary)
+    chart, shown = measure_charts.draw(summary), value_range(summary)
     assert shown.log
     assert summary["high"].max() > shown.high  # two rounds that differ by half: a very wide interval
     bars = marks(chart, "rule")[0]["rows"]
@@ -247,12 +246,12 @@ def test_a_caption_tells_the_versions_of_the_software_if_there_are_several() -> 
     assert "software" not in captions.caption(summaries.speedup(runs), "r1").text
     lock = runs["strategy"] == "tf_lock"
     runs.loc[lock, "software"] = "tmflow 0.2.0 at aaaaaaaaaa"
-    told = "Measured by 2 versions of the software (claims never pool versions): "
-    told += "tmflow 0.1.0 at 0123456789; tmflow 0.2.0 at aaaaaaaaaa; "
-    assert f"{told}no point pools rounds of several." in captions.caption(summaries.speedup(runs), "r1").lines
+    sentence = "Measured by 2 versions of the software (claims never pool versions): "
+    sentence += "tmflow 0.1.0 at 0123456789; tmflow 0.2.0 at aaaaaaaaaa; "
+    assert f"{sentence}no point pools rounds of several." in captions.caption(summaries.speedup(runs), "r1").lines
     runs.loc[lock & (runs["round"] > 3) & (runs["threads"] == 2), "software"] = "tmflow 0.1.0 at 0123456789"
     summary = summaries.step_time(runs)
-    assert f"{told}rounds of several are pooled in 1 of 8 points." in captions.caption(summary, "r1").lines
+    assert f"{sentence}rounds of several are pooled in 1 of 8 points." in captions.caption(summary, "r1").lines
     assert (summary["software"] == "tmflow 0.1.0 at 0123456789 + tmflow 0.2.0 at aaaaaaaaaa").sum() == 1
     runs.loc[~lock, ["status", "reason"]] = ["failed", "boom"]
     assert summaries.step_time(runs)["software"].isna().sum() == 4
@@ -263,24 +262,24 @@ def test_variants_are_drawn_and_captioned() -> None:
     runs = pd.concat([grid(("tf_lock",)), *(grid(("htm",), budget=budget, **own) for budget in (0, 5))])
     runs.loc[(runs["budget"] == 0) & (runs["threads"] == 8), ["status", "reason"]] = ["failed", "boom"]
     ((_, panel),) = panels(summaries.accuracy(runs))
-    drawn = points(measure_charts.accuracy(panel))
+    drawn = points(measure_charts.draw(panel))
     assert drawn.groupby("variant").size().to_dict() == {"tf_lock": 4, "htm (budget 0)": 3, "htm (budget 5)": 4}
     lines = captions.caption(panel, "r1").lines
     assert "htm: chunk 64." in lines
     assert "Not shown: htm (budget 0) x8: failed: boom." in lines
 
 
-def test_speed_is_captioned_with_promises_where_they_differ() -> None:
+def test_speed_is_captioned_with_consistency_where_they_differ() -> None:
     own = {"kernel": "plain", "optimisation": "O3"}
     adaptive = [grid(("adaptive",), promise=promise, **own) for promise in ("block", "tensor")]
     runs = pd.concat([grid(("tf_lock", "tf_nolock")), *adaptive], ignore_index=True)
-    told = (
-        "Guarantees for updates (compare speeds only within one guarantee): none: tf_nolock; "
+    sentence = (
+        "Consistency of updates (compare speeds only at equal consistency): none: tf_nolock; "
         "block: adaptive (promise block); tensor: tf_lock, adaptive (promise tensor)."
     )
     for summary in (summaries.step_time(runs), summaries.speedup(runs), summaries.speedup(runs, "tf_lock")):
         ((_, panel),) = panels(summary)
-        assert told in captions.caption(panel, "1").lines
+        assert sentence in captions.caption(panel, "1").lines
     assert "Guarantees" not in captions.caption(summaries.accuracy(runs), "1").text
     assert "Guarantees" not in captions.caption(summaries.step_time(grid(("tf_lock",))), "1").text
 
@@ -306,7 +305,7 @@ def test_the_time_to_a_target_names_it_and_who_never_was_there() -> None:
     ]
     parts = dict(panels(summaries.time_to_accuracy(runs, pd.DataFrame(curves))))
     assert list(parts) == ["target 0.9", "target 0.97"]
-    chart = measure_charts.time_to_accuracy(parts["target 0.9"])
+    chart = measure_charts.draw(parts["target 0.9"])
     assert set(points(chart)["strategy"]) == {"lock"}
     assert marks(chart, "point")[0]["encoding"]["y"]["title"] == "Seconds to 90% test accuracy"
     text = captions.caption(parts["target 0.9"], "1").text

@@ -1,4 +1,4 @@
-"""Charts of failures, staleness, lost updates and torn reads: shares that are stacked, in ranges, and in rows."""
+"""Charts of failures, staleness, lost updates and torn reads: stacked shares, bins, and rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tmflow.spec.strategies import parameters_of
 
 
 def of_causes(shares: dict[str, tuple[float, ...]], threads: tuple[int, ...] = (1, 2)) -> pd.DataFrame:
-    """A summary of failures with those shares in each of six rounds, a little more in the later ones."""
+    """A summary of failures with these shares in each of six rounds, slightly more in the later ones."""
     runs = grid(("stm",), threads, **parameters_of("stm"))
     attempts = pd.DataFrame({"uid": runs["uid"], "commits": 100, "fallbacks": None, "attempts": 1000})
     aborts = [
@@ -35,7 +35,7 @@ def of_causes(shares: dict[str, tuple[float, ...]], threads: tuple[int, ...] = (
 
 def test_failures_are_stacked_by_cause_and_the_interval_is_that_of_the_whole() -> None:
     summary = of_causes({"conflict": (0.1, 0.3), "validation": (0.2, 0.4)})
-    chart = measure_charts.failures(summary)
+    chart = measure_charts.draw(summary)
     bars = pd.DataFrame(marks(chart, "rect")[-1]["rows"])
     at = {(row.threads, row.cause): (row.bottom, row.top) for row in bars.itertuples()}
     assert at == {
@@ -65,12 +65,10 @@ def test_causes_have_the_same_colour_in_every_chart_and_neighbours_differ() -> N
 
 def test_bars_and_points_stay_apart_at_all_the_threads_of_the_study() -> None:
     threads = (1, 2, 4, 8, 16, 26, 32, 48, 64)
-    bars = pd.DataFrame(
-        marks(measure_charts.failures(of_causes({"conflict": (0.3,) * 9}, threads)), "rect")[-1]["rows"]
-    )
+    bars = pd.DataFrame(marks(measure_charts.draw(of_causes({"conflict": (0.3,) * 9}, threads)), "rect")[-1]["rows"])
     assert (bars["x"].to_numpy()[1:] > bars["end"].to_numpy()[:-1]).all()
     variants = [grid(("stm",), threads, 2, **parameters_of("stm") | {"chunk": chunk}) for chunk in range(0, 9 * 64, 64)]
-    drawn = points(measure_charts.speedup(summaries.speedup(pd.concat(variants, ignore_index=True))))
+    drawn = points(measure_charts.draw(summaries.speedup(pd.concat(variants, ignore_index=True))))
     assert not drawn.duplicated(["x", "variant"]).any()
     assert drawn.groupby("threads")["x"].agg(["min", "max"]).stack().is_monotonic_increasing
 
@@ -79,7 +77,7 @@ def test_long_tails_of_staleness_are_drawn_in_ranges() -> None:
     runs = grid(threads=(2,), rounds=2)
     counts = pd.DataFrame([{"uid": uid, "staleness": s, "steps": 1} for uid in runs["uid"] for s in range(1000)])
     summary = summaries.staleness(runs, counts)
-    drawn = points(measure_charts.staleness(summary))
+    drawn = points(measure_charts.draw(summary))
     one = drawn[drawn["strategy"] == "tf_lock"]
     assert list(zip(one["staleness"], one["up_to"], strict=True)) == [
         *((s, s) for s in range(5)),
@@ -87,7 +85,7 @@ def test_long_tails_of_staleness_are_drawn_in_ranges() -> None:
     ]
     assert one["estimate"].tolist() == pytest.approx([0.001] * 5 + [0.004 * 2**n for n in range(7)] + [0.487])
     assert sorted(drawn["estimate"]) == sorted(summary["estimate"])  # the CSV's
-    axis = marks(measure_charts.staleness(summary), "point")[0]["encoding"]["x"]["axis"]
+    axis = marks(measure_charts.draw(summary), "point")[0]["encoding"]["x"]["axis"]
     assert "'5–8', '9–16'" in axis["labelExpr"]
     assert axis["values"] == list(range(13))
 
@@ -115,7 +113,7 @@ def test_rows_tell_who_loses_how_much_and_who_nothing() -> None:
              (row.threads > 1) for row in runs.itertuples()]  # fmt: skip
     full = pd.DataFrame({"uid": runs["uid"], "lost_fraction": share, "torn_fraction": float("nan")})
     summary = summaries.lost(runs, full)
-    chart = measure_charts.lost(summary)
+    chart = measure_charts.draw(summary)
     (said,) = marks(chart, "text")
     assert [(row["row"], row["says"]) for row in said["rows"]] == [
         ("nolock, 1 worker", "0 in 6 rounds"),
@@ -142,7 +140,7 @@ def test_lost_and_torn_show_small_shares_from_zero() -> None:
     runs = grid(("lock", "nolock"), (1, 2), measures="full")
     full = pd.DataFrame({"uid": runs["uid"], "lost_fraction": 0.0, "torn_fraction": 0.0})
     full.loc[runs["strategy"] == "nolock", "lost_fraction"] = 0.002
-    for summarise, draw in ((summaries.lost, measure_charts.lost), (summaries.torn, measure_charts.torn)):
+    for summarise, draw in ((summaries.lost, measure_charts.draw), (summaries.torn, measure_charts.draw)):
         summary = summarise(runs, full)
         assert (value_range(summary).low, value_range(summary).high) == (0, 0.01)
         assert len(points(draw(summary))) == 4

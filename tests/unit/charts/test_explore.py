@@ -1,6 +1,4 @@
-"""Any measure over any factor: what is on the axes, what is told of the rest, and that nothing is averaged or left out
-in silence.
-"""
+"""Any measure over any factor: the axes, the description of all other factors, and no silent averages or omissions."""
 
 from __future__ import annotations
 
@@ -10,10 +8,10 @@ import pytest
 from tests.support.drawn import marks, points, text
 from tests.support.frames import ended, grid, records
 from tmflow.analysis import summaries
-from tmflow.analysis.experiment_records import Loaded
+from tmflow.analysis.run_table import Loaded
 from tmflow.charts import explore, palette
 from tmflow.charts.layout import COLOURS, LINES, NONE, PARTS, Layout, default, dimensions, facet_of
-from tmflow.spec.abort_codes import says
+from tmflow.spec.abort_codes import describe
 
 HTM = {"provider": "rtm", "budget": 5, "spending": "study_tsx", "subscription": "variable"}
 
@@ -171,7 +169,7 @@ def test_where_there_is_nothing_to_draw_it_says_why() -> None:
 def test_log_scales_can_be_asked_for_and_where_there_are_none_it_says_so() -> None:
     summary = summaries.step_time(grid(threads=(1, 2, 3)))
     for log in (True, False):
-        encoding = marks(explore.figure(summary, Layout("threads", "variant", NONE, log, log), "1").chart, "point")[0]
+        encoding = marks(explore.figure(summary, Layout("threads", "variant", NONE, log, log), "1").chart, "point")[-1]
         kinds = {encoding["encoding"][axis]["scale"]["type"] for axis in "xy"}
         assert kinds == {"log" if log else "linear"}
     assert "No log scale of x: a log scale cannot show 0" in said(
@@ -231,11 +229,11 @@ def test_causes_are_stacked_in_a_part_for_each_variant(kind: str, causes: set[st
         ("rtm", 30 << 24 | 1, "explicit, code 30"),
         ("power", 1 << 63 - 10 | 1 << 63 - 7, "persistent, footprint overflow"),
         ("stm", 3, "read locked"),
-        ("itm", 0, "not told"),
+        ("itm", 0, "not reported"),
     ],
 )
 def test_a_raw_status_is_told_in_words(mechanism: str, status: int, words: str) -> None:
-    assert says(mechanism, status) == words
+    assert describe(mechanism, status) == words
 
 
 def test_colours_of_numbers_are_distinct_and_legible_on_light_and_dark() -> None:

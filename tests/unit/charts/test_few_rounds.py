@@ -1,4 +1,4 @@
-"""What few rounds leave open: no share is certain, none is below 0, a cut bar does not look like the end of one."""
+"""Limits of few rounds: no share is certain, none is below 0, a clipped bar differs from the end of one."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import pytest
 from tests.support.drawn import marks, points
 from tests.support.frames import grid
 from tmflow.analysis import baseline, stats, summaries
-from tmflow.charts import captions, forest, measure_charts
+from tmflow.charts import captions, dot_plots, measure_charts
 from tmflow.charts.axes import value_range
 from tmflow.reports import narrative
 
 
 def lost(rounds: int = 6, shares: tuple[float, ...] = (0.01, 0.0, 0.05, 0.0, 0.0, 0.0)) -> pd.DataFrame:
-    """lock loses nothing in any round; nolock what is given, round by round."""
+    """lock loses nothing in any round; nolock loses the given shares, by round."""
     runs = grid(("lock", "nolock"), (2,), rounds, measures="full")
     fraction = [shares[row.round - 1] if row.strategy == "nolock" else 0.0 for row in runs.itertuples()]
     full = pd.DataFrame({"uid": runs["uid"], "lost_fraction": fraction, "torn_fraction": fraction})
@@ -32,7 +32,7 @@ def test_nothing_seen_in_few_rounds_is_not_certainly_nothing(rounds: int, most: 
 def test_no_share_has_an_interval_of_width_0_or_below_0() -> None:
     table = lost().set_index("strategy")
     assert table.loc["lock", ["low", "high"]].tolist() == [0, pytest.approx(0.459, abs=1e-3)]
-    assert table.loc["nolock", "low"] == 0  # the t interval alone reaches below it
+    assert table.loc["nolock", "low"] == 0  # the t interval alone extends below it
     assert stats.mean_interval((0.01, 0.0, 0.05, 0.0, 0.0, 0.0)).low < 0
     single = lost(1)
     assert single["low"].isna().all()
@@ -42,13 +42,13 @@ def test_no_share_has_an_interval_of_width_0_or_below_0() -> None:
 
 
 def test_words_tell_what_no_loss_in_few_rounds_leaves_open() -> None:
-    told = narrative.describe_losses(lost(), "here")
-    assert "under every other strategy none (at most 46 % of rounds lose any, with 95 % confidence)" in told
+    sentences = narrative.describe_losses(lost(), "here")
+    assert "under every other strategy none (at most 46 % of rounds lose any, with 95 % confidence)" in sentences
 
 
 def test_rows_without_any_loss_have_no_bar_but_the_number_of_rounds() -> None:
     summary = lost()
-    chart = measure_charts.lost(summary)
+    chart = measure_charts.draw(summary)
     assert {row["strategy"] for mark in marks(chart, "rule") for row in mark["rows"]} == {"nolock"}
     said = {row["says"] for mark in marks(chart, "text") for row in mark["rows"]}
     assert "0 in 6 rounds (2 workers)" in said
@@ -62,25 +62,25 @@ def test_rows_without_any_loss_have_no_bar_but_the_number_of_rounds() -> None:
 def test_a_bar_that_leaves_the_chart_ends_in_an_arrow_and_has_no_cap(kind: str) -> None:
     if kind == "lost":
         summary, across = lost(shares=(0.9, 0, 0, 0, 0, 0.001)), "x"
-        chart, arrow, caps = measure_charts.lost(summary), "triangle-right", "vertical"
+        chart, arrow, caps = measure_charts.draw(summary), "triangle-right", "vertical"
     elif kind == "speedup":
         runs = grid(("lock",), (1, 2), 2)
         wild = (runs["threads"] == 2) & (runs["round"] == 2)
         summary, across = summaries.speedup(runs.assign(loop_s=runs["loop_s"].mask(wild, runs["loop_s"] / 9))), "y"
-        chart, arrow, caps = measure_charts.speedup(summary), "triangle-up", "horizontal"
+        chart, arrow, caps = measure_charts.draw(summary), "triangle-up", "horizontal"
     elif kind == "against":
         runs = grid(("tf_lock", "nolock"), (2,), 3)
         wild = (runs["strategy"] == "nolock") & (runs["round"] == 2)
         runs = runs.assign(loop_s=runs["loop_s"].mask(wild, runs["loop_s"] / 9))
         summary, across = baseline.speed(runs, "tf_lock", 1), "x"
-        chart, arrow, caps = forest.speed(summary, "tf_lock"), "triangle-right", "vertical"
+        chart, arrow, caps = dot_plots.draw_comparison(summary, "tf_lock"), "triangle-right", "vertical"
     else:
         runs = grid(("stm",), (2,), 2)
         attempts = pd.DataFrame({"uid": runs["uid"], "commits": 1, "fallbacks": None, "attempts": 1000})
         aborted = pd.DataFrame({"uid": runs["uid"], "mechanism": "stm", "family": "conflict", "n": [300, 900]})
         summary, across = summaries.failures(runs, attempts, aborted), "y"
         summary = summary.assign(high=summary["high"].where(summary["cause"] != "any", 1.2))
-        chart, arrow, caps = measure_charts.failures(summary), "triangle-up", "horizontal"
+        chart, arrow, caps = measure_charts.draw(summary), "triangle-up", "horizontal"
     shown = value_range(summary)
     (cut,) = summary.loc[(summary["high"] > shown.high) & (summary["estimate"] > 0), "high"].unique()
     (drawn,) = [mark for mark in marks(chart, "point") if mark["mark"].get("shape") == arrow]
@@ -98,9 +98,9 @@ def test_a_bar_that_leaves_the_chart_ends_in_an_arrow_and_has_no_cap(kind: str) 
 def test_a_line_of_staleness_does_not_run_through_what_was_never_seen() -> None:
     runs = grid(("lock",), (2,), 2)
     counts = [{"uid": uid, "staleness": n, "steps": 10} for uid in runs["uid"] for n in (0, 1, 4, 5)]
-    drawn = points(measure_charts.staleness(summaries.staleness(runs, pd.DataFrame(counts)))).sort_values("staleness")
+    drawn = points(measure_charts.draw(summaries.staleness(runs, pd.DataFrame(counts)))).sort_values("staleness")
     assert drawn["staleness"].tolist() == [0, 1, 4, 5]
     first, second, third, last = drawn["line"]
     assert first == second != third == last
-    chart = measure_charts.staleness(summaries.staleness(runs, pd.DataFrame(counts)))
+    chart = measure_charts.draw(summaries.staleness(runs, pd.DataFrame(counts)))
     assert all(mark["encoding"]["detail"]["field"] == "line" for mark in marks(chart, "line"))

@@ -1,4 +1,4 @@
-"""Figures as files: every format, the same numbers in all of them, and an index that tells what is missing."""
+"""Figures as files: every format, equal numbers in all of them, and an index that names what is missing."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from PIL import Image
 
 from tests.support.frames import grid, records
 from tmflow.analysis import summaries
-from tmflow.analysis.experiment_records import Loaded
-from tmflow.charts import figures, measure_charts
+from tmflow.analysis.run_table import Loaded
+from tmflow.charts import captions, figures, measure_charts
 from tmflow.charts.figures import Figure, draw_experiment, export, figures_of
 from tmflow.study.config import Kind
 
@@ -81,7 +81,7 @@ def test_figures_of_one_panel_never_mix_configurations() -> None:
 
 
 def everything() -> Loaded:
-    """Two rounds of four strategies, with all that can be recorded of them."""
+    """Two rounds of four strategies, with everything that can be recorded of them."""
     own = {"threads": (1, 2), "rounds": 2, "curve_points": 2}
     hardware = {"provider": "rtm", "budget": 5, "spending": "study_tsx", "chunk": 0}
     full = grid(("lock",), (2,), rounds=2, measures="full")
@@ -111,7 +111,7 @@ def test_an_experiment_is_drawn_and_indexed(tmp_path: Path) -> None:
     index = json.loads(draw_experiment(everything(), "fig_4_1", tmp_path, "42").read_text())
     assert list(dict.fromkeys(entry["kind"] for entry in index["figures"])) == list(figures.DRAWINGS)
     reasons = {(gap["kind"], *gap["reasons"]) for gap in index["not_drawn"]}
-    assert {kind for kind, *_ in reasons} == {"speedup", "speedup_vs_tf_lock"}  # of the runs measured in full
+    assert {kind for kind, *_ in reasons} == {"speedup", "speedup_vs_tf_lock"}  # of the fully instrumented runs
     named = [name for entry in index["figures"] for name in entry["files"]]
     assert sorted([*named, "figures.json"]) == sorted(path.name for path in tmp_path.iterdir())
 
@@ -176,6 +176,8 @@ def test_config_knows_every_kind_and_no_other() -> None:
     assert list(get_args(Kind)) == list(figures.DRAWINGS)
 
 
-def test_every_drawing_has_a_chart() -> None:
-    assert {drawing.chart.__name__ for drawing in figures.DRAWINGS.values()} <= set(vars(measure_charts))
+def test_every_drawing_has_titles() -> None:
+    measures = {"accuracy_curve" if kind == "curve" else kind for kind in figures.DRAWINGS} - {"time_to_accuracy"}
+    assert measures <= {*measure_charts.TITLES, *captions.STACKED}
+    assert set(figures.DRAWINGS) <= set(captions.TITLES)
     assert figures.slug("speedup", "batch 1, step call callable") == "speedup-batch-1-step-call-callable"

@@ -1,6 +1,6 @@
-"""What a handful of layouts, and the charts of other pages, are drawn as, in Vega-Lite, to the last property.
+"""The complete Vega-Lite specifications of some layouts and of the charts of other pages.
 
-After a change that was meant, renew them, look at what `git diff` says and at the charts, and commit:
+After an intended change, renew them, check `git diff` and the charts, and commit:
 
     TMFLOW_RENEW_GOLDEN=1 python -m pytest tests/unit/charts/test_golden_charts.py
 """
@@ -19,9 +19,9 @@ from tests.support.frames import grid, records
 from tmflow.analysis import noise, summaries
 from tmflow.analysis.pairwise import Sides, compared
 from tmflow.charts import explore, pairwise
-from tmflow.charts import noise as noise_charts
 from tmflow.charts.layout import Layout
 from tmflow.charts.marks import Chart
+from tmflow.charts.measure_charts import draw_noise
 
 GOLDEN = Path(__file__).with_name("golden")
 HTM = {"provider": "rtm", "budget": 5, "spending": "study_tsx", "subscription": "variable"}
@@ -64,7 +64,7 @@ def sides() -> Chart:
 
 
 def spread() -> Chart:
-    return noise_charts.histogram(noise.histogram(noise.deviations(grid().assign(software_sha256="5" * 64), 8)))
+    return draw_noise(noise.histogram(noise.deviations(grid().assign(software_sha256="5" * 64), 8)))
 
 
 CHARTS = {"speed-of-two-sides": sides, "noise-of-a-platform": spread}
@@ -90,7 +90,7 @@ def is_golden(name: str, spec: dict[str, Any]) -> None:
 
 
 def normal(spec: dict[str, Any]) -> Any:
-    """The specification with its data sets named by their order, and numbers to 6 digits."""
+    """The specification with data sets named in their order, and numbers rounded to 6 digits."""
     text = json.dumps(spec)
     for place, name in enumerate(dict.fromkeys(_names(spec)), 1):
         text = text.replace(name, f"data-{place}")

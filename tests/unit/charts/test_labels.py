@@ -1,4 +1,4 @@
-"""Names that are too long for a line of a chart are shown whole, in several; Vega would cut them."""
+"""Names that are too long for one line of a chart are wrapped; Vega would cut them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def summary() -> pd.DataFrame:
 
 
 def written(spec: dict[str, Any]) -> str:
-    """What is written in a chart, without blanks."""
+    """The texts in a chart, without blanks."""
     text = " ".join(unescape(text) for text in re.findall(r">([^<>]+)</t(?:ext|span)>", svg(spec)))
     return "".join(text.split())
 

@@ -1,4 +1,4 @@
-"""Colours and shapes can be told apart on a light and on a dark page, by whoever sees no colours too."""
+"""Colours and shapes can be distinguished on light and dark pages, also without colour vision."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tmflow.charts import palette
 THEME = tomllib.loads((project_root() / ".streamlit" / "config.toml").read_text())["theme"]
 PAGES = {scheme: THEME[scheme]["backgroundColor"] for scheme in ("light", "dark")} | {"paper": "#FFFFFF"}
 GRAPHICS, TEXT = 3, 4.5  # WCAG 2.2, 1.4.11 and 1.4.3
-BRIGHT, AT_LEAST = {palette.SKY, palette.ORANGE}, 2.2  # palette.py says why
+BRIGHT, AT_LEAST = {palette.SKY, palette.ORANGE}, 2.2  # the reason is in palette.py
 COLOURS = {look.colour for look in palette.LOOKS.values()} | {*palette.CAUSES.values(), palette.NEUTRAL}
 
 

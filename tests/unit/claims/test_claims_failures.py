@@ -1,4 +1,4 @@
-"""Runs that failed have no value: they agree with nothing, and are told apart by how they ended."""
+"""Failed runs have no value: they agree with nothing, and are classified by how they ended."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from sqlalchemy import Connection
 
 from tests.support.claim_worlds import CLAIMS, SPEED, Change, only, set_world, verdict_of
 from tmflow.base.errors import Diverged
-from tmflow.claims.data import Tables, load
 from tmflow.claims.judge import experiments
+from tmflow.claims.selection import Tables, load
 
 BELOW = "deep-not-acceptable"
 DIVERGED = f"{Diverged.__name__}: the weights are not finite numbers"
 
 
 def with_seven_rounds(runs: pd.DataFrame) -> pd.DataFrame:
-    seventh = runs[runs["round"] == 6].assign(round=7, uid=lambda its: its["uid"] + "-7")
+    seventh = runs[runs["round"] == 6].assign(round=7, uid=lambda frame: frame["uid"] + "-7")
     return pd.concat([runs, seventh], ignore_index=True)
 
 
@@ -35,7 +35,7 @@ def test_what_could_not_run_is_told(true_world: dict[str, Tables]) -> None:
 
 
 def test_where_runs_failed_those_left_reproduce_nothing(true_world: dict[str, Tables]) -> None:
-    """What failed may be what differed, whether enough rounds are left of that number of workers or not."""
+    """The failed runs may be those that differ, even if enough rounds remain for that number of workers."""
 
     def timed_out(first_round: int, seven_rounds: bool) -> Change:
         def change(runs: pd.DataFrame) -> pd.DataFrame:
@@ -78,7 +78,7 @@ def test_where_runs_failed_those_left_reproduce_nothing(true_world: dict[str, Ta
 def test_what_diverged_agrees_with_a_claim_of_low_accuracy(
     claims_db: Connection, rounds: Sequence[int], status: str, reason: str, verdict: str, more: int | None, why: str
 ) -> None:
-    """Its answers are none; of what crashed nobody knows what they would have been."""
+    """It gives no right answers; the answers of a crashed run are unknown."""
     set_world(claims_db, CLAIMS, CLAIMS.claims[BELOW], "holds")
 
     def ended(runs: pd.DataFrame) -> pd.DataFrame:
@@ -116,7 +116,7 @@ def test_where_only_one_worker_is_left_no_larger_machine_is_asked_for(claims_db:
 
 
 def test_a_share_is_that_of_its_own_rounds_and_no_others(claims_db: Connection) -> None:
-    """Lock lacks one round and NoLock another: six are left of each, though only five of both."""
+    """Lock lacks one round and NoLock another: each has six, but only five are common."""
     set_world(claims_db, CLAIMS, CLAIMS.claims[BELOW], "holds")
 
     def diverged(runs: pd.DataFrame) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""What `tmflow doctor` says to run on a machine, and which claims wait for it."""
+"""What `tmflow doctor` recommends to run on a machine, and which claims need it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_where_others_have_decided_all_it_says_so() -> None:
 
 
 def test_without_tensorflow_the_native_driver_is_what_it_can_add() -> None:
-    """Every claim is about experiments of the session driver."""
+    """Every claim concerns experiments of the session driver."""
     step = next_step(CLAIMS, Machine("htm", 80), NOBODY, tensorflow=False)
     assert (step.command, step.adds) == (WITHOUT, [])
     assert step.why.startswith("This machine has POWER's transactions and 80 hardware threads. Without TensorFlow")
@@ -69,7 +69,7 @@ def test_what_is_measured_is_to_be_handed_over_once() -> None:
 
 @pytest.mark.parametrize(("committed", "capability"), [(0, "none"), (3, "rtm"), (None, "rtm")])
 def test_transactions_that_never_commit_are_none(committed: int | None, capability: str) -> None:
-    """As where the microcode aborts them all."""
+    """As on machines whose microcode aborts all of them."""
     assert machine_of({"tm_capability": "rtm", "threads_logical": 8}, committed) == Machine(capability, 8)
 
 
@@ -78,13 +78,15 @@ def test_the_database_and_the_contributions_say_which_machines_have_measured(tmp
     contrib, results = tmp_path / "contrib", tmp_path / "a-machine"
     assert find_known_machines(url, contrib, PLATFORM) == NOBODY
     bundle = sample_bundle(results)
-    its = Machine(PLATFORM["tm_capability"], PLATFORM["threads_logical"])
+    machine = Machine(PLATFORM["tm_capability"], PLATFORM["threads_logical"])
     ingest(url, sorted(results.glob("results/runs/full/*/*/*.jsonl")))
-    assert find_known_machines(url, contrib, PLATFORM) == KnownMachines([its], measured=True)
+    assert find_known_machines(url, contrib, PLATFORM) == KnownMachines([machine], measured=True)
     (contrib / "a-machine").mkdir(parents=True)
     bundle.rename(contrib / "a-machine" / bundle.name)
-    assert find_known_machines(url, contrib, PLATFORM) == KnownMachines([its, its], measured=True, handed_over=True)
-    assert find_known_machines(url, contrib, PLATFORM | {"cpu_model": "another"}) == KnownMachines([its, its])
+    assert find_known_machines(url, contrib, PLATFORM) == KnownMachines(
+        [machine, machine], measured=True, handed_over=True
+    )
+    assert find_known_machines(url, contrib, PLATFORM | {"cpu_model": "another"}) == KnownMachines([machine, machine])
 
 
 def test_quick_runs_decide_nothing(tmp_path: Path) -> None:

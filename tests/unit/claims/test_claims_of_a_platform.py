@@ -1,4 +1,4 @@
-"""Verdicts by the runs of one platform: those that its runs alone would give, and no others are read."""
+"""Verdicts for one platform use only its runs."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def test_a_platform_speaks_of_what_it_ran_and_of_nothing_else(claims_db: Connect
     set_world(claims_db, CLAIMS, CLAIMS.claims["power-order"], "holds")
     of = slugs(claims_db)
     assert of["fig-4.1"] != of["fig-4.7"]
-    every = {its.id: its for its in verdicts(claims_db, "measured")}
+    every = {judged.id: judged for judged in verdicts(claims_db, "measured")}
     for decided, other, experiment in ((SPEED, "power-order", "fig-4.1"), ("power-order", SPEED, "fig-4.7")):
-        here = {its.id: its for its in verdicts(claims_db, "measured", of[experiment])}
+        here = {judged.id: judged for judged in verdicts(claims_db, "measured", of[experiment])}
         assert here[decided].as_json() == every[decided].as_json()
         assert here[decided].finding.verdict == "reproduced"
         assert here[other].machine is None
@@ -39,7 +39,7 @@ def test_an_unknown_platform_is_one_sentence_with_those_that_are_there(claims_ur
 def test_claims_are_judged_alone_as_among_all(claims_db: Connection) -> None:
     set_world(claims_db, CLAIMS, CLAIMS.claims[SPEED], "fails")
     (alone,) = verdicts(claims_db, "measured", claims=[SPEED])
-    (among,) = (its for its in verdicts(claims_db, "measured") if its.id == SPEED)
+    (among,) = (judged for judged in verdicts(claims_db, "measured") if judged.id == SPEED)
     assert alone.as_json() == among.as_json()
     with pytest.raises(BadInput, match=r"^unknown claim 'nope'; valid: "):
         verdicts(claims_db, claims=["nope"])

@@ -1,4 +1,4 @@
-"""`tmflow claims` judges by the runs of this machine, says whose runs it judged, and never takes another's silently."""
+"""`tmflow claims` uses the runs of this machine, names the source, and never silently uses those of another one."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from tests.support.forged import CLAIM, MACHINE, contribute, forged_runs, local_
 from tmflow.base.errors import BadInput
 from tmflow.cli import app
 from tmflow.platform.facts import display_name, platform_facts
-from tmflow.store import url as address
+from tmflow.store import engine
 
 
 @pytest.fixture
 def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> URL:
-    """The database of a results folder that the command line takes."""
+    """The database of a results folder that the command line uses."""
     monkeypatch.setenv("TMFLOW_RESULTS_DIR", str(tmp_path))
     monkeypatch.delenv("TMFLOW_DB_URL", raising=False)
-    return address.sqlite_url(tmp_path / "study.db")
+    return engine.sqlite_url(tmp_path / "study.db")
 
 
 def claims(*arguments: str) -> tuple[int, str]:
@@ -32,10 +32,12 @@ def claims(*arguments: str) -> tuple[int, str]:
 
 
 def verdict(*arguments: str) -> str:
-    """On the claim that the local and the forged runs decide in opposite ways."""
-    told = CliRunner().invoke(app, ["claims", "--evidence", "measured", "--json", *arguments], catch_exceptions=False)
-    (its,) = [its for its in json.loads(told.stdout) if its["id"] == CLAIM]
-    return str(its["verdict"])
+    """The verdict on the claim that the local and the forged runs decide differently."""
+    outcome = CliRunner().invoke(
+        app, ["claims", "--evidence", "measured", "--json", *arguments], catch_exceptions=False
+    )
+    (judged,) = [judged for judged in json.loads(outcome.stdout) if judged["id"] == CLAIM]
+    return str(judged["verdict"])
 
 
 def test_without_runs_of_this_machine_nobody_elses_are_judged_unless_asked_for(
@@ -69,11 +71,12 @@ def test_this_machine_is_the_one_that_is_judged_and_named(url: URL, tmp_path: Pa
 
 def test_contributions_are_named_and_joined_only_when_asked_for(url: URL, tmp_path: Path) -> None:
     store(url, tmp_path / "local", local_runs())
+    assert f"({MACHINE}): the runs that were ingested here. " in claims("--platform", MACHINE, "--join-sources")[1]
     key = contribute(url, tmp_path / "forged", forged_runs())
     assert f"Contributed to this platform and judged separately: {key}." in claims("--platform", MACHINE)[1]
     assert f"joined with 1 contribution: stranger.zip ({key})." in claims("--platform", MACHINE, "--join-sources")[1]
-    told = [verdict("--platform", *how) for how in ([MACHINE], [key], [MACHINE, "--join-sources"])]
-    assert told == ["reproduced", "contradicted", "contradicted"]
+    outcome = [verdict("--platform", *how) for how in ([MACHINE], [key], [MACHINE, "--join-sources"])]
+    assert outcome == ["reproduced", "contradicted", "contradicted"]
     assert verdict("--platform", key) == "contradicted"
     with pytest.raises(BadInput, match=r"^unknown platform 'nobody'"):
         claims("--platform", "nobody")

@@ -1,4 +1,4 @@
-"""Rounds of two definitions or of two states of the software are never one sample, and what is left out is told."""
+"""Rounds of different definitions or software versions are never pooled, and omitted runs are reported."""
 
 from __future__ import annotations
 
@@ -11,21 +11,20 @@ import pytest
 from tests.support.claim_worlds import COMMITS, SPEED, only, verdict_of, world_runs
 from tests.support.sample_runs import SOFTWARE
 from tmflow.base.canonical_json import sha256_of
-from tmflow.claims.data import Tables, load
 from tmflow.claims.judge import judge
+from tmflow.claims.selection import Tables, load
 from tmflow.runfile import record
 from tmflow.runfile.record import CampaignRef
 from tmflow.store import engine
-from tmflow.store import url as address
 from tmflow.store.ingest import ingest
 
 OLD, NEW = "tmflow 0.1.0 at 0000000000", "tmflow 0.2.0 at 1111111111"
 
 
 def again(runs: pd.DataFrame, rounds: int, htm: float = 2.0, **changes: str) -> pd.DataFrame:
-    """The runs, and later ones that differ in `changes`, of so many rounds, in which HTM takes `htm` times as long."""
+    """The runs, and later ones with `changes` and this many rounds, in which HTM takes `htm` times as long."""
     february = {"campaign_uid": "later", "started_at_utc": "2026-02-01T00:00:00.000Z"}
-    later = runs[runs["round"] <= rounds].assign(uid=lambda its: its["uid"] + "-later", **february | changes)
+    later = runs[runs["round"] <= rounds].assign(uid=lambda left: left["uid"] + "-later", **february | changes)
     later.loc[later["strategy"] == "htm", "loop_s"] *= htm
     return pd.concat([runs.assign(software=OLD), later], ignore_index=True)
 
@@ -43,10 +42,10 @@ def test_the_newest_software_and_definition_with_six_rounds_speak_and_the_others
     assert begun.finding.verdict == "reproduced"
     assert f"Of fig-4.1 these are 6 rounds by {OLD}" in begun.finding.why
     assert f"left out, because never pooled with them: 5 rounds by {changes['software']}" in begun.finding.why
-    told = begun.as_json()
-    (left_out,) = told["left_out"]
+    document = begun.as_json()
+    (left_out,) = document["left_out"]
     assert left_out.items() >= {"experiment": "fig-4.1", "rounds": 5, "software": changes["software"]}.items()
-    assert {of["software"] for of in told["runs"]["of"]} == {OLD}
+    assert {of["software"] for of in document["runs"]["of"]} == {OLD}
 
 
 def test_a_study_that_another_software_went_on_with_has_too_few_rounds_of_either(true_world: dict[str, Tables]) -> None:
@@ -66,7 +65,7 @@ def test_campaigns_of_the_same_software_and_definition_are_one_sample(true_world
 
 
 def test_a_database_tells_software_and_definitions_apart(tmp_path: Path) -> None:
-    """From run files to the verdict: what another commit measured, or another definition, is left out."""
+    """From run files to the verdict: runs of another commit or definition are omitted."""
     runs = world_runs(only(COMMITS))
     changed = {"anything": "else"}
     others: dict[str, dict[str, Any]] = {
@@ -77,19 +76,19 @@ def test_a_database_tells_software_and_definitions_apart(tmp_path: Path) -> None
             )
         },
     }
-    for campaign, its in others.items():
+    for campaign, left in others.items():
         ref = CampaignRef(uid=campaign, created_at_utc="2026-02-01T00:00:00.000Z")
         path = tmp_path / f"{campaign}.jsonl"
-        record.write(path, [r.model_copy(update={"uid": f"{r.uid}-{campaign}", "campaign": ref} | its) for r in runs])
+        record.write(path, [r.model_copy(update={"uid": f"{r.uid}-{campaign}", "campaign": ref} | left) for r in runs])
     record.write(tmp_path / "runs.jsonl", runs)
-    url = address.sqlite_url(tmp_path / "study.db")
+    url = engine.sqlite_url(tmp_path / "study.db")
     ingest(url, sorted(tmp_path.glob("*.jsonl")))
     (verdict,) = judge(only(COMMITS), load(engine.open_reader(url), ["fig-4.1"]), "measured")
-    told = verdict.as_json()
-    (used,) = told["runs"]["of"]
+    document = verdict.as_json()
+    (used,) = document["runs"]["of"]
     assert len(used["rounds"]) == 6
-    assert {its["rounds"] for its in told["left_out"]} == {6}
-    assert {(its["definition"], its["software"]) for its in [used, *told["left_out"]]} == {
+    assert {left["rounds"] for left in document["left_out"]} == {6}
+    assert {(left["definition"], left["software"]) for left in [used, *document["left_out"]]} == {
         (sha256_of({}), "tmflow 0.1.0 at 0000000000"),
         (sha256_of({}), "tmflow 0.1.0 at 1111111111"),
         (sha256_of(changed), "tmflow 0.1.0 at 0000000000"),

@@ -104,16 +104,18 @@ def test_the_project_s_claims_cover_the_study() -> None:
 
 
 def test_each_curve_of_a_claim_is_one_variant_of_an_experiment_of_config_yaml() -> None:
-    """On each machine: its own transactions, or those that are emulated there."""
+    """On each machine: its transactions, or the emulated ones."""
     study, claims = load_study(project_root() / "config.yaml"), load_claims()
     for name, claim in claims.claims.items():
-        for its in claim.checks:
-            assert study.source(its.experiment) == its.experiment, f"{name}: {its.experiment} has no runs of its own"
-            points = [point.factors() for point in study.points(its.experiment, "full", "mnist")]
-            for configuration in its.predicate.of:
-                wanted = {**its.where, **claims.configurations[configuration]}
+        for one_check in claim.checks:
+            assert study.source(one_check.experiment) == one_check.experiment, (
+                f"{name}: {one_check.experiment} has no runs of its own"
+            )
+            points = [point.factors() for point in study.points(one_check.experiment, "full", "mnist")]
+            for configuration in one_check.predicate.of:
+                wanted = {**one_check.where, **claims.configurations[configuration]}
                 mine = [point for point in points if wanted.items() <= point.items()]
-                assert mine, f"{name}: {its.place} has no {configuration}"
+                assert mine, f"{name}: {one_check.place} has no {configuration}"
                 variants = {
                     (
                         point.get("provider"),
@@ -123,4 +125,6 @@ def test_each_curve_of_a_claim_is_one_variant_of_an_experiment_of_config_yaml() 
                     for point in mine
                 }
                 machines = {variant[:2] for variant in variants}
-                assert len(variants) == len(machines), f"{name}: {configuration} in {its.place} is several variants"
+                assert len(variants) == len(machines), (
+                    f"{name}: {configuration} in {one_check.place} is several variants"
+                )

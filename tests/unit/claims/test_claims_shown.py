@@ -11,13 +11,12 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.support.frames import run
-from tmflow.claims.data import Tables, load
 from tmflow.claims.judge import Judged, experiments, judge
 from tmflow.claims.render import WIDTH, as_text, section
 from tmflow.claims.schema import Claims, check_claims, load_claims
+from tmflow.claims.selection import Tables, load
 from tmflow.cli import app
 from tmflow.store import engine, schema
-from tmflow.store import url as address
 
 CLAIMS = check_claims(
     {
@@ -57,13 +56,13 @@ def tables() -> dict[str, Tables]:
 def test_the_table_has_a_line_and_a_reason_for_each_verdict(tables: dict[str, Tables]) -> None:
     text = as_text(judge(CLAIMS, tables), HEADING)
     assert "reproduced    same                              measured   figure <1>" in text.splitlines()
-    assert "Lock / NoLock, 1 worker 1 [1, 1], claimed 0.952 to 1.05" in " ".join(text.split())  # broken over lines
+    assert "Lock / NoLock, 1 worker 1.00 [1.00, 1.00], claimed 0.952 to 1.05" in " ".join(text.split())
     assert text.splitlines()[:2] == [HEADING, ""]
     assert "On A box (box-1), 4 hardware threads." in text
     assert "There is no measured run of nowhere." in text
     assert "measured: 1 reproduced, 1 untested" in text
-    assert "No run is simulated: `tmflow claims --evidence simulated` says what is needed." in text
-    assert text.count("Nothing is <contended>.") == 1  # of what was looked at
+    assert "No eligible run is simulated: `tmflow claims --evidence simulated` says what is needed." in text
+    assert text.count("Nothing is <contended>.") == 1  # of the examined runs
     assert all(len(line) <= WIDTH == 100 for line in text.splitlines())
 
 
@@ -90,16 +89,16 @@ def test_the_section_escapes_and_has_the_numbers(tables: dict[str, Tables]) -> N
     assert "Lock &amp; NoLock are equally fast." in page
     assert "figure &lt;1&gt;" in page
     assert "<contended>" not in page
-    assert "<td>Lock / NoLock, 2 workers</td><td>1 [1, 1]</td><td>0.952 to 1.05</td>" in page
+    assert "<td>Lock / NoLock, 2 workers</td><td>1.00 [1.00, 1.00]</td><td>0.952 to 1.05</td>" in page
     assert '<strong class="untested">untested</strong>' in page
-    assert "<li>measured: 1 reproduced, 1 untested.</li><li>No run is simulated.</li>" in page
+    assert "<li>measured: 1 reproduced, 1 untested.</li><li>No eligible run is simulated.</li>" in page
     assert page.count("On A box (box-1), 4 hardware threads.") == 1
     assert "<p>Background: Nothing is &lt;contended&gt;.</p>" in page
 
 
 @pytest.fixture
 def with_emulated(tables: dict[str, Tables]) -> list[Judged]:
-    """Verdicts where there are runs of a kind that no claim takes."""
+    """Verdicts when there are runs with an evidence that no claim accepts."""
     runs = tables["here"].runs
     emulated = runs.assign(evidence="emulated", uid=runs["uid"] + "-emulated")
     judged = judge(CLAIMS, tables | {"here": replace(tables["here"], runs=pd.concat([runs, emulated]))})
@@ -125,10 +124,10 @@ def test_the_table_has_no_row_of_evidence_that_never_decides_but_says_so(with_em
 def test_the_command_tells_all_claims_of_an_empty_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMFLOW_RESULTS_DIR", str(tmp_path))
     monkeypatch.delenv("TMFLOW_DB_URL", raising=False)
-    schema.upgrade(address.sqlite_url(tmp_path / "study.db"))
-    told = CliRunner().invoke(app, ["claims", "--json"], catch_exceptions=False)
-    assert told.exit_code == 0
-    verdicts = json.loads(told.stdout)
+    schema.upgrade(engine.sqlite_url(tmp_path / "study.db"))
+    outcome = CliRunner().invoke(app, ["claims", "--json"], catch_exceptions=False)
+    assert outcome.exit_code == 0
+    verdicts = json.loads(outcome.stdout)
     assert {verdict["verdict"] for verdict in verdicts} == {"untested"}
     assert {verdict["id"] for verdict in verdicts} == set(load_claims().claims)
     assert len({(verdict["id"], verdict["evidence"]) for verdict in verdicts}) == len(verdicts)
@@ -140,9 +139,9 @@ def test_the_command_tells_all_claims_of_an_empty_database(tmp_path: Path, monke
 
 
 def test_real_tables_have_what_claims_ask_of_them(tmp_path: Path) -> None:
-    url = address.sqlite_url(tmp_path / "study.db")
+    url = engine.sqlite_url(tmp_path / "study.db")
     schema.upgrade(url)
     claims: Claims = load_claims()
     tables = load(engine.open_reader(url), experiments(claims))
-    assert all(its.runs.empty for its in tables.values())
-    assert {its.finding.verdict for its in judge(claims, tables)} == {"untested"}
+    assert all(judged_claim.runs.empty for judged_claim in tables.values())
+    assert {judged_claim.finding.verdict for judged_claim in judge(claims, tables)} == {"untested"}

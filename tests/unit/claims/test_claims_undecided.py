@@ -1,4 +1,4 @@
-"""What would decide an open claim, the number that the verdict hangs on, and the chart of a check."""
+"""What would decide an open claim, the number that determines the verdict, and the chart of a check."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from sqlalchemy import Connection
 
 from tests.support.claim_worlds import CLAIMS, COMMITS, SPEED, World, by_name, only, set_world, verdict_of
 from tmflow.claims import chart
-from tmflow.claims.data import Tables, load
 from tmflow.claims.judge import Judged, experiments
 from tmflow.claims.render import needed_evidence
+from tmflow.claims.selection import Tables, load
 from tmflow.claims.verdict import in_words
 
 
@@ -51,9 +51,9 @@ def test_what_failed_is_not_decided_by_more_rounds(true_world: dict[str, Tables]
             status=runs["status"].mask(lost, "failed"), loop_s=runs["loop_s"].mask(lost), reason="it crashed"
         )
 
-    its = verdict_of(SPEED, true_world, ended)
-    assert its.finding.verdict == "inconclusive"
-    assert needed_evidence(its).startswith("More rounds on this machine would not decide it")
+    judgement = verdict_of(SPEED, true_world, ended)
+    assert judgement.finding.verdict == "inconclusive"
+    assert needed_evidence(judgement).startswith("More rounds on this machine would not decide it")
 
 
 def test_the_deciding_number_is_the_one_furthest_out(claims_db: Connection) -> None:
@@ -63,14 +63,14 @@ def test_the_deciding_number_is_the_one_furthest_out(claims_db: Connection) -> N
     assert finding.decides["what"].endswith(("1 worker", "workers"))
     assert max(finding.decides["estimate"], 1 / finding.decides["estimate"]) > 1.05
     assert in_words(finding.decides).endswith("claimed 0.952 to 1.05")
-    assert [its.verdict for its in finding.checks] == ["contradicted"]
+    assert [judgement.verdict for judgement in finding.checks] == ["contradicted"]
 
 
 @pytest.mark.parametrize(("name", "unit"), [(SPEED, "Ratio"), (COMMITS, "Fraction")])
 def test_a_chart_of_a_check_has_its_numbers_and_what_is_claimed(claims_db: Connection, name: str, unit: str) -> None:
-    its = judged(claims_db, name, "fails")
-    (check,) = its.finding.checks
-    figure = chart.figure(its, check, "A title", "abcd1234")
+    judgement = judged(claims_db, name, "fails")
+    (check,) = judgement.finding.checks
+    figure = chart.figure(judgement, check, "A title", "abcd1234")
     spec = figure.spec()
     rows = [row for data in spec["datasets"].values() for row in data]
     assert {row["estimate"] for row in rows} == {number["estimate"] for number in check.numbers}

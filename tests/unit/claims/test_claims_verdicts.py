@@ -1,4 +1,4 @@
-"""Every claim of data/claims.yaml is reproduced where it holds, contradicted where it fails, and open at its border."""
+"""Every claim of data/claims.yaml is reproduced if it holds, contradicted if it fails, and open at its bound."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from sqlalchemy import Connection
 
 from tests.support.claim_worlds import CLAIMS, COMMITS, SPEED, Change, World, by_name, only, set_world, verdict_of
 from tmflow.base.canonical_json import sha256_of
-from tmflow.claims.data import Tables, load
 from tmflow.claims.judge import experiments
 from tmflow.claims.schema import Claims, check_claims
+from tmflow.claims.selection import Tables, load
 
 EXPECTED: dict[World, str] = {"holds": "reproduced", "fails": "contradicted", "borderline": "inconclusive"}
 
@@ -74,7 +74,7 @@ def test_what_may_decide(true_world: dict[str, Tables], change: Change, verdict:
 
 def test_emulated_runs_decide_about_commits_and_never_about_time(true_world: dict[str, Tables]) -> None:
     def emulated(runs: pd.DataFrame) -> pd.DataFrame:
-        """As if emulated runs told their time, and all of them."""
+        """All runs as if they were emulated, with times."""
         return runs.assign(evidence="emulated", profile="intel-tsx-study", provider="emulated")
 
     of_time = verdict_of(SPEED, true_world, emulated, "emulated")
@@ -170,10 +170,10 @@ def test_json_tells_the_runs_and_has_no_nan(true_world: dict[str, Tables]) -> No
     def disturbed(runs: pd.DataFrame) -> pd.DataFrame:
         return runs[runs["round"] == 1].assign(disturbed=True)
 
-    told = verdict_of(SPEED, true_world, disturbed).as_json()
-    assert "(2017 study: up to 64), 15 of 15 runs disturbed" in told["why"]
-    json.dumps(told, allow_nan=False)
-    assert told["runs"] == {
+    document = verdict_of(SPEED, true_world, disturbed).as_json()
+    assert "(2017 study: up to 64), 15 of 15 runs disturbed" in document["why"]
+    json.dumps(document, allow_nan=False)
+    assert document["runs"] == {
         "n": 15,
         "disturbed": 15,
         "resumed": 0,
@@ -187,8 +187,8 @@ def test_json_tells_the_runs_and_has_no_nan(true_world: dict[str, Tables]) -> No
             }
         ],
     }
-    assert told["left_out"] == []
-    assert told["numbers"][0] | {"estimate": 1.0} == {
+    assert document["left_out"] == []
+    assert document["numbers"][0] | {"estimate": 1.0} == {
         "experiment": "fig-4.1, matrix 784",
         "what": "Lock / HTM, 1 worker",
         "unit": "ratio",

@@ -10,8 +10,7 @@ import pytest
 from tmflow.base.documents import read_yaml
 from tmflow.base.errors import BadInput
 from tmflow.base.paths import project_root
-from tmflow.claims.original_figures import CONCLUSIONS, check_originals, experiment_of, load_originals
-from tmflow.claims.schema import load_claims
+from tmflow.claims.schema import CONCLUSIONS, check_originals, experiment_of, load_claims, load_originals
 from tmflow.study.config import load_study
 
 ORIGINALS = load_originals()

@@ -14,15 +14,17 @@ import typer
 
 from tmflow import cli
 
+pytestmark = pytest.mark.slow
+
 NOT_UTF8 = os.fsdecode(b"\xff\xfe")
-# No path at all, folders where a file is needed, a name that no file can have, and bytes that are no text; none of them
-# is a number, or a word that anything is called.
+# No valid path, folders instead of files, an impossible file name, and bytes that are no text; none of them is a number
+# or a known name.
 VALUES = {"empty": "", "here": ".", "root": "/", "above": "..", "long": "x" * 20_000, "not-utf8": NOT_UTF8}
 FILLING = "none-such"  # for the other arguments that a command needs
 
 
 def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Each command below this one, by its words."""
+    """Each command below this one, as a list of words."""
     if subcommands := getattr(command, "commands", None):
         for name, inner in subcommands.items():
             yield from commands(inner, (*path, name))
@@ -31,12 +33,12 @@ def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[s
 
 
 def values_of(command: Any) -> list[Any]:
-    """The arguments and options of a command that take a value."""
+    """The arguments and options of a command that have a value."""
     return [parameter for parameter in command.params if not getattr(parameter, "is_flag", False)]
 
 
 def lines_with(command: Any, value: str) -> Iterator[list[str]]:
-    """The arguments of a command where each of its parameters in turn has the value, and the needed others have one."""
+    """The arguments of a command with the value for each parameter in turn; other required ones have a valid one."""
     for chosen in values_of(command):
         options, arguments = [], []
         for parameter in command.params:
@@ -59,7 +61,7 @@ COMMANDS = {words: command for words, command in commands(typer.main.get_command
 
 @pytest.fixture
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder to be in, with an empty folder of results."""
+    """An empty working directory, with an empty results folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TMFLOW_RESULTS_DIR", str(tmp_path / "results"))
     monkeypatch.setenv("TMFLOW_QUARANTINE_DIR", str(tmp_path / "quarantine"))
@@ -94,7 +96,7 @@ def test_a_wrong_argument_is_one_sentence(
         printed, complaint = capfd.readouterr()
         assert code == 2, (arguments, complaint)
         is_bundle = arguments[-1] == VALUES[kind]
-        if path == ("bundle", "verify") and is_bundle and kind != "not-utf8":  # its report says what is wrong
+        if path == ("bundle", "verify") and is_bundle and kind != "not-utf8":  # its report describes the fault
             assert complaint == ""
             assert printed.startswith("error: ")
             continue

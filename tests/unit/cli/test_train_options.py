@@ -1,4 +1,4 @@
-"""`tmflow train`: an option for each parameter of a strategy, and what it says of a run."""
+"""`tmflow train`: an option for each parameter of a strategy, and its description of a run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tmflow.runfile.record import NO_TIME, TIMES
 from tmflow.spec.factors import SESSION_FACTORS
 from tmflow.spec.strategies import PARAMETERS, owners
 from tmflow.spec.trial import TrialSpec
-from tmflow.study.config import make_spec
+from tmflow.study.grid import make_spec
 
 SOFTMAX = {"model": "mnist_softmax", "dataset": "mnist", "threads": 1, "batch": 1, "iterations": 1, "learning_rate": 1}
 
@@ -111,12 +111,12 @@ def test_an_emulated_run_is_told_without_its_times() -> None:
     assert line.startswith(f"round 1: {NO_TIME}, 95.0 % of 2000 critical sections committed, test accuracy 0.90")
     assert line.endswith("on digits (emulated: intel-tsx-study)")
     assert " us " not in line
-    told = json.loads(_as_json(run))
-    assert [told[name] for name in TIMES] == [None] * 4
-    assert [point["elapsed_s"] for point in told["curve"]] == [None] * 3
-    assert told["no_time"] == NO_TIME
-    assert told["final_accuracy"] == run.final_accuracy
-    assert told["counters"] == [row.model_dump() for row in run.counters]
+    document = json.loads(_as_json(run))
+    assert [document[name] for name in TIMES] == [None] * 4
+    assert [point["elapsed_s"] for point in document["curve"]] == [None] * 3
+    assert document["no_time"] == NO_TIME
+    assert document["final_accuracy"] == run.final_accuracy
+    assert document["counters"] == [row.model_dump() for row in run.counters]
 
 
 def asked_for(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> TrialSpec:
@@ -171,8 +171,8 @@ def test_a_measured_run_is_told_with_its_times() -> None:
         (run,) = sample_runs(strategies=(strategy,), threads=(2,), rounds=1)
         assert f"{run.loop_s:.3f} s, " in _as_line(run)
         assert ("critical sections committed" in _as_line(run)) == (strategy != "tf_lock")
-        told = json.loads(_as_json(run))
-        assert told == {**run.model_dump(mode="json"), "dataset": "digits"}
+        document = json.loads(_as_json(run))
+        assert document == {**run.model_dump(mode="json"), "dataset": "digits"}
 
 
 def test_what_was_fused_is_told() -> None:

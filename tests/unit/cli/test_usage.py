@@ -1,4 +1,4 @@
-"""A command line that Typer refuses is answered in one sentence of ours; help and version are as ever."""
+"""A command line that Typer refuses gives one sentence in our style; help and version are unchanged."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def called(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int | str | None
         ),
         (
             "study plan --scael full",
-            "tmflow study plan: no such option: --scael (Possible options: --help, --scale); "
-            "`tmflow study plan --help` tells what there is.",
+            "tmflow study plan: no such option: --scael (Possible options: --help, --scale). "
+            "See `tmflow study plan --help`.",
         ),
-        ("ingest", "tmflow ingest: missing argument 'files'; `tmflow ingest --help` tells what there is."),
+        ("ingest", "tmflow ingest: missing argument 'files'. See `tmflow ingest --help`."),
         (
             "studdy",
-            "tmflow: no such command 'studdy'. Did you mean 'study'?; `tmflow --help` tells what there is.",
+            "tmflow: no such command 'studdy'. Did you mean 'study'? See `tmflow --help`.",
         ),
     ],
 )
@@ -80,7 +80,7 @@ def test_what_is_not_an_error(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
 def test_a_right_that_is_missing_is_no_traceback(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    (tmp_path / "runs").touch()  # in the place of a folder
+    (tmp_path / "runs").touch()  # instead of a folder
     monkeypatch.setenv("TMFLOW_RESULTS_DIR", str(tmp_path / "runs" / "here"))
     assert called(monkeypatch, "step", "probe", str(tmp_path / "platform.json")) == 2
     said = capsys.readouterr().err

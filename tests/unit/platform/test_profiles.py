@@ -1,4 +1,4 @@
-"""Profiles of machines: what is committed, and what a wrong file is told."""
+"""Profiles of machines: the committed ones, and messages about invalid ones."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import yaml
 from tmflow.base.errors import BadInput
 from tmflow.base.paths import project_root
 from tmflow.platform.profiles import load_profile, profile_names
-from tmflow.workflow.doctor import _profiles
+from tmflow.workflow.doctor import _attempt, _profiles
 
 CACHED, ENTRIES = "intel-tsx-study", "ibm-power8-s822"
 
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkout that holds nothing; its folder of profiles."""
+    """A checkout without files; returns its folder of profiles."""
     monkeypatch.setenv("TMFLOW_ROOT", str(tmp_path))
     (tmp_path / "Snakefile").touch()
     (tmp_path / "data" / "platforms").mkdir(parents=True)
@@ -35,7 +35,7 @@ RAW = {name: raw(name) for name in (CACHED, ENTRIES)}
 
 
 def changed(path: str, value: object, name: str = CACHED) -> dict[str, Any]:
-    """A profile with the field at `path` set, or removed where the value is None."""
+    """A profile with the field at `path` set, or removed if the value is None."""
     document = yaml.safe_load(yaml.safe_dump(RAW[name]))
     *parents, leaf = path.split(".")
     inner = document
@@ -96,9 +96,9 @@ def test_an_unknown_profile_is_answered_with_the_valid_ones() -> None:
         (changed("cache.ways.value", 0), "cache.ways.value is 0, but should be greater than or equal to 1"),
         (changed("cache.ways.value", True), "cache.ways.value is True, but should be a valid integer"),
         (changed("cache.sets.value", 2**18), "cache: sets x ways is 2097152 lines, but should be at most 1048576"),
-        (changed("cache.sets.value", 48), "cache.sets.value: 48 is no power of two"),
+        (changed("cache.sets.value", 48), "cache.sets.value: 48 is not a power of two"),
         (changed("cache.reads_fill.value", 1), "cache.reads_fill.value is 1, but should be a valid boolean"),
-        (changed("line.value", 96), "line.value: 96 is no power of two"),
+        (changed("line.value", 96), "line.value: 96 is not a power of two"),
         (changed("line.value", 4), "line.value is 4, but should be greater than or equal to 8"),
         (changed("line.unit", "KB"), "line.unit is 'KB', but should be 'byte'"),
         (changed("line.source", "me"), "line.source is 'me', but should have at least 10 characters"),
@@ -115,8 +115,8 @@ def test_an_unknown_profile_is_answered_with_the_valid_ones() -> None:
         (changed("line", 64), "line is 64, but should be a mapping."),
         (changed("cache.way", 8), "unknown key 'cache.way' (did you mean 'ways'?); valid: reads_fill, sets, ways."),
         (changed("line.bytes", 64), "unknown key 'line.bytes'; valid: source, unit, value."),
-        ([1], "the file is [1], but should be a mapping."),
-        (None, "the file is None, but should be a mapping."),
+        ([1], " must be a mapping, not list."),
+        (None, " must be a mapping, not NoneType."),
     ],
 )
 def test_an_impossible_number_is_named(checkout: Path, document: Any, says: str) -> None:
@@ -125,13 +125,14 @@ def test_an_impossible_number_is_named(checkout: Path, document: Any, says: str)
     (checkout / "broken.yaml").write_text(yaml.safe_dump(document))
     with pytest.raises(BadInput) as caught:
         load_profile("broken")
-    assert str(caught.value).startswith("data/platforms/broken.yaml: ")
+    assert str(caught.value).startswith("data/platforms/broken.yaml")
     assert says in str(caught.value)
 
 
 def test_doctor_names_the_profiles_and_a_wrong_one(checkout: Path) -> None:
     (checkout / f"{ENTRIES}.yaml").write_text(yaml.safe_dump(RAW[ENTRIES]))
-    found = _profiles()
+    found = _attempt("emulated TM", _profiles)
     assert (found.state, found.text.endswith(f"; profiles: {ENTRIES}")) == ("ok", True)
     (checkout / "broken.yaml").write_text("[]")
-    assert (_profiles().state, _profiles().text[:28]) == ("missing", "data/platforms/broken.yaml: ")
+    found = _attempt("emulated TM", _profiles)
+    assert (found.state, found.text[:27]) == ("missing", "data/platforms/broken.yaml ")

@@ -1,4 +1,4 @@
-"""Named views: kept whole by any number of writers, bounded, and refused in one sentence."""
+"""Named views stay intact with concurrent writers, are bounded, and are refused in one sentence."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def file(tmp_path: Path) -> Path:
 
 def test_a_view_is_kept_under_its_name_until_it_is_deleted(file: Path) -> None:
     assert saved_views.load_views(file) == {}
-    assert not file.parent.exists()  # looking makes nothing
+    assert not file.parent.exists()  # reading creates nothing
     saved_views.save(file, "b", VIEW)
     saved_views.save(file, "A view 2.0", View(page="runs", choices={}))
     assert saved_views.load_views(file) == {"A view 2.0": View(page="runs", choices={}), "b": VIEW}

@@ -1,4 +1,4 @@
-"""A probe's document, its table and its profile, from one that was measured (probe.json beside this file)."""
+"""A probe document, its table and its profile, for a measured one (probe.json in this folder)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tmflow.base.errors import BadInput
-from tmflow.probe import document, run
+from tmflow.probe import document
 from tmflow.probe.profile import profile_of, require_new_name
 from tmflow.probe.text import table
 
@@ -21,7 +21,7 @@ PARTS = ("capacity", "conflicts", "siblings", "asynchronous", "costs")
 
 
 def changed(path: str, value: object) -> document.Probe:
-    """The sample with what is at `path` set."""
+    """The sample with the value at `path` replaced."""
     raw = copy.deepcopy(SAMPLE)
     *parents, leaf = path.split(".")
     inner = raw
@@ -45,7 +45,7 @@ def sample() -> document.Probe:
 
 def test_what_is_written_is_read_again(sample: document.Probe, tmp_path: Path) -> None:
     document.write(tmp_path / "probe.json", sample)
-    assert document.read(tmp_path / "probe.json") == sample
+    assert document.parse((tmp_path / "probe.json").read_text(), "probe.json") == sample
     assert json.loads((tmp_path / "probe.json").read_text()) == SAMPLE
 
 
@@ -68,22 +68,20 @@ def test_a_wrong_document_is_told_where(path: str, value: object, says: str) -> 
         changed(path, value)
 
 
-def test_a_wrong_file_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"probe.json cannot be read: No such file"):
-        document.read(tmp_path / "probe.json")
-    (tmp_path / "probe.json").write_text("{")
-    with pytest.raises(BadInput, match="is no JSON"):
-        document.read(tmp_path / "probe.json")
-    (tmp_path / "probe.json").write_bytes(b"\xff")
-    with pytest.raises(BadInput, match="is not UTF-8"):
-        document.read(tmp_path / "probe.json")
+def test_a_wrong_text_is_one_sentence() -> None:
+    with pytest.raises(BadInput, match=r"probe.json is not JSON"):
+        document.parse("{", "probe.json")
 
 
 def test_the_table_has_every_number_and_every_reason(sample: document.Probe) -> None:
     text = table(sample)
     assert "64 sets of 12 ways, lines of 64 bytes" in text
     assert re.search(r"^readers abort writers +yes$", text, re.MULTILINE)
-    assert re.search(r"^siblings: not known +alone_lines, .*: no two hardware threads of one core", text, re.MULTILINE)
+    assert re.search(
+        r"^siblings: not known +alone_lines, .*: this process cannot use two hardware threads of one core",
+        text,
+        re.MULTILINE,
+    )
     assert re.search(r"^update of 7,850 floats +\d+ ns by one thread alone$", text, re.MULTILINE)
     assert f"transactions: not known  {', '.join(sorted(PARTS))}: {NO_TM}" in re.sub(
         r" {3,}", "  ", table(without_transactions())
@@ -128,8 +126,8 @@ def test_no_profile_without_transactions() -> None:
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("This Machine", "should be of small letters, digits and hyphens"),
-        ("../evil", "should be of small letters, digits and hyphens"),
+        ("This Machine", "should be of lower-case letters, digits and hyphens"),
+        ("../evil", "should be of lower-case letters, digits and hyphens"),
         ("intel-tsx-study", "data/platforms/intel-tsx-study.yaml exists"),
     ],
 )
@@ -141,4 +139,4 @@ def test_a_profile_has_a_name_of_its_own(name: str, says: str) -> None:
 @pytest.mark.parametrize("seconds", [4.9, 601, float("nan")])
 def test_the_time_is_limited(seconds: float) -> None:
     with pytest.raises(BadInput, match=r"--seconds is .*, but should be 5 to 600"):
-        run.probe(seconds)
+        document.probe(seconds)

@@ -1,4 +1,4 @@
-"""The shape of the project: dependencies point one way, modules stay small, the lock says what is installed."""
+"""The structure of the project: dependencies point one way, modules stay small, the lock matches the requirements."""
 
 from __future__ import annotations
 
@@ -28,8 +28,39 @@ def sources() -> list[Path]:
 
 
 @pytest.mark.parametrize("path", sources(), ids=lambda path: str(path.relative_to(ROOT)))
-def test_no_module_over_400_lines(path: Path) -> None:
-    assert len(path.read_text().splitlines()) <= 400
+def test_no_module_over_500_lines(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= 500
+
+
+# Plug-ins: one file each, as small as what it adds. Every other module is one subject, of more than 60 lines.
+PLUG_INS = (
+    "**/__init__.py",
+    "__main__.py",
+    "_version.py",
+    "bundle/rules/*.py",
+    "cli/*.py",
+    "portal/pages/*.py",
+    "store/migrations/**/*.py",
+    "training/models/*.py",
+)
+
+# Other modules of 60 lines or fewer: why each stays.
+SMALL_MODULES = {
+    "base/canonical_json.py": "hashes are needed where Pydantic, which documents need, is not",
+    "base/clock.py": "the one source of times, for records and tests",
+    "base/locks.py": "the lock of timed work is a subject of its own",
+    "base/paths.py": "the folders of the project are a subject of their own",
+    "portal/server.py": "the portal's process starts with it, before any page is imported",
+    "workflow/notebooks.py": "only this module needs the notebook libraries",
+}
+
+
+def test_only_plug_ins_are_small() -> None:
+    plug_ins = {path for pattern in PLUG_INS for path in PACKAGE.glob(pattern)}
+    others = {path for path in PACKAGE.rglob("*.py") if path not in plug_ins}
+    small = {path.relative_to(PACKAGE).as_posix() for path in others if len(path.read_text().splitlines()) <= 60}
+    assert small - set(SMALL_MODULES) == set(), "merge these with the module of their subject"
+    assert set(SMALL_MODULES) - small == set(), "these need no exception any more: remove them from SMALL_MODULES"
 
 
 def imports(path: Path) -> Iterator[str]:
@@ -48,7 +79,7 @@ def test_the_package_never_imports_what_is_around_it(outer: str) -> None:
 
 
 def test_packages_import_only_what_stands_below_them() -> None:
-    """The order stands in pyproject.toml, where `lint-imports` reads it."""
+    """The order is in pyproject.toml, where `lint-imports` reads it."""
     lint = Path(sys.executable).with_name("lint-imports")
     done = subprocess.run([lint, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
@@ -85,7 +116,7 @@ def test_core_headers_do_not_know_tensorflow() -> None:
 
 
 def includes(path: Path) -> Iterator[str]:
-    """What a C++ file includes by a name in quotes."""
+    """The files that a C++ file includes by a name in quotes."""
     return (match[1] for match in re.finditer(r'^\s*#\s*include\s*"([^"]+)"', path.read_text(), re.MULTILINE))
 
 
@@ -96,11 +127,11 @@ def test_the_core_knows_neither_the_static_program_nor_its_own_bindings() -> Non
         assert all(name.startswith("tmflow/") for name in includes(path)), path
         assert all((headers / name).is_file() for name in includes(path)), path
     for path in core.rglob("*.?*"):
-        its = path.relative_to(core).parts[0]
-        around = [native / "runner", *(core / name for name in ("python", "tensorflow") if name != its)]
+        part = path.relative_to(core).parts[0]
+        around = [native / "runner", *(core / name for name in ("python", "tensorflow") if name != part)]
         for name in includes(path):
             file = next(((of / name).resolve() for of in (headers, path.parent, native) if (of / name).is_file()), None)
-            assert file or (its == "tensorflow" and name.startswith("tensorflow/")), f"{path} includes {name}"
+            assert file or (part == "tensorflow" and name.startswith("tensorflow/")), f"{path} includes {name}"
             assert not any(file and file.is_relative_to(folder) for folder in around), f"{path} includes {name}"
 
 
@@ -141,16 +172,16 @@ def test_conda_file_agrees_with_the_lock() -> None:
     plain = [entry for entry in conda["dependencies"] if isinstance(entry, str)]
     (pip,) = [entry["pip"] for entry in conda["dependencies"] if isinstance(entry, dict)]
     assert f"python{pyproject['project']['requires-python']}" in plain
-    # Snakemake uses a copy of the file elsewhere, so it may name no other file.
+    # Snakemake uses a copy of the file in another folder, so it must not refer to other files.
     assert all(re.match(r"[A-Za-z0-9._-]+(\[\w+\])?==\S+( ; .+)?$", pin) for pin in pip)
     asked_for = re.findall(r"^[A-Za-z0-9._-]+", (ROOT / "envs" / "requirements.in").read_text(), re.MULTILINE)
     assert {re.split(r"[\[=]", pin)[0] for pin in pip} == set(asked_for)
-    # Nothing that the lock pins may also come from conda, in whatever version conda has.
+    # Nothing that the lock pins may also come from conda, in conda's version.
     assert not set(locked()) & {re.split(r"[<>=]", entry)[0] for entry in plain if entry != "pip"} - {"python"}
 
 
 def test_a_command_begins_at_once() -> None:
-    """Every step of the study is one: what takes a second to import, only those commands import that need it."""
+    """Every step of the study is a command: modules that take a second to import are imported only where needed."""
     heavy = ("altair", "pandas", "scipy", "sqlalchemy", "tensorflow")
     loaded = f"import sys, tmflow, tmflow.cli; print([name for name in {heavy} if name in sys.modules])"
     found = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)

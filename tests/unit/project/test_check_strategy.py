@@ -1,4 +1,4 @@
-"""`make check-strategy` runs the tests of one strategy, and refuses a name that is none."""
+"""`make check-strategy` runs the tests of one strategy, and refuses an unknown name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What measures or draws and is no test takes `--help` for what it is, and writes nothing for a wrong command line."""
+"""Programs in tests/ that are not tests answer `--help`, and write nothing for a wrong command line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from tmflow.base.paths import project_root
 
 TESTS = project_root() / "tests"
-INTERNAL = {"tests.native.own_process", "tests.native.concurrent_ops"}  # started by tests alone
+INTERNAL = {"tests.native.own_process", "tests.native.concurrent_ops"}  # started only by tests
 MODULES = sorted(
     ".".join(path.relative_to(TESTS.parent).with_suffix("").parts)
     for path in TESTS.rglob("*.py")
@@ -21,9 +21,10 @@ MODULES = sorted(
 
 
 def test_the_known_ones_are_found() -> None:
-    assert {"tests.store.ingest_speed", "tests.portal.screenshots", *INTERNAL} <= set(MODULES)
+    assert {"tests.speed.ingest_speed", "tests.portal.screenshots", *INTERNAL} <= set(MODULES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", sorted({*MODULES} - INTERNAL))
 def test_help_is_help_and_a_wrong_word_is_refused(module: str, tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(TESTS.parent), "TMFLOW_RESULTS_DIR": str(tmp_path / "results")}

@@ -1,4 +1,4 @@
-"""Files that a host of repositories or an editor reads: what they name is there."""
+"""Files that repository hosts and editors read refer only to what exists."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_cache_is_only_of_downloads_and_has_the_hash_of_what_checks_them() -> 
     caches = {
         step["with"]["path"]: step["with"]["key"] for step in ci_steps() if "actions/cache" in step.get("uses", "")
     }
-    assert set(caches) == {"~/.cache/pip", "data/mnist"}
+    assert set(caches) == {"~/.cache/uv", "data/mnist"}
     for key in caches.values():
         (hashed,) = re.findall(r"hashFiles\('(.+?)'\)", key)
         assert (ROOT / hashed).is_file(), "a key without a file is always the same"
@@ -46,7 +46,7 @@ def test_the_container_for_developers_calls_a_target_that_there_is() -> None:
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.stem)
 def test_a_form_for_issues_is_one_that_the_host_accepts(form: Any) -> None:
-    """GitHub shows no form that lacks one of these, and says so only in the settings of the repository."""
+    """GitHub hides a form that lacks one of these, and reports it only in the settings of the repository."""
     fields = yaml.safe_load(form.read_text())
     assert set(fields) == {"name", "description", "labels", "body"}
     names = [field["id"] for field in fields["body"] if field["type"] != "markdown"]

@@ -1,4 +1,4 @@
-"""The site of `make docs` has every page, its links and anchors lead somewhere, and it shows what the Markdown says."""
+"""The site of `make docs` has every page, its links and anchors work, and it renders the Markdown as intended."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BLOCKS = ("h1", "h2", "h3", "h4", "li", "table", "tr", "pre", "img")
 
 
 def build(root: Path, site: Path) -> subprocess.CompletedProcess[str]:
-    """Build the site as `make docs` does: with --quiet, --strict would see no fault."""
+    """Build the site as `make docs` does: --quiet would hide the faults from --strict."""
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", site]
     variables = environment(TMFLOW_ROOT=root, NO_MKDOCS_2_WARNING="1")
     return subprocess.run(command, cwd=root, env=variables, capture_output=True, text=True, check=False, timeout=120)
@@ -36,7 +36,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def article(site: Path, name: str) -> str:
-    """The HTML of a page of the site without what surrounds it."""
+    """The HTML of a page of the site without navigation."""
     return (site / f"{name}.html").read_text().partition("<article")[2].partition("</article>")[0]
 
 
@@ -48,7 +48,7 @@ def test_every_page_is_found_by_the_search(site: Path) -> None:
 
 @pytest.mark.parametrize("name", DOCS)
 def test_a_page_has_the_blocks_that_its_markdown_has(site: Path, name: str) -> None:
-    """The parser of the site wants lists and code in lists indented by four; those of GitHub and the portal do not."""
+    """The site's parser requires lists and code in lists to be indented by four; GitHub and the portal do not."""
     markdown = docs_index.html((docs_index.docs_dir() / f"{name}.md").read_text())
     shown, meant = (Counter(re.findall(rf"<({'|'.join(BLOCKS)})\b", html)) for html in (article(site, name), markdown))
     assert shown == meant
@@ -61,7 +61,7 @@ def test_headings_have_the_anchors_of_the_portal(site: Path, name: str) -> None:
 
 @pytest.mark.parametrize("path", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "*/README.md", ".github/**/*.md"])
 def test_links_of_other_pages_of_the_repository_lead_somewhere(path: str) -> None:
-    """The pages of docs/ have such a test in test_handbook.py."""
+    """test_handbook.py tests the links of the pages of docs/."""
     pages = list(ROOT.glob(path))
     assert pages
     for page in pages:

@@ -1,4 +1,4 @@
-"""Every command of docs/add-your-hardware.md, and of the README, is one that there is, with options that it has."""
+"""The commands in docs/add-your-hardware.md and the README exist, with these options."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STATIC_HELP = (ROOT / "native_ops" / "runner" / "main.cc").read_text().partition
 
 
 def commands() -> Iterator[str]:
-    """Lines of code, and code in the text that begins with a program of ours, without what is said of them."""
+    """Lines of code, and inline code that begins with one of our programs, without comments."""
     for text in (PAGE.read_text(), (ROOT / "README.md").read_text()):
         lines = re.findall(r"^ {4}(.+)$", text, re.MULTILINE)
         spans = re.findall(r"`([^`\n]+)`", text)
@@ -31,7 +31,7 @@ def commands() -> Iterator[str]:
 
 
 def unknown_to_tmflow(words: list[str]) -> list[str]:
-    """The words of a call that are neither commands nor options of them; arguments are not looked at."""
+    """The words of a call that are neither commands nor options of them; arguments are ignored."""
     at: Any = typer.main.get_command(app)
     wrong, words = [], list(words)
     while hasattr(at, "commands") and words and not words[0].startswith("-"):

@@ -1,12 +1,15 @@
-"""The Makefile: what it removes, and what it must not."""
+"""The Makefile: what it removes, and what it keeps."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
 import subprocess
 import sys
+import venv
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -42,7 +45,7 @@ def test_clean_removes_what_was_built_and_keeps_what_was_measured(tmp_path: Path
 
 
 class TestSetUp:
-    """envs/bootstrap.sh where there is a .venv already: nothing is replaced by less, and what is done is said."""
+    """envs/bootstrap.sh with an existing .venv: never replaced by a smaller one, and messages describe each step."""
 
     @pytest.fixture
     def checkout(self, tmp_path: Path) -> Path:
@@ -51,7 +54,7 @@ class TestSetUp:
         return tmp_path
 
     def environment(self, checkout: Path, stamp: str, *packages: str) -> Path:
-        """A stand-in for a .venv with these packages, as far as the set-up looks at it."""
+        """A stand-in for a .venv with these packages, as far as the set-up checks it."""
         for name in ("bin", *(f"lib/python3.11/site-packages/{package}" for package in packages)):
             (checkout / ".venv" / name).mkdir(parents=True)
         (checkout / ".venv" / "bin" / "tmflow").touch(mode=0o755)
@@ -59,19 +62,19 @@ class TestSetUp:
         return checkout / ".venv"
 
     def function(self, checkout: Path, name: str, group: str) -> str:
-        """What a function of the set-up prints, after what was said before it; nothing is installed."""
+        """The output of a function of the set-up, after its other messages; nothing is installed."""
         script = checkout / "envs" / "bootstrap.sh"
         functions = script.read_text(encoding="utf-8").partition("\nfind_python\n")[0]
         command = ["bash", "-c", f'{functions}\nPYTHON=$(base_of "{sys.executable}"); {name}', script, group]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
     def test_an_environment_with_everything_is_used_for_less(self, checkout: Path) -> None:
-        its = self.environment(checkout, self.function(checkout, "wanted", "build").strip(), "tensorflow")
+        complete = self.environment(checkout, self.function(checkout, "wanted", "build").strip(), "tensorflow")
         script, variables = checkout / "envs" / "bootstrap.sh", {**os.environ, "PYTHON": sys.executable}
         done = subprocess.run([script, "portal"], env=variables, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         assert re.fullmatch(r"tmflow set-up: .* all that portal needs, so it stays whole; .*\n", done.stdout)
-        assert (its / "lib/python3.11/site-packages/tensorflow").is_dir()
+        assert (complete / "lib/python3.11/site-packages/tensorflow").is_dir()
 
     def test_an_old_environment_with_everything_is_renewed_with_everything(self, checkout: Path) -> None:
         self.environment(checkout, "of an older lock", "tensorflow")
@@ -87,3 +90,61 @@ class TestSetUp:
         assert said.startswith(
             "tmflow set-up: replacing .venv, which lacks TensorFlow or is not whole, with all locked"
         )
+
+
+@pytest.mark.slow
+class TestLockedPackages:
+    """How envs/bootstrap.sh installs a lock: uv comes from pip's index, the other package from a folder."""
+
+    @pytest.fixture
+    def checkout(self, tmp_path: Path) -> Path:
+        shutil.copytree(project_root() / "envs", tmp_path / "envs")
+        wheel = tmp_path / "wheels" / "tmflow_example-1.0-py3-none-any.whl"
+        wheel.parent.mkdir()
+        with zipfile.ZipFile(wheel, "w") as archive:
+            archive.writestr("tmflow_example.py", "ANSWER = 42\n")
+            archive.writestr("tmflow_example-1.0.dist-info/METADATA", "Name: tmflow-example\nVersion: 1.0\n")
+            archive.writestr("tmflow_example-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+            archive.writestr("tmflow_example-1.0.dist-info/RECORD", "")
+        lock = (project_root() / "envs" / "requirements.txt").read_text(encoding="utf-8")
+        (uv,) = re.findall(r"^uv==.*(?:\n    --hash.*)+\n", lock, re.MULTILINE)
+        digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+        (tmp_path / "envs" / "requirements.txt").write_text(
+            f"tmflow-example==1.0 \\\n    --hash=sha256:{digest}\n{uv}", encoding="utf-8"
+        )
+        venv.create(tmp_path / ".venv", with_pip=True)
+        return tmp_path
+
+    def install(self, checkout: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+        script = (checkout / "envs" / "bootstrap.sh").read_text(encoding="utf-8").partition("\nfind_python\n")[0]
+        wheels = " ".join(filter(None, [os.environ.get("PIP_FIND_LINKS", ""), str(checkout / "wheels")]))
+        return subprocess.run(
+            ["bash", "-c", f"{script}\ninstall_lock", checkout / "envs" / "bootstrap.sh", "build"],
+            env={**os.environ, "PIP_FIND_LINKS": wheels, **variables},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def installer(self, checkout: Path) -> str:
+        (record,) = (checkout / ".venv").glob("lib/python*/site-packages/tmflow_example-1.0.dist-info/INSTALLER")
+        return record.read_text(encoding="utf-8").strip()
+
+    def test_uv_installs_from_where_pip_looks(self, checkout: Path) -> None:
+        done = self.install(checkout)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+        assert self.installer(checkout) == "uv"
+
+    def test_pip_installs_what_uv_cannot_and_says_so(self, checkout: Path) -> None:
+        done = self.install(checkout, UV_PYTHON_PREFERENCE="no such preference")
+        assert done.returncode == 0, done.stderr
+        assert "uv could not install the dependencies (see above); pip tries" in done.stdout
+        assert self.installer(checkout) == "pip"
+
+    def test_another_file_than_the_locked_one_is_refused(self, checkout: Path) -> None:
+        with zipfile.ZipFile(checkout / "wheels" / "tmflow_example-1.0-py3-none-any.whl", "a") as archive:
+            archive.writestr("tmflow_changed.py", "ANSWER = 0\n")
+        done = self.install(checkout)
+        assert done.returncode != 0
+        assert "tmflow-example" in done.stderr
+        assert not list((checkout / ".venv").glob("lib/python*/site-packages/tmflow_*.py"))

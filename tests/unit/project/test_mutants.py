@@ -1,4 +1,4 @@
-"""The listed mutations still apply and name tests that exist; and what runs them tells caught ones from survivors."""
+"""The listed mutations still apply and name existing tests; their runner separates caught mutations from survivors."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_the_tests_that_a_mutation_names_exist(mutation: Mutation) -> None:
 
 @cache
 def python_tests(file: Path) -> set[str]:
-    """The functions and classes of tests in a file, and their methods as Class::method."""
+    """The test functions and classes in a file, and their methods as Class::method."""
     names = set()
     for node in ast.parse(file.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -61,7 +61,7 @@ def python_tests(file: Path) -> set[str]:
 
 @cache
 def googletests() -> list[str]:
-    """Patterns for the names of all tests of GoogleTest; those with parameters have more around their names."""
+    """Patterns for the names of all GoogleTest tests; parametrised ones have a prefix and a suffix."""
     found = []
     for file in NATIVE.rglob("*.cc"):
         for macro, suite, name in re.findall(

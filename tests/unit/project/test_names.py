@@ -1,4 +1,4 @@
-"""Names are nouns and verbs of the field: no pronoun, participle or adverb stands for one."""
+"""Names are nouns and verbs of the field, not pronouns, participles or adverbs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tmflow.base.paths import project_root
 
 PACKAGE = project_root() / "src" / "tmflow"
 
-# Names that say nothing of what they hold. They are banned as whole names, in any case, with or without underscores
-# around them: `found` and `_FOUND`, but not `n_found`.
+# Names that say nothing about their content. They are banned as complete names, in any case, with or without
+# underscores around them: `found` and `_FOUND`, but not `n_found`.
 BANNED = frozenset(
     {
         "alike", "alone", "anew", "apart", "aside", "asked", "beside", "fellow", "fellows", "found", "its", "known",
@@ -21,13 +21,11 @@ BANNED = frozenset(
     }
 )  # fmt: skip
 
-# (module, name): why the name stays.
+# (module, name): the reason for the exception.
 EXCEPTIONS: dict[tuple[str, str], str] = {}
 
-# Modules called by a participle, an adverb or a preposition, by path: why the name stays.
-MODULE_EXCEPTIONS: dict[str, str] = {
-    "native/fused.py": "a fused operation is a term of the field",
-}
+# Modules named by a participle, an adverb or a preposition, by path: the reason for the exception.
+MODULE_EXCEPTIONS: dict[str, str] = {}
 ADVERBS_AND_PREPOSITIONS = frozenset(
     {
         "about", "above", "after", "again", "against", "alone", "along", "among", "anew", "apart", "around", "aside",
@@ -36,7 +34,7 @@ ADVERBS_AND_PREPOSITIONS = frozenset(
     }
 )  # fmt: skip
 PARTICIPLES = ("known", "told", "shown", "given", "taken", "laid", "held", "kept", "found", "said", "drawn", "stored")
-NOUNS_IN_ED_OR_ING = frozenset({"escaping", "heading", "locking", "staging", "training"})
+NOUNS_IN_ED_OR_ING = frozenset({"heading", "locking", "staging", "training"})
 
 
 def bound_names(tree: ast.AST) -> Iterator[tuple[str, int]]:
@@ -91,7 +89,7 @@ def test_lists_name_what_there_is() -> None:
 
 
 def is_no_noun(stem: str) -> bool:
-    """Whether a module's name is, by its looks, a participle, an adverb or a preposition."""
+    """Whether a module's name looks like a participle, an adverb or a preposition."""
     if stem in NOUNS_IN_ED_OR_ING:
         return False
     return stem in ADVERBS_AND_PREPOSITIONS or stem in PARTICIPLES or stem.endswith(("ed", "ing"))

@@ -1,4 +1,4 @@
-"""The three answers: which runs give them, and what is said of each case."""
+"""The three answers: the runs that they use, and the sentences for each case."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOISE = (1.0, 1.01, 0.99, 1.02, 0.98, 1.0)
 HTM = {"strategy": "htm", "provider": "rtm"}
 TLE = {"strategy": "tle", "tunables": "custom"}
 BACKOFF = {"strategy": "stm", "manager": "backoff"}
-PROMISES = {"lock": "tensor", "tf_lock": "tensor", "striped": "block", "combining": "block", "nolock": "none"}
+CONSISTENCIES = {"lock": "tensor", "tf_lock": "tensor", "striped": "block", "combining": "block", "nolock": "none"}
 
 
 def runs_of(
@@ -32,7 +32,7 @@ def runs_of(
     noise: float = 1.0,
     **changes: Any,
 ) -> pd.DataFrame:
-    """Each strategy so many times as fast as the baseline, but for a noise of its own in each round."""
+    """Each strategy this many times as fast as the baseline, with independent noise in each round."""
     usual = {"experiment": comparison.experiment, "model": "mnist_softmax", "software": "tmflow 1"}
     where = {name: value for name, value in comparison.where.items() if name != "model"}
     return pd.DataFrame(
@@ -54,12 +54,12 @@ def named(strategy: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("speeds", "short", "said"),
     [
-        ({"htm": 1.4, "stm": 0.1}, "Here it does: htm beats the lock.", "htm 1.4 [1.38, 1.42], significantly faster."),
-        ({"htm": 0.8, "stm": 0.1}, "Not here.", "htm 0.8 [0.788, 0.812], significantly slower."),
+        ({"htm": 1.4, "stm": 0.1}, "Here it does: htm beats the lock.", "htm 1.40 [1.38, 1.42], significantly faster."),
+        ({"htm": 0.8, "stm": 0.1}, "Not here.", "htm 0.800 [0.788, 0.812], significantly slower."),
         ({"htm": 1.0, "stm": 0.1}, "Not here.", ", equivalent within 5 %."),
         ({"htm": 1.04, "stm": 0.1}, "No benefit shown.", "no significant difference."),
         ({"stm": 0.1}, "Not in software; hardware transactions did not run.", "Hardware transactions were not run."),
-        ({"tf_nolock": 1.4}, "Nothing measured yet.", "tf_nolock 1.4 [1.38, 1.42], significantly faster."),
+        ({"tf_nolock": 1.4}, "Nothing measured yet.", "tf_nolock 1.40 [1.38, 1.42], significantly faster."),
     ],
 )
 def test_whether_transactions_are_it(speeds: dict[str, float], short: str, said: str) -> None:
@@ -72,7 +72,7 @@ def test_whether_transactions_are_it(speeds: dict[str, float], short: str, said:
 
 def test_variants_told_alike_stand_together() -> None:
     answer = answers.answer_transactions(runs_of(OF_STUDY, {"stm": 0.1, "stm backoff": 0.1}), "1234abcd")
-    assert "stm (manager backoff) 0.1 [0.0985, 0.102] and stm 0.1" in answer.sentences[1]
+    assert "stm (manager backoff) 0.1000 [0.0985, 0.1015] and stm 0.1000" in answer.sentences[1]
 
 
 def test_a_faster_elision_of_another_mutex_is_no_answer() -> None:
@@ -159,17 +159,17 @@ def test_of_several_points_of_a_strategy_none_is_taken(speeds: dict[str, float],
         answers.select_runs(pd.concat(runs, ignore_index=True), OF_ALL)
 
 
-def strategies(speeds: Mapping[str, float], promises: Mapping[str, str | None] = PROMISES) -> answers.Answer:
-    return answers.answer_strategies(runs_of(OF_ALL, speeds), "What was lost.", promises, "1234abcd")
+def strategies(speeds: Mapping[str, float], consistencies: Mapping[str, str | None] = CONSISTENCIES) -> answers.Answer:
+    return answers.answer_strategies(runs_of(OF_ALL, speeds), "What was lost.", consistencies, "1234abcd")
 
 
 def test_the_fastest_that_loses_nothing_is_to_be_used() -> None:
     answer = strategies({"striped": 1.4, "combining": 1.1, "nolock": 1.6, "tf_lock": 1.0})
     assert answer.short == "striped: no lost updates, significantly faster than lock."
     assert answer.sentences == [
-        "Of the other strategies without lost updates, striped is the fastest: speedup 1.4 [1.38, 1.42] over lock, "
+        "Of the other strategies without lost updates, striped is the fastest: speedup 1.40 [1.38, 1.42] over lock, "
         "significantly faster.",
-        "Strategies that may lose updates, speedup over lock: nolock 1.6 [1.58, 1.62], significantly faster.",
+        "Strategies that may lose updates, speedup over lock: nolock 1.60 [1.58, 1.62], significantly faster.",
         "What was lost.",
     ]
 
@@ -177,7 +177,7 @@ def test_the_fastest_that_loses_nothing_is_to_be_used() -> None:
 def test_what_is_as_fast_as_the_fastest_is_named() -> None:
     runs = runs_of(OF_ALL, {"striped": 1.4, "combining": 1.399})
     uneven = runs["round"].map(lambda r: 1 + 0.01 * (-1) ** r).where(runs["strategy"] == "combining", 1.0)
-    answer = answers.answer_strategies(runs.assign(loop_s=runs["loop_s"] * uneven), "", PROMISES, "1234abcd")
+    answer = answers.answer_strategies(runs.assign(loop_s=runs["loop_s"] * uneven), "", CONSISTENCIES, "1234abcd")
     assert "Not significantly slower: combining." in answer.sentences
     assert narrative.find_not_slower(runs, "striped", ["striped", "combining"]) == []
 
@@ -185,10 +185,12 @@ def test_what_is_as_fast_as_the_fastest_is_named() -> None:
 def test_where_none_is_faster_the_lock_will_do() -> None:
     answer = strategies({"striped": 0.9, "nolock": 1.6})
     assert answer.short == "lock: no lossless strategy is significantly faster."
-    assert "striped is the fastest: speedup 0.9 [0.887, 0.914] over lock, significantly slower." in answer.sentences[0]
+    assert (
+        "striped is the fastest: speedup 0.900 [0.887, 0.914] over lock, significantly slower." in answer.sentences[0]
+    )
 
 
-def test_a_promise_that_is_not_known_is_said() -> None:
+def test_an_unknown_consistency_is_said() -> None:
     answer = strategies({"striped": 1.4, "nolock": 1.6}, {"nolock": None, "lock": None})
     assert answer.short == narrative.NOTHING
     assert answer.sentences[0].startswith("Whether nolock and striped may lose updates is unknown until")
@@ -204,12 +206,17 @@ def accuracies(differences: Mapping[str, float], spread: float = 0.001) -> answe
 @pytest.mark.parametrize(
     ("differences", "spread", "short", "said"),
     [
-        ({"tf_nolock": -0.002}, 0.001, "No: equivalent within 2 percentage points.", "tf_nolock -0.2 [-0.315, -0.085]"),
+        (
+            {"tf_nolock": -0.002},
+            0.001,
+            "No: equivalent within 2 percentage points.",
+            "tf_nolock -0.2000 [-0.3150, -0.0850]",
+        ),
         (
             {"tf_nolock": -0.05},
             0.001,
             "Yes, under tf_nolock.",
-            "tf_nolock -5 [-5.11, -4.89], significantly less accurate.",
+            "tf_nolock -5.00 [-5.11, -4.89], significantly less accurate.",
         ),
         ({"tf_nolock": 0.05}, 0.001, "No: under tf_nolock it is better.", "significantly more accurate."),
         ({"tf_nolock": 0.0}, 0.05, "Not conclusive yet.", "no significant difference."),
@@ -227,7 +234,7 @@ def test_what_was_lost() -> None:
     full = pd.DataFrame({"uid": runs["uid"], "lost_fraction": shares})
     assert answers.describe_losses(runs, full) == (
         "Lost updates (true-contention: mnist_softmax, native driver, 4 workers, 6 rounds): "
-        "nolock 3.5 [1.54, 5.46] % of the updates; under every other strategy none "
+        "nolock 3.50 [1.54, 5.46] % of the updates; under every other strategy none "
         "(at most 46 % of rounds lose any, with 95 % confidence)."
     )
     assert "was not measured" in answers.describe_losses(runs, full.assign(lost_fraction=float("nan")))
@@ -246,7 +253,7 @@ def test_the_figure_draws_its_summary() -> None:
     figure = answers.answer_transactions(runs_of(OF_STUDY, {"htm": 1.4, "stm": 0.1}), "1234abcd").figure
     assert figure is not None
     spec = figure.spec()
-    assert "htm 1.4 [1.38, 1.42]; stm 0.1 [0.0985, 0.102]" in spec["description"]
+    assert "htm 1.40 [1.38, 1.42]; stm 0.1000 [0.0985, 0.1015]" in spec["description"]
     assert figure.caption.title == "Speed relative to a lock, fig-4.10 (threads 4, against tf_lock)"
     drawn = [row for rows in spec["datasets"].values() for row in rows if row.get("variant") == "htm"]
     assert {row["estimate"] for row in drawn} == {figure.summary.set_index("variant").loc["htm", "estimate"]}

@@ -1,4 +1,4 @@
-"""The table of an experiment has every point, and says of those without a result why."""
+"""The table of an experiment has every point, and gives the reasons for missing results."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pandas as pd
 
 from tests.support.frames import grid
 from tmflow.charts.captions import MEASURED_IN_FULL
-from tmflow.reports.experiment_table import experiment_table, write_table
+from tmflow.reports.html_report import experiment_table, write_table
 
 
 def test_every_point_has_its_intervals_or_the_reason() -> None:
@@ -59,8 +59,8 @@ def test_a_table_of_both_drivers_tells_them_apart(tmp_path: Path) -> None:
     ways = ({}, {"driver": "native"}, mlp, {"driver": "native", "reading": "consistent", "measures": "full"})
     runs = pd.concat([grid(("lock",), (1,), **way) for way in ways], ignore_index=True)
     table = experiment_table(runs)
-    told = table[["driver", "model", "reading", "measures", "rounds"]].values.tolist()
-    assert sorted(told) == [
+    listed = table[["driver", "model", "reading", "measures", "rounds"]].values.tolist()
+    assert sorted(listed) == [
         ["native", "mnist_mlp", "plain", "usual", 6],
         ["native", "mnist_softmax", "consistent", "full", 6],
         ["native", "mnist_softmax", "plain", "usual", 6],

@@ -1,4 +1,4 @@
-"""The docs as a handbook: every link leads somewhere, every term has its words, nothing is said twice differently."""
+"""The docs: every link works, every term is defined, and no statement has two versions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DOCS = docs_index.pages()
 
 
 class Here:
-    """Places that show in the text what was asked for."""
+    """Collects the places in the text that match."""
 
     def page(self, name: str, anchor: str) -> str:
         return f"<{name}|{anchor}>"
@@ -45,7 +45,7 @@ def test_every_link_of_the_docs_leads_somewhere(name: str) -> None:
 
 @pytest.mark.parametrize("name", DOCS)
 def test_links_are_found_as_markdown_has_them(name: str) -> None:
-    """None is inside code, and none is of a form that is overlooked."""
+    """None is inside code, and no form of link is overlooked."""
     tokens = (child for block in docs_index.parser().parse(markdown(name)) for child in block.children or ())
     of_markdown = [token for token in tokens if token.type in ("link_open", "image")]
     assert len(LINK.findall(markdown(name))) == len(of_markdown)
@@ -53,7 +53,7 @@ def test_links_are_found_as_markdown_has_them(name: str) -> None:
 
 @pytest.mark.parametrize("name", DOCS)
 def test_nothing_of_a_page_is_left_out(name: str) -> None:
-    """A page begins with its title, and its sections are all of it."""
+    """A page begins with its title, and consists of its sections."""
     sections = DOCS[name].sections
     assert sections[0].level == 1
     again = "\n".join(f"{'#' * s.level} {s.title}\n{s.text}" for s in sections)

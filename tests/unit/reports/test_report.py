@@ -1,4 +1,4 @@
-"""The report: one file that needs no other, with every figure once, and what could not be run."""
+"""The report: one self-contained file with every figure once, and the points that could not run."""
 
 from __future__ import annotations
 
@@ -16,14 +16,13 @@ from tests.support.frames import ended, grid, records
 from tmflow.base.errors import BadInput
 from tmflow.charts import figures
 from tmflow.charts.figures import draw_experiment
-from tmflow.reports.experiment_table import experiment_table, write_table
-from tmflow.reports.html_report import gaps, write_report
+from tmflow.reports.html_report import experiment_table, gaps, write_report, write_table
 
 QUESTION = "Is a < b, & who says so?"
 
 
 class Page(HTMLParser):
-    """Names, links and text of a page; its elements must close in the order in which they were opened."""
+    """Names, links and text of a page; its elements must be nested correctly."""
 
     VOID = ("meta", "br")
 
@@ -57,15 +56,15 @@ class Page(HTMLParser):
 
 @pytest.fixture
 def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two experiments: one with a figure of the study, and a strategy that cannot run; one without any result."""
+    """Two experiments: one with a figure of the study and a strategy that cannot run; one without any result."""
     monkeypatch.setattr(figures, "FORMATS", {"csv": "text/csv", "vl.json": "application/json"})
     runs = grid(("tf_lock", "htm"), rounds=2, experiment="fig-4.1")
     ended(runs, runs["strategy"] == "htm", "unsupported", "no <RTM> here")
     nothing = grid(("htm",), rounds=2, experiment="other", status="unsupported", reason="no <RTM> here")
-    for name, its in (("fig-4.1", runs), ("other", nothing)):
+    for name, experiment_runs in (("fig-4.1", runs), ("other", nothing)):
         kinds = ["speedup", "accuracy"] if name == "fig-4.1" else None
-        draw_experiment(records(its), name, tmp_path / "figures" / name, "42", kinds)
-        write_table(its, name, QUESTION, "full", tmp_path / "tables" / f"{name}.html")
+        draw_experiment(records(experiment_runs), name, tmp_path / "figures" / name, "42", kinds)
+        write_table(experiment_runs, name, QUESTION, "full", tmp_path / "tables" / f"{name}.html")
     platform: dict[str, Any] = {"display_name": "A box", "facts": {"l3_bytes": None, "cpu_model": "Box & Co"}}
     (tmp_path / "platform.json").write_text(json.dumps(platform))
     return tmp_path

@@ -1,4 +1,4 @@
-"""The three sentences at the end of a study: from what was measured, with intervals, and never more than that."""
+"""The three sentences at the end of a study: based on measurements, with intervals, and no stronger than those."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ NO_MEASURES = pd.DataFrame({"uid": [], "lost_fraction": []})
 DEEP = {"experiment": "deep", "model": "mnist_deep", "dropout_keep": 0.5, "batch": 1}
 
 
-def told(runs: pd.DataFrame, measures: pd.DataFrame = NO_MEASURES, *, quick: bool = False) -> list[str]:
+def summary_sentences(runs: pd.DataFrame, measures: pd.DataFrame = NO_MEASURES, *, quick: bool = False) -> list[str]:
     return main_results(runs, measures, quick=quick)
 
 
 def noisy(runs: pd.DataFrame) -> pd.DataFrame:
-    """Rounds that differ by the strategy: odd ones favour those of odd names' length."""
+    """Noise by strategy: odd rounds favour strategies whose names have odd lengths."""
     sign = (runs["strategy"].str.len() + runs["round"]) % 2
     return runs.assign(loop_s=runs["loop_s"] * (1 + 0.02 * sign))
 
@@ -26,11 +26,11 @@ def test_the_fastest_of_the_deep_model_where_it_was_trained_and_not_oversubscrib
     deep = noisy(
         grid(("tf_nolock", "nolock", "tf_lock"), **DEEP)
     )  # 1, 1.1 and 1.2 times as long; 8 threads are too many
-    (sentence,) = told(pd.concat([softmax, deep]))
+    (sentence,) = summary_sentences(pd.concat([softmax, deep]))
     assert sentence.startswith("mnist_deep, batch 1, 4 threads (deep): tf_nolock was the fastest")
-    assert "guarantee for updates: none" in sentence
+    assert "consistency of updates: none" in sentence
     assert sentence.endswith(": speedup 1.20 over tf_lock (95 % interval 1.2 to 1.2, 6 rounds).")
-    (of_softmax,) = told(softmax)
+    (of_softmax,) = summary_sentences(softmax)
     assert of_softmax.startswith("mnist_softmax, batch 100, 2 threads (fig_4_1): no strategy was significantly faster")
 
 
@@ -39,14 +39,14 @@ def test_the_best_of_many_is_not_clearly_faster_by_the_luck_of_being_chosen() ->
     runs = grid(("tf_lock", "tf_nolock", "lock", "nolock", "atomic"), **DEEP).assign(loop_s=1.0)
     lucky = runs["strategy"] == "nolock"
     runs.loc[lucky, "loop_s"] = 1 / (1.028 + 0.0224 * (-1.0) ** runs.loc[lucky, "round"])
-    (one,) = told(runs[runs["strategy"].isin(["tf_lock", "nolock"])])
+    (one,) = summary_sentences(runs[runs["strategy"].isin(["tf_lock", "nolock"])])
     assert "nolock was the fastest" in one
-    (of_many,) = told(runs)
+    (of_many,) = summary_sentences(runs)
     assert "no strategy was significantly faster than tf_lock; the fastest was nolock: speedup 1.03 over" in of_many
 
 
 def test_quick_says_so_and_one_round_has_no_interval() -> None:
-    (sentence,) = told(grid(("tf_nolock", "tf_lock"), rounds=1, **DEEP), quick=True)
+    (sentence,) = summary_sentences(grid(("tf_nolock", "tf_lock"), rounds=1, **DEEP), quick=True)
     assert sentence.startswith("Smoke run, not conclusive: ")
     assert sentence.endswith("over tf_lock (1 round, no interval).")
 
@@ -55,7 +55,7 @@ def test_lost_updates_are_told_where_they_were_counted() -> None:
     runs = grid(("lock", "nolock"), threads=(2,), measures="full", driver="native", variables=None,
                 intra_op_threads=None, inter_op_threads=None, step_call=None)  # fmt: skip
     counted = runs[["uid"]].assign(lost_fraction=[0.0] * 6 + [0.10, 0.11, 0.12, 0.13, 0.14, 0.15])
-    (sentence,) = told(runs, counted)
+    (sentence,) = summary_sentences(runs, counted)
     assert "nolock lost 12.5 % of its updates (95 % interval 10.5 to 14.5, 6 rounds)." in sentence
 
 
@@ -69,8 +69,8 @@ def test_htm_differs_does_not_or_cannot_be_told() -> None:
     ):
         faster = noisy(grid(("htm",), **plain, **htm))
         faster["loop_s"] /= factor
-        assert says in told(pd.concat([lock, faster]))[-1]
+        assert says in summary_sentences(pd.concat([lock, faster]))[-1]
     refused = grid(("htm",), **plain, **htm).assign(status="unsupported", reason="no TSX", loop_s=float("nan"))
-    assert told(pd.concat([lock, refused])) == ["Whether htm differs from lock is unknown: no TSX."]
+    assert summary_sentences(pd.concat([lock, refused])) == ["Whether htm differs from lock is unknown: no TSX."]
     emulated = faster.assign(evidence="emulated")
-    assert told(pd.concat([lock, emulated])) == []
+    assert summary_sentences(pd.concat([lock, emulated])) == []

@@ -1,4 +1,4 @@
-"""The run file: what it accepts, and how it names what it refuses."""
+"""The run file: valid content, and messages about invalid content."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_bad_field_is_named(run_file: Path, change: dict[str, object], names: st
         list(record.read(run_file))
 
 
-# A run as it was written and stored before a run could have a backend, or a spec these factors.
+# A run as it was written and stored before runs could have a backend, or specs these factors.
 OLD_HASH = "5825478da5d62b4da085956bab081c09ec1ed70071c78760ca6f12748ebcb65d"
 LISTS_LATER = ("fused", "retries", "failed_publications", "taken_blocks", "reads", "lost")
 LATER = ("profile", "subscription", "tunables", "design", "manager", "instrumentation", "method", "library", "kernel",
@@ -102,7 +102,7 @@ def test_the_hash_is_of_canonical_json_whatever_the_floats(points: list[tuple[fl
 
 
 def said_by(run: record.Run) -> dict[str, Any]:
-    """What the hash of such a run is of."""
+    """The input of the hash of such a run."""
     said = run.model_dump(mode="json", exclude={"backend", *LISTS_LATER})
     kept = {"dropout_keep", "provider", "budget", "spending", "chunk"}
     for rows, later in ((said["counters"], LOCK_TIMES), ([said["machine"]], record.MachineState.LATER)):
@@ -125,7 +125,10 @@ def test_every_list_is_spelt_as_canonical_json_spells_it(name: str) -> None:
     odd = {"variable": 'é"\\\n\x1f\u2028/', "n": 2**64, "updates": 2**64, "lock_held_s": 1e-5}
     for field, value in odd.items():
         changed = [entry.model_copy(update={field: value} if field in vars(entry) else {}) for entry in entries]
-        assert bytes(content_hash.listed(changed)) == canonical_json([entry.model_dump() for entry in changed]).encode()
+        assert (
+            bytes(content_hash.serialise_list(changed))
+            == canonical_json([entry.model_dump() for entry in changed]).encode()
+        )
 
 
 @pytest.mark.parametrize("value", [None, True, 0, 2**64, 1e-5, 1e16, -0.0, 0.1, 'é"\\\n\x1f\u2028/'], ids=repr)

@@ -1,4 +1,4 @@
-"""The journal: keeps finished trials through a kill at any byte, and a reader never changes it."""
+"""The journal keeps finished trials through a kill at any byte, and readers never change it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_kill_at_any_byte_of_a_write(tmp_path: Path) -> None:
 
 
 def test_a_note_of_another_version_tells_nothing(tmp_path: Path) -> None:
-    """Such a study goes on where it was: what was under way is run again, as it is not in the journal."""
+    """Such a study continues: the trial in progress is run again, because it is not in the journal."""
     journal = Journal(tmp_path / "round-001.jsonl")
     (tmp_path / "round-001.jsonl.now").write_text(record.to_line(sample_runs()[0]))
     assert journal.under_way() is None

@@ -1,4 +1,4 @@
-"""What else the machine did: on recorded counters, and against a real process that keeps a core busy."""
+"""Load of the machine by other processes: recorded counters, and a real process that keeps a core busy."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def taken(at_s: float, own_s: float = 0.0, user: int = 0, steal: int = 0) -> Sam
 
 @pytest.fixture(autouse=True)
 def ticks_of_10_ms(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of the recorded counters, and of nearly every Linux."""
+    """The ticks of the recorded counters, and of nearly every Linux."""
     monkeypatch.setattr(machine_load, "TICKS_PER_S", 100)
 
 
@@ -50,7 +50,7 @@ def test_other_text_is_unreadable(text: str) -> None:
 @pytest.mark.parametrize(
     ("after", "steal", "others", "disturbed"),
     [
-        (taken(10, user=100, own_s=1.0), 0.0, 0.0, False),  # all that was used is ours
+        (taken(10, user=100, own_s=1.0), 0.0, 0.0, False),  # all used time is ours
         (taken(10, user=300, own_s=2.0), 0.0, 0.05, False),
         (taken(10, user=500, own_s=2.0), 0.0, 0.15, True),
         (taken(10, user=200, own_s=2.0, steal=30), 0.015, 0.0, False),
@@ -70,7 +70,7 @@ def test_the_shares_of_a_recorded_window(after: Sample, steal: float, others: fl
     ("before", "after"),
     [
         (taken(0), taken(MIN_WINDOW_S - 0.01, user=40)),  # too short for ticks
-        (taken(0), taken(10)),  # counters that stand still
+        (taken(0), taken(10)),  # counters that do not advance
         (dataclasses.replace(taken(0), times=None), taken(10, user=100)),
     ],
 )
@@ -96,7 +96,7 @@ def test_a_trial_in_which_the_machine_slept_or_the_clock_was_set_is_flagged(
 
 
 def test_short_trials_of_a_round_are_judged_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Eight trials of 1/8 s, in which others take up to half of the machine, and a calm one of half a second."""
+    """Eight trials of 1/8 s, in which others take up to half of the machine, and an undisturbed one of 1/2 s."""
     at_s = [eighth / 8 for eighth in range(9)] + [1.5]
     busy = [0, 0, 0, 0, 5, 20, 35, 50, 60, 61]  # ticks; ours are none
     samples = [taken(now, user=ticks) for now, ticks in zip(at_s, busy, strict=True)]
@@ -135,7 +135,7 @@ def test_a_system_without_proc_is_unreadable(tmp_path: Path) -> None:
 
 # --- this machine ----------------------------------------------------------------------------------------------------
 
-# All of it in processor time: others may use this machine, too.
+# All in processor time, because others may use this machine.
 BUSY = "import time; print(flush=True)\nwhile time.process_time() < {seconds}: pass"
 
 
@@ -146,7 +146,7 @@ def burn(seconds: float) -> None:
 
 
 def test_the_clocks_of_this_machine_agree() -> None:
-    """But for readings between which this process had to wait, which is not always."""
+    """Except for readings between which this process had to wait."""
     pairs = [machine_load.between(machine_load.sample(), machine_load.sample()) for _ in range(50)]
     states = [MachineState(**pair) for pair in pairs]
     assert all(state.suspended_s is not None for state in states)
@@ -178,7 +178,7 @@ def test_the_work_of_another_process_is_others(monkeypatch: pytest.MonkeyPatch) 
     if after.times is None or state.others_fraction is None:
         pytest.skip("this system does not show the machine's CPU times")
     others_s = state.others_fraction * after.times.cpus * (after.at_s - before.at_s)
-    # Whatever else the machine did comes on top; each CPU's count may be a tick short.
+    # Other load of the machine is added; each CPU's count may be a tick short.
     assert burnt_s >= 2 * MIN_WINDOW_S
     assert others_s >= 0.9 * burnt_s - 0.01 * after.times.cpus
 

@@ -1,4 +1,4 @@
-"""Raw statuses to families and classes, by the manuals' bits."""
+"""Raw statuses to families and classes, according to the manuals."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from tmflow.base.paths import project_root
-from tmflow.native.registry import mechanism_of
+from tmflow.native.registry import resolve
 from tmflow.runfile.record import Abort
 from tmflow.spec import abort_codes
 from tmflow.spec.abort_codes import CAPACITY, CONFLICT, DEBUG, EXPLICIT, NESTED, RETRY
@@ -123,7 +123,7 @@ def test_the_causes_of_the_stm_are_those_of_the_library() -> None:
     ("cause", "family"), [(1, "explicit"), (4, "conflict"), (8, "validation"), (9, "conflict"), (99, "unknown")]
 )
 def test_stm(cause: int, family: str) -> None:
-    assert abort_codes.described("stm", cause) == {"raw_code": f"0x{cause:08x}", "family": family}
+    assert abort_codes.classify("stm", cause) == {"raw_code": f"0x{cause:08x}", "family": family}
 
 
 def test_every_rtm_status_has_a_family_that_a_run_file_knows() -> None:
@@ -133,22 +133,22 @@ def test_every_rtm_status_has_a_family_that_a_run_file_knows() -> None:
 
 
 def test_the_whole_status_is_kept_as_text() -> None:
-    assert abort_codes.described("rtm", TAKEN) == {"raw_code": "0x1e000001", "family": "lock_subscription"}
-    assert abort_codes.described("rtm", 0) == {"raw_code": "0x00000000", "family": "interrupt_or_fault"}
+    assert abort_codes.classify("rtm", TAKEN) == {"raw_code": "0x1e000001", "family": "lock_subscription"}
+    assert abort_codes.classify("rtm", 0) == {"raw_code": "0x00000000", "family": "interrupt_or_fault"}
     high = texasr(7, 9, code=0x81)  # too high for a signed number
-    assert abort_codes.described("power", high - 2**64) == abort_codes.described("power", high)
-    assert abort_codes.described("power", high)["raw_code"] == f"0x{high:x}"
+    assert abort_codes.classify("power", high - 2**64) == abort_codes.classify("power", high)
+    assert abort_codes.classify("power", high)["raw_code"] == f"0x{high:x}"
 
 
 def test_only_strategies_that_try_transactions_have_a_mechanism() -> None:
-    assert mechanism_of("htm", {"provider": "power"}) == "power"
-    assert mechanism_of("htm", {"budget": 3}) in abort_codes.FAMILIES
-    assert mechanism_of("itm", {"method": "gl_wt"}) == "itm"
-    assert mechanism_of("tle", {}) == "tle"
-    assert mechanism_of("stm", {"design": "wt"}) == "stm"
-    assert mechanism_of("lock", {}) is None
-    assert mechanism_of("tf_lock", {}) is None
+    assert resolve("htm", {"provider": "power"}).mechanism == "power"
+    assert resolve("htm", {"budget": 3}).mechanism in abort_codes.FAMILIES
+    assert resolve("itm", {"method": "gl_wt"}).mechanism == "itm"
+    assert resolve("tle", {}).mechanism == "tle"
+    assert resolve("stm", {"design": "wt"}).mechanism == "stm"
+    assert resolve("lock", {}).mechanism is None
+    assert resolve("tf_lock", {}).mechanism is None
 
 
 def test_a_restart_of_libitm_has_no_known_cause() -> None:
-    assert abort_codes.described("itm", 0) == {"raw_code": "0x00000000", "family": "unknown"}
+    assert abort_codes.classify("itm", 0) == {"raw_code": "0x00000000", "family": "unknown"}

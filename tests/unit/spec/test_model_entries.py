@@ -1,4 +1,4 @@
-"""Each model has one entry of facts and one file with its network, of the same name."""
+"""Each model has one entry of facts and one file of the same name with its network."""
 
 from __future__ import annotations
 

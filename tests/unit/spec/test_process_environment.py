@@ -1,4 +1,4 @@
-"""What a process is started with, for the strategies that are fixed when it starts."""
+"""The environment of processes for strategies that are configured at process start."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_missing_library_is_named(tmp_path: Path) -> None:
 def test_a_library_of_something_else_is_named(tmp_path: Path) -> None:
     text = tmp_path / "text.so"
     text.write_text("no library")
-    with pytest.raises(BadInput, match=rf"library {text} .* is no library of the TM ABI: .*(invalid ELF|too short)"):
+    with pytest.raises(BadInput, match=rf"library {text} .* is not a library of the TM ABI: .*(invalid ELF|too short)"):
         process_environment("itm", {"library": str(text)})
     name = ctypes.util.find_library("m")
     assert name is not None
@@ -67,7 +67,7 @@ def test_a_library_of_something_else_is_named(tmp_path: Path) -> None:
     assert loaded
     maps = Path("/proc/self/maps").read_text().splitlines()
     libm = next(line.split()[-1] for line in maps if Path(line.split()[-1]).name.startswith("libm."))
-    with pytest.raises(BadInput, match=r"is no library of the TM ABI: .*undefined symbol: _ITM_beginTransaction"):
+    with pytest.raises(BadInput, match=r"is not a library of the TM ABI: .*undefined symbol: _ITM_beginTransaction"):
         process_environment("itm", {"library": libm})
 
 
@@ -75,7 +75,7 @@ def test_a_library_that_crashes_is_named(tmp_path: Path) -> None:
     (tmp_path / "crash.c").write_text("#include <stdlib.h>\n__attribute__((constructor)) void die(void) { abort(); }\n")
     library = tmp_path / "crash.so"
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, tmp_path / "crash.c"], check=True)
-    with pytest.raises(BadInput, match="is no library of the TM ABI: loading it ended a process with code -6"):
+    with pytest.raises(BadInput, match="is not a library of the TM ABI: loading it ended a process with code -6"):
         process_environment("itm", {"library": str(library)})
 
 

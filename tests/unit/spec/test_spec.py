@@ -1,4 +1,4 @@
-"""The spec: ranges, factors that fit together, and an identity that does not move."""
+"""The spec: ranges, consistent factors, and a stable identity."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ SOFTMAX = {
 
 
 def test_identity_is_stable_across_versions() -> None:
-    # If this changes, every run ever recorded loses its identity: add factors as None, never as a value.
+    # If this changes, every recorded run loses its identity: add factors as None, never as a value.
     assert TrialSpec(**SOFTMAX).sha256 == "9ba8c1819f294b14b36de0a3af572a729a2d59df66c2665872e99e87e91f27b5"
 
 
-# Specs as the version before the native driver hashed them, and what they add to SOFTMAX.
+# Specs as hashed by the version before the native driver, and their differences from SOFTMAX.
 BEFORE: list[tuple[str, dict[str, object]]] = [
     (
         "172a2c5aefe4c21319533366a2adcb8ebc15425368ee48229ecad3893dcc9661",

@@ -1,4 +1,4 @@
-"""A study of very many trials, and what planning it takes: see `--help` (docs/speed.md)."""
+"""A study of very many trials, and the cost of planning it: see `--help` (docs/speed.md)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support import command_line
 
 
 def study_of(points: int) -> dict[str, Any]:
-    """A config with so many points, a multiple of 60, in one experiment of one round."""
+    """A config with this many points, a multiple of 60, in one experiment of one round."""
     factors = {
         "model": "mnist_softmax",
         "strategy": ["tf_lock", "lock", "nolock", "striped", "stm", "htm"],

@@ -1,4 +1,4 @@
-"""Adaptive rounds: which intervals ask for one more, whatever became of the process that asked before."""
+"""Adaptive rounds: which intervals request another round, whatever happened to the process that requested before."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def timed(point: TrialSpec, number: int, loop_s: float | None) -> Run:
 
 
 def measure(plan: Plan, ratios: Sequence[float], **changes: Any) -> None:
-    """Write every round that the plan has and that is not there: drift hits all, the first strategy is the baseline."""
+    """Write all planned rounds that do not exist: drift affects all points, the first strategy is the baseline."""
     points = plan.points("one", "digits")
     for number, path in enumerate(plan.run_files("one"), 1):
         drift = 0.1 * 2**number
@@ -106,17 +106,17 @@ def test_rounds_stop_where_the_interval_is_narrow_enough(tmp_path: Path) -> None
 def test_what_was_added_outlives_process_campaign_and_config(tmp_path: Path) -> None:
     plan = plan_of(tmp_path)
     measure(plan, WIDE)
-    assert plan_of(tmp_path).rounds("one") == ROUNDS  # a kill before the answer was written down: asked again
+    assert plan_of(tmp_path).rounds("one") == ROUNDS  # killed before the answer was recorded: decided again
     assert adaptive.wanting(plan_of(tmp_path)) == {"one": 5}
     began = campaign.begin(tmp_path, "full")
     plan.allot(began, {"one": 5})
-    assert plan_of(tmp_path).rounds("one") == 5  # a kill after it
+    assert plan_of(tmp_path).rounds("one") == 5  # killed after it
     measure(plan, WIDE)
     campaign.end(tmp_path, began, finished=True)
     assert campaign.current(tmp_path, "full").uid != began.uid
     assert plan_of(tmp_path).rounds("one") == 5
     assert plan_of(tmp_path, rounds_at_most=4).rounds("one") == 4
-    assert plan_of(tmp_path, batch=20).rounds("one") == ROUNDS  # another definition begins anew
+    assert plan_of(tmp_path, batch=20).rounds("one") == ROUNDS  # another definition starts again
     campaign.set_aside(tmp_path, "full")
     assert plan_of(tmp_path).rounds("one") == ROUNDS
 
@@ -169,7 +169,7 @@ def test_only_the_width_counts(tmp_path: Path, ratio: float) -> None:
 @pytest.mark.parametrize(
     ("factors", "changes"),
     [
-        ({"strategies": ["lock"]}, {}),  # nothing to compare it with
+        ({"strategies": ["lock"]}, {}),  # no point to compare it with
         ({"driver": "native", "measures": "full"}, {}),
         ({"strategies": ["lock", {"strategy": "htm", "provider": "emulated", "profile": "intel-tsx-study"}]}, {}),
         ({"threads": [16, 32]}, {}),  # the machine has 8
@@ -215,7 +215,7 @@ def test_too_wide_is_over_five_percent_to_either_side() -> None:
 
 @pytest.mark.parametrize("at_most", [8, 12])
 def test_to_stop_when_narrow_moves_no_estimate_and_costs_little_coverage(at_most: int) -> None:
-    """Noise for which most studies stop just before the cap, where luck does the most to an interval."""
+    """The noise makes most studies stop just before the limit, where chance affects an interval most."""
     studies = 5000
     logs = np.random.default_rng(at_most).normal(0, 0.08, (studies, at_most))
     stopped = [_study(values) for values in logs]
@@ -227,7 +227,7 @@ def test_to_stop_when_narrow_moves_no_estimate_and_costs_little_coverage(at_most
 
 
 def _study(logs: NDArray[np.float64]) -> Interval:
-    """What is known when the rounds end: after six of them, or as many more as are wanted."""
+    """The data when the rounds end: after six, or after as many more as are requested."""
     for number in range(6, len(logs) + 1):
         ratio = ratio_interval(np.exp(logs[:number]), np.ones(number))
         if not adaptive.too_wide(ratio):

@@ -1,4 +1,4 @@
-"""The campaign: an unfinished one is gone on with, on the machine that began it; the next begins when there is work."""
+"""The campaign: an unfinished one is continued on the machine that began it; the next begins when there is work."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def test_grid_is_the_product_of_the_factors() -> None:
             [1, 0],
             r"experiments.one: intra_op_threads has the values 1, 0, but",
         ),
-        ("defaults/inter_op_threads", [1, 2], r"inter_op_threads has .* give each value an experiment of its own"),
+        ("defaults/inter_op_threads", [1, 2], r"inter_op_threads has .* use a separate experiment for each value"),
         ("experiments/one/quick", {"factors": {"inter_op_threads": [0, 1]}}, r"inter_op_threads has the values 0, 1"),
         ("experiments/one/quick", {"factors": {"threads": [0]}}, r"threads is 0"),
         ("dataset", "mnits", r"dataset is 'mnits', but should be 'auto', 'mnist' or 'digits'"),
@@ -107,10 +107,10 @@ def test_grid_is_the_product_of_the_factors() -> None:
         *(
             (
                 "experiments/two",
-                {"question": "?", "runs_of": "one", **its},
-                rf"experiments.two: runs_of one leaves it no runs of its own, so it can have no {next(iter(its))}",
+                {"question": "?", "runs_of": "one", **setting},
+                rf"experiments.two: runs_of one means that it has no own runs, so it cannot have {next(iter(setting))}",
             )
-            for its in ({"factors": {"batch": 2}}, {"also": []}, {"rounds": 3}, {"quick": {"factors": {}}})
+            for setting in ({"factors": {"batch": 2}}, {"also": []}, {"rounds": 3}, {"quick": {"factors": {}}})
         ),
         ("experiments/a b", MINIMAL["experiments"]["one"], r"experiment name 'a b' may hold only"),
     ],
@@ -131,7 +131,7 @@ def test_unreadable_config(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="is not YAML"):
         load_study(tmp_path / "config.yaml")
     (tmp_path / "config.yaml").write_text("seed: 2026-02-30\n")
-    with pytest.raises(BadInput, match=r"config\.yaml holds a value that cannot be: day is out of range for month"):
+    with pytest.raises(BadInput, match=r"config\.yaml holds an impossible value: day is out of range for month"):
         load_study(tmp_path / "config.yaml")
     (tmp_path / "config.yaml").write_bytes(b"\xff\xfe")
     with pytest.raises(BadInput, match="is not UTF-8 text"):
@@ -315,7 +315,7 @@ def test_a_name_and_a_mapping_of_the_name_are_the_same_point() -> None:
         check_study(with_htm(strategy=["htm", {"strategy": "htm", "budget": 5}]))
 
 
-# Taken before a strategy could be a mapping: what was measured then stays measured.
+# Taken before a strategy could be a mapping: these measurements stay valid.
 def test_definitions_without_mappings_keep_their_identity() -> None:
     assert check_study(MINIMAL).definition_id("one", "full") == "d7f9b6eb3727"
     assert check_study(with_htm(budget=[0, 5])).definition_id("one", "full") == "f1a139453620"

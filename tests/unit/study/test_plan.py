@@ -1,4 +1,4 @@
-"""The plan: grids and runs that experiments share, threads that follow the machine, and what all of it will cost."""
+"""The plan: grids, shared runs, numbers of threads that depend on the machine, and the estimated cost."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ from tmflow.runfile.record import CampaignRef
 from tmflow.runner import journal
 from tmflow.spec.trial import TrialSpec
 from tmflow.study import campaign
-from tmflow.study.config import check_study, kept_threads
+from tmflow.study.config import check_study
 from tmflow.study.cost_model import Costs, guess
+from tmflow.study.grid import kept_threads
 from tmflow.study.plan import Plan
 from tmflow.workflow.status import status
 
@@ -132,7 +133,7 @@ def test_an_experiment_that_draws_on_another_s_runs_has_none(tmp_path: Path) -> 
 
 
 def test_rounds_come_by_value_then_by_number(tmp_path: Path) -> None:
-    """Those of the first experiments before any other; one that draws on the runs of another stands for that."""
+    """Those of the first experiments before all others; one that uses the runs of another represents that one."""
     experiments = {name: {"question": "?", "factors": FACTORS} for name in ("a", "b", "c", "d")}
     experiments["drawn"] = {"question": "?", "runs_of": "c"}
     experiments["b"]["rounds"] = 1
@@ -162,7 +163,7 @@ def test_what_quick_leaves_out_nothing_else_is_drawn_from(tmp_path: Path) -> Non
 
 
 def recorded(plan: Plan, number: int, loop_s: dict[tuple[str, int], float], campaign_uid: str = "campaign-1") -> None:
-    """A round of 'one' whose runs took so long, by strategy and threads; its other points were not run."""
+    """A round of 'one' with these times of its runs, by strategy and threads; its other points were not run."""
     (example,) = sample_runs(["one"], ["lock"], [1], 1, curve_points=0)
     runs = []
     for ordinal, point in enumerate(plan.points("one", "mnist")):
@@ -180,7 +181,7 @@ def test_the_estimate_follows_past_runs_that_are_alike(tmp_path: Path) -> None:
     recorded(plan, 1, {("lock", 1): 2.0, ("lock", 4): 1.0})
     recorded(plan, 2, {("lock", 1): 4.0})
     costs = Costs(tmp_path)
-    assert costs.of(lock_1).step_s == pytest.approx(0.03)  # its own past
+    assert costs.of(lock_1).step_s == pytest.approx(0.03)  # its own history
     assert costs.of(lock_4).step_s == pytest.approx(0.01)
     assert costs.of(lock_64).step_s == pytest.approx(0.02)  # the same, with other threads: 0.02, 0.04 and 0.01
     assert costs.of(lock_1).rest_s == pytest.approx(0.2)
@@ -197,7 +198,7 @@ def test_one_trial_that_hung_does_not_make_the_estimate_of_all(tmp_path: Path) -
         recorded(plan, number, {("lock", 4): loop_s})
     lock_4 = plan.points("one", "mnist")[1]
     assert Costs(tmp_path).of(lock_4).step_s == pytest.approx(0.021)
-    assert plan_of(study_with(), tmp_path).estimated_trial_s(lock_4) == pytest.approx(2.1 + 0.5 + 0.2)
+    assert plan_of(study_with(), tmp_path).costs.trial_s(lock_4) == pytest.approx(2.1 + 0.5 + 0.2)
 
 
 def test_a_longer_past_is_a_longer_estimate_and_of_that_experiment_alone(tmp_path: Path) -> None:
@@ -245,9 +246,9 @@ def test_status_tells_where_the_time_of_the_campaign_went(tmp_path: Path) -> Non
     campaign.save(tmp_path, begun)
     recorded(plan, 1, {("lock", 1): 10.0, ("lock", 4): 2.0}, begun.uid)
     recorded(plan, 2, {("lock", 1): 100.0}, "an-older-one")
-    journal.note(plan.run_files("one")[0], begun.uid, 3.0)
-    journal.note(plan.run_files("one")[0], begun.uid, 0.5)
-    journal.note(plan.run_files("one")[1], "an-older-one", 7.0)
+    journal.add_warm_up(plan.run_files("one")[0], begun.uid, 3.0)
+    journal.add_warm_up(plan.run_files("one")[0], begun.uid, 0.5)
+    journal.add_warm_up(plan.run_files("one")[1], "an-older-one", 7.0)
     with plan.run_files("one")[0].with_suffix(".warm-ups").open("a") as file:
         file.write(json.dumps({"campaign": begun.uid, "warm_up_s": 9.0}))  # cut off before its end
     state = status(plan)
@@ -260,7 +261,7 @@ def test_status_tells_where_the_time_of_the_campaign_went(tmp_path: Path) -> Non
 
 
 def test_status_tells_of_the_whole_plan_and_by_which_campaigns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After another experiment came into config.yaml, and a campaign of its own began with it."""
+    """After another experiment was added to config.yaml, and began a separate campaign."""
     plan = plan_of(study_with(), tmp_path)
     first = campaign.begin(tmp_path, "full")
     recorded(plan, 1, {("lock", 1): 10.0}, first.uid)
@@ -272,14 +273,14 @@ def test_status_tells_of_the_whole_plan_and_by_which_campaigns(tmp_path: Path, m
     missing = plan.trials("one") - 1
     assert said[1] == f"Not measured yet: {missing} trials; {missing} of one."
     campaigns = {line[: len("Campaign 01234567")]: line for line in said[2:]}
-    assert set(campaigns) == {f"Campaign {its.uid[:8]}" for its in (first, second)}
+    assert set(campaigns) == {f"Campaign {one_campaign.uid[:8]}" for one_campaign in (first, second)}
     assert ": 1 trial; 10.0 s inside timed loops and 0.0 s warming up." in campaigns[f"Campaign {first.uid[:8]}"]
     assert ": 0 trials; " in campaigns[f"Campaign {second.uid[:8]}"]
     assert campaigns[f"Campaign {second.uid[:8]}"].endswith(" s in all.")
 
 
 def test_planning_grows_with_the_trials_and_no_faster(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is asked of the registry, a search through folders, is asked once for each grid, not for each point."""
+    """Queries of the registry, which search folders, are made once per grid, not per point."""
     from tmflow.native import registry
 
     asked = []

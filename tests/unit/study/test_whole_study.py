@@ -1,4 +1,4 @@
-"""config.yaml itself: every figure of the study, the autopsies and what goes beyond, within its budget of time."""
+"""config.yaml itself: every figure of the study, the autopsies and further experiments, within the time budget."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BEYOND = [
     "consistency-for-free",
     "time-to-accuracy",
 ]
-# Of figure, model, batch and matrix: what DESIGN's table of the study says.
+# Figure, model, batch and matrix, as in DESIGN's table of the study.
 TABLE = {
     **dict.fromkeys(FIGURES[:3], ("mnist_softmax", 100, 784, 1000)),
     **dict.fromkeys(FIGURES[3:6], ("mnist_softmax", 100, 100, 1000)),
@@ -52,8 +52,8 @@ def shown(study: Study, experiment: str) -> list[TrialSpec]:
     """The measured points that an experiment shows, on a machine that runs all numbers of threads."""
     only = study.experiments[experiment].shown()["only"]
     points = study.points(study.source(experiment), "full", "mnist")
-    told = [p for p in points if all(getattr(p, name) in (None, *values) for name, values in only.items())]
-    return [point for point in told if point.evidence == "measured"]
+    selected = [p for p in points if all(getattr(p, name) in (None, *values) for name, values in only.items())]
+    return [point for point in selected if point.evidence == "measured"]
 
 
 def test_it_is_the_whole_study_in_its_order(study: Study) -> None:
@@ -63,7 +63,7 @@ def test_it_is_the_whole_study_in_its_order(study: Study) -> None:
 
 
 def test_what_is_to_reach_an_accuracy_is_tested_on_all_images(study: Study) -> None:
-    """The first 5,000 are harder than the rest: on them alone mnist_mlp never reaches 97 %."""
+    """The first 5,000 are harder than the rest: on these alone mnist_mlp never reaches 97 %."""
     asked = [name for name in study.at("full") if "time_to_accuracy" in (study.experiments[name].shows or [])]
     assert asked == ["time-to-accuracy"]
     assert {point.test_images for point in study.points(asked[0], "full", "mnist")} == {10_000}
@@ -127,7 +127,7 @@ def test_threads_follow_the_machine_and_definitions_do_not(
 
 
 def test_figure_4_7_can_be_run_without_tensorflow(study: Study) -> None:
-    """With the model, batch and iterations of the figure; TensorFlow's own pair is what it does without."""
+    """With the model, batch and iterations of the figure, but without TensorFlow's own pair of strategies."""
     points = study.points("native-softmax", "full", "mnist")
     assert {(p.model, p.batch, p.matrix, p.iterations) for p in points} == {TABLE["fig-4.7"]}
     assert {(p.driver, p.reading, p.learning_rate) for p in points} == {("native", "plain", 0.5)}
@@ -159,6 +159,6 @@ def test_every_knob_is_commented() -> None:
 
 
 def test_what_the_overview_rests_on_is_measured_first() -> None:
-    """So that a study that is stopped after an hour answers the overview's questions."""
+    """So that a study stopped after an hour answers the overview's questions."""
     study = load_study(CONFIG)
-    assert set(study.first) == {its.experiment for its in (OF_STUDY, OF_ALL, OF_ACCURACY, OF_LOSSES)}
+    assert set(study.first) == {constant.experiment for constant in (OF_STUDY, OF_ALL, OF_ACCURACY, OF_LOSSES)}

@@ -1,4 +1,4 @@
-"""What a call of the study says at its end: of what was asked for, and no more than is so."""
+"""The final message of a study: about the requested experiments only, and exact."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ UNTIL = Request(options=("--until", "round"))
 
 @pytest.fixture
 def plan(tmp_path: Path) -> Plan:
-    """With a report and figures that were there before the call."""
+    """A plan with a report and figures from before the call."""
     for name in ("report.html", "figures/tiny/accuracy.svg", "tables/tiny.html"):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)

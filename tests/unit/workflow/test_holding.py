@@ -1,4 +1,4 @@
-"""Who holds the machine: a study that lives, one that was killed and left something at work, nobody."""
+"""The holder of the machine's lock: a running study, a killed one that left processes behind, or nobody."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from tmflow.base.errors import BadInput
-from tmflow.base.processes import Stopped
-from tmflow.workflow.locking import machine_for_a_study, results_to_itself
+from tmflow.base.errors import BadInput, Stopped
+from tmflow.workflow.locking import machine_lock, results_lock
 
 # A study with a child that has inherited the lock, and which ends when its standard input does.
 STUDY = """
 import subprocess, sys
 from pathlib import Path
-from tmflow.workflow.locking import machine_for_a_study
-with machine_for_a_study(Path(sys.argv[1])) as lock:
+from tmflow.workflow.locking import machine_lock
+with machine_lock(Path(sys.argv[1])) as lock:
     child = subprocess.Popen(["cat"], pass_fds=(lock,))
     print("holds", flush=True)
     child.wait()
@@ -30,16 +29,16 @@ with machine_for_a_study(Path(sys.argv[1])) as lock:
 STEP = """
 import sys
 from pathlib import Path
-from tmflow.workflow.locking import step_at_work
-step_at_work(Path(sys.argv[1]))
+from tmflow.workflow.locking import hold_for_step
+hold_for_step(Path(sys.argv[1]))
 print("works", flush=True)
 sys.stdin.read()
 """
 STEP_WITH_CHILD = """
 import subprocess, sys
 from pathlib import Path
-from tmflow.workflow.locking import step_at_work
-step_at_work(Path(sys.argv[1]))
+from tmflow.workflow.locking import hold_for_step
+hold_for_step(Path(sys.argv[1]))
 child = subprocess.Popen(["sleep", "600"], close_fds=False)
 print("works", flush=True)
 print(child.pid, flush=True)
@@ -71,7 +70,7 @@ def study(results: Path) -> Iterator[subprocess.Popen[str]]:
 def test_a_study_that_lives_is_named(study: subprocess.Popen[str], results: Path) -> None:
     for mine in (results, results.with_name("others")):
         with pytest.raises(BadInput, match=rf"holds this machine: process {study.pid}, since 20.*folder {results};"):
-            machine_for_a_study(mine).__enter__()
+            machine_lock(mine).__enter__()
 
 
 def test_what_a_killed_study_left_is_waited_for_in_its_own_folder_alone(
@@ -79,26 +78,26 @@ def test_what_a_killed_study_left_is_waited_for_in_its_own_folder_alone(
 ) -> None:
     study.kill()
     study.wait()
-    with pytest.raises(BadInput, match=rf"it was killed, and what it began in {results} is not at its end"):
-        machine_for_a_study(results.with_name("others")).__enter__()
+    with pytest.raises(BadInput, match=rf"it was killed, but its processes are still at work in {results}; wait for"):
+        machine_lock(results.with_name("others")).__enter__()
     assert study.stdin
     threading.Timer(0.2, study.stdin.close).start()
     (child,) = at_work(results.parent / "tmflow-study.lock")
-    with machine_for_a_study(results):
+    with machine_lock(results):
         assert study.stdin.closed, "it did not wait"
     assert capsys.readouterr().err == (
-        f"tmflow: what a study that was killed began is still at work in {results} (process {child}); "
+        f"tmflow: a process that a killed study left is still at work in {results} (process {child}); "
         "waiting for it to end.\n"
     )
-    with machine_for_a_study(results.with_name("others")):
+    with machine_lock(results.with_name("others")):
         pass
 
 
 def at_work(lock: Path) -> list[int]:
-    """The processes, this one aside, that have the lock open."""
+    """The other processes that have the lock open."""
     pids = set()
     for handle in Path("/proc").glob("[0-9]*/fd/*"):
-        with suppress(OSError):  # of another user, or gone
+        with suppress(OSError):  # of another user, or ended
             if handle.readlink() == lock:
                 pids.add(int(handle.parts[2]))
     return sorted(pids - {os.getpid()})
@@ -117,11 +116,11 @@ def test_who_stops_the_wait_is_told_that_the_other_goes_on_and_how_to_end_it(
         raise stop
 
     with pytest.raises(Stopped) as caught:
-        machine_for_a_study(results, stopped).__enter__()
+        machine_lock(results, stopped).__enter__()
     assert caught.value.code == code
     assert str(caught.value) == (
-        f"stopped waiting; what a study that was killed began is still at work in {results} (process {child}), and "
-        f"goes on; `kill {child}` ends that."
+        f"stopped waiting; a process that a killed study left is still at work in {results} (process {child}), and "
+        f"continues; `kill {child}` ends it."
     )
     os.kill(child, signal.SIGTERM)
 
@@ -137,21 +136,21 @@ def test_what_is_waited_for_is_watched(study: subprocess.Popen[str], results: Pa
         study.stdin.close()
         said.append(ended(60))
 
-    with machine_for_a_study(results, watch):
+    with machine_lock(results, watch):
         assert said == [False, True]
 
 
 def test_a_folder_of_locks_that_is_none(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMFLOW_LOCK_DIR", str(results / "none"))
     with pytest.raises(BadInput, match=r"lock of studies, .*/none/tmflow-study\.lock, cannot be opened: No such file"):
-        machine_for_a_study(results).__enter__()
+        machine_lock(results).__enter__()
 
 
 def test_a_step_that_outlives_its_study_is_waited_for(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     steps = [started(STEP, results) for _ in range(2)]  # steps do not wait for each other
     ending = threading.Timer(0.2, lambda: [step.communicate() for step in steps])
     ending.start()
-    with results_to_itself(results):
+    with results_lock(results):
         assert all(step.stdin and step.stdin.closed for step in steps), "it did not wait"
     pids = ", ".join(str(pid) for pid in sorted(step.pid for step in steps))
     assert f"still at work in {results} (processes {pids}); waiting for it to end" in capsys.readouterr().err
@@ -170,5 +169,5 @@ def test_what_a_step_has_started_is_at_work_too_where_it_inherits_that(results: 
             os.kill(child, signal.SIGKILL)
             said.append(ended(60))
 
-        with results_to_itself(results, watch):
+        with results_lock(results, watch):
             assert said == [False, True]

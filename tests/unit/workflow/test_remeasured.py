@@ -1,4 +1,4 @@
-"""A run file that was deleted is measured again, and the database keeps the round that it had: that is told."""
+"""A deleted run file is measured again, the database keeps the stored round, and a message says so."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tmflow.store.ingest import ingest
 from tmflow.study.config import check_study
 from tmflow.study.plan import Plan
 from tmflow.workflow import run
-from tmflow.workflow.run import already_stored
+from tmflow.workflow.stored_rounds import already_stored
 
 CAMPAIGN = CampaignRef(uid="a-campaign", created_at_utc="2026-01-01T00:00:00Z")
 
 
 def measured(results: Path, platform: dict[str, object]) -> tuple[Plan, URL]:
-    """Two rounds of a study on a platform, stored."""
+    """Two stored rounds of a study on a platform."""
     (results / "data").mkdir()
     (results / "data" / "dataset.json").write_text(json.dumps({"name": "digits", "warning": None}))
     plan = Plan(check_study(TINY), "full", results)
@@ -49,8 +49,8 @@ def test_a_deleted_run_file_is_told_of(tmp_path: Path) -> None:
     assert already_stored(plan, database) is None
     plan.run_files("tiny")[1].unlink()
     assert already_stored(plan, database) == (
-        f"database {tmp_path / 'study.db'} holds 1 round of tiny whose run files are gone; they are measured again, "
-        "and what is drawn and judged will rest on both; to forget the old ones, stop, move the database away, and run "
+        f"database {tmp_path / 'study.db'} holds 1 round of tiny whose run files are missing; they are measured "
+        "again, and figures and claims will use both; to use only the new ones, stop, move the database away, and run "
         "this again."
     )
     assert already_stored(plan, sqlite_url(tmp_path / "none.db")) is None

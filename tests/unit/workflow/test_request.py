@@ -1,4 +1,4 @@
-"""What a call of the study asks for: experiments by name or by path, with a suggestion for a name that is wrong."""
+"""The experiments that a call of the study requests, by name or path, with suggestions for wrong names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tmflow.workflow.request import RULES, Request, parse_request
 
 @pytest.fixture
 def plan(tmp_path: Path) -> Plan:
-    """Of two experiments, and one that draws on the runs of the first; quick leaves out the second."""
+    """Two experiments, and one that uses the runs of the first; quick leaves out the second."""
     config = deepcopy(TINY)
     factors = config["experiments"]["tiny"]["factors"]
     config["experiments"]["other-one"] = {"question": "?", "factors": factors, "quick": {"skip": True}}
@@ -28,7 +28,7 @@ def plan(tmp_path: Path) -> Plan:
 
 
 def figures(plan: Plan, *names: str) -> list[str]:
-    """The run files behind the experiments, which all draw on those of one, and the folders of their figures."""
+    """The run files behind the experiments, which all use those of one, and the folders of their figures."""
     paths = [*plan.run_files("tiny"), *(plan.results / "figures" / name for name in names)]
     return [os.path.relpath(path, ROOT) for path in paths]
 

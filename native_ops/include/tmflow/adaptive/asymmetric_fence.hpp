@@ -1,4 +1,4 @@
-// A fence whose price one side pays for both.
+// An asymmetric fence: one side pays for both.
 #pragma once
 
 #include <atomic>
@@ -7,13 +7,13 @@
 
 namespace tmflow::adaptive {
 
-// Two threads each write a word and then read the other one's: at least one of them must see what the other
-// wrote. Both would need a full fence in between, which costs as much as a small update. Where the kernel can
-// make every running thread of the process fence (Linux: membarrier), the side that seldom comes calls
-// `heavy`, and for the other side it is enough that the compiler keeps the order.
+// Two threads each write a word and then read the other's: at least one of them must see the other's write.
+// Both would need a full fence in between, which costs as much as a small update. On Linux the kernel can
+// make every running thread of the process execute a fence (membarrier). The rare side then calls `heavy`; on
+// the other side the compiler only has to keep the order.
 //
-// Memory ordering: between what comes before and after `light` in one thread, and before and after `heavy` in
-// another, there is the order that two full fences would make.
+// Memory ordering: what comes before and after `light` in one thread, and before and after `heavy` in
+// another, is ordered as by two full fences.
 struct AsymmetricFence {
   static void light() noexcept {
     if (kernel_fences) {
@@ -25,7 +25,7 @@ struct AsymmetricFence {
   static void heavy() noexcept;
 
  private:
-  static const bool kernel_fences;  // false until it has been asked for: then light is a full fence
+  static const bool kernel_fences;  // false until it has been queried: then light is a full fence
 };
 
 }  // namespace tmflow::adaptive

@@ -1,4 +1,4 @@
-// Which of several ways to take: a guess at first, and then what was seen.
+// The choice among several strategies: first a guess, and then measurements.
 #pragma once
 
 #include <cstddef>
@@ -7,20 +7,20 @@
 
 namespace tmflow::adaptive {
 
-// What happened between two looks.
+// The updates between two looks.
 struct Seen {
   double seconds;
   std::int64_t updates = 0;
-  int threads = 0;  // that made any, or are making one
+  int threads = 0;  // threads that made an update, or are making one
 };
 
-// Chooses among `ways` ways, numbered from 0, for as many threads as there are now. It begins with a guess
-// and stays with what is best so far; now and then it tries another way for one look, never for more than a
-// fiftieth of all time, and changes to it if it was clearly faster. When it sees another number of threads
-// twice in a row, it forgets what it saw and guesses anew. Once does not count: a thread that loses its
-// processor for a moment makes no updates, and what was measured with it still holds.
+// Chooses among `ways` strategies, numbered from 0, for the current number of threads. It begins with a guess
+// and keeps the best so far. From time to time it tries another one for one look, for at most a fiftieth of
+// all time, and changes to it if it was clearly faster. When it sees another number of threads twice in a
+// row, it discards its measurements and guesses again. Seeing it once is not enough: a thread that loses its
+// processor for a moment makes no updates, and the measurements with it are still valid.
 //
-// Not for several threads at once.
+// Not thread-safe.
 class Chooser {
  public:
   static constexpr double kShareOfTrials = 0.02;
@@ -31,8 +31,8 @@ class Chooser {
   std::size_t now() const noexcept { return now_; }
   int threads() const noexcept { return threads_; }
 
-  // The way from now on, after what was seen of the one so far. guess(threads): the way to begin with. Of a
-  // time in which nothing happened, or in which another number of threads was at work, nothing is learnt.
+  // The strategy from now on, after the look at the current one. guess(threads): the initial strategy. A
+  // period in which nothing happened, or in which another number of threads was active, is ignored.
   template <class Guess>
   std::size_t look(const Seen& seen, const Guess& guess) {
     if (seen.updates == 0) return now_;
@@ -63,17 +63,17 @@ class Chooser {
     return now_ = best_ = guess;
   }
 
-  // In turn, so that each is tried again one day: what was slow once may not be for ever.
+  // In turn, so that each is tried again eventually: a strategy that was slow once may become faster.
   std::size_t next_to_try() noexcept {
     tried_ = (tried_ + 1) % us_.size();
     if (tried_ == best_) tried_ = (tried_ + 1) % us_.size();
     return tried_;
   }
 
-  std::vector<double> us_;  // by way, per update, as last seen
+  std::vector<double> us_;  // by strategy, per update, as last measured
   std::size_t best_ = 0, now_ = 0, tried_ = 0;
-  int threads_ = 0;  // for which us_ holds
-  int seen_ = 0;     // as many as were seen last
+  int threads_ = 0;  // the number for which us_ is valid
+  int seen_ = 0;     // the number at the last look
   double all_s_ = 0, trials_s_ = 0;
 };
 

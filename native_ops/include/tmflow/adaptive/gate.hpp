@@ -1,4 +1,4 @@
-// A gate that many threads pass at once, all by the same way, and that is led another way while nobody is
+// A gate that many threads pass at once, all with the same strategy (`way`), which changes only while none is
 // inside.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace tmflow::adaptive {
 
-// What the gate needs of the world; a test that decides who runs when has a world of its own.
+// The environment of the gate; a test that controls the schedule replaces it.
 struct Threads {
   static constexpr std::size_t kPlaces = adaptive::kPlaces;
   static std::size_t own_place() noexcept { return ThreadPlace::own(); }
@@ -23,26 +23,28 @@ struct Threads {
   static void heavy_fence() noexcept { AsymmetricFence::heavy(); }
 };
 
-// Contract: as long as a thread has a Passage it is inside and goes by its `way`, and no other thread is
-// inside by another one at the same time. `lead` changes the way: it waits until all are out, and keeps those
-// who come meanwhile waiting. One thread at a time may call it, from outside. A thread inside must not wait
-// for one outside.
+// Contract: a thread is inside as long as it has a Passage, and uses its `way`; no other thread is inside
+// with another way at the same time. `lead` changes the way: it makes new threads wait until all threads
+// inside have left. One thread at a time may call it, from outside. A thread inside must not wait for one
+// outside.
 //
-// Memory ordering: whoever enters says so and then looks at the way; whoever leads closes the way and then
-// looks who is inside; the fences between make sure that one of them sees the other. Who leaves releases, and
-// `lead` acquires it before it releases the new way, which who enters acquires: so what was done by one way
-// happens before all that is done by the next. The counts publish nothing: relaxed.
+// Memory ordering: an entering thread announces itself and then reads the way. The leading thread closes the
+// way and then checks which threads are inside. The fences between ensure that one of them sees the other. A
+// leaving thread releases, and `lead` acquires that before it releases the new way, which an entering thread
+// acquires: so everything done with one way happens before everything done with the next. The counts publish
+// nothing: relaxed.
 template <template <class> class Atom = std::atomic, class World = Threads>
 class Gate {
  public:
   using Way = int;
 
-  // What a passage is for. Others than updates are kept apart by the gate, too, but are no traffic.
+  // The purpose of a passage. The gate also excludes threads other than updaters, but does not count them as
+  // traffic.
   enum class Purpose : std::int64_t { other = 1, update = std::int64_t{1} << 32 };
 
   struct OfAPlace {
-    std::int64_t updates = 0;  // that were counted
-    bool updating = false;     // an update is under way
+    std::int64_t updates = 0;  // counted updates
+    bool updating = false;     // an update is in progress
   };
   using Traffic = std::array<OfAPlace, World::kPlaces>;
 
@@ -60,7 +62,7 @@ class Gate {
     Passage& operator=(const Passage&) = delete;
     ~Passage() { count(place_.inside, number_, -purpose_); }
 
-    // Counts an update, and says how many of this thread were counted before.
+    // Counts an update, and returns how many this thread had counted before.
     std::int64_t counted() noexcept { return count(place_.updates, number_, 1) - 1; }
 
    private:
@@ -81,7 +83,7 @@ class Gate {
     way_.store(to, std::memory_order_release);
   }
 
-  // Of all threads so far.
+  // The counts of all threads so far.
   Traffic traffic() const noexcept {
     Traffic all;
     for (std::size_t i = 0; i < World::kPlaces; ++i) {
@@ -96,7 +98,7 @@ class Gate {
   static constexpr Way kClosed = -1;
 
   struct alignas(kCacheLine) Place {
-    Atom<std::int64_t> inside{0};  // the purposes of those inside, added up
+    Atom<std::int64_t> inside{0};  // the sum of the purposes of threads inside
     Atom<std::int64_t> updates{0};
   };
 
@@ -111,7 +113,7 @@ class Gate {
     }
   }
 
-  // A place of one thread alone needs no locked addition, which would cost as much as a small update.
+  // A place that belongs to one thread needs no locked addition, which would cost as much as a small update.
   static std::int64_t count(Atom<std::int64_t>& counter, std::size_t place, std::int64_t n) noexcept {
     if (World::is_shared(place)) return counter.fetch_add(n, std::memory_order_release) + n;
     const std::int64_t now = counter.load(std::memory_order_relaxed) + n;

@@ -1,4 +1,4 @@
-// A place for each thread that lives, small and its own.
+// A small place for each living thread.
 #pragma once
 
 #include <cstddef>
@@ -7,10 +7,10 @@ namespace tmflow::adaptive {
 
 inline constexpr std::size_t kPlaces = 64;
 
-// The places are numbered from 0; that of a thread that has ended goes to the next one that asks. Threads
-// beyond kPlaces - 1 share the last one.
+// The places are numbered from 0; that of a thread that has ended goes to the next one that needs one.
+// Threads beyond kPlaces - 1 share the last one.
 //
-// Memory ordering: taking a place acquires what its last owner did before it gave the place back.
+// Memory ordering: a thread that gets a place acquires what its last owner did before releasing it.
 class ThreadPlace {
  public:
   static std::size_t own() noexcept {
@@ -25,7 +25,7 @@ class ThreadPlace {
 
   static std::size_t taken() noexcept;
 
-  // Found without a call, also in a library: it is looked at in every update.
+  // Accessed without a call, also in a library, because every update uses it.
   [[gnu::tls_model("initial-exec")]] inline static constinit thread_local std::size_t own_ = kNone;
 };
 

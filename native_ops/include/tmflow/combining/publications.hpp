@@ -1,4 +1,4 @@
-// Where updates are published, so that others can carry them out.
+// Where updates are published so that other threads can apply them.
 #pragma once
 
 #include <array>
@@ -14,8 +14,8 @@
 
 namespace tmflow {
 
-// An update of a variable, for whoever carries it out: how, and on which memory. It refers to what belongs to
-// the thread that published it, and is worth as much as that.
+// An update of a variable, for the thread that applies it: the operation, and the memory. It refers to
+// objects of the publishing thread and is valid only as long as they are.
 class Publication {
  public:
   Publication() = default;
@@ -39,32 +39,32 @@ class Publication {
   const void* update_ = nullptr;
 };
 
-// The seat that a thread had last, on whatever board. It keeps a thread to its part of a variable; no
-// correctness hangs on it. A test that decides who runs when may set it.
+// The seat that a thread had last, on any board. It keeps a thread to its part of a variable; correctness
+// does not depend on it. A test that controls the schedule may set it.
 template <template <class> class Atom>
 struct LastSeat {
   inline static thread_local std::size_t of_thread = 0;
 };
 
-// The publications of one variable. A thread takes a seat, publishes there, and gives the seat back when
-// everything that could look at its publication has ended; it may take one again at once. With more threads
-// than seats, a thread waits for a seat: each is given back after one update.
+// The publications of one variable. A thread takes a seat, publishes there, and releases the seat when no
+// other thread can read its publication any more; it may then take a seat again immediately. With more
+// threads than seats, a thread waits for a seat: each is released after one update.
 //
-// Publications are announced by a word of bits that toggle (as in P-Sim: Fatourou and Kallimanis, SPAA 2011):
-// a bit for each seat, which the publisher inverts. Who keeps a word of what has been carried out compares
-// the two: seats whose bits differ have something to do.
+// Publications are announced by a word of toggling bits (as in P-Sim: Fatourou and Kallimanis, SPAA 2011): a
+// bit for each seat, which the publisher inverts. Comparing it with a word of completed bits shows the seats
+// with pending updates: those whose bits differ.
 //
-// Memory ordering: a publication is written before the exclusive-or that announces it, which releases it;
-// whoever acquires the announcements and finds the bit different may read it. An exclusive-or of another
+// Memory ordering: a publication is written before the exclusive-or that announces it, which releases it. A
+// thread that acquires the announcements and finds the bit different may read it. An exclusive-or of another
 // seat in between continues the release sequence. A seat's `taken` is acquired by the exchange that takes it
-// and released by the store that gives it back, so the next publisher writes after the last one's time.
+// and released by the store that releases it, so the next publisher's writes come after the last one's.
 template <template <class> class Atom = std::atomic>
 class Board {
  public:
   using Bits = std::uint64_t;
   static constexpr std::size_t kSeats = 64;
 
-  // Taken, published, and given back at the end of the scope.
+  // A seat, taken and published, and released at the end of the scope.
   class Seat {
    public:
     Seat(Board& board, const Publication& publication)
@@ -80,7 +80,7 @@ class Board {
     Bits others(Bits all) const noexcept { return all & ~bit_; }
     bool is_in(Bits carried_out) const noexcept { return (carried_out & bit_) == announced_; }
 
-    // Whether others were at it at the last update that was published from this seat.
+    // Whether other threads were updating at the last update from this seat.
     bool& had_company() noexcept { return board_.seats_[number_].had_company; }
 
    private:
@@ -92,7 +92,7 @@ class Board {
 
   Bits announced() const noexcept { return announced_.load(std::memory_order_acquire); }
 
-  // Carry out, on these elements, the publications of the seats whose bits are set in `pending`.
+  // Apply to these elements the publications of the seats whose bits are set in `pending`.
   void carry_out(Bits pending, std::size_t first, std::size_t count) const noexcept {
     for (; pending != 0; pending &= pending - 1) {
       seats_[static_cast<std::size_t>(std::countr_zero(pending))].publication(first, count);
@@ -106,7 +106,7 @@ class Board {
     bool had_company = false;
   };
 
-  // The last one if it is free, else the first one that is: so the seats in use are few and low.
+  // The last seat if it is free, else the first free one, so the seats in use are few and have low numbers.
   std::size_t take() noexcept {
     std::size_t& own = LastSeat<Atom>::of_thread;
     if (try_take(own)) return own;

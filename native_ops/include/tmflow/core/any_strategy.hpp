@@ -1,4 +1,4 @@
-// A strategy object behind one type, for callers that know its name only when they run.
+// A strategy object behind one type, for callers that know its name only at run time.
 #pragma once
 
 #include "tmflow/core/foreign_region.hpp"
@@ -13,13 +13,14 @@ class AnyStrategy {
  public:
   virtual ~AnyStrategy() = default;
   virtual void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) = 0;
-  // Throws std::invalid_argument where the strategy promises nothing of reads by way of it.
+  // Throws std::invalid_argument if the strategy has no consistent read.
   virtual void read(R& region, const Reading<typename R::Value>& reading, ThreadStats& stats) = 0;
-  // The region's memory holds the variable as the last update left it. Called while nobody updates.
+  // Brings the region's memory up to date: afterwards it holds the variable after the last update. Must be
+  // called while no thread updates.
   virtual void settle(R& region) = 0;
-  // The region's memory was assigned, and the variable is what it holds now. Called while nobody updates.
+  // The region's memory was assigned and now holds the variable. Must be called while no thread updates.
   virtual void restart(R& region) = 0;
-  // Somebody reads the whole variable who takes no part in the strategy; most strategies need not know.
+  // A thread reads the whole variable outside the strategy; most strategies ignore this.
   virtual void note_read(R& region) = 0;
 };
 

@@ -1,4 +1,4 @@
-// The blocks that a variable is cut into.
+// The blocks of a variable.
 #pragma once
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 
 namespace tmflow {
 
-// `elements` elements in blocks of `length` (at least 1), the last one perhaps shorter.
+// `elements` elements in blocks of `length` (at least 1); the last block may be shorter.
 struct Blocks {
   std::size_t elements;
   std::size_t length;

@@ -1,5 +1,5 @@
-// What an update asks of its numbers and its memory, checked where they come from outside. NaN and infinity
-// in the gradient are no errors: they pass through as the plain loop passes them.
+// Checks of the numbers and the memory of an update, for values that come from outside. NaN and infinity in
+// the gradient are no errors: they propagate as in the plain loop.
 #pragma once
 
 #include <cmath>
@@ -13,8 +13,8 @@
 
 namespace tmflow {
 
-// `alpha` as the variable's type has it. Throws std::invalid_argument where that is no finite number: it
-// would make every element NaN or infinite at once.
+// `alpha` in the type of the variable. Throws std::invalid_argument if it is not finite, because a single
+// update would make every element NaN or infinite.
 template <std::floating_point T>
 T finite_alpha(double alpha) {
   const T value = static_cast<T>(alpha);
@@ -25,17 +25,18 @@ T finite_alpha(double alpha) {
                               ", not " + number);
 }
 
-// Throws std::invalid_argument unless every element of `memory`, which is called `name`, lies at a multiple
-// of its size: a load or store of another one may be torn, and is no atomic access.
+// Throws std::invalid_argument unless every element of `memory`, which is called `name`, is aligned to its
+// size: a load or store of an unaligned element may be torn and is not atomic.
 template <class T>
 void check_aligned(std::span<T> memory, const char* name) {
   if (reinterpret_cast<std::uintptr_t>(memory.data()) % sizeof(T) == 0 || memory.empty()) return;
-  throw std::invalid_argument(std::string(name) + " is misaligned: its elements must lie at multiples of " +
+  throw std::invalid_argument(std::string(name) +
+                              " is misaligned: the addresses of its elements must be multiples of " +
                               std::to_string(sizeof(T)) + " bytes");
 }
 
-// Throws std::invalid_argument if an operand, which is called `name`, has memory in common with the variable:
-// it would be read while it is written.
+// Throws std::invalid_argument if an operand, which is called `name`, overlaps the variable: it would be read
+// while it is written.
 template <class T>
 void check_apart(std::span<const T> variable, std::span<const T> operand, const std::string& name = "delta") {
   const std::less<const T*> before;
@@ -43,7 +44,7 @@ void check_apart(std::span<const T> variable, std::span<const T> operand, const 
   if (variable.empty() || operand.empty()) return;
   if (before(variable.data(), end(operand)) && before(operand.data(), end(variable))) {
     throw std::invalid_argument(name + " overlaps the memory of the variable, which is written while " +
-                                name + " is read: hand over a copy");
+                                name + " is read: pass a copy");
   }
 }
 

@@ -1,4 +1,4 @@
-// Regions of other libraries: strategies are compiled for them without that library's headers.
+// Regions of other libraries: strategies are compiled for them without the headers of that library.
 #pragma once
 
 #include <concepts>
@@ -15,7 +15,7 @@ namespace tmflow {
 class ForeignMutex {
  public:
   template <class M>
-    requires(!std::same_as<M, ForeignMutex>)  // else it would take the place of the copy constructor
+    requires(!std::same_as<M, ForeignMutex>)  // else it would replace the copy constructor
   explicit ForeignMutex(M& mutex) noexcept : mutex_(&mutex), actions_(&kActionsOf<M>) {}
 
   void lock() { actions_->lock(mutex_); }

@@ -20,29 +20,28 @@
 namespace tmflow {
 
 // A loop over `n` elements that reads and writes each once, in order of address. The product is rounded
-// before the difference is (no fused multiply-add), so every kernel on every machine computes the same bits.
+// before the subtraction (no fused multiply-add), so every kernel computes the same bits on every machine.
 //
-// It may leave the upper halves of the vector registers as they are, because clearing them would abort a
-// hardware transaction (src/htm_rtm.cc): whoever calls it clears them afterwards.
+// It may leave the upper halves of the vector registers in use, because clearing them would abort a hardware
+// transaction (src/htm_rtm.cc): the caller clears them afterwards.
 template <std::floating_point T>
 using Kernel = void (*)(T* variable, const T* delta, T alpha, std::size_t n) noexcept;
 
-// A plain copy of `n` elements, each loaded and stored as a whole. It may race with a kernel that writes what
-// it reads: whoever calls it then finds out afterwards whether it did (versions), and throws away what it
-// got.
+// A plain copy of `n` elements, each loaded and stored as a whole. It may race with a kernel that writes the
+// source. The caller then detects this afterwards (by versions) and discards the copy.
 template <std::floating_point T>
 using Copy = void (*)(const T* from, T* to, std::size_t n) noexcept;
 
-// The gradient of a dense layer's weights before it is multiplied out: the layer's input, transposed, times
-// the gradient of its output. The weights are [rows, columns], all are row-major, and element (r, c) of the
-// gradient is the sum over the examples e, in their order, of input[e, r] * output[e, c].
+// The gradient of a dense layer's weights as two factors: the layer's input, transposed, and the gradient of
+// its output. The weights are [rows, columns], all matrices are row-major, and element (r, c) of the gradient
+// is the sum over the examples e, in their order, of input[e, r] * output[e, c].
 template <std::floating_point T>
 struct DenseGradient {
   std::span<const T> input;   // [examples, rows]
   std::span<const T> output;  // [examples, columns]
   std::size_t examples;
   // Whether `output` is known to be finite: then a row of zeros in `input` changes nothing. The registry
-  // finds it out, once for each update.
+  // checks this once for each update.
   bool output_is_finite = false;
 
   std::size_t rows() const noexcept { return input.size() / examples; }
@@ -50,8 +49,8 @@ struct DenseGradient {
   std::size_t size() const noexcept { return rows() * columns(); }
 };
 
-// Whether none of the numbers is infinite or NaN. Adding one to an exponent of ones, which those have and no
-// other, carries into the sign; and a loop without a branch is made wide.
+// Whether none of the numbers is infinite or NaN. Only those have an exponent of all ones, so adding one to
+// the exponent carries into the sign. A loop without branches can be vectorised.
 template <std::floating_point T>
 bool all_finite(std::span<const T> numbers) noexcept {
   using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
@@ -64,47 +63,48 @@ bool all_finite(std::span<const T> numbers) noexcept {
 }
 
 // The update of the elements [first, first + count) of a dense layer's weights, whose gradient is never
-// written: variable[i] -= alpha * gradient[i], equal to the two-step update within rounding. `variable` is
-// the whole one's beginning. Like a kernel it leaves the vector registers as they are.
+// written: variable[i] -= alpha * gradient[i], equal to the two-step update within rounding. `variable`
+// points to the beginning of the whole variable. Like a kernel it leaves the vector registers as they are.
 template <std::floating_point T>
 using DenseKernel = void (*)(T* variable, const DenseGradient<T>& gradient, T alpha, std::size_t first,
                              std::size_t count) noexcept;
 
-// What x86 wants after wide vectors were used, lest the narrow ones be slow; nothing elsewhere.
+// Clears the upper halves of the vector registers, which x86 needs after wide vectors for full speed of
+// narrow ones; does nothing elsewhere.
 void clear_upper_halves() noexcept;
 
 inline constexpr Parameter kKernelParameters[] = {
     {.name = "kernel",
      .fallback = "plain",
      .summary =
-         "the loop of the update: a plain one; Eigen's, as in TensorFlow; or plain, and fused with the "
-         "gradient where that is a dense layer's",
+         "the loop of the update: plain; Eigen's, as in TensorFlow; or fused with the computation of the "
+         "gradient if that is a dense layer's, else plain",
      .choices = "plain, eigen, fused"},
     {.name = "optimisation",
      .fallback = "O3",
-     .summary = "how that loop is compiled: the study's builds were probably not optimised",
+     .summary = "how the loop is compiled; the study's builds were probably not optimised",
      .choices = "O0, O3"},
 };
 
-// Why a kernel of that name cannot run here; nothing if it can.
+// The reason why a kernel of that name cannot run here; nullopt if it can.
 std::optional<std::string> kernel_why_not(std::string_view kernel);
 
-// The kernel of that name and optimisation, for the widest vectors that this processor has. Compiled apart,
-// once for each optimisation and width (src/kernel_build.cc), and chosen when the program runs. None that
-// cannot run here may be asked for.
+// The kernel of that name and optimisation, for the widest vectors of this processor. Kernels are compiled
+// separately for each optimisation and width (src/kernel_build.cc) and chosen at run time. The kernel must be
+// able to run here.
 template <std::floating_point T>
 Kernel<T> find_kernel(std::string_view kernel = "plain", std::string_view optimisation = "O3") noexcept;
 
-// The copy for the widest vectors that this processor has.
+// The copy for the widest vectors of this processor.
 template <std::floating_point T>
 Copy<T> find_copy() noexcept;
 
-// The kernel of fused updates of that optimisation, likewise.
+// The kernel of fused updates of that optimisation, for the widest vectors of this processor.
 template <std::floating_point T>
 DenseKernel<T> find_dense_kernel(std::string_view optimisation = "O3") noexcept;
 
-// One step of gradient descent on one variable, by a gradient that is written (`delta`) or, if `dense` is not
-// null, by one that is multiplied out on the way.
+// One step of gradient descent on one variable, with a written gradient (`delta`) or, if `dense` is not null,
+// with a gradient that is multiplied out on the fly.
 template <std::floating_point T>
 struct GradientDescent {
   T alpha;
@@ -112,10 +112,10 @@ struct GradientDescent {
   Kernel<T> kernel = find_kernel<T>();
   const DenseGradient<T>* dense = nullptr;
   DenseKernel<T> dense_kernel = find_dense_kernel<T>();
-  Shadow* shadow = nullptr;  // of the variable, where what becomes of its updates is measured
-  std::uint64_t id = 0;      // Shadow::new_id, where there is one
+  Shadow* shadow = nullptr;  // of the variable, if losses and tears are measured
+  std::uint64_t id = 0;      // Shadow::new_id, if there is a shadow
 
-  // Of the variable that it fits.
+  // The size of the variable.
   std::size_t size() const noexcept { return dense != nullptr ? dense->size() : delta.size(); }
 
   // Update the elements [first, first + count) of a variable of size() elements.
@@ -137,7 +137,7 @@ struct GradientDescent {
   }
 
   // Runs `change(begin, n)`, which changes the elements [begin, begin + n), on [first, first + count), as one
-  // range or several; the shadow, if there is one, learns of it.
+  // range or several, and notifies the shadow, if there is one.
   template <class Change>
   void shadowed(std::size_t first, std::size_t count, const Change& change) const {
     if (shadow == nullptr) {
@@ -148,12 +148,12 @@ struct GradientDescent {
   }
 };
 
-// One reading of a whole variable: a copy of it.
+// One read of a whole variable: a copy of it.
 template <std::floating_point T>
 struct Reading {
   std::span<T> into;
   Copy<T> copy = find_copy<T>();
-  WatchedRead* watch = nullptr;  // where torn reads are measured
+  WatchedRead* watch = nullptr;  // if torn reads are measured
 
   // Read the elements [first, first + count) of a variable of into.size() elements.
   void operator()(std::span<const T> variable, std::size_t first, std::size_t count) const {

@@ -1,4 +1,4 @@
-// What a strategy keeps for a variable and cannot make before it knows the variable's size.
+// State of a strategy for a variable that it cannot create before it knows the variable's size.
 #pragma once
 
 #include <atomic>
@@ -8,14 +8,14 @@
 
 namespace tmflow {
 
-// An object of type Made for each size that a variable had: one, or a few where the variable is assigned
-// values of other shapes. Memory of another size is other memory, so what guards the one need not know of the
-// other. An object lives, and stays where it is, as long as the strategy.
+// An object of type Made for each size that a variable has had: one, or a few if the variable is assigned
+// values of other shapes. Memory of another size is other memory, so the locks of the one need not be those
+// of the other. An object lives as long as the strategy and does not move.
 //
-// Memory ordering: an entry is complete before the exchange that puts it at the head of the list releases it;
-// whoever finds it has acquired the head, or got it from an entry that was complete. Entries are never taken
-// out. Of two threads that make one of the same size, the second one's exchange fails, because the head has
-// changed: it looks again, finds the first one's, and its own goes.
+// Memory ordering: an entry is complete before the exchange that puts it at the head of the list releases it.
+// A thread that finds it has acquired the head, or got it from an entry that was complete. Entries are never
+// removed. If two threads create entries of the same size, the second one's exchange fails because the head
+// has changed; it looks again, finds the first one's, and deletes its own.
 template <class Made, template <class> class Atom = std::atomic>
 class LazyBySize {
  public:
@@ -30,19 +30,20 @@ class LazyBySize {
     }
   }
 
-  // The one of that size, made from the arguments at the first call. Passes on what making it throws.
+  // The object of that size, made from the arguments at the first call. Propagates exceptions of its
+  // constructor.
   template <class... Arguments>
     requires std::constructible_from<Made, Arguments...>
   Made& of(std::size_t size, const Arguments&... arguments) {
     Entry* const head = head_.load(std::memory_order_acquire);
-    if (head != nullptr && head->size == size) return head->made;  // as nearly always
+    if (head != nullptr && head->size == size) return head->made;  // the usual case
     return found_or_made(head, size, arguments...);
   }
 
  private:
   struct Entry {
     template <class... Arguments>
-    Entry(std::size_t its_size, const Arguments&... arguments) : size(its_size), made(arguments...) {}
+    Entry(std::size_t entry_size, const Arguments&... arguments) : size(entry_size), made(arguments...) {}
 
     const std::size_t size;
     Entry* next = nullptr;

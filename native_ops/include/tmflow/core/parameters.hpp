@@ -1,4 +1,4 @@
-// The parameters of a strategy: what it has, and what it was given.
+// The parameters of a strategy: their definitions, and their values.
 #pragma once
 
 #include <charconv>
@@ -11,16 +11,16 @@
 
 namespace tmflow {
 
-// A parameter: one of some words; a text that a function checks; or else a whole number from `low` to `high`.
+// A parameter: one of several words, a text that a function checks, or an integer from `low` to `high`.
 struct Parameter {
   std::string_view name;
-  std::string_view fallback;  // the value where none is given
+  std::string_view fallback;  // the default value
   std::string_view summary;
   std::string_view choices = "";  // "one, another"
   std::int64_t low = 0;
   std::int64_t high = 0;
-  std::string_view text = "";                 // what a text is to be
-  void (*check)(std::string_view) = nullptr;  // of a text: throws std::invalid_argument, saying what is wrong
+  std::string_view text = "";                 // description of a valid text
+  void (*check)(std::string_view) = nullptr;  // checks a text: throws std::invalid_argument with the reason
 
   std::string allowed() const {
     if (check != nullptr) return std::string(text);
@@ -43,11 +43,11 @@ struct Parameter {
   }
 };
 
-// The values of a strategy's parameters: those given as "name=value", and the fallbacks of the others.
+// The values of a strategy's parameters: those given as "name=value", and the defaults of the others.
 class Parameters {
  public:
-  // Throws std::invalid_argument for a parameter that is not `known`, given twice, or given a value that it
-  // does not allow.
+  // Throws std::invalid_argument for a parameter that is not `known`, is given twice, or has an invalid
+  // value.
   Parameters(std::string_view strategy, std::span<const Parameter> known,
              std::span<const std::string> given) {
     for (const std::string& assignment : given) set(strategy, known, assignment);
@@ -56,7 +56,7 @@ class Parameters {
 
   using Values = std::map<std::string, std::string, std::less<>>;
 
-  // Of all parameters, by name: the same however they were written.
+  // Of all parameters, by name: independent of how they were written.
   const Values& values() const { return values_; }
   const std::string& text(std::string_view name) const { return values_.find(name)->second; }
   std::int64_t integer(std::string_view name) const { return std::stoll(text(name)); }

@@ -11,14 +11,14 @@ namespace tmflow {
 // What the caller of Region::memory holds at that moment.
 enum class Holding { nothing, mutex };
 
-// What a strategy sees of a variable.
+// A strategy's view of a variable.
 //
-// `mutex()` is the variable's own: whoever replaces the variable's memory holds it.
-// `memory(holding)` is the memory as it is now. With Holding::nothing it stays alive as long as the region
-// object lives, and the call may take the mutex for an instant. With Holding::mutex it stays as long as the
-// mutex is held; the call takes none, so it must not be called without. An update uses one of the two, not
-// both (StrategyInfo::fetches_under_mutex). Throws if the variable has no memory that the update fits; a
-// strategy lets that pass through. A region whose memory takes the mutex with Holding::nothing says so:
+// `mutex()` is the variable's own: an operation that replaces the variable's memory holds it.
+// `memory(holding)` is the current memory. With Holding::nothing it stays alive as long as the region object
+// lives, and the call may lock the mutex briefly. With Holding::mutex it stays alive as long as the mutex is
+// held; the call locks nothing, so the caller must hold the mutex. An update uses one of the two, not both
+// (StrategyInfo::fetches_under_mutex). Throws if the variable has no memory that the update fits; a strategy
+// propagates the exception. In a region whose memory locks the mutex with Holding::nothing,
 // `kFetchTakesMutex` is true.
 template <class R>
 concept Region = requires(R& region, Holding holding) {

@@ -1,5 +1,5 @@
-// An entry of the registry. Only the registry and the source file of each strategy, which CMake generates
-// (cmake/strategies.cmake), include this: so a change of one strategy recompiles one file.
+// An entry of the registry. Only the registry and the generated source file of each strategy
+// (cmake/strategies.cmake) include this header, so a change of one strategy recompiles one file.
 #pragma once
 
 #include <memory>
@@ -25,19 +25,20 @@ class Held final : public AnyStrategy<R> {
 
   void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) override {
     if (!S::info.runs_kernel && update.dense != nullptr) {
-      throw std::invalid_argument("strategy '" + std::string(S::info.name) +
-                                  "' has a loop of its own: it cannot fuse an update with its gradient");
+      throw std::invalid_argument(
+          "strategy '" + std::string(S::info.name) +
+          "' does not use the selectable kernels, so it cannot fuse an update with its gradient");
     }
-    GradientDescent<Value> by_its_kernel = update;
-    by_its_kernel.kernel = kernel_;
-    by_its_kernel.dense_kernel = dense_kernel_;
+    GradientDescent<Value> with_kernel = update;
+    with_kernel.kernel = kernel_;
+    with_kernel.dense_kernel = dense_kernel_;
     if (update.dense == nullptr) {
-      strategy_.apply(region, by_its_kernel, stats);
+      strategy_.apply(region, with_kernel, stats);
     } else {
       DenseGradient<Value> examined = *update.dense;
       examined.output_is_finite = all_finite(examined.output);
-      by_its_kernel.dense = &examined;
-      strategy_.apply(region, by_its_kernel, stats);
+      with_kernel.dense = &examined;
+      strategy_.apply(region, with_kernel, stats);
     }
   }
 
@@ -81,7 +82,7 @@ class Held final : public AnyStrategy<R> {
   const DenseKernel<Value> dense_kernel_;
 };
 
-// Whether the strategy keeps the variable elsewhere than in the region's memory.
+// Whether the strategy keeps the variable outside the region's memory.
 template <class S>
 concept KeepsElsewhere = requires(S& s, ArrayRegion<float>& region) { s.settle(region); };
 
@@ -91,10 +92,10 @@ using MakeStrategy = std::unique_ptr<AnyStrategy<R>> (*)(const Parameters&);
 struct Registered {
   StrategyInfo info;
   bool keeps_elsewhere;
-  // Why it cannot run: on this machine, and in this process with these parameters.
+  // The reason why it cannot run on this machine, or in this process with these parameters.
   std::optional<std::string> (*why_not)();
   std::optional<std::string> (*why_not_with)(const Parameters&);
-  // For every type of region that exists.
+  // For every type of region.
   std::tuple<MakeStrategy<ArrayRegion<float>>, MakeStrategy<ArrayRegion<double>>,
              MakeStrategy<ForeignRegion<float>>, MakeStrategy<ForeignRegion<double>>>
       make;
@@ -123,7 +124,7 @@ std::unique_ptr<AnyStrategy<R>> make_held(const Parameters& parameters) {
   return std::make_unique<Held<S, R>>(parameters);
 }
 
-// The entry of S.
+// The registry's entry of S.
 template <Strategy S>
 constexpr Registered registered() {
   return {.info = S::info,
@@ -134,7 +135,7 @@ constexpr Registered registered() {
                    make_held<S, ForeignRegion<float>>, make_held<S, ForeignRegion<double>>}};
 }
 
-// All of them, in the order of cmake/strategies.cmake, which generates this function.
+// All entries, in the order of cmake/strategies.cmake, which generates this function.
 std::span<const Registered* const> registered_strategies() noexcept;
 
 }  // namespace tmflow

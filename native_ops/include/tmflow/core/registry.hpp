@@ -1,4 +1,4 @@
-// The registry of strategies: names to implementations. It includes no strategy, and is quick to compile.
+// The registry of strategies: names to implementations. It includes no strategy and compiles quickly.
 #pragma once
 
 #include <concepts>
@@ -17,43 +17,43 @@ namespace tmflow {
 struct Listed {
   StrategyInfo info;
   std::optional<std::string> why_not;
-  bool keeps_elsewhere;  // the variable, between updates, in other memory than the region's
+  bool keeps_elsewhere;  // between updates, the variable is outside the region's memory
 
-  // Whether an update runs the kernel on the region's memory, once for each element: what a shadow needs.
+  // Whether an update runs the kernel in the region's memory, once for each element, which a shadow requires.
   bool in_place() const { return info.runs_kernel && !keeps_elsewhere; }
 
-  // What it guarantees of updates of a variable of so many elements, with these values of its parameters.
-  Promise updates_over(const Parameters& values, std::size_t elements) const {
+  // The consistency of updates of a variable with that many elements, with these values of its parameters.
+  Consistency updates_over(const Parameters& values, std::size_t elements) const {
     return info.updates_over == nullptr ? info.updates : info.updates_over(values, elements);
   }
 
-  // Its own, and the kernel's if it runs one.
+  // The strategy's parameters, and those of the kernel if it runs one.
   std::vector<Parameter> parameters() const;
 };
 
-// All of them, in the order of cmake/strategies.cmake.
+// All strategies, in the order of cmake/strategies.cmake.
 std::vector<Listed> listed_strategies();
 
 // The names, in that order, each between `quote`s: "lock, nolock".
 std::string strategy_names(std::string_view quote = "");
 
-// What is listed of the named strategy. Throws std::invalid_argument for a name that is not listed.
+// The entry of the named strategy. Throws std::invalid_argument for an unknown name.
 Listed listed_strategy(std::string_view name);
 
-// The values of the parameters of the named strategy. Throws std::invalid_argument for a name that is not
-// listed, as the constructor of Parameters does, and for values that do not fit each other.
+// The values of the parameters of the named strategy. Throws std::invalid_argument for an unknown name, for
+// values that the constructor of Parameters refuses, and for values that are incompatible with each other.
 Parameters parameters_of(std::string_view name, std::span<const std::string> given);
 
-// Why the named strategy cannot run in this process with these parameters; nullopt if it can. Throws as
-// parameters_of does.
+// The reason why the named strategy cannot run in this process with these parameters; nullopt if it can.
+// Throws like parameters_of.
 std::optional<std::string> why_not(std::string_view name, std::span<const std::string> given);
 
-// The types of region that strategies are compiled for.
+// The types of region for which strategies are compiled.
 template <class R>
 concept CompiledRegion = std::same_as<R, ArrayRegion<float>> || std::same_as<R, ArrayRegion<double>> ||
                          std::same_as<R, ForeignRegion<float>> || std::same_as<R, ForeignRegion<double>>;
 
-// A new object of the named strategy, for one variable. Throws as parameters_of does.
+// A new object of the named strategy, for one variable. Throws like parameters_of.
 template <CompiledRegion R>
 std::unique_ptr<AnyStrategy<R>> make_strategy(std::string_view name, std::span<const std::string> given = {});
 

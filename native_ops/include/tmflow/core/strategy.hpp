@@ -1,4 +1,4 @@
-// What a strategy is: the one interface behind which every way of keeping updates apart stands.
+// The interface of a strategy: all strategies of synchronising updates implement it.
 #pragma once
 
 #include <concepts>
@@ -17,8 +17,8 @@
 
 namespace tmflow {
 
-// How much of concurrent work stays consistent.
-enum class Promise {
+// The consistency that a strategy guarantees under concurrency.
+enum class Consistency {
   none,     // an update, or a part of one, may be lost
   element,  // every element by itself
   block,    // a block of elements together
@@ -26,59 +26,58 @@ enum class Promise {
   step,     // all variables of a step together
 };
 
-constexpr std::string_view name_of(Promise promise) {
+constexpr std::string_view name_of(Consistency consistency) {
   constexpr std::string_view names[] = {"none", "element", "block", "tensor", "step"};
-  return names[static_cast<int>(promise)];
+  return names[static_cast<int>(consistency)];
 }
 
-// What a strategy guarantees of updates of a whole variable if it makes them `part` elements at a time; 0:
-// all at once.
-constexpr Promise promise_in_parts(std::int64_t part, std::size_t elements) {
-  return 0 < part && static_cast<std::size_t>(part) < elements ? Promise::block : Promise::tensor;
+// The consistency of updates of a whole variable that are made `part` elements at a time; 0: all at once.
+constexpr Consistency consistency_in_parts(std::int64_t part, std::size_t elements) {
+  return 0 < part && static_cast<std::size_t>(part) < elements ? Consistency::block : Consistency::tensor;
 }
 
 struct StrategyInfo {
   std::string_view name;     // also the name of its file
   std::string_view summary;  // one line
-  Promise updates;
-  Promise reads;                      // as seen by readers that take no part in the strategy
-  Promise snapshots = Promise::none;  // of its own `read`; none: it has no `read`
+  Consistency updates;
+  Consistency reads;                          // of plain reads, outside the strategy
+  Consistency snapshots = Consistency::none;  // of its own `read`; none: it has no `read`
   std::span<const Parameter> parameters = {};
-  bool runs_kernel = true;   // so it has the kernel's parameters too; false where it has a loop of its own
-  bool own_process = false;  // it can only be made in a process that was started for it
-  // Its updates fetch the memory under the variable's mutex and write it under that only.
+  bool runs_kernel = true;   // then it has the kernel's parameters too; false if it has another loop
+  bool own_process = false;  // it can be created only in a process that was started for it
+  // Its updates fetch the memory under the variable's mutex and write it only under that mutex.
   bool fetches_under_mutex = false;
-  // Whether the parameters fit each other; throws std::invalid_argument if they do not.
+  // Checks that the parameters are compatible; throws std::invalid_argument if not.
   void (*check)(const Parameters&) = nullptr;
-  // What it guarantees of updates of a variable of so many elements, where that depends on the parameters;
-  // elsewhere it is `updates`. src/tmflow/benchmark/subjects.py has the same rule, and a test compares the
+  // The consistency of updates of a variable with that many elements, if it depends on the parameters;
+  // otherwise it is `updates`. src/tmflow/benchmark/plan.py has the same rule, and a test compares the
   // two.
-  Promise (*updates_over)(const Parameters&, std::size_t elements) = nullptr;
+  Consistency (*updates_over)(const Parameters&, std::size_t elements) = nullptr;
 };
 
-// A strategy object belongs to one variable, and its members are what the strategy needs per variable; a
-// strategy that needs nothing is an empty struct with a static `apply`. A strategy that has parameters is
-// made from their values, another one by default.
+// A strategy object belongs to one variable, and its members are the strategy's state for that variable. A
+// strategy without state is an empty struct with a static `apply`. A strategy with parameters is constructed
+// from their values, any other one by default.
+// `apply` may be called by any number of threads at the same time. It updates every element of the region's
+// memory once and counts in `stats`, which belongs to the calling worker. It propagates exceptions of
+// Region::memory, with nothing updated and nothing held. `why_not` returns the reason why the strategy cannot
+// run on this machine; nullopt if it can. If that depends on the parameters, there is an overload of
+// `why_not` that takes them.
 //
-// `apply` may be called by any number of threads at once. It updates every element of the region's memory
-// once and counts in `stats`, which is the calling worker's own. It passes on what Region::memory throws,
-// with nothing updated and nothing held. `why_not` says why the strategy cannot run on this machine; nullopt
-// if it can. Where that depends on the parameters, there is another `why_not` that takes them.
+// A strategy whose `snapshots` are not `none` has `read(region, reading, stats)`. It copies the whole
+// variable, and the copy has that consistency with regard to updates under the same object: with
+// Consistency::tensor it is the variable as it was between two updates. Any number of threads may read while
+// others update. `read` counts only waiting.
 //
-// A strategy whose `snapshots` promises something has `read(region, reading, stats)`: it copies the whole
-// variable, and what it copied is what its promise says, of updates under the same object: with
-// Promise::tensor the variable as it was between two updates. Any number of threads may read while others
-// update. Counts nothing but waiting.
+// A strategy that keeps the variable outside the region's memory has `settle(region)`, which brings the
+// memory up to date for readers outside the strategy, and `restart(region)` for after an assignment of the
+// memory, which then holds the variable. Both must be called while no thread updates.
 //
-// A strategy that keeps the variable elsewhere than in the region's memory has `settle(region)`: the memory
-// is brought up to date, for whoever takes no part; and `restart(region)`: the memory was assigned, and the
-// variable is what it holds now. Both are called while nobody updates.
+// All accesses to the variable's elements go through the kernels of the update and of the read, or through
+// find_copy, so that a test can replace them.
 //
-// All that touches the variable's elements goes through the kernels of the update and of the reading, or
-// find_copy, so that a test can put its own in their place.
-//
-// A strategy that must learn of reads has `note_read(region)`: somebody who takes no part in the strategy is
-// about to read the whole variable.
+// A strategy that must be notified of reads has `note_read(region)`: a thread outside the strategy is about
+// to read the whole variable.
 template <class S>
 concept Strategy =
     (std::default_initializable<S> || std::constructible_from<S, const Parameters&>) &&

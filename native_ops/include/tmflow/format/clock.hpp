@@ -1,4 +1,4 @@
-// The time of day, as run files and the database write it; and names that nobody else gives.
+// The time of day in the format of run files and the database, and unique names.
 #pragma once
 
 #include <string>

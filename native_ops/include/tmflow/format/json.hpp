@@ -1,4 +1,4 @@
-// JSON: a tree of values, the project's one spelling of it, and a strict reader.
+// JSON: a tree of values, the project's canonical serialisation, and a strict parser.
 #pragma once
 
 #include <concepts>
@@ -14,17 +14,17 @@
 
 namespace tmflow {
 
-// A text that is no JSON, or a value that is not of the type, or has not the field, that it was asked for.
+// Invalid JSON, or a value of another type than requested, or without the requested field.
 class JsonError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// A JSON value. Whole numbers are apart from others, as in Python; a text is UTF-8.
+// A JSON value. Integers are distinct from other numbers, as in Python; a text is UTF-8.
 class Json {
  public:
   using Array = std::vector<Json>;
-  using Object = std::map<std::string, Json>;  // by the bytes of UTF-8, which is by code points
+  using Object = std::map<std::string, Json>;  // by the bytes of UTF-8, as by code points
 
   Json() = default;  // null
   Json(std::nullptr_t) {}
@@ -41,7 +41,7 @@ class Json {
   template <class T>
   Json(const std::optional<T>& value) : Json(value ? Json(*value) : Json()) {}
 
-  // Not inline: where GCC 12 inlines them, it warns of a variant's members that were never there.
+  // Not inline: if GCC 12 inlines them, it warns of members of a variant that never existed.
   Json(const Json&);
   Json(Json&&) noexcept;
   Json& operator=(const Json&);
@@ -56,7 +56,7 @@ class Json {
   bool is_array() const noexcept { return is<Array>(); }
   bool is_object() const noexcept { return is<Object>(); }
 
-  // Each throws JsonError where the value is of another type.
+  // Each throws JsonError if the value is of another type.
   bool boolean() const { return get<bool>("true or false"); }
   std::int64_t integer() const { return get<std::int64_t>("a whole number"); }
   double number() const { return is_integer() ? static_cast<double>(integer()) : get<double>("a number"); }
@@ -64,13 +64,13 @@ class Json {
   const Array& array() const { return get<Array>("an array"); }
   const Object& object() const { return get<Object>("an object"); }
 
-  // The field of that name of an object; nullptr if it has none.
+  // The field of that name of an object; nullptr if there is none.
   const Json* find(std::string_view name) const;
   // The same; throws JsonError naming the field if there is none.
   const Json& at(std::string_view name) const;
-  // The field of that name, made null if there is none; null becomes an empty object.
+  // The field of that name, created as null if there is none; null becomes an empty object.
   Json& operator[](std::string_view name);
-  // One more element; null becomes an empty array.
+  // Appends an element; null becomes an empty array.
   void append(Json element);
 
   bool operator==(const Json&) const = default;
@@ -89,8 +89,7 @@ class Json {
 
   template <class T>
   static std::int64_t checked(T value) {
-    if (!std::in_range<std::int64_t>(value))
-      throw JsonError("a whole number is larger than 64 bits with sign");
+    if (!std::in_range<std::int64_t>(value)) throw JsonError("an integer does not fit in 64 bits with sign");
     return static_cast<std::int64_t>(value);
   }
 
@@ -99,16 +98,17 @@ class Json {
   std::variant<std::monostate, bool, std::int64_t, double, std::string, Array, Object> value_;
 };
 
-// The one spelling of a value, byte for byte as tmflow.spec.trial.canonical_json: what every hash of this
-// project is taken of. Throws JsonError for what JSON has not: NaN, infinity, text that is not UTF-8.
+// The canonical serialisation of a value, byte for byte as canonical_json of tmflow.base, from which all
+// hashes of this project are computed. Throws JsonError for values that JSON does not have: NaN, infinity,
+// text that is not UTF-8.
 std::string canonical(const Json& value);
 
-// A number as Python's repr: the fewest digits that are read back as that very double.
+// A number as in Python's repr: the fewest digits that are read back as the same double.
 std::string repr(double value);
 
-// The value of a text that is JSON and nothing else. Throws JsonError, saying at which byte, also for what
-// would be ambiguous or without bound: a name twice in an object, a whole number beyond 64 bits, more than
-// 100 levels.
+// The value of a text that is exactly one JSON value. Throws JsonError with the byte position, also for what
+// would be ambiguous or unbounded: a duplicate name in an object, an integer beyond 64 bits, more than 100
+// levels.
 Json parse(std::string_view text);
 
 }  // namespace tmflow

@@ -1,4 +1,4 @@
-// UTF-8: what is, and what is not.
+// UTF-8 decoding and encoding.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 
 namespace tmflow {
 
-// At the beginning of a text that is not empty: how many bytes its first character has. `valid` is false
-// where they are none, but the longest beginning of one, or a byte that begins none.
+// At the beginning of a non-empty text: the number of bytes of its first character. If they are invalid,
+// `valid` is false and it is the length of the longest valid prefix, or of a byte that begins no character.
 struct Utf8Step {
   std::size_t bytes;
   bool valid;
@@ -17,10 +17,10 @@ Utf8Step utf8_step(std::string_view text) noexcept;
 
 bool is_utf8(std::string_view text) noexcept;
 
-// The text, with U+FFFD for each step that is not valid: as Python's bytes.decode(errors="replace").
+// The text, with U+FFFD for each invalid sequence, as Python's bytes.decode(errors="replace").
 std::string utf8_replaced(std::string_view bytes);
 
-// The character of that code point, which is no surrogate.
+// The character of that code point, which must not be a surrogate.
 void append_utf8(std::string& text, char32_t code_point);
 
 }  // namespace tmflow

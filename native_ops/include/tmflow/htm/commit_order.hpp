@@ -11,12 +11,12 @@ namespace tmflow::htm {
 
 // Called at the end of a transaction that elides the mutex with this word. It does nothing in a usual build.
 //
-// ThreadSanitizer sees no transactions, so it is told what `elide` states: a commit is one point in the order
-// of all transactions and of all critical sections of the mutex. The transaction releases what it did, as if
-// it unlocked the mutex, whose state ThreadSanitizer keeps at the address of the word. The look at the word
-// at the beginning acquires it, as locking the mutex does. All of ThreadSanitizer's state is in memory, so an
-// abort undoes this together with the transaction's writes. A transaction that ignores a taken mutex is still
-// a race, because the holder has released nothing yet.
+// ThreadSanitizer does not know transactions, so this reports to it what `elide` guarantees: a commit is one
+// point in the order of all transactions and of all critical sections of the mutex. The transaction releases
+// its writes as if it unlocked the mutex, whose state ThreadSanitizer keeps at the address of the word. The
+// read of the word at the beginning acquires it, as locking the mutex does. All of ThreadSanitizer's state is
+// in memory, so an abort undoes this together with the transaction's writes. A transaction that ignores a
+// locked mutex is still a race, because the owner has released nothing yet.
 inline void order_commit([[maybe_unused]] const std::uint32_t* word) noexcept {
 #if defined(__SANITIZE_THREAD__)
   __tsan_release(const_cast<std::uint32_t*>(word));

@@ -1,4 +1,4 @@
-// Lock elision: a critical section as a best-effort hardware transaction, with the mutex behind it.
+// Lock elision: a critical section as a best-effort hardware transaction, with the mutex as fallback.
 #pragma once
 
 #include <atomic>
@@ -10,11 +10,12 @@
 
 namespace tmflow::htm {
 
-// A mutex as elision needs it: a word that a transaction can read to learn, and to be told, that it is taken.
+// A mutex for elision: it has a word that shows a transaction whether the mutex is locked, and whose change
+// aborts the transaction.
 //
-// `word` belongs to the mutex and changes whenever the mutex is taken; the mutex is free when no bit of
-// `mask` is set. Reading it inside a transaction subscribes to it: whoever takes the mutex later writes the
-// word, which aborts the transaction.
+// `word` belongs to the mutex and changes whenever the mutex is locked; the mutex is free when no bit of
+// `mask` is set. Reading the word inside a transaction subscribes to it: a thread that locks the mutex later
+// writes the word, which aborts the transaction.
 struct ElidableMutex {
   const std::uint32_t* word;
   std::uint32_t mask;
@@ -29,18 +30,18 @@ struct ElidableMutex {
   void unlock() const { give_back(mutex); }
 };
 
-// How a transaction ended that did not commit. A provider says which statuses are hopeless: the same
-// transaction would abort again, for want of capacity for instance.
+// How an aborted transaction ended. The provider marks statuses as hopeless if the same transaction would
+// abort again, for example by lack of capacity.
 struct Ended {
-  std::uint64_t status;  // raw, as the machine gave it
+  std::uint64_t status;  // raw, as reported by the machine
   bool hopeless;
 };
 
-// What an abort takes from the budget.
+// How much of the budget an abort costs.
 enum class Spending {
   study_tsx,    // 1, whatever its cause
-  study_power,  // 1, and 2 where it is hopeless
-  tuned,        // 1, and all that is left where it is hopeless
+  study_power,  // 1, and 2 if it is hopeless
+  tuned,        // 1, and the rest if it is hopeless
 };
 
 struct Budget {
@@ -56,15 +57,15 @@ struct Budget {
   }
 };
 
-// A mutex that is taken is waited for outside of the transaction, which would only abort. Spinning, as the
-// study did, but giving the processor away now and then: with more threads than cores the holder may need it.
+// A thread waits for a locked mutex outside of the transaction, which would only abort. It spins, as in the
+// study, but yields the processor now and then: with more threads than cores the owner may need it.
 template <class Mutex>
 void wait_until_free(const Mutex& mutex) noexcept {
   for (Turn turn; mutex.taken(); ++turn) mutex.wait(turn);
 }
 
-// The aborts of one critical section, on their way to the counters: mostly all of one status, and then one
-// addition is enough. How many there were are its retries.
+// The aborts of one critical section, before they are added to the counters: mostly they have one status, and
+// one addition is enough. Their number is the number of retries.
 class AbortRun {
  public:
   explicit AbortRun(ThreadStats& stats) : stats_(stats) {}
@@ -93,16 +94,16 @@ class AbortRun {
   std::int64_t n_ = 0, all_ = 0;
 };
 
-// Runs a critical section once, alone among all critical sections of the mutex: `inside` a transaction of
+// Runs a critical section once, isolated from all critical sections of the mutex: `inside` a transaction of
 // `provider`, or, when the budget is spent, `under` the mutex. The two do the same; `inside` avoids
-// instructions that abort a transaction. `mutex` is an ElidableMutex, or stands for one.
+// instructions that abort a transaction. `mutex` is an ElidableMutex, or a proxy of one.
 //
 // Contract: `inside` must do nothing that a transaction cannot undo. Memory ordering: a commit is a single
 // point in the order of all transactions and of all critical sections of the mutex. Against the mutex: the
-// transaction reads its word first, so it aborts if the mutex is taken then or before the commit; if it
-// commits, the mutex was free throughout, so all of its writes were there before the next holder wrote the
-// word. C++ knows no transactions and orders nothing here: it is the provider that makes a commit one point
-// in the order of memory (on hardware the processor, whose end of a transaction is a barrier as well).
+// transaction reads its word first, so it aborts if the mutex is locked then or before the commit. If it
+// commits, the mutex was free throughout, so all of its writes were visible before the next owner wrote the
+// word. C++ does not know transactions and orders nothing here: the provider makes a commit one point in the
+// order of memory (on hardware the processor, for which the end of a transaction is also a barrier).
 template <class Provider, class Mutex, class Inside, class Under>
 void elide(const Provider& provider, const Mutex& mutex, Budget budget, ThreadStats& stats, Inside&& inside,
            const Under& under) {

@@ -1,9 +1,9 @@
-// Whether the code that asks is inside a hardware transaction, whoever began it.
+// Whether the caller is inside a hardware transaction, no matter which code began it.
 #pragma once
 
 namespace tmflow {
 
-// Intel RTM's only; false where the processor has none.
+// Only Intel RTM; false if the processor has none.
 bool in_hardware_transaction() noexcept;
 
 }  // namespace tmflow

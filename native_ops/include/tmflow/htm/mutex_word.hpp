@@ -1,4 +1,4 @@
-// The word of a mutex that tells whether it is taken: what an elided critical section subscribes to.
+// The word of a mutex that shows whether it is locked, to which an elided critical section subscribes.
 #pragma once
 
 #include <pthread.h>
@@ -11,9 +11,9 @@
 
 namespace tmflow::htm {
 
-// The bits of the first 32-bit word of a mutex of type M of which one is set exactly while it is taken. To be
-// specialised for each type of mutex that can be elided; no standard grants this layout, so `elidable` tries
-// it.
+// Bits of the first 32-bit word of a mutex of type M, one of which is set exactly while the mutex is locked.
+// Specialised for each type of mutex that can be elided. No standard guarantees this layout, so `elidable`
+// checks it.
 template <class M>
 struct TakenBits;
 
@@ -32,9 +32,9 @@ ElidableMutex unchecked_elidable(M& mutex) {
           .give_back = [](void* it) { static_cast<M*>(it)->unlock(); }};
 }
 
-// Whether the word tells what it should: on a mutex of our own, in each state.
+// Whether the word shows the state correctly, tested with a new mutex in each state.
 template <class M>
-bool word_tells() {
+bool word_shows_state() {
   M mutex;
   const ElidableMutex view = unchecked_elidable(mutex);
   const bool free_at_first = !view.taken();
@@ -50,15 +50,17 @@ bool word_tells() {
   return free_at_first && taken && shared && !view.taken();
 }
 
-// `mutex` as elision needs it. Throws std::logic_error where the type of mutex is not laid out as it was when
-// this was written: eliding it would lose updates.
+// `mutex` for elision. Throws std::logic_error if the layout of the type of mutex has changed since this was
+// written, because eliding it would lose updates.
 template <class M>
 ElidableMutex elidable(M& mutex) {
-  if constexpr (requires { mutex.elidable(); }) {  // it refers to another mutex
+  if constexpr (requires { mutex.elidable(); }) {  // it is a proxy of another mutex
     return mutex.elidable();
   } else {
-    static const bool tells = word_tells<M>();
-    if (!tells) throw std::logic_error("the mutex of the variable is not laid out as its elision needs it");
+    static const bool is_reliable = word_shows_state<M>();
+    if (!is_reliable)
+      throw std::logic_error(
+          "the memory layout of the mutex of the variable has changed, so it cannot be elided");
     return unchecked_elidable(mutex);
   }
 }

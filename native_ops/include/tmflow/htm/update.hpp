@@ -25,11 +25,11 @@ struct ElidedUpdate {
   const GradientDescent<T>& update;
   std::span<T> variable;
   std::size_t chunk;
-  emulated::Processor* processor = nullptr;  // the one to run on, of kEmulated and of no other provider
+  emulated::Processor* processor = nullptr;  // the processor to run on, only for kEmulated
 };
 
-// A way to run transactions. Those of a processor are compiled with instruction-set flags of their own
-// (src/htm_*.cc), so a provider must be entered only where its `why_not` is empty.
+// An implementation of transactions. Those of a processor are compiled with special instruction-set flags
+// (src/htm_*.cc), so a provider may be called only if its `why_not` is empty.
 struct Provider {
   const char* name;
   std::optional<std::string> (*why_not)();
@@ -46,14 +46,14 @@ struct Provider {
   }
 };
 
-// Intel RTM and POWER HTM. On another architecture, `why_not` says that this is one. Initialised before any
-// code runs: TensorFlow's registration of the operations asks for the strategies while the library is loaded.
+// Intel RTM and POWER HTM. On another architecture, `why_not` gives this reason. Initialised before any code
+// runs, because TensorFlow's registration of the operations lists the strategies while the library is loaded.
 extern const Provider kRtm;
 extern const Provider kPower;
-// Those of a machine that is described by numbers (emulated/).
+// The emulated transactions of a machine with given numbers (emulated/).
 extern const Provider kEmulated;
 
-// The chunks of an update, each a critical section of its own: `section(first, count)`.
+// The chunks of an update, each a separate critical section: `section(first, count)`.
 template <class T, class Section>
 void for_each_chunk(const ElidedUpdate<T>& elided, const Section& section) {
   const std::size_t size = elided.variable.size();

@@ -12,15 +12,14 @@
 
 namespace tmflow {
 
-// Exact counts by status, added to by any thread. The first statuses to come get a place of their own, which
-// is found by looking and added to without a lock; the rest, if there are so many, share a map behind a
-// mutex.
+// Exact counts by status, which any thread may increment. The first statuses get a place each, which is found
+// by a search and incremented without a lock; any others share a map behind a mutex.
 //
-// Counting never throws, because destructors count: of critical sections that an exception leaves, too. Where
-// there is no memory for the map, the count is missing, and whoever asks for the counts later is told so.
+// Counting never throws, because destructors count, also for critical sections that an exception leaves. If
+// there is no memory for the map, the count is missing, and a later request for the counts reports it.
 //
-// Memory ordering: relaxed, because a count publishes nothing but itself. A place once taken keeps its status
-// until clear(), which must not run beside add().
+// Memory ordering: relaxed, because a count publishes nothing but itself. A place in use keeps its status
+// until clear(), which must not run concurrently with add().
 class AbortCounts {
  public:
   using ByStatus = std::map<std::uint64_t, std::int64_t>;
@@ -38,7 +37,7 @@ class AbortCounts {
     }
   }
 
-  // Throws std::runtime_error where memory was missing for some count.
+  // Throws std::runtime_error if memory was missing for some count.
   ByStatus by_status() const {
     const std::lock_guard held(mutex_);
     if (is_incomplete_) throw std::runtime_error("there was not enough memory to count every abort");

@@ -29,11 +29,11 @@ struct AuditPlan {
   int updates;            // of each thread, each of the whole variable; at least 1
   std::int64_t elements;  // of the variable; 1 to kMaxElements
 
-  // Once a thread has made all its updates, the others stop too: so all contend as long as the clock runs,
-  // and it is the updates made that are expected.
+  // Once a thread has made all its updates, the others stop too, so that all contend as long as the clock
+  // runs; the expected number is that of the updates made.
   bool stop_together = false;
 
-  // Each thread writes its gradient anew before every update, inside `seconds`. Otherwise it writes it once.
+  // Each thread writes its gradient again before every update, inside `seconds`. Otherwise it writes it once.
   bool fresh_gradient = false;
 
   static constexpr int kMaxThreads = 1024;
@@ -46,7 +46,8 @@ struct AuditReport {
   Tally tally;
   double seconds = 0;  // spent updating, by the wall clock, without set-up and decoding
 
-  // What the strategy counted. `counted` is `made` if it counts right; without transactions the rest is 0.
+  // The strategy's own counts. `counted` equals `made` if it counts correctly; without transactions the rest
+  // is 0.
   std::int64_t counted = 0;
   std::int64_t commits = 0;
   std::int64_t fallbacks = 0;
@@ -70,13 +71,12 @@ inline void check(const AuditPlan& plan) {
   }
 }
 
-// Runs `plan` on `strategy`: all threads update one variable at once, in rounds that start and end at a
-// barrier; at the end of a round, while all threads wait, one of them reads the sums and clears the variable.
-// Passes on the first exception of the strategy, after the other threads have finished without that one, and
-// std::system_error where the system has not so many threads.
-// Memory ordering: the barriers order the reading after all updates of its round and before those of the
-// next, and with it what each thread says of itself. `first_is_through` publishes nothing but itself:
-// relaxed.
+// Runs `plan` on `strategy`: all threads update one variable concurrently, in rounds that start and end at a
+// barrier. At the end of a round, while all threads wait, one of them reads the sums and clears the variable.
+// Propagates the first exception of the strategy, after the other threads have finished without that thread,
+// and std::system_error if the system has not enough threads. Memory ordering: the barriers order the read
+// after all updates of its round and before those of the next, and with it what each thread reports of
+// itself. `first_is_through` publishes nothing but itself: relaxed.
 template <std::floating_point T, class S>
 AuditReport audit(S& strategy, const AuditPlan& plan) {
   check(plan);
@@ -84,15 +84,15 @@ AuditReport audit(S& strategy, const AuditPlan& plan) {
   const AuditCode<T> code(plan.threads);
   const int per_round = code.updates_per_round();
   LinesOf<T> variable(static_cast<std::size_t>(plan.elements), T{0});
-  Apart<ArrayRegion<T>> apart{std::span<T>(variable)};
-  ArrayRegion<T>& region = apart.its;
+  Padded<ArrayRegion<T>> padded{std::span<T>(variable)};
+  ArrayRegion<T>& region = padded.value;
   std::vector<ThreadStats> stats(static_cast<std::size_t>(plan.threads));
 
   AuditReport report;
   Clock::time_point began;
   int left = plan.updates;
   std::vector<int> made(static_cast<std::size_t>(plan.threads));  // by each thread in this round
-  Apart<std::atomic<bool>> first_is_through(false);
+  Padded<std::atomic<bool>> first_is_through(false);
   std::barrier start(plan.threads, [&]() noexcept { began = Clock::now(); });
   std::barrier finish(plan.threads, [&]() noexcept {
     report.seconds += std::chrono::duration<double>(Clock::now() - began).count();
@@ -106,10 +106,10 @@ AuditReport audit(S& strategy, const AuditPlan& plan) {
     std::ranges::fill(variable, T{0});
     if constexpr (requires { strategy.restart(region); }) strategy.restart(region);
     left -= std::min(left, per_round);
-    first_is_through.its.store(false, std::memory_order_relaxed);
+    first_is_through.value.store(false, std::memory_order_relaxed);
   });
 
-  // Made here, where a want of memory can be told, and filled by its thread.
+  // Created here, where a lack of memory can be reported, and filled by its thread.
   std::vector<AuditGradient<T>> gradients;
   gradients.reserve(stats.size());
   for (int thread = 0; thread < plan.threads; ++thread) gradients.emplace_back(code, thread, variable.size());
@@ -122,12 +122,12 @@ AuditReport audit(S& strategy, const AuditPlan& plan) {
       start.arrive_and_wait();
       const int updates = std::min(left, per_round);
       int done = 0;
-      while (done < updates && !first_is_through.its.load(std::memory_order_relaxed)) {
+      while (done < updates && !first_is_through.value.load(std::memory_order_relaxed)) {
         if (plan.fresh_gradient) gradient.write();
         strategy.apply(region, update, stats[own]);
         ++done;
       }
-      if (plan.stop_together) first_is_through.its.store(true, std::memory_order_relaxed);
+      if (plan.stop_together) first_is_through.value.store(true, std::memory_order_relaxed);
       made[own] = done;
       finish.arrive_and_wait();
     }

@@ -1,4 +1,4 @@
-// The code of the audit: integers from which the sum of many updates tells which of them are missing.
+// The code of the audit: integers such that the sum of many updates shows which of them are missing.
 #pragma once
 
 #include <array>
@@ -24,13 +24,7 @@ struct Tally {
   }
 };
 
-// The significand of T is cut into a factor and lanes. The unit of thread t on element e is
-//     factor(e) * 2^(kLaneBits * lane(t)),
-// so a sum divided by factor(e) holds in each lane how many units of the lane's threads it has. Neighbouring
-// elements have different odd primes as factors, so a unit that lands on a neighbour leaves a sum that its
-// factor does not divide. Lanes have room for every unit twice. All sums are integers that T holds exactly,
-// in whatever order they are added, so the counts are exact. Within a lane a lost unit and a doubled one of
-// the same element cancel.
+// The significand of T is divided into a factor and lanes. The unit of thread t on element e is
 template <std::floating_point T>
 class AuditCode {
  public:
@@ -41,7 +35,7 @@ class AuditCode {
 
   explicit AuditCode(int threads) : threads_(threads) {}
 
-  // How many updates each thread may make before the sums must be read.
+  // The number of updates that each thread may make before the sums must be read.
   int updates_per_round() const {
     const std::int64_t room = (std::int64_t{1} << kLaneBits) - 1;
     return static_cast<int>(room / (2 * threads_in(0)));
@@ -51,14 +45,14 @@ class AuditCode {
     return static_cast<T>(factor(element) << (kLaneBits * (thread % kLanes)));
   }
 
-  // How many updates the threads of each lane made.
+  // The number of updates of the threads of each lane.
   using Made = std::array<std::int64_t, kLanes>;
 
   void count(Made& made, int thread, std::int64_t updates) const {
     made[static_cast<std::size_t>(thread % kLanes)] += updates;
   }
 
-  // What the sum on `element` says after `updates` updates by each thread.
+  // Decodes the sum on `element` after `updates` updates by each thread.
   Tally decode(T sum, std::size_t element, int updates) const {
     Made made{};
     for (int thread = 0; thread < threads_; ++thread) count(made, thread, updates);

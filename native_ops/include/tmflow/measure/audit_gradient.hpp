@@ -1,4 +1,4 @@
-// The gradient that a thread of the audit updates with.
+// The gradient of a thread of the audit.
 #pragma once
 
 #include <algorithm>
@@ -13,12 +13,12 @@
 
 namespace tmflow {
 
-// The thread's unit on every element. `write` writes all of it anew, with the same values: afterwards its
-// lines are modified in the writer's cache, and nobody else holds them, as after a step of training has
-// computed its gradient.
+// The thread's unit on every element. `write` writes all of it again, with the same values: afterwards its
+// lines are modified in the writer's cache and in no other cache, as after a training step has computed its
+// gradient.
 //
 // The values are copied by the kernel with the widest vectors from a pattern of 384 elements, which stays in
-// the nearest cache: writing costs the stores and little else.
+// the nearest cache, so writing costs little more than the stores.
 template <std::floating_point T>
 class alignas(kCacheLine) AuditGradient {
  public:

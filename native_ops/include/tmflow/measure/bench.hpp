@@ -1,5 +1,5 @@
-// What the benchmark measures beside the strategies: a copy of the same traffic, loops under mutexes as
-// anybody would write them, the elision template without the time of hardware transactions, and no update.
+// The references of the benchmark: a copy of the same traffic, straightforward loops under mutexes, the
+// elision template without the time of hardware transactions, and no update.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,7 @@
 
 namespace tmflow::bench {
 
-// Contract and memory ordering: those of the mutex; what it guards is the update.
+// Contract and memory ordering: those of the mutex, which guards the update.
 template <class Mutex>
 class MutexLoop {
  public:
@@ -40,7 +40,7 @@ class MutexLoop {
   alignas(kCacheLine) Mutex mutex_{};  // a pthread_mutex_t of zeros is PTHREAD_MUTEX_INITIALIZER
 };
 
-// `htm` under a provider whose every attempt aborts at once: what elision itself costs.
+// `htm` with a provider whose every attempt aborts immediately: the cost of elision itself.
 class AlwaysAborts {
  public:
   explicit AlwaysAborts(std::int64_t budget) : budget_{budget, htm::Spending::study_tsx} {}
@@ -65,9 +65,9 @@ class AlwaysAborts {
   const htm::Budget budget_;
 };
 
-// No update at all. With a fresh gradient the audit's loop then only writes gradients: what that takes is
-// subtracted from what writing and updating take. The variable stays as it is, so the audit finds every
-// update lost.
+// No update at all. With a fresh gradient the audit's loop then only writes gradients; this time is
+// subtracted from that of writing and updating. The variable does not change, so the audit finds every update
+// lost.
 struct NoUpdate {
   template <Region R>
   void apply(R&, const GradientDescent<float>&, ThreadStats&) const noexcept {}
@@ -82,21 +82,21 @@ struct CopyPlan {
 struct CopyReport {
   std::int64_t made = 0;  // copies, by all threads
   double seconds = 0;     // spent copying, by the wall clock
-  bool arrived = true;    // every destination that was copied to holds what its source holds
+  bool arrived = true;    // every written destination equals its source
 };
 
-// An update of n elements reads 2n and writes n. A copy that moves as much reads and writes half of that
-// each: 6 bytes for each element of 4.
+// An update of n elements reads 2n and writes n. A copy of the same traffic reads and writes 1.5n each: 6
+// bytes for each element of 4.
 inline std::size_t copied_bytes(std::int64_t elements) { return static_cast<std::size_t>(elements) * 6; }
 
-// Each thread copies memory of its own, again and again. All pages are there before the clock starts, because
-// source and destination have been written.
-// Memory ordering: the barriers order what each thread says of itself; `first_is_through` publishes nothing.
+// Each thread copies its own memory repeatedly. All pages exist before the clock starts, because source and
+// destination have been written. Memory ordering: the barriers order what each thread reports about itself;
+// `first_is_through` publishes nothing.
 inline CopyReport copy_at_once(const CopyPlan& plan) {
   using Clock = std::chrono::steady_clock;
   CopyReport report;
   Clock::time_point began;
-  Apart<std::atomic<bool>> first_is_through(false);
+  Padded<std::atomic<bool>> first_is_through(false);
   std::atomic<std::int64_t> made{0};
   std::atomic<bool> arrived{true};
   std::barrier start(plan.threads, [&]() noexcept { began = Clock::now(); });
@@ -109,12 +109,12 @@ inline CopyReport copy_at_once(const CopyPlan& plan) {
     LinesOf<unsigned char> destination(source.size(), static_cast<unsigned char>(thread + 2));
     start.arrive_and_wait();
     int done = 0;
-    while (done < plan.copies && !first_is_through.its.load(std::memory_order_relaxed)) {
+    while (done < plan.copies && !first_is_through.value.load(std::memory_order_relaxed)) {
       std::memcpy(destination.data(), source.data(), source.size());
-      asm volatile("" : : "r"(destination.data()) : "memory");  // somebody may look: no copy may be left out
+      asm volatile("" : : "r"(destination.data()) : "memory");  // the compiler must not omit a copy
       ++done;
     }
-    first_is_through.its.store(true, std::memory_order_relaxed);
+    first_is_through.value.store(true, std::memory_order_relaxed);
     finish.arrive_and_wait();
     made += done;
     if (done > 0 && destination != source) arrived = false;

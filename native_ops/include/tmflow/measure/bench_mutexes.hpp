@@ -1,4 +1,4 @@
-// Plain mutexes that queue: with std::mutex, absl::Mutex and the spin lock, what the benchmark compares with.
+// Plain queue mutexes, which the benchmark compares in addition to std::mutex, absl::Mutex and the spin lock.
 #pragma once
 
 #include <atomic>
@@ -8,22 +8,22 @@
 
 namespace tmflow {
 
-// In a queue, nobody can go on in place of who is next: if that one has no processor, all wait until it gets
-// one. So waiters give theirs away sooner than under a spin lock.
+// In a queue, no thread can overtake the next one: if that thread has no processor, all wait until it gets
+// one. So waiters yield sooner than under a spin lock.
 template <template <class> class Atom>
 void wait_in_line(Turn turn) noexcept {
   constexpr std::uint32_t kBetweenYields = 32;
   Waiting<Atom>::once(turn.is_multiple_of(kBetweenYields) ? Turn(Waiting<Atom>::kTurns) : turn);
 }
 
-// Threads are served in the order in which they drew a number. All of them watch the number that is served,
-// so each unlock takes that line from every waiter.
+// Threads are served in the order in which they drew a number. All of them watch the number being served, so
+// each unlock invalidates that line in every waiter's cache.
 //
-// Contract: as a mutex; first come, first served. At most 2^32 threads at once: the numbers wrap around.
+// Contract: as a mutex; first come, first served. At most 2^32 concurrent threads: the numbers wrap around.
 //
-// Memory ordering: drawing a number orders nothing, so it is relaxed. The load that sees one's own number
-// acquires what the unlock that stored it released. Only the holder writes `served_`, so its own load of it
-// is relaxed.
+// Memory ordering: drawing a number orders nothing, so it is relaxed. The load that sees a thread's own
+// number acquires what the unlock that stored it released. Only the owner writes `served_`, so its own load
+// of it is relaxed.
 template <template <class> class Atom = std::atomic>
 class BasicTicketLock {
  public:
@@ -41,16 +41,16 @@ class BasicTicketLock {
   Atom<std::uint32_t> served_{0};
 };
 
-// The queue of Mellor-Crummey and Scott: each waiter watches a place of its own, so an unlock takes a line
-// from one thread only.
+// The queue lock of Mellor-Crummey and Scott: each waiter watches a separate place, so an unlock invalidates
+// the line of one thread only.
 //
 // Contract: as a mutex; first come, first served. A place belongs to one holder or waiter from lock to
 // unlock.
 //
-// Memory ordering: the exchange of `last_` acquires, so that who finds the queue empty sees what the last
-// holder did before its compare-exchange released it; and it releases the new place's fields to who queues
-// behind it. The link from place to place releases, and is acquired before the successor's place is written.
-// Whoever waits acquires by its own place what the unlock that ends its wait released.
+// Memory ordering: the exchange of `last_` acquires, so that a thread that finds the queue empty sees what
+// the last owner did before its compare-exchange released it; and it releases the new place's fields to the
+// thread that queues behind it. The link from place to place releases, and is acquired before the successor's
+// place is written. A waiter acquires through its own place what the unlock that ends its wait released.
 template <template <class> class Atom = std::atomic>
 class BasicMcsLock {
  public:
@@ -73,7 +73,7 @@ class BasicMcsLock {
       Place* last = &own;
       if (last_.compare_exchange_strong(last, nullptr, std::memory_order_release, std::memory_order_relaxed))
         return;
-      // Somebody is between the exchange and the link: the place behind comes at once.
+      // Another thread is between the exchange and the link: its place appears soon.
       for (Turn turn; (behind = own.behind.load(std::memory_order_acquire)) == nullptr; ++turn) {
         wait_in_line<Atom>(turn);
       }
@@ -81,7 +81,7 @@ class BasicMcsLock {
     behind->waits.store(false, std::memory_order_release);
   }
 
-  // Holds the lock for a scope, at a place of its own.
+  // Holds the lock for a scope, with a separate place.
   class [[nodiscard]] Guard {
    public:
     explicit Guard(BasicMcsLock& lock) noexcept : lock_(lock) { lock_.lock(place_); }

@@ -16,11 +16,11 @@ namespace tmflow {
 // x86 fetches lines of 64 bytes in pairs; POWER's are 128 bytes.
 inline constexpr std::size_t kCacheLine = 128;
 
-// What stood in the way of an update, and how often.
+// What delayed an update, and how often.
 enum class Contention {
   retries,              // of a critical section: the attempts of its transaction that aborted
-  failed_publications,  // of an update: its private copies that were not published, for another was
-  taken_blocks,         // of an update: the blocks that another thread held when the update came by
+  failed_publications,  // of an update: private copies that lost to another publication
+  taken_blocks,         // of an update: blocks that another thread held at the first try
 };
 
 inline constexpr std::array kContentions{Contention::retries, Contention::failed_publications,
@@ -31,18 +31,18 @@ constexpr std::string_view name_of(Contention kind) {
   return names[static_cast<std::size_t>(kind)];
 }
 
-// Alone on its cache lines: counting by one worker does not slow another one down.
+// On separate cache lines, so that one worker's counting does not slow another one down.
 //
-// Transactions are counted apart from updates: an update may be several transactions. Every transaction ends
-// as one commit or one fallback (the mutex was taken); every attempt ends as a commit or an abort, so
+// Transactions are counted separately from updates: an update may be several transactions. Every transaction
+// ends as one commit or one fallback (the mutex was locked); every attempt ends as a commit or an abort, so
 // attempts are commits plus aborts.
 //
-// Contention is counted in three units that do not compare, each in a histogram of its own (Contention).
-// Lock times are kept only where `time_locks` asked for them: two looks at the clock cost as much as a small
+// Contention is counted in three units that are not comparable, each in a separate histogram (Contention).
+// Lock times are kept only if `time_locks` requested them: reading the clock twice costs as much as a small
 // update.
 //
 // Memory ordering: relaxed, because a counter publishes nothing but itself. The addition is atomic although
-// each object belongs to one worker, so that a caller who gives two threads the same worker loses no count.
+// each object belongs to one worker, so that no count is lost if a caller gives two threads the same worker.
 class alignas(kCacheLine) ThreadStats {
  public:
   using Aborts = AbortCounts::ByStatus;  // by raw status
@@ -57,7 +57,7 @@ class alignas(kCacheLine) ThreadStats {
     add(histogram(kind)[static_cast<std::size_t>(std::clamp<std::int64_t>(n, 0, kMost))]);
   }
 
-  // A reading of the whole variable, where it could be told whether it was torn.
+  // A read of the whole variable, if it is known whether it was torn.
   void count_read(bool torn) noexcept {
     add(reads_);
     if (torn) add(torn_);
@@ -70,7 +70,7 @@ class alignas(kCacheLine) ThreadStats {
     held_ns_.fetch_add(held_ns, std::memory_order_relaxed);
   }
 
-  // Says that attempts were made of which nobody told: how many is then not known.
+  // Records that there were unreported attempts: their number is then unknown.
   void hide_attempts() noexcept { attempts_hidden_.store(true, std::memory_order_relaxed); }
 
   std::int64_t updates() const noexcept { return updates_.load(std::memory_order_relaxed); }
@@ -81,8 +81,8 @@ class alignas(kCacheLine) ThreadStats {
   bool attempts_hidden() const noexcept { return attempts_hidden_.load(std::memory_order_relaxed); }
   Aborts aborts() const { return aborts_.by_status(); }
 
-  // How many critical sections, or updates, met with this kind of contention `n` times; kMost stands for that
-  // many or more.
+  // The number of critical sections, or updates, that met with this kind of contention `n` times; kMost
+  // stands for that many or more.
   static constexpr std::int64_t kMost = 63;
   std::int64_t counted(Contention kind, std::int64_t n) const noexcept {
     return contention_[static_cast<std::size_t>(kind)][static_cast<std::size_t>(n)].load(
@@ -126,14 +126,14 @@ class alignas(kCacheLine) ThreadStats {
   AbortCounts aborts_;
 };
 
-// The attempts that the aborts and commits are the ends of.
+// The attempts that ended in these aborts and commits.
 inline std::int64_t attempts(const ThreadStats& stats) {
   std::int64_t attempts = stats.commits();
   for (const auto& [status, count] : stats.aborts()) attempts += count;
   return attempts;
 }
 
-// The same, where all attempts were told of.
+// The same, if all attempts were reported.
 inline std::optional<std::int64_t> known_attempts(const ThreadStats& stats) {
   return stats.attempts_hidden() ? std::nullopt : std::optional(attempts(stats));
 }

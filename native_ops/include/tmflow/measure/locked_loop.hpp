@@ -1,4 +1,4 @@
-// The references of the benchmark that anybody would write: a loop under a mutex, in one function.
+// The straightforward references of the benchmark: a loop under a mutex, in one function.
 #pragma once
 
 #include <pthread.h>
@@ -10,8 +10,8 @@
 
 namespace tmflow {
 
-// variable[i] -= alpha * delta[i] for `n` elements while the mutex is held. As a kernel, it may leave the
-// upper halves of the vector registers as they are.
+// variable[i] -= alpha * delta[i] for `n` elements while the mutex is held. Like a kernel, it may leave the
+// upper halves of the vector registers in use.
 template <class Mutex>
 using LoopUnder = void (*)(Mutex& mutex, float* variable, const float* delta, float alpha,
                            std::size_t n) noexcept;
@@ -24,7 +24,7 @@ struct LoopsUnderMutex {
   LoopUnder<McsLock> mcs;
 };
 
-// For the widest vectors that this processor has.
+// For the widest vectors of this processor.
 const LoopsUnderMutex& find_loops_under_mutex() noexcept;
 
 }  // namespace tmflow

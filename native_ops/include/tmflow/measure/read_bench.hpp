@@ -1,4 +1,4 @@
-// What reading costs beside updates, and whether what was read was ever there.
+// The cost of reads during updates, and whether the read values ever existed.
 #pragma once
 
 #include <algorithm>
@@ -28,13 +28,13 @@ struct ReadPlan {
   int writers;             // threads, 0 or more
   int reads;               // of each reader; once one has made them all, all threads stop
   std::int64_t elements;   // of the variable; 1 to AuditPlan::kMaxElements
-  bool consistent = true;  // by way of the strategy; else a plain copy
+  bool consistent = true;  // through the strategy; else a plain copy
 };
 
 struct ReadReport {
   std::int64_t reads = 0, updates = 0;  // made while the clock ran
   double seconds = 0;
-  std::int64_t checked = 0, torn = 0;  // reads that were looked at, off the clock, and the torn ones of them
+  std::int64_t checked = 0, torn = 0;  // reads checked outside the timed part, and the torn ones among them
 };
 
 // Throws std::invalid_argument for numbers that are out of range.
@@ -51,18 +51,19 @@ inline const ReadPlan& checked(const ReadPlan& plan) {
   return plan;
 }
 
-// One variable whose elements are all 0 at first, and to each of which every update adds 1: so a copy of it
-// as it was between two updates has all elements equal, whoever made it. `run` goes twice: first to look at
-// what is read, then by the clock.
+// One variable whose elements are all 0 at first. Every update adds 1 to each, so a copy of the variable as
+// it was between two updates has equal elements. `run` runs twice: first to check the reads, then to time
+// them.
+// the clock.
 //
-// Memory ordering: `over_` publishes nothing but itself; what a thread says of itself is read
-// after it has been joined.
+// Memory ordering: `over_` publishes nothing but itself; what a thread reports about itself is read after the
+// thread was joined.
 template <class S>
 class ReadBench {
  public:
   ReadBench(S& strategy, const ReadPlan& plan)
       : strategy_(strategy), plan_(checked(plan)), variable_(static_cast<std::size_t>(plan.elements), 0.0f) {
-    read_once(own_of(0));  // throws where the strategy has no such read
+    read_once(own_of(0));  // throws if the strategy has no such read
   }
 
   ReadReport run() {
@@ -92,7 +93,7 @@ class ReadBench {
     Clock::time_point end;
   };
 
-  // A float counts to this without a gap.
+  // A float counts exactly up to this number.
   static constexpr std::int64_t kMostUpdates = 1 << 24;
 
   Own& own_of(int thread) {
@@ -113,21 +114,21 @@ class ReadBench {
   }
 
   void read(Own& own, bool look) {
-    while (own.phase.reads < plan_.reads && !over_.its.load(std::memory_order_relaxed)) {
+    while (own.phase.reads < plan_.reads && !over_.value.load(std::memory_order_relaxed)) {
       read_once(own);
       ++own.phase.reads;
       if (look && std::ranges::any_of(own.copy, [&](float e) { return e != own.copy.front(); }))
         ++own.phase.torn;
     }
-    over_.its.store(true, std::memory_order_relaxed);
+    over_.value.store(true, std::memory_order_relaxed);
   }
 
   void write(Own& own, bool look) {
     const GradientDescent<float> update{.alpha = -1, .delta = ones_};
     const std::int64_t most = kMostUpdates / plan_.writers;
-    while (!over_.its.load(std::memory_order_relaxed)) {
+    while (!over_.value.load(std::memory_order_relaxed)) {
       if (look && own.phase.updates == most) {
-        over_.its.store(true, std::memory_order_relaxed);
+        over_.value.store(true, std::memory_order_relaxed);
         break;
       }
       strategy_.apply(region_, update, own.stats);
@@ -138,7 +139,7 @@ class ReadBench {
   Phase phase(bool look) {
     const int threads = plan_.readers + plan_.writers;
     for (int thread = 0; thread < threads; ++thread) own_of(thread).phase = {};
-    over_.its.store(false, std::memory_order_relaxed);
+    over_.value.store(false, std::memory_order_relaxed);
     Clock::time_point began;
     std::barrier start(threads, [&]() noexcept { began = Clock::now(); });
     std::once_flag first;
@@ -150,7 +151,7 @@ class ReadBench {
         thread < plan_.readers ? read(own, look) : write(own, look);
       } catch (...) {
         std::call_once(first, [&] { thrown = std::current_exception(); });
-        over_.its.store(true, std::memory_order_relaxed);
+        over_.value.store(true, std::memory_order_relaxed);
       }
       own.end = Clock::now();
     };
@@ -174,7 +175,7 @@ class ReadBench {
   LinesOf<float> variable_;
   const LinesOf<float> ones_ = LinesOf<float>(variable_.size(), 1.0f);
   ArrayRegion<float> region_{std::span<float>(variable_)};
-  Apart<std::atomic<bool>> over_{false};
+  Padded<std::atomic<bool>> over_{false};
   std::vector<std::unique_ptr<Own>> own_;
 };
 

@@ -1,4 +1,4 @@
-// The shadow of a variable: what tells, in real training, which updates were lost and which reads were torn.
+// The shadow of a variable: it shows, in real training, which updates were lost and which reads were torn.
 #pragma once
 
 #include <algorithm>
@@ -12,50 +12,48 @@
 
 namespace tmflow {
 
-// Belongs to one variable, whose updates run `around` in the very place where they change its elements, under
-// whatever protects those. For strategies that update in place, each element once: what is thrown away
-// afterwards would be counted too.
+// It belongs to one variable, whose updates run `around` at the place where they change its elements, under
+// the same protection. It is for strategies that update in place, each element once: discarded work would be
+// counted too.
 //
-// Lost updates. Each block of the variable has a count of element updates, a double that is changed as the
-// elements are: loaded, changed and stored by a kernel, beside the block and under the same protection, which
-// is to say under none where there is none. So it is one more element of its block, and loses updates as that
-// does. What it lacks in the end is the share of updates lost, found by sampling one element of a block.
+// Lost updates. Each block of the variable has a count of element updates, a double that is changed like the
+// elements: a kernel loads, changes and stores it, next to the block and under the same protection, which may
+// be none. So it behaves like one more element of its block, and loses updates as the block does. The
+// difference at the end is the share of lost updates, found by sampling one element of a block.
 //
 // Torn reads. Each block has two sums, `begun` and `ended`. An update adds its id, a random number, to the
-// first before it touches the block and to the second when it is through. The additions are atomic whatever
-// the strategy, so the sums lose nothing. A reader takes `ended` before it copies the block and `begun` after
-// that (WatchedRead):
+// first before it touches the block and to the second when it has finished. The additions are atomic under
+// every strategy, so the sums lose nothing. A reader loads `ended` before it copies the block and `begun`
+// after that (WatchedRead):
 //
-// - Both are sums over sets of updates, and the first set is part of the second, as every update ends after
-// it
-//   begins. If the sums are equal, so are the sets, and no update was under way in the block while it was
-//   copied: the copy is that of the block after just these updates. (Two different sets have the same sum
-//   with probability 2^-32, ids being random.) If they differ, an update overlapped the copy. It may by luck
-//   have left no trace in it; such a read counts as torn, for nobody can say that it is not.
-// - If all blocks are whole and have the same sum, the same updates are in all of them: the copy is the
-// variable
+// - Both are sums over sets of updates, and the set of `ended` is part of that of `begun`: an update ends
+//   after it begins. If the sums are equal, so are the sets, and no update was in progress in the block while
+//   it was copied: the copy is that of the block after exactly these updates. (Two different sets have the
+//   same sum with probability 2^-32, because ids are random.) If they differ, an update overlapped the copy.
+//   It may by chance have left no trace in it; such a read counts as torn, because this cannot be known.
+// - If all blocks are whole and have the same sum, they contain the same updates: the copy is the variable
 //   after these updates. If sums differ, some update is in one block and not in another.
-// - An update that comes in parts adds to each block, part by part, differences of one function of the place,
-//   which is 0 at the block's beginning, the id at its end, and random in between. So the parts add up to the
-//   id exactly when all of the block is there. Ids end in 32 zero bits and the values in between do not: a
-//   sum over parts of which some are missing is told from one over whole updates (again but for 2^-32).
+// - An update in parts adds to each block, part by part, differences of one function of the place, which is 0
+//   at the block's beginning, the id at its end, and random in between. So the parts add up to the id exactly
+//   when all parts of the block have been added. Ids end in 32 zero bits and the values in between do not: a
+//   sum with missing parts differs from one over complete updates (again except for 2^-32).
 //
-// Memory ordering: the beginning must be seen by whoever sees a changed element, and the end must not be seen
-// before all of them. So a release fence stands between the addition to `begun` and the changes, which pairs
-// with the reader's acquire fence between the copy and its look at `begun`: who copied a changed element sees
-// the addition. The addition to `ended` releases the changes, and the reader's look at it acquires them. In a
-// hardware transaction the additions appear with the changes, at the commit.
+// Memory ordering: a thread that sees a changed element must see the beginning, and must not see the end
+// before all changes. So a release fence stands between the addition to `begun` and the changes. It pairs
+// with the reader's acquire fence between the copy and its load of `begun`: a reader that copied a changed
+// element sees the addition. The addition to `ended` releases the changes, and the reader's load of it
+// acquires them. In a hardware transaction the additions appear with the changes, at the commit.
 class Shadow {
  public:
   // Elements of a block; the last one of the variable, and of what a lock guards, may be shorter.
   static constexpr std::size_t kBlock = 1024;
 
-  // As tmflow::Kernel<double>: what changes the counts.
+  // Like tmflow::Kernel<double>: it changes the counts.
   using CountKernel = void (*)(double* variable, const double* delta, double alpha, std::size_t n) noexcept;
 
-  // `guarded`: how many elements a lock guards, where the variable has several. No block of the shadow is
-  // under two of them: two updates of its elements may be under way at once, and its count would lose what
-  // they do not.
+  // `guarded`: the number of elements that a lock guards, if the variable has several locks. No block of the
+  // shadow is under two locks: otherwise two updates of its elements could be in progress at the same time,
+  // and its count would lose updates that the elements do not.
   Shadow(std::size_t elements, CountKernel kernel,
          std::size_t guarded = std::numeric_limits<std::size_t>::max())
       : elements_(elements),
@@ -66,7 +64,7 @@ class Shadow {
   std::size_t elements() const noexcept { return elements_; }
   std::size_t blocks() const noexcept { return blocks_.size(); }
 
-  // Of a new update. A thread's are drawn without a word to the others.
+  // The id of a new update. Each thread draws its ids independently.
   static std::uint64_t new_id() noexcept {
     static std::atomic<std::uint64_t> threads{0};
     thread_local std::uint64_t state = mixed(threads.fetch_add(1, std::memory_order_relaxed) + 1);
@@ -74,7 +72,7 @@ class Shadow {
     return mixed(state) << 32;
   }
 
-  // Whether a sum is one over whole updates of the block.
+  // Whether a sum consists of complete updates of the block.
   static bool is_whole(std::uint64_t sum) noexcept { return static_cast<std::uint32_t>(sum) == 0; }
 
   // Runs `change(begin, n)` on the elements [first, first + count), block by block, for the update `id`.
@@ -97,7 +95,7 @@ class Shadow {
     std::uint64_t ended, begun;
   };
 
-  // Runs `copy`, which copies from the block of the element `begin`; the sums before and after it.
+  // Runs `copy`, which copies from the block of the element `begin`; returns the sums before and after it.
   template <class Copying>
   Sums beside(std::size_t begin, const Copying& copy) const {
     const Block& block = blocks_[block_of(begin)];
@@ -117,14 +115,14 @@ class Shadow {
     }
   }
 
-  // The updates of an element that were not lost, all elements together. While nobody updates.
+  // The updates that were not lost, summed over all elements. Must be called while no thread updates.
   std::int64_t kept() const noexcept {
     double all = 0;
     for (const Block& block : blocks_) all += block.count;
     return static_cast<std::int64_t>(all);
   }
 
-  // As if nothing had been updated yet. While nobody updates or reads.
+  // Resets to the state before any update. Must be called while no thread updates or reads.
   void reset() noexcept {
     for (Block& block : blocks_) {
       block.begun.store(0, std::memory_order_relaxed);
@@ -136,8 +134,8 @@ class Shadow {
  private:
   static constexpr std::uint64_t kStride = 0x9e3779b97f4a7c15;
 
-  // The count has a line of its own, as the block's elements have theirs: beside the sums, whose additions
-  // take the line whole, it would lose less than they do.
+  // The count is on a separate cache line, as the block's elements are. In one line with the sums, whose
+  // additions take the line exclusively, it would lose fewer updates than the elements do.
   struct alignas(kCacheLine) Block {
     std::atomic<std::uint64_t> begun{0}, ended{0};
     alignas(kCacheLine) double count = 0;
@@ -162,15 +160,15 @@ class Shadow {
     return x ^ x >> 31;
   }
 
-  // What the parts of the update up to `place`, of the block of this number, add up to.
+  // The sum of the parts of the update up to `place`, for the block of this number.
   std::uint64_t weight(std::uint64_t id, std::size_t place, std::size_t block) const noexcept {
     if (place == begin_of(block)) return 0;
     if (place == end_of(block)) return id;
     return mixed(id + kStride * place);
   }
 
-  // ThreadSanitizer knows no fences, and the elements that these order are no business of its: they are raced
-  // for by contract, or guarded by the strategy.
+  // ThreadSanitizer does not support fences, and does not need these: the races on the elements that they
+  // order are allowed by the contract, or the strategy guards the elements.
   static void fence([[maybe_unused]] std::memory_order order) noexcept {
 #if !defined(__SANITIZE_THREAD__)
     std::atomic_thread_fence(order);
@@ -182,8 +180,8 @@ class Shadow {
   const CountKernel kernel_;
 };
 
-// One reading of a variable that has a shadow. A range that is read again counts as it was read last: the
-// copy before was thrown away.
+// One read of a variable that has a shadow. If a range is read again, the last read counts, because the
+// earlier copy was discarded.
 class WatchedRead {
  public:
   explicit WatchedRead(const Shadow& shadow) : shadow_(shadow) { parts_.reserve(shadow.blocks()); }
@@ -196,13 +194,13 @@ class WatchedRead {
     });
   }
 
-  // Whether what was read was not the variable as it was after any set of updates.
+  // Whether the copy was not the variable as it was after any set of updates.
   bool torn() const noexcept {
     return torn_parts() > 0 ||
            std::ranges::any_of(parts_, [&](const Part& part) { return part.sum != parts_.front().sum; });
   }
 
-  // How many of the blocks, or of the parts in which they were read, were torn in themselves.
+  // The number of blocks, or of the parts in which they were read, that were torn in themselves.
   std::int64_t torn_parts() const noexcept {
     return std::ranges::count_if(parts_, [](const Part& part) { return !part.intact; });
   }

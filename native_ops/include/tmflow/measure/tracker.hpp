@@ -1,4 +1,4 @@
-// The step tracker: who updated what how often, and how stale what they updated from was.
+// The step tracker: how often each worker updated each variable, and how stale its reads were.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@
 
 namespace tmflow {
 
-// Exact counts by value: a dense part for the usual values and a map for the rest, however large.
+// Exact counts by value: a dense part for the usual values and a map for the rest.
 class Histogram {
  public:
   struct Row {
@@ -54,7 +54,7 @@ class Histogram {
 //
 // Memory ordering: end_step adds with release and begin_step loads with acquire, so a worker that reads
 // version v also sees the updates of the first v steps, as far as the strategy publishes updates at all.
-// end_step also acquires, to order itself behind the steps that it counts.
+// end_step also acquires, to order itself after the steps that it counts.
 class Tracker {
  public:
   Tracker(int workers, int variables)
@@ -65,7 +65,7 @@ class Tracker {
   int workers() const noexcept { return static_cast<int>(staleness_.size()); }
   int variables() const noexcept { return static_cast<int>(variables_); }
 
-  // The number of steps completed so far, ever: a reset does not turn it back.
+  // The number of completed steps; a reset does not set it back.
   std::int64_t begin_step() const noexcept { return version_.load(std::memory_order_acquire); }
 
   // Completes a step that began at version `begun_at`; returns its staleness.
@@ -73,7 +73,8 @@ class Tracker {
   std::int64_t end_step(int worker, std::int64_t begun_at) {
     WorkerStaleness& own = staleness_[index(worker, staleness_.size(), "worker")];
     if (begun_at < 0 || begun_at > version_.load(std::memory_order_relaxed)) {
-      throw std::invalid_argument("version " + std::to_string(begun_at) + " was never that of this tracker");
+      throw std::invalid_argument("version " + std::to_string(begun_at) +
+                                  " was never a version of this tracker");
     }
     const std::int64_t staleness = version_.fetch_add(1, std::memory_order_acq_rel) - begun_at;
     const std::lock_guard held(own.mutex);
@@ -88,14 +89,14 @@ class Tracker {
                   index(variable, variables_, "variable")];
   }
 
-  // How often the worker's steps had which staleness. Exact once the worker rests.
+  // How often the worker's steps had which staleness. Exact while the worker is idle.
   std::vector<Histogram::Row> staleness(int worker) {
     WorkerStaleness& own = staleness_[index(worker, staleness_.size(), "worker")];
     const std::lock_guard held(own.mutex);
     return own.steps.rows();
   }
 
-  // Forget all counts. A step that is under way is counted when it ends.
+  // Discards all counts. A step in progress is counted when it ends.
   void reset() {
     for (ThreadStats& stats : stats_) stats.reset();
     for (WorkerStaleness& own : staleness_) {
@@ -105,7 +106,7 @@ class Tracker {
   }
 
  private:
-  // Taken by its worker alone, save when somebody reads: the mutex is free nearly always.
+  // Locked by its worker alone, except for reads: the mutex is almost always free.
   struct alignas(kCacheLine) WorkerStaleness {
     std::mutex mutex;
     Histogram steps;

@@ -1,5 +1,4 @@
-// What is measured of a variable beyond the usual counts: what became of its updates, and whether reads were
-// torn.
+// Additional measures of a variable: lost updates and torn reads.
 #pragma once
 
 #include <algorithm>
@@ -19,9 +18,9 @@
 
 namespace tmflow {
 
-// The counts of a shadow under a strategy that does not run the kernel in place: a variable of their own,
-// with an element for each block, that is updated once for each update, under another object of the same
-// strategy. It tells whether such updates are lost, not whether these very ones were.
+// The counts of a shadow under a strategy that does not run the kernel in place: a separate variable with an
+// element for each block. Each update also updates it, under another object of the same strategy. It shows
+// whether such updates are lost, not whether exactly these were.
 class CountsBeside {
  public:
   CountsBeside(std::string_view strategy, std::span<const std::string> parameters, std::size_t elements,
@@ -36,12 +35,12 @@ class CountsBeside {
     region_ = std::make_unique<ArrayRegion<double>>(std::span<double>(counts_));
   }
 
-  // Once for each update of the variable, by any number of threads at once.
+  // Call it once for each update of the variable; any number of threads may call it at the same time.
   void update(int worker) {
     strategy_->apply(*region_, {.alpha = -1, .delta = sizes_}, stats_[static_cast<std::size_t>(worker)]);
   }
 
-  // The two below as those of Shadow.
+  // The next two functions are as in Shadow.
   std::int64_t kept() {
     strategy_->settle(*region_);
     return static_cast<std::int64_t>(std::accumulate(counts_.begin(), counts_.end(), 0.0));
@@ -53,12 +52,12 @@ class CountsBeside {
 
  private:
   const std::unique_ptr<AnyStrategy<ArrayRegion<double>>> strategy_;
-  std::vector<ThreadStats> stats_;  // of the counts' own updates: nobody asks for them
+  std::vector<ThreadStats> stats_;  // of the updates of the counts; never read
   LinesOf<double> sizes_, counts_;
   std::unique_ptr<ArrayRegion<double>> region_;
 };
 
-// Of one variable of so many elements under one strategy.
+// The measures of one variable with that many elements under one strategy.
 class VariableMeasures {
  public:
   VariableMeasures(std::string_view strategy, std::span<const std::string> parameters, std::size_t elements,
@@ -68,9 +67,9 @@ class VariableMeasures {
     if (listed.in_place()) {
       const Parameters values = parameters_of(strategy, parameters);
       const auto kernel = find_kernel<double>(values.text("kernel"), values.text("optimisation"));
-      // A strategy that promises `block` says by its parameter of that name how long one is.
+      // A strategy of `block` consistency has a parameter of that name: the length of a block.
       shadow_ =
-          listed.info.updates == Promise::block
+          listed.info.updates == Consistency::block
               ? std::make_unique<Shadow>(elements, kernel, static_cast<std::size_t>(values.integer("block")))
               : std::make_unique<Shadow>(elements, kernel);
     } else {
@@ -80,10 +79,10 @@ class VariableMeasures {
 
   std::size_t elements() const noexcept { return elements_; }
 
-  // Null where torn reads cannot be told, because the strategy does not update in place.
+  // Null if torn reads cannot be detected, because the strategy does not update in place.
   Shadow* shadow() noexcept { return shadow_.get(); }
 
-  // Runs `apply(update)`, one update of the variable, and learns what becomes of it.
+  // Runs `apply(update)`, one update of the variable, and measures it.
   template <class T, class Apply>
   void around(GradientDescent<T> update, int worker, const Apply& apply) {
     if (shadow_ != nullptr) {
@@ -94,7 +93,7 @@ class VariableMeasures {
     if (beside_ != nullptr) beside_->update(worker);
   }
 
-  // As those of Shadow.
+  // As in Shadow.
   std::int64_t kept() { return shadow_ != nullptr ? shadow_->kept() : beside_->kept(); }
   void reset() { shadow_ != nullptr ? shadow_->reset() : beside_->reset(); }
 

@@ -25,7 +25,8 @@ class Budget {
 
   // Throws NotMeasured once the time is over.
   void check() const {
-    if (over()) throw NotMeasured("the time of the probe was over before it was known: give it more seconds");
+    if (over())
+      throw NotMeasured("the time of the probe ran out before this was measured: increase --seconds");
   }
 
  private:

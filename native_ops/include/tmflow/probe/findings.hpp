@@ -1,4 +1,4 @@
-// What a part of the probe found: a value for each name, or null and why there is none.
+// The results of a part of the probe: a value for each name, or null with the reason.
 #pragma once
 
 #include <cmath>
@@ -19,7 +19,7 @@ class NotMeasured : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A measured number, to the four digits that it is worth.
+// A measured number, rounded to its four significant digits.
 inline double rounded(double value) {
   if (value == 0 || !std::isfinite(value)) return value;
   const double scale = std::pow(10, 3 - std::floor(std::log10(std::abs(value))));
@@ -28,7 +28,8 @@ inline double rounded(double value) {
 
 class Findings {
  public:
-  // Keeps, under the name, what `measure` returns, and returns it too: nothing where it throws NotMeasured.
+  // Stores the result of `measure` under the name and returns it. On NotMeasured it stores null with the
+  // reason and returns nullopt.
   template <class Measure, class Value = std::invoke_result_t<Measure>>
   std::optional<Value> find(const std::string& name, const Measure& measure) {
     try {
@@ -58,10 +59,10 @@ class Findings {
   Json::Object found_, why_;
 };
 
-// What another quantity is measured with.
+// A quantity that another measurement needs; throws NotMeasured if it has no value.
 template <class T>
 const T& needed(const std::optional<T>& value, const char* what) {
-  if (!value) throw NotMeasured(std::string(what) + " would have to be known first");
+  if (!value) throw NotMeasured(std::string(what) + " is needed first, and was not measured");
   return *value;
 }
 

@@ -1,5 +1,5 @@
-// The parts of the probe, each as JSON with a `why` for all that is null. The transactional ones run on any
-// Transactor.
+// The parts of the probe, each as JSON with the reason, `why`, for every null. The transactional parts run on
+// any Transactor.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace tmflow::probe {
 
-// What others are measured with.
+// Results that other measurements need.
 struct Fits {
   std::optional<std::size_t> line_bytes, write_lines;
 };
@@ -22,10 +22,10 @@ Json find_siblings(Transactor& transactor, const Fits& fits, Budget budget);
 Json find_asynchronous(Transactor& transactor, const Fits& fits, bool timed, Budget budget);
 Json find_costs(Budget budget);  // of this processor's own transactions
 
-// All of the above, and whether there are transactions at all; a null pointer where the family has none.
+// All of the above, and whether there are transactions at all; the pointer is null if the family has none.
 Json find_transactions(Transactor* transactor, bool timed, double seconds);
 
-// Without transactions.
+// The measurements without transactions.
 Json find_machine(double seconds);
 Json find_limits(double seconds);
 

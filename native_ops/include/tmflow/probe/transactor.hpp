@@ -1,4 +1,4 @@
-// What the probe needs of a processor with transactions: the real ones and the emulated one look alike to it.
+// The interface of a processor with transactions for the probe, the same for real and emulated ones.
 #pragma once
 
 #include <cstddef>
@@ -18,43 +18,43 @@ struct Walk {
   char* base;
   std::size_t stride, count;
   bool write;
-  std::size_t shift = 0;  // by which every second place lies further
-  std::size_t times = 1;  // the whole, again and again
+  std::size_t shift = 0;  // the extra distance of every second place
+  std::size_t times = 1;  // repetitions of the whole walk
 
   char* place(std::size_t i) const { return base + i * stride + (i % 2 != 0 ? shift : 0); }
 };
 
-// Hardware threads are numbers. A thread calls with the number of the one that it has settled on.
+// Hardware threads are numbers. A thread passes the number of the hardware thread on which it runs.
 class Transactor {
  public:
   virtual ~Transactor() = default;
 
-  // Whose statuses these are: "rtm" or "power".
+  // The kind of its statuses: "rtm" or "power".
   virtual std::string_view dialect() const = 0;
-  virtual bool reported() const = 0;  // the processor or the kernel says that it has transactions
-  virtual bool enabled() const = 0;   // and does not say that they always abort
+  virtual bool reported() const = 0;  // the processor or the kernel reports transactions
+  virtual bool enabled() const = 0;   // and does not report that they always abort
 
   virtual int first() const = 0;                      // where the probe itself runs
   virtual std::optional<int> other_core() const = 0;  // one on another core
-  virtual std::vector<int> siblings() const = 0;      // which may share the first one's core
+  virtual std::vector<int> siblings() const = 0;      // threads that may share the first one's core
 
-  // The calling thread runs there from now on.
+  // From now on the calling thread runs on this hardware thread.
   virtual void settle(int thread) const = 0;
 
-  // One transaction that makes these walks; false: it has aborted, and `ended` says how. Entered only where
-  // transactions are reported.
+  // One transaction that makes these accesses; false: it has aborted, and `ended` has the reason. Must be
+  // called only if transactions are reported.
   virtual bool attempt(int thread, std::span<const Walk> walks, htm::Ended& ended) = 0;
   // The same touches outside of transactions.
   virtual void outside(int thread, const Walk& walk) = 0;
-  // Memory for the places, so that no transaction meets a page that is not there.
+  // Prepares the memory of the places: all pages are present, so that no transaction meets a page fault.
   virtual void prepare(const Walk& walk) const = 0;
 
-  // How often to touch a place for a transaction to last while others can do something: some microseconds.
+  // How often to touch a place for a transaction to last some microseconds, so that other threads can act.
   virtual std::size_t dwelling() const = 0;
 };
 
-// This machine's, whether its transactions work or not; a null pointer where its family has none that we
-// know.
+// This machine's processor, whether its transactions work or not; a null pointer if its family has no known
+// transactions.
 std::unique_ptr<Transactor> make_real_transactor();
 // Throws std::invalid_argument for impossible numbers.
 std::unique_ptr<Transactor> make_emulated_transactor(std::string_view machine);

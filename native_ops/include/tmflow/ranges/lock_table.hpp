@@ -13,9 +13,9 @@
 namespace tmflow::ranges {
 
 // A table of locks for the blocks of `block` elements. A lock covers every block whose number is its own
-// modulo the size of the table: that costs conflicts, never correctness, and lets a variable have any size.
+// modulo the size of the table: this costs conflicts, never correctness, and allows a variable of any size.
 //
-// Memory ordering: whoever takes a lock acquires what its last owner released.
+// Memory ordering: a thread that acquires a lock acquires what its last owner released.
 template <template <class> class Atom>
 class LockTable {
  public:
@@ -25,8 +25,8 @@ class LockTable {
   explicit LockTable(std::size_t block, std::size_t locks = kLocks)
       : block_(block), mask_(std::bit_ceil(locks) - 1), locks_(new Atom<LockWord>[mask_ + 1]()) {}
 
-  // Calls f(lock) for each lock of the elements [first, first + count), once, in order of the blocks, as long
-  // as it returns true; whether it always did.
+  // Calls f(lock) for each lock of the elements [first, first + count), once, in the order of the blocks, as
+  // long as it returns true; returns whether it always did.
   template <class F>
   bool all_of(std::size_t first, std::size_t count, const F& f) {
     if (count == 0) return true;
@@ -39,7 +39,7 @@ class LockTable {
   }
 
   TransactorPool<Atom> transactors;
-  alignas(kCacheLine) Atom<std::uint64_t> order{0};  // of transactions that ask who is older
+  alignas(kCacheLine) Atom<std::uint64_t> order{0};  // of transactions that compare their age
 
  private:
   alignas(kCacheLine) const std::size_t block_;

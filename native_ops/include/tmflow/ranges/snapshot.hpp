@@ -1,4 +1,4 @@
-// A consistent copy of ranges that nobody locks.
+// A consistent copy of ranges without locks.
 #pragma once
 
 #include <cstddef>
@@ -10,14 +10,15 @@
 
 namespace tmflow::ranges {
 
-// How often a reader copies in vain, and how often it finds a lock taken, before it takes the locks itself.
+// How often a reader's copy may fail, and how often it may find a lock owned, before it acquires the locks
+// itself.
 inline constexpr int kCopies = 8, kLooks = 4096;
 
-// The sum of the versions of the locks of `count` elements from the first; nothing while one is owned.
+// The sum of the versions of the locks of `count` elements from the first; nullopt if one is owned.
 //
-// Versions only grow. So if two sums are equal, every version is: whatever the locks cover was the same at
-// every moment between the end of the first sum and the beginning of the second. Memory ordering: acquires
-// what the last owner of each released.
+// Versions only grow. So if two sums are equal, every version is equal: everything that the locks cover was
+// unchanged from the end of the first sum to the beginning of the second. Memory ordering: acquires what the
+// last owner of each lock released.
 template <template <class> class Atom>
 std::optional<LockWord> version_of(LockTable<Atom>& locks, std::size_t count) noexcept {
   LockWord sum = 0;
@@ -29,9 +30,9 @@ std::optional<LockWord> version_of(LockTable<Atom>& locks, std::size_t count) no
   return all_free ? std::optional(sum) : std::nullopt;
 }
 
-// Runs `copy`, a void() that reads only the first `count` elements, until nobody has written any of them
-// meanwhile. Writes no shared memory, and so may never come to an end among writers: false if it has lost its
-// patience, and nothing that `copy` has left is worth anything then.
+// Runs `copy`, a void() that reads only the first `count` elements, until no thread has written any of them
+// during the copy. Writes no shared memory, so it may never succeed while others write: returns false after
+// too many attempts, and the copy is then meaningless.
 template <class Policy = Sound, template <class> class Atom, class Copy>
 bool copy_unlocked(LockTable<Atom>& locks, std::size_t count, const Copy& copy) {
   int looks = 0;

@@ -14,15 +14,16 @@
 
 namespace tmflow::ranges {
 
-// One attempt to run a transaction. It locks the blocks of a range when it first meets them and gives them
-// back at its end (two-phase locking), so what it reads and writes is nobody else's meanwhile.
+// One attempt to run a transaction. It locks the blocks of a range when it first accesses them and releases
+// them at its end (two-phase locking). So no other thread accesses what it reads and writes in the meantime.
 //
-// Contract for the program: `hold` and `modify` return false when the attempt has failed; the body must
-// return false at once, and is run anew. What is modified outlives the attempt, which may have to restore it.
+// Contract for the program: `hold` and `modify` return false when the attempt has failed; the body must then
+// return false immediately, and is run again. Modified memory must outlive the attempt, which may have to
+// restore it.
 //
-// Memory ordering against readers without a lock (snapshot.hpp): a release fence stands between taking a lock
-// and writing what it covers, an acquire fence between a reader's copy and its second look at the locks. So a
-// reader that has seen any of what was written sees that the lock was taken.
+// Memory ordering against readers without a lock (snapshot.hpp): a release fence stands between acquiring a
+// lock and writing what it covers, and an acquire fence between a reader's copy and its second check of the
+// locks. So a reader that has seen any of the writes sees that the lock was owned.
 template <template <class> class Atom, class Manager, class Policy>
 class Transaction {
  public:
@@ -32,14 +33,14 @@ class Transaction {
   Transaction(const Transaction&) = delete;
   Transaction& operator=(const Transaction&) = delete;
 
-  // Lock the elements [first, first + count), whether or not they will be written.
+  // Locks the elements [first, first + count), whether or not they will be written.
   [[nodiscard]] bool hold(std::size_t first, std::size_t count) {
     if (has_failed() || was_killed()) return false;
     return !Policy::kLocks || locks_.all_of(first, count, [&](Atom<LockWord>& lock) { return take(lock); });
   }
 
-  // Lock the elements [first, first + count) of `variable`, and run f on them, a void(std::span<T>) that
-  // touches no others. An abort restores what they are now.
+  // Locks the elements [first, first + count) of `variable`, and runs f on them, a void(std::span<T>) that
+  // touches no others. An abort restores their current values.
   template <class T, class F>
   [[nodiscard]] bool modify(std::span<T> variable, std::size_t first, std::size_t count, const F& f) {
     if (!hold(first, count)) return false;
@@ -50,10 +51,10 @@ class Transaction {
     return true;
   }
 
-  // Give up: nothing of the transaction happens, and it is not run anew. For `return transaction.abort();`.
+  // Aborts: the transaction has no effect and is not run again. For `return transaction.abort();`.
   bool abort() noexcept { return fail(stm::Cause::requested); }
 
-  // The point of no return: from here on nobody can make it abort. False: somebody has.
+  // Seals the transaction: from here on no thread can make it abort. False: it was aborted before.
   bool seal() noexcept {
     if (has_failed()) return false;
     if constexpr (Manager::kKills) {
@@ -62,9 +63,9 @@ class Transaction {
     return true;
   }
 
-  // Give back every lock, with another version than it had.
+  // Releases every lock, with a new version.
   //
-  // Memory ordering: releases all that was written, to the next owner and to readers.
+  // Memory ordering: releases all writes to the next owner and to readers.
   void release() noexcept {
     for (const auto& [lock, before] : self_.taken) {
       lock->store(next_version(before), std::memory_order_release);
@@ -73,8 +74,8 @@ class Transaction {
     self_.log.clear();
   }
 
-  // The lock gets another version here too: a reader may have seen, between two looks at it, what was written
-  // and is now undone.
+  // The lock gets a new version here too: a reader may have seen, between its two checks, writes that are now
+  // undone.
   void roll_back() noexcept {
     if constexpr (Policy::kRestores) self_.log.restore_all();
     if constexpr (!Policy::kNewVersions) {
@@ -101,7 +102,7 @@ class Transaction {
     return false;
   }
 
-  // Memory ordering: acquires what the last owner released, and releases this transactor to enemies.
+  // Memory ordering: acquires what the last owner released, and releases this transactor to competitors.
   bool take(Atom<LockWord>& lock) {
     for (Turn turn;; ++turn) {
       LockWord word = lock.load(std::memory_order_acquire);
@@ -119,7 +120,7 @@ class Transaction {
     }
   }
 
-  // Another transaction owns `lock`. True: look again; false: this attempt has failed.
+  // Another transaction owns `lock`. True: check again; false: this attempt has failed.
   bool outlasts(const Atom<LockWord>& lock, LockWord owned, Turn turn) noexcept {
     if constexpr (Manager::kKills) {
       if (was_killed()) return false;
@@ -144,15 +145,15 @@ class Transaction {
 template <template <class> class Atom>
 class Claim {
  public:
-  explicit Claim(LockTable<Atom>& locks) : its(locks.transactors.claim()) {}
-  ~Claim() { TransactorPool<Atom>::give_back(its); }
+  explicit Claim(LockTable<Atom>& locks) : transactor(locks.transactors.claim()) {}
+  ~Claim() { TransactorPool<Atom>::give_back(transactor); }
   Claim(const Claim&) = delete;
   Claim& operator=(const Claim&) = delete;
 
-  Transactor<Atom>& its;
+  Transactor<Atom>& transactor;
 };
 
-// An attempt, ended if an exception leaves it.
+// An attempt, which ends if an exception leaves it.
 template <class Transaction, class Policy>
 class Attempt {
  public:
@@ -172,16 +173,17 @@ class Attempt {
   ThreadStats& stats_;
 };
 
-// After so many aborts in a row a transaction lets other threads run before each attempt, whatever its
-// manager: with more threads than cores, the one that it waits for may be waiting for its core.
+// After this many consecutive aborts a transaction yields before each attempt, whatever its manager: with
+// more threads than cores, the thread that it waits for may need its core.
 inline constexpr std::uint64_t kPatience = 8;
 
-// Runs `body`, a bool(Transaction&), as one transaction, anew until it commits, and then `last`, a void()
-// that does not throw, before any lock is given back; true then. What body modifies and last writes appears
-// at once to all transactions and snapshots. Nothing that last writes needs an undo log: no other transaction
-// and no body can abort any more; it must keep to what body holds. If the body asks for an abort, or returns
-// false though nothing failed, nothing happens and the result is false. An exception of the body passes
-// through, and nothing happens either. A body runs no other transaction of the same locks.
+// Runs `body`, a bool(Transaction&), as one transaction, repeatedly until it commits, and then `last`, a
+// void() that does not throw, before any lock is released; returns true then. All transactions and snapshots
+// see the writes of body and last atomically. The writes of last need no undo log, because no other
+// transaction and no body can abort any more; they must be covered by the locks of body. If the body requests
+// an abort, or returns false although the attempt did not fail, there is no effect and the result is false.
+// An exception of the body propagates, also without effect. A body runs no other transaction with the same
+// locks.
 //
 // Counts one commit and its retries, and each abort by its cause.
 template <class Manager, class Policy = Sound, template <class> class Atom, class Body, class Last>
@@ -189,9 +191,9 @@ bool atomically(LockTable<Atom>& locks, ThreadStats& stats, const Body& body, co
   using Own = Transaction<Atom, Manager, Policy>;
   const Claim<Atom> claim(locks);
   LockTimer times(stats);
-  Manager::enter(claim.its, locks);
+  Manager::enter(claim.transactor, locks);
   for (std::uint64_t restarts = 1;; ++restarts) {
-    Own transaction(locks, claim.its);
+    Own transaction(locks, claim.transactor);
     Attempt<Own, Policy> attempt(transaction, stats);
     const bool done = body(transaction);
     attempt.ended = true;
@@ -211,7 +213,7 @@ bool atomically(LockTable<Atom>& locks, ThreadStats& stats, const Body& body, co
         transaction.cause() == stm::Cause::none ? stm::Cause::requested : transaction.cause();
     if constexpr (Policy::kCounts) stats.count_abort(static_cast<std::uint64_t>(cause));
     if (cause == stm::Cause::requested) return false;
-    Manager::before_retry(claim.its, restarts, transaction.contended());
+    Manager::before_retry(claim.transactor, restarts, transaction.contended());
     if (restarts >= kPatience) stm::give_way();
   }
 }

@@ -1,4 +1,5 @@
-// Who runs a transaction over ranges: what its enemies know of it, and the memory that it needs.
+// The thread that runs a transaction over ranges: what its competitors can see of it, and the memory that it
+// needs.
 #pragma once
 
 #include <atomic>
@@ -20,8 +21,8 @@ using LockWord = std::uint64_t;
 inline bool is_owned(LockWord word) noexcept { return (word & 1) != 0; }
 inline LockWord next_version(LockWord free) noexcept { return free + 2; }
 
-// What ranges held before they were written; the last one kept is the first one restored, so that a range
-// that was written twice gets what it held at first.
+// The content of ranges before they were written. They are restored in reverse order, so that a range that
+// was written twice gets its original content.
 class UndoLog {
  public:
   template <class T>
@@ -30,7 +31,7 @@ class UndoLog {
     bytes_.resize(at + (range.size_bytes() + kCacheLine - 1) / kCacheLine * kCacheLine);
     find_copy<T>()(range.data(), reinterpret_cast<T*>(bytes_.data() + at), range.size());
     clear_upper_halves();
-    kept_.push_back({range.data(), range.size(), at, restore<T>});  // last: what came before may throw
+    kept_.push_back({range.data(), range.size(), at, restore<T>});  // last: the statements before may throw
   }
 
   void restore_all() noexcept {
@@ -61,7 +62,7 @@ class UndoLog {
   LinesOf<std::byte> bytes_;
 };
 
-// One transaction at a time. Enemies look at the contender; the rest belongs to the thread that claimed it.
+// One transaction at a time. Competitors read the contender; the rest belongs to the thread that claimed it.
 template <template <class> class Atom>
 struct Transactor : stm::Contender<Atom> {
   struct Taken {
@@ -73,7 +74,7 @@ struct Transactor : stm::Contender<Atom> {
     return static_cast<LockWord>(reinterpret_cast<std::uintptr_t>(this)) | 1;
   }
 
-  // Once more while another transaction owns what this one needs.
+  // Called repeatedly while another transaction owns a lock that this one needs.
   static void await(Turn turn) noexcept { Waiting<Atom>::once(turn); }
 
   std::vector<Taken> taken;
@@ -87,11 +88,11 @@ Transactor<Atom>* owner_of(LockWord owned) noexcept {
   return reinterpret_cast<Transactor<Atom>*>(static_cast<std::uintptr_t>(owned - 1));
 }
 
-// As many as there ever were transactions at once. None is freed while the pool lives, because an enemy may
-// look at one long after it met it.
+// As many as there ever were concurrent transactions. None is freed while the pool lives, because a
+// competitor may read one long after it met it.
 //
-// Memory ordering: claiming one acquires what its last user released; the list only grows, at its head, by a
-// compare-exchange that releases the new one to whoever walks the list.
+// Memory ordering: claiming a transactor acquires what its last user released. The list only grows, at its
+// head, by a compare-exchange that releases the new one to threads that traverse the list.
 template <template <class> class Atom>
 class TransactorPool {
  public:

@@ -12,12 +12,12 @@
 
 namespace tmflow::stm {
 
-// Out of line, because ThreadStats is not for two optimisations (see TMFLOW_STM_INLINE).
+// Out of line, because ThreadStats must not be compiled with two optimisations (see TMFLOW_STM_INLINE).
 void count_commit(ThreadStats& stats, std::uint64_t retries) noexcept;
 void count_abort(ThreadStats& stats, Cause cause) noexcept;
 
-// After so many aborts in a row a transaction lets other threads run before each attempt, whatever its
-// manager: with more threads than cores, the one that it waits for may be waiting for its core.
+// After this many consecutive aborts a transaction yields before each attempt, whatever its manager: with
+// more threads than cores, the thread that it waits for may need its core.
 inline constexpr std::uint64_t kPatience = 8;
 
 // Ends an attempt that an exception leaves.
@@ -42,10 +42,10 @@ class Unwinding {
   ThreadStats& stats_;
 };
 
-// Runs `body`, a bool(Transaction&), as one transaction: all that it stores appears at once, at a moment at
-// which all that it loaded was so. Runs it anew until it commits; true then. If the body asks for an abort,
-// or returns false though nothing failed, nothing of it happens and the result is false. An exception of the
-// body passes through, and nothing of the transaction happens either.
+// Runs `body`, a bool(Transaction&), as one transaction: all its stores appear atomically, at a moment at
+// which all its loads were valid. Runs it repeatedly until it commits; returns true then. If the body
+// requests an abort, or returns false although the attempt did not fail, it has no effect and the result is
+// false. An exception of the body propagates, also without effect.
 //
 // Counts one commit and its retries, and each abort by its cause. Throws std::logic_error in a transaction of
 // the same thread.
@@ -73,8 +73,8 @@ bool atomically(typename Policy::Domain& domain, ThreadStats& stats, const Body&
   }
 }
 
-// A transaction inside another one: a part of it ("flat"). It commits with the outer one or not at all, and
-// if it is aborted, so is the outer one. For `if (!nested(transaction, part)) return false;`.
+// A transaction inside another one, as a part of it ("flat nesting"). It commits with the outer one or not at
+// all, and if it is aborted, so is the outer one. For `if (!nested(transaction, part)) return false;`.
 template <class Transaction, class Body>
 [[nodiscard]] bool nested(Transaction& outer, const Body& body) {
   return body(outer) || outer.abort();

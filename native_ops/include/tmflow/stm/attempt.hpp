@@ -1,4 +1,4 @@
-// What the designs have in common: the snapshot, reading, and what happens at conflicts.
+// The common part of the designs: the snapshot, reads, and conflicts.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,13 @@
 
 namespace tmflow::stm {
 
-// One attempt to run a transaction. Whatever it has read was the state of memory at one time of the clock,
-// `end_`, and it proves so at each read: nothing that is not consistent ever reaches the program (no
-// "zombies").
+// One attempt to run a transaction. Everything that it has read was the state of memory at one time of the
+// clock, `end_`, which it verifies at each read: no inconsistent value ever reaches the program (opacity).
 //
-// Contract for the program: `load` and `store` return false when the attempt has failed; the body must return
-// false at once, and is run anew. This is control flow that the compiler sees, with nothing on the hot path
-// but a branch: no longjmp, which would skip destructors, and no exception, which costs microseconds when it
-// is thrown. What is stored to outlives the attempt, which may have to restore it.
+// Contract for the program: `load` and `store` return false when the attempt has failed; the body must then
+// return false immediately, and is run again. The compiler sees this control flow, and the hot path has only
+// a branch: no longjmp, which would skip destructors, and no exception, which costs microseconds to throw.
+// Memory that is stored to must outlive the attempt, which may have to restore it.
 template <class Manager, class Policy>
 class Attempt {
  public:
@@ -36,7 +35,7 @@ class Attempt {
   Attempt(const Attempt&) = delete;
   Attempt& operator=(const Attempt&) = delete;
 
-  // Give up: nothing of the transaction happens, and it is not run anew. For `return transaction.abort();`.
+  // Aborts: the transaction has no effect and is not run again. For `return transaction.abort();`.
   bool abort() noexcept { return fail(Cause::requested); }
 
   Cause cause() const noexcept { return cause_; }
@@ -48,10 +47,10 @@ class Attempt {
     return false;
   }
 
-  // An attempt that has failed goes no further, even if the body ignored it.
+  // A failed attempt does not continue, even if the body ignored the failure.
   bool has_failed() const noexcept { return cause_ != Cause::none; }
 
-  // Another transaction owns `lock`. True: look again; false: this attempt has failed.
+  // Another transaction owns `lock`. True: check again; false: this attempt has failed.
   [[gnu::noinline]] bool outlasts(const Lock& lock, LockWord owned, Cause cause) noexcept {
     if constexpr (Manager::kKills) {
       Descriptor& owner = *entry_of(owned)->owner;
@@ -76,9 +75,9 @@ class Attempt {
   static StripeEntry* entry_of(LockWord owned) noexcept { return Domain::owner_of(owned); }
   bool is_mine(LockWord owned) const noexcept { return entry_of(owned)->owner == &self_; }
 
-  // Does all that was read still have the version that it had? A lock that is free with its old version says
-  // yes, and so does one of ours that had it when we took it. An incarnation does not matter: it left the
-  // same words.
+  // Whether everything that was read still has the same version. This holds for a lock that is free with its
+  // old version, and for a lock of this transaction that had the version when it was acquired. An incarnation
+  // does not matter: it restored the same words.
   [[gnu::noinline]] bool is_valid() const noexcept {
     for (const auto& read : self_.reads) {
       LockWord now = read.lock->load(std::memory_order_acquire);
@@ -91,8 +90,9 @@ class Attempt {
     return true;
   }
 
-  // Move the snapshot to now, if nothing that was read has changed. The clock comes first: whoever commits
-  // after that has a later version, and whoever committed before is found by the validation (see Domain).
+  // Moves the snapshot to the current time, if nothing that was read has changed. The clock is read first: a
+  // transaction that commits after that has a later version, and one that committed before is found by the
+  // validation (see Domain).
   [[gnu::noinline]] bool extend() noexcept {
     const std::uint64_t now = domain_.clock.load(std::memory_order_acquire);
     if (Policy::kValidatesExtension && !is_valid()) return false;
@@ -105,9 +105,9 @@ class Attempt {
     return extend() || fail(cause);
   }
 
-  // Read a word under a lock that is none of ours, or find out that the lock is ours: then `mine` is its
-  // entry and the word was not read. The version is checked before the word is loaded; if the lock is then
-  // the same as before, that was the word's version, within the snapshot.
+  // Reads a word under a lock that is not ours, or finds that the lock is ours: then `mine` is its entry and
+  // the word was not read. The version is checked before the word is loaded; if the lock is unchanged
+  // afterwards, that was the word's version, within the snapshot.
   template <Word T>
   bool read(const Lock& lock, const T* address, T& value, StripeEntry*& mine) {
     for (;;) {
@@ -131,8 +131,8 @@ class Attempt {
     }
   }
 
-  // The time of this commit, all locks being held; 0 if what was read has changed. If nobody else has
-  // committed since the snapshot, nothing can have.
+  // The time of this commit, with all locks held; 0 if something that was read has changed. If no other
+  // transaction has committed since the snapshot, nothing can have changed.
   std::uint64_t commit_time() noexcept {
     if constexpr (Manager::kKills) {
       if (!self_.deactivate()) return fail(Cause::killed);
@@ -143,7 +143,7 @@ class Attempt {
     return time;
   }
 
-  // Give back every lock that an entry holds, with the word that `word_of` makes of the one before.
+  // Releases every lock that an entry holds, with the word that `word_of` makes of the one before.
   template <class WordOf>
   void release(const WordOf& word_of) noexcept {
     if (!Policy::kLocksWrites) return;
@@ -161,7 +161,8 @@ class Attempt {
   }
 
   // The end of a commit that writes back. Memory ordering: all locks are held from before the commit's time
-  // to after the last word is written, so no reader gets one of the words without being able to get them all.
+  // until after the last word is written, so no reader gets one of the words without being able to get them
+  // all.
   void write_back(std::uint64_t time) noexcept {
     const auto to_new_version = [=](LockWord) { return free_at(time); };
     if constexpr (Policy::kReleasesLast) {

@@ -5,19 +5,19 @@
 
 namespace tmflow::stm {
 
-// The number is the raw status that ThreadStats counts; src/tmflow/spec/abort_codes.py has the same table, so
-// numbers are never given anew.
+// The number is the raw status that ThreadStats counts. src/tmflow/spec/abort_codes.py has the same table, so
+// numbers are never reused.
 enum class Cause : std::uint8_t {
   none = 0,
-  requested = 1,       // the body said so
-  exception = 2,       // one left the body
-  read_locked = 3,     // another transaction had locked what was to be read
-  write_locked = 4,    // ... or written
-  commit_locked = 5,   // ... or written, found out at the commit
-  read_invalid = 6,    // what was to be read is newer than the snapshot, and that could not be extended
-  write_invalid = 7,   // ... or written
-  commit_invalid = 8,  // what was read had changed by the commit
-  killed = 9,          // another transaction insisted
+  requested = 1,       // the body requested it
+  exception = 2,       // an exception left the body
+  read_locked = 3,     // another transaction held the lock: at a read
+  write_locked = 4,    // ... at a write
+  commit_locked = 5,   // ... at the commit
+  read_invalid = 6,    // a stripe is newer than the snapshot, which could not be extended: at a read
+  write_invalid = 7,   // ... at a write
+  commit_invalid = 8,  // something that was read had changed by the commit
+  killed = 9,          // killed by another transaction
 };
 
 }  // namespace tmflow::stm

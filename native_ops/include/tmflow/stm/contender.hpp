@@ -1,4 +1,4 @@
-// What an enemy may know of a transaction: how old it is, and whether it can still be killed.
+// What a competitor can see of a transaction: its age, and whether it can still be killed.
 #pragma once
 
 #include <atomic>
@@ -9,24 +9,24 @@
 
 namespace tmflow::stm {
 
-// Let other threads run: somewhere in a loop that waits for them.
+// Yields to other threads, in a loop that waits for them.
 void give_way() noexcept;
 
-// Spin for `turns` short moments, and let other threads run now and then.
+// Spins for `turns` short moments, and yields now and then.
 void wait_turns(std::uint64_t turns) noexcept;
 
-// Its memory is never freed while an enemy may look at it, which may be long after the transaction that the
-// enemy met has ended, even after its thread has.
+// Its memory is never freed while a competitor may read it, which may be long after the transaction that the
+// competitor met has ended, and even after its thread has.
 //
-// Memory ordering: of the status, only the atomicity of its changes counts, because a kill passes nothing on
-// but itself: who is killed looks at its own status and rolls back itself.
+// Memory ordering: only the atomicity of the changes of the status matters, because a kill publishes nothing
+// but itself: a killed transaction reads its own status and rolls back itself.
 template <template <class> class Atom = std::atomic>
 class alignas(kCacheLine) Contender {
  public:
   Contender() noexcept
       : random_(reinterpret_cast<std::uintptr_t>(this) * std::uint64_t{0x9E3779B97F4A7C15} | 1) {}
 
-  // A transaction begins, or begins anew, that may be killed.
+  // Begins a transaction, or a new attempt of one, that may be killed.
   TMFLOW_STM_INLINE void activate() noexcept {
     const std::uint64_t last = status_.load(std::memory_order_relaxed);
     status_.store((last & ~kStates) + (kStates + 1) + kActive, std::memory_order_relaxed);
@@ -36,15 +36,16 @@ class alignas(kCacheLine) Contender {
     return (status_.load(std::memory_order_relaxed) & kStates) == kKilled;
   }
 
-  // It may no longer be killed: it commits, or has ended. False if it has been killed before.
+  // Makes it unkillable: it commits, or has ended. False if it has been killed before.
   TMFLOW_STM_INLINE bool deactivate() noexcept {
     std::uint64_t status = status_.load(std::memory_order_relaxed);
     return (status & kStates) != kKilled &&
            status_.compare_exchange_strong(status, status & ~kStates, std::memory_order_relaxed);
   }
 
-  // By another thread. Only the attempt that is active when this looks at it can be hit, never a later one of
-  // the same thread: that has another number. It need not be the one that owned the lock which the enemy met.
+  // Called by another thread. Only the attempt that is active at this moment can be killed, never a later one
+  // of the same thread, which has another number. It need not be the one that owned the lock that the
+  // competitor met.
   TMFLOW_STM_INLINE void kill() noexcept {
     std::uint64_t status = status_.load(std::memory_order_relaxed);
     if ((status & kStates) != kActive) return;

@@ -1,4 +1,4 @@
-// A thread as its transactions, and their enemies, know it.
+// The descriptor of a thread for its transactions and their competitors.
 #pragma once
 
 #include "tmflow/measure/counters.hpp"
@@ -10,7 +10,7 @@
 
 namespace tmflow::stm {
 
-// The rest of it than the contender belongs to the thread.
+// Everything except the contender belongs to the thread.
 template <template <class> class Atom = std::atomic>
 class alignas(kCacheLine) BasicDescriptor : public Contender<Atom> {
  public:
@@ -20,7 +20,7 @@ class alignas(kCacheLine) BasicDescriptor : public Contender<Atom> {
 
   static BasicDescriptor& of_this_thread();
 
-  // Once more while another transaction owns what this one needs.
+  // Called repeatedly while another transaction owns a lock that this one needs.
   TMFLOW_STM_INLINE static void await(Turn) noexcept { wait_turns(1); }
 
   alignas(kCacheLine) BasicReadSet<Atom> reads;
@@ -31,8 +31,8 @@ class alignas(kCacheLine) BasicDescriptor : public Contender<Atom> {
 
 using Descriptor = BasicDescriptor<>;
 
-// This thread's descriptor, for one transaction. Throws std::logic_error if the thread is in a transaction
-// already: a nested one has to be told of the outer one.
+// This thread's descriptor, for one transaction. Throws std::logic_error if the thread is already in a
+// transaction: a nested transaction must receive the outer one.
 template <template <class> class Atom>
 class BasicClaim {
  public:

@@ -1,4 +1,4 @@
-// What transactions share: the clock and the locks.
+// The shared state of transactions: the clock and the locks.
 #pragma once
 
 #include <atomic>
@@ -14,11 +14,11 @@ namespace tmflow::stm {
 
 // A global version clock and a table of versioned locks. Transactions of one domain are isolated from each
 // other, and from nothing else. A lock covers every stripe whose number is its own modulo the size of the
-// table, so stripes far apart may share one: that costs conflicts, never correctness.
+// table, so distant stripes may share one: this costs conflicts, never correctness.
 //
-// Memory ordering: a transaction that writes takes its locks first and moves the clock on after (acquire and
-// release). So whoever reads from the clock (acquire) that a transaction has committed finds each of its
-// locks taken or released with the new version, never as it was before.
+// Memory ordering: a writing transaction acquires its locks first and then advances the clock (acquire and
+// release). So a thread that reads from the clock (acquire) that a transaction has committed finds each of
+// its locks owned or released with the new version, never in its earlier state.
 template <template <class> class Atom = std::atomic>
 class BasicDomain {
  public:
@@ -30,10 +30,10 @@ class BasicDomain {
 
   static constexpr std::size_t kLocks = std::size_t{1} << 20;
 
-  // `locks`: a power of two. Throws std::invalid_argument if it is none.
+  // `locks`: a power of two. Throws std::invalid_argument otherwise.
   explicit BasicDomain(std::size_t locks = kLocks);
 
-  // The one of this process, for whoever needs no other. It lives until the process ends.
+  // The default domain of this process. It lives until the process ends.
   static BasicDomain& shared();
 
   TMFLOW_STM_INLINE static StripeEntry* owner_of(LockWord owned) noexcept {
@@ -45,7 +45,7 @@ class BasicDomain {
   }
 
   alignas(kCacheLine) Atom<std::uint64_t> clock{0};  // of commits that wrote
-  alignas(kCacheLine) Atom<std::uint64_t> order{0};  // of transactions that ask who is older
+  alignas(kCacheLine) Atom<std::uint64_t> order{0};  // of transactions that compare their age
 
  private:
   alignas(kCacheLine) const std::size_t mask_;

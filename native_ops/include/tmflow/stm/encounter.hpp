@@ -1,12 +1,13 @@
-// Encounter-time locking: what is written is locked when it is first written.
+// Encounter-time locking: a stripe is locked when it is first written.
 #pragma once
 
 #include "tmflow/stm/attempt.hpp"
 
 namespace tmflow::stm {
 
-// What the two designs that lock at once share. `current_` is the entry of the stripe that was touched last:
-// the next element is nearly always in it, and neither its lock nor its version need to be looked at again.
+// The common part of the two designs that lock at the first write. `current_` is the entry of the stripe that
+// was touched last: the next element is nearly always in it, and neither its lock nor its version need to be
+// checked again.
 template <class Manager, class Policy>
 class Encounter : public Attempt<Manager, Policy> {
  public:
@@ -16,8 +17,8 @@ class Encounter : public Attempt<Manager, Policy> {
   using typename Base::StripeEntry;
 
  protected:
-  // The entry of a stripe under a lock of ours, as the current one; nullptr if the transaction has not
-  // written it.
+  // Makes the entry of a stripe under a lock of this transaction the current one; nullptr if the transaction
+  // has not written the stripe.
   StripeEntry* resume(StripeEntry& head, std::uintptr_t stripe) noexcept {
     StripeEntry* const entry = this->self_.writes.find(head, stripe);
     if (entry != nullptr) make_current(*entry);
@@ -29,16 +30,17 @@ class Encounter : public Attempt<Manager, Policy> {
     current_stripe_ = entry.stripe;
   }
 
-  // Make the entry of `stripe`, locked, the current one. False: the attempt has failed.
+  // Makes the entry of `stripe`, which is locked, the current one. False: the attempt has failed.
   TMFLOW_STM_INLINE bool hold(std::uintptr_t stripe) {
     return stripe == current_stripe_ || (!this->has_failed() && take(stripe));
   }
 
-  // Make the entry of `stripe` the current one, and lock it unless it is. False: the attempt has failed.
+  // Makes the entry of `stripe` the current one, and locks it unless it is locked. False: the attempt has
+  // failed.
   //
-  // Memory ordering: taking the lock acquires what its last owner released, and releases the entry to
-  // enemies. If the stripe is newer than the snapshot, the snapshot is extended first, so that the words that
-  // the entry covers and that are only read are within it.
+  // Memory ordering: acquiring the lock acquires what its last owner released, and releases the entry to
+  // competitors. If the stripe is newer than the snapshot, the snapshot is extended first, so that the words
+  // that the entry covers and that are only read are within it.
   bool take(std::uintptr_t stripe) {
     if (this->was_killed()) return false;
     auto& writes = this->self_.writes;
@@ -70,7 +72,7 @@ class Encounter : public Attempt<Manager, Policy> {
   }
 
   StripeEntry* current_ = &this->self_.writes[0];
-  std::uintptr_t current_stripe_ = 0;  // no stripe: memory at address 0 is nobody's
+  std::uintptr_t current_stripe_ = 0;  // no stripe: address 0 is never used
 };
 
 }  // namespace tmflow::stm

@@ -1,4 +1,4 @@
-// The word of a lock: who owns the stripes that it covers, or which version they have.
+// The word of a lock: the owner of the stripes that it covers, or their version.
 #pragma once
 
 #include <atomic>
@@ -12,11 +12,11 @@ template <template <class> class Atom>
 struct BasicStripeEntry;
 
 // Lowest bit 1: owned, and the rest is the address of the owner's entry. Lowest bit 0: free, above it the
-// incarnation, and above that the version, the clock's value at the commit that wrote last.
+// incarnation, and above that the version, the clock's value at the last commit that wrote.
 //
 // The incarnation counts the aborts that wrote into the stripes and restored them (write-through): the
-// version is the old one again, but a reader that saw what was restored must find the lock changed. The
-// version has 55 bits and does not wrap: at a commit every nanosecond they last a year.
+// version is the old one again, but a reader that saw the undone writes must find the lock changed. The
+// version has 55 bits and does not wrap: at a commit every nanosecond it lasts a year.
 using LockWord = std::uint64_t;
 template <template <class> class Atom = std::atomic>
 using BasicLock = Atom<LockWord>;

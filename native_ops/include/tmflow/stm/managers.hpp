@@ -1,5 +1,5 @@
-// Contention managers: who yields when two transactions conflict, and what an aborted one does before it
-// starts anew.
+// Contention managers: which transaction yields in a conflict, and what an aborted one does before it
+// restarts.
 #pragma once
 
 #include <atomic>
@@ -11,21 +11,21 @@
 
 namespace tmflow::stm {
 
-// A manager says
+// A manager defines
 // - `kKills`: whether its transactions may be killed and kill, so that they look at their status;
 // - `enter`: what happens before the first attempt of a transaction;
-// - `insists`: whether `self` kills the owner of the lock that it needs and waits for it, with its own locks
-//   held; otherwise it aborts itself;
-// - `before_retry`: after `restarts` aborts in a row, the last one because of the lock `contended` (nullptr:
-//   because of none).
+// - `insists`: whether `self` kills the owner of the lock that it needs and waits for it, holding its own
+//   locks; otherwise it aborts itself;
+// - `before_retry`: what happens after `restarts` consecutive aborts, the last one because of the lock
+//   `contended` (nullptr: because of none).
 //
-// Nobody waits for a lock without being able to see that it was killed meanwhile, and nobody waits for a
-// transaction that waits in turn without having tried to kill it: so no circle of waiting transactions lasts.
+// No transaction waits for a lock without noticing that it was killed during the wait, and none waits for a
+// transaction that waits in turn without having tried to kill it: so no cycle of waiting transactions lasts.
 //
-// They serve every kind of transactions that has contenders (contender.hpp), lock words whose lowest bit says
-// owned, and an `order` to count those who ask who is older.
+// They work for all transactions that have contenders (contender.hpp), lock words whose lowest bit means
+// owned, and an `order` for the age of transactions.
 
-// Abort and try again at once.
+// Abort and retry immediately.
 struct Suicide {
   static constexpr bool kKills = false;
   TMFLOW_STM_INLINE static void enter(auto&, auto&) noexcept {}
@@ -49,15 +49,15 @@ struct Backoff : Suicide {
   }
 };
 
-// Kill the other. Who was killed backs off at random before it comes back to kill in turn; otherwise two
-// could go on killing each other for ever.
+// Kill the other. The killed transaction backs off for a random time before it comes back and kills in turn;
+// otherwise two could kill each other forever.
 struct Aggressive : Backoff {
   static constexpr bool kKills = true;
   TMFLOW_STM_INLINE static bool insists(const auto&, const auto&) noexcept { return true; }
 };
 
-// The older kills the younger, the younger aborts itself. A transaction keeps its age over its aborts, so
-// that it is the oldest one day, and then no one is in its way.
+// The older kills the younger, the younger aborts itself. A transaction keeps its age across aborts, so it is
+// the oldest eventually, and then nothing can stop it.
 struct Timestamp : Suicide {
   static constexpr bool kKills = true;
 

@@ -1,6 +1,5 @@
-// What transactions do now and then, about memory. For the one source that instantiates it
-// (src/stm/runtime.cc, and another one in the tests that put other atomics in place), lest two builds of the
-// loops share it.
+// Rare memory operations of transactions, for the one source that instantiates them (src/stm/runtime.cc, and
+// another one in the tests with other atomics), so that two builds of the loops do not share them.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +24,7 @@ BasicDomain<Atom>::BasicDomain(std::size_t locks)
 
 template <template <class> class Atom>
 BasicDomain<Atom>& BasicDomain<Atom>::shared() {
-  static BasicDomain& domain = *new BasicDomain;  // threads may outlive what is destroyed at the end
+  static BasicDomain& domain = *new BasicDomain;  // threads may outlive static objects
   return domain;
 }
 
@@ -50,7 +49,7 @@ void BasicWriteSet<Atom>::grow() {
   blocks_ = block_addresses_.data();
 }
 
-// The block of index `size_`, which is the first of a block.
+// The block of index `size_`, which is the first index of a block.
 template <template <class> class Atom>
 void BasicWriteSet<Atom>::next_block() {
   if (size_ / kBlock == memory_.size()) grow();

@@ -7,11 +7,10 @@
 
 namespace tmflow::stm {
 
-// For who cannot get through as a ReadOnly: to everybody else it is a transaction that updates what it reads,
-// and so keeps others out as long as they keep it out. Locks each stripe before it reads it and gives all
-// locks back when it has read the last, so at that moment everything was as it was read. It has written
-// nothing, so the locks get back the very words that they had, and nobody who reads what it has read is
-// disturbed afterwards.
+// For readers that fail as ReadOnly. To other transactions it looks like one that updates what it reads, so
+// it excludes them exactly as they exclude it. It locks each stripe before it reads it and releases all locks
+// after the last read, so at that moment everything was as it was read. It has written nothing, so the locks
+// get back the same words as before, and other readers of these stripes are not disturbed afterwards.
 template <class Manager, class Policy>
 class ReadLocked : public Encounter<Manager, Policy> {
  public:
@@ -27,7 +26,7 @@ class ReadLocked : public Encounter<Manager, Policy> {
     return true;
   }
 
-  // A kill that comes now comes too late: all was read under locks that are still held.
+  // A kill now comes too late: everything was read under locks that are still held.
   bool commit() noexcept {
     if (this->has_failed()) return false;
     roll_back();

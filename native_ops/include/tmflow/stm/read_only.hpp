@@ -7,9 +7,9 @@
 
 namespace tmflow::stm {
 
-// Needs no read set and no validation: whatever it reads is of its snapshot or older, and the snapshot is
-// that of its beginning. What is newer ends the attempt; the next one has a newer snapshot. A design like the
-// others, but without `store`. Writers do not notice it.
+// Needs no read set and no validation: everything that it reads belongs to its snapshot or is older, and the
+// snapshot is that of its beginning. A newer stripe ends the attempt; the next one has a newer snapshot. It
+// is a design like the others, but without `store`. Writers do not notice it.
 template <class Manager, class Policy>
 class ReadOnly : public Attempt<Manager, Policy> {
  public:
@@ -23,7 +23,7 @@ class ReadOnly : public Attempt<Manager, Policy> {
     return load(address, 1, &value);
   }
 
-  // `count` words of one stripe, by one look at the lock before all of them and one after.
+  // `count` words of one stripe, with one check of the lock before all of them and one after.
   template <Word T>
   [[nodiscard]] TMFLOW_STM_INLINE bool load(const T* address, std::size_t count, T* values) {
     if (this->has_failed()) return false;

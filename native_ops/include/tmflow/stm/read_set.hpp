@@ -15,7 +15,7 @@ struct Read {
   LockWord seen;
 };
 
-// Belongs to one thread. Grows and never shrinks.
+// Belongs to one thread. It grows and never shrinks.
 template <template <class> class Atom>
 class BasicReadSet {
  public:
@@ -27,9 +27,8 @@ class BasicReadSet {
     for (const Lock*& lock : recent_.locks) lock = nullptr;
   }
 
-  // A loop over elements comes back to the same few locks: one that was added a moment ago is not added
-  // again. It needs no second look, because the transaction has checked that its version is still within the
-  // snapshot.
+  // A loop over elements returns to the same few locks: a recently added one is not added again. It needs no
+  // second check, because the transaction has verified that its version is still within the snapshot.
   TMFLOW_STM_INLINE void add(const Lock& lock, LockWord seen) {
     const Lock*& recent = recent_.locks[(reinterpret_cast<std::uintptr_t>(&lock) / sizeof(Lock)) % kRecent];
     if (recent == &lock) return;

@@ -1,4 +1,4 @@
-// A copy of what transactions write, as it was at one moment.
+// A copy of memory that transactions write, as it was at one moment.
 #pragma once
 
 #include <cstddef>
@@ -9,13 +9,13 @@
 
 namespace tmflow::stm {
 
-// How often a reader tries to get through without a lock. One that reads as much as the writers write finds,
-// as a rule, that one of them has committed since it began.
+// How often a reader tries without locks. If it reads as much as the writers write, usually one of them has
+// committed since it began.
 inline constexpr int kReadings = 8;
 
-// Copies `count` words, as they were between two transactions of the domain. First as a ReadOnly, whom no
-// writer notices; after `readings` vain attempts as a ReadLocked. So it starves only where a writer of the
-// same words would: it then asks for the locks that such a writer asks for, in the same order, under the same
+// Copies `count` words as they were between two transactions of the domain. It first runs as ReadOnly, which
+// writers do not notice, and after `readings` failed attempts as ReadLocked. So it starves only where a
+// writer of the same words would, because it then requests the same locks, in the same order, under the same
 // manager.
 template <class Manager, class Policy = Sound, Word T>
 void snapshot(typename Policy::Domain& domain, ThreadStats& stats, const T* variable, T* into,

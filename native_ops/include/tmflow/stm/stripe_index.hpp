@@ -1,4 +1,4 @@
-// From a stripe to its entry, where no lock leads to it.
+// Finds the entry of a stripe if no lock leads to it.
 #pragma once
 
 #include <concepts>
@@ -10,8 +10,9 @@
 
 namespace tmflow::stm {
 
-// A hash table with open addressing that belongs to one thread; emptied at once, by a new epoch. When the
-// epochs run out, the slots are emptied one by one. `Epoch` is a parameter so that a test can see that.
+// A hash table with open addressing that belongs to one thread. A new epoch empties it in one step. When the
+// epochs are exhausted, the slots are emptied one by one. `Epoch` is a parameter so that a test can check
+// that.
 template <std::unsigned_integral Epoch = std::uint32_t>
 class BasicStripeIndex {
  public:
@@ -44,10 +45,10 @@ class BasicStripeIndex {
   struct Slot {
     std::uintptr_t stripe;
     std::uint32_t index;
-    Epoch epoch;  // of another one than the table's: the slot is free
+    Epoch epoch;  // if not the table's: the slot is free
   };
 
-  // Fibonacci hashing: neighbours land far from each other, so runs of stripes do not pile up.
+  // Fibonacci hashing: neighbours get distant slots, so runs of stripes do not cluster.
   TMFLOW_STM_INLINE std::size_t home_of(std::uintptr_t stripe) const noexcept {
     return static_cast<std::size_t>((stripe / kStripeBytes) * std::uint64_t{0x9E3779B97F4A7C15} >> shift_);
   }

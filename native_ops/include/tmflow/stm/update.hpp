@@ -1,4 +1,4 @@
-// The update and the copy as software transactions, compiled apart for each optimisation.
+// The update and the copy as software transactions, compiled separately for each optimisation.
 #pragma once
 
 #include <concepts>
@@ -35,16 +35,16 @@ struct Snapshot {
 template <std::floating_point T>
 using SnapshotLoop = void (*)(const Snapshot<T>& snapshot, Domain& domain, ThreadStats& stats);
 
-// A variant of the loop, by the values of the strategy's parameters.
+// A variant of the loop, selected by the values of the strategy's parameters.
 struct LoopName {
   std::string_view design, manager, instrumentation, optimisation;
 };
 
-// The loop of that name (src/stm/build.cc), whose parts must be values that the strategy allows.
+// The loop of that name (src/stm/build.cc); the parts must be values that the strategy allows.
 template <std::floating_point T>
 Loop<T> find_loop(const LoopName& name) noexcept;
 
-// The loop that copies, of the same manager and optimisation; the other parts change nothing of it.
+// The copy loop of the same manager and optimisation; the other parts do not affect it.
 template <std::floating_point T>
 SnapshotLoop<T> find_snapshot_loop(const LoopName& name) noexcept;
 

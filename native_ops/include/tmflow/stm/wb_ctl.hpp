@@ -1,12 +1,12 @@
-// wb_ctl: write back, commit-time locking.
+// wb_ctl: write-back, commit-time locking.
 #pragma once
 
 #include "tmflow/stm/attempt.hpp"
 
 namespace tmflow::stm {
 
-// Keeps the new words to itself and locks at the commit. Holds locks for the shortest time; two that want the
-// same learn it last, when one of them has done all its work in vain.
+// Buffers the new words and locks at the commit. Holds locks for the shortest time. Two conflicting
+// transactions detect the conflict last, when one of them has done all its work in vain.
 template <class Manager, class Policy>
 class WbCtl : public Attempt<Manager, Policy> {
  public:
@@ -45,7 +45,7 @@ class WbCtl : public Attempt<Manager, Policy> {
     return true;
   }
 
-  // As of wt, but nothing is locked yet, so each word is read like any other.
+  // As in wt, but nothing is locked yet, so each word is read like any other.
   template <Word T, class F>
   [[nodiscard]] TMFLOW_STM_INLINE bool modify(T* address, std::size_t count, const F& f) {
     for (std::size_t i = 0; i < count; ++i) {
@@ -87,8 +87,8 @@ class WbCtl : public Attempt<Manager, Policy> {
     current_stripe_ = entry.stripe;
   }
 
-  // Entries whose lock another entry has taken, or that are not locked yet, say kChained. One that cannot be
-  // locked ends the attempt; what was locked is given back by roll_back.
+  // Entries whose lock another entry has acquired, or that are not locked yet, contain kChained. If one
+  // cannot be locked, the attempt ends; roll_back releases the acquired locks.
   bool take_all() noexcept {
     auto& writes = this->self_.writes;
     for (std::size_t i = 0; i < writes.size(); ++i) {
@@ -97,8 +97,8 @@ class WbCtl : public Attempt<Manager, Policy> {
     return true;
   }
 
-  // A stripe newer than the snapshot that was read is found by the validation; one that was only written may
-  // be as new as it likes.
+  // The validation finds a stripe that was read and is newer than the snapshot; one that was only written may
+  // be arbitrarily new.
   bool take(StripeEntry& entry) noexcept {
     if (this->was_killed()) return false;
     Lock& lock = this->domain_.lock_of(entry.stripe);

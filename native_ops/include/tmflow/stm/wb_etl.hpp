@@ -1,12 +1,12 @@
-// wb_etl: write back, encounter-time locking.
+// wb_etl: write-back, encounter-time locking.
 #pragma once
 
 #include "tmflow/stm/encounter.hpp"
 
 namespace tmflow::stm {
 
-// Locks a stripe when it is first written and keeps the new words to itself until the commit. An abort has
-// nothing to undo. Two that want the same know it at once.
+// Locks a stripe when it is first written and buffers the new words until the commit. An abort has nothing to
+// undo. Two conflicting transactions detect the conflict immediately.
 template <class Manager, class Policy>
 class WbEtl : public Encounter<Manager, Policy> {
  public:
@@ -39,7 +39,7 @@ class WbEtl : public Encounter<Manager, Policy> {
     return true;
   }
 
-  // As of wt.
+  // As in wt.
   template <Word T, class F>
   [[nodiscard]] TMFLOW_STM_INLINE bool modify(T* address, std::size_t count, const F& f) {
     if (!this->hold(stripe_of(address))) return false;
@@ -63,7 +63,7 @@ class WbEtl : public Encounter<Manager, Policy> {
     return true;
   }
 
-  // The words were never touched, so the locks get back what they had.
+  // The words were not changed, so the locks get back their earlier values.
   void roll_back() noexcept {
     this->release([](LockWord before) { return before; });
     this->deactivate();

@@ -1,4 +1,4 @@
-// The words that transactions read and write, and how memory is touched at all.
+// The words that transactions read and write, and the accesses to memory.
 #pragma once
 
 #include <concepts>
@@ -6,19 +6,19 @@
 #include <cstdint>
 #include <type_traits>
 
-// Inlined at every optimisation, so that the linker never finds two copies, one optimised and one not, of a
-// function that both builds of the update (src/stm/build.cc) use, to keep whichever it likes.
+// Inlined at every optimisation level. Otherwise the linker would find two copies, one optimised and one not,
+// of a function that both builds of the update (src/stm/build.cc) use, and keep an arbitrary one.
 #define TMFLOW_STM_INLINE [[gnu::always_inline]] inline
 
 namespace tmflow::stm {
 
-// What is read and written at once. Aligned to its size, and always accessed as the same type.
+// The unit of reads and writes. Aligned to its size, and always accessed as the same type.
 template <class T>
 concept Word =
     std::is_trivially_copyable_v<T> && (sizeof(T) == 4 || sizeof(T) == 8) && alignof(T) <= sizeof(T);
 
-// The bits of a word, in an integer that may stand for whatever type the program has there. A word goes by
-// its bits because compilers pass the result of a generic atomic builtin through memory.
+// The bits of a word, in an integer that may stand for any type of the program. Words are handled by their
+// bits because compilers pass the result of a generic atomic builtin through memory.
 template <std::size_t size>
 struct BitsOfSize;
 template <>
@@ -47,12 +47,12 @@ TMFLOW_STM_INLINE Bits<T>* bits_at(void* address) noexcept {
 //   writer: take the lock (acquire), store words (release), store the lock's new version (release)
 //   reader: load the lock (acquire), load words (acquire), load the lock again
 //
-// A reader that loads a word some writer stored synchronises with that store, and so with the taking of the
-// lock before it: its second load of the lock gives the writer's mark or something later, never what the
-// first load gave. So if both loads of the lock agree, the word is the one of that version. Every access is
-// atomic, which costs nothing on x86 and leaves ThreadSanitizer nothing to be told.
+// A reader that loads a word stored by some writer synchronises with that store, and so with the acquisition
+// of the lock before it: its second load of the lock returns the writer's mark or something later, never the
+// value of the first load. So if both loads of the lock agree, the word belongs to that version. Every access
+// is atomic, which costs nothing on x86 and needs no annotation for ThreadSanitizer.
 //
-// The tests that decide who runs when have other words, as they have other atomics, with the same orders.
+// Tests that control the schedule replace the words, as they replace atomics, with the same orders.
 struct WordOrders {
   static constexpr int kLoad = __ATOMIC_ACQUIRE;
   static constexpr int kLoadOwned = __ATOMIC_RELAXED;
@@ -66,7 +66,7 @@ struct Words {
     return __builtin_bit_cast(T, __atomic_load_n(bits_at<T>(address), WordOrders::kLoad));
   }
 
-  // Of a word that only its owner writes: the lock on it is held.
+  // For a word that only its owner writes: the lock on it is held.
   template <Word T>
   TMFLOW_STM_INLINE static T load_owned(const T* address) noexcept {
     return __builtin_bit_cast(T, __atomic_load_n(bits_at<T>(address), WordOrders::kLoadOwned));
@@ -85,7 +85,7 @@ TMFLOW_STM_INLINE std::uintptr_t stripe_of(const void* address) noexcept {
   return reinterpret_cast<std::uintptr_t>(address) & ~std::uintptr_t{kStripeBytes - 1};
 }
 
-// How many words from this one on lie in its stripe.
+// The number of words from this one to the end of its stripe.
 template <Word T>
 TMFLOW_STM_INLINE std::size_t words_left(const T* address) noexcept {
   return (kStripeBytes - reinterpret_cast<std::uintptr_t>(address) % kStripeBytes) / sizeof(T);

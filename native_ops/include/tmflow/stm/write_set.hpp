@@ -1,4 +1,4 @@
-// What a transaction has written: the redo log of the designs that write back, the undo log of write-through.
+// The writes of a transaction: the redo log of the write-back designs, the undo log of write-through.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,8 @@ class BasicDescriptor;
 // One stripe that a transaction writes, in one cache line: new words (write-back) or old ones
 // (write-through).
 //
-// Other threads reach an entry through a lock that it owns, at any time, also when it no longer does: they
-// read `owner` and nothing else, which never changes, in memory that is never freed.
+// Other threads reach an entry through a lock that it owns, at any time, even when it no longer owns it. They
+// read only `owner`, which never changes, in memory that is never freed.
 template <template <class> class Atom>
 struct alignas(64) BasicStripeEntry {
   static constexpr LockWord kChained = ~LockWord{0};  // another entry of the transaction owns the lock
@@ -26,9 +26,9 @@ struct alignas(64) BasicStripeEntry {
   LockWord before = 0;        // of the lock, when this entry took it; or kChained
   std::uintptr_t stripe = 0;  // its address
   std::uint32_t next = 0;     // the next entry under the same lock: its index + 1; 0: there is none
-  // Which of its 4-byte words are here, for each pair of them: bit 0 for the first, bit 1 for the second. A
-  // byte a pair, because eight words in a row that each wait for the last one's change of one mask would take
-  // longer than all the rest.
+  // Which of its 4-byte words are present, for each pair of them: bit 0 for the first, bit 1 for the second.
+  // There is one byte per pair. With a single mask, each of eight consecutive words would wait for the
+  // previous one's change of the mask, which would take longer than everything else.
   unsigned char pairs[kStripeBytes / 8] = {};
   unsigned char bytes[kStripeBytes];
 
@@ -52,7 +52,7 @@ struct alignas(64) BasicStripeEntry {
     }
   }
 
-  // Keep what `count` words from `address` on hold now, save those that are here already.
+  // Saves the current values of `count` words from `address`, except those that are already present.
   template <Word T>
   TMFLOW_STM_INLINE void keep(const T* address, std::size_t count) noexcept {
     std::uint32_t any;
@@ -70,8 +70,8 @@ struct alignas(64) BasicStripeEntry {
     }
   }
 
-  // Store the words that are here to memory, each as a whole: two neighbours, which may be one double, at
-  // once.
+  // Stores the words that are present to memory, each as a whole; two neighbours, which may be one double,
+  // together.
   TMFLOW_STM_INLINE void store_words() const noexcept {
     for (std::size_t pair = 0; pair < kStripeBytes / 8; ++pair) {
       const unsigned here = pairs[pair];
@@ -101,8 +101,8 @@ struct alignas(64) BasicStripeEntry {
 using StripeEntry = BasicStripeEntry<std::atomic>;
 static_assert(sizeof(StripeEntry) == 64);
 
-// The entries of one thread's transaction, in the order in which they were added. They never move, since
-// locks point at them. Grows and never shrinks.
+// The entries of one thread's transaction, in the order in which they were added. They never move, because
+// locks point to them. The set grows and never shrinks.
 template <template <class> class Atom>
 class BasicWriteSet {
  public:
@@ -139,7 +139,7 @@ class BasicWriteSet {
     --size_;
   }
 
-  // Put the last entry under the lock that `head` owns.
+  // Chains the last entry to the lock that `head` owns.
   TMFLOW_STM_INLINE void chain_last(StripeEntry& head) noexcept {
     (*this)[size_ - 1].next = head.next;
     head.next = static_cast<std::uint32_t>(size_);

@@ -1,12 +1,12 @@
-// wt: write through, encounter-time locking, undo log.
+// wt: write-through, encounter-time locking, undo log.
 #pragma once
 
 #include "tmflow/stm/encounter.hpp"
 
 namespace tmflow::stm {
 
-// Locks a stripe when it is first written, keeps the old words, and writes to memory at once. A commit has
-// only to release; an abort restores.
+// Locks a stripe when it is first written, saves the old words, and writes to memory immediately. A commit
+// only releases the locks; an abort restores the words.
 template <class Manager, class Policy>
 class Wt : public Encounter<Manager, Policy> {
  public:
@@ -37,8 +37,8 @@ class Wt : public Encounter<Manager, Policy> {
     return true;
   }
 
-  // Load `count` words of one stripe and store each as f(its number, its value): one look at the lock for
-  // all, and no entry in the read set, because the stripe is locked before it is read.
+  // Loads `count` words of one stripe and stores each as f(its number, its value), with one check of the lock
+  // for all, and no entry in the read set, because the stripe is locked before it is read.
   template <Word T, class F>
   [[nodiscard]] TMFLOW_STM_INLINE bool modify(T* address, std::size_t count, const F& f) {
     if (!this->hold(stripe_of(address))) return false;
@@ -60,9 +60,9 @@ class Wt : public Encounter<Manager, Policy> {
     return true;
   }
 
-  // A reader may have loaded the lock before we took it, and then a word of ours that never came to be: it
-  // must find the lock changed, though the version is the old one. If all incarnations are used up, the clock
-  // gives a version that nobody had.
+  // A reader may have loaded the lock before this transaction acquired it, and then a word that was undone:
+  // it must find the lock changed, although the version is the old one. If all incarnations are used up, the
+  // clock provides a new version.
   void roll_back() noexcept {
     this->store_all_words();
     this->release([&](LockWord before) {

@@ -1,4 +1,4 @@
-// adaptive: goes by whichever strategy of the same promise is fastest for this variable.
+// adaptive: uses the strategy that is fastest for this variable, among those of the same consistency.
 #pragma once
 
 #include <chrono>
@@ -18,36 +18,37 @@
 
 namespace tmflow {
 
-// Contract: the promise that its parameter names, for updates and for reads by way of it: it chooses among
-// strategies that keep it, and never has two of them at work at once (adaptive::Gate). What they promise of
-// readers that take no part, and of assignments of the whole variable, they promise alike.
+// Contract: the consistency that its parameter `promise` names, for updates and for reads through it. It
+// chooses among strategies that keep it, and no two of them ever run at the same time (adaptive::Gate). All
+// of them give the same guarantee to readers outside the strategy, and for assignments of the whole variable.
 //
-// What it goes by: the size of the variable and how many threads updated it lately give a first guess, from
-// what was measured (docs/strategies/adaptive.md). Then it measures itself, a fiftieth of the time by other
-// ways than the best.
+// How it chooses: the size of the variable and the number of threads that recently updated it give a first
+// guess, according to measurements (docs/strategies/adaptive.md). Then it measures; for a fiftieth of the
+// time it uses strategies other than the best.
 //
-// `Clock` is a parameter so that a test can decide how time passes.
+// `Clock` is a parameter so that a test can control the time.
 //
-// Memory ordering: within a way, that of its strategy; from one to the next, that of the gate.
+// Memory ordering: within one strategy, that of this strategy; from one strategy to the next, that of the
+// gate.
 template <class Clock = std::chrono::steady_clock>
 class BasicAdaptive {
  public:
   static constexpr Parameter kParameters[] = {
       {.name = "promise",
        .fallback = "tensor",
-       .summary = "what it keeps to, whatever it chooses",
+       .summary = "the consistency that it guarantees with every strategy that it chooses",
        .choices = "block, tensor"},
   };
   static constexpr StrategyInfo info{
       .name = "adaptive",
-      .summary = "whichever strategy of the same promise is fastest for this variable",
-      .updates = Promise::tensor,
-      .reads = Promise::element,
-      .snapshots = Promise::tensor,
+      .summary = "switches to the fastest strategy of the same consistency for this variable",
+      .updates = Consistency::tensor,
+      .reads = Consistency::element,
+      .snapshots = Consistency::tensor,
       .parameters = kParameters,
       .updates_over =
-          [](const Parameters& its, std::size_t) {
-            return its.text("promise") == "block" ? Promise::block : Promise::tensor;
+          [](const Parameters& given, std::size_t) {
+            return given.text("promise") == "block" ? Consistency::block : Consistency::tensor;
           },
   };
 
@@ -76,7 +77,7 @@ class BasicAdaptive {
   }
 
  private:
-  // Those that promise the whole variable come first.
+  // The ways of tensor consistency come first.
   enum Way : int {
     kSpin,
     kMutex,
@@ -92,7 +93,7 @@ class BasicAdaptive {
   static constexpr std::chrono::microseconds kWindow{200};  // hundreds of small updates
   static constexpr std::int64_t kFewest = 4;                // updates in a window, of each thread
 
-  // A look at the clock is dwarfed by a large update, and of small ones there are many.
+  // A large update takes far longer than reading the clock, and small updates are frequent.
   static std::int64_t skipped_looks(std::size_t elements) noexcept { return elements < 16'384 ? 63 : 0; }
 
   template <class F>
@@ -113,9 +114,9 @@ class BasicAdaptive {
     }
   }
 
-  // One thread looks, the others go on. It counts the threads that updated since the last look or are at it
-  // now: who waits for a lock may make no update in many windows, and is there all the same. Readers are not
-  // counted: no way is guessed or measured for them.
+  // One thread looks, the others continue. It counts the threads that updated since the last look or are
+  // updating now: a thread that waits for a lock may complete no update in many windows, but still contends.
+  // Readers are not counted: no strategy is guessed or measured for them.
   void look(std::size_t elements) {
     const std::unique_lock looking(looking_, std::try_to_lock);
     if (!looking.owns_lock()) return;
@@ -138,7 +139,7 @@ class BasicAdaptive {
     looked_at_ = Clock::now();
   }
 
-  // The fastest way on the machine that docs/strategies/adaptive.md tells of.
+  // The fastest strategy on the machine of docs/strategies/adaptive.md.
   std::size_t guess(std::size_t elements, int threads) const noexcept {
     if (threads == 1) return keeps_whole_ || elements < 4'096 ? kSpin : kStriped;
     if (elements < 512) return kMutex;
@@ -156,7 +157,7 @@ class BasicAdaptive {
   Combining combining_{2048};
   Combining combining_long_{4096};
 
-  std::mutex looking_;  // guards the rest, but for the gate
+  std::mutex looking_;  // guards the rest, except the gate
   typename Clock::time_point looked_at_{};
   Gate::Traffic before_{};
   adaptive::Chooser chooser_;

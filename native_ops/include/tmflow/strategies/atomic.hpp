@@ -1,4 +1,4 @@
-// atomic: every element is subtracted from by itself, without a lock.
+// atomic: every element is updated separately, without a lock.
 #pragma once
 
 #include <atomic>
@@ -9,19 +9,19 @@
 
 namespace tmflow {
 
-// Contract: no update of an element is lost, and nothing else: two updates at once interleave element by
-// element. An element is the single rounding of the plain loop, v - alpha * delta with the product rounded
-// first, because the compare-exchange stores what was computed from the very value that it replaces.
+// Contract: no update of an element is lost, and nothing more: two concurrent updates interleave element by
+// element. An element has the single rounding of the plain loop, v - alpha * delta with the product rounded
+// first, because the compare-exchange stores the value that was computed from the value that it replaces.
 //
-// Memory ordering: relaxed, because an element publishes nothing but itself: all its changes are one order,
+// Memory ordering: relaxed, because an element publishes nothing but itself: all its changes have one order,
 // and each compare-exchange finds the latest.
 template <template <class> class Ref = std::atomic_ref>
 struct BasicAtomic {
   static constexpr StrategyInfo info{
       .name = "atomic",
-      .summary = "every element by itself, by compare-exchange",
-      .updates = Promise::element,
-      .reads = Promise::element,
+      .summary = "each element is updated separately, by compare-exchange",
+      .updates = Consistency::element,
+      .reads = Consistency::element,
       .runs_kernel = false,
   };
 
@@ -32,7 +32,7 @@ struct BasicAtomic {
     const auto memory = region.memory(Holding::nothing);
     for (std::size_t i = 0; i < memory.size(); ++i) {
       typename R::Value product = update.alpha * update.delta[i];
-      asm("" : "+m"(product));  // rounded by itself: no compiler may fuse it with the difference
+      asm("" : "+m"(product));  // rounded separately: no compiler may fuse it with the difference
       Ref element(memory[i]);
       typename R::Value seen = element.load(std::memory_order_relaxed);
       while (!element.compare_exchange_weak(seen, seen - product, std::memory_order_relaxed)) {

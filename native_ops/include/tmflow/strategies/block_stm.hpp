@@ -15,39 +15,35 @@
 
 namespace tmflow {
 
-// Contract: updates of a variable happen one after another and none is lost; `read` copies the variable as it
-// was between two of them. An update is one transaction that locks all blocks, from the first to the last,
-// before it writes any: who loses a race loses it at the first block, with nothing done; and once it holds
-// them all nobody can abort it, so that it needs no undo log, and readers that take no part see nothing that
-// is undone later. (Transactions that write before they know what they will need keep a log:
+// Contract: updates of a variable are serialised and none is lost; `read` copies the variable as it was
+// between two of them. An update is one transaction that locks all blocks, from the first to the last, before
+// it writes any. An update that loses a race loses it at the first block, before any work. Once it holds all
+// locks no thread can abort it, so it needs no undo log, and readers outside the strategy see nothing that is
+// undone later. (Transactions that write before they know what they will need keep a log:
 // ranges/transaction.hpp.) There is no fallback: every transaction ends in a commit. The memory is fetched
 // before the transaction, so an update that overlaps an assignment of the whole variable may be lost.
 //
-// A reader copies without a lock and looks at the versions before and after; if writers leave it no time for
-// that, it takes the locks as an update does. Whatever the manager of the updates, it then tries as soon as
-// the lock that it missed is free: writers that never pause would find it backing off each time.
+// A reader copies without a lock and checks the versions before and after; if writers keep interfering, it
+// locks like an update. Under any manager of the updates, it then tries again as soon as the lock that it
+// missed is free: if it backed off, writers that never pause would always be first.
 //
 // Memory ordering: see ranges/transaction.hpp and ranges/snapshot.hpp.
 template <template <class> class Atom = std::atomic, class Policy = ranges::Sound>
 class BasicBlockStm {
  public:
   static constexpr Parameter kParameters[] = {
-      {.name = "block",
-       .fallback = "4096",
-       .summary = "elements that have a lock in common",
-       .low = 1,
-       .high = 1'000'000'000},
+      {.name = "block", .fallback = "4096", .summary = "elements per lock", .low = 1, .high = 1'000'000'000},
       {.name = "manager",
        .fallback = "backoff",
-       .summary = "who yields when two transactions conflict",
+       .summary = "contention manager: which of two conflicting transactions yields",
        .choices = "suicide, delay, backoff, aggressive, timestamp"},
   };
   static constexpr StrategyInfo info{
       .name = "block_stm",
       .summary = "software transactions over ranges: a versioned lock for each block of elements",
-      .updates = Promise::tensor,
-      .reads = Promise::element,
-      .snapshots = Promise::tensor,
+      .updates = Consistency::tensor,
+      .reads = Consistency::element,
+      .snapshots = Consistency::tensor,
       .parameters = kParameters,
   };
 
@@ -74,7 +70,7 @@ class BasicBlockStm {
     const auto memory = region.memory(Holding::nothing);
     const auto copy = [&]() noexcept { reading(memory, 0, memory.size()); };
     if (ranges::copy_unlocked<Policy>(locks_, memory.size(), copy)) return;
-    ThreadStats own;  // a reading counts as no update's transaction
+    ThreadStats own;  // a read is not counted as an update's transaction
     own.time_locks(stats.times_locks());
     all_held(stm::Delay(), memory.size(), own, copy);
     stats.add_lock_times(own.waited_ns(), own.held_ns());

@@ -1,4 +1,4 @@
-// combining: who holds a block's lock applies what others have published, too.
+// combining: the owner of a block's lock also applies the updates that others have published.
 #pragma once
 
 #include <algorithm>
@@ -20,50 +20,51 @@
 
 namespace tmflow {
 
-// How long a thread waits for others of its own free will, in turns of a pause (about 50 ns each). Measured:
-// see docs/strategies/blocks.md. No correctness hangs on it; a test that decides who runs when puts 0 in its
-// place.
+// How long a thread waits voluntarily for others, in pauses (about 50 ns each). The values were measured: see
+// docs/strategies/blocks.md. Correctness does not depend on them; a test that controls the schedule sets 0.
 template <template <class> class Atom>
 struct CombiningPatience {
-  static constexpr int kForCompany = 30;  // before it begins, where it had company at its last update
-  static constexpr int kForOthers = 100;  // in an update, for blocks that others are about to do
+  static constexpr int kForCompany = 30;  // before it begins, if it met another thread at its last update
+  static constexpr int kForOthers = 100;  // in an update, for blocks that others are about to process
 };
 
 // Flat combining (Hendler, Incze, Shavit, Tzafrir: "Flat combining and the synchronization-parallelism
-// tradeoff", SPAA 2010), block by block. A thread publishes its update and looks who else has: they share the
-// blocks out, each from the start of its seat to the next one's. At each of its blocks it takes the lock and
-// applies all updates that are published and not in. Then it sees to the other blocks: those that its update
-// is not in after a while it does itself. It is done when its update is in all blocks, by whomever.
+// tradeoff", SPAA 2010), block by block. A thread publishes its update and looks which other threads have
+// published. They divide the blocks: each processes those from the start of its seat to the start of the next
+// seat. At each of its blocks it acquires the lock and applies all published updates that the block lacks.
+// Then it visits the other blocks: those that still lack its update after a while it processes itself. The
+// update is complete when all blocks contain it, whichever threads applied it.
 //
-// So of two threads in contention each keeps to its half of the variable, whose lines stay in its cache, and
-// a block is brought there once for two updates. A thread that had company waits a moment for it before it
-// begins: two that are out of step would do each other's update alone. It goes over its part alternately
-// forwards and backwards, for what it touched last is nearest.
+// So each of two contending threads keeps to its half of the variable, whose lines stay in its cache, and a
+// block is loaded there once for two updates. A thread that met another one waits a moment for it before it
+// begins: two threads out of step would each apply the other's update alone. It traverses its part
+// alternately forwards and backwards, because what it touched last is nearest.
 //
-// Contract: updates of a block happen one after another and none is lost; two blocks may see two updates in
-// different orders. A block that is no shorter than the variable is all of it: then updates of the variable
-// happen one after another. A snapshot has each block as it was between two updates of it. The readers who
-// take no part, and whoever replaces the variable's memory, are not waited for: an update that overlaps an
-// assignment of the whole variable may be lost. An update applies to the memory that its own thread fetched.
+// Contract: updates of a block are serialised and none is lost; two blocks may see two updates in different
+// orders. If one block covers the variable, updates of the variable are serialised. A snapshot has each block
+// as it was between two updates of it. There is no ordering with readers outside the strategy, or with
+// operations that replace the variable's memory: an update that overlaps an assignment of the whole variable
+// may be lost. An update applies to the memory that its own thread fetched.
 //
-// Exactly once: `in` of a block says by a bit for each seat which publications are in it, and changes only
-// under the block's lock, after they are. Bit s of `announced` toggles when seat s publishes, and its thread
-// stays until bit s of every block's `in` has followed. So under the lock the two bits differ only if the
-// seat's present publication is not in. `announced` cannot be read older than by the last holder of the lock
-// (its reading happens before this one), so no bit differs because of an old value.
+// Exactly once: `in` of a block has a bit for each seat that shows which publications the block contains. It
+// changes only under the block's lock, after they are applied. Bit s of `announced` toggles when seat s
+// publishes, and its thread stays until bit s of every block's `in` has followed. So under the lock the two
+// bits differ only if the block lacks the seat's current publication. A read of `announced` returns no older
+// value than that of the last holder of the lock (whose read happens before this one), so no bit differs
+// because of an old value.
 //
-// Nobody looks at a publication after its thread has left: a holder looks at it only if its bit differs, and
-// before the bit of this block's `in` follows; the thread leaves after it has seen that of every block.
+// No thread reads a publication after its thread has left: a holder reads it only if its bit differs, and
+// before the bit of this block's `in` follows; the thread leaves after it has seen the bits of all blocks
+// follow.
 //
-// Nobody waits while holding a lock. A thread that waits for a block waits for one holder at most, if that
-// one began after the publication, and else for the next one: it is the first to come that applies the
-// update.
+// No thread waits while it holds a lock. A thread that waits for a block waits for at most one holder, if
+// that one began after the publication, and otherwise also for the next one, which applies the update.
 //
-// Counted as contention: the blocks that were taken when the update first came by.
+// Counted as contention: the blocks whose lock was owned when the update first reached them.
 //
-// Memory ordering: a block's lock acquires and releases. The publisher learns without the lock that its
-// update is in: the store to `in` releases what was applied, and its load acquires it. The publications: see
-// Board.
+// Memory ordering: a block's lock acquires and releases. The publisher learns without the lock that a block
+// contains its update: the store to `in` releases what was applied, and its load acquires it. The
+// publications: see Board.
 template <template <class> class Atom = std::atomic>
 class BasicCombining {
  public:
@@ -72,13 +73,14 @@ class BasicCombining {
   };
   static constexpr StrategyInfo info{
       .name = "combining",
-      .summary = "who holds a block's lock applies what others have published, too",
-      .updates = Promise::block,
-      .reads = Promise::element,
-      .snapshots = Promise::block,
+      .summary =
+          "flat combining: the holder of a block's lock also applies the updates that others published",
+      .updates = Consistency::block,
+      .reads = Consistency::element,
+      .snapshots = Consistency::block,
       .parameters = kParameters,
-      .updates_over = [](const Parameters& its,
-                         std::size_t n) { return promise_in_parts(its.integer("block"), n); },
+      .updates_over = [](const Parameters& given,
+                         std::size_t n) { return consistency_in_parts(given.integer("block"), n); },
   };
 
   static std::optional<std::string> why_not() { return std::nullopt; }
@@ -112,7 +114,7 @@ class BasicCombining {
 
   struct alignas(kCacheLine) Block {
     BasicSpinLock<Atom> lock;
-    Atom<typename Board<Atom>::Bits> in{0};  // whose publications
+    Atom<typename Board<Atom>::Bits> in{0};  // the publications that it contains
 
     bool has(const Seat& seat) const noexcept { return seat.is_in(in.load(std::memory_order_acquire)); }
   };
@@ -121,11 +123,11 @@ class BasicCombining {
     Variable(std::size_t elements, std::size_t length)
         : blocks{elements, length}, state(std::make_unique<Block[]>(blocks.count())) {}
 
-    // Returns the blocks that were taken.
+    // Returns the number of blocks whose lock was owned.
     std::int64_t apply(const Publication& publication, bool backwards, ThreadStats& stats) {
       const std::size_t count = blocks.count();
       if (count == 0) return 0;
-      if (count == 1 && state[0].lock.try_lock()) {  // nobody else can help, so it need not be published
+      if (count == 1 && state[0].lock.try_lock()) {  // no other thread can help, so it is not published
         const TimedLockGuard held(state[0].lock, stats, std::adopt_lock);
         carry_out(0);
         publication(0, blocks.elements);
@@ -164,7 +166,7 @@ class BasicCombining {
       }
     }
 
-    // Who else has published what is not in the block yet.
+    // The other seats with publications that the block lacks.
     Bits company_of(Seat& own, const Block& block) const noexcept {
       for (int turn = own.had_company() ? CombiningPatience<Atom>::kForCompany : 0;; --turn) {
         const Bits others = own.others(board.announced() ^ block.in.load(std::memory_order_relaxed));
@@ -173,7 +175,7 @@ class BasicCombining {
       }
     }
 
-    // How many blocks from `start` on are before the first start of another one.
+    // The number of blocks from `start` to the first start of another seat.
     static std::size_t part_of(std::size_t start, Bits company, std::size_t count) noexcept {
       std::size_t part = count;
       for (; company != 0; company &= company - 1) {
@@ -183,8 +185,8 @@ class BasicCombining {
       return part;
     }
 
-    // Seats 0, 1, 2, 3 have their starts at 0, 1/2, 1/4, 3/4 of the blocks, and so on: those in use are low,
-    // and far apart.
+    // Seats 0, 1, 2, 3 start at 0, 1/2, 1/4, 3/4 of the blocks, and so on: the seats in use have low numbers
+    // and their starts are far apart.
     static std::size_t start_of(std::size_t seat, std::size_t count) noexcept {
       std::size_t reversed = 0;
       for (std::size_t bit = 1; bit < Board<Atom>::kSeats; bit *= 2) {
@@ -200,7 +202,7 @@ class BasicCombining {
       for (; patience > 0 && !block.has(own); --patience) pause_processor();
     }
 
-    // Whether the lock is taken now; if not, the update is in.
+    // Whether this thread now owns the lock; if not, the block contains the update.
     static bool lock_unless_in(Block& block, const Seat& own, ThreadStats& stats) noexcept {
       if (block.has(own)) return false;
       const TimedWait waited(stats);
@@ -216,7 +218,7 @@ class BasicCombining {
       return carry_out(number);
     }
 
-    // Under the block's lock: what is published and not in; whose it was.
+    // Under the block's lock: applies the publications that the block lacks, and returns their seats.
     Bits carry_out(std::size_t number) noexcept {
       Block& block = state[number];
       const auto in = block.in.load(std::memory_order_relaxed), announced = board.announced();

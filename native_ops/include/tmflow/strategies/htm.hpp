@@ -1,4 +1,4 @@
-// htm: the variable's own mutex, or one of ours, is elided by hardware transactions, as the study did.
+// htm: hardware transactions elide the variable's own mutex, as in the study, or one of ours.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace htm {
 
 inline bool is_emulated(const Parameters& parameters) { return parameters.text("provider") == "emulated"; }
 
-// Throws std::invalid_argument unless there is a machine where one is emulated, and only there.
+// Throws std::invalid_argument unless a machine is given exactly for the emulated provider.
 inline void check_machine(const Parameters& parameters) {
   const bool has_machine = !parameters.text("machine").empty();
   if (is_emulated(parameters) && !has_machine) {
@@ -36,18 +36,18 @@ inline void check_machine(const Parameters& parameters) {
 
 }  // namespace htm
 
-// Contract: with chunk 0, updates of a variable happen one after another and none is lost, also against
-// whoever takes the variable's mutex; with a chunk, that holds for each chunk of elements. Readers see
-// elements of different updates mixed, as with `lock`. The memory is fetched before the transaction (fetching
-// it takes the mutex for an instant, which a transaction cannot), so an update that overlaps an assignment of
-// the whole variable may be lost, where `lock` would order the two. With subscription to a mutex of ours, the
-// variable's plays no part, and whoever takes it excludes no update. Memory ordering: see htm::elide.
+// Contract: with chunk 0, updates of a variable are serialised and none is lost, also against holders of the
+// variable's mutex; with a chunk, this holds for each chunk of elements. Readers see elements of different
+// updates mixed, as with `lock`. The memory is fetched before the transaction (the fetch locks the mutex
+// briefly, which a transaction cannot do), so an update that overlaps an assignment of the whole variable may
+// be lost, where `lock` would order the two. With subscription to a mutex of ours, the variable's mutex is
+// not used, and its holder excludes no update. Memory ordering: see htm::elide.
 //
-// A read takes the elided mutex, which aborts all transactions that have read its word and lets none commit
-// before the copy is done.
+// A read locks the elided mutex. This aborts all transactions that have read its word, and none commits
+// before the copy is complete.
 //
-// With emulated transactions, whoever takes the variable's mutex without a word to the emulated processor (an
-// assignment to a reference variable) excludes no update either.
+// With emulated transactions, an operation that locks the variable's mutex without notifying the emulated
+// processor (an assignment to a reference variable) excludes no update either.
 class Htm {
  public:
 #if defined(__powerpc64__)
@@ -58,21 +58,21 @@ class Htm {
   static constexpr Parameter kParameters[] = {
       {.name = "provider",
        .fallback = kNative,
-       .summary = "whose transactions",
+       .summary = "vendor of the transactions",
        .choices = "rtm, power, emulated"},
       {.name = "machine",
        .fallback = "",
-       .summary = "the machine that is emulated; for provider emulated only",
+       .summary = "the emulated machine; only for provider emulated",
        .text = htm::emulated::MachineText::kAllowed,
        .check = [](std::string_view text) { htm::emulated::MachineText::parse(text); }},
       {.name = "budget", .fallback = "5", .summary = "attempts before the mutex is taken", .high = 1'000'000},
       {.name = "spending",
        .fallback = "study_tsx",
-       .summary = "what an abort takes from the budget",
+       .summary = "retry policy: how much of the budget an abort costs",
        .choices = "study_tsx, study_power, tuned"},
       {.name = "subscription",
        .fallback = "variable",
-       .summary = "the mutex that is elided: the variable's own, or one of ours",
+       .summary = "the elided mutex: the variable's, or one of tmflow",
        .choices = "variable, ours"},
       {.name = "chunk",
        .fallback = "0",
@@ -81,17 +81,17 @@ class Htm {
   };
   static constexpr StrategyInfo info{
       .name = "htm",
-      .summary = "hardware transactions elide the variable's own mutex, or one of ours",
-      .updates = Promise::tensor,
-      .reads = Promise::element,
-      .snapshots = Promise::tensor,  // with a chunk, as the updates: of each chunk
+      .summary = "hardware transactions elide the variable's mutex, or one of tmflow",
+      .updates = Consistency::tensor,
+      .reads = Consistency::element,
+      .snapshots = Consistency::tensor,  // with a chunk: of each chunk, as for updates
       .parameters = kParameters,
       .check = htm::check_machine,
-      .updates_over = [](const Parameters& its,
-                         std::size_t n) { return promise_in_parts(its.integer("chunk"), n); },
+      .updates_over = [](const Parameters& given,
+                         std::size_t n) { return consistency_in_parts(given.integer("chunk"), n); },
   };
 
-  // Of this machine's own provider.
+  // With this machine's own provider.
   static std::optional<std::string> why_not() { return provider(kNative).why_not(); }
   static std::optional<std::string> why_not(const Parameters& parameters) {
     return provider(parameters.text("provider")).why_not();
@@ -136,8 +136,8 @@ class Htm {
     reading(memory, 0, memory.size());
   }
 
-  // An emulated processor is told what a real one would see: the reader takes the variable's mutex for an
-  // instant, and reads its memory.
+  // Notifies an emulated processor of what a real one would see: the reader locks the variable's mutex
+  // briefly, and reads its memory.
   template <Region R>
   void note_read(R& region) {
     if (processor_ == nullptr) return;
@@ -154,7 +154,7 @@ class Htm {
     return subscribes_to_ours_ ? htm::elidable(own_) : htm::elidable(region.mutex());
   }
 
-  // The variable's mutex was taken and released again.
+  // The variable's mutex was locked and unlocked again.
   template <Region R>
   void note_mutex(R& region) {
     if (processor_ == nullptr) return;
@@ -162,7 +162,7 @@ class Htm {
     notice({Access::written(word, sizeof *word)});
   }
 
-  // Somebody touches this outside of transactions: real hardware sees it, an emulated processor is told.
+  // An access outside of transactions: real hardware sees it, an emulated processor is notified.
   void notice(std::initializer_list<Access> accesses) {
     if (processor_ != nullptr) processor_->here().notice(accesses);
   }
@@ -178,7 +178,7 @@ class Htm {
   }
 
   const htm::Provider& provider_;
-  htm::emulated::Processor* const processor_;  // null where the transactions are not emulated
+  htm::emulated::Processor* const processor_;  // null if the transactions are not emulated
   std::mutex own_;
   const bool subscribes_to_ours_;
   const htm::Budget budget_;

@@ -1,4 +1,4 @@
-// itm: the update as one of GCC's transactions, run by libitm or by a library put before it.
+// itm: the update as one of GCC's transactions, run by libitm or by a library loaded before it.
 #pragma once
 
 #include <optional>
@@ -10,19 +10,19 @@
 
 namespace tmflow {
 
-// Contract: updates of a variable happen one after another and none is lost. Only transactions are kept
-// apart: an update that overlaps an assignment of the whole variable may be lost, and as libitm's methods
-// write in place and undo that when they restart, a reader may see what never will have been. Memory
-// ordering: see itm::Update.
+// Contract: updates of a variable are serialised and none is lost. Only transactions are isolated from each
+// other: an update that overlaps an assignment of the whole variable may be lost. libitm's methods write in
+// place and undo the writes when they restart, so a plain reader may see a value that never becomes valid.
+// Memory ordering: see itm::Update.
 //
-// The method is the process's: libitm takes it from the environment once, so the object can only be made in a
-// process that was started for it (src/tmflow/spec/process_env.py).
+// The method belongs to the process: libitm reads it from the environment once, so the object can only be
+// created in a process that was started for it (src/tmflow/spec/process_env.py).
 class Itm {
  public:
   static constexpr Parameter kParameters[] = {
       {.name = "method",
        .fallback = "ml_wt",
-       .summary = "libitm's way of keeping transactions apart",
+       .summary = "libitm's concurrency control",
        .choices = "gl_wt, ml_wt, serialirr, serialirr_onwrite, serial, htm"},
       {.name = "optimisation",
        .fallback = "O3",
@@ -31,9 +31,9 @@ class Itm {
   };
   static constexpr StrategyInfo info{
       .name = "itm",
-      .summary = "a transaction of GCC's libitm, or of a library like it, around the whole update",
-      .updates = Promise::tensor,
-      .reads = Promise::none,
+      .summary = "one transaction of GCC's libitm, or of a compatible library, for the whole update",
+      .updates = Consistency::tensor,
+      .reads = Consistency::none,
       .parameters = kParameters,
       .runs_kernel = false,
       .own_process = true,
@@ -41,7 +41,7 @@ class Itm {
 
   static std::optional<std::string> why_not() { return itm::why_not(); }
 
-  // Throws as itm::require_method does.
+  // Throws like itm::require_method.
   explicit Itm(const Parameters& parameters)
       : update_{itm::find_update<float>(parameters.text("optimisation")),
                 itm::find_update<double>(parameters.text("optimisation"))},
@@ -49,8 +49,8 @@ class Itm {
     itm::require_method(parameters.text("method"));
   }
 
-  // Counted: a restart as an abort of unknown cause, a transaction that at last ran irrevocably as a
-  // fallback. The restarts of libitm's hardware transactions leave no trace.
+  // Counted: a restart as an abort of unknown cause, a transaction that finally ran irrevocably as a
+  // fallback. The restarts of libitm's hardware transactions cannot be counted.
   template <Region R>
   void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
     const auto memory = region.memory(Holding::nothing);
@@ -60,7 +60,7 @@ class Itm {
     if (hardware_) {
       stats.hide_attempts();
     } else if (execution.times > 1) {
-      stats.count_abort(kUntold, execution.times - 1);
+      stats.count_abort(kUnknownCause, execution.times - 1);
     }
     if (!hardware_) stats.count(Contention::retries, execution.times - 1);
     execution.alone ? stats.count_fallback() : stats.count_commit();
@@ -68,7 +68,7 @@ class Itm {
   }
 
  private:
-  static constexpr std::uint64_t kUntold = 0;  // libitm does not say why
+  static constexpr std::uint64_t kUnknownCause = 0;  // libitm does not report the cause
 
   const std::tuple<itm::Update<float>, itm::Update<double>> update_;
   const bool hardware_;

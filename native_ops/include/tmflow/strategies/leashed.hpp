@@ -14,16 +14,16 @@
 namespace tmflow {
 
 // Leashed-SGD (K. Bäckström, I. Walulya, M. Papatriantafilou, P. Tsigas: "Consistent Lock-free Parallel
-// Stochastic Gradient Descent for Fast and Stable Convergence", IPDPS 2021), with persistence without bound:
-// an update copies the newest version of the variable, updates the copy and publishes it by one
-// compare-exchange; if another update came first, it begins anew from that one's version.
+// Stochastic Gradient Descent for Fast and Stable Convergence", IPDPS 2021), with unbounded persistence. An
+// update copies the newest version of the variable, updates the copy and publishes it with one
+// compare-exchange; if another update was published first, it starts again from that version.
 //
-// Contract: lock-free; no update is lost, and each sees all those before it whole, as does `read`. The
-// variable lives in the versions. The first update or reading starts from the region's memory; from then on
-// the memory is as it was, until `settle` copies the newest version into it. So whoever reads the memory
-// without taking part is promised nothing, for what is read may lack every update; and whoever assigns it is
-// not heard, until `restart` lets the variable start from the memory anew. Throws std::invalid_argument where
-// the memory has another size than at the start.
+// Contract: lock-free; no update is lost, and each sees all earlier updates completely, as does `read`. The
+// variable lives in the versions. The first update or read starts from the region's memory. From then on the
+// memory does not change until `settle` copies the newest version into it. So a thread that reads the memory
+// outside the strategy has no guarantee, because the memory may lack every update, and an assignment of the
+// memory takes effect only when `restart` starts from the memory again. Throws std::invalid_argument if the
+// memory has another size than at the start.
 //
 // Memory ordering: see leashed/versions.hpp.
 template <template <class> class Atom = std::atomic, class Policy = publish::Sound>
@@ -32,9 +32,9 @@ class BasicLeashed {
   static constexpr StrategyInfo info{
       .name = "leashed",
       .summary = "private copies of the variable, published by one compare-exchange",
-      .updates = Promise::tensor,
-      .reads = Promise::none,  // they may lack every update
-      .snapshots = Promise::tensor,
+      .updates = Consistency::tensor,
+      .reads = Consistency::none,  // plain reads may lack every update
+      .snapshots = Consistency::tensor,
   };
 
   static std::optional<std::string> why_not() { return std::nullopt; }
@@ -69,7 +69,7 @@ class BasicLeashed {
   void settle(R& region) {
     using T = typename R::Value;
     if (versions_.newest() == nullptr) return;
-    const auto memory = region.memory(Holding::nothing);  // may throw, so before anything is held
+    const auto memory = region.memory(Holding::nothing);  // may throw, so nothing may be held yet
     Version& newest = *versions_.hold_newest();
     const Reading<T> into_memory{.into = memory};
     if (newest.bytes() == memory.size_bytes()) into_memory(newest.template elements<T>(), 0, memory.size());
@@ -84,7 +84,7 @@ class BasicLeashed {
  private:
   using Version = publish::Version<Atom>;
 
-  // Copied and updated at one go, while it is in the nearest cache.
+  // Copied and updated in one pass, while it is in the nearest cache.
   static constexpr std::size_t kPieceBytes = 8192;
 
   // Publishes the memory as the first version, unless there is one.
@@ -100,11 +100,11 @@ class BasicLeashed {
     Version& first = versions_.claim(memory.size_bytes());
     const Reading<T> of_memory{.into = first.template elements<T>()};
     of_memory(memory, 0, memory.size());
-    if (!versions_.publish(nullptr, first)) versions_.let_go(first);  // another thread was first
+    if (!versions_.publish(nullptr, first)) versions_.let_go(first);  // another thread published first
   }
 
-  // Writes `from`, updated, into `next`. False, and unfinished, if it is found on the way that `from` is the
-  // newest version no more.
+  // Writes the updated `from` into `next`. Returns false, with the copy unfinished, if it notices that `from`
+  // is no longer the newest version.
   template <class T>
   bool updated_copy(Version& from, Version& next, const GradientDescent<T>& update) const noexcept {
     const std::span<T> before = from.template elements<T>(), after = next.template elements<T>();

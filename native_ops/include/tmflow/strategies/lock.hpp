@@ -9,17 +9,17 @@
 
 namespace tmflow {
 
-// Contract: updates of a variable happen one after another, none is lost. Whoever else takes the variable's
-// mutex (TensorFlow's executor does, for an instant, to read a reference variable) waits for the update in
-// progress, but may read the memory later without the mutex, so readers see elements of different updates
-// mixed. Memory ordering: unlocking releases the update, the next locking acquires it.
+// Contract: updates of a variable are serialised, none is lost. Other users of the variable's mutex
+// (TensorFlow's executor locks it briefly to read a reference variable) wait for the update in progress, but
+// may read the memory later without the mutex, so readers see elements of different updates mixed. Memory
+// ordering: an unlock releases the update, the next lock acquires it.
 struct Lock {
   static constexpr StrategyInfo info{
       .name = "lock",
-      .summary = "the variable's own mutex is held for the whole update",
-      .updates = Promise::tensor,
-      .reads = Promise::element,
-      .snapshots = Promise::tensor,
+      .summary = "the variable's mutex is held for the whole update",
+      .updates = Consistency::tensor,
+      .reads = Consistency::element,
+      .snapshots = Consistency::tensor,
       .fetches_under_mutex = true,
   };
 

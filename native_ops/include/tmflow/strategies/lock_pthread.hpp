@@ -1,4 +1,4 @@
-// lock_pthread: a std::mutex of ours around the whole update.
+// lock_pthread: a private std::mutex around the whole update.
 #pragma once
 
 #include <mutex>
@@ -9,15 +9,14 @@
 
 namespace tmflow {
 
-// Contract and memory ordering: those of OwnMutex. A pthread mutex is one that glibc can elide, which
-// TensorFlow's own is not.
+// Contract and memory ordering: those of OwnMutex. glibc can elide a pthread mutex, but not TensorFlow's own.
 struct LockPthread : OwnMutex<std::mutex> {
   static constexpr StrategyInfo info{
       .name = "lock_pthread",
-      .summary = "a pthread mutex of ours is held for the whole update",
-      .updates = Promise::tensor,
-      .reads = Promise::element,
-      .snapshots = Promise::tensor,
+      .summary = "a pthread mutex of tmflow is held for the whole update",
+      .updates = Consistency::tensor,
+      .reads = Consistency::element,
+      .snapshots = Consistency::tensor,
   };
 
   static std::optional<std::string> why_not() { return std::nullopt; }

@@ -1,4 +1,4 @@
-// nolock: nothing keeps updates apart ("Hogwild"), as TensorFlow's use_locking=False.
+// nolock: no synchronisation of updates ("Hogwild"), as TensorFlow's use_locking=False.
 #pragma once
 
 #include <optional>
@@ -8,17 +8,17 @@
 
 namespace tmflow {
 
-// Contract: none. Two updates of an element at once may leave only one of them. An element itself is never
-// torn: it is aligned, and the machines we run on load and store it whole. Memory ordering: none, which C++
-// calls a data race and leaves undefined. It is what the study measures; the loop is compiled apart from its
-// callers, so that the compiler has no second access to reason about. The race is named, with this reason, in
-// tests/tsan.supp.
+// Contract: none. Two concurrent updates of an element may leave only one of them. A single element is never
+// torn: it is aligned, and the supported machines load and store it as a whole. Memory ordering: none, which
+// C++ calls a data race and leaves undefined. The study measures exactly this. The loop is compiled
+// separately from its callers, so that the compiler has no second access to reason about. tests/tsan.supp
+// names the race, with this reason.
 struct NoLock {
   static constexpr StrategyInfo info{
       .name = "nolock",
       .summary = "nothing is held: concurrent updates may overwrite each other",
-      .updates = Promise::none,
-      .reads = Promise::element,
+      .updates = Consistency::none,
+      .reads = Consistency::element,
   };
 
   static std::optional<std::string> why_not() { return std::nullopt; }

@@ -1,4 +1,4 @@
-// spin: a spin lock of ours around the whole update.
+// spin: a private spin lock around the whole update.
 #pragma once
 
 #include <optional>
@@ -13,10 +13,10 @@ namespace tmflow {
 struct Spin : OwnMutex<SpinLock> {
   static constexpr StrategyInfo info{
       .name = "spin",
-      .summary = "a spin lock of ours is held for the whole update",
-      .updates = Promise::tensor,
-      .reads = Promise::element,
-      .snapshots = Promise::tensor,
+      .summary = "a spin lock is held for the whole update",
+      .updates = Consistency::tensor,
+      .reads = Consistency::element,
+      .snapshots = Consistency::tensor,
   };
 
   static std::optional<std::string> why_not() { return std::nullopt; }

@@ -1,4 +1,4 @@
-// spin_then_mutex: the variable's own mutex, tried for a while before it is waited for.
+// spin_then_mutex: the variable's own mutex, tried for a while before the thread blocks.
 #pragma once
 
 #include <optional>
@@ -10,16 +10,16 @@
 
 namespace tmflow {
 
-// Contract: that of `lock`. It tells what merely spinning buys: elision spins too while the mutex is taken.
-// Memory ordering: that of the mutex.
+// Contract: that of `lock`. It shows the effect of spinning alone: elision spins too while the mutex is
+// locked. Memory ordering: that of the mutex.
 template <int kTries = 1000>
 struct BasicSpinThenMutex {
   static constexpr StrategyInfo info{
       .name = "spin_then_mutex",
-      .summary = "as lock, but the mutex is tried a thousand times before it is waited for",
-      .updates = Promise::tensor,
-      .reads = Promise::element,
-      .snapshots = Promise::tensor,
+      .summary = "like lock, but spins on the mutex for a thousand tries before it blocks",
+      .updates = Consistency::tensor,
+      .reads = Consistency::element,
+      .snapshots = Consistency::tensor,
       .fetches_under_mutex = true,
   };
 
@@ -47,16 +47,16 @@ struct BasicSpinThenMutex {
  private:
   template <class Mutex>
   struct TriedFirst {
-    Mutex& its;
+    Mutex& mutex;
 
     void lock() {
       for (int tries = 0; tries < kTries; ++tries) {
-        if (its.try_lock()) return;
+        if (mutex.try_lock()) return;
         pause_processor();
       }
-      its.lock();
+      mutex.lock();
     }
-    void unlock() { its.unlock(); }
+    void unlock() { mutex.unlock(); }
   };
 };
 

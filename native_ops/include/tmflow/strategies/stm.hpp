@@ -1,4 +1,4 @@
-// stm: software transactions of our own around the update.
+// stm: tmflow's software transactions around the update.
 #pragma once
 
 #include <limits>
@@ -12,29 +12,29 @@
 
 namespace tmflow {
 
-// Contract: with chunk 0, updates of a variable happen one after another and none is lost; with a chunk, that
-// holds for each chunk of elements. Only transactions of the process's domain take part: readers that use
-// none see elements of different updates mixed, and with design `wt` also of attempts that abort later. The
+// Contract: with chunk 0, updates of a variable are serialised and none is lost; with a chunk, this holds for
+// each chunk of elements. Only transactions of the process's domain are isolated: readers without one see
+// elements of different updates mixed, and with design `wt` also those of attempts that abort later. The
 // memory is fetched before the transaction, so an update that overlaps an assignment of the whole variable
 // may be lost, as with `htm`. There is no fallback: every transaction ends in a commit. `read` is a
 // transaction too, which copies the variable as it was between two updates; with a chunk, each chunk. It
-// waits for no more than an update does (stm/snapshot.hpp). Memory ordering: see stm/word.hpp and
+// waits no longer than an update does (stm/snapshot.hpp). Memory ordering: see stm/word.hpp and
 // stm/domain.hpp.
 class Stm {
  public:
   static constexpr Parameter kParameters[] = {
       {.name = "design",
        .fallback = "wb_etl",
-       .summary = "how transactions write: back or through, and lock at the encounter or at the commit",
+       .summary = "write-back or write-through, encounter-time or commit-time locking",
        .choices = "wb_etl, wb_ctl, wt"},
       {.name = "manager",
        .fallback = "suicide",
-       .summary = "who yields when two transactions conflict",
+       .summary = "contention manager: which of two conflicting transactions yields",
        .choices = "suicide, delay, backoff, aggressive, timestamp"},
       {.name = "instrumentation",
        .fallback = "shared",
        .summary =
-           "which accesses go through the STM: also those to gradient and rate, or to the variable only",
+           "instrumented accesses: all, including gradient and rate, or only those to the shared variable",
        .choices = "all, shared"},
       {.name = "chunk",
        .fallback = "0",
@@ -42,19 +42,19 @@ class Stm {
        .high = 1'000'000'000},
       {.name = "optimisation",
        .fallback = "O3",
-       .summary = "how the transactional loop is compiled: the study's builds were probably not optimised",
+       .summary = "how the transactional loop is compiled; the study's builds were probably not optimised",
        .choices = "O0, O3"},
   };
   static constexpr StrategyInfo info{
       .name = "stm",
       .summary = "software transactions: a global clock and versioned locks on words",
-      .updates = Promise::tensor,
-      .reads = Promise::none,        // with design `wt`, what attempts wrote that abort later
-      .snapshots = Promise::tensor,  // with a chunk, as the updates: of each chunk
+      .updates = Consistency::tensor,
+      .reads = Consistency::none,        // with design `wt`, readers see writes of attempts that abort later
+      .snapshots = Consistency::tensor,  // with a chunk: of each chunk, as for updates
       .parameters = kParameters,
       .runs_kernel = false,
-      .updates_over = [](const Parameters& its,
-                         std::size_t n) { return promise_in_parts(its.integer("chunk"), n); },
+      .updates_over = [](const Parameters& given,
+                         std::size_t n) { return consistency_in_parts(given.integer("chunk"), n); },
   };
 
   static std::optional<std::string> why_not() { return std::nullopt; }
@@ -80,7 +80,7 @@ class Stm {
     const auto memory = region.memory(Holding::nothing);
     const stm::Snapshot<typename R::Value> as_snapshot{memory.data(), reading.into.data(), memory.size(),
                                                        chunk_};
-    ThreadStats own;  // a reading counts as no update's transaction
+    ThreadStats own;  // a read is not counted as an update's transaction
     std::get<stm::SnapshotLoop<typename R::Value>>(snapshot_loops_)(as_snapshot, stm::Domain::shared(), own);
   }
 

@@ -1,4 +1,4 @@
-// striped: fixed blocks of the variable, a lock each.
+// striped: fixed blocks of the variable, each with a lock.
 #pragma once
 
 #include <array>
@@ -21,22 +21,22 @@
 
 namespace tmflow {
 
-// Contract: updates of a block happen one after another and none is lost; two blocks may see two updates in
-// different orders. Each block is updated exactly once by an update: it is on the way once, and what is put
-// off is done at the end. No thread ever waits while it holds a lock, so there is no deadlock. A snapshot has
-// each block as it was between two updates of it. The readers who take no part, and whoever replaces the
-// variable's memory, are not waited for: an update that overlaps an assignment of the whole variable may be
-// lost.
+// Contract: updates of a block are serialised and none is lost; two blocks may see two updates in different
+// orders. An update updates each block exactly once: it reaches each block once, and processes postponed
+// blocks at the end. No thread ever waits while it holds a lock, so there is no deadlock. A snapshot has each
+// block as it was between two updates of it. There is no ordering with readers outside the strategy, or with
+// operations that replace the variable's memory: an update that overlaps an assignment of the whole variable
+// may be lost.
 //
-// The way: from one end to the other, and the next time back, for the blocks that a thread touched last are
-// still in its cache. Threads of odd and even number begin at opposite ends, so that of two in contention
-// each turns round where the other one is not. A block that is taken is put off, lest threads queue up one
-// behind the other.
+// The order: from one end to the other, and the next time in the opposite direction, because the blocks that
+// a thread touched last are still in its cache. Threads of odd and even number begin at opposite ends, so
+// that two contending threads reverse at different ends. A block whose lock is owned is postponed, so that
+// threads do not queue up one behind the other.
 //
-// Retries: the blocks of the update that were taken when tried.
+// Contention: the number of the update's blocks whose lock was owned when tried.
 //
-// Memory ordering: taking a block's lock acquires, giving it back releases, so each update of the block sees
-// all of the ones before it. The locks themselves: see LazyBySize.
+// Memory ordering: locking a block acquires, unlocking it releases, so each update of the block sees all
+// earlier ones. The locks themselves: see LazyBySize.
 template <template <class> class Atom = std::atomic>
 class BasicStriped {
  public:
@@ -45,13 +45,13 @@ class BasicStriped {
   };
   static constexpr StrategyInfo info{
       .name = "striped",
-      .summary = "each block of the variable has a lock, taken and given back one after another",
-      .updates = Promise::block,
-      .reads = Promise::element,
-      .snapshots = Promise::block,
+      .summary = "each block of the variable has a lock; an update takes and releases one after another",
+      .updates = Consistency::block,
+      .reads = Consistency::element,
+      .snapshots = Consistency::block,
       .parameters = kParameters,
-      .updates_over = [](const Parameters& its,
-                         std::size_t n) { return promise_in_parts(its.integer("block"), n); },
+      .updates_over = [](const Parameters& given,
+                         std::size_t n) { return consistency_in_parts(given.integer("block"), n); },
   };
 
   static std::optional<std::string> why_not() { return std::nullopt; }
@@ -105,12 +105,12 @@ class BasicStriped {
  private:
   struct Stripes {
     Stripes(std::size_t elements, std::size_t length)
-        : blocks{elements, length}, locks(std::make_unique<Apart<BasicSpinLock<Atom>>[]>(blocks.count())) {}
+        : blocks{elements, length}, locks(std::make_unique<Padded<BasicSpinLock<Atom>>[]>(blocks.count())) {}
 
-    BasicSpinLock<Atom>& lock(std::size_t block) const noexcept { return locks[block].its; }
+    BasicSpinLock<Atom>& lock(std::size_t block) const noexcept { return locks[block].value; }
 
     const Blocks blocks;
-    const std::unique_ptr<Apart<BasicSpinLock<Atom>>[]> locks;
+    const std::unique_ptr<Padded<BasicSpinLock<Atom>>[]> locks;
   };
 
   const std::size_t block_;

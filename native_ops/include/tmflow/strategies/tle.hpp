@@ -1,4 +1,4 @@
-// tle: a mutex of ours, in a process whose every pthread mutex glibc elides.
+// tle: a private mutex, in a process in which glibc elides every pthread mutex.
 #pragma once
 
 #include <mutex>
@@ -13,15 +13,15 @@
 
 namespace tmflow {
 
-// Contract: updates of a variable happen one after another and none is lost; as with `lock_pthread`, not
+// Contract: updates of a variable are serialised and none is lost; as with `lock_pthread`, this does not hold
 // against an assignment of the whole variable. Memory ordering: glibc's. A section either holds the mutex, or
-// is a transaction that has read the mutex's word as free and so aborts when somebody takes it, as in
+// is a transaction that has read the mutex's word as free and so aborts when another thread locks it, as in
 // htm::elide.
 //
-// Elision is the process's: glibc reads its tunables before anything else runs, so the object can only be
-// made in a process that was started with them (src/tmflow/spec/process_env.py). The tunables beside
-// `enable` cannot be read back from within; whoever started the process has to know that it was with those
-// that `tunables` names.
+// Elision belongs to the process: glibc reads its tunables before anything else runs, so the object can only
+// be created in a process that was started with them (src/tmflow/spec/process_env.py). The tunables other
+// than `enable` cannot be read back from inside. The code that starts the process must ensure that they are
+// those that `tunables` names.
 class Tle {
  public:
   static constexpr Parameter kParameters[] = {
@@ -32,28 +32,27 @@ class Tle {
   };
   static constexpr StrategyInfo info{
       .name = "tle",
-      .summary = "a mutex of ours, elided by glibc as all pthread mutexes of the process",
-      .updates = Promise::tensor,
-      .reads = Promise::element,
-      .snapshots = Promise::tensor,
+      .summary = "a pthread mutex, elided by glibc like all pthread mutexes of the process",
+      .updates = Consistency::tensor,
+      .reads = Consistency::element,
+      .snapshots = Consistency::tensor,
       .parameters = kParameters,
       .own_process = true,
   };
 
   static std::optional<std::string> why_not() { return tle::why_not(); }
 
-  // Throws std::invalid_argument where this process's mutexes are not elided.
+  // Throws std::invalid_argument if glibc does not elide the mutexes of this process.
   explicit Tle(const Parameters&) {
     if (const auto reason = why_not()) throw std::invalid_argument("tle cannot run here: " + *reason);
     if (!tle::mutexes_are_elided()) {
       throw std::invalid_argument(
-          "tle needs a process whose mutexes glibc elides (GLIBC_TUNABLES=glibc.elision.enable=1), and a "
-          "mutex "
-          "of this one, read back, is not elided");
+          "tle needs a process whose mutexes glibc elides (GLIBC_TUNABLES=glibc.elision.enable=1), but this "
+          "process elides none");
     }
   }
 
-  // Counted: an elided section as a commit, one under the mutex as a fallback. glibc does not tell its
+  // Counted: an elided section as a commit, one under the mutex as a fallback. glibc does not report its
   // attempts.
   template <Region R>
   void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
@@ -71,8 +70,8 @@ class Tle {
   }
 
  private:
-  // Whether glibc elided the section. Only where it did not is there a lock whose time could be taken, and
-  // the clock is asked only there.
+  // Whether glibc elided the section. Only a section that was not elided has lock times, so only then is the
+  // clock read.
   template <class Body>
   bool in_section(const Body& body, ThreadStats& stats) {
     LockTimer times(stats);

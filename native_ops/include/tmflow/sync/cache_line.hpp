@@ -10,8 +10,8 @@
 
 namespace tmflow {
 
-// An allocator of whole cache lines: what lies beside an array neither slows it down nor aborts a transaction
-// on it, and vectors of its elements never straddle a line. TensorFlow aligns its tensors likewise.
+// An allocator of whole cache lines. Neighbouring data cannot slow down an array or abort a transaction on
+// it, and vectors of its elements never straddle a line. TensorFlow aligns its tensors in the same way.
 template <class T>
 struct OwnLines {
   using value_type = T;
@@ -34,13 +34,13 @@ struct OwnLines {
 template <class T>
 using LinesOf = std::vector<T, OwnLines<T>>;
 
-// One object, likewise.
+// One object on separate cache lines.
 template <class T>
-struct alignas(kCacheLine) Apart {
+struct alignas(kCacheLine) Padded {
   template <class... Arguments>
-  explicit Apart(Arguments&&... arguments) : its(std::forward<Arguments>(arguments)...) {}
+  explicit Padded(Arguments&&... arguments) : value(std::forward<Arguments>(arguments)...) {}
 
-  T its;
+  T value;
 };
 
 }  // namespace tmflow

@@ -5,8 +5,9 @@
 
 namespace tmflow {
 
-// As std::atomic_thread_fence. ThreadSanitizer knows no fences, and the compiler says so, as an error in our
-// builds: what only a fence orders is a race to ThreadSanitizer, and says so where it is.
+// Like std::atomic_thread_fence. ThreadSanitizer does not support fences, and the compiler warns about them,
+// which is an error in our builds. An order that only a fence provides is a race to ThreadSanitizer; the code
+// says so there.
 inline void fence(std::memory_order order) noexcept {
 #if defined(__SANITIZE_THREAD__)
 #pragma GCC diagnostic push
@@ -18,8 +19,8 @@ inline void fence(std::memory_order order) noexcept {
 #endif
 }
 
-// The same between threads whose atomics are `Atom`. A test that puts other atomics in the place of
-// std::atomic has fences of its own, too (tests/explore).
+// The same between threads whose atomics are `Atom`. A test that replaces std::atomic replaces the fences,
+// too (tests/explore).
 template <template <class> class Atom>
 struct Fence {
   static void issue(std::memory_order order) noexcept { fence(order); }

@@ -1,4 +1,4 @@
-// A mutex of the strategy's own around the whole update: the part that such strategies share.
+// A strategy's own mutex around the whole update: the common part of such strategies.
 #pragma once
 
 #include "tmflow/core/strategy.hpp"
@@ -6,10 +6,9 @@
 
 namespace tmflow {
 
-// Contract: as `lock`, but the readers and whoever replaces the variable's memory take another mutex, so they
-// neither wait for an update nor hold one up; an update that overlaps an assignment of the whole variable may
-// be lost. Memory ordering: that of M, whose unlocking releases the update and whose next locking acquires
-// it.
+// Contract: as `lock`, but readers and operations that replace the variable's memory lock another mutex. They
+// neither wait for an update nor delay one, and an update that overlaps an assignment of the whole variable
+// may be lost. Memory ordering: that of M: an unlock releases the update and the next lock acquires it.
 template <class M>
 class OwnMutex {
  public:

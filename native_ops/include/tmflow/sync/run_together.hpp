@@ -1,4 +1,4 @@
-// Threads that begin together.
+// Threads that start together.
 #pragma once
 
 #include <concepts>
@@ -8,9 +8,9 @@
 
 namespace tmflow {
 
-// Runs work(0) to work(threads - 1), each in a thread of its own, and returns when all have ended. Where the
-// system has no more threads, `absent()` is called once for each one that is missing, lest the others wait
-// for it at a barrier forever, and the reason is thrown after they have ended.
+// Runs work(0) to work(threads - 1), each in its own thread, and returns when all have ended. If the system
+// has no more threads, it calls `absent()` once for each missing thread, so that the others do not wait for
+// it at a barrier forever, and throws the reason after they have ended.
 template <std::invocable<int> Work, std::invocable Absent>
 void run_at_once(int threads, const Work& work, const Absent& absent) {
   std::exception_ptr reason;

@@ -1,4 +1,4 @@
-// Spinning: what it buys by itself, transactions aside.
+// A spin lock, to measure the effect of spinning without transactions.
 #pragma once
 
 #include <atomic>
@@ -9,13 +9,13 @@ namespace tmflow {
 
 // A test-and-test-and-set lock. Waiters read their own copy of the line until the holder writes it.
 //
-// Memory ordering: the exchange that takes the lock acquires, unlocking releases.
+// Memory ordering: the exchange that locks acquires, the unlock releases.
 template <template <class> class Atom = std::atomic>
 class BasicSpinLock {
  public:
   bool try_lock() noexcept { return !taken_.exchange(true, std::memory_order_acquire); }
 
-  // A look, out of date at once: whether trying is worth while.
+  // A hint, possibly out of date: whether an attempt may succeed.
   bool taken() const noexcept { return taken_.load(std::memory_order_relaxed); }
 
   void lock() noexcept {

@@ -1,12 +1,12 @@
-// A number for each thread, small and its own.
+// A small number for each thread.
 #pragma once
 
 #include <atomic>
 
 namespace tmflow {
 
-// Threads are numbered in the order in which they first ask. No correctness hangs on it. A test that decides
-// who runs when puts its own numbers in its place.
+// Threads are numbered in the order of their first call. Correctness does not depend on it. A test that
+// controls the schedule replaces the numbers.
 template <template <class> class Atom>
 struct ThreadNumber {
   static unsigned own() noexcept {

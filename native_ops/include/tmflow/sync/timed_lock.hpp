@@ -1,4 +1,4 @@
-// A lock that is held for a scope, and how long that took.
+// A scoped lock that measures its times.
 #pragma once
 
 #include <chrono>
@@ -9,7 +9,7 @@
 
 namespace tmflow {
 
-// When a lock was asked for, taken and given back; added to the worker's counters, where it times its locks.
+// When a lock was requested, locked and unlocked; added to the worker's counters if it times its locks.
 class LockTimer {
  public:
   explicit LockTimer(ThreadStats& stats)
@@ -20,7 +20,7 @@ class LockTimer {
     if (stats_ != nullptr) stats_->add_lock_times(ns(asked_, taken_), ns(taken_, now()));
   }
 
-  // Somebody else has done under the lock what it was asked for.
+  // Another thread has done the work for which the lock was requested.
   void given_up() noexcept {
     if (stats_ != nullptr) stats_->add_lock_times(ns(asked_, now()), 0);
   }
@@ -38,8 +38,8 @@ class LockTimer {
   Clock::time_point taken_;
 };
 
-// As std::lock_guard; where the worker times its locks, the time that it waited for the mutex and the time
-// that it held it are added to its counters.
+// Like std::lock_guard. If the worker times its locks, the times that it waited for the mutex and held it are
+// added to its counters.
 template <class Mutex>
 class [[nodiscard]] TimedLockGuard {
  public:
@@ -47,7 +47,7 @@ class [[nodiscard]] TimedLockGuard {
     mutex_.lock();
     times_.taken();
   }
-  // Of a mutex that was tried and is taken: nobody waited for it.
+  // For a mutex that try_lock has locked: there was no wait.
   TimedLockGuard(Mutex& mutex, ThreadStats& stats, std::adopt_lock_t) : mutex_(mutex), times_(stats) {}
   TimedLockGuard(const TimedLockGuard&) = delete;
   TimedLockGuard& operator=(const TimedLockGuard&) = delete;
@@ -62,7 +62,8 @@ class [[nodiscard]] TimedLockGuard {
   LockTimer times_;
 };
 
-// A scope in which the worker waits for a lock, or for what another worker does under one; timed likewise.
+// A scope in which the worker waits for a lock, or for work that another worker does under one; timed in the
+// same way.
 class [[nodiscard]] TimedWait {
  public:
   explicit TimedWait(ThreadStats& stats) : times_(stats) {}

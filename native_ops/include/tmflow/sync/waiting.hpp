@@ -1,4 +1,4 @@
-// How a thread waits for another one: by spinning, and by giving the processor away now and then.
+// How a thread waits for another one: it spins, and yields the processor now and then.
 #pragma once
 
 #include <atomic>
@@ -13,8 +13,8 @@ inline void pause_processor() noexcept {
 #endif
 }
 
-// The number of a pause in a wait, from 1. A wait may last for more pauses than an integer can count, so the
-// number wraps around. A type of its own, because no loop may wait with a signed counter, whose overflow is
+// The number of a pause in a wait, from 1. A wait may have more pauses than an integer can count, so the
+// number wraps around. It has its own type because no loop may wait with a signed counter, whose overflow is
 // undefined.
 class Turn {
  public:
@@ -25,20 +25,20 @@ class Turn {
     return *this;
   }
 
-  // `n` is a power of two, so the multiples keep their distance where the number wraps around.
+  // `n` is a power of two, so the multiples stay equidistant when the number wraps around.
   constexpr bool is_multiple_of(std::uint32_t n) const noexcept { return number_ % n == 0; }
 
  private:
   std::uint32_t number_;
 };
 
-// What a strategy's atomics are is a template parameter, std::atomic in all that is built, so that a test can
-// put others in their place and decide who runs when (tests/explore). A thread that can go on only after
-// another one has written something says so by `Waiting<Atom>::once(turn)`, where `turn` counts from 1: for
-// the explorer, that thread need not run again before then.
+// The atomics of a strategy are a template parameter, std::atomic in all products, so that a test can replace
+// them and control the schedule (tests/explore). A thread that can continue only after another thread's write
+// reports this with `Waiting<Atom>::once(turn)`, where `turn` counts from 1. The explorer then need not run
+// that thread before such a write.
 template <template <class> class Atom>
 struct Waiting {
-  // With more threads than cores, who is waited for may need the processor.
+  // With more threads than cores, the thread that is waited for may need the processor.
   static constexpr std::uint32_t kTurns = 1024;
 
   static void once(Turn turn) noexcept {

@@ -1,4 +1,5 @@
-// glibc's own elision of pthread mutexes: all of a process, if its environment asked for it at the start.
+// glibc's own elision of pthread mutexes, which applies to the whole process if its environment requested it
+// at the start.
 #pragma once
 
 #include <optional>
@@ -6,10 +7,10 @@
 
 namespace tmflow::tle {
 
-// Why glibc cannot elide on this machine, however the process is started.
+// The reason why glibc cannot elide on this machine, however the process is started.
 std::optional<std::string> why_not();
 
-// Whether glibc takes this process's mutexes by elision, read back from a new one.
+// Whether glibc elides this process's mutexes, read back from a new one.
 bool mutexes_are_elided();
 
 }  // namespace tmflow::tle

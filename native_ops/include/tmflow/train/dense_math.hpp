@@ -6,14 +6,14 @@
 
 namespace tmflow::train {
 
-// All matrices are row-major and without gaps. Nothing allocates. Sums over rows may be taken in another
-// order than that of the rows; those over examples are in the order of the examples.
+// All matrices are row-major and without gaps. Nothing allocates. Sums over rows may be taken in any order;
+// those over examples are in the order of the examples.
 //
-// Where the processor has fused multiply-add it is used: unlike an update (kernel.hpp), these need not give
-// the same bits on every machine, and TensorFlow's do not either.
+// If the processor has fused multiply-add it is used: unlike an update (kernel.hpp), these functions need not
+// give the same bits on every machine, and TensorFlow's do not either.
 //
-// Variables are read with plain loads, which may race with updates: what is read then is what the strategy
-// promises of reads.
+// Variables are read with plain loads, which may race with updates: the strategy's consistency of plain reads
+// applies.
 template <std::floating_point T>
 struct DenseMath {
   // output[e, c] = bias[c] + the sum over r of input[e, r] * weights[r, c]; no bias if it is null.
@@ -39,7 +39,7 @@ struct DenseMath {
   T (*softmax_cross_entropy)(T* scores, const T* labels, std::size_t examples, std::size_t columns) noexcept;
 };
 
-// For the widest vectors that this processor has, chosen when the program runs.
+// For the widest vectors of this processor, chosen at run time.
 template <std::floating_point T>
 const DenseMath<T>& dense_math() noexcept;
 

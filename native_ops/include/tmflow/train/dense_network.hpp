@@ -83,8 +83,8 @@ class DensePass final : public Pass<T> {
   Layers turned_;  // transposed weights
 };
 
-// `widths` are those of the input and of each layer's output; the variables are weights and bias of each
-// layer, in this order.
+// `widths` are those of the input and of each layer's output. The variables are the weights and the bias of
+// each layer, in this order.
 template <std::floating_point T>
 class DenseNetwork final : public Model<T> {
  public:

@@ -1,4 +1,4 @@
-// The gradients of one worker's step, written or still to be multiplied out.
+// The gradients of one worker's step, either written or kept as factors.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@
 
 namespace tmflow::train {
 
-// A model hands over the gradient of each of its variables once a step. Where updates are fused, that of a
-// dense layer's weights is kept as the product that it is; it needs a region of its own.
+// A model provides the gradient of each of its variables once per step. If updates are fused, that of a dense
+// layer's weights is kept as two factors; these weights need a separate region.
 template <std::floating_point T>
 class Gradients {
  public:
@@ -23,8 +23,8 @@ class Gradients {
         places_(placement.places()),
         fused_(fused) {}
 
-  // Of the weights of a dense layer: its input, [examples, rows], and the gradient of its output, [examples,
-  // columns], which stay as they are until the step has ended.
+  // The gradient of the weights of a dense layer: its input, [examples, rows], and the gradient of its
+  // output, [examples, columns], which must stay unchanged until the step has ended.
   void dense(std::size_t variable, std::span<const T> input, std::span<const T> output,
              std::size_t examples) noexcept {
     const DenseGradient<T> product{.input = input, .output = output, .examples = examples};
@@ -36,15 +36,15 @@ class Gradients {
                           product.columns());
   }
 
-  // Of its bias.
+  // The gradient of the layer's bias.
   void bias(std::size_t variable, std::span<const T> output, std::size_t examples) noexcept {
     math_.bias_gradient(output.data(), written(variable).data(), examples, output.size() / examples);
   }
 
-  // Of any other variable: to be written here.
+  // The gradient of any other variable, to be written here.
   std::span<T> written(std::size_t variable) noexcept { return memory_.variable(variable); }
 
-  // The update of a region by what was handed over.
+  // The update of a region with the gradient that the model provided.
   GradientDescent<T> update(std::size_t region, T alpha) noexcept {
     const std::optional<DenseGradient<T>>& product = products_[region];
     if (product) return {.alpha = alpha, .dense = &*product};

@@ -11,15 +11,15 @@
 
 namespace tmflow::train {
 
-// A worker's own: what lies between the layers is kept in it, so that a step allocates nothing.
+// State of one worker: it keeps the values between the layers, so that a step allocates nothing.
 template <std::floating_point T>
 class Pass {
  public:
   virtual ~Pass() = default;
 
-  // Forward and backward over one batch: `images` are [examples, pixels], `labels` one-hot [examples,
-  // classes]. `read` is the beginning of each variable, in the model's order, as this step reads it; it may
-  // be the shared memory itself, which others update meanwhile. Returns the loss before the step.
+  // Forward and backward pass over one batch: `images` are [examples, pixels], `labels` one-hot [examples,
+  // classes]. `read` is the beginning of each variable, in the model's order, as this step reads it. It may
+  // be the shared memory itself, which others update in the meantime. Returns the loss before the step.
   virtual T step(std::span<const T* const> read, std::span<const T> images, std::span<const T> labels,
                  std::size_t examples, Gradients<T>& gradients) = 0;
 };
@@ -31,7 +31,7 @@ class Model {
   virtual std::vector<VariableShape> variables() const = 0;
   virtual std::size_t pixels() const = 0;
   virtual std::size_t classes() const = 0;
-  // For batches of up to so many examples.
+  // For batches of at most this many examples.
   virtual std::unique_ptr<Pass<T>> make_pass(std::size_t batch) const = 0;
 };
 

@@ -11,15 +11,15 @@
 
 namespace tmflow::train {
 
-// What a model has besides its name; nullopt where none is given.
+// The factors of a model besides its name; nullopt if not given.
 struct ModelFactors {
   std::size_t matrix;  // pixels of an image
   std::optional<std::size_t> hidden = {};
   std::optional<std::string_view> activation = {};
 };
 
-// Throws std::invalid_argument for an unknown model, and for factors that it does not have, lacks or cannot
-// have.
+// Throws std::invalid_argument for an unknown model, and for factors that are unknown to it, missing or out
+// of range.
 template <std::floating_point T>
 std::unique_ptr<const Model<T>> make_model(std::string_view name, const ModelFactors& factors);
 

@@ -1,4 +1,4 @@
-// Where the variables of a model lie.
+// The location of the variables of a model.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ struct VariableShape {
 };
 
 enum class Layout {
-  separate,  // each variable in a region by itself
+  separate,  // each variable in a separate region
   joined,    // all in one region, one after another
 };
 
@@ -52,7 +52,7 @@ class Placement {
   std::vector<std::string> names_;
 };
 
-// Memory for the regions of a placement, each on cache lines of its own.
+// Memory for the regions of a placement, each on separate cache lines.
 template <class T>
 class RegionMemory {
  public:

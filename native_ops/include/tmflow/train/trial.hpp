@@ -17,8 +17,8 @@
 namespace tmflow::train {
 
 enum class ReadingOf {
-  plain,       // a step reads the memory as it is, without a copy, as it does in a session
-  consistent,  // each region is read by way of the strategy, into memory of the worker's own
+  plain,       // a step reads the memory as it is, without a copy, as in a session
+  consistent,  // each region is read through the strategy, into the worker's memory
 };
 
 struct TrialPlan {
@@ -27,11 +27,11 @@ struct TrialPlan {
   int workers = 1;
   Layout layout = Layout::separate;
   ReadingOf reading = ReadingOf::plain;
-  bool pinned = false;         // each worker to a processor, around those that this process may use
-  bool full_measures = false;  // lost updates, torn reads and lock times too, which takes time itself
+  bool pinned = false;         // each worker to a processor, cycling through those that this process may use
+  bool full_measures = false;  // also lost updates, torn reads and lock times; this slows the trial down
 };
 
-// The data in the trial's order: step k is of the images [starts[k], starts[k] + batch).
+// The data in the trial's order: step k uses the images [starts[k], starts[k] + batch).
 struct TrainingData {
   std::span<const float> images;  // [n, pixels]
   std::span<const float> labels;  // [n, classes]
@@ -39,42 +39,42 @@ struct TrainingData {
   std::size_t batch;
 };
 
-// The variables live in regions, each under a strategy object of its own, and keep what one run left for the
-// next one. Worker w of n takes the steps w, w + n, ... of a run, one after another: reads the version, then
-// the variables, computes the gradients in memory of its own, applies each region's, and records its
-// staleness. Between start and end of the workers' loop nothing is allocated, save with full measures.
+// The variables are in regions, each with a separate strategy object, and keep their values from one run to
+// the next. Worker w of n takes the steps w, w + n, ... of a run, one after another: it reads the version,
+// then the variables, computes the gradients in its own memory, applies each region's, and records its
+// staleness. Between start and end of the workers' loop nothing is allocated, except with full measures.
 //
-// Memory ordering: starting and joining the workers orders a run against what lies before and after it.
-// While they run, what a worker sees of the variables is what the strategy publishes (consistent reading), or
-// what plain loads find (plain), which is a race by contract: whoever reads so takes part in no strategy.
+// Memory ordering: starting and joining the workers orders a run against everything before and after it.
+// While they run, a worker sees the values that the strategy publishes (consistent reading), or those that
+// plain loads find (plain). The latter is a race by contract: such a reader is outside the strategy.
 class Trial {
  public:
   using Region = ArrayRegion<float>;
 
-  // Throws std::invalid_argument for a plan that makes no sense.
+  // Throws std::invalid_argument for an invalid plan.
   Trial(std::unique_ptr<const Model<float>> model, const TrialPlan& plan);
 
-  // Start anew from these values, one span per variable in the model's order; forgets all counts. Throws
+  // Restarts from these values, one span per variable in the model's order; discards all counts. Throws
   // std::invalid_argument, with nothing changed, for another number of values.
   void set_variables(const std::vector<std::span<const float>>& values);
 
   // Runs all steps of `data`; `losses` is empty or as long as data.starts, and gets the loss of each step
   // before its update. Returns the seconds from the first worker's start to the last one's end. Throws
-  // std::invalid_argument, with nothing done, for data that does not fit; passes on what a worker threw, once
-  // all have ended: the variables are then what was reached.
+  // std::invalid_argument, with nothing done, for data that does not fit; propagates exceptions of workers
+  // once all have ended: the variables then keep the values reached.
   double run(const TrainingData& data, float learning_rate, std::span<double> losses);
 
-  // What became of the updates of a region's elements.
+  // Measures of the updates of a region's elements.
   struct Lost {
     std::int64_t expected, lost;
   };
 
-  // With full measures only; while nobody runs.
+  // With full measures only; must be called while no worker runs.
   Lost lost(std::size_t region);
-  // Whether torn reads of the region are told, in the workers' counters.
-  bool tells_torn_reads(std::size_t region) const noexcept;
+  // Whether torn reads of the region are counted, in the workers' counters.
+  bool reports_torn_reads(std::size_t region) const noexcept;
 
-  // The values of a variable. Called while nobody runs.
+  // The values of a variable. Must be called while no worker runs.
   std::span<const float> variable(std::size_t variable);
 
   const Model<float>& model() const noexcept { return *model_; }
@@ -89,7 +89,7 @@ class Trial {
 
     Region region;
     std::unique_ptr<AnyStrategy<Region>> strategy;
-    std::unique_ptr<VariableMeasures> measures;  // null without full ones
+    std::unique_ptr<VariableMeasures> measures;  // null without full measures
 
     Shadow* shadow() const noexcept { return measures == nullptr ? nullptr : measures->shadow(); }
   };
@@ -104,7 +104,7 @@ class Trial {
   const Placement placement_;
   const bool fused_;
   RegionMemory<float> memory_;
-  std::vector<std::unique_ptr<Apart<Shared>>> regions_;
+  std::vector<std::unique_ptr<Padded<Shared>>> regions_;
   Tracker tracker_;
 };
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from tmflow.bundle.problems import Fault
-from tmflow.bundle.rules import aborts, clocks, counts, physical, provenance, results, speeds
+from tmflow.bundle.rules import clocks, physical, provenance, results
 from tmflow.bundle.rules.expectations import Expectations
 from tmflow.runfile.reader import ReadRun
 
@@ -16,19 +16,19 @@ Rule = Callable[[ReadRun, Expectations], Iterator[Fault]]
 
 RUN_RULES: tuple[Rule, ...] = (
     provenance.strategy,
-    counts.attempts_end,
-    counts.sections_are_updates,
-    counts.updates_are_iterations,
-    counts.steps_are_iterations,
-    counts.workers_are_threads,
-    counts.losses_are_of_updates,
+    results.attempts_end,
+    results.sections_are_updates,
+    results.updates_are_iterations,
+    results.steps_are_iterations,
+    results.workers_are_threads,
+    results.losses_are_of_updates,
     results.seed,
     results.curve,
     results.accuracy,
     clocks.starts,
     clocks.lasts,
-    aborts.codes_say_families,
-    speeds.possible,
+    results.abort_codes_imply_families,
+    physical.updates,
     physical.times,
     physical.machine,
     physical.counts,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from tmflow.runfile.record import Run
 
 AHEAD = timedelta(days=1)  # clocks without a network drift by hours, and some machines use local time
 BACK = timedelta(minutes=1)  # the clock may be set back between the start of a campaign and its first trial
-OVERLAP_S = 5.0  # the same within a round, if a run does not record it
+OVERLAP_S = 5.0  # the same within a round, for runs that do not record it
 
 
 class Times(NamedTuple):
@@ -52,41 +52,30 @@ def lasts(read: ReadRun, expectations: Expectations) -> Iterator[Fault]:
 
 
 def times(line: int, run: Run) -> Times:
-    """The times of a run for `overlaps` and `out_of_order`."""
+    """The times of a run for `contradictions`."""
     moved = abs((run.machine.clock_moved_s if run.machine else None) or 0)
     total_s = run.total_s if run.total_s is not None and run.time_domain == "wall" else 0
     ordinal = None if run.resumed else run.ordinal
     return Times(line, run.uid, run.campaign.uid, run.round, _time(run.started_at_utc), total_s, moved, ordinal)
 
 
-def overlaps(trials: Sequence[Times]) -> Iterator[tuple[Times, Fault]]:
-    """Trials of a round that began before the previous one ended."""
-    for of_round in _rounds(trials):
+def contradictions(trials: Sequence[Times]) -> Iterator[tuple[Times, Fault]]:
+    """Find trials that began before the previous trial of the round ended, or out of the order of the round."""
+    rounds: dict[tuple[str, int], list[Times]] = {}
+    for trial in trials:
+        rounds.setdefault((trial.campaign, trial.round), []).append(trial)
+    for of_round in rounds.values():
         for before, after in pairwise(sorted(of_round, key=lambda trial: trial.started)):
             early_s = before.total_s - (after.started - before.started).total_seconds()
             if early_s > OVERLAP_S + before.moved_s + after.moved_s:
                 text = f"it began {early_s:.1f} s before run {before.uid} of the same round had ended."
                 yield after, Fault("started_at_utc", text)
-
-
-def out_of_order(trials: Sequence[Times]) -> Iterator[tuple[Times, Fault]]:
-    """Trials of a round that began before an earlier one in its order."""
-    for of_round in _rounds(trial for trial in trials if trial.ordinal is not None):
-        for before, after in pairwise(sorted(of_round, key=lambda trial: trial.ordinal or 0)):
+        in_order = sorted((trial.ordinal, at) for at, trial in enumerate(of_round) if trial.ordinal is not None)
+        for before, after in pairwise(of_round[at] for _, at in in_order):
             early_s = (before.started - after.started).total_seconds()
             if early_s > OVERLAP_S + before.moved_s + after.moved_s:
-                text = (
-                    f"{after.ordinal}, but it began {early_s:.1f} s before run {before.uid}, whose is {before.ordinal}."
-                )
-                yield after, Fault("ordinal", text)
-
-
-def _rounds(trials: Iterable[Times]) -> Iterable[list[Times]]:
-    """The trials of each round of a campaign."""
-    rounds: dict[tuple[str, int], list[Times]] = {}
-    for trial in trials:
-        rounds.setdefault((trial.campaign, trial.round), []).append(trial)
-    return rounds.values()
+                other = f"run {before.uid}, whose ordinal is {before.ordinal}"
+                yield after, Fault("ordinal", f"{after.ordinal}, but it began {early_s:.1f} s before {other}.")
 
 
 def _time(text: str) -> datetime:

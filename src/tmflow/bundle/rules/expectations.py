@@ -6,14 +6,47 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tmflow.bundle.rules.speed_limits import Limits
-from tmflow.native.registry import mechanism_of, promises_of_updates
+import numpy as np
+
+from tmflow.native.registry import consistency_by_strategy
+from tmflow.probe.document import Probe
+from tmflow.spec.strategies import mechanism_of
 from tmflow.spec.trial import TrialSpec
 from tmflow.training.models import load_network
-from tmflow.training.variables import JOINED
+from tmflow.training.network import JOINED
 
 DIGITS_TO_TEST = 300  # all test images of digits; MNIST has as many as a spec may request
 EMULATED = "emulated"
+
+
+# A run may exceed the probed speed by these factors, because of less interference or a fused update.
+FACTOR, FACTOR_FUSED = 2, 4
+_LONGEST = 700.0  # the exponential of larger numbers overflows
+
+
+class Limits:
+    """The speed limit of a machine: that of one thread that updates private memory. No training can beat it.
+
+    points: nanoseconds of an update by number of elements, interpolated linearly on log-log scales.
+    """
+
+    def __init__(self, points: Mapping[int, float]) -> None:
+        ordered = sorted(points.items())
+        self._elements = [math.log(elements) for elements, _ in ordered]
+        self._ns = [math.log(ns) for _, ns in ordered]
+
+    def update_s(self, elements: int, kernel: str | None) -> float:
+        """The shortest possible time of an update of this number of elements, in seconds."""
+        at = math.log(elements)
+        within = min(max(at, self._elements[0]), self._elements[-1])
+        logarithm = float(np.interp(within, self._elements, self._ns)) + at - within  # beyond the points: proportional
+        return math.exp(min(logarithm, _LONGEST)) * 1e-9 / (FACTOR_FUSED if kernel == "fused" else FACTOR)
+
+
+def limits_of(probe: Probe) -> Limits | None:
+    """The limits that a probe measured; None if it measured none."""
+    points = {point.elements: point.ns for point in probe.limits.update_ns or ()}
+    return Limits(points) if points else None
 
 
 @dataclass(frozen=True)
@@ -22,8 +55,8 @@ class Expectations:
 
     family_sha256: the hash shared by specs that differ only in threads. elements: by variable. sections: critical
     sections per update, by variable; None if unknown. tested: number of test images. mechanism: the kind of
-    transactions, None without transactions, `EMULATED` if the run names the machine. update_s: the least seconds of an
-    update, by variable; empty if unknown.
+    transactions, None without transactions, `EMULATED` if the run names the machine. update_s: the shortest possible
+    time of an update, by variable; empty if unknown.
     """
 
     spec: TrialSpec
@@ -44,15 +77,14 @@ def expect(spec: TrialSpec, limits: Limits | None) -> Expectations:
     if spec.layout == JOINED:
         elements = {JOINED: sum(elements.values())}
     sections = {name: -(-n // spec.chunk) if spec.chunk else 1 for name, n in elements.items()}
-    is_emulated = spec.provider == EMULATED
     return Expectations(
         spec=spec,
         spec_sha256=spec.sha256,
         family_sha256=spec.model_copy(update={"threads": 1}).sha256,
-        strategy_exists=spec.strategy in promises_of_updates(),
+        strategy_exists=spec.strategy in consistency_by_strategy(),
         elements=elements,
         sections=None if spec.kernel == "fused" else sections,
         tested=min(spec.test_images, DIGITS_TO_TEST) if spec.dataset == "digits" else spec.test_images,
-        mechanism=EMULATED if is_emulated else mechanism_of(spec.strategy, spec.parameters()),
+        mechanism=mechanism_of(spec.strategy, spec.parameters()),
         update_s={name: limits.update_s(n, spec.kernel) for name, n in elements.items()} if limits else {},
     )

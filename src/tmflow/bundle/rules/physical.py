@@ -1,10 +1,11 @@
-"""Rules on physical limits: times, counts and rates that no machine can have, and overlong texts.
+"""Rules on physical limits: times, counts and speeds that no machine can have, and overlong texts.
 
-The bounds of times and counts are those of `tmflow.platform.bounds`.
+The bounds of times and counts are those of `tmflow.platform.facts`.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from operator import attrgetter
@@ -13,12 +14,12 @@ from typing import Any
 from tmflow.base.canonical_json import leaves
 from tmflow.bundle.problems import Fault
 from tmflow.bundle.rules.expectations import Expectations
-from tmflow.platform.bounds import LONGEST_S, STEP_S
+from tmflow.platform.facts import LONGEST_S, STEP_S
 from tmflow.runfile.reader import ReadRun
 from tmflow.runfile.record import Run
 
 HIGHEST_LOAD = 1e6  # runnable processes
-CLOCK_SET_S = 200 * LONGEST_S  # a clock without a battery begins decades ago
+CLOCK_SET_S = 200 * LONGEST_S  # a clock without a battery starts decades in the past
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)  # the start of such a clock
 MOST_ROUNDS = 999_999  # limited by the digits in the name of a run file
 MOST_IN_ORDER = 10_000_000  # trials of a round
@@ -67,6 +68,24 @@ def times(read: ReadRun, expectations: Expectations) -> Iterator[Fault]:
     of_trial_s = _max_duration_s(run)
     for name in ("lock_waited_s", "lock_held_s"):
         yield from _all_at_most(read, "counters", name, of_trial_s)
+
+
+def updates(read: ReadRun, expectations: Expectations) -> Iterator[Fault]:
+    """No worker updates faster than a single thread that does nothing else and has the memory to itself."""
+    run, rows = read.run, read.lists.get("counters", ())
+    if not expectations.update_s or run.loop_s is None or run.time_domain != "wall" or not run.shows_time:
+        return
+    least_s: dict[int, float] = defaultdict(float)
+    for row in rows:
+        least_s[row.worker] += row.updates * expectations.update_s.get(row.variable, 0)
+    if not rows:  # no counters; the first worker has the most steps
+        least_s[0] = -(-expectations.spec.iterations // expectations.spec.threads) * sum(expectations.update_s.values())
+    if run.loop_s < (slowest := max(least_s.values())):
+        yield Fault(
+            "loop_s",
+            f"{run.loop_s} s, but by its probe this machine cannot make the updates of one worker in less than "
+            f"{slowest:.3g} s, without any other work.",
+        )
 
 
 def machine(read: ReadRun, expectations: Expectations) -> Iterator[Fault]:

@@ -11,7 +11,7 @@ from tmflow.base.errors import BadInput, hint
 from tmflow.bundle import format
 from tmflow.bundle.problems import Fault
 from tmflow.bundle.rules.expectations import Expectations
-from tmflow.native.registry import promises_of_updates
+from tmflow.native.registry import consistency_by_strategy
 from tmflow.runfile.reader import ReadRun
 from tmflow.runfile.record import Run
 
@@ -39,9 +39,9 @@ def require_names(run: Run, where: str) -> None:
 
 
 def strategy(read: ReadRun, expectations: Expectations) -> Iterator[Fault]:
-    """The strategy exists in this tmflow, which otherwise cannot interpret the numbers."""
+    """The strategy exists in this version of tmflow, which otherwise cannot interpret the numbers."""
     if not expectations.strategy_exists:
-        valid = promises_of_updates()
+        valid = consistency_by_strategy()
         guess = hint(expectations.spec.strategy, valid)
         yield Fault(
             "spec.strategy",

@@ -1,15 +1,137 @@
-"""Rules on the results of a trial: seed, curve, accuracy."""
+"""Rules on what a trial reports: its counts add up, abort codes are known, and curve and accuracy are possible."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import pairwise
 
 from tmflow.bundle.problems import Fault
-from tmflow.bundle.rules.expectations import Expectations
+from tmflow.bundle.rules.expectations import EMULATED, Expectations
 from tmflow.runfile.reader import ReadRun
+from tmflow.spec import abort_codes
 
+_OF_WORKERS = ("counters", "aborts", "staleness", "retries", "failed_publications", "taken_blocks", "reads")
+_LONGEST_CODE = len("0x") + 16
 _AS_WHOLE = 1e-6  # tolerance for a count of images to be an integer
+
+
+def attempts_end(read: ReadRun, expectations: Expectations) -> Iterator[Fault]:
+    """For each worker and variable, attempts equal commits plus aborts, and aborts have a counter."""
+    aborted: dict[tuple[int, str], int] = defaultdict(int)
+    for row in read.lists.get("aborts", ()):
+        aborted[row.worker, row.variable] += row.n
+    for at, row in enumerate(read.lists.get("counters", ())):
+        worker, variable, attempts, commits = row.worker, row.variable, row.attempts, row.commits
+        n_aborts = aborted.pop((worker, variable), 0)
+        if attempts is not None and commits is not None and attempts != commits + n_aborts:
+            yield Fault(
+                f"counters.{at}.attempts",
+                f"worker {worker} made {attempts} attempts on {variable}, which ended in {commits} commits and "
+                f"{n_aborts} aborts: {commits + n_aborts} in all.",
+            )
+    for (worker, variable), n in aborted.items():
+        yield Fault("aborts", f"worker {worker} has {n} aborts on {variable}, but no counter of it.")
+
+
+def abort_codes_imply_families(read: ReadRun, expectations: Expectations) -> Iterator[Fault]:
+    """The mechanism is that of the strategy, the code is well-formed, and it implies the family."""
+    expected, backend = expectations.mechanism, read.run.backend
+    if expected == EMULATED and backend is not None:
+        expected = backend.config.get("provider")
+    for at, row in enumerate(read.lists.get("aborts", ())):
+        mechanism, raw_code = row.mechanism, row.raw_code
+        if expected is not None and mechanism != expected:
+            text = f"{mechanism!r}, but this run has transactions of {expected!r}."
+            yield Fault(f"aborts.{at}.mechanism", text)
+        elif mechanism not in abort_codes.FAMILIES:
+            yield Fault(f"aborts.{at}.mechanism", f"{mechanism!r} is not known: {', '.join(abort_codes.FAMILIES)}.")
+        elif len(raw_code) > _LONGEST_CODE:
+            yield Fault(f"aborts.{at}.raw_code", f"{raw_code[:_LONGEST_CODE]!r}... has more than 64 bits.")
+        elif wrong := _contradiction(mechanism, raw_code, row.family):
+            yield Fault(f"aborts.{at}", wrong)
+
+
+@lru_cache(1000)
+def _contradiction(mechanism: str, code: str, family: str) -> str | None:
+    try:
+        description = abort_codes.classify(mechanism, int(code, 16))
+    except ValueError:
+        return f"raw_code {code!r} is not a hexadecimal number."
+    if description != {"raw_code": code, "family": family}:
+        return f"{mechanism} {code}, {family}: the code says {description['raw_code']}, {description['family']}."
+    return None
+
+
+def sections_are_updates(read: ReadRun, expectations: Expectations) -> Iterator[Fault]:
+    """Commits plus fallbacks equal updates, or their chunks; strategies without transactions have neither."""
+    strategy = expectations.spec.strategy
+    is_known, n_sections = expectations.sections is not None, expectations.sections or {}
+    for at, row in enumerate(read.lists.get("counters", ())):
+        commits, fallbacks = row.commits, row.fallbacks
+        if expectations.mechanism is None:
+            if (row.attempts, commits, fallbacks) != (None, None, None):
+                yield Fault(f"counters.{at}", f"{strategy} tries no transactions, but some are counted.")
+        elif commits is not None and fallbacks is not None:
+            sections, n = commits + fallbacks, row.updates * n_sections.get(row.variable, 1)
+            if not (sections == n if is_known else sections >= n):
+                text = (
+                    f"{row.updates} updates of {row.variable} are {n}{'' if is_known else ' or more'} critical "
+                    f"sections, but commits and fallbacks are {sections}."
+                )
+                yield Fault(f"counters.{at}", text)
+    if expectations.mechanism is None and "aborts" in read.lists:
+        yield Fault("aborts", f"{strategy} tries no transactions, but some aborted.")
+
+
+def updates_are_iterations(read: ReadRun, expectations: Expectations) -> Iterator[Fault]:
+    """Each step of a successful trial updates each variable of the model once."""
+    updates = dict.fromkeys(expectations.elements, 0)
+    rows = read.lists.get("counters", ())
+    for at, row in enumerate(rows):
+        if row.variable not in updates:
+            text = f"{expectations.spec.model} has no variable {row.variable!r}: {', '.join(updates)}."
+            yield Fault(f"counters.{at}.variable", text)
+        else:
+            updates[row.variable] += row.updates
+    if read.run.status != "ok" or not rows:
+        return
+    for variable, n in updates.items():
+        if n != expectations.spec.iterations:
+            yield Fault("counters", f"{n} updates of {variable} in all, but {expectations.spec.iterations} iterations.")
+
+
+def steps_are_iterations(read: ReadRun, expectations: Expectations) -> Iterator[Fault]:
+    """Each step of a successful trial has a staleness."""
+    rows = read.lists.get("staleness", ())
+    steps = sum([row.steps for row in rows])
+    if read.run.status == "ok" and rows and steps != expectations.spec.iterations:
+        yield Fault("staleness", f"{steps} steps in all, but {expectations.spec.iterations} iterations.")
+
+
+def workers_are_threads(read: ReadRun, expectations: Expectations) -> Iterator[Fault]:
+    """Workers are numbered from 0 to threads - 1."""
+    threads = expectations.spec.threads
+    for name in _OF_WORKERS:
+        rows = read.lists.get(name)
+        if rows and (last := max([row.worker for row in rows])) >= threads:
+            yield Fault(name, f"there is a worker {last}, but threads is {threads}, and the first worker is 0.")
+
+
+def losses_are_of_updates(read: ReadRun, expectations: Expectations) -> Iterator[Fault]:
+    """The expected updates are one for each element of a variable and each step."""
+    for at, row in enumerate(read.lists.get("lost", ())):
+        variable, expected = row.variable, row.expected
+        elements, iterations = expectations.elements.get(variable), expectations.spec.iterations
+        if elements is None:
+            yield Fault(f"lost.{at}.variable", f"{expectations.spec.model} has no variable {variable!r}.")
+        elif read.run.status == "ok" and expected != elements * iterations:
+            yield Fault(
+                f"lost.{at}.expected",
+                f"{expected} updates of elements were expected, but {iterations} iterations of the {elements} elements "
+                f"of {variable} are {elements * iterations}.",
+            )
 
 
 def seed(read: ReadRun, expectations: Expectations) -> Iterator[Fault]:
@@ -23,7 +145,7 @@ def seed(read: ReadRun, expectations: Expectations) -> Iterator[Fault]:
 
 
 def curve(read: ReadRun, expectations: Expectations) -> Iterator[Fault]:
-    """The points of a curve are ordered, no more than requested, and not after the end."""
+    """The points of a curve are in order, at most as many as requested, and not after the end."""
     points = read.lists.get("curve")
     if points is None:
         return
@@ -40,7 +162,7 @@ def curve(read: ReadRun, expectations: Expectations) -> Iterator[Fault]:
 
 
 def accuracy(read: ReadRun, expectations: Expectations) -> Iterator[Fault]:
-    """An accuracy is an integral number of the test images."""
+    """An accuracy is a whole number of test images, divided by their total."""
     shares = [("final_accuracy", read.run.final_accuracy)]
     shares += [(f"curve.{at}.accuracy", point.accuracy) for at, point in enumerate(read.lists.get("curve", ()))]
     for field, share in shares:

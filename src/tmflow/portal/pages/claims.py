@@ -7,33 +7,28 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
-from tmflow.base.escaping import markdown
-from tmflow.base.text import several
+from tmflow.base.text import markdown, several
 from tmflow.charts.figures import slug
 from tmflow.claims import chart
-from tmflow.claims.checks import Check
-from tmflow.claims.heading import heading
 from tmflow.claims.judge import KINDS, Judged
-from tmflow.claims.original_figures import load_originals
-from tmflow.claims.render import MARKS, count_verdicts, needed_evidence, without_runs
-from tmflow.claims.schema import Claim
+from tmflow.claims.predicates import Check
+from tmflow.claims.render import MARKS, count_verdicts, heading, needed_evidence, without_runs
+from tmflow.claims.schema import load_originals
 from tmflow.claims.verdict import Finding, in_words
-from tmflow.portal.badges import badge, load_verdicts, verdict_badge
-from tmflow.portal.figure_view import column_width, show_caption
-from tmflow.portal.links import halves, link, show_commands
+from tmflow.portal.badges import badge, link_verdict, load_verdicts
+from tmflow.portal.figure_view import column_width, show_caption, show_frame, show_rows
+from tmflow.portal.filter_widgets import choose
+from tmflow.portal.links import halves, link, show_commands, show_text
 from tmflow.portal.study_data import Study
-from tmflow.portal.url_state import PLATFORM, Filter, Key, choose
-from tmflow.study.commands import rerun
+from tmflow.portal.url_state import PLATFORM, Choice, Key, ValuesFilter
+from tmflow.study.campaign import rerun
 
 INTRODUCTION = (
     "Each finding of the 2017 study, checked against the runs of one platform, separately for each kind of evidence. "
     "**Reproduced**: every part was shown to hold. **Contradicted**: a part was shown not to hold. **Inconclusive**: "
     "neither yet. **Untested**: runs or a machine are missing."
 )
-OF = (
-    Filter(Key.VERDICT, "Verdict", several=True, with_all=True),
-    Filter(Key.EVIDENCE, "Evidence", several=True, with_all=True),
-)
+OF = (ValuesFilter(Key.VERDICT, "Verdict"), ValuesFilter(Key.EVIDENCE, "Evidence"))
 
 
 def show_list(verdicts: Sequence[Judged], study: Study, platform: str) -> None:
@@ -43,69 +38,54 @@ def show_list(verdicts: Sequence[Judged], study: Study, platform: str) -> None:
     with_runs = [verdict for verdict in verdicts if verdict.evidence not in without]
     choose([PLATFORM], study.counts, study.platform_names, defaults=study.first)
     st.caption(markdown(heading(study.reader(), platform, joined=study.joined)))
-    chosen = choose(OF, _rows(with_runs))
-    counts = [
-        f"{kind}: {count_verdicts(with_runs, kind)}."
-        for kind in KINDS
-        if any(verdict.evidence == kind for verdict in with_runs)
-    ]
-    missing = [f"No run here is {' or '.join(without)}."] if without else []
+    columns = {"verdict": [it.finding.verdict for it in with_runs], "evidence": [it.evidence for it in with_runs]}
+    chosen = [with_runs[place] for place in choose(OF, pd.DataFrame(columns)).rows.index]
+    evidences = {verdict.evidence for verdict in with_runs}
+    counts = [f"{kind}: {count_verdicts(with_runs, kind)}." for kind in KINDS if kind in evidences]
+    missing = [f"No eligible run here is {' or '.join(without)}."] if without else []
     st.caption("  \n".join([*counts, *missing]))
-    rows = chosen.rows.to_dict("records")
-    for column, part in zip(st.columns(2), halves(rows), strict=True):
+    for column, part in zip(st.columns(2), halves(chosen), strict=True):
         with column:
-            for row in part:
-                view = {"claim": row["claim"], "evidence": row["evidence"], "platform": platform}
-                link("claims", f"{row['badge']} {row['claim']}", **view)
-                decides = markdown(f"{row['source'].capitalize()}: {row['decides']}")
-                st.markdown(f"{row['statement']}  \n:small[:gray[{decides}]]")
+            for verdict in part:
+                link_verdict(verdict, platform, verdict.id)
+                decides = markdown(f"{verdict.claim.source.capitalize()}: {_deciding_number(verdict)}")
+                st.markdown(f"{verdict.claim.statement}  \n:small[:gray[{decides}]]")
     with st.expander("As a table"):
-        _table(chosen.rows)
+        _show_table(chosen)
 
 
-def _rows(verdicts: Sequence[Judged]) -> pd.DataFrame:
-    """A row for each verdict."""
-    return pd.DataFrame(
-        {
-            "claim": [verdict.id for verdict in verdicts],
-            "verdict": [verdict.finding.verdict for verdict in verdicts],
-            "badge": [verdict_badge(verdict) for verdict in verdicts],
-            "shown": [f"{MARKS[verdict.finding.verdict]} {verdict.finding.verdict}" for verdict in verdicts],
-            "evidence": [verdict.evidence for verdict in verdicts],
-            "decides": [
-                in_words(verdict.finding.decides) if verdict.finding.decides else "no number decides it yet"
-                for verdict in verdicts
-            ],
-            "source": [verdict.claim.source for verdict in verdicts],
-            "statement": [verdict.claim.statement for verdict in verdicts],
-        }
-    )
+def _deciding_number(verdict: Judged) -> str:
+    return in_words(verdict.finding.decides) if verdict.finding.decides else "no number decides it yet"
 
 
-def _table(rows: pd.DataFrame) -> None:
+def _show_table(verdicts: Sequence[Judged]) -> None:
     """Show the table of claims; choosing a row opens its details."""
-    st.dataframe(
-        rows.reset_index(drop=True),
-        hide_index=True,
+    rows = [
+        (verdict.id, verdict.finding.verdict, verdict.evidence, _deciding_number(verdict), verdict.claim.source,
+         verdict.claim.statement)
+        for verdict in verdicts
+    ]  # fmt: skip
+    table = pd.DataFrame(rows, columns=["claim", "verdict", "evidence", "decides", "source", "statement"])
+    table["shown"] = table["verdict"].map(MARKS) + " " + table["verdict"]
+
+    def open_row(place: int) -> None:
+        st.query_params[Key.CLAIM] = verdicts[place].id
+        st.query_params[Key.EVIDENCE] = verdicts[place].evidence
+
+    show_rows(
+        table,
+        "claims",
+        open_row,
         height="content",
         column_order=["claim", "shown", "evidence", "decides", "source", "statement"],
         column_config={
-            "claim": st.column_config.TextColumn(width=column_width(rows["claim"])),
+            "claim": st.column_config.TextColumn(width=column_width(table["claim"])),
             "shown": st.column_config.TextColumn("verdict", width=130),
             "decides": st.column_config.TextColumn("deciding number", width="large"),
             "statement": st.column_config.TextColumn("finding of the study", width="large"),
         },
-        on_select=lambda: _open(rows),
-        selection_mode="single-row",
-        key="claims",
-        alt=f"Table of {len(rows)} verdicts on claims",
+        alt=f"Table of {len(verdicts)} verdicts on claims",
     )
-
-
-def _open(rows: pd.DataFrame) -> None:
-    for place in st.session_state["claims"]["selection"]["rows"]:
-        st.query_params[Key.CLAIM] = rows["claim"].iloc[place]
-        st.query_params[Key.EVIDENCE] = rows["evidence"].iloc[place]
 
 
 METRICS = {"speed": "speedup", "accuracy": "accuracy", "commits": "commits"}  # for Explore; others show causes
@@ -115,7 +95,7 @@ MOST = 3  # other platforms whose verdicts a page shows; the page says how many 
 def show_detail(of_kinds: Sequence[Judged], study: Study, platform: str) -> None:
     """Show one claim by one kind of evidence; kinds with runs come first."""
     by_availability = sorted(of_kinds, key=lambda verdict: verdict.machine is None)
-    kinds = Filter(Key.EVIDENCE, "Evidence", tuple(verdict.evidence for verdict in by_availability))
+    kinds = Choice(Key.EVIDENCE, "Evidence", tuple(verdict.evidence for verdict in by_availability))
     evidence = choose([PLATFORM, kinds], study.counts, study.platform_names, defaults=study.first).one(Key.EVIDENCE)
     shown = next(verdict for verdict in by_availability if verdict.evidence == evidence)
     claim, finding = shown.claim, shown.finding
@@ -134,7 +114,12 @@ def show_detail(of_kinds: Sequence[Judged], study: Study, platform: str) -> None
     st.markdown("#### Evidence needed for a decision")
     st.markdown(markdown(needed_evidence(shown)))
     if finding.verdict in ("inconclusive", "untested"):
-        _command(claim, finding)
+        on_machine = "In the project's folder, on such a machine:"
+        more = (
+            "Raise `rounds_at_most` of the experiment in config.yaml by that number, then run in the project's folder:"
+        )
+        st.caption(on_machine if finding.more_rounds is None else more)
+        show_commands(*(rerun(name) for name in claim.experiments()))
     if claim.explanation:
         st.markdown(f"#### Explanation\n{claim.explanation}")
     st.markdown("#### Runs used")
@@ -142,13 +127,13 @@ def show_detail(of_kinds: Sequence[Judged], study: Study, platform: str) -> None
     st.markdown("#### Other evidence and platforms")
     _others(shown, of_kinds, study, platform)
     st.markdown("#### Cite it")
-    st.code(_citation(shown, study, platform), language=None, wrap_lines=True)
+    show_text(_citation(shown, study, platform))
 
 
 def _check(shown: Judged, check: Check, finding: Finding, number: int, study: Study) -> None:
     """Show one check: its verdict, the reason, and its numbers and tolerance as chart and table."""
-    among = len(shown.claim.checks)
-    which = f" {number} of {among}" if among > 1 else ""
+    n_checks = len(shown.claim.checks)
+    which = f" {number} of {n_checks}" if n_checks > 1 else ""
     st.markdown(f"**Check{which}: {check.place}, {check.predicate.measure}** {badge(finding.verdict)}")
     st.markdown(markdown(finding.why))
     if not finding.numbers:
@@ -157,19 +142,8 @@ def _check(shown: Judged, check: Check, finding: Finding, number: int, study: St
     st.vega_lite_chart(figure.drawn, width="stretch", height=chart.height(finding))
     show_caption(slug("claim", shown.id, shown.evidence, str(number)), figure)
     with st.expander("The numbers"):
-        st.dataframe(
-            figure.summary.drop(columns=["experiment"]), hide_index=True, alt=f"Numbers of the check of {check.place}"
-        )
-
-
-def _command(claim: Claim, finding: Finding) -> None:
-    if finding.more_rounds is not None:
-        st.caption(
-            "Raise `rounds_at_most` of the experiment in config.yaml by that number, then run in the project's folder:"
-        )
-    else:
-        st.caption("In the project's folder, on such a machine:")
-    show_commands(*(rerun(name) for name in claim.experiments()))
+        table = figure.summary.drop(columns=["experiment"])
+        show_frame(table, f"Numbers of the check of {check.place}", height="auto")
 
 
 def _runs(shown: Judged, platform: str) -> None:
@@ -196,30 +170,19 @@ def _runs(shown: Judged, platform: str) -> None:
 def _others(shown: Judged, of_kinds: Sequence[Judged], study: Study, platform: str) -> None:
     for verdict in of_kinds:
         if verdict.evidence != shown.evidence:
-            link(
-                "claims",
-                f"{verdict_badge(verdict)} on this platform",
-                claim=shown.id,
-                evidence=verdict.evidence,
-                platform=platform,
-            )
-    others = [slug for slug in platforms_with_runs(study, shown.claim) if slug != platform]
+            link_verdict(verdict, platform, "on this platform")
+    counts = study.counts
+    held = counts[counts["experiment"].isin(shown.claim.experiments()) & (counts["scale"] == "full")]
+    most_first = held.groupby("platform")["n_runs"].sum().sort_values(ascending=False, kind="stable").index
+    others = [other for other in most_first if other != platform]
     for other in others[:MOST]:
         for verdict in load_verdicts(study, other, [shown.id]):
             if verdict.evidence == shown.evidence:
-                label = f"{verdict_badge(verdict)} on {markdown(study.platform_names[other])}"
-                link("claims", label, claim=shown.id, evidence=shown.evidence, platform=other)
+                link_verdict(verdict, other, f"on {markdown(study.platform_names[other])}")
     if len(others) > MOST:
         st.caption(f"{len(others) - MOST} more platforms have runs of these experiments: choose one above.")
     if not others:
         st.caption("No other platform here has runs of these experiments.")
-
-
-def platforms_with_runs(study: Study, claim: Claim) -> list[str]:
-    """The keys of platforms with full-scale runs of a claim's experiments, the one with the most runs first."""
-    counts = study.counts
-    held = counts[counts["experiment"].isin(claim.experiments()) & (counts["scale"] == "full")]
-    return list(held.groupby("platform")["n_runs"].sum().sort_values(ascending=False, kind="stable").index)
 
 
 def _citation(shown: Judged, study: Study, platform: str) -> str:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Unpack
 
 import pandas as pd
 import streamlit as st
-from sqlalchemy import URL, Engine
+from sqlalchemy import Engine
 
 from tmflow.analysis.comparability import Difference, Things, differences, forbids
 from tmflow.analysis.pairwise import (
@@ -23,25 +22,27 @@ from tmflow.analysis.pairwise import (
 )
 from tmflow.analysis.run_table import VARIANT
 from tmflow.analysis.variants import ordered_variants
-from tmflow.base.escaping import markdown
-from tmflow.base.text import several
+from tmflow.base.text import markdown, several
 from tmflow.charts.figures import Figure, slug
 from tmflow.charts.pairwise import caption, chart
-from tmflow.portal.figure_view import KEPT, show_chart, table_height
+from tmflow.portal.figure_view import KEPT, show_chart, show_estimates, show_frame
+from tmflow.portal.filter_widgets import choose, go_to, url_parameters
+from tmflow.portal.links import link
 from tmflow.portal.study_data import Identity, Study
-from tmflow.portal.url_state import DATA, Chosen, Filter, Key, choose, go_to, url_parameters
+from tmflow.portal.url_state import DATA, Choice, Chosen, Key, ValueFilter, factor_label
 from tmflow.spec.strategies import PARAMETERS, parameters_of
-from tmflow.store import engine, platform_queries, queries
-from tmflow.store.queries import Only
+from tmflow.store import platform_queries, queries
+from tmflow.store.run_filter import RunFilter
 
 FIRST = {Key.A: ("lock", "tf_lock"), Key.B: ("nolock", "tf_nolock")}
 ORIGIN = (
-    Filter(Key.DEFINITION, "Definition", of_factor=True),
-    Filter(Key.SOFTWARE, "Software", of_factor=True),
+    ValueFilter(Key.DEFINITION, "Definition", of_factor=True),
+    ValueFilter(Key.SOFTWARE, "Software", of_factor=True),
 )
-STRATEGY = Filter(Key.STRATEGY, "Strategy")
-OF_VARIANT = tuple(Filter(name, name.replace("_", " ").capitalize(), of_factor=True) for name in PARAMETERS)
+STRATEGY = ValueFilter(Key.STRATEGY, "Strategy")
+OF_VARIANT = tuple(ValueFilter(name, factor_label(name), of_factor=True) for name in PARAMETERS)
 DIGITS = 8  # digits of a hash in a link
+MEASURES_SHOWN = {"speed": "Speed (ratio)", "accuracy": "Accuracy (difference)"}
 ICONS = {"blocks": "⛔ blocks", "caution": "⚠️ caution", "meant": "intended", "harmless": "harmless"}
 
 
@@ -65,20 +66,23 @@ def sides_or_stop(study: Study) -> Sides:
 
 def show_comparison(study: Study, sides: Sides) -> None:
     """Show whether the sides are comparable, how B compares with A, and their differences."""
-    differing = differences(sides, _origin_facts(study, sides))
-    chosen = choose([Filter(Key.METRIC, "Measure", tuple(MEASURES))], sides.a, MEASURES_SHOWN)
+    both, reader = pd.concat(sides), study.reader()
+    things = Things(
+        platform_queries.platform_facts(reader, both["platform"].unique()),
+        platform_queries.environment_facts(reader, both["env_sha256"].dropna().unique()),
+        platform_queries.software_facts(reader, both["software_sha256"].unique()),
+    )
+    differing = differences(sides, things)
+    chosen = choose([Choice(Key.METRIC, "Measure", tuple(MEASURES))], sides.a, MEASURES_SHOWN)
     measure: Measure = "speed" if chosen.one(Key.METRIC) == "speed" else "accuracy"
     obstacles = forbids(differing, measure)
     if obstacles:
         st.info("**Not comparable.** " + " ".join(map(markdown, obstacles)), icon=":material/block:")
-    elif _same(sides):
+    elif set(sides.a["uid"]) == set(sides.b["uid"]):
         st.info("A and B are the same runs: choose another strategy, platform or experiment for one of them.")
     else:
         _comparison(study, sides, measure)
     _show_differences(differing)
-
-
-MEASURES_SHOWN = {"speed": "Speed (ratio)", "accuracy": "Accuracy (difference)"}
 
 
 def _comparison(study: Study, sides: Sides, measure: Measure) -> None:
@@ -88,8 +92,15 @@ def _comparison(study: Study, sides: Sides, measure: Measure) -> None:
     parts_by_label = _parts(sides, measure, key)
     label = next(iter(parts_by_label))
     if len(parts_by_label) > 1:
-        _overview(parts_by_label)
-        label = choose([Filter(Key.PART, "Part", tuple(parts_by_label))], sides.a).one(Key.PART)
+        points = [_headline(part) for part in parts_by_label.values()]
+        table = pd.DataFrame(
+            {"part": list(parts_by_label), "workers": [point["threads"] for point in points],
+             "what it says": [sentence(point) for point in points]}
+        )  # fmt: skip
+        widths = {"part": st.column_config.TextColumn(width="medium"),
+                  "what it says": st.column_config.TextColumn(width="large")}  # fmt: skip
+        show_frame(table, "Table of the results of each part of the comparison", column_config=widths)
+        label = choose([Choice(Key.PART, "Part", tuple(parts_by_label))], sides.a).one(Key.PART)
     part = parts_by_label[label]
     point = _headline(part)
     if pd.isna(point["estimate"]):
@@ -130,46 +141,23 @@ def _headline(part: pd.DataFrame) -> pd.Series:
     return next(table for table in (fits, estimated, part) if len(table)).iloc[-1]
 
 
-def _overview(parts_by_label: Mapping[str, pd.DataFrame]) -> None:
-    points = [_headline(part) for part in parts_by_label.values()]
-    st.dataframe(
-        pd.DataFrame({"part": list(parts_by_label), "workers": [point["threads"] for point in points],
-                      "what it says": [sentence(point) for point in points]}),
-        hide_index=True,
-        height=table_height(parts_by_label),
-        column_config={"part": st.column_config.TextColumn(width="medium"),
-                       "what it says": st.column_config.TextColumn(width="large")},
-        alt="Table of the results of each part of the comparison",
-    )  # fmt: skip
-
-
 def _table(part: pd.DataFrame) -> None:
     speed = part["measure"].iloc[0] == "speed"
     number = st.column_config.NumberColumn
     form = "%.3f" if speed else "%+.4f"
-    st.dataframe(
-        part.assign(reason=part["reason"].fillna("")),
-        hide_index=True,
-        height=table_height(part),
-        column_order=[
-            "threads", "estimate", "low", "high", *(["same"] if speed else []), "joint_low", "joint_high", "rounds_a",
-            "rounds_b", "disturbed_rounds", "oversubscribed", *(["reason"] if part["reason"].notna().any() else []),
-        ],
-        column_config={
-            "estimate": number("B over A" if speed else "B minus A (fraction)", format=form),
-            "low": number("95 % low", format=form),
-            "high": number("95 % high", format=form),
-            "same": st.column_config.TextColumn(f"equivalent within {WITHIN}"),
-            "joint_low": number("joint low", format=form, help="All joint intervals hold together with 95 %."),
-            "joint_high": number("joint high", format=form),
-            "rounds_a": number("rounds of A", format="%d"),
-            "rounds_b": number("rounds of B", format="%d"),
-            "disturbed_rounds": number("disturbed", help="Runs during which other processes used the machine."),
-            "oversubscribed": st.column_config.CheckboxColumn(help="More workers than hardware threads."),
-            "reason": st.column_config.TextColumn("what is missing", width="large"),
-        },
-        alt="Table of the comparison of B with A, by number of workers",
-    )  # fmt: skip
+    order = [
+        "threads", "estimate", "low", "high", *(["same"] if speed else []), "joint_low", "joint_high", "rounds_a",
+        "rounds_b",
+    ]  # fmt: skip
+    columns = {
+        "estimate": number("B over A" if speed else "B minus A (fraction)", format=form),
+        "same": st.column_config.TextColumn(f"equivalent within {WITHIN}"),
+        "joint_low": number("joint low", format=form, help="All joint intervals hold together with 95 %."),
+        "joint_high": number("joint high", format=form),
+        "rounds_a": number("rounds of A", format="%d"),
+        "rounds_b": number("rounds of B", format="%d"),
+    }
+    show_estimates(part, order, columns, form, "Table of the comparison of B with A, by number of workers", of="Runs")
 
 
 def _show_differences(facts: Sequence[Difference]) -> None:
@@ -182,10 +170,9 @@ def _show_differences(facts: Sequence[Difference]) -> None:
         "that block a comparison come first, then those that may contribute to the difference."
     )
     table = pd.DataFrame(facts)
-    st.dataframe(
+    show_frame(
         table.assign(judgement=table["judgement"].map(ICONS)),
-        hide_index=True,
-        height=table_height(table),
+        "Table of the differences between A and B",
         column_order=["judgement", "what", "fact", "a", "b", "why"],
         column_config={
             "what": "of",
@@ -193,7 +180,6 @@ def _show_differences(facts: Sequence[Difference]) -> None:
             "b": st.column_config.TextColumn("B", width="medium"),
             "why": st.column_config.TextColumn("consequence", width="large"),
         },
-        alt="Table of the differences between A and B",
     )
 
 
@@ -202,7 +188,7 @@ def _side(study: Study, key: Key, defaults: Mapping[str, Sequence[str]]) -> tupl
     prefix = f"{key}."
     data = choose(DATA, study.counts, study.platform_names, prefix, defaults)
     of = {name: data.one(name) for name in ("experiment", "scale", "platform", "evidence")}
-    runs = _runs(study.url, study.state(**of), study.joined, **of)
+    runs = _runs(study, study.state(**of), **of)
     origin = choose(ORIGIN, runs, _names(study, runs), prefix, {**_origins(runs), **defaults})
     strategies = ordered_variants(origin.rows["strategy"])
     same_platform = defaults.get(Key.PLATFORM, ()) == data.chosen[Key.PLATFORM]
@@ -210,20 +196,16 @@ def _side(study: Study, key: Key, defaults: Mapping[str, Sequence[str]]) -> tupl
         others = [name for name in strategies if name not in defaults[Key.STRATEGY]]
         first = [name for name in FIRST[Key.B] if name in others] + others
         defaults = {**defaults, Key.STRATEGY: first}
-    strategy = choose([STRATEGY], origin.rows, None, prefix, defaults)
+    strategy = choose([STRATEGY], origin.rows, side=prefix, defaults=defaults)
     usual = {name: [str(value)] for name, value in parameters_of(strategy.one(Key.STRATEGY)).items()}
-    variant = choose(OF_VARIANT, strategy.rows, None, prefix, {**usual, **defaults})
-    chosen = {**data.chosen, **origin.chosen, **strategy.chosen, **variant.chosen}
-    return _limit_to_variant(variant.rows, key), chosen
-
-
-def _limit_to_variant(rows: pd.DataFrame, key: Key) -> pd.DataFrame:
-    """Keep the variant with the most runs: runs older than a parameter lack it and form a variant."""
-    kinds = [group for _, group in rows.groupby([*VARIANT], dropna=False, sort=False)]
+    variant = choose(OF_VARIANT, strategy.rows, side=prefix, defaults={**usual, **defaults})
+    # Runs that are older than a parameter lack it and form a variant: the one with the most runs is kept.
+    kinds = [group for _, group in variant.rows.groupby([*VARIANT], dropna=False, sort=False)]
     most = max(kinds, key=len)
     if len(kinds) > 1:
-        st.caption(f"{several(len(rows) - len(most), 'run')} of {key.upper()} with other parameters are left out.")
-    return most
+        n_left_out = len(variant.rows) - len(most)
+        st.caption(f"{several(n_left_out, 'run')} of {key.upper()} with other parameters are left out.")
+    return most, {**data.chosen, **origin.chosen, **strategy.chosen, **variant.chosen}
 
 
 def _origins(runs: pd.DataFrame) -> dict[str, list[str]]:
@@ -250,55 +232,36 @@ def _single_runs(study: Study, uids: Sequence[str]) -> Sides:
     if len(uids) < 2:
         st.error("The link names one run: to compare two, give both, as `?a=<uid>&b=<uid>`.")
         st.stop()
-    runs = _with_origins(study.reader(), uids=uids)
-    rows = [runs[runs["uid"] == uid] for uid in uids]
-    for uid, row in zip(uids, rows, strict=True):
+    runs = _with_origins(study.reader(), RunFilter(uids=uids))
+    rows = {uid: runs[runs["uid"] == uid] for uid in uids}
+    for uid, row in rows.items():
         if row.empty:
             st.error(f"The link asks for run '{markdown(uid[:60])}', which is not in this database.")
             st.stop()
-    for key, row in zip((Key.A, Key.B), rows, strict=True):
-        run = row.iloc[0]
+    for key, uid in zip((Key.A, Key.B), uids, strict=True):
+        run = rows[uid].iloc[0]
         description = (
             f"{run['strategy']}, {several(int(run['threads']), 'worker')}, {run['experiment']}, round {run['round']}"
         )
-        st.page_link(
-            "views/runs.py", label=f"{key.upper()}: {markdown(description)}", query_params={str(Key.RUN): run["uid"]},
-            icon=":material/table_rows:",
-        )  # fmt: skip
-    return Sides(*rows)
+        link("runs", f"{key.upper()}: {markdown(description)}", run=run["uid"])
+    return Sides(*(rows[uid] for uid in uids))
 
 
 # Shared by all sessions without a copy: no caller modifies a table.
 @st.cache_resource(show_spinner="Reading the runs", max_entries=16)
-def _runs(
-    _url: URL, state: Identity, joined: bool, experiment: str, scale: str, platform: str, evidence: str
-) -> pd.DataFrame:
+def _runs(_study: Study, state: Identity, experiment: str, scale: str, platform: str, evidence: str) -> pd.DataFrame:
     """Runs of all definitions and any status, with their settings and software."""
-    reader = engine.open_reader(_url)
-    of: Only = {"experiment": experiment, "scale": scale, "platforms": [platform], "evidences": [evidence]}
-    of["joined"] = joined
-    return _with_origins(reader, **of)
+    only = RunFilter(
+        experiments=[experiment], scales=[scale], platforms=[platform], evidences=[evidence], joined=_study.joined
+    )
+    return _with_origins(_study.reader(), only)
 
 
-def _with_origins(source: Engine, **only: Unpack[Only]) -> pd.DataFrame:
-    only |= {"status": None, "all_definitions": True}
-    runs = queries.runs(source, **only).merge(queries.origins(source, **only), on="uid", validate="one_to_one")
+def _with_origins(source: Engine, only: RunFilter) -> pd.DataFrame:
+    runs = queries.runs(source, only).merge(queries.origins(source, only), on="uid", validate="one_to_one")
     return runs.assign(
         **{Key.DEFINITION: runs["definition_sha256"].str[:DIGITS], Key.SOFTWARE: runs["software_sha256"].str[:DIGITS]}
     )
-
-
-def _origin_facts(study: Study, sides: Sides) -> Things:
-    both, reader = pd.concat(sides), study.reader()
-    return Things(
-        platform_queries.platform_facts(reader, both["platform"].unique()),
-        platform_queries.environment_facts(reader, both["env_sha256"].dropna().unique()),
-        platform_queries.software_facts(reader, both["software_sha256"].unique()),
-    )
-
-
-def _same(sides: Sides) -> bool:
-    return set(sides.a["uid"]) == set(sides.b["uid"])
 
 
 def _write(a: Chosen, b: Chosen) -> None:

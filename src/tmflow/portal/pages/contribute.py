@@ -8,19 +8,16 @@ from typing import Any, NamedTuple
 import streamlit as st
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
-from tmflow.base import escaping
-from tmflow.base.processes import Ended, run_tmflow
-from tmflow.base.text import several
+from tmflow.base.processes import Ended
+from tmflow.base.text import markdown, one_line, several
 from tmflow.claims.next_run import find_missing_machines, load_machines, measured_on
 from tmflow.claims.schema import load_claims
 from tmflow.contributions import access, staging
-from tmflow.contributions import access as limits
 from tmflow.contributions.access import Role
 from tmflow.contributions.quarantine import Quarantine
-from tmflow.portal.access import show_behind_token, visitor
-from tmflow.portal.bundle_report import show_check
 from tmflow.portal.links import link, show_commands
 from tmflow.portal.study_data import Study
+from tmflow.portal.uploads import note, run_bundle_command, show_behind_token, show_check, visitor
 
 DOCS = "add-your-hardware"  # a page of the docs
 
@@ -110,7 +107,7 @@ def show_upload() -> None:
 def _show_upload(quarantine: Quarantine) -> None:
     with st.form("upload", clear_on_submit=True, border=False):
         file = st.file_uploader(
-            f"A bundle: a zip of at most {limits.UPLOAD_MIB} MiB with at most {limits.MOST_RUNS:,} runs", type="zip"
+            f"A bundle: a zip of at most {access.UPLOAD_MIB} MiB with at most {access.MOST_RUNS:,} runs", type="zip"
         )
         if not st.form_submit_button("Check and hand over", icon=":material/upload:"):
             return
@@ -119,22 +116,18 @@ def _show_upload(quarantine: Quarantine) -> None:
         return
     with st.spinner("Checking every run"):
         staged = _stage(quarantine, file)
-    SHOWN[staged["outcome"]](escaping.markdown(staged["said"]))
+    SHOWN[staged["outcome"]](markdown(staged["said"]))
     show_check(staged["report"])
-    with quarantine.begin() as connection:
-        quarantine.note(connection, "report", "shown", visitor(), staged["report"]["identity"])
+    note(quarantine, "report", "shown", staged["report"]["identity"])
 
 
 def _stage(quarantine: Quarantine, file: UploadedFile) -> dict[str, Any]:
-    by, name = visitor(), escaping.line(file.name)[: staging.LONGEST_NAME]
+    by, name = visitor(), one_line(file.name)[: staging.LONGEST_NAME]
     staging.receive(quarantine, by, name, file.size)
-    words = ["bundle", "stage", "-", "--json", f"--name={name}", f"--by={by}"]
+    words = ["stage", "-", "--json", f"--name={name}", f"--by={by}"]
     try:
-        staged: dict[str, Any] = json.loads(
-            run_tmflow(*words, given=file.getvalue(), without_env=set(Role), within_s=limits.CHECK_S)
-        )
+        staged: dict[str, Any] = json.loads(run_bundle_command(*words, given=file.getvalue(), within_s=access.CHECK_S))
     except Ended:
-        with quarantine.begin() as connection:
-            quarantine.note(connection, "upload", "ended", by, details=name)
+        note(quarantine, "upload", "ended", details=name)
         raise
     return staged

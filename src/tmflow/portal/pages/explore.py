@@ -6,40 +6,31 @@ import pandas as pd
 import streamlit as st
 
 from tmflow.analysis.variants import name_of
-from tmflow.base.escaping import markdown
+from tmflow.base.text import markdown
 from tmflow.charts import explore
 from tmflow.charts.figures import Figure, slug
 from tmflow.charts.layout import NONE, Layout, dimensions, name_variants
 from tmflow.portal.figure_view import KEPT, show_figure
+from tmflow.portal.filter_widgets import choose, url_parameters
 from tmflow.portal.study_data import Identity, SelectedRecords, Study
-from tmflow.portal.url_state import DATA, OF_FACTORS, Defaults, Filter, Key, Selection, choose, resolve, url_parameters
+from tmflow.portal.url_state import DATA, OF_FACTORS, Choice, Defaults, Key, Selection, ValuesFilter, resolve
 
 SEVERAL = (Key.PLATFORM, Key.EVIDENCE)
 FIRST: Defaults = {Key.EXPERIMENT: ("fig-4.10",)}  # few lines; the first experiment of the overview
-OF_DATA = [entry._replace(several=True) if entry.key in SEVERAL else entry for entry in DATA]
-MEASURE = Filter(Key.METRIC, "Measure", tuple(explore.MEASURES), wide=True)
-FACTORS = [
-    entry._replace(several=True)
-    for entry in (
-        Filter(Key.STRATEGY, "Strategy", with_all=True, of_factor=True),
-        Filter(Key.THREADS, "Threads", with_all=True, of_factor=True),
-        *OF_FACTORS,
-    )
-]
-# Log scales of x and y; None chooses by the span of the values.
-SCALES: dict[str, tuple[bool | None, bool | None]] = {
-    "auto": (None, None),
-    "linear": (False, False),
-    "x": (True, False),
-    "y": (False, True),
-    "both": (True, True),
-}
-SCALE_NAMES = {
-    "auto": "automatic",
-    "linear": "linear",
-    "x": "log x",
-    "y": "log y",
-    "both": "log x and y",
+OF_DATA = [ValuesFilter(it.key, it.label, required=True) if it.key in SEVERAL else it for it in DATA]
+MEASURE = Choice(Key.METRIC, "Measure", tuple(explore.MEASURES), wide=True)
+FACTORS = (
+    ValuesFilter(Key.STRATEGY, "Strategy", of_factor=True),
+    ValuesFilter(Key.THREADS, "Threads", of_factor=True),
+    *OF_FACTORS,
+)
+# Scales by their value in the URL: label, and whether x and y are logarithmic; None chooses by the span of the values.
+SCALES: dict[str, tuple[str, bool | None, bool | None]] = {
+    "auto": ("automatic", None, None),
+    "linear": ("linear", False, False),
+    "x": ("log x", True, False),
+    "y": ("log y", False, True),
+    "both": ("log x and y", True, True),
 }
 
 
@@ -51,7 +42,7 @@ def select_summary(study: Study) -> tuple[str, pd.DataFrame]:
         data.one(Key.EXPERIMENT), data.one(Key.SCALE), data.chosen[Key.PLATFORM], data.chosen[Key.EVIDENCE]
     )
     kind = data.one(Key.METRIC)
-    return kind, _summary(kind, records, records[1:])
+    return kind, _summary(kind, records, records.key)
 
 
 def narrow_summary(summary: pd.DataFrame) -> pd.DataFrame:
@@ -80,16 +71,21 @@ def show_chart(kind: str, summary: pd.DataFrame, revision: str) -> None:
 
 def _layout(summary: pd.DataFrame) -> Layout:
     """The layout of the URL; the default facet depends on the other choices."""
-    axes = [Filter(Key.X, "x axis", explore.x_choices(summary))]
+
+    def one(selection: Selection, key: Key) -> str:
+        return selection.one(key) if key in selection.chosen else NONE
+
+    axes = [Choice(Key.X, "x axis", explore.x_choices(summary))]
     if colours := explore.colour_choices(summary):
-        axes.append(Filter(Key.COLOUR, "Colour", colours))
+        axes.append(Choice(Key.COLOUR, "Colour", colours))
     first = resolve(axes, summary, url_parameters())
-    if parts := _facet_choices(summary, first.one(Key.X), _one(first, Key.COLOUR)):
-        axes.append(Filter(Key.FACET, "Facet by", parts))
-    options = {option for entry in axes for option in entry.options}
-    names = {**{name: name_of(name) for name in options}, **SCALE_NAMES}
-    of = choose([*axes, Filter(Key.LOG, "Log scales", tuple(SCALES))], summary, names)
-    return Layout(of.one(Key.X), _one(of, Key.COLOUR), _one(of, Key.FACET), *SCALES[of.one(Key.LOG)])
+    if parts := _facet_choices(summary, first.one(Key.X), one(first, Key.COLOUR)):
+        axes.append(Choice(Key.FACET, "Facet by", parts))
+    names = {option: name_of(option) for entry in axes for option in entry.options}
+    names |= {scale: label for scale, (label, _, _) in SCALES.items()}
+    chosen = choose([*axes, Choice(Key.LOG, "Log scales", tuple(SCALES))], summary, names)
+    _, log_x, log_y = SCALES[chosen.one(Key.LOG)]
+    return Layout(chosen.one(Key.X), one(chosen, Key.COLOUR), one(chosen, Key.FACET), log_x, log_y)
 
 
 @st.cache_data(show_spinner=False, max_entries=KEPT)
@@ -103,14 +99,7 @@ def _figure(summary: pd.DataFrame, layout: Layout, _revision: str) -> Figure:
     return explore.figure(summary, layout, _revision)
 
 
-def _one(of: Selection, key: Key) -> str:
-    return of.one(key) if key in of.chosen else NONE
-
-
 # Shared by all sessions without a copy: no caller modifies a table.
 @st.cache_resource(show_spinner="Summarising the runs", max_entries=16)
-def _summary(
-    kind: str, _records: SelectedRecords, key: tuple[Identity | str | tuple[str, ...] | bool, ...]
-) -> pd.DataFrame:
-    """The summary of the records, cached by `key`: the records without the URL, which may hold a password."""
+def _summary(kind: str, _records: SelectedRecords, key: Identity) -> pd.DataFrame:
     return explore.MEASURES[kind](_records)

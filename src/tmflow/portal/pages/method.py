@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 from urllib.parse import urlencode
 
 import pandas as pd
 import streamlit as st
 
-from tmflow.portal.url_state import ALL, Filter, Key, choose, go_to
+from tmflow.portal.filter_widgets import choose, search_box
+from tmflow.portal.url_state import ALL, Choice, Key
 from tmflow.reports import docs_index
 from tmflow.reports.docs_index import VOCABULARY, Page, Term
 
 CONTENTS, GLOSSARY = "contents", "glossary"  # in addition to the pages of the docs
 PORTAL_LINK = re.compile(r"(?<!!)\[([^\]]*)\]\((\?[^)]*)\)")
-HEADINGS: dict[int, Callable[..., Any]] = {1: st.header, 2: st.subheader}
 
 
 class PortalLinks:
@@ -44,12 +43,13 @@ def choose_page(pages_by_name: Mapping[str, Page]) -> str:
     first = (GLOSSARY, CONTENTS) if Key.TERM in st.query_params else (CONTENTS, GLOSSARY)
     names = {CONTENTS: "Contents", GLOSSARY: "Glossary"}
     names |= {name: docs_index.plain_text(page.title) for name, page in pages_by_name.items()}
-    return choose([Filter(Key.PAGE, "Page", (*first, *pages_by_name))], pd.DataFrame(), names).one(Key.PAGE)
+    return choose([Choice(Key.PAGE, "Page", (*first, *pages_by_name))], pd.DataFrame(), names).one(Key.PAGE)
 
 
 def show_contents(pages_by_name: Mapping[str, Page]) -> None:
     """Show links to all pages and terms; with a search, to pages, headings and terms that contain every word."""
-    words = _search()
+    words = st.query_params.get(Key.SEARCH, "")
+    search_box("Search headings and terms", words, width=500)
     n_matches = 0
     for group, pages in docs_index.group_pages(pages_by_name).items():
         lines = []
@@ -62,9 +62,8 @@ def show_contents(pages_by_name: Mapping[str, Page]) -> None:
             st.subheader(group)
             _write("\n".join(lines))
         n_matches += len(lines)
-    terms = [
-        term for term in docs_index.glossary(pages_by_name[VOCABULARY]) if docs_index.contains_words(words, term.name)
-    ]
+    glossary = docs_index.glossary(pages_by_name[VOCABULARY])
+    terms = [term for term in glossary if docs_index.contains_words(words, term.name)]
     if terms:
         st.subheader("Glossary")
         _write(" · ".join(f"[{term.name}]({_to_term(term)})" for term in terms))
@@ -76,7 +75,7 @@ def show_glossary(pages_by_name: Mapping[str, Page]) -> None:
     """Show every term, or the one of the URL, with its definitions in docs/concepts.md and a link."""
     terms = {term.anchor: term for term in docs_index.glossary(pages_by_name[VOCABULARY])}
     names = {anchor: term.name for anchor, term in terms.items()}
-    chosen = choose([Filter(Key.TERM, "Term", tuple(terms), with_all=True)], pd.DataFrame(), names).one(Key.TERM)
+    chosen = choose([Choice(Key.TERM, "Term", (ALL, *terms))], pd.DataFrame(), names).one(Key.TERM)
     _write(f"The terms of this project, each with one meaning; [in context]({_to_page(VOCABULARY)}).")
     for anchor, term in terms.items():
         if chosen in (ALL, anchor):
@@ -90,34 +89,19 @@ def show_page(pages_by_name: Mapping[str, Page], name: str) -> None:
     """Show a page of the docs with links to its headings."""
     shown_page = pages_by_name[name]
     for section in shown_page.sections:
-        HEADINGS.get(section.level, _small_heading)(section.title, anchor=section.anchor)
+        if section.level == 1:
+            st.header(section.title, anchor=section.anchor)
+        else:
+            st.subheader(section.title if section.level == 2 else f"*{section.title}*", anchor=section.anchor)
         if section is shown_page.sections[0] and len(shown_page.sections) > 2:
-            st.markdown(
-                "\n".join(
-                    f"- [{other.title}](#{other.anchor})" for other in shown_page.sections[1:] if other.level == 2
-                )
-            )
+            others = [other for other in shown_page.sections[1:] if other.level == 2]
+            st.markdown("\n".join(f"- [{other.title}](#{other.anchor})" for other in others))
         _write(docs_index.resolve_links(section.text, name, PortalLinks(), pages_by_name))
 
 
 def _write(text: str) -> None:
     """Show Markdown of the docs; links within the portal open in the same tab, unlike Streamlit's default."""
     st.markdown(PORTAL_LINK.sub(r'<a href="\2" target="_self">\1</a>', text), unsafe_allow_html=True)
-
-
-def _small_heading(title: str, anchor: str) -> None:
-    st.subheader(f"*{title}*", anchor=anchor)
-
-
-def _search() -> str:
-    """Show the search box with the words of the URL; a change is written to the URL."""
-    st.session_state[Key.SEARCH] = st.query_params.get(Key.SEARCH, "")
-
-    def write() -> None:
-        words = st.session_state[Key.SEARCH].strip()
-        go_to({Key.SEARCH: [words]} if words else {}, [Key.SEARCH])
-
-    return st.text_input("Search headings and terms", key=Key.SEARCH, on_change=write, width=500)
 
 
 def _to_page(name: str, anchor: str = "") -> str:

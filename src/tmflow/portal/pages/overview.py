@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 
 import pandas as pd
 import streamlit as st
-from sqlalchemy import URL
 
-from tmflow.base.escaping import markdown
-from tmflow.charts import forest
+from tmflow.base.text import listed, markdown, several
+from tmflow.charts import dot_plots
 from tmflow.charts.figures import slug
-from tmflow.claims.heading import heading
 from tmflow.claims.judge import KINDS
-from tmflow.claims.render import VERDICTS, accepted_verdicts, without_runs
-from tmflow.native.registry import promises_of_updates
-from tmflow.platform.key import slug_of
-from tmflow.portal.badges import badge, count_by_status, load_verdicts, verdict_badge
-from tmflow.portal.figure_view import show_numbers
+from tmflow.claims.render import VERDICTS, accepted_verdicts, heading, without_runs
+from tmflow.native.registry import consistency_by_strategy
+from tmflow.platform.facts import slug_of
+from tmflow.portal.badges import badge, count_by_status, load_verdicts, show_claim
+from tmflow.portal.figure_view import show_frame, show_numbers
+from tmflow.portal.filter_widgets import choose
 from tmflow.portal.links import link
 from tmflow.portal.study_data import Identity, Study
-from tmflow.portal.url_state import PLATFORM, Key, choose
+from tmflow.portal.url_state import PLATFORM, Key
 from tmflow.reports.answers import Answer, ask
-from tmflow.store import engine
 
 CARD = 415  # px: three fit side by side on a wide screen
-NAMES = {"platform_name": "platform"}
 WHERE = ["platform_name", "evidence", "scale"]
 
 
@@ -49,55 +45,69 @@ def choose_platform(study: Study) -> str:
     Otherwise it is the platform with the most suitable runs, and the page says so.
     """
     counts = study.counts
-    could = counts[(counts["evidence"] == "measured") & (counts["scale"] == "full")]
-    table = counts if could.empty else could
+    of_answers = counts[(counts["evidence"] == "measured") & (counts["scale"] == "full")]
+    table = counts if of_answers.empty else of_answers
     platform = choose([PLATFORM], table, study.platform_names, defaults=study.first).one(Key.PLATFORM)
     if study.here not in set(table["platform"]):
+        held = counts[counts["platform"] == study.here]
         name = markdown(study.platform_names[platform])
-        st.info(
-            f"This machine has no {'' if could.empty else 'measured '}runs here. The results below are from **{name}**."
-        )
+        st.info(f"{_describe_held_runs(held)} The results below are from **{name}**.")
+        if not held.empty:
+            link("runs", "Runs of this machine", platform=str(study.here))
     return platform
+
+
+def _describe_held_runs(held: pd.DataFrame) -> str:
+    """Describe the runs of this machine, none of them measured at full scale, and how to measure such runs."""
+    if held.empty:
+        return "This machine has no runs here."
+    kinds = held.groupby(["scale", "evidence"], as_index=False)["n_runs"].sum()
+    counts = zip(kinds["n_runs"], kinds["evidence"], kinds["scale"], strict=True)
+    numbers = listed([f"{several(n, f'{evidence} run')} at {scale} scale" for n, evidence, scale in counts])
+    return (
+        f"This machine has no measured runs at full scale yet, only {numbers}, which the page Runs lists; "
+        "`make study` measures at full scale."
+    )
 
 
 def show_answers(study: Study, platform: str) -> None:
     """Show the three answers, side by side if there is room."""
     with st.container(horizontal=True):
-        for answer in _answers(study.url, study.state(platform=platform), platform, study.revision, study.joined):
+        for answer in _answers(study, study.state(platform=platform), platform):
             with st.container(border=True, width=CARD):
-                figure = answer.figure and answer.figure.at(study.revision)
-                _show_answer(answer._replace(figure=figure), platform, study.counts)
+                _show_answer(answer, platform, study)
 
 
 # Shared by all sessions: no caller modifies an answer. It is valid for every revision with the same runs.
 @st.cache_resource(show_spinner="Looking for the answers", max_entries=22)
-def _answers(_url: URL, state: Identity, platform: str, _revision: str, joined: bool) -> tuple[Answer, ...]:
-    return ask(engine.open_reader(_url), platform, _revision, promises_of_updates(), joined=joined)
+def _answers(_study: Study, state: Identity, platform: str) -> tuple[Answer, ...]:
+    return ask(_study.reader(), platform, _study.revision, consistency_by_strategy(), joined=_study.joined)
 
 
-def _show_answer(answer: Answer, platform: str, counts: pd.DataFrame) -> None:
+def _show_answer(answer: Answer, platform: str, study: Study) -> None:
     st.markdown(f"#### {answer.question}\n**{markdown(answer.short)}**")
-    if answer.figure is not None:
-        st.vega_lite_chart(answer.figure.drawn, width="stretch", height=forest.height(answer.figure.summary))
+    figure = answer.figure and answer.figure.at(study.revision)
+    if figure:
+        st.vega_lite_chart(figure.drawn, width="stretch", height=dot_plots.height(figure.summary))
     st.markdown("\n".join(f"- {markdown(sentence)}" for sentence in answer.sentences))
     st.caption(markdown(answer.rests_on))
     with st.container(horizontal=True):
-        if answer.figure is not None:
-            first = answer.figure.summary.iloc[0]
-            page = "explore" if first["definition_sha256"] == newest_definition(counts, first) else "runs"
+        if figure:
+            first = figure.summary.iloc[0]
+            page = "explore" if first["definition_sha256"] == _newest_definition(study.counts, first) else "runs"
             link(page, "The runs", **answer.view)
         for claim in answer.claims:
             link("claims", claim, claim=claim, platform=platform)
-    if answer.figure is not None:
+    if figure:
         with st.expander("Numbers and downloads"):
-            show_numbers(slug("answer", str(answer.figure.summary["experiment"].iloc[0])), answer.figure)
+            show_numbers(slug("answer", str(figure.summary["experiment"].iloc[0])), figure)
 
 
-def newest_definition(counts: pd.DataFrame, run: pd.Series) -> str:
+def _newest_definition(counts: pd.DataFrame, run: pd.Series) -> str:
     """The definition of a run's experiment that ran last on its platform, which the page Explore shows."""
-    same = [counts[name] == run[name] for name in ("experiment", "scale", "platform")]
-    of_experiment = counts[same[0] & same[1] & same[2]]
-    return str(of_experiment.sort_values("newest_run_utc")["definition_sha256"].iloc[-1])
+    of = ["experiment", "scale", "platform"]
+    same = counts[(counts[of] == run[of]).all(axis="columns")]
+    return str(same.sort_values("newest_run_utc")["definition_sha256"].iloc[-1])
 
 
 @st.fragment
@@ -115,26 +125,21 @@ def show_scoreboard(study: Study, platform: str) -> None:
         st.markdown(f"**{kind.capitalize()}** {badges}")
         with st.expander(f"Which of the {len(of_kind)} claims"):
             for verdict in sorted(of_kind, key=lambda verdict: VERDICTS.index(verdict.finding.verdict)):
-                link(
-                    "claims",
-                    f"{verdict_badge(verdict)} {verdict.id}",
-                    claim=verdict.id,
-                    evidence=verdict.evidence,
-                    platform=platform,
-                )
-                st.caption(verdict.claim.statement)
+                show_claim(verdict, platform)
 
 
 def show_holdings(counts: pd.DataFrame) -> None:
     """Show the numbers of runs by platform, evidence and scale; folded, by experiment."""
+    totals = {
+        "Platforms": counts["platform"].map(slug_of).nunique(),
+        "Experiments": counts["experiment"].nunique(),
+        "Runs": counts["n_runs"].sum(),
+        "Without result": counts.loc[counts["status"] != "ok", "n_runs"].sum(),
+    }
     with st.container(horizontal=True):
-        for label, value in totals(counts).items():
+        for label, value in totals.items():
             st.metric(label, f"{value:,}", border=True, width=150)
-    st.dataframe(
-        count_by_status(counts, WHERE).rename(columns=NAMES),
-        hide_index=True,
-        alt="Runs by platform, evidence, scale, status",
-    )
+    _show_counts(counts, WHERE, "Runs by platform, evidence, scale, status")
     _show_by_experiment(counts)
 
 
@@ -142,15 +147,9 @@ def show_holdings(counts: pd.DataFrame) -> None:
 def _show_by_experiment(counts: pd.DataFrame) -> None:
     """Show the numbers by experiment on demand, because the table may have thousands of rows."""
     if st.toggle("By experiment"):
-        table = count_by_status(counts, ["experiment", *WHERE]).rename(columns=NAMES)
-        st.dataframe(table, hide_index=True, alt="Runs by experiment, platform, evidence, scale and status")
+        _show_counts(counts, ["experiment", *WHERE], "Runs by experiment, platform, evidence, scale and status")
 
 
-def totals(counts: pd.DataFrame) -> Mapping[str, int]:
-    """The totals of the counts; `counts` as from `queries.counts`."""
-    return {
-        "Platforms": counts["platform"].map(slug_of).nunique(),
-        "Experiments": counts["experiment"].nunique(),
-        "Runs": int(counts["n_runs"].sum()),
-        "Without result": int(counts.loc[counts["status"] != "ok", "n_runs"].sum()),
-    }
+def _show_counts(counts: pd.DataFrame, where: list[str], alt: str) -> None:
+    table = count_by_status(counts, where).rename(columns={"platform_name": "platform"})
+    show_frame(table, alt, height="auto")

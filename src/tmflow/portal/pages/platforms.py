@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from functools import partial
+from typing import Any
 from urllib.parse import urlencode
 
 import pandas as pd
 import streamlit as st
-from sqlalchemy import URL
 
 from tmflow.analysis.noise import deviations, histogram, noise
-from tmflow.base.escaping import markdown
-from tmflow.base.text import several
-from tmflow.charts import noise as noise_charts
+from tmflow.base.text import markdown, several
 from tmflow.charts.figures import Figure, slug
+from tmflow.charts.measure_charts import draw_noise, noise_caption
 from tmflow.platform.description import UNKNOWN, described, format_fact, transactions
-from tmflow.platform.key import is_local, slug_of
+from tmflow.platform.facts import is_local, slug_of
 from tmflow.portal.badges import count_by_status
-from tmflow.portal.figure_view import show_chart, table_height
-from tmflow.portal.links import link, with_sources
+from tmflow.portal.figure_view import show_chart, show_frame, show_rows, table_height
+from tmflow.portal.filter_widgets import search_box, warn_unknown
+from tmflow.portal.links import link, show_permanent_link, with_sources
 from tmflow.portal.study_data import Identity, Study, counts_by_source
-from tmflow.portal.url_state import JOINED, MAX_QUOTED, Key
+from tmflow.portal.url_state import JOINED, Key
 from tmflow.probe.document import Probe
 from tmflow.probe.text import quantities
-from tmflow.store import engine, platform_queries
-from tmflow.store import platform_queries as circumstances
+from tmflow.store import platform_queries
 
 SHOWN = {
     "platform_name": "platform", "isa": "ISA", "cores_physical": "cores", "threads_logical": "hardware threads",
@@ -41,14 +39,12 @@ def show_list(study: Study) -> None:
 
     Platforms whose runs were ingested here come first, those with more runs before others.
     """
-    table = _platforms(study.url, study.identity, study.joined).merge(_ran(study.counts), on="platform", how="left")
+    runs = study.counts.groupby("platform").agg(n_runs=("n_runs", "sum"), newest_run_utc=("newest_run_utc", "max"))
+    table = _platforms(study, study.identity, study.joined).join(runs, on="platform")
     table = table.assign(contributed=~table["platform"].map(is_local))
     table = table.sort_values(["contributed", "n_runs", "platform_name"], ascending=[True, False, True], kind="stable")
     words = st.query_params.get(Key.SEARCH, "")
-    st.session_state[Key.SEARCH] = words
-    st.text_input(
-        "Search", key=Key.SEARCH, placeholder="words of a processor, an ISA, a name …", on_change=_search, max_chars=200
-    )
+    search_box("Search", words, placeholder="words of a processor, an ISA, a name …", max_chars=200)
     text = table[SEARCHED].astype("str").agg(" ".join, axis="columns").str.lower()
     for word in words.lower().split():
         table = table[text.loc[table.index].str.contains(word, regex=False)]
@@ -56,17 +52,17 @@ def show_list(study: Study) -> None:
     if table.empty:
         st.info("No platform matches all of these words: search for fewer.")
         return
-    shown = table.assign(
-        memory_bytes=[format_fact("memory_bytes", value) for value in table["memory_bytes"].astype(object)]
-    )
-    st.dataframe(
-        shown[[*SHOWN]].rename(columns=SHOWN),
-        hide_index=True,
+    memory = [format_fact("memory_bytes", value) for value in table["memory_bytes"].astype(object)]
+
+    def open_row(place: int) -> None:
+        st.query_params[Key.PLATFORM] = table["platform"].iloc[place]
+
+    show_rows(
+        table.assign(memory_bytes=memory)[[*SHOWN]].rename(columns=SHOWN),
+        "platforms",
+        open_row,
         height=table_height(table),
         column_config={"platform": st.column_config.TextColumn(width="large")},
-        on_select=partial(_open, list(table["platform"])),
-        selection_mode="single-row",
-        key="platforms",
         alt=f"Table of {several(len(table), 'platform')}",
     )
 
@@ -75,86 +71,52 @@ def show_detail(study: Study, key: str) -> None:
     """Show one platform: its facts, its noise, and its runs."""
     st.page_link("views/platforms.py", label="All platforms", icon=":material/arrow_back:")
     reader = study.reader()
-    facts = circumstances.platform_facts(reader, [key]).get(key)
+    facts = platform_queries.platform_facts(reader, [key]).get(key)
     counts = study.counts[study.counts["platform"] == key]
     if facts is None or (counts.empty and not is_local(key)):
-        st.warning(f"The link asks for platform '{markdown(key[:MAX_QUOTED])}', which is not in this database.")
+        warn_unknown("platform", key, "which is not in this database.")
         return
     name = counts["platform_name"].iloc[0] if len(counts) else key
     settings = platform_queries.environments(reader, key, joined=study.joined)
-    runs = _newest(study.url, study.state(platform=key), key, study.joined)
+    runs, total = _newest(study, study.state(platform=key), key), int(counts["n_runs"].sum())
+    of_runs = f"all {several(total, 'run')}" if len(runs) == total else f"the {len(runs):,} newest of {total:,} runs"
     st.header(markdown(name))
-    st.caption("Permanent link")
-    query = urlencode(with_sources({str(Key.PLATFORM): key}))
-    st.code(f"{st.context.url or ''}?{query}", language=None, wrap_lines=True)
+    show_permanent_link("Permanent link", with_sources({str(Key.PLATFORM): key}))
     st.markdown(f"**Can it run hardware transactions?** {markdown(transactions(facts, settings))}")
-    _links(key, runs)
-    _noise(study, name, key, facts, runs)
-    st.subheader("Sources of the runs")
-    _sources(study, key)
-    st.subheader("Runs")
-    _runs_table(counts, key)
-    st.subheader("Measured transactions and memory")
-    _probe(platform_queries.newest_probe(reader, key, joined=study.joined))
-    st.subheader("Facts")
-    st.dataframe(described(facts), hide_index=True, height="content", alt="Facts of the platform")
-    st.subheader("Settings")
-    _settings(settings, runs)
-    st.subheader("Software")
-    _software(runs, counts)
-
-
-def _probe(probe: Probe | None) -> None:
-    if probe is None:
-        st.info("Not probed yet: run `tmflow probe` on the machine; `tmflow bundle export` then includes the results.")
-        return
-    st.caption(f"The newest probe, {probe.started_at_utc[:16].replace('T', ' ')} UTC, {probe.evidence}.")
-    lines = pd.DataFrame(quantities(probe), columns=["quantity", "found"])
-    st.dataframe(lines, hide_index=True, height="content", alt="Results of the probe")
-
-
-def _links(key: str, runs: pd.DataFrame) -> None:
     with st.container(horizontal=True):
         link("claims", "Verdicts of this platform", platform=key)
         if len(runs):
             newest = runs.iloc[0]
-            link("runs", f"Newest run, {newest['started_at_utc'][:16].replace('T', ' ')} UTC", run=newest["uid"])
-
-
-def _sources(study: Study, key: str) -> None:
-    """Show the sources of this platform's runs with their numbers, and links to each source or to all joined."""
-    slug_, counts = slug_of(key), counts_by_source(study)
-    local = counts[counts["platform"] == slug_]
-    contributed = platform_queries.contributions_to(study.reader(), key)
-    rows = [("ingested here", "", "", int(local["n_runs"].sum()), slug_)] if len(local) else []
-    rows += [
-        (str(row["name"]), str(row["identity"]), str(row["imported_at_utc"])[:10], int(row["n_runs"]), row["platform"])
-        for row in contributed.to_dict("records")
-    ]
-    table = pd.DataFrame(rows, columns=["source", "identity", "imported", "runs", "open"])
-    table["open"] = [f"platforms?{urlencode({str(Key.PLATFORM): row})}" for row in table["open"]]
-    st.dataframe(
-        table,
-        hide_index=True,
-        height="content",
-        column_config={"open": st.column_config.LinkColumn("Open", display_text="open", width="small")},
-        alt="Table of the sources of the platform's runs",
-    )
-    if study.joined:
-        link("platforms", "Separate the sources", platform=slug_, join="")
-    elif len(rows) > 1:
-        st.caption("Every page shows the runs of one source only, because contributed runs cannot be verified here.")
-        link("platforms", "Join the sources", platform=slug_, join=JOINED)
-
-
-def _noise(study: Study, name: str, key: str, facts: circumstances.Facts, runs: pd.DataFrame) -> None:
-    """Show how noisy times are: disturbed runs, spread between rounds, steal time, load."""
+            link("runs", f"Newest run, {_minute(newest['started_at_utc'])} UTC", run=newest["uid"])
     st.subheader("Noise")
-    which = _which(runs, study.counts[study.counts["platform"] == key])
+    _show_noise(study, name, key, facts, runs, of_runs)
+    st.subheader("Sources of the runs")
+    _show_sources(study, key)
+    st.subheader("Runs")
+    _show_runs(counts, key)
+    st.subheader("Measured transactions and memory")
+    _show_probe(platform_queries.newest_probe(reader, key, joined=study.joined))
+    st.subheader("Facts")
+    show_frame(described(facts), "Facts of the platform", height="content")
+    st.subheader("Settings")
+    _show_settings(settings, runs)
+    st.subheader("Software")
+    _show_software(runs, of_runs)
+
+
+def _minute(timestamp: str) -> str:
+    return timestamp[:16].replace("T", " ")
+
+
+def _show_noise(
+    study: Study, name: str, key: str, facts: platform_queries.Facts, runs: pd.DataFrame, of_runs: str
+) -> None:
+    """Show how noisy times are: disturbed runs, spread between rounds, steal time, load."""
     ran = runs[runs["status"] == "ok"]
     flags = ran["disturbed"].dropna()
     spread = deviations(runs, facts.get("threads_logical"))
     measured = noise(spread)
+    load = ran["load1_before"].median()
     with st.container(horizontal=True):
         for label, value, help_ in (
             ("Between rounds", _per_cent(measured.between),
@@ -165,85 +127,20 @@ def _noise(study: Study, name: str, key: str, facts: circumstances.Facts, runs: 
              f"{int(flags.sum())} of {len(flags)}: others used the CPU; unknown for {len(ran) - len(flags)} more."),
             ("Stolen time", _per_cent(ran["steal_fraction"].mean()), "Mean share of CPU time taken by the hypervisor."),
             ("CPU used by others", _per_cent(ran["others_fraction"].mean()), "Mean CPU time of other processes."),
-            ("Load before", _number(ran["load1_before"].median()), "Median one-minute load average before a run."),
+            ("Load before", UNKNOWN if pd.isna(load) else _two_digits(load),
+             "Median one-minute load average before a run."),
         ):  # fmt: skip
             st.metric(label, value, help=help_, border=True, width=165)
     if spread.empty:
-        st.info(f"No spread to show: no point has measured times in two rounds ({which}).")
+        st.info(f"No spread to show: no point has measured times in two rounds ({of_runs}).")
         return
     bins = histogram(spread)
-    caption = noise_charts.caption(measured, spread, bins, name, which, study.revision)
-    show_chart(slug("noise", key), Figure(noise_charts.histogram(bins), caption, bins))
-
-
-def _runs_table(counts: pd.DataFrame, key: str) -> None:
-    if counts.empty:
-        st.info("No run of this platform is stored.")
-        return
-    table = count_by_status(counts, RAN)
-    joined = with_sources({})
-    for page in PAGES:
-        side = "a." if page == "compare" else ""
-        table[page] = [
-            f"{page}?{urlencode({f'{side}{key}': value for key, value in {**row, 'platform': key}.items()} | joined)}"
-            for row in table[RAN].to_dict("records")
-        ]
-    st.dataframe(
-        table,
-        hide_index=True,
-        height=table_height(table),
-        column_config={
-            page: st.column_config.LinkColumn(page.capitalize(), display_text="open", width="small") for page in PAGES
-        },
-        alt="Table of the runs of this platform by experiment, scale, evidence and status",
-    )
-
-
-def _settings(settings: pd.DataFrame, runs: pd.DataFrame) -> None:
-    if settings.empty:
-        st.info("No settings were recorded.")
-        return
-    n_runs = runs.groupby("env_sha256").size()
-    shown = settings.assign(of_newest=settings["env_sha256"].map(n_runs).fillna(0).astype(int))
-    columns = [name for name in platform_queries.SETTINGS if name not in ("env_sha256", "mitigations_json")]
-    texts = {name: [format_fact(name, value) for value in shown[name].astype(object)] for name in columns}
-    texts["runs that were read"] = [str(n) for n in shown["of_newest"]]
-    turned = pd.DataFrame(texts).T.reset_index(names="setting")
-    turned.columns = ["setting", *(f"settings {number}" for number in range(1, len(shown) + 1))]
-    st.dataframe(turned, hide_index=True, height="content", alt="Settings under which the platform ran")
-
-
-def _software(runs: pd.DataFrame, counts: pd.DataFrame) -> None:
-    if runs.empty:
-        st.info("Nothing measured yet.")
-        return
-    table = runs.groupby(["tmflow", "git_commit", "software_sha256"], dropna=False, sort=False).agg(
-        runs=("uid", "size"), first=("started_at_utc", "min"), last=("started_at_utc", "max")
-    )
-    table = table.reset_index().fillna({"git_commit": UNKNOWN})
-    st.caption(f"Of {_which(runs, counts)}.")
-    st.dataframe(
-        table.assign(git_commit=table["git_commit"].str[:10], software_sha256=table["software_sha256"].str[:10]),
-        hide_index=True,
-        height=table_height(table),
-        alt="Software that measured runs of the platform",
-    )
-
-
-def _which(runs: pd.DataFrame, counts: pd.DataFrame) -> str:
-    """Describe which runs of a platform were read."""
-    total = int(counts["n_runs"].sum())
-    if len(runs) == total:
-        return f"all {several(total, 'run')}"
-    return f"the {len(runs):,} newest of {total:,} runs"
+    caption = noise_caption(measured, spread, bins, name, of_runs, study.revision)
+    show_chart(slug("noise", key), Figure(draw_noise(bins), caption, bins))
 
 
 def _per_cent(fraction: float | None) -> str:
     return UNKNOWN if fraction is None or pd.isna(fraction) else f"{_two_digits(100 * fraction)} %"
-
-
-def _number(value: float) -> str:
-    return UNKNOWN if pd.isna(value) else _two_digits(value)
 
 
 def _two_digits(value: float) -> str:
@@ -251,32 +148,86 @@ def _two_digits(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
 
 
-def _ran(counts: pd.DataFrame) -> pd.DataFrame:
-    """The columns platform, n_runs and newest_run_utc, a row for each platform."""
-    table = counts.groupby("platform").agg(n_runs=("n_runs", "sum"), newest_run_utc=("newest_run_utc", "max"))
-    return table.reset_index()
+def _show_sources(study: Study, key: str) -> None:
+    """Show the sources of this platform's runs with their numbers, and links to each source or to all joined."""
+    local, counts = slug_of(key), counts_by_source(study)
+    of_local = counts.loc[counts["platform"] == local, "n_runs"]
+    rows = [("ingested here", "", "", int(of_local.sum()), local)] if len(of_local) else []
+    rows += [
+        (str(row["name"]), str(row["identity"]), str(row["imported_at_utc"])[:10], int(row["n_runs"]), row["platform"])
+        for row in platform_queries.contributions_to(study.reader(), key).to_dict("records")
+    ]
+    table = pd.DataFrame(rows, columns=["source", "identity", "imported", "runs", "open"])
+    table["open"] = [f"platforms?{urlencode({str(Key.PLATFORM): source})}" for source in table["open"]]
+    show_frame(
+        table, "Table of the sources of the platform's runs", height="content", column_config={"open": _links("Open")}
+    )
+    if study.joined:
+        link("platforms", "Separate the sources", platform=local, join="")
+    elif len(rows) > 1:
+        st.caption("Every page shows the runs of one source only, because contributed runs cannot be verified here.")
+        link("platforms", "Join the sources", platform=local, join=JOINED)
 
 
-def _search() -> None:
-    words = st.session_state[Key.SEARCH]
-    if words:
-        st.query_params[Key.SEARCH] = words
-    else:
-        st.query_params.pop(Key.SEARCH, None)
+def _links(heading: str) -> Any:
+    """The configuration of a column of links."""
+    return st.column_config.LinkColumn(heading, display_text="open", width="small")
 
 
-def _open(keys: list[str]) -> None:
-    chosen = st.session_state["platforms"]["selection"]["rows"]
-    if chosen:
-        st.query_params[Key.PLATFORM] = keys[chosen[0]]
+def _show_runs(counts: pd.DataFrame, key: str) -> None:
+    """Show the runs by experiment, scale, evidence and status, with links to the pages that show them."""
+    if counts.empty:
+        st.info("No run of this platform is stored.")
+        return
+    table = count_by_status(counts, RAN)
+    for page in PAGES:
+        side = "a." if page == "compare" else ""
+        views = [{f"{side}{name}": value for name, value in {**row, "platform": key}.items()} | with_sources({})
+                 for row in table[RAN].to_dict("records")]  # fmt: skip
+        table[page] = [f"{page}?{urlencode(view)}" for view in views]
+    alt = "Table of the runs of this platform by experiment, scale, evidence and status"
+    show_frame(table, alt, column_config={page: _links(page.capitalize()) for page in PAGES})
+
+
+def _show_probe(probe: Probe | None) -> None:
+    if probe is None:
+        st.info("Not probed yet: run `tmflow probe` on the machine; `tmflow bundle export` then includes the results.")
+        return
+    st.caption(f"The newest probe, {_minute(probe.started_at_utc)} UTC, {probe.evidence}.")
+    show_frame(pd.DataFrame(quantities(probe), columns=["quantity", "found"]), "Results of the probe", height="content")
+
+
+def _show_settings(settings: pd.DataFrame, runs: pd.DataFrame) -> None:
+    if settings.empty:
+        st.info("No settings were recorded.")
+        return
+    columns = [name for name in platform_queries.SETTINGS if name not in ("env_sha256", "mitigations_json")]
+    texts = {name: [format_fact(name, value) for value in settings[name].astype(object)] for name in columns}
+    n_runs = runs["env_sha256"].value_counts()
+    texts["runs that were read"] = [str(n_runs.get(sha256, 0)) for sha256 in settings["env_sha256"]]
+    table = pd.DataFrame(texts, index=[f"settings {number}" for number in range(1, len(settings) + 1)])
+    show_frame(table.T.reset_index(names="setting"), "Settings under which the platform ran", height="content")
+
+
+def _show_software(runs: pd.DataFrame, of_runs: str) -> None:
+    if runs.empty:
+        st.info("Nothing measured yet.")
+        return
+    table = runs.groupby(["tmflow", "git_commit", "software_sha256"], dropna=False, sort=False).agg(
+        runs=("uid", "size"), first=("started_at_utc", "min"), last=("started_at_utc", "max")
+    )
+    table = table.reset_index().fillna({"git_commit": UNKNOWN})
+    st.caption(f"Of {of_runs}.")
+    short = {name: table[name].str[:10] for name in ("git_commit", "software_sha256")}
+    show_frame(table.assign(**short), "Software that measured runs of the platform")
 
 
 @st.cache_data(show_spinner=False, max_entries=4)
-def _platforms(_url: URL, identity: Identity, joined: bool) -> pd.DataFrame:
-    return platform_queries.platforms(engine.open_reader(_url), joined=joined)
+def _platforms(_study: Study, identity: Identity, joined: bool) -> pd.DataFrame:
+    return platform_queries.platforms(_study.reader(), joined=joined)
 
 
 # Shared by all sessions without a copy: no caller modifies a table.
 @st.cache_resource(show_spinner="Reading the newest runs", max_entries=8)
-def _newest(_url: URL, state: Identity, key: str, joined: bool) -> pd.DataFrame:
-    return platform_queries.newest_runs(engine.open_reader(_url), key, joined=joined)
+def _newest(_study: Study, state: Identity, key: str) -> pd.DataFrame:
+    return platform_queries.newest_runs(_study.reader(), key, joined=_study.joined)

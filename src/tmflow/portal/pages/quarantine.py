@@ -9,14 +9,12 @@ from typing import Literal, NamedTuple
 import pandas as pd
 import streamlit as st
 
-from tmflow.base import escaping
 from tmflow.base.errors import BadInput
-from tmflow.base.processes import run_tmflow
+from tmflow.base.text import csv_frame, markdown, one_line
 from tmflow.contributions import quarantine as quarantine_module
 from tmflow.contributions.access import Role
 from tmflow.contributions.quarantine import Quarantine, Waiting
-from tmflow.portal.access import show_behind_token, visitor
-from tmflow.portal.bundle_report import show_check
+from tmflow.portal.uploads import note, run_bundle_command, show_behind_token, show_check, visitor
 
 OUTCOME, SEEN = "what came of a decision", "the report that was seen last"
 CHOSEN, DECISION = "the bundle that is looked at", "the decision to carry out"
@@ -49,7 +47,7 @@ def _show_quarantine(quarantine: Quarantine) -> None:
             _carry_out(quarantine, st.session_state.pop(DECISION))
     if outcome := st.session_state.pop(OUTCOME, None):
         done, words = outcome
-        (st.success if done else st.error)(escaping.markdown(words))
+        (st.success if done else st.error)(markdown(words))
     uploads = {upload.identity: upload for upload in quarantine_module.waiting(quarantine)}
     if chosen := st.selectbox(
         "Waiting",
@@ -65,15 +63,14 @@ def _show_quarantine(quarantine: Quarantine) -> None:
 
 def _show_one(quarantine: Quarantine, upload: Waiting) -> None:
     """Show the report of a bundle and, below it, the possible decisions."""
-    st.markdown(escaping.markdown(upload.sentence))
+    st.markdown(markdown(upload.sentence))
     show_check(upload.report)
     if st.session_state.get(SEEN) != upload.identity:
         st.session_state[SEEN] = upload.identity
-        with quarantine.begin() as connection:
-            quarantine.note(connection, "report", "shown", visitor(), upload.identity)
+        note(quarantine, "report", "shown", upload.identity)
     if upload.state == "conflict":
         _compare(upload)
-    name, identity = escaping.markdown(_label(upload)), upload.identity
+    name, identity = markdown(_label(upload)), upload.identity
     # The key and the arguments of a widget contain the identity: a click names the report that its page shows, even if
     # the list of waiting bundles has changed since.
     st.button(
@@ -81,44 +78,39 @@ def _show_one(quarantine: Quarantine, upload: Waiting) -> None:
         type="primary",
         icon=":material/check:",
         key=f"accept {identity}",
-        on_click=_request_acceptance,
-        args=(identity,),
+        on_click=_request,
+        args=("accept", identity),
     )
     with st.form(f"reject {identity}", clear_on_submit=True):
         st.text_input("Reason for rejecting", max_chars=500, key=f"reason {identity}")
-        st.form_submit_button(f"Reject {name}", icon=":material/close:", on_click=_request_rejection, args=(identity,))
+        st.form_submit_button(f"Reject {name}", icon=":material/close:", on_click=_request, args=("reject", identity))
 
 
 def _label(upload: Waiting) -> str:
     """The contributor's name of the bundle, which need not be unique, and the beginning of its identity."""
-    name = escaping.line(upload.name)
+    name = one_line(upload.name)
     shortened = name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}\N{HORIZONTAL ELLIPSIS}"
     return f"{shortened}, {upload.identity[:12]}"
 
 
-def _request_acceptance(identity: str) -> None:
-    st.session_state[DECISION] = Decision("accept", identity)
-
-
-def _request_rejection(identity: str) -> None:
-    st.session_state[DECISION] = Decision("reject", identity, st.session_state[f"reason {identity}"])
+def _request(action: Literal["accept", "reject"], identity: str) -> None:
+    reason = st.session_state[f"reason {identity}"] if action == "reject" else None
+    st.session_state[DECISION] = Decision(action, identity, reason)
 
 
 def _compare(upload: Waiting) -> None:
     """Show the differing fields of each run with two versions."""
     if not st.button("Compare with the database", icon=":material/compare_arrows:", key=f"compare {upload.identity}"):
         return
-    for run in json.loads(
-        run_tmflow("bundle", "compare", upload.identity, "--json", without_env=set(Role), within_s=DECIDE_S)
-    ):
+    for run in json.loads(run_bundle_command("compare", upload.identity, "--json", within_s=DECIDE_S)):
         withdrawn = f", withdrawn with {run['withdrawn']}" if run["withdrawn"] else ""
-        st.markdown(f"**Run {escaping.markdown(run['uid'])}**{escaping.markdown(withdrawn)}")
+        st.markdown(f"**Run {markdown(run['uid'])}**{markdown(withdrawn)}")
         _table(run["fields"])
 
 
 def _table(rows: Sequence[Mapping[str, str]]) -> None:
     """Show a table with untrusted texts, escaped for CSV because Streamlit offers a download."""
-    st.dataframe(escaping.csv_frame(pd.DataFrame(rows)), hide_index=True, placeholder="–")
+    st.dataframe(csv_frame(pd.DataFrame(rows)), hide_index=True, placeholder="–")
 
 
 def _carry_out(quarantine: Quarantine, decision: Decision) -> None:
@@ -129,14 +121,13 @@ def _carry_out(quarantine: Quarantine, decision: Decision) -> None:
     action, identity, reason = decision
     if (seen := st.session_state.get(SEEN)) != identity:
         cause = f"the report that this page showed last is that of {seen}"
-        with quarantine.begin() as connection:
-            quarantine.note(connection, action, "refused", visitor(), identity, cause)
+        note(quarantine, action, "refused", identity, cause)
         words = f"Nothing was done to bundle {identity}, because {cause}. Read its report, then decide."
         st.session_state[OUTCOME] = False, words
         return
     options = [f"--by=maintainer at {visitor()}"] + ([] if reason is None else [f"--reason={reason}"])
     try:
-        outcome = True, run_tmflow("bundle", action, identity, *options, without_env=set(Role), within_s=DECIDE_S)
+        outcome = True, run_bundle_command(action, identity, *options, within_s=DECIDE_S)
     except BadInput as error:
         outcome = False, str(error)
     st.session_state[OUTCOME] = outcome

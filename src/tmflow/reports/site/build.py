@@ -1,38 +1,57 @@
-"""Builds the site: every page, from the database, config.yaml, the claims and the docs."""
+"""Builds the site: every page, from the database, config.yaml, the claims and the docs.
+
+All text is escaped and every link is relative.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import posixpath
+import shutil
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import pandas as pd
 import vl_convert
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from tmflow._version import __version__
-from tmflow.base import clock
+from tmflow.analysis.run_table import shown_of
+from tmflow.base.clock import utc_now
 from tmflow.base.errors import BadInput
-from tmflow.base.files import whole_folder, write_json, write_text
-from tmflow.charts import captions
-from tmflow.charts.figures import VEGA_LITE, slug
+from tmflow.base.files import whole_folder, write_bytes, write_json, write_text
+from tmflow.base.text import interval, span
+from tmflow.charts import captions, figures
+from tmflow.charts.figures import DRAWINGS, VEGA_LITE, Figure, figures_of, gaps_of, slug
 from tmflow.claims.judge import KINDS, verdicts
 from tmflow.claims.render import VERDICTS, accepted_verdicts, machines_sentence, without_runs
 from tmflow.platform.description import described, format_fact
-from tmflow.reports.html_report import MEASURES
-from tmflow.reports.site import experiments, run_lists
-from tmflow.reports.site import pages as method
-from tmflow.reports.site.experiments import Album
-from tmflow.reports.site.pages import Pages
-from tmflow.store import queries
+from tmflow.reports import docs_index
+from tmflow.reports.docs_index import VOCABULARY
+from tmflow.spec.trial import TrialSpec
+from tmflow.store import queries, run_detail
 from tmflow.store.frames import Source
-from tmflow.store.platform_queries import Facts
+from tmflow.store.run_filter import RESULTS, RunFilter
+from tmflow.study.campaign import train_command
 from tmflow.study.config import Scale, Study
 
 MARKER = "site.json"  # marks a folder as a published site
 ASSETS = ("site.css", "site.js")
 EMBED = "window.vegaEmbed = vegaEmbed;"  # the entry point of Vega for the site's script
+FORMATS = ("svg", "csv", "vl.json")  # of the files of a figure
+
+AT_MOST = 20_000  # runs that even a phone's browser searches and sorts without delay
+CHUNK = 2_000  # runs per file
+# In addition to the factors in which runs differ.
+COLUMNS = ("uid", "experiment", "platform", "evidence", "backend", "status", "reason", "started_at_utc", "round")
+OUTCOMES = ("loop_s", "final_accuracy", "disturbed", "resumed")
+SHOWN = ("started_at_utc", "experiment", "strategy", "threads", "batch", "status", "loop_s", "final_accuracy")
+CHOICES = ("experiment", "platform", "evidence", "strategy", "status")
 
 
 class Written(NamedTuple):
@@ -42,6 +61,55 @@ class Written(NamedTuple):
     runs: int
     files: int
     bytes: int
+
+
+class Entry(NamedTuple):
+    """A figure; `path` is the path of its files in the site's folder, without the extension."""
+
+    id: str
+    path: str
+    measure: str
+    panel: str
+    platform: str
+    evidence: str
+    title: str
+    describes: str
+    caption: list[str]
+
+
+class Album(NamedTuple):
+    """An experiment with its figures, its gaps (kind, panel, reasons), and the names of its platforms."""
+
+    name: str
+    slug: str
+    figure: str | None
+    question: str
+    runs_of: str | None
+    figures: list[Entry]
+    gaps: list[tuple[str, str, str]]
+    platforms: dict[str, str]
+
+
+class Pages:
+    """Writes the pages of a site into a folder; `about` is available to every template."""
+
+    def __init__(self, folder: Path, about: Mapping[str, Any]) -> None:
+        self.folder = folder
+        self._templates = Environment(
+            loader=PackageLoader("tmflow.reports.site"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._templates.globals.update(about=about, interval=interval, span=span, titles=captions.TITLES)
+        self._templates.filters["fragment"] = lambda text: quote(str(text), safe="")
+
+    def write(self, path: str, template: str | None = None, **definitions: Any) -> None:
+        """Write the page at `path` in the site's folder; the template defaults to `path`."""
+        root = "../" * path.count("/")
+        text = self._templates.get_template(template or path).render(root=root, here=path, **definitions)
+        write_text(self.folder / path, text)
 
 
 def publish(
@@ -65,32 +133,36 @@ def publish(
             "tmflow": __version__,
             "revision": revision,
             "scale": scale,
-            "made_at_utc": clock.utc_now(),
+            "made_at_utc": utc_now(),
         }
         pages = Pages(folder, {**about, "scale_in_words": captions.SCALES[scale], "conclusive": scale == "full"})
-        _assets(folder)
+        _write_assets(folder)
+        planned = [name for name in study.at(scale) if study.source(name) in set(here["experiment"])]
         albums = []
-        for name in _experiments(study, scale, here):
+        for name in [*planned, *sorted(set(here["experiment"]) - set(planned))]:
             tell(f"drawing {name}")
-            albums.append(experiments.draw(source, name, study, scale, revision, folder))
-        n_runs, n_listed = _runs(source, scale, here, folder, pages)
-        judged = _claims(source, pages)
-        _figures(albums, pages)
-        _platforms(source, scale, here, pages)
-        method.write(pages)
+            albums.append(_draw(source, name, study, scale, revision, folder))
+        n_runs, n_figures, runs = (
+            int(here["n_runs"].sum()),
+            sum(len(a.figures) for a in albums),
+            newest_runs(source, scale),
+        )
+        pages.write("runs.html", index=write_runs(runs, n_runs, folder / "runs"))
+        scoreboard = _write_claims(source, pages)
+        _write_figures(albums, pages)
+        _write_platforms(source, scale, here, pages)
+        _write_docs(pages)
         pages.write(
             "index.html",
-            scoreboard=judged,
-            albums=albums,
+            scoreboard=scoreboard,
             holdings=_holdings(here),
             n_platforms=here["platform"].nunique(),
             n_runs=n_runs,
-            n_listed=n_listed,
-            n_figures=sum(len(album.figures) for album in albums),
+            n_figures=n_figures,
         )
         sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
         write_json(folder / MARKER, about | {"files": len(sizes) + 1, "bytes": sum(sizes)})
-    return Written(sum(len(album.figures) for album in albums), n_listed, len(sizes) + 1, sum(sizes))
+    return Written(n_figures, len(runs), len(sizes) + 1, sum(sizes))
 
 
 def _require_ours(site: Path) -> None:
@@ -99,29 +171,18 @@ def _require_ours(site: Path) -> None:
         return
     if not site.is_dir():
         raise BadInput(f"{site} is no folder: give the name of a new folder, or of a published site.")
-    marker = site / MARKER
-    if marker.is_file():
-        try:
-            about = json.loads(marker.read_text(encoding="utf-8"))
-            if isinstance(about, dict) and "tmflow_site" in about:
-                return
-        except ValueError:
-            pass
-    if any(site.iterdir()):
+    try:
+        about = json.loads((site / MARKER).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        about = None
+    if any(site.iterdir()) and not (isinstance(about, dict) and "tmflow_site" in about):
         raise BadInput(
             f"{site} holds files that tmflow did not publish: nothing was written; "
             "give the name of a new folder, or of a published site."
         )
 
 
-def _experiments(study: Study, scale: Scale, here: pd.DataFrame) -> list[str]:
-    """The experiments of config.yaml with runs, in its order; then the others of the database, by name."""
-    held = set(here["experiment"])
-    planned = [name for name in study.at(scale) if study.source(name) in held]
-    return [*planned, *sorted(held - set(planned))]
-
-
-def _assets(folder: Path) -> None:
+def _write_assets(folder: Path) -> None:
     """Write the files that pages load: the style, the site's script, and Vega, which draws the charts."""
     for name in ASSETS:
         text = files("tmflow.reports.site").joinpath("templates", name).read_text(encoding="utf-8")
@@ -129,83 +190,207 @@ def _assets(folder: Path) -> None:
     write_text(folder / "assets" / "vega.js", vl_convert.javascript_bundle(EMBED, VEGA_LITE))
 
 
-def _figures(albums: list[Album], pages: Pages) -> None:
+def _draw(source: Source, name: str, study: Study, scale: Scale, revision: str, site: Path) -> Album:
+    """Write the files of every figure of an experiment under `site`/figures; return the data of its page.
+
+    An experiment that is not in config.yaml gets every kind of figure that its runs have data for.
+    """
+    planned = study.experiments.get(name) if name in study.at(scale) else None
+    runs_of = study.source(name) if planned else name
+    records = queries.records(source, replace(RESULTS, experiments=[runs_of], scales=[scale]))
+    only, shows = (planned.shown()["only"], planned.shows) if planned else ({}, None)
+    records = records._replace(runs=shown_of(records.runs, only))
+    drawn: dict[str, Entry] = {}
+    gaps: list[tuple[str, str, str]] = []
+    for kind in shows or figures.recorded(records):
+        summary = DRAWINGS[kind].summarise(records)
+        for label, figure in figures_of(kind, summary, revision, name):
+            path = base = f"figures/{slug(name)}/{figures.stem(name, kind, label)}"
+            again = 1
+            while path in drawn:  # labels may differ only in characters that file names lack
+                again += 1
+                path = f"{base}-{again}"
+            drawn[path] = _entry(path, kind, label, figure)
+            for extension, content in figure.files(FORMATS).items():
+                write_bytes(site / f"{path}.{extension}", content)
+        gaps += [(kind, label, "; ".join(reasons)) for label, reasons in gaps_of(kind, summary)]
+    platforms = records.runs.drop_duplicates(["platform", "platform_name"])
+    return Album(
+        name,
+        slug(name),
+        captions.figure_of_the_study(name),
+        planned.question if planned else "",
+        runs_of if runs_of != name else None,
+        list(drawn.values()),
+        gaps,
+        {key: f"{words} ({key})" for key, words in zip(platforms["platform"], platforms["platform_name"], strict=True)},
+    )
+
+
+def _entry(path: str, kind: str, label: str, figure: Figure) -> Entry:
+    first = figure.summary.iloc[0]
+    return Entry(
+        id=path.rpartition("/")[2],
+        path=path,
+        measure=kind,
+        panel=label,
+        platform=str(first["platform"]),
+        evidence=str(first["evidence"]),
+        title=figure.caption.title,
+        describes=str(figure.chart.description),
+        caption=figure.caption.lines,
+    )
+
+
+def _write_figures(albums: list[Album], pages: Pages) -> None:
     pages.write("figures.html", albums=albums)
     for album in albums:
-        pages.write(
-            f"figures/{album.slug}.html",
-            "experiment.html",
-            album=album,
-            choices={
-                "platform": album.platforms,
-                "evidence": album.evidences,
-                "measure": {kind: captions.TITLES[MEASURES.get(kind, kind)] for kind in album.kinds},
-                "panel": album.panels,
-            },
-            titles={kind: captions.TITLES[MEASURES.get(kind, kind)] for kind, _, _ in album.gaps},
-        )
+        choices = {
+            "platform": album.platforms,
+            "evidence": {figure.evidence: figure.evidence for figure in album.figures},
+            "measure": {figure.measure: captions.TITLES[figure.measure] for figure in album.figures},
+            "panel": {figure.panel: figure.panel for figure in album.figures if figure.panel},
+        }
+        pages.write(f"figures/{album.slug}.html", "experiment.html", album=album, choices=choices)
     index = [{"experiment": album.name, **figure._asdict()} for album in albums for figure in album.figures]
     write_json(pages.folder / "figures.json", index)
 
 
-def _runs(source: Source, scale: Scale, here: pd.DataFrame, folder: Path, pages: Pages) -> tuple[int, int]:
-    runs = run_lists.newest(source, scale)
-    total = int(here["n_runs"].sum())
-    index = run_lists.write(runs, total, folder / "runs")
-    pages.write("runs.html", index=index)
-    return total, len(runs)
-
-
-def _claims(source: Source, pages: Pages) -> list[dict[str, Any]]:
+def _write_claims(source: Source, pages: Pages) -> list[dict[str, Any]]:
     """Write the page of claims; return the scoreboard, a row for each kind of evidence."""
     judged = accepted_verdicts(verdicts(source))
     without = without_runs(judged)
-    with_runs = [verdict for verdict in judged if verdict.evidence not in without]
-    kinds = [kind for kind in KINDS if any(verdict.evidence == kind for verdict in with_runs)]
-    scoreboard = [
-        {
-            "evidence": kind,
-            "machines": sorted({v.machine for v in with_runs if v.evidence == kind and v.machine is not None}),
-            "verdicts": {
-                name: sum(v.evidence == kind and v.finding.verdict == name for v in with_runs) for name in VERDICTS
-            },
-        }
-        for kind in kinds
-    ]
+    by_kind = {
+        kind: [verdict for verdict in judged if verdict.evidence == kind] for kind in KINDS if kind not in without
+    }
+    by_kind = {kind: of_kind for kind, of_kind in by_kind.items() if of_kind}
     claims: dict[str, list[Any]] = {}
-    for verdict in with_runs:
-        claims.setdefault(verdict.id, []).append(verdict)
+    for verdict in judged:
+        if verdict.evidence in by_kind:
+            claims.setdefault(verdict.id, []).append(verdict)
     pages.write(
         "claims.html",
         claims=claims,
         machines_sentence=machines_sentence,
         without=without,
-        choices={"verdict": {name: name for name in VERDICTS}, "evidence": {kind: kind for kind in kinds}},
+        choices={"verdict": {name: name for name in VERDICTS}, "evidence": {kind: kind for kind in by_kind}},
     )
     write_json(pages.folder / "claims.json", [verdict.as_json() for verdict in judged])
-    return scoreboard
+    return [
+        {
+            "evidence": kind,
+            "machines": sorted({verdict.machine for verdict in of if verdict.machine is not None}),
+            "verdicts": {name: sum(verdict.finding.verdict == name for verdict in of) for name in VERDICTS},
+        }
+        for kind, of in by_kind.items()
+    ]
 
 
-def _platforms(source: Source, scale: Scale, here: pd.DataFrame, pages: Pages) -> None:
-    platforms = run_lists.platforms(source, scale, here)
-    pages.write("platforms.html", platforms=platforms, facts=_facts, settings=_settings)
+def _holdings(here: pd.DataFrame) -> list[dict[Hashable, Any]]:
+    """The numbers of runs with and without a result, by experiment, platform and evidence."""
+    counts = here.assign(ok=here["n_runs"].where(here["status"] == "ok", 0))
+    table = counts.groupby(["experiment", "platform", "evidence"], sort=False)[["ok", "n_runs"]].sum().reset_index()
+    table = table.assign(others=table["n_runs"] - table["ok"], slug=table["experiment"].map(slug))
+    return table.to_dict("records")
+
+
+def newest_runs(source: Source, scale: Scale, at_most: int = AT_MOST) -> pd.DataFrame:
+    """The newest runs of a scale with any status and definition, newest first."""
+    return queries.page(source, RunFilter(scales=(scale,)), rows=at_most)
+
+
+def write_runs(runs: pd.DataFrame, total: int, folder: Path) -> dict[str, Any]:
+    """Write the runs as index.json and files of `CHUNK` runs; `total` counts all runs. Returns the index."""
+    factors = list(TrialSpec.model_fields)
+    shown_factors = [name for name in factors if runs[name].nunique(dropna=False) > 1 or name in SHOWN]
+    table = runs[[*COLUMNS, *shown_factors, *OUTCOMES]].astype(object)
+    table["command"] = [
+        train_command({name: None if pd.isna(row[name]) else row[name] for name in factors}, int(row["round"]))
+        for row in runs[[*factors, "round"]].astype(object).to_dict("records")
+    ]
+    rows = table.where(table.notna(), None).values.tolist()
+    chunks = {f"{at // CHUNK}.json": rows[at : at + CHUNK] for at in range(0, len(rows), CHUNK)}
+    index = {
+        "total": total,
+        "listed": len(rows),
+        "columns": list(table.columns),
+        "shown": list(SHOWN),
+        "choices": {name: {value: value for value in sorted(set(map(str, runs[name].dropna())))} for name in CHOICES},
+        "files": list(chunks),
+    }
+    write_json(folder / "index.json", index)
+    for name, chunk in chunks.items():
+        write_text(folder / name, json.dumps(chunk, allow_nan=False, separators=(",", ":")))
+    return index
+
+
+def _write_platforms(source: Source, scale: Scale, here: pd.DataFrame, pages: Pages) -> None:
+    """Write each platform and source with its facts, the environment of its newest run, and counts of its runs.
+
+    `here` are the counts of this scale.
+    """
+    platforms = []
+    for key, part in here.groupby("platform"):
+        newest_run = queries.page(source, RunFilter(scales=(scale,), platforms=(str(key),)), rows=1)
+        run = run_detail.run(source, str(newest_run["uid"].iloc[0]))
+        ran = part.groupby(["experiment", "evidence", "status"], sort=False)["n_runs"].sum().reset_index()
+        platforms.append(
+            {
+                "slug": str(key),
+                "name": str(part["platform_name"].iloc[0]),
+                "facts": run["platform"],
+                "environment": run["environment"],
+                "ran": ran.to_dict("records"),
+            }
+        )
+    pages.write(
+        "platforms.html",
+        platforms=platforms,
+        facts=lambda facts: list(described(facts).itertuples(index=False, name=None)),
+        settings=lambda facts: [(name.replace("_", " "), format_fact(name, value)) for name, value in facts.items()],
+    )
     write_json(pages.folder / "platforms.json", platforms)
 
 
-def _facts(platform: Facts) -> list[tuple[str, str]]:
-    return list(described(platform).itertuples(index=False, name=None))
+class SiteLinks:
+    """Relative paths for the links of a page of the docs; linked files are added to `used`."""
+
+    def __init__(self, page: str, used: set[str]) -> None:
+        self._folder, self._used = posixpath.dirname(page) or ".", used
+
+    def page(self, name: str, anchor: str) -> str:
+        return posixpath.relpath(f"{name}.html", self._folder) + (f"#{anchor}" if anchor else "")
+
+    def file(self, path: str) -> str:
+        self._used.add(path)
+        return posixpath.relpath(path, self._folder)
 
 
-def _settings(environment: Facts) -> list[tuple[str, str]]:
-    return [(name.replace("_", " "), format_fact(name, value)) for name, value in environment.items()]
+def _write_docs(pages: Pages) -> None:
+    """Write the pages of the docs under method/, the files that they link to, the glossary and an index."""
+    docs = docs_index.pages()
+    used: set[str] = set()
 
+    # Markup is safe: the docs belong to the project, and HTML in them is escaped.
+    def html(text: str, page: str) -> Markup:
+        return Markup(docs_index.html(docs_index.resolve_links(text, page, SiteLinks(page, used), docs)))
 
-def _holdings(here: pd.DataFrame) -> list[dict[str, Any]]:
-    """The numbers of runs with and without a result, by experiment, platform and evidence."""
-    keys = ["experiment", "platform", "evidence"]
-    rows = []
-    for key, part in here.groupby(keys, sort=False):
-        n_ok = int(part.loc[part["status"] == "ok", "n_runs"].sum())
-        n_others = int(part["n_runs"].sum()) - n_ok
-        rows.append(dict(zip(keys, key, strict=True)) | {"slug": slug(str(key[0])), "ok": n_ok, "others": n_others})
-    return rows
+    def heading(text: str) -> Markup:
+        return Markup(docs_index.parser().renderInline(text))
+
+    for name, page in docs.items():
+        pages.write(
+            f"method/{name}.html",
+            "handbook.html",
+            sections=[(section, html(section.text, name), heading(section.title)) for section in page.sections],
+            title=docs_index.plain_text(page.title),
+        )
+    terms = docs_index.glossary(docs[VOCABULARY])
+    context = [(term, [html(definition, VOCABULARY) for definition in term.definitions]) for term in terms]
+    pages.write("method/glossary.html", "glossary.html", terms=context, vocabulary=VOCABULARY)
+    groups = docs_index.group_pages(docs)
+    pages.write("method/index.html", "method.html", groups=groups, terms=terms, plain=docs_index.plain_text)
+    for path in used:
+        to = pages.folder / "method" / path
+        to.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(docs_index.docs_dir() / path, to)

@@ -8,7 +8,7 @@ context.configure(
     connection=context.config.attributes["connection"],
     target_metadata=Base.metadata,
     render_as_batch=True,  # SQLite alters a table by rebuilding it
-    transactional_ddl=True,  # Alembic assumes otherwise for SQLite, for the driver's old habit of committing before DDL
+    transactional_ddl=True,  # Alembic assumes otherwise for SQLite, whose driver used to commit before DDL
 )
 with context.begin_transaction():
     context.run_migrations()

@@ -5,30 +5,12 @@ NULL means unreadable or not applicable, never 0.
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import Literal, get_args, get_origin
 
 from sqlalchemy import CheckConstraint, ForeignKey, Index, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from tmflow.spec.factors import (
-    SESSION_FACTORS,
-    VALUES_BEFORE,
-    Activation,
-    Design,
-    Instrumentation,
-    Kernel,
-    Layout,
-    Manager,
-    Measures,
-    Method,
-    Optimisation,
-    Promised,
-    Provider,
-    Reading,
-    Spending,
-    Subscription,
-    Tunables,
-)
+from tmflow.spec.factors import SESSION_FACTORS, VALUES_BEFORE, Factors
 from tmflow.store.models.base import (
     STRICT,
     AtUtc,
@@ -198,7 +180,7 @@ class Contribution(Base):
 
 
 class Probe(Base):
-    """The report of the probe about a platform's transactional memory and memory."""
+    """The report of a probe about the transactions and the memory of a platform."""
 
     __tablename__ = "probe"
     id: Mapped[Id]
@@ -263,10 +245,24 @@ class Round(Base):
     )
 
 
+def _range(factor: str) -> CheckConstraint:
+    """The factor is NULL or in the range of its declaration."""
+    metadata = Factors.model_fields[factor].metadata
+    low, high = (next(getattr(limit, end) for limit in metadata if hasattr(limit, end)) for end in ("ge", "le"))
+    return between(factor, low, high)
+
+
+def _choices(factor: str) -> CheckConstraint:
+    """The factor is NULL or one of the choices of its declaration."""
+    annotation = Factors.model_fields[factor].annotation
+    literals = [kind for kind in (annotation, *get_args(annotation)) if get_origin(kind) is Literal]
+    return one_of(factor, get_args(literals[0]))
+
+
 class Spec(Base):
     """The factors of a trial: a column for each factor of the first versions, with the same name and range.
 
-    `tmflow.store.spec_factors` reads and writes all factors.
+    `tmflow.store.factor_columns` reads and writes all factors.
     """
 
     __tablename__ = "spec"
@@ -315,38 +311,15 @@ class Spec(Base):
     # Later factors as canonical JSON, except those with the value of all earlier specs.
     later_factors_json: Mapped[str] = mapped_column(server_default="{}")
     __table_args__ = (
-        between("threads", 1, 1024),
-        between("batch", 1, 10_000),
-        between("matrix", 1, 784),
-        between("iterations", 1, 10_000_000),
+        *map(_range, ("threads", "batch", "matrix", "iterations", "hidden", "seed", "test_images", "curve_points")),
+        *map(_range, ("intra_op_threads", "inter_op_threads", "budget", "chunk", "block")),
         CheckConstraint("learning_rate > 0 AND learning_rate <= 1000", name="learning_rate_range"),
         CheckConstraint("dropout_keep > 0 AND dropout_keep <= 1", name="dropout_keep_range"),
-        between("seed", 0, 2**31 - 1),
-        between("intra_op_threads", 0, 1024),
-        between("inter_op_threads", 0, 1024),
-        between("test_images", 1, 10_000),
-        between("curve_points", 0, 1000),
-        one_of("provider", get_args(Provider)),
-        between("budget", 0, 1_000_000),
-        one_of("spending", get_args(Spending)),
-        between("chunk", 0, 1_000_000_000),
+        *map(_choices, ("activation", "reading", "layout", "measures", "provider", "spending", "subscription")),
+        *map(_choices, ("tunables", "design", "manager", "instrumentation", "method", "kernel", "optimisation")),
+        _choices("promise"),
         CheckConstraint("(profile IS NULL) = (provider IS NULL OR provider <> 'emulated')", name="profile_of_emulated"),
-        one_of("subscription", get_args(Subscription)),
-        one_of("tunables", get_args(Tunables)),
-        one_of("design", get_args(Design)),
-        one_of("manager", get_args(Manager)),
-        one_of("instrumentation", get_args(Instrumentation)),
-        one_of("method", get_args(Method)),
         CheckConstraint("library <> ''", name="library_not_empty"),
-        one_of("kernel", get_args(Kernel)),
-        one_of("optimisation", get_args(Optimisation)),
-        between("hidden", 1, 10_000),
-        one_of("activation", get_args(Activation)),
-        one_of("reading", get_args(Reading)),
-        one_of("layout", get_args(Layout)),
-        one_of("measures", get_args(Measures)),
-        between("block", 1, 1_000_000_000),
-        one_of("promise", get_args(Promised)),
         *[
             CheckConstraint(f"({name} IS NULL) = (driver <> 'session')", name=f"{name}_of_session")
             for name in SESSION_FACTORS

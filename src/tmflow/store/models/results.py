@@ -217,7 +217,7 @@ class Staleness(Base):
 class Retries(Base):
     """How many critical sections of a worker on a variable had exactly `retries` aborted attempts.
 
-    For the strategies in `contention.BEFORE`, old runs hold here what these strategies count.
+    For the strategies in `spec.strategies.KIND_IN_RETRIES`, old runs hold here what these strategies count.
     """
 
     __tablename__ = "retries"

@@ -1,4 +1,4 @@
-// An update in an emulated transaction: into a buffer, and from there into the variable when it commits.
+// An update in an emulated transaction: into a buffer, and at the commit from there into the variable.
 #pragma once
 
 #include <algorithm>
@@ -12,13 +12,14 @@
 
 namespace tmflow::htm::emulated {
 
-// The update of the elements [first, first + count), walked line by line of the variable: its elements are
-// read, the gradient's beside them, and they are written. The walk stands for the hardware that watches the
-// loads and stores of the kernel; the kernel itself runs on the buffer, so it computes the same bits.
+// The update of the elements [first, first + count), line by line of the variable: its elements are read,
+// then the gradient's at the same place, and they are written. This traversal stands for the hardware that
+// watches the loads and stores of the kernel. The kernel itself runs on the buffer, so it computes the same
+// bits.
 //
-// The elements are copied in the same critical section in which their line is asked for. So nobody writes
-// them meanwhile: a transaction that commits does so in a critical section of its own, and one that holds the
-// mutex has aborted this one before it began to write.
+// The elements are copied in the same critical section in which their line is requested. So no thread writes
+// them during the copy: a transaction that commits does so in its own critical section, and an owner of the
+// mutex has aborted this transaction before it began to write.
 template <class T, class Thread = HardwareThread>
 class BufferedUpdate {
  public:
@@ -36,7 +37,7 @@ class BufferedUpdate {
     clear_upper_halves();
   }
 
-  // For the commit. What the shadow is told of is what has happened: attempts that abort are no updates.
+  // For the commit. The shadow is notified only of completed updates: attempts that abort are no updates.
   void publish() {
     update_.shadowed(first_, buffer_.size(), [&](std::size_t begin, std::size_t n) {
       copy_(buffer_.data() + (begin - first_), elements_.data() + (begin - first_), n);
@@ -62,7 +63,7 @@ class BufferedUpdate {
     return true;
   }
 
-  // How many elements from `at` on are in one line of the variable.
+  // The number of elements from `at` on in one line of the variable.
   std::size_t in_line(std::size_t at) const {
     const auto address = reinterpret_cast<std::uintptr_t>(elements_.data() + at);
     return std::min((line_bytes_ - address % line_bytes_) / sizeof(T), elements_.size() - at);

@@ -13,17 +13,17 @@ namespace tmflow::htm::emulated {
 
 inline constexpr int kNobody = -1;
 
-// A set-associative cache that replaces the least recently used line. A line may be held back by the thread
-// whose transaction has written it: when it must leave, that transaction cannot go on. Lines that are only
-// read take room and push others out, and leave without harm.
+// A set-associative cache with least-recently-used replacement. A thread whose transaction has written a line
+// pins it: if it is evicted, that transaction cannot continue. Lines that are only read occupy space and
+// evict others, and are evicted without harm.
 //
-// What is left behind by transactions that have ended changes nothing: with this replacement, a line leaves
-// when as many others of its set as there are ways were touched since, whatever was there before.
+// Lines of ended transactions make no difference: with this replacement, a line is evicted when as many other
+// lines of its set were touched since as there are ways, whatever was there before.
 class Cache {
  public:
   Cache(std::size_t sets, std::size_t ways) : sets_(sets), ways_(sets * ways), associativity_(ways) {}
 
-  // The thread whose written line had to leave for `line`, or kNobody. `writer`: the thread whose transaction
+  // The thread whose written line was evicted for `line`, or kNobody. `writer`: the thread whose transaction
   // writes the line; kNobody for any other access.
   int touch(Line line, int writer) {
     const std::span<Way> set = set_of(line);
@@ -42,8 +42,8 @@ class Cache {
     return evicted;
   }
 
-  // The transaction that wrote the line ends: with a commit the line stays as any other, with an abort it is
-  // not there any more.
+  // The transaction that wrote the line ends: with a commit the line stays like any other, with an abort it
+  // is removed.
   void release(Line line, bool committed) {
     const std::span<Way> set = set_of(line);
     const auto at = std::ranges::find(set, line, &Way::line);
@@ -58,7 +58,7 @@ class Cache {
 
  private:
   struct Way {
-    Line line = 0;  // no line of anybody's
+    Line line = 0;  // no line
     int writer = kNobody;
   };
 
@@ -72,14 +72,14 @@ class Cache {
   std::size_t associativity_;
 };
 
-// A core of a machine, with whichever capacity that has. For one thread at a time.
+// A core of a machine, with either kind of capacity. Not thread-safe.
 class Core {
  public:
   explicit Core(const Machine& machine)
       : reads_fill_(machine.reads_fill), entries_(machine.entries), cache_(machine.sets, machine.ways) {}
 
-  // The thread whose transaction does not fit any more, or kNobody. `thread`: whose transaction touches the
-  // line, kNobody outside of one; `is_new`: for the first time.
+  // The thread whose transaction no longer fits, or kNobody. `thread`: the thread whose transaction touches
+  // the line, or kNobody outside of one; `is_new`: whether it touches the line for the first time.
   int touch(Line line, int thread, bool write, bool is_new) {
     if (entries_ > 0) {
       if (thread == kNobody || !is_new) return kNobody;

@@ -1,4 +1,4 @@
-// Updates and readings that an emulated processor sees.
+// Updates and reads that an emulated processor sees.
 #pragma once
 
 #include <cstddef>
@@ -36,14 +36,15 @@ class Emulated {
   const Mutex& mutex_;
 };
 
-// A mutex whose taking and releasing are told to the emulated processor, for they write its word.
+// A mutex that notifies the emulated processor of locks and unlocks, because they write its word.
 //
-// Memory ordering: the writing is told after the mutex was taken and before it is released. So a transaction
-// either asks for the word's line before the first telling, and is aborted by it or has committed before, its
-// writes seen by the holder; or it asks later, and finds the mutex taken; or, once it is free, asks after the
-// second telling, and sees what the holder wrote.
+// Memory ordering: the processor is notified after the mutex was locked and before it is unlocked. A
+// transaction that requests the word's line before the first notification is aborted by it, or has committed
+// before, and then the owner sees its writes. A transaction that requests it later finds the mutex locked.
+// After the second notification the mutex is free, and a transaction that requests the line sees the writes
+// of the owner.
 template <class Thread, class Mutex>
-struct ToldMutex {
+struct NotifyingMutex {
   Thread& thread;
   const Mutex& mutex;
   decltype(mutex.word) word = mutex.word;
@@ -68,10 +69,10 @@ struct ToldMutex {
 template <class Thread, class Mutex, class T>
 void run_chunks(Thread& thread, std::size_t line_bytes, const ElidedUpdate<T>& elided, const Mutex& mutex,
                 Budget budget, ThreadStats& stats) {
-  const ToldMutex<Thread, Mutex> told{thread, mutex};
+  const NotifyingMutex<Thread, Mutex> notifying{thread, mutex};
   for_each_chunk(elided, [&](std::size_t first, std::size_t count) {
     BufferedUpdate<T, Thread> inside(thread, line_bytes, elided.update, elided.variable, first, count);
-    elide(Emulated(thread, told), told, budget, stats, inside, [&] {
+    elide(Emulated(thread, notifying), notifying, budget, stats, inside, [&] {
       const std::size_t bytes = count * sizeof(T);
       thread.notice({Access::read(elided.update.delta.data() + first, bytes),
                      Access::written(elided.variable.data() + first, bytes)});
@@ -80,12 +81,12 @@ void run_chunks(Thread& thread, std::size_t line_bytes, const ElidedUpdate<T>& e
   });
 }
 
-// A reading under the mutex.
+// A read under the mutex.
 template <class Thread, class Mutex, class T>
 void read_alone(Thread& thread, const Mutex& mutex, std::span<T> variable, const Reading<T>& reading,
                 ThreadStats& stats) {
-  const ToldMutex<Thread, Mutex> told{thread, mutex};
-  const TimedLockGuard held(told, stats);
+  const NotifyingMutex<Thread, Mutex> notifying{thread, mutex};
+  const TimedLockGuard held(notifying, stats);
   thread.notice({Access::read(variable.data(), variable.size_bytes())});
   reading(variable, 0, variable.size());
 }

@@ -10,8 +10,8 @@ namespace tmflow::htm::emulated {
 // The number of a line: an address divided by the size of lines.
 using Line = std::uintptr_t;
 
-// A set of lines, each read or written. A hash table with open addresses whose slots are valid for one epoch
-// only, so that a transaction ends without a walk over them. For one thread at a time.
+// A set of lines, each read or written: a hash table with open addressing whose slots are valid for one epoch
+// only, so that a transaction ends without traversing them. Not thread-safe.
 class LineSet {
  public:
   bool has(Line line) const { return slots_[slot_of(line)].epoch == epoch_; }
@@ -32,7 +32,8 @@ class LineSet {
     }
   }
 
-  // What one long transaction has needed is given back when a short one ends: for_each_written walks it all.
+  // Memory that one long transaction needed is freed when a short one ends, because for_each_written
+  // traverses all of it.
   void clear() {
     if (slots_.size() > kFewest && 64 * size_ < slots_.size()) slots_ = std::vector<Slot>(kFewest);
     ++epoch_;
@@ -49,11 +50,11 @@ class LineSet {
  private:
   struct Slot {
     Line line = 0;
-    std::uint64_t epoch = 0;  // never the current one before it is used
+    std::uint64_t epoch = 0;  // never the current one before the slot is used
     bool written = false;
   };
 
-  // The slot of the line, or the free one where it belongs.
+  // The slot of the line, or the free one for it.
   std::size_t slot_of(Line line) const {
     const std::size_t mask = slots_.size() - 1;
     std::size_t at = static_cast<std::size_t>((std::uint64_t{line} * 0x9E3779B97F4A7C15u) >> 32) & mask;

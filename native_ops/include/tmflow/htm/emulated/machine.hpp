@@ -1,4 +1,4 @@
-// The numbers of an emulated machine, and the text that they come in.
+// The numbers of an emulated machine, and their text form.
 #pragma once
 
 #include <algorithm>
@@ -12,20 +12,20 @@
 
 namespace tmflow::htm::emulated {
 
-// Whose raw statuses the machine reports.
+// The kind of raw statuses that the machine reports.
 enum class Dialect { rtm, power };
 
-// A machine has a cache in which the lines that a transaction writes must stay, or a number of entries for
-// the lines that it reads and writes. Either belongs to a core, whose hardware threads share it.
+// A machine has a cache in which the lines written by a transaction must stay, or a number of entries for the
+// lines that it reads and writes. Either belongs to a core, whose hardware threads share it.
 struct Machine {
   Dialect dialect = Dialect::rtm;
   std::size_t line_bytes = 0;
-  std::size_t sets = 0;  // of the cache; 0 where there are entries
+  std::size_t sets = 0;  // of the cache; 0 if there are entries
   std::size_t ways = 0;
-  bool reads_fill = true;    // lines that are only read take room in the cache too
-  std::size_t entries = 0;   // 0 where there is a cache
+  bool reads_fill = true;    // lines that are only read occupy space in the cache too
+  std::size_t entries = 0;   // 0 if there is a cache
   std::size_t siblings = 0;  // hardware threads of a core
-  double asynchronous = 0;   // probability, for each line touched, of an abort that no access causes
+  double asynchronous = 0;   // probability of an abort without a cause in our accesses, per line touched
 };
 
 // Reads "provider=rtm;line_bytes=64;sets=64;ways=8;reads_fill=1;siblings=2;asynchronous=1e-7", or
@@ -35,7 +35,7 @@ class MachineText {
   static constexpr std::string_view kAllowed =
       "the numbers of a machine, as \"provider=rtm;line_bytes=64;...\"";
 
-  // Throws std::invalid_argument that names what is missing, unknown, given twice or impossible.
+  // Throws std::invalid_argument, which names what is missing, unknown, given twice or impossible.
   static Machine parse(std::string_view text) { return MachineText(text).machine(); }
 
  private:

@@ -31,7 +31,7 @@ struct Access {
   static Access written(const void* address, std::size_t bytes) { return {address, bytes, true}; }
 };
 
-// After so many lines of a long access outside of transactions, others get their turn.
+// After this many lines of a long access outside of transactions, other threads may run.
 inline constexpr std::size_t kLinesAtOnce = 64;
 
 struct Lines {
@@ -47,13 +47,13 @@ inline Lines lines_of(const Access& access, std::size_t line_bytes) {
 template <class Lock>
 class BasicHardwareThread;
 
-// What the hardware threads of a processor share. The transaction that asks for a line wins: whoever has
-// written it, and for writing whoever has read it, aborts.
+// The shared state of the hardware threads of a processor. The transaction that requests a line wins: another
+// transaction that has written it aborts, and, if the request is for writing, also one that has read it.
 //
-// Memory ordering: one lock guards all that is said about lines. Everything that a transaction does, its
-// commit included, is one or more critical sections of that lock, so accesses, aborts and commits have one
-// order, and what was written before an earlier one is seen by a later one. (Another `Lock` in the tests that
-// decide who runs when.)
+// Memory ordering: one lock guards all operations on lines. Everything that a transaction does, including its
+// commit, is one or more critical sections of that lock. So accesses, aborts and commits have one order, and
+// a later one sees what was written before an earlier one. (Tests that control the schedule use another
+// `Lock`.)
 template <class Lock>
 class BasicProcessor {
  public:
@@ -62,12 +62,12 @@ class BasicProcessor {
   explicit BasicProcessor(const Machine& machine) : machine_(machine) {}
   BasicProcessor(const BasicProcessor&) = delete;
 
-  // The one of this process for the machine of this text; made when it is first asked for, never destroyed.
-  // Throws as MachineText::parse does.
+  // The processor of this process for the machine of this text; created at the first request, never
+  // destroyed. Throws like MachineText::parse.
   static BasicProcessor& of(std::string_view text);
 
-  // The hardware thread that the calling thread runs on, for as long as it lives. Only of a processor that
-  // outlives the calling thread.
+  // The hardware thread of the calling thread, for as long as that lives. Only for a processor that outlives
+  // the calling thread.
   Thread& here();
 
   const Machine& machine() const { return machine_; }
@@ -78,15 +78,15 @@ class BasicProcessor {
   const Machine machine_;
   Lock lock_;
   // The rest is guarded by the lock.
-  std::vector<Thread*> threads_;  // by number; null where one has gone
+  std::vector<Thread*> threads_;  // by number; null if it has ended
   std::deque<Core> cores_;
   std::uint64_t threads_ever_ = 0;
   int live_ = 0;  // transactions
 };
 
-// A hardware thread and the transaction that it may be in. Used by one thread, its own; the transactions of
-// others may abort its transaction at any time, which it learns at its next access or at its commit. Threads
-// take the lowest number that is free, and fill core after core.
+// A hardware thread and its transaction, if it is in one. Only its own thread uses it. Transactions of others
+// may abort its transaction at any time, which it learns at its next access or at its commit. Threads take
+// the lowest free number, and fill core after core.
 template <class Lock>
 class BasicHardwareThread {
  public:
@@ -96,11 +96,11 @@ class BasicHardwareThread {
   ~BasicHardwareThread();
   BasicHardwareThread(const BasicHardwareThread&) = delete;
 
-  // Begins a transaction, which touches these lines first. False: that has aborted it.
+  // Begins a transaction, which touches these lines first. False: they have aborted it.
   bool begin(std::initializer_list<Access> first = {});
 
-  // Touches the lines of `accesses` in the transaction, in their order, and runs `inside` if it is still
-  // there; nobody's access, abort or commit comes between. False: the transaction has aborted.
+  // Touches the lines of `accesses` in the transaction, in their order, and runs `inside` if it has not
+  // aborted; no access, abort or commit of another thread comes between. False: the transaction has aborted.
   template <class Inside>
   bool access(std::initializer_list<Access> accesses, const Inside& inside) {
     const std::lock_guard held(processor_.lock_);
@@ -112,13 +112,14 @@ class BasicHardwareThread {
     return access(accesses, [] {});
   }
 
-  // The transaction ends itself: the mutex is taken.
+  // The transaction aborts itself: the mutex is locked.
   void abort();
 
-  // Ends the transaction. If nothing has aborted it, runs `publish`, which makes its writes; else says why.
+  // Ends the transaction. If it has not been aborted, runs `publish`, which makes its writes; else returns
+  // the reason.
   //
-  // The two are one critical section: between the look at the transaction and its last write nobody can abort
-  // it, and whoever touches one of its lines later finds all of its writes done.
+  // The check and the writes are one critical section: no thread can abort the transaction between them, and
+  // a thread that touches one of its lines later finds all of its writes.
   template <class Publish>
   bool commit(Ended& why, const Publish& publish) {
     const std::lock_guard held(processor_.lock_);
@@ -133,7 +134,7 @@ class BasicHardwareThread {
   void notice(std::initializer_list<Access> accesses);
 
  private:
-  // All of the below need the lock.
+  // All functions below require the lock.
   bool touch_all(std::initializer_list<Access> accesses);
   void touch(Line line, bool write);
   void notice_line(Line line, bool write);
@@ -147,7 +148,7 @@ class BasicHardwareThread {
   int number_ = kNobody;
   Core* core_ = nullptr;
   bool live_ = false;  // in a transaction that has not aborted
-  Ended ended_{};      // how the last one that aborted did
+  Ended ended_{};      // how the last aborted one ended
   LineSet lines_;
 };
 
@@ -181,7 +182,7 @@ BasicHardwareThread<Lock>::BasicHardwareThread(Processor& processor) : processor
   const auto core = static_cast<std::size_t>(number_) / processor_.machine_.siblings;
   while (processor_.cores_.size() <= core) processor_.cores_.emplace_back(processor_.machine_);
   core_ = &processor_.cores_[core];
-  *at = this;  // now that nothing can be thrown
+  *at = this;  // from here on nothing throws
 }
 
 template <class Lock>
@@ -194,7 +195,7 @@ BasicHardwareThread<Lock>::~BasicHardwareThread() {
 template <class Lock>
 bool BasicHardwareThread<Lock>::begin(std::initializer_list<Access> first) {
   const std::lock_guard held(processor_.lock_);
-  if (live_) end(false);  // an exception left the last one
+  if (live_) end(false);  // an exception left the last transaction
   live_ = true;
   ++processor_.live_;
   return touch_all(first);
@@ -213,7 +214,7 @@ void BasicHardwareThread<Lock>::notice(std::initializer_list<Access> accesses) {
     while (line < end) {
       const std::lock_guard held(processor_.lock_);
       const Line pause = std::min(end, line + kLinesAtOnce);
-      // Without a transaction there is nobody to abort, and what is in the caches does not matter.
+      // Without transactions there is nothing to abort, and the content of the caches does not matter.
       if (processor_.live_ == 0) line = pause;
       for (; line < pause; ++line) notice_line(line, access.write);
     }

@@ -1,4 +1,4 @@
-// Why an emulated transaction aborts, in the words of the machine that it is emulated on.
+// Why an emulated transaction aborts, in the statuses of the emulated machine.
 #pragma once
 
 #include <cstdint>
@@ -9,15 +9,15 @@
 namespace tmflow::htm::emulated {
 
 enum class Cause {
-  transaction,   // another transaction asked for a line of its own
-  other_access,  // somebody outside of transactions did
+  transaction,   // another transaction requested one of its lines
+  other_access,  // an access outside of transactions requested one
   capacity,      // its lines do not fit
-  mutex_taken,   // it ended itself, with code 30: the mutex was taken
-  asynchronous,  // nothing that it did
+  mutex_taken,   // it aborted itself, with code 30: the mutex was locked
+  asynchronous,  // no cause in its accesses
 };
 
 // EAX after xbegin (Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, chapter 16). A
-// conflict comes with the advice to retry; an interrupt leaves nothing.
+// conflict has the bit that advises a retry; an interrupt sets no bit.
 constexpr Ended rtm_status(Cause cause) {
   constexpr std::uint32_t explicit_abort = 1, retry = 2, conflict = 4, capacity = 8;
   switch (cause) {
@@ -34,10 +34,10 @@ constexpr Ended rtm_status(Cause cause) {
   return {.status = 0, .hopeless = false};
 }
 
-// TEXASR (Power ISA 2.07, book II, chapter 5), its bits numbered from the highest: 0 to 7 the failure code,
-// of which 7 says that it is persistent. Every failure of ours is in user mode (35), is complete (36), and at
-// level 1 of nesting (52 to 63). What an interrupt does not end, a context switch does: the kernel reclaims
-// the transaction (31) with its code 0xde, TM_CAUSE_RESCHED.
+// TEXASR (Power ISA 2.07, book II, chapter 5), its bits numbered from the highest: 0 to 7 are the failure
+// code, of which 7 marks it as persistent. Every failure here is in user mode (35), is complete (36), and at
+// level 1 of nesting (52 to 63). An interrupt does not end a
+// transaction, but a context switch does: the kernel reclaims it (31) with its code 0xde, TM_CAUSE_RESCHED.
 constexpr Ended power_status(Cause cause) {
   constexpr auto bit = [](int number) { return std::uint64_t{1} << (63 - number); };
   constexpr auto code = [](std::uint64_t value) { return value << 56; };

@@ -1,4 +1,4 @@
-"""The parameters of strategies, as factors of a spec: NULL in all that were recorded before."""
+"""The parameters of strategies, as factors of a spec: NULL in every spec that was recorded before."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -17,7 +17,7 @@ def _check(name: str, condition: str) -> sa.CheckConstraint:
 
 
 def upgrade() -> None:
-    # Each CHECK is its column's own: so SQLite can add the column without rebuilding a table that others refer to.
+    # Each CHECK belongs to one column, so SQLite can add the column without rebuilding a table that others refer to.
     for column in (
         sa.Column("provider", sa.Text(), _check("provider_valid", "provider IN ('rtm', 'power')")),
         sa.Column("budget", Count(), _check("budget_range", "budget BETWEEN 0 AND 1000000")),

@@ -1,4 +1,4 @@
-"""The parameters of every strategy of the study, and what an emulated run says of its emulator: none is stored yet."""
+"""The parameters of every strategy of the study, and the emulator of an emulated run: none is stored yet."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -31,7 +31,7 @@ def _one_of(column: str, values: tuple[str, ...]) -> str:
 
 def upgrade() -> None:
     _let_provider_be("rtm", "power", "emulated")
-    # Each CHECK is a column's own: so SQLite can add the column without rebuilding a table that others refer to.
+    # Each CHECK belongs to one column, so SQLite can add the column without rebuilding a table that others refer to.
     op.add_column(
         "spec",
         sa.Column(
@@ -43,7 +43,7 @@ def upgrade() -> None:
     op.add_column("spec", sa.Column("library", sa.Text(), _check("library_not_empty", "library <> ''")))
     for name, values in VALUES.items():
         op.add_column("spec", sa.Column(name, sa.Text(), _check(f"{name}_valid", _one_of(name, values))))
-    # No run has a backend before this revision, and an empty table takes a column that must have a value.
+    # No run has a backend before this revision, and an empty table accepts a new column that must have a value.
     op.add_column("backend", sa.Column("config_json", sa.Text(), nullable=False))
 
 
@@ -64,7 +64,7 @@ def _refuse_if_any(table: sa.TableClause, condition: sa.ColumnElement[bool]) -> 
 
 
 def _let_provider_be(*values: str) -> None:
-    """Change the CHECK of a column; SQLite can only give it to a new one, which takes over the values."""
+    """Change the CHECK of a column; SQLite needs a new column with the new CHECK, and the values are copied."""
     valid = _one_of("provider", values)
     if op.get_context().dialect.name != "sqlite":
         op.drop_constraint(op.f("ck_spec_provider_valid"), "spec")

@@ -1,6 +1,6 @@
-"""Factors beyond the study (another driver and model, reads, layouts, blocks), and what full measures find.
+"""Factors beyond the study (another driver and model, reads, layouts, blocks), and the results of full measures.
 
-All that was recorded before is of the session driver, with plain reads, separate variables and the usual measures.
+All earlier runs used the session driver, with plain reads, separate variables and the usual measures.
 """
 
 from typing import Any
@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from alembic import op
 
 from tmflow.base.errors import BadInput
-from tmflow.store.migrations.rebuild import rebuild
+from tmflow.store.migrations import rebuild
 from tmflow.store.models.base import Count, Real
 
 revision = "0004"
@@ -44,7 +44,7 @@ def _one_of(column: str, values: tuple[str, ...]) -> str:
 
 def upgrade() -> None:
     _change_spec(nullable=True, kernels=(*KERNELS, "fused"))
-    # Each CHECK is a column's own: so SQLite can add the column without rebuilding a table that others refer to.
+    # Each CHECK belongs to one column, so SQLite can add the column without rebuilding a table that others refer to.
     for name, high in (("hidden", 10_000), ("block", 1_000_000_000)):
         of_range = _check("spec", f"{name}_range", f"{name} BETWEEN 1 AND {high}")
         op.add_column("spec", sa.Column(name, Count(), of_range))
@@ -87,7 +87,7 @@ def upgrade() -> None:
 
 
 def _key(table: str, **columns: sa.types.TypeEngine[Any]) -> list[sa.schema.SchemaItem]:
-    """The columns of the primary key of a detail of a run, and what makes them one."""
+    """The columns of the primary key of a detail of a run, and the constraints of the key."""
     return [
         sa.Column("run_id", Count(), nullable=False),
         *(sa.Column(name, type_, autoincrement=False, nullable=False) for name, type_ in columns.items()),
@@ -126,7 +126,7 @@ def _refuse_if_any(table: sa.TableClause, condition: sa.ColumnElement[bool]) -> 
 
 
 def _change_spec(*, nullable: bool, kernels: tuple[str, ...]) -> None:
-    """Let the session's factors be NULL, with another driver alone, or not; and change the CHECK of the kernels."""
+    """Allow or forbid NULL in the session's factors (only with another driver), and change the CHECK of kernels."""
     of_session = {name: f"({name} IS NULL) = (driver <> 'session')" for name in OF_THE_SESSION}
     if op.get_context().dialect.name == "sqlite":
         _rebuild_spec(nullable, kernels, of_session)

@@ -1,4 +1,4 @@
-"""What the clocks did during a trial: whether the machine slept, and whether the time of day was set."""
+"""The clocks during a trial: whether the machine was suspended, and whether the time of day was set."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -13,7 +13,7 @@ COLUMNS = ("suspended_s", "clock_moved_s")
 
 
 def upgrade() -> None:
-    # The CHECK is the column's own: so SQLite can add the column without rebuilding a table that others refer to.
+    # The CHECK belongs to the column, so that SQLite can add it without rebuilding a table that others refer to.
     at_least_0 = sa.CheckConstraint("suspended_s >= 0", name=op.f("ck_run_suspended_s_not_negative"))
     op.add_column("run", sa.Column("suspended_s", Real(), at_least_0))
     op.add_column("run", sa.Column("clock_moved_s", Real()))

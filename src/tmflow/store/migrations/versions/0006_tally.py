@@ -1,4 +1,4 @@
-"""How many runs of a round there are, counted from the runs that are here; and indexes for lists, newest first."""
+"""The number of runs of each round, counted from the stored runs; indexes for lists, newest first."""
 
 import sqlalchemy as sa
 from alembic import op

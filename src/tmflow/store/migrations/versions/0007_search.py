@@ -1,4 +1,4 @@
-"""An index with all that a search asks of a run, in place of the one that finds the runs of a spec."""
+"""An index that covers all columns of a search for runs, in place of the index that finds the runs of a spec."""
 
 from alembic import op
 

@@ -1,14 +1,14 @@
-"""Contributions and probes; a run says which contribution brought it, and a search finds that in its index.
+"""Contributions and probes; a run refers to the contribution that brought it, and the index of searches includes that.
 
-Software may be without Python: the static program's is.
-When a definition was run last, the tally tells, of each platform by itself: a column that told it of all is dropped.
+Software may have no Python, as in the static program. The tally has the time of the last run of a definition for each
+platform, so the column that had it for all platforms together is dropped.
 """
 
 import sqlalchemy as sa
 from alembic import op
 
 from tmflow.base.errors import BadInput
-from tmflow.store.migrations.rebuild import rebuild
+from tmflow.store.migrations import rebuild
 from tmflow.store.models.base import Count, UtcTime
 
 revision = "0008"
@@ -23,7 +23,7 @@ CONTRIBUTED = sa.text("contribution_id IS NOT NULL")
 def upgrade() -> None:
     _make_contribution()
     _make_probe()
-    # As the column's own constraint: so SQLite can add it without rebuilding a table that others refer to.
+    # The constraint belongs to the column, so that SQLite can add it without rebuilding a table that others refer to.
     kind = Count().compile(op.get_bind().dialect)
     brought_by = "CONSTRAINT fk_run_contribution_id REFERENCES contribution (id)"
     op.execute(f"ALTER TABLE run ADD COLUMN contribution_id {kind} {brought_by}")

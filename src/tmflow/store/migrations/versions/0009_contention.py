@@ -1,6 +1,6 @@
-"""Failed publications and taken blocks have tables of their own, beside the retries that they were once counted as.
+"""Failed publications and taken blocks get separate tables; until now they were counted as retries.
 
-Rows that are here stay where they are: the strategy of their run decides what they count (`tmflow.spec.contention`).
+Existing rows stay in place: the strategy of their run determines what they count (`tmflow.spec.strategies`).
 """
 
 import sqlalchemy as sa

@@ -1,6 +1,6 @@
-"""The tally counts the runs of each contribution apart from those that were ingested here.
+"""The tally counts the runs of each contribution separately from those that were ingested here.
 
-It is made from the runs, so it is made anew.
+It is rebuilt from the runs.
 """
 
 import sqlalchemy as sa

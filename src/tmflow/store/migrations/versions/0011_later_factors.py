@@ -1,4 +1,4 @@
-"""Factors that are added from now on are in one JSON document of a spec, so they need no column and no migration."""
+"""Factors added from now on are stored in one JSON document of a spec, so they need no column or migration."""
 
 import sqlalchemy as sa
 from alembic import op

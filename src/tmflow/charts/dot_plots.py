@@ -1,0 +1,169 @@
+"""Dot plots with a row for each variant: values relative to a baseline (forest plots), and shares."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+
+import altair as alt
+import pandas as pd
+
+from tmflow.analysis.baseline import SAME_ACCURACY
+from tmflow.analysis.stats import SAME
+from tmflow.analysis.variants import ordered_variants
+from tmflow.base.text import from_to, interval, listed, several, workers
+from tmflow.charts import palette
+from tmflow.charts.axes import max_lines, value_range, wrapped_label_expr
+from tmflow.charts.marks import (
+    ACROSS,
+    COLUMNS,
+    Layer,
+    clip_bars,
+    error_bars,
+    layered,
+    looks,
+    of_variants,
+    points_of,
+    tooltip,
+)
+
+LINE = 14  # px: height of a line of a row's name
+FOREST_ROW, FOREST_NAMES = 30, 170  # px: height of a row, and largest width of the names
+SHARE_ROW, SHARE_NAMES = 24, 320
+ROOM = 1.2  # factor on the axis of shares, for the text next to the largest
+AROUND = 66  # px: height of the axis and its title
+# Ticks of a log axis in each decade, the coarsest first; the first set with `FEW` ticks in the range is used.
+STEPS = (
+    (1.0,),
+    (1.0, 3.0),
+    (1.0, 2.0, 5.0),
+    (1.0, 1.5, 2.0, 3.0, 5.0, 7.0),
+    (1.0, 1.2, 1.5, 2.0, 3.0, 5.0, 7.0, 8.0, 9.0),
+)
+FEW = 4
+
+
+def height(summary: pd.DataFrame) -> int:
+    """The height of the chart in pixels."""
+    drawn = summary.loc[summary["estimate"].notna(), "variant"]
+    return _rows_height(drawn, FOREST_ROW, FOREST_NAMES) + AROUND
+
+
+def draw_comparison(summary: pd.DataFrame, baseline: str) -> alt.LayerChart:
+    """Draw a result of `analysis.baseline`, with the line of no difference and the band of equivalence.
+
+    Speeds relative to `baseline` are on a log axis, differences of accuracy from it in percentage points.
+    """
+    shown = value_range(summary)
+    if summary["measure"].iloc[0] == "speed_ratio":
+        title, none, band = f"Speed relative to {baseline} (log scale)", 1.0, SAME
+        axis = alt.Axis(values=_ticks(shown.low, shown.high), format="~g")
+    else:
+        title, none, band = f"Test accuracy relative to {baseline} (percentage points)", 0.0, SAME_ACCURACY
+        axis = alt.Axis(labelExpr="format(100 * datum.value, '~r')", tickCount=5)
+    data = summary.loc[summary["estimate"].notna(), [*COLUMNS, "told"]]
+    variants = of_variants(data["variant"])
+    rows = variants.names
+    colour, shape = looks(variants, legend=None)
+    scale = alt.Scale(domain=[shown.low, shown.high], nice=False, type="log" if shown.log else "linear")
+    x = alt.X("estimate:Q", title=title, axis=axis, scale=scale)
+    y = _rows_axis("variant", rows, FOREST_NAMES, 8)
+    bars = clip_bars(data[data["low"].notna()], shown)
+    points = Layer(data).encode(x=x, y=y, color=colour, shape=shape, tooltip=tooltip([*COLUMNS]))
+    region = Layer(pd.DataFrame({"from": [band.low], "to": [band.high], "none": [none]}))
+    description = "; ".join(
+        f"{variant} {interval(estimate, *(None if pd.isna(bound) else bound for bound in bounds))}"
+        for variant, estimate, *bounds in data[["variant", "estimate", "low", "high"]].itertuples(index=False)
+    )
+    return layered(
+        f"{title}: {description}",
+        region.mark_rect(color=palette.NEUTRAL, opacity=0.2).encode(x=alt.X("from:Q"), x2=alt.X2("to:Q")),
+        region.mark_rule(color=palette.NEUTRAL, strokeWidth=1).encode(x=alt.X("none:Q")),
+        *error_bars(Layer().encode(y=y, color=colour), bars, ACROSS),
+        *points_of(points, data, data, size=70),
+        height=_rows_height(rows, FOREST_ROW, FOREST_NAMES),
+    )
+
+
+def _rows_axis(column: str, rows: list[str], room: int, padding: int) -> alt.Y:
+    """The axis with a name for each row; `room` is the largest width of the names in px."""
+    names = wrapped_label_expr(rows, room)
+    axis = alt.Axis(labelLimit=room, labelPadding=padding, ticks=False, grid=False, labelExpr=names)
+    return alt.Y(f"{column}:N", title=None, sort=rows, axis=axis)
+
+
+def _rows_height(names: Collection[str], row: int, room: int) -> int:
+    """The height of all rows in pixels; the name with the most lines determines that of each row."""
+    return max(row, LINE * max_lines(names, room) + 4) * max(len(names), 2)
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """The ticks of the coarsest set in `STEPS` that has at least `FEW` in the range of a log axis."""
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    ticks: list[float] = []
+    for steps in STEPS:
+        ticks = [tick for decade in decades for step in steps if low <= (tick := step * 10.0**decade) <= high]
+        if len(ticks) >= FEW:
+            break
+    return ticks
+
+
+def draw_shares(summary: pd.DataFrame, title: str) -> alt.LayerChart:
+    """Draw a row for each number of workers of a variant with a share above 0, and one row for each other variant.
+
+    Each row is labelled with its share, or with the number of rounds without any, which a bar cannot show.
+    """
+    shown = value_range(summary)
+    data = _share_rows(summary[summary["estimate"].notna()])
+    colour, shape = looks(of_variants(data["variant"]), legend=None)
+    x = alt.X(
+        "estimate:Q",
+        title=title,
+        axis=alt.Axis(format="~%" if shown.high > 0.03 else ".1%", tickCount=6),
+        scale=alt.Scale(domain=[shown.low, ROOM * shown.high], nice=False),
+    )
+    rows = list(dict.fromkeys(data["row"]))
+    y = _rows_axis("row", rows, SHARE_NAMES, 10)
+    row_labels = data.drop_duplicates("row")[["row", "bar_high", "says"]]
+    bounded = data[data["low"].notna() & (data["estimate"] > 0)]
+    columns = [*COLUMNS, "oversubscribed"]
+    points = Layer(data).encode(x=x, y=y, color=colour, shape=shape, tooltip=tooltip(columns))
+    return layered(
+        f"{title}, by variant and number of workers",
+        *error_bars(Layer().encode(y=y, color=colour), bounded, ACROSS),
+        *points_of(points, data, data, size=70),
+        Layer(row_labels)
+        .mark_text(align="left", baseline="middle", dx=9, fontSize=11, color=palette.NEUTRAL)
+        .encode(x=alt.X("bar_high:Q"), y=y, text=alt.Text("says:N")),
+        height=_rows_height(rows, SHARE_ROW, SHARE_NAMES),
+    )
+
+
+def _share_rows(drawn: pd.DataFrame) -> pd.DataFrame:
+    """The data in the order of the rows: column `row` is the name of a row, `says` the text next to it."""
+    most = drawn.groupby("variant")["estimate"].max()
+    place = {variant: at for at, variant in enumerate(ordered_variants(drawn["variant"]))}
+    shown = value_range(drawn)
+    parts = []
+    for variant in sorted(place, key=lambda variant: (-most[variant], place[variant])):
+        variant_rows = drawn[drawn["variant"] == variant].sort_values("threads")
+        over = variant_rows["oversubscribed"].fillna(False).astype(bool)
+        if most[variant] > 0:
+            marked = over.map({True: " (oversubscribed)", False: ""})
+            row = [f"{variant}, {workers(n)}{mark}" for n, mark in zip(variant_rows["threads"], marked, strict=True)]
+            says = [
+                f"{100 * share:.3g} %" if share else f"0 in {several(n, 'round')}"
+                for share, n in zip(variant_rows["estimate"], variant_rows["rounds"], strict=True)
+            ]
+        else:
+            marked_too = f"; oversubscribed: {listed(list(variant_rows.loc[over, 'threads']))}" if over.any() else ""
+            rounds = from_to(int(variant_rows["rounds"].min()), int(variant_rows["rounds"].max()), "round")
+            row, says = (
+                [variant] * len(variant_rows),
+                [f"0 in {rounds} ({workers(*variant_rows['threads'])}{marked_too})"] * len(variant_rows),
+            )
+        parts.append(variant_rows.assign(row=row, says=says))
+    data = pd.concat(parts)
+    high = data["high"].where(data["estimate"] > 0).fillna(data["estimate"]).clip(upper=shown.high)
+    columns = [*COLUMNS, "oversubscribed", "row", "says"]
+    return data[columns].assign(bar_low=data["low"].clip(shown.low), bar_high=high)

@@ -1,0 +1,374 @@
+"""The page of runs: a search with filters and a sorted list of matches, and the details of one run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from tmflow.analysis import summaries
+from tmflow.analysis.variants import variants
+from tmflow.base.canonical_json import leaves
+from tmflow.base.errors import BadInput
+from tmflow.base.text import csv_frame, markdown, workers
+from tmflow.platform.facts import slug_of
+from tmflow.portal.badges import WORDS, status_badge
+from tmflow.portal.figure_view import AT_ONCE, column_width, show_frame, show_rows, show_summary
+from tmflow.portal.filter_widgets import choose, go_to, search_box, sources_joined, url_parameters, warn_unknown
+from tmflow.portal.links import download, link, show_commands, show_permanent_link
+from tmflow.portal.study_data import Identity, Study
+from tmflow.portal.url_state import MAX_QUOTED, Choice, Key, ValuesFilter, factor_label
+from tmflow.runfile import record
+from tmflow.runfile.record import NO_TIME, shares, without_lock_times
+from tmflow.spec.strategies import CONTENTION, kind_of_retries
+from tmflow.spec.trial import TrialSpec
+from tmflow.store import queries, run_detail
+from tmflow.store.queries import Order
+from tmflow.store.run_filter import DEFINITION, RunFilter
+from tmflow.study.campaign import train_command
+
+REACH = 10_000  # the most runs that pages and files can show
+LONGEST = 100  # characters of a search text
+
+ORDERS: dict[str, tuple[str, Order, bool]] = {
+    "newest": ("newest first", "started", True),
+    "oldest": ("oldest first", "started", False),
+    "fastest": ("shortest step first", "step_time", False),
+    "slowest": ("longest step first", "step_time", True),
+    "best": ("highest accuracy first", "accuracy", True),
+    "worst": ("lowest accuracy first", "accuracy", False),
+    "fewest": ("fewest threads first", "threads", False),
+    "most": ("most threads first", "threads", True),
+}
+
+
+def _counted(*keys: str) -> list[ValuesFilter]:
+    return [ValuesFilter(key, factor_label(key), counted=True) for key in keys]
+
+
+# Filters of the data come before the tally of the matching runs, and filters of the tally after it.
+OF_DATA, MORE_OF_DATA = _counted(Key.EXPERIMENT, Key.PLATFORM, Key.EVIDENCE), _counted(Key.SCALE, Key.DEFINITION)
+OF_TALLY = _counted(Key.STATUS, Key.STRATEGY, Key.THREADS)
+MORE_OF_TALLY = _counted(*(name for name in TrialSpec.model_fields if name not in (Key.STRATEGY, Key.THREADS)))
+VIEW = (Choice(Key.SORT, "Sort", tuple(ORDERS)), Choice(Key.ROWS, "Rows on a page", ("50", "100")))
+
+COLUMNS = [
+    "experiment", "strategy", "threads", "round", "step_time_us", "final_accuracy", "evidence", "platform_name",
+    "dataset", "scale", "disturbed", "started_at_utc", "uid",
+]  # fmt: skip
+HEADINGS = {
+    "n": "aborts", "raw_code": "raw code", "sections": "critical sections",
+    "failed_publications": "failed publications", "taken_blocks": "taken blocks",
+    "expected": "updates of elements", "lost": "of these lost",
+    "lock_waited_s": "waited for locks (s)", "lock_held_s": "held locks (s)",
+}  # fmt: skip
+CONTENTION_TITLES = {
+    "retries": "Retries of critical sections",
+    "failed_publications": "Failed publications of updates",
+    "taken_blocks": "Taken blocks met by updates",
+}
+Run = Mapping[str, Any]
+"""A run in the layout of a run file, as from `store.run_detail.run`."""
+
+
+def show_list(study: Study) -> None:
+    """Show the filters and a page of the matching runs; the URL holds all choices."""
+    only, tally = _read_filter(study)
+    view = choose(VIEW, tally, {key: words for key, (words, _, _) in ORDERS.items()})
+    by_status = tally.groupby("status")["n_runs"].sum()
+    total, of_all = int(by_status.sum()), int(study.counts["n_runs"].sum())
+    if not total:
+        st.info(f"None of the {of_all:,} runs matches: remove a filter, or change the search text.")
+        return
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.markdown(f"**{total:,}** of {of_all:,} runs match:", width="content")
+        for status in WORDS:
+            if status in by_status:
+                status_badge(status, by_status[status])
+    _, order, down = ORDERS[view.one(Key.SORT)]
+    rows = int(view.one(Key.ROWS))
+    page = _choose_page(last=-(-min(total, REACH) // rows))
+    _table(_page(study, study.identity, only, order, down, rows, rows * (page - 1)))
+    which = f"of all {total:,}"
+    if total > REACH:
+        which = f"of the first {REACH:,} of {total:,}"
+        st.caption(
+            f"Pages and files have the first {REACH:,} of these {total:,} runs, in this order: narrow the search, or "
+            "reverse the order, for the others."
+        )
+
+    def file(form: Callable[[pd.DataFrame], str]) -> str:
+        return form(queries.page(study.reader(), only, order, down=down, rows=REACH))
+
+    with st.container(horizontal=True):
+        for label, form in (("CSV", table_csv), ("JSON", table_json)):
+            download(f"{label} {which}", partial(file, form), f"runs.{label.lower()}")
+
+
+def _read_filter(study: Study) -> tuple[RunFilter, pd.DataFrame]:
+    """The filter of runs from the widgets and the search text, and the tally of the matching runs."""
+    counts = study.counts.assign(definition=study.counts["definition_sha256"].str[:DEFINITION])
+    text = _search_text()
+    first = st.container()
+    more = st.expander("More filters", expanded=any(it.key in url_parameters() for it in MORE_OF_DATA + MORE_OF_TALLY))
+    with first:
+        data = choose(_useful(OF_DATA, counts), counts, study.platform_names)
+    with more:
+        more_data = choose(_useful(MORE_OF_DATA, counts), data.rows)
+    chosen = {key: values or None for key, values in (data.chosen | more_data.chosen).items()}
+    only = RunFilter(
+        experiments=chosen.get(Key.EXPERIMENT),
+        scales=chosen.get(Key.SCALE),
+        definitions=chosen.get(Key.DEFINITION),
+        platforms=chosen.get(Key.PLATFORM),
+        evidences=chosen.get(Key.EVIDENCE),
+        joined=study.joined,
+    )
+    tally = _tally(study, study.identity, only)
+    with first:
+        few = choose(OF_TALLY, tally, WORDS)
+    with more:
+        rest = choose(_useful(MORE_OF_TALLY, tally), few.rows)
+    factors = {  # with the types of the database
+        name: tuple(value for value in selection.rows[name].dropna().unique().tolist() if str(value) in values)
+        for selection in (few, rest)
+        for name, values in selection.chosen.items()
+        if values and name != Key.STATUS
+    }
+    only = replace(only, statuses=few.chosen[Key.STATUS] or None, factors=factors, text=text)
+    return only, _tally(study, study.identity, only) if text else rest.rows
+
+
+def _useful(filters: list[ValuesFilter], table: pd.DataFrame) -> list[ValuesFilter]:
+    """The filters with at least two values, or with a value in the URL."""
+    return [entry for entry in filters if table[entry.key].nunique() > 1 or entry.key in url_parameters()]
+
+
+def _search_text() -> str:
+    """Show the search box with the text of the URL; warn if the text is too long or unprintable."""
+    given = st.query_params.get(Key.SEARCH, "")
+    text = "".join(character for character in given if character.isprintable()).strip()[:LONGEST]
+    if text != given:
+        st.warning(f"The link has an invalid search text: searching for '{markdown(text[:MAX_QUOTED])}'.")
+    hint = "Words of a reason, or a uid or its first 4 characters"
+    search_box("Search", text, max_chars=LONGEST, type="search", placeholder=hint)
+    return text
+
+
+def _choose_page(last: int) -> int:
+    """The page number of the URL, from 1; if there are several pages, show the pagination."""
+    requested = st.query_params.get(Key.PAGE, "1")
+    page = int(requested) if requested.isascii() and requested.isdigit() and len(requested) < 9 else 0
+    if not 1 <= page <= last:
+        warn_unknown("page", requested, f"and pages go from 1 to {last}: showing 1.")
+        page = 1
+    if last > 1:
+        key = f"page {page} of {last}"
+        st.pagination(last, default=page, key=key, on_change=lambda: go_to({Key.PAGE: [str(st.session_state[key])]}))
+    return page
+
+
+def _table(runs: pd.DataFrame) -> None:
+    """Show the runs of a page; choosing a row opens the run."""
+    rows = runs.assign(step_time_us=(1e6 * runs["loop_s"] / runs["iterations"]).where(runs["status"] == "ok"))
+    rows["strategy"] = variants(rows)
+    rows["status"] = rows["status"].map(WORDS)
+    why = ["reason"] if rows["reason"].notna().any() else []
+
+    def open_row(place: int) -> None:
+        st.query_params[Key.RUN] = runs["uid"].iloc[place]
+
+    show_rows(
+        rows[["status", *why, *COLUMNS]],
+        "rows_of_page",
+        open_row,
+        placeholder="–",
+        height="content" if len(rows) <= AT_ONCE else 640,
+        column_config={
+            "status": st.column_config.TextColumn(width=120),
+            "reason": st.column_config.TextColumn(width=300),
+            "step_time_us": st.column_config.NumberColumn("time per step (µs)", format="%.1f"),
+            "final_accuracy": st.column_config.NumberColumn("accuracy", format="%.4f"),
+            **{
+                name: st.column_config.TextColumn(width=column_width(rows[name])) for name in ("experiment", "strategy")
+            },
+            "platform_name": "platform",
+            "started_at_utc": "started (UTC)",
+        },
+        alt=f"Table of {len(runs)} runs",
+    )
+    st.caption("Choose a row for details. A click on a heading sorts only this page; Sort above sorts all runs.")
+
+
+@st.cache_data(show_spinner="Counting the runs", max_entries=32)
+def _tally(_study: Study, identity: Identity, only: RunFilter) -> pd.DataFrame:
+    return queries.tally(_study.reader(), only)
+
+
+@st.cache_data(show_spinner="Reading the runs", max_entries=32)
+def _page(
+    _study: Study, identity: Identity, only: RunFilter, order: Order, down: bool, rows: int, offset: int
+) -> pd.DataFrame:
+    return queries.page(_study.reader(), only, order, down=down, rows=rows, offset=offset)
+
+
+def show_run(study: Study, uid: str | None) -> bool:
+    """Show the run with this uid; if there is none, warn and return False."""
+    if uid is None:
+        return False
+    try:
+        run = run_detail.run(study.reader(), uid)
+    except BadInput:
+        warn_unknown("run", uid, "which is not in this database.")
+        return False
+    _show_navigation(*queries.neighbours(study.reader(), uid))
+    _show_head(run)
+    st.subheader("Repeat this run")
+    show_commands(train_command(run["spec"], run["round"]))
+    emulated = run["evidence"] == "emulated"
+    lists = {
+        "Counters": without_lock_times(run["counters"]) if emulated else run["counters"],
+        "Aborts": run["aborts"],
+        "Lost updates": run["lost"],
+        "Reads": run["reads"],
+        **_contention(run),
+    }
+    for title, rows in lists.items():
+        if rows:
+            st.subheader(title)
+            table = pd.DataFrame(rows).dropna(axis="columns", how="all").rename(columns=HEADINGS)
+            show_frame(table, f"{title} of the run by worker and variable", width="content", height="auto")
+    row = queries.runs(study.reader(), RunFilter(uids=[uid]))
+    for kind, summarise in (("curve", summaries.curve), ("staleness", summaries.staleness)):
+        if run[kind] and run["status"] == "ok":
+            show_summary(kind, summarise(row, pd.DataFrame(run[kind]).assign(uid=uid)), study.revision)
+    _show_origin(run)
+    with st.container(horizontal=True):
+        for label, text in (("JSON", run_json(run)), ("CSV", run_csv(run))):
+            download(f"{label} of this run", text, f"run-{uid}.{label.lower()}")
+    return True
+
+
+def _show_navigation(before: str | None, after: str | None) -> None:
+    """Show buttons back to the search, and to the same point in the previous and the next round."""
+    with st.container(horizontal=True):
+        st.button("All runs", icon=":material/arrow_upward:", on_click=go_to, args=({}, [Key.RUN]))
+        for label, icon, uid in (("Round before", "back", before), ("Round after", "forward", after)):
+            if uid:
+                st.button(label, icon=f":material/arrow_{icon}:", on_click=go_to, args=({Key.RUN: [uid]}, [Key.RUN]))
+
+
+def _show_head(run: Run) -> None:
+    """Show the title of the run, its status and reason, its results, and its permanent link."""
+    spec, experiment = run["spec"], run["experiment"]
+    st.header(
+        f"{markdown(spec['strategy'])} with {workers(spec['threads'])}, round {run['round']} of "
+        f"{markdown(experiment['name'])}"
+    )
+    if run["status"] != "ok":
+        st.error(f"**{run['status']}**: {markdown(run['reason'])}")
+    with st.container(horizontal=True):
+        status_badge(run["status"])
+        st.badge(run["evidence"], color="blue")
+        if experiment["scale"] != "full":
+            st.badge(f"{experiment['scale']} scale", color="orange")
+        if run["machine"] and run["machine"]["disturbed"]:
+            st.badge("disturbed: other processes used the machine", color="orange")
+    if results := _results(run):
+        with st.container(horizontal=True):
+            for label, value in results.items():
+                st.metric(label, value, border=True, width=170)
+    if run["evidence"] == "emulated":
+        name = markdown(run["backend"]["name"])
+        st.caption(f"The hardware transactions of {name} were emulated: {NO_TIME}.")
+    show_permanent_link("Permanent link of this run", {str(Key.RUN): run["uid"]})
+
+
+def _results(run: Run) -> dict[str, str]:
+    """The main results of the run. An emulated run shows no time."""
+    times = {} if run["evidence"] == "emulated" else {"Loop": run["loop_s"], "Set-up": run["setup_s"]}
+    results = {label: seconds(value) for label, value in times.items() if value is not None}
+    if "Loop" in results and run["status"] == "ok":
+        results["Time per step"] = seconds(run["loop_s"] / run["spec"]["iterations"])
+    if run["final_accuracy"] is not None:
+        results["Accuracy"] = f"{run['final_accuracy']:.4f}"
+    return results | {name.capitalize(): f"{share:.2%}" for name, share in shares(run).items()}
+
+
+def seconds(value: float) -> str:
+    """Format a time in s, ms or µs."""
+    if value >= 0.1:
+        return f"{value:.3g} s"
+    return f"{1e3 * value:.3g} ms" if value >= 1e-3 else f"{1e6 * value:.3g} µs"
+
+
+def _contention(run: Run) -> dict[str, list[dict[str, Any]]]:
+    """The contention of updates, by title; the strategy determines what `retries` counts."""
+    kinds = {kind: kind for kind in CONTENTION} | {"retries": kind_of_retries(run["spec"]["strategy"])}
+    lists: dict[str, list[dict[str, Any]]] = {}
+    for name, kind in kinds.items():
+        renamed = {name: kind, CONTENTION[name]: CONTENTION[kind]}
+        rows = [{renamed.get(column, column): value for column, value in row.items()} for row in run[name]]
+        lists.setdefault(CONTENTION_TITLES[kind], []).extend(rows)
+    return lists
+
+
+def _show_origin(run: Run) -> None:
+    """Show the factors of the run and its origin."""
+    st.subheader("Configuration and origin")
+    stored, backend = run["stored"], dict(run["backend"] or {})
+    platform = slug_of(stored["platform"]) if sources_joined() else stored["platform"]
+    link("platforms", f"Platform {markdown(stored['platform_name'])}", platform=platform)
+    origin = {name: run[name] for name in ("evidence", "ordinal", "resumed", "trial_seed", "started_at_utc")}
+    for title, facts in {
+        "Factors": {name: value for name, value in run["spec"].items() if value is not None},
+        **({"Emulated machine": backend.pop("config") | backend} if backend else {}),
+        "Origin": {**run["experiment"], **run["campaign"], "round": run["round"], **origin, **stored},
+        "Software": run["software"],
+        "State of the machine": run["machine"],
+        "Platform": run["platform"],
+        "Environment": run["environment"],
+    }.items():
+        with st.expander(title, expanded=title == "Factors"):
+            if facts:
+                rows = [(name, _text(value)) for name, value in facts.items()]
+                table = pd.DataFrame(rows, columns=["name", "value"])
+                show_frame(table, f"{title} of the run", height="content")
+            else:
+                st.caption("Not recorded.")
+
+
+def _text(value: Any) -> str:
+    """Format a value; unreadable and inapplicable values become a dash."""
+    if value is None:
+        return "–"
+    return json.dumps(value) if isinstance(value, dict | list) else str(value)
+
+
+def table_csv(runs: pd.DataFrame) -> str:
+    """Format runs as CSV, one line per run; formulas are escaped."""
+    return csv_frame(runs).to_csv(index=False)
+
+
+def table_json(runs: pd.DataFrame) -> str:
+    """Format runs as a JSON list of objects; missing values are null."""
+    return json.dumps(runs.astype(object).where(runs.notna(), None).to_dict("records"), allow_nan=False)
+
+
+def run_json(run: Mapping[str, Any]) -> str:
+    """Format a stored run as JSON in the layout of its run file; an emulated run has a note instead of its times."""
+    return json.dumps(_public_fields(run), indent=1, allow_nan=False)
+
+
+def run_csv(run: Mapping[str, Any]) -> str:
+    """Format a stored run as CSV lines of name and value, such as counters.0.updates,500."""
+    return table_csv(pd.DataFrame(leaves(_public_fields(run)), columns=["name", "value"], dtype=object))
+
+
+def _public_fields(run: Mapping[str, Any]) -> dict[str, Any]:
+    return record.shown(record.Run.model_validate({name: run[name] for name in run if name != "stored"}))
