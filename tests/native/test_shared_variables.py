@@ -179,7 +179,7 @@ def test_a_destroyed_variable_leaves_its_number_to_the_next() -> None:
         for repetition in range(6):
             session.run(variable.initializer)
             session.run(applies[repetition % 2])
-            with pytest.raises(tf.errors.InvalidArgumentError, match="at once"):
+            with pytest.raises(tf.errors.InvalidArgumentError, match="at the same time"):
                 session.run(applies[1 - repetition % 2])
             assert session.run(variable).tolist() == [1] * 8
             session.run(destroy)
@@ -196,7 +196,7 @@ def test_in_eager_mode_two_trackers_are_two() -> None:
                     variable.handle, -1.0, tf.ones([8]), tracker.handle, 0, strategy="striped", variable=0
                 )
         counted = [library.tmflow_stats(tracker.handle).updates.numpy().tolist() for tracker in trackers]
-        with pytest.raises(tf.errors.InvalidArgumentError, match="at once"):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="at the same time"):
             library.tmflow_resource_apply_gradient_descent(
                 variable.handle, -1.0, tf.ones([8]), ops.Tracker(1, ["w"]).handle, 0, strategy="spin", variable=0
             )

@@ -147,7 +147,7 @@ def test_an_assignment_is_where_the_variable_starts_anew(kind: str, strategy: st
     ("strategy", "consistent", "says"),
     [
         ("nolock", True, "strategy nolock has no consistent read"),
-        ("leashed", False, "leashed keeps the variable elsewhere"),
+        ("leashed", False, "leashed does not keep the variable in its memory"),
     ],
 )
 def test_a_read_that_a_strategy_cannot_give_fails(strategy: str, consistent: bool, says: str) -> None:

@@ -26,7 +26,7 @@ def test_all_claims_are_listed_with_mark_word_number_evidence_and_source(
     assert shown.loc[(SAME, "measured"), "shown"] == "✓ reproduced"
     assert shown.loc[(FEW, "emulated"), "shown"] == "✗ contradicted"
     assert shown.loc[(ACCURACY, "measured"), "shown"] == "○ untested"
-    assert "1 [1, 1], claimed under 0.5" in shown.loc[(FEW, "measured"), "decides"]
+    assert "1.00 [1.00, 1.00], claimed under 0.5" in shown.loc[(FEW, "measured"), "decides"]
     assert shown.loc[(FEW, "measured"), "source"] == "figure 4.2"
     labels = [label for label, _ in links(app, "claims")]
     assert f":red-badge[✗ contradicted, emulated] {FEW}" in labels

@@ -127,6 +127,8 @@ def test_a_visitor_reads_through_tls_and_sees_a_new_database_at_the_next_click(s
         page = browser.new_context(ignore_https_errors=True).new_page()
         elsewhere: list[str] = []
         page.on("request", lambda request: elsewhere.append(request.url) if NAME not in request.url else None)
+        refused: list[str] = []
+        page.on("response", lambda reply: refused.append(reply.url) if reply.status >= 429 else None)
         page.goto(f"{address}/runs")
         expect(page.get_by_role("heading", level=1)).to_have_text("Runs", timeout=30_000)
         before = queries.revision(engine.open_reader(engine.sqlite_url(server.database)))
@@ -140,6 +142,7 @@ def test_a_visitor_reads_through_tls_and_sees_a_new_database_at_the_next_click(s
         page.reload()
         expect(page.get_by_text(f"database revision {after}").first).to_be_visible(timeout=30_000)
         assert [url for url in elsewhere if not url.startswith(("data:", "blob:"))] == []
+        assert refused == [], "a limit refused what one visitor needs"
 
 
 def answer(url: str, body: bytes | None = None, **headers: str) -> tuple[int, dict[str, str], str]:

@@ -102,7 +102,7 @@ def test_a_round_that_is_stored_and_measured_again_belongs_to_another_campaign(
     first.unlink()
     done = tmflow("study", "run", "one", **checkout.variables)
     assert done.returncode == 0, done.stderr
-    assert "holds 1 round of one whose run files are gone" in done.stdout
+    assert "holds 1 round of one whose run files are missing" in done.stdout
     rounds = queries.rounds(engine.open_reader(engine.sqlite_url(checkout.results / "study.db")))
     assert sorted(rounds["round"]) == [1, 1, 2]
 
