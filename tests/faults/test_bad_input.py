@@ -84,8 +84,8 @@ def checkout(tmp_path_factory: pytest.TempPathFactory, checkout_at: type[Checkou
         (("--model", "mnist_deep", "--matrix", "100"), "matrix 100 does not fit mnist_deep"),
     ],
 )
-def test_train(tmflow: Tmflow, arguments: tuple[str, ...], says: str) -> None:
-    assert says in sentence(tmflow("train", *arguments))
+def test_train(tmflow_here: Tmflow, arguments: tuple[str, ...], says: str) -> None:
+    assert says in sentence(tmflow_here("train", *arguments))
 
 
 @pytest.mark.parametrize("command", [("plan",), ("status",), ("run",)])
@@ -161,10 +161,10 @@ class TestDatabase:
     """Every command that opens a database refuses an unusable one and leaves it unchanged."""
 
     @pytest.fixture
-    def good(self, tmp_path: Path, tmflow: Tmflow) -> Path:
+    def good(self, tmp_path: Path, tmflow_here: Tmflow) -> Path:
         record.write(tmp_path / "runs.jsonl", sample_runs())
         path = tmp_path / "study.db"
-        assert tmflow("ingest", tmp_path / "runs.jsonl", TMFLOW_DB_URL=f"sqlite:///{path}").returncode == 0
+        assert tmflow_here("ingest", tmp_path / "runs.jsonl", TMFLOW_DB_URL=f"sqlite:///{path}").returncode == 0
         return path
 
     @pytest.fixture
@@ -179,13 +179,13 @@ class TestDatabase:
         ],
     )
     def test_unusable(
-        self, tmflow: Tmflow, good: Path, run_file: Path, spoil: Callable[[Path], object], says: str
+        self, tmflow_here: Tmflow, good: Path, run_file: Path, spoil: Callable[[Path], object], says: str
     ) -> None:
         spoil(good)
         before = good.read_bytes()
         url = f"sqlite:///{good}"
         for command in (("ingest", run_file), ("db", "upgrade")):
-            assert says in sentence(tmflow(*command, TMFLOW_DB_URL=url))
+            assert says in sentence(tmflow_here(*command, TMFLOW_DB_URL=url))
         assert good.read_bytes() == before
 
     def test_read_only(self, tmflow: Tmflow, good: Path, run_file: Path) -> None:
@@ -206,11 +206,11 @@ class TestDatabase:
         ],
     )
     def test_bad_run_file(
-        self, tmflow: Tmflow, good: Path, run_file: Path, spoil: Callable[[Path], object], says: str
+        self, tmflow_here: Tmflow, good: Path, run_file: Path, spoil: Callable[[Path], object], says: str
     ) -> None:
         spoil(run_file)
         before = good.read_bytes()
-        said = sentence(tmflow("ingest", run_file, TMFLOW_DB_URL=f"sqlite:///{good}"))
+        said = sentence(tmflow_here("ingest", run_file, TMFLOW_DB_URL=f"sqlite:///{good}"))
         assert says in said
         assert run_file.name in said
         assert good.read_bytes() == before

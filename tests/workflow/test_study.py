@@ -165,7 +165,7 @@ def test_fresh_measures_anew_and_keeps_what_was(tmp_path: Path, tmflow: Tmflow, 
     """Also: a point that cannot run is a result; the study continues, and figures and tables say so."""
     config = deepcopy(TINY)
     config["rounds"] = 1
-    config["defaults"]["threads"] = [1]
+    config["defaults"] |= {"driver": "native", "strategy": ["lock", "nolock"], "threads": [1]}
     config["experiments"]["too-large"] = {
         "question": "Does a batch larger than the training set run?",
         "factors": {"model": "mnist_softmax", "batch": 2000, "iterations": 10},
