@@ -20,7 +20,7 @@ from runner import Program
 from tmflow import datasets
 from tmflow.base.paths import project_root
 from tmflow.bundle.verify import verify
-from tmflow.datasets import catalogue
+from tmflow.datasets import mnist_files
 from tmflow.native.registry import resolve
 from tmflow.platform.facts import platform_facts, platform_sha256
 from tmflow.probe import document
@@ -88,7 +88,7 @@ def test_a_round_is_the_one_that_python_would_run(quick: Path) -> None:
         for run in runs:
             assert (run.campaign, run.round, run.order_seed) == (campaign.ref, number, job.order_seed)
             assert (run.trial_seed, run.status, run.resumed) == (run.spec.seed + number - 1, "ok", False)
-            assert run.dataset_sha256 == catalogue.mnist().sha256
+            assert run.dataset_sha256 == mnist_files.catalogue().sha256
             steps = sum(row.updates for row in run.counters if row.variable == "W")
             assert steps == run.spec.iterations == sum(row.steps for row in run.staleness)
 

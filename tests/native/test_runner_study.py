@@ -13,7 +13,7 @@ from variants import Variant, why_not
 from tmflow.base.paths import project_root
 from tmflow.benchmark.plan import parse_subjects, shuffled_turns
 from tmflow.benchmark.storage import TimedVariant
-from tmflow.datasets import mnist as mnist_files
+from tmflow.datasets import mnist
 from tmflow.native import registry
 from tmflow.study import native_plan
 from tmflow.study.config import SCALES, load_study
@@ -144,7 +144,7 @@ def test_the_doctor_tells_what_runs_here_and_what_is_missing(native_program: Pro
     ill = native_program.run("doctor", cwd=tmp_path, env={})
     assert ill.returncode == 1
     assert ill.stdout.splitlines()[-1].startswith("MNIST is not in data/mnist: copy its four files there")
-    for file in mnist_files.obtain().glob("*-ubyte.gz"):
+    for file in mnist.obtain().glob("*-ubyte.gz"):
         (tmp_path / file.name).write_bytes(file.read_bytes()[:5000])
     damaged = native_program.run("doctor", "--data", tmp_path)
     assert damaged.returncode == 1

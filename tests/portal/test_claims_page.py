@@ -12,7 +12,7 @@ from seed import CRASH
 from sqlalchemy import URL
 
 from tests.support.claim_worlds import CLAIMS
-from tmflow.claims.judge import verdicts
+from tmflow.claims.origins import verdicts
 from tmflow.store import engine, queries
 
 

@@ -13,9 +13,9 @@ from sqlalchemy import URL, Engine
 
 from tests.support.forged import CLAIM, EXPERIMENT, MACHINE, contribute, forged_runs, local_runs, store
 from tmflow.analysis import summaries
-from tmflow.analysis.pairwise import Sides
+from tmflow.analysis.comparison import Sides
 from tmflow.charts.figures import DRAWINGS
-from tmflow.claims.judge import verdicts
+from tmflow.claims.origins import verdicts
 from tmflow.claims.render import heading
 from tmflow.contributions.importer import withdraw
 from tmflow.platform.facts import is_local

@@ -18,7 +18,7 @@ from sqlalchemy import Connection, text
 from tests.support.sample_runs import ENVIRONMENT, PLATFORM, SOFTWARE, backend
 from tmflow.base.canonical_json import sha256_of
 from tmflow.claims import predicates
-from tmflow.claims.judge import Judged, judge
+from tmflow.claims.origins import Judged, judge
 from tmflow.claims.predicates import Check, Predicate
 from tmflow.claims.schema import Claim, Claims, load_claims
 from tmflow.claims.selection import Tables

@@ -18,7 +18,7 @@ from tmflow.base.paths import project_root
 from tmflow.charts import explore, figures
 from tmflow.charts.figures import DRAWINGS
 from tmflow.charts.measure_charts import draw_noise
-from tmflow.claims.judge import verdicts
+from tmflow.claims.origins import verdicts
 from tmflow.claims.render import as_text, heading
 from tmflow.cli import app
 from tmflow.contributions import importer

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import URL, Connection
 
 from tests.support.claim_worlds import CLAIMS, COMMITS, SPEED, only, set_world, world_runs
-from tmflow.claims.judge import experiments
+from tmflow.claims.origins import experiments
 from tmflow.claims.selection import Tables, load
 from tmflow.runfile import record
 from tmflow.store import engine

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from tmflow.analysis.aggregate import NOTHING, Rounds, pair_by_round, per_point, with_dataset
+from tmflow.analysis.rounds import NOTHING, Rounds, pair_by_round, per_point, with_dataset
 from tmflow.analysis.run_table import POINT, ROUND, VARIANT
 from tmflow.analysis.stats import (
     CONFIDENCE,

@@ -10,8 +10,8 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import pandas as pd
 
-from tmflow.analysis.aggregate import flags, with_dataset
-from tmflow.analysis.pairwise import FACTORS, Measure, Sides
+from tmflow.analysis.comparison import FACTORS, Measure, Sides
+from tmflow.analysis.rounds import flags, with_dataset
 from tmflow.analysis.run_table import VARIANT
 from tmflow.analysis.variants import name_of
 from tmflow.base.text import several

@@ -26,7 +26,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from tmflow.analysis.aggregate import NOTHING, Estimate, Rounds, of_measured, pair_by_round, per_point, with_dataset
+from tmflow.analysis.rounds import NOTHING, Estimate, Rounds, of_measured, pair_by_round, per_point, with_dataset
 from tmflow.analysis.run_table import POINT, VARIANT
 from tmflow.analysis.stats import Interval, mean_interval, ratio_interval, share_interval, within_shares
 from tmflow.base.errors import unknown

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 import altair as alt
 import pandas as pd
 
-from tmflow.analysis.aggregate import AND
+from tmflow.analysis.rounds import AND
 from tmflow.analysis.run_table import CONTEXT, POINT, VARIANT, numbered
 from tmflow.analysis.variants import name_of, unusual, values_by_name
 from tmflow.base.text import from_to, several

@@ -13,7 +13,7 @@ from tmflow.charts import palette
 from tmflow.charts.captions import EVIDENCE, Caption, dated
 from tmflow.charts.figures import Figure
 from tmflow.charts.marks import Layer, layered, tooltip
-from tmflow.claims.judge import Judged
+from tmflow.claims.origins import Judged
 from tmflow.claims.verdict import Finding, Number, n_disturbed
 
 ROW, DOWN = 40, 8  # px: height of a row, and offset of the interval below its middle

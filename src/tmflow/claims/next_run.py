@@ -13,7 +13,7 @@ from sqlalchemy import URL, select
 from tmflow.base.text import listed, several
 from tmflow.bundle import format
 from tmflow.bundle.reader import open_bundle
-from tmflow.claims.judge import NEEDS
+from tmflow.claims.origins import NEEDS
 from tmflow.claims.schema import Claim, Claims, Hardware
 from tmflow.claims.selection import CAPABILITY
 from tmflow.platform.facts import is_local, platform_sha256, slug_of

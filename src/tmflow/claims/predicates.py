@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from tmflow.analysis.stats import joint_confidence, mean_interval
 from tmflow.base.text import workers
-from tmflow.claims.statements import Curve, Statement
+from tmflow.claims.decision import Curve, Statement
 from tmflow.spec.abort_codes import Family
 
 Share = Annotated[float, Field(gt=0, lt=1)]

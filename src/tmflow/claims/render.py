@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from html import escape
 
 from tmflow.base.text import interval, listed, several, span
-from tmflow.claims.judge import KINDS, NEEDS, Judged
+from tmflow.claims.origins import KINDS, NEEDS, Judged
 from tmflow.claims.verdict import Verdict
 from tmflow.platform.facts import is_local
 from tmflow.spec.trial import Evidence

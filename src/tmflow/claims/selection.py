@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from tmflow.analysis.run_table import ROUND
 from tmflow.base.errors import Diverged
 from tmflow.base.text import listed, workers
+from tmflow.claims.decision import Curve, Values
 from tmflow.claims.predicates import Check, Factors, Measure, Predicate
 from tmflow.claims.schema import Hardware
-from tmflow.claims.statements import Curve, Values
 from tmflow.platform.profiles import load_profile, profile_names
 from tmflow.spec.trial import TrialSpec
 from tmflow.store import queries

@@ -11,10 +11,10 @@ import pandas as pd
 from tmflow.analysis.run_table import n_rounds
 from tmflow.analysis.stats import MANY_ROUNDS, bounded
 from tmflow.base.text import from_to, interval, several, span, workers
+from tmflow.claims.decision import Decided, Statement, Unit, decide, rounds_needed
 from tmflow.claims.predicates import Check, Factors
 from tmflow.claims.schema import Claim
 from tmflow.claims.selection import LEAST_ROUNDS, Candidates, Missing, Selected, ends, select
-from tmflow.claims.statements import Decided, Statement, Unit, decide, rounds_needed
 
 Verdict = Literal["reproduced", "contradicted", "inconclusive", "untested"]
 # The claim takes the first verdict that any check has: one failing check suffices, and an untested one may fail.

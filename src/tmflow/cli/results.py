@@ -31,7 +31,7 @@ def claims(
     as_json: JsonOption = False,
 ) -> None:
     """Check every claim of data/claims.yaml against the runs of one platform: by default, of this machine."""
-    from tmflow.claims.judge import this_machine, verdicts
+    from tmflow.claims.origins import this_machine, verdicts
     from tmflow.claims.render import as_text, heading
 
     database = reader()

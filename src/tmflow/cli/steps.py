@@ -103,7 +103,7 @@ def draw(experiment: str, scale: Annotated[Scale, typer.Option()] = "full") -> N
 @app.command()
 def report(scale: Annotated[Scale, typer.Option()] = "full") -> None:
     """Write the report: the summary of the study, then its figures and tables."""
-    from tmflow.claims.judge import verdicts
+    from tmflow.claims.origins import verdicts
     from tmflow.claims.render import heading
     from tmflow.claims.render import section as verdicts_section
     from tmflow.reports import headline

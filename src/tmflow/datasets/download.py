@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tmflow.base.errors import BadInput
 from tmflow.base.files import write_bytes
-from tmflow.datasets.catalogue import IdxFile, gunzip
+from tmflow.datasets.mnist_files import IdxFile, gunzip
 
 TIMEOUT_S = 10.0  # to connect, and for each piece; a mirror that stalls is abandoned
 

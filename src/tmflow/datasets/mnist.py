@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from tmflow.base.errors import BadInput
 from tmflow.base.paths import project_root
-from tmflow.datasets.catalogue import Catalogue, read_uncompressed
-from tmflow.datasets.catalogue import mnist as official
 from tmflow.datasets.dataset import Dataset, Floats, Split, one_hot
 from tmflow.datasets.download import NotAvailable, download
+from tmflow.datasets.mnist_files import Catalogue, read_uncompressed
+from tmflow.datasets.mnist_files import catalogue as official
 
 # read_data_sets() of TensorFlow 1, which the study used, validates on the first 5,000 of the 60,000 training images.
 VALIDATION_IMAGES = 5_000

@@ -8,7 +8,7 @@ from typing import Literal
 import pandas as pd
 import streamlit as st
 
-from tmflow.claims.judge import Judged, verdicts
+from tmflow.claims.origins import Judged, verdicts
 from tmflow.claims.render import MARKS
 from tmflow.claims.verdict import Verdict
 from tmflow.portal.links import link

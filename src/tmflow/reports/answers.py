@@ -20,7 +20,7 @@ from tmflow.base.text import from_to, workers
 from tmflow.charts.captions import caption
 from tmflow.charts.dot_plots import draw_comparison
 from tmflow.charts.figures import Figure
-from tmflow.claims.judge import origins, provenance_note
+from tmflow.claims.origins import origins, provenance_note
 from tmflow.claims.selection import LEAST_ROUNDS, Missing, usable
 from tmflow.reports import narrative
 from tmflow.reports.narrative import Consistencies, Narrative

@@ -15,7 +15,7 @@ from typing import Any
 from tmflow.base.errors import BadInput
 from tmflow.base.files import write_text
 from tmflow.base.paths import project_root
-from tmflow.datasets import catalogue
+from tmflow.datasets import mnist_files
 from tmflow.native import loader
 from tmflow.native.registry import resolve
 from tmflow.runner.round import backend_of
@@ -60,7 +60,7 @@ def lines(study: Study) -> Iterator[dict[str, Any]]:
 
 def _dataset() -> dict[str, Any]:
     """MNIST's files by role, and its hash."""
-    official = catalogue.mnist()
+    official = mnist_files.catalogue()
     files = {
         role: {"name": file.name, "items": file.items, "sha256": file.sha256} for role, file in official.files.items()
     }

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import URL, Engine
 
 from tmflow.base.text import several
-from tmflow.claims.judge import verdicts
+from tmflow.claims.origins import verdicts
 from tmflow.claims.render import as_text, heading
 from tmflow.reports import headline
 from tmflow.store import engine

@@ -23,7 +23,7 @@ from tmflow.native.build import find_compiler, is_current
 from tmflow.runner.machine_load import look
 from tmflow.store import engine, schema
 from tmflow.store.ingest import ingest
-from tmflow.study import adaptive, campaign
+from tmflow.study import adaptive_rounds, campaign
 from tmflow.study.plan import Plan, dataset_path, resolved_dataset
 from tmflow.workflow.closing_message import print_closing, stopped
 from tmflow.workflow.locking import machine_lock, results_lock
@@ -126,12 +126,12 @@ def _measure(plan: Plan, request: Request, locks: tuple[int, ...]) -> None:
     sources = request.sources(plan)
     current = campaign.begin(plan.results, plan.scale)
     try:
-        if adaptive.may_add(plan, sources):  # run the rounds first, then others until no experiment needs more
-            wanting = adaptive.wanting(plan, sources)
+        if adaptive_rounds.may_add(plan, sources):  # run the rounds first, then others until no experiment needs more
+            wanting = adaptive_rounds.wanting(plan, sources)
             while True:
                 plan.allot(current, wanting)
                 _snakemake_logged(plan, request, locks, first=ROUNDS_ONLY)
-                if not (wanting := adaptive.wanting(plan, sources)):
+                if not (wanting := adaptive_rounds.wanting(plan, sources)):
                     break
                 added = ", ".join(f"{name} ({number})" for name, number in wanting.items())
                 print(f"tmflow: some intervals are still wider than 5 %; one more round of {added}.", flush=True)
@@ -141,7 +141,7 @@ def _measure(plan: Plan, request: Request, locks: tuple[int, ...]) -> None:
 
 
 def _is_finished(plan: Plan) -> bool:
-    return plan.is_measured() and not adaptive.wanting(plan)
+    return plan.is_measured() and not adaptive_rounds.wanting(plan)
 
 
 def _snakemake_logged(plan: Plan, request: Request, locks: tuple[int, ...], *, first: Sequence[str] = ()) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.frames import grid
 from tmflow.analysis.comparability import Difference, Things, differences, forbids
-from tmflow.analysis.pairwise import Sides
+from tmflow.analysis.comparison import Sides
 
 FACTS: dict[str, Any] = {"cpu_model": "A CPU", "l3_bytes": 1 << 20}
 SETTINGS: dict[str, Any] = {"kernel": "Linux 6.1", "microcode": "0x1", "mitigations": {"mds": "Not affected"}}

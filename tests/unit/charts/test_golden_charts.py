@@ -17,8 +17,8 @@ import pytest
 
 from tests.support.frames import grid, records
 from tmflow.analysis import noise, summaries
-from tmflow.analysis.pairwise import Sides, compared
-from tmflow.charts import explore, pairwise
+from tmflow.analysis.comparison import Sides, compared
+from tmflow.charts import comparison, explore
 from tmflow.charts.layout import Layout
 from tmflow.charts.marks import Chart
 from tmflow.charts.measure_charts import draw_noise
@@ -60,7 +60,7 @@ LAYOUTS: dict[str, tuple[pd.DataFrame, Layout]] = {
 
 def sides() -> Chart:
     of_a, of_b = (grid((name,)).assign(software_sha256="5" * 64) for name in ("lock", "nolock"))
-    return pairwise.chart(compared(Sides(of_a, of_b), "speed"))
+    return comparison.chart(compared(Sides(of_a, of_b), "speed"))
 
 
 def spread() -> Chart:

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from tests.support.claim_worlds import CLAIMS, SPEED, Change, only, set_world, verdict_of
 from tmflow.base.errors import Diverged
-from tmflow.claims.judge import experiments
+from tmflow.claims.origins import experiments
 from tmflow.claims.selection import Tables, load
 
 BELOW = "deep-not-acceptable"

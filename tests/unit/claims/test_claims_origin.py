@@ -11,7 +11,7 @@ import pytest
 from tests.support.claim_worlds import COMMITS, SPEED, only, verdict_of, world_runs
 from tests.support.sample_runs import SOFTWARE
 from tmflow.base.canonical_json import sha256_of
-from tmflow.claims.judge import judge
+from tmflow.claims.origins import judge
 from tmflow.claims.selection import Tables, load
 from tmflow.runfile import record
 from tmflow.runfile.record import CampaignRef

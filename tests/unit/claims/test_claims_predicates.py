@@ -12,8 +12,8 @@ import pytest
 
 from tmflow.analysis.stats import difference_equivalence, equivalence, joint_ratio_intervals
 from tmflow.claims import predicates
+from tmflow.claims.decision import Curve, Statement, Values, decide, rounds_needed
 from tmflow.claims.predicates import Predicate
-from tmflow.claims.statements import Curve, Statement, Values, decide, rounds_needed
 
 THREADS = (1, 2, 4)
 ROUNDS = np.array([1.0, 1.2, 0.9, 1.1, 1.0, 0.8])  # the common factor of all runs in a round

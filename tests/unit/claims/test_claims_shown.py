@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.support.frames import run
-from tmflow.claims.judge import Judged, experiments, judge
+from tmflow.claims.origins import Judged, experiments, judge
 from tmflow.claims.render import WIDTH, as_text, section
 from tmflow.claims.schema import Claims, check_claims, load_claims
 from tmflow.claims.selection import Tables, load

@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 
 from tests.support.claim_worlds import CLAIMS, COMMITS, SPEED, World, by_name, only, set_world, verdict_of
 from tmflow.claims import chart
-from tmflow.claims.judge import Judged, experiments
+from tmflow.claims.origins import Judged, experiments
 from tmflow.claims.render import needed_evidence
 from tmflow.claims.selection import Tables, load
 from tmflow.claims.verdict import in_words

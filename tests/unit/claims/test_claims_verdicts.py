@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from tests.support.claim_worlds import CLAIMS, COMMITS, SPEED, Change, World, by_name, only, set_world, verdict_of
 from tmflow.base.canonical_json import sha256_of
-from tmflow.claims.judge import experiments
+from tmflow.claims.origins import experiments
 from tmflow.claims.schema import Claims, check_claims
 from tmflow.claims.selection import Tables, load
 

@@ -17,10 +17,10 @@ from idx_bytes import encoded
 
 from tmflow import datasets
 from tmflow.base.errors import BadInput
-from tmflow.datasets import catalogue, mnist
-from tmflow.datasets.catalogue import Catalogue, IdxFile
+from tmflow.datasets import mnist, mnist_files
 from tmflow.datasets.dataset import truncate
 from tmflow.datasets.download import NotAvailable, download
+from tmflow.datasets.mnist_files import Catalogue, IdxFile
 
 ROLES = ("train_images", "train_labels", "test_images", "test_labels")
 
@@ -138,7 +138,7 @@ def altered(body: bytes) -> bytes:
 
 
 def test_the_catalogue_is_consistent() -> None:
-    files = catalogue.mnist().files
+    files = mnist_files.catalogue().files
     assert tuple(files) == ROLES
     for file in files.values():
         dimensions = 1 + len(file.shape)
@@ -148,11 +148,11 @@ def test_the_catalogue_is_consistent() -> None:
 
 def test_the_mirrors_can_be_replaced_and_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMFLOW_MNIST_MIRRORS", "http://one/ http://two/")
-    assert catalogue.mnist().mirrors == ("http://one/", "http://two/")
+    assert mnist_files.catalogue().mirrors == ("http://one/", "http://two/")
     monkeypatch.setenv("TMFLOW_MNIST_MIRRORS", "")
-    assert catalogue.mnist().mirrors == ()
+    assert mnist_files.catalogue().mirrors == ()
     monkeypatch.delenv("TMFLOW_MNIST_MIRRORS")
-    assert len(catalogue.mnist().mirrors) == 3
+    assert len(mnist_files.catalogue().mirrors) == 3
 
 
 # --- finding ---------------------------------------------------------------------------------------------------------
@@ -334,7 +334,7 @@ def test_auto_falls_back_to_the_digits_with_one_warning_and_mnist_does_not() -> 
 
 def test_auto_does_not_paper_over_a_wrong_file(empty_machine: Path) -> None:
     empty_machine.mkdir(parents=True)
-    for file in catalogue.mnist().files.values():
+    for file in mnist_files.catalogue().files.values():
         (empty_machine / file.name).write_bytes(b"spoilt")
     with pytest.raises(BadInput, match="train-images-idx3-ubyte is not an IDX file"):
         datasets.resolve("auto")

@@ -10,7 +10,7 @@ import streamlit as st
 from tmflow.base.text import markdown, several
 from tmflow.charts.figures import slug
 from tmflow.claims import chart
-from tmflow.claims.judge import KINDS, Judged
+from tmflow.claims.origins import KINDS, Judged
 from tmflow.claims.predicates import Check
 from tmflow.claims.render import MARKS, count_verdicts, heading, needed_evidence, without_runs
 from tmflow.claims.schema import load_originals

@@ -9,7 +9,7 @@ import streamlit as st
 from sqlalchemy import Engine
 
 from tmflow.analysis.comparability import Difference, Things, differences, forbids
-from tmflow.analysis.pairwise import (
+from tmflow.analysis.comparison import (
     MEASURES,
     WITHIN,
     Measure,
@@ -23,8 +23,8 @@ from tmflow.analysis.pairwise import (
 from tmflow.analysis.run_table import VARIANT
 from tmflow.analysis.variants import ordered_variants
 from tmflow.base.text import markdown, several
+from tmflow.charts.comparison import caption, chart
 from tmflow.charts.figures import Figure, slug
-from tmflow.charts.pairwise import caption, chart
 from tmflow.portal.figure_view import KEPT, show_chart, show_estimates, show_frame
 from tmflow.portal.filter_widgets import choose, go_to, url_parameters
 from tmflow.portal.links import link

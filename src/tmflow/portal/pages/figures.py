@@ -16,7 +16,7 @@ from tmflow.base.errors import BadInput
 from tmflow.base.paths import project_root
 from tmflow.base.text import markdown
 from tmflow.charts.figures import DRAWINGS
-from tmflow.claims.judge import Judged
+from tmflow.claims.origins import Judged
 from tmflow.claims.render import accepted_verdicts
 from tmflow.claims.schema import Originals, experiment_of, load_claims
 from tmflow.portal.badges import badge, load_verdicts, show_claim, verdict_badge

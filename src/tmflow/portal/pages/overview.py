@@ -10,7 +10,7 @@ import streamlit as st
 from tmflow.base.text import listed, markdown, several
 from tmflow.charts import dot_plots
 from tmflow.charts.figures import slug
-from tmflow.claims.judge import KINDS
+from tmflow.claims.origins import KINDS
 from tmflow.claims.render import VERDICTS, accepted_verdicts, heading, without_runs
 from tmflow.native.registry import consistency_by_strategy
 from tmflow.platform.facts import slug_of

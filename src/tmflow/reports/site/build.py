@@ -28,7 +28,7 @@ from tmflow.base.files import whole_folder, write_bytes, write_json, write_text
 from tmflow.base.text import interval, span
 from tmflow.charts import captions, figures
 from tmflow.charts.figures import DRAWINGS, VEGA_LITE, Figure, figures_of, gaps_of, slug
-from tmflow.claims.judge import KINDS, verdicts
+from tmflow.claims.origins import KINDS, verdicts
 from tmflow.claims.render import VERDICTS, accepted_verdicts, machines_sentence, without_runs
 from tmflow.platform.description import described, format_fact
 from tmflow.reports import docs_index

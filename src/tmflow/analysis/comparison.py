@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
-from tmflow.analysis.aggregate import INTEGER_FACTORS, NOTHING, flags, without_result
+from tmflow.analysis.rounds import INTEGER_FACTORS, NOTHING, flags, without_result
 from tmflow.analysis.run_table import ROUND, VARIANT, numbered
 from tmflow.analysis.stats import (
     BOUND,

@@ -10,8 +10,8 @@ import pytest
 from scipy import stats as oracle
 
 from tests.support.frames import ended, grid
-from tmflow.analysis.pairwise import Sides, compared, joint_sentence, pairing_sentence, parts, sentence
-from tmflow.charts.pairwise import caption, chart, range_of
+from tmflow.analysis.comparison import Sides, compared, joint_sentence, pairing_sentence, parts, sentence
+from tmflow.charts.comparison import caption, chart, range_of
 from tmflow.runfile.record import NO_TIME
 
 

@@ -18,7 +18,7 @@ from tmflow.base.files import write_json
 from tmflow.runfile import record
 from tmflow.runfile.record import Run
 from tmflow.spec.trial import TrialSpec
-from tmflow.study import adaptive, campaign
+from tmflow.study import adaptive_rounds, campaign
 from tmflow.study.config import Scale, check_study
 from tmflow.study.cost_model import OUTPUTS_S
 from tmflow.study.plan import Plan, dataset_path
@@ -70,8 +70,8 @@ def measure(plan: Plan, ratios: Sequence[float], **changes: Any) -> None:
 def test_a_narrow_interval_wants_nothing(tmp_path: Path) -> None:
     plan = plan_of(tmp_path)
     measure(plan, NARROW)
-    assert adaptive.may_add(plan)
-    assert adaptive.wanting(plan) == {}
+    assert adaptive_rounds.may_add(plan)
+    assert adaptive_rounds.wanting(plan) == {}
 
 
 def test_rounds_are_added_up_to_the_cap(tmp_path: Path) -> None:
@@ -79,16 +79,16 @@ def test_rounds_are_added_up_to_the_cap(tmp_path: Path) -> None:
     measure(plan, WIDE)
     began = campaign.begin(tmp_path, "full")
     for number in (5, 6):
-        assert adaptive.wanting(plan) == {"one": number}
+        assert adaptive_rounds.wanting(plan) == {"one": number}
         plan.allot(began, {"one": number})
         assert plan.rounds("one") == len(plan.run_files("one")) == number
         assert not plan.is_measured()
-        assert adaptive.wanting(plan) == {}  # not before the round is measured
+        assert adaptive_rounds.wanting(plan) == {}  # not before the round is measured
         measure(plan, WIDE)
-    ratio = adaptive.comparisons(plan.points("one", "digits"), plan.finished_runs("one"))[0]
-    assert adaptive.too_wide(ratio)
-    assert adaptive.wanting(plan) == {}
-    assert not adaptive.may_add(plan)
+    ratio = adaptive_rounds.comparisons(plan.points("one", "digits"), plan.finished_runs("one"))[0]
+    assert adaptive_rounds.too_wide(ratio)
+    assert adaptive_rounds.wanting(plan) == {}
+    assert not adaptive_rounds.may_add(plan)
     assert plan.is_measured()
 
 
@@ -96,10 +96,10 @@ def test_rounds_stop_where_the_interval_is_narrow_enough(tmp_path: Path) -> None
     plan = plan_of(tmp_path)
     ratios = (1.50, 1.56, 1.44, 1.50, 1.50)  # half-width of the log 0.052 after 4 rounds, 0.035 after 5
     measure(plan, ratios)
-    assert adaptive.wanting(plan) == {"one": 5}
+    assert adaptive_rounds.wanting(plan) == {"one": 5}
     plan.allot(campaign.begin(tmp_path, "full"), {"one": 5})
     measure(plan, ratios)
-    assert adaptive.wanting(plan) == {}
+    assert adaptive_rounds.wanting(plan) == {}
     assert plan.rounds("one") == 5
 
 
@@ -107,7 +107,7 @@ def test_what_was_added_outlives_process_campaign_and_config(tmp_path: Path) -> 
     plan = plan_of(tmp_path)
     measure(plan, WIDE)
     assert plan_of(tmp_path).rounds("one") == ROUNDS  # killed before the answer was recorded: decided again
-    assert adaptive.wanting(plan_of(tmp_path)) == {"one": 5}
+    assert adaptive_rounds.wanting(plan_of(tmp_path)) == {"one": 5}
     began = campaign.begin(tmp_path, "full")
     plan.allot(began, {"one": 5})
     assert plan_of(tmp_path).rounds("one") == 5  # killed after it
@@ -134,27 +134,27 @@ def test_quick_adds_nothing(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, scale="quick")
     measure(plan, WIDE)
     assert plan.is_measured()
-    assert not adaptive.may_add(plan)
-    assert adaptive.wanting(plan) == {}
+    assert not adaptive_rounds.may_add(plan)
+    assert adaptive_rounds.wanting(plan) == {}
 
 
 def test_figures_of_no_time_want_nothing(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, shows=["accuracy"])
     measure(plan, WIDE)
-    assert adaptive.wanting(plan) == {}
+    assert adaptive_rounds.wanting(plan) == {}
 
 
 def test_without_a_cap_nothing_is_added(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, rounds=AT_MOST)
     measure(plan, WIDE)
-    assert not adaptive.may_add(plan)
-    assert adaptive.wanting(plan) == {}
+    assert not adaptive_rounds.may_add(plan)
+    assert adaptive_rounds.wanting(plan) == {}
 
 
 def test_a_single_round_has_no_interval_and_wants_another(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, rounds=1)
     measure(plan, NARROW)
-    assert adaptive.wanting(plan) == {"one": 2}
+    assert adaptive_rounds.wanting(plan) == {"one": 2}
 
 
 @pytest.mark.parametrize("ratio", [0.1, 1.0, 1.001, 40.0])
@@ -163,7 +163,7 @@ def test_only_the_width_counts(tmp_path: Path, ratio: float) -> None:
         results = tmp_path / str(len(wants))
         plan = plan_of(results)
         measure(plan, [value / 1.5 * ratio for value in ratios])
-        assert adaptive.wanting(plan) == wants
+        assert adaptive_rounds.wanting(plan) == wants
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_what_shows_no_time_or_no_scaling_takes_no_part(
     plan = plan_of(tmp_path, **factors)
     measure(plan, WIDE, **changes)
     assert plan.is_measured()
-    assert adaptive.wanting(plan) == {}
+    assert adaptive_rounds.wanting(plan) == {}
 
 
 def test_each_thread_count_is_compared_with_the_first_variant_that_has_a_result(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_each_thread_count_is_compared_with_the_first_variant_that_has_a_result(
     points = plan.points("one", "digits")
     seconds = {"tf_lock": None, "lock": 1.0, "nolock": 3.0}
     runs = [timed(p, number, seconds[p.strategy]) for number in (1, 2) for p in reversed(points)]
-    ratios = adaptive.comparisons(points, runs)
+    ratios = adaptive_rounds.comparisons(points, runs)
     assert [(ratio.estimate, ratio.n) for ratio in ratios] == [(pytest.approx(3.0), 2)] * 2
 
 
@@ -199,18 +199,18 @@ def test_rounds_without_both_results_are_left_out() -> None:
     lock, nolock = (TrialSpec(**FACTORS, dataset="digits", strategy=name, threads=1) for name in ("lock", "nolock"))
     runs = [timed(lock, 1, 1.0), timed(nolock, 1, 2.0), timed(lock, 2, 1.0), timed(nolock, 2, None)]
     runs += [timed(nolock, 3, 4.0), timed(lock, 3, 2.0)]
-    (ratio,) = adaptive.comparisons([lock, nolock], runs)
+    (ratio,) = adaptive_rounds.comparisons([lock, nolock], runs)
     assert ratio.estimate == pytest.approx(2.0)
     assert ratio.n == 2
-    assert adaptive.comparisons([lock, nolock], runs[:1] + runs[3:4]) == []
+    assert adaptive_rounds.comparisons([lock, nolock], runs[:1] + runs[3:4]) == []
 
 
 def test_too_wide_is_over_five_percent_to_either_side() -> None:
     def ratio(half: float) -> Interval:
         return Interval(2.0, 2 * math.exp(-half), 2 * math.exp(half), 6)
 
-    assert not adaptive.too_wide(ratio(math.log(1.049)))
-    assert adaptive.too_wide(ratio(math.log(1.051)))
+    assert not adaptive_rounds.too_wide(ratio(math.log(1.049)))
+    assert adaptive_rounds.too_wide(ratio(math.log(1.051)))
 
 
 @pytest.mark.parametrize("at_most", [8, 12])
@@ -230,7 +230,7 @@ def _study(logs: NDArray[np.float64]) -> Interval:
     """The data when the rounds end: after six, or after as many more as are requested."""
     for number in range(6, len(logs) + 1):
         ratio = ratio_interval(np.exp(logs[:number]), np.ones(number))
-        if not adaptive.too_wide(ratio):
+        if not adaptive_rounds.too_wide(ratio):
             return ratio
     return ratio
 

@@ -10,7 +10,7 @@ import pytest
 from idx_bytes import encoded
 
 from tmflow.base.errors import BadInput
-from tmflow.datasets.catalogue import decode_idx, read_uncompressed
+from tmflow.datasets.mnist_files import decode_idx, read_uncompressed
 
 PIXELS = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
 

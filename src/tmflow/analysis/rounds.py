@@ -1,4 +1,4 @@
-"""Group runs: into points, with an interval over the rounds of each (columns: see `summaries`), and into rounds."""
+"""Values by round: an interval over the rounds of each point (columns: see `summaries`), and pairs of one round."""
 
 from __future__ import annotations
 

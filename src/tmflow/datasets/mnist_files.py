@@ -109,7 +109,7 @@ def _official() -> Catalogue:
     return Catalogue(tuple(table["mirrors"]), entries)
 
 
-def mnist() -> Catalogue:
+def catalogue() -> Catalogue:
     """The official MNIST. TMFLOW_MNIST_MIRRORS (addresses) replaces the mirrors; empty: no download."""
     official = _official()
     override = os.environ.get("TMFLOW_MNIST_MIRRORS")

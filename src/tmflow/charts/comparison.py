@@ -8,7 +8,7 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from tmflow.analysis.pairwise import PROCESSES, WITHIN, Measure, Sides, joint_sentence, pairing_sentence
+from tmflow.analysis.comparison import PROCESSES, WITHIN, Measure, Sides, joint_sentence, pairing_sentence
 from tmflow.analysis.stats import SAME
 from tmflow.base.text import several, workers
 from tmflow.charts import palette
@@ -26,7 +26,7 @@ REACH = 3  # intervals that reach farther than this multiple of the estimates ar
 def chart(table: pd.DataFrame) -> Chart:
     """Draw points with intervals over the number of workers, the line of no difference, and for speed the band of 5 %.
 
-    `table` is a part of `analysis.pairwise.compared` with at least one estimate.
+    `table` is a part of `analysis.comparison.compared` with at least one estimate.
     """
     measure: Measure = table["measure"].iloc[0]
     shown = range_of(table)
