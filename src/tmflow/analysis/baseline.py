@@ -33,9 +33,9 @@ SAME_ACCURACY = Bounds(-0.02, 0.02)
 def speed(runs: pd.DataFrame, baseline: str, least_rounds: int) -> pd.DataFrame:
     """Compute the speed relative to the strategy `baseline`, as a summary (see `summaries`).
 
-    The baseline itself has no row. The additional column `told` holds a `Ranking`: "open" for fewer than `least_rounds`
-    rounds, "same" if the speeds are equivalent within 5 %. The runs are measured, of any status; the baseline must be
-    one variant.
+    The baseline itself has no row. The additional column `ranking` holds a `Ranking`: "open" for fewer than
+    `least_rounds` rounds, "same" if the speeds are equivalent within 5 %. The runs are measured, of any status; the
+    baseline must be one variant.
     """
     return _compare(runs, baseline, least_rounds, ("speed_ratio", "1"), "loop_s", _speed_ratio, 1, SAME)
 
@@ -87,7 +87,7 @@ def _compare(
         "more": summary["low"] > neutral,
         "less": summary["high"] < neutral,
     }
-    return summary.assign(told=np.select(list(rankings.values()), list(rankings), "open"))
+    return summary.assign(ranking=np.select(list(rankings.values()), list(rankings), "open"))
 
 
 COMPARED = ["experiment", "model", "variant", "against", "threads"]

@@ -24,7 +24,7 @@ from tmflow.analysis.stats import (
     Between,
     Interval,
     difference_interval,
-    equivalence,
+    equivalent,
     independent_difference_interval,
     independent_ratio_interval,
     joint_confidence,
@@ -176,8 +176,8 @@ def joint_sentence(table: pd.DataFrame) -> str:
     open_threads = points.loc[~(above | below), "threads"]
     undecided = f"undecided with {listed(list(open_threads))}" if len(open_threads) else ""
     result = "; ".join(filter(None, [f"B is {' and '.join(decided)}" if decided else "", undecided]))
-    equivalent = list(table.loc[table["same"] == "yes", "threads"])
-    same = f" Each point by itself: equivalent within {WITHIN} with {listed(equivalent)}." if equivalent else ""
+    same_threads = list(table.loc[table["same"] == "yes", "threads"])
+    same = f" Each point by itself: equivalent within {WITHIN} with {listed(same_threads)}." if same_threads else ""
     return f"By number of workers, jointly at 95 % (Bonferroni over {len(points)}): {result}.{same}"
 
 
@@ -258,6 +258,6 @@ def _estimates(a: Sequence[float], b: Sequence[float], measure: Measure, paired:
 
 
 def _same(ratio: Interval, a: Sequence[float], b: Sequence[float], between: Between) -> str:
-    if not math.isnan(ratio.low) and equivalence(a, b, between=between).equivalent:
+    if not math.isnan(ratio.low) and equivalent(a, b, between=between):
         return "yes"
     return "no" if ratio.low > SAME.high or ratio.high < SAME.low else "inconclusive"

@@ -42,18 +42,6 @@ SAME = Bounds(1 / (1 + BOUND), 1 + BOUND)
 """The ratios that count as the same."""
 
 
-class Equivalence(NamedTuple):
-    """Whether two configurations are equivalent: they differ by less than `bound`.
-
-    `interval` is the 90 % interval of their ratio (or difference). Not equivalent does not mean different: with few
-    rounds or much noise, neither can be shown.
-    """
-
-    equivalent: bool
-    interval: Interval
-    bound: float
-
-
 Between = Callable[[ArrayLike, ArrayLike, float], Interval]
 """A function that computes the interval of a ratio or difference of two samples at a given confidence."""
 
@@ -175,22 +163,20 @@ def joint_confidence(points: int, confidence: float = CONFIDENCE) -> float:
     return 1 - (1 - confidence) / points
 
 
-def equivalence(
+def equivalent(
     numerator: ArrayLike, denominator: ArrayLike, bound: float = BOUND, between: Between = ratio_interval
-) -> Equivalence:
+) -> bool:
     """Test whether the ratio is between 1/(1+bound) and 1+bound: two one-sided paired t tests (TOST) at 5 % each.
 
-    Both reject exactly if the 90 % interval lies within the bounds. Source: Schuirmann, J. Pharmacokin. Biopharm. 15
-    (1987) 657. `between` is `independent_ratio_interval` for values that share no round. Raises ValueError as
-    `ratio_interval` does, or for a bound that is not above 0.
+    Both reject exactly if the 90 % interval lies within the bounds. False does not mean different: with few rounds or
+    much noise, neither can be shown. Source: Schuirmann, J. Pharmacokin. Biopharm. 15 (1987) 657. `between` is
+    `independent_ratio_interval` for values that share no round. Raises ValueError as `ratio_interval` does, or for a
+    bound that is not above 0.
     """
+    if not bound > 0:
+        raise ValueError(f"a bound of equivalence is above 0, not {bound:g}")
     interval = between(numerator, denominator, TOST_CONFIDENCE)
-    return _equivalence(interval, 1 / (1 + bound), 1 + bound, bound)
-
-
-def difference_equivalence(a: ArrayLike, b: ArrayLike, bound: float) -> Equivalence:
-    """Test whether the difference is between -bound and bound, in the unit of the values; see `equivalence`."""
-    return _equivalence(difference_interval(a, b, TOST_CONFIDENCE), -bound, bound, bound)
+    return 1 / (1 + bound) < interval.low and interval.high < 1 + bound
 
 
 def rounds_to_decide(
@@ -231,12 +217,6 @@ def _logs(values: ArrayLike) -> NDArray[np.float64]:
         raise ValueError("a ratio interval needs values above 0")
     logs: NDArray[np.float64] = np.log(positive)
     return logs
-
-
-def _equivalence(interval: Interval, low: float, high: float, bound: float) -> Equivalence:
-    if not bound > 0:
-        raise ValueError(f"a bound of equivalence is above 0, not {bound:g}")
-    return Equivalence(low < interval.low and interval.high < high, interval, bound)
 
 
 def _sample(values: ArrayLike) -> NDArray[np.float64]:

@@ -61,7 +61,7 @@ def draw_comparison(summary: pd.DataFrame, baseline: str) -> alt.LayerChart:
     else:
         title, none, band = f"Test accuracy relative to {baseline} (percentage points)", 0.0, SAME_ACCURACY
         axis = alt.Axis(labelExpr="format(100 * datum.value, '~r')", tickCount=5)
-    data = summary.loc[summary["estimate"].notna(), [*COLUMNS, "told"]]
+    data = summary.loc[summary["estimate"].notna(), [*COLUMNS, "ranking"]]
     variants = of_variants(data["variant"])
     rows = variants.names
     colour, shape = looks(variants, legend=None)

@@ -51,11 +51,11 @@ def answer_transactions(summary: pd.DataFrame, baseline: str) -> Narrative:
         _speeds(f"Software transactions, {over}", software) or "Software transactions were not run.",
         _speeds(f"No lock at all, {over}", bare),
     ]
-    if ((summary["strategy"] == "tle") & (summary["told"] == "more")).any():
+    if ((summary["strategy"] == "tle") & (summary["ranking"] == "more")).any():
         sentences.append("tle is not comparable: it elides another mutex, which readers never take.")
     tried = pd.concat([hardware, software])
-    outcomes = tried.loc[tried["estimate"].notna(), "told"]
-    faster = list(tried.loc[tried["told"] == "more", "variant"])
+    outcomes = tried.loc[tried["estimate"].notna(), "ranking"]
+    faster = list(tried.loc[tried["ranking"] == "more", "variant"])
     if faster:
         short = f"Here it does: {listed(faster)} beats the lock."
     elif outcomes.empty:
@@ -84,11 +84,11 @@ def answer_strategies(
     if len(keeping):
         best = keeping.sort_values("estimate").iloc[-1]
         short = f"{best['variant']}: no lost updates, significantly faster than {baseline}."
-        if best["told"] != "more":
+        if best["ranking"] != "more":
             short = f"{baseline}: no lossless strategy is significantly faster."
         sentences.append(
             f"Of the other strategies without lost updates, {best['variant']} is the fastest: speedup "
-            f"{_interval(best)} over {baseline}, {SPEED[best['told']]}."
+            f"{_interval(best)} over {baseline}, {SPEED[best['ranking']]}."
         )
         equals = find_not_slower(runs, str(best["variant"]), list(keeping["variant"]))
         sentences += [f"Not significantly slower: {listed(equals)}."] if equals else []
@@ -104,8 +104,8 @@ def answer_strategies(
 def answer_accuracy(summary: pd.DataFrame, baseline: str) -> Narrative:
     """Answer whether the final accuracy of any strategy differs from that of the lock."""
     estimated = summary[summary["estimate"].notna()]
-    outcomes = set(estimated["told"])
-    worse, better = (list(estimated.loc[estimated["told"] == way, "variant"]) for way in ("less", "more"))
+    outcomes = set(estimated["ranking"])
+    worse, better = (list(estimated.loc[estimated["ranking"] == way, "variant"]) for way in ("less", "more"))
     if worse:
         short = f"Yes, under {listed(worse)}."
     elif better:
@@ -117,7 +117,7 @@ def answer_accuracy(summary: pd.DataFrame, baseline: str) -> Narrative:
     sides = [
         f"Test accuracy relative to {baseline}, in percentage points: {_each(rows, 100)}, {words}."
         for way, words in ACCURACY.items()
-        if len(rows := estimated[estimated["told"] == way])
+        if len(rows := estimated[estimated["ranking"] == way])
     ]
     return Narrative(short, [*sides, *_without(summary)])
 
@@ -155,7 +155,7 @@ def _speeds(name: str, rows: pd.DataFrame) -> str:
         return ""
     estimated = rows[rows["estimate"].notna()]
     sides = [
-        f"{_each(side)}, {words}" for way, words in SPEED.items() if len(side := estimated[estimated["told"] == way])
+        f"{_each(side)}, {words}" for way, words in SPEED.items() if len(side := estimated[estimated["ranking"] == way])
     ]
     return f"{name}: {'; '.join(sides)}." if sides else f"{name}: {' '.join(_without(rows))}"
 

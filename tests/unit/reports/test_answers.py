@@ -245,7 +245,7 @@ def test_a_round_without_the_baseline_is_told_and_left_out() -> None:
     runs = runs_of(OF_STUDY, {"htm": 2.0})
     ended(runs, (runs["strategy"] == "tf_lock") & (runs["round"] == 3), "failed", "it broke")
     (row,) = baseline.speed(runs, "tf_lock", LEAST_ROUNDS).to_dict("records")
-    assert (row["rounds"], row["told"]) == (5, "open")
+    assert (row["rounds"], row["ranking"]) == (5, "open")
     assert row["reason"] == "1 of 6 rounds with a result lack tf_lock"
 
 
