@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from tmflow.claims.schema import load_originals
 from tmflow.portal.pages import overview
 from tmflow.portal.study_data import study_or_stop
 
@@ -16,6 +17,7 @@ platform = overview.choose_platform(study)
 overview.show_answers(study, platform)
 
 st.header("Which findings of the 2017 study hold")
+st.caption(f"The study: {load_originals().study.citation()}.")
 scoreboard = st.container()
 
 st.header("Available data")

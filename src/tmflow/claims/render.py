@@ -9,6 +9,7 @@ from html import escape
 
 from tmflow.base.text import interval, listed, several, span
 from tmflow.claims.origins import KINDS, NEEDS, Judged
+from tmflow.claims.schema import load_originals
 from tmflow.claims.verdict import Verdict
 from tmflow.platform.facts import is_local
 from tmflow.spec.trial import Evidence
@@ -141,6 +142,7 @@ def section(judged: Sequence[Judged], heading: str) -> str:
     return "\n".join(
         [
             '<section class="claims"><h2 id="claims">Which findings of the study hold</h2>',
+            f"<p>The study: {escape(load_originals().study.citation())}.</p>",
             f"<ul>{''.join(f'<li>{escape(count)}</li>' for count in counts)}</ul>",
             f"<p>{escape(heading)}</p>",
             f"<p>{INTRODUCTION}</p>",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -82,7 +83,7 @@ def check_claims(raw: Any) -> Claims:
     return claims
 
 
-def _check_factors(factors: Factors, where: str) -> None:
+def _check_factors(factors: Iterable[str], where: str) -> None:
     for factor in factors:
         if factor not in TrialSpec.model_fields:
             raise unknown(f"factor in {where}:", factor, TrialSpec.model_fields)
@@ -92,23 +93,48 @@ NUMBER = r"\d+\.\d+"
 CONCLUSIONS = "conclusions"
 
 
-class Original(Closed):
-    """A figure of the study; unknown values are None."""
+Platform = Literal["TSX", "POWER8"]
 
+
+class Thesis(Closed):
+    """The bibliographic data of the study."""
+
+    author: str = Field(min_length=3)
     title: str = Field(min_length=10)
-    platform: Literal["TSX", "POWER8"]
+    published: str = Field(min_length=10, description="kind, school and year")
+
+    def citation(self) -> str:
+        return f"{self.author}, {self.title}. {self.published}"
+
+
+class Original(Closed):
+    """A figure of the study; a value that its text does not state is None, and its factor is listed in `assumed`."""
+
+    caption: Literal["Speedup", "Commits", "Conflicts", "Failures", "Accuracy", "STM", "Global TLE"]
+    title: str = Field(min_length=10)
+    platform: Platform
     model: Literal["mnist_softmax", "mnist_deep"]
-    batch: int = Field(ge=1)
-    matrix: int | None = Field(None, ge=1, le=784, description="pixels of an image")
-    iterations: int | None = Field(None, ge=1)
+    batch: int | None = Field(ge=1)
+    matrix: int | None = Field(ge=1, le=784, description="pixels of an image")
+    iterations: int | None = Field(ge=1)
+    manager: Literal["suicide", "backoff"] | None = Field(None, description="contention manager of STM")
+    tunables: Literal["default", "custom"] | None = Field(None, description="setting of glibc's elision")
+    assumed: list[str] = Field(default=[], description="factors that the text does not state")
     finding: str = Field(min_length=10, description="in our own words")
 
 
 class Originals(Closed):
     """The content of figures.yaml; `figures` are in the study's order."""
 
+    study: Thesis
+    machines: dict[Platform, str]
+    assumed: list[str] = Field(description="factors that the text states for no figure")
     figures: dict[str, Original] = Field(min_length=1)
     conclusions: str = Field(min_length=10)
+
+    def assumptions(self, figure: str) -> list[str]:
+        """The factors that the text does not state for the figure."""
+        return [*self.figures[figure].assumed, *self.assumed]
 
     @field_validator("figures")
     @classmethod
@@ -157,4 +183,11 @@ def _load_originals(path: Path) -> Originals:
 
 def check_originals(raw: Any) -> Originals:
     """Check a parsed figures.yaml. Raises BadInput that names the fault and its place."""
-    return document(Originals, raw, "figures.yaml")
+    originals = document(Originals, raw, "figures.yaml")
+    _check_factors(originals.assumed, "figures.yaml: assumed")
+    for number, original in originals.figures.items():
+        _check_factors(original.assumed, f"figures.yaml: figures.{number}.assumed")
+        for factor in ("batch", "matrix", "iterations"):
+            if (getattr(original, factor) is None) != (factor in originals.assumptions(number)):
+                raise BadInput(f"figures.yaml: figures.{number}: {factor} is either stated or listed in 'assumed'.")
+    return originals

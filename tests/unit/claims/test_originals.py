@@ -17,8 +17,57 @@ ORIGINALS = load_originals()
 FILE = project_root() / "data" / "figures.yaml"
 
 
-def test_every_figure_of_the_study_is_there_in_its_order() -> None:
-    assert list(ORIGINALS.figures) == [f"4.{number}" for number in range(1, 19)]
+# The study's list of figures: caption, platform, model, batch, pixels, and what distinguishes STM and TLE.
+CAPTIONS = {
+    "4.1": ("Speedup", "TSX", "mnist_softmax", 100, 784, None),
+    "4.2": ("Commits", "TSX", "mnist_softmax", 100, 784, None),
+    "4.3": ("Conflicts", "TSX", "mnist_softmax", 100, 784, None),
+    "4.4": ("Conflicts", "TSX", "mnist_softmax", 100, 100, None),
+    "4.5": ("Commits", "TSX", "mnist_softmax", 100, 100, None),
+    "4.6": ("Speedup", "TSX", "mnist_softmax", 100, 100, None),
+    "4.7": ("Speedup", "POWER8", "mnist_softmax", 1, 784, None),
+    "4.8": ("Failures", "POWER8", "mnist_softmax", 1, 784, None),
+    "4.9": ("Accuracy", "POWER8", "mnist_softmax", 1, 784, None),
+    "4.10": ("Speedup", "TSX", "mnist_deep", 1, 784, None),
+    "4.11": ("Speedup", "TSX", "mnist_deep", 15, 784, None),
+    "4.12": ("Accuracy", "TSX", "mnist_deep", 1, 784, None),
+    "4.13": ("STM", "TSX", "mnist_deep", 1, 784, "suicide"),
+    "4.14": ("STM", "TSX", "mnist_deep", 5, 784, "suicide"),
+    "4.15": ("STM", "TSX", "mnist_deep", 1, 784, "backoff"),
+    "4.16": ("STM", "TSX", "mnist_deep", 5, 784, "backoff"),
+    "4.17": ("Global TLE", "TSX", "mnist_deep", None, 784, "default"),
+    "4.18": ("Global TLE", "TSX", "mnist_deep", None, 784, "custom"),
+}
+# What our experiment of a figure draws, by the figure's caption.
+SHOWS = {
+    "Speedup": "speedup", "Commits": "commits", "Conflicts": "failures", "Failures": "failures",
+    "Accuracy": "accuracy", "STM": "speedup", "Global TLE": "speedup",
+}  # fmt: skip
+
+
+def test_every_figure_of_the_study_is_there_in_its_order_and_with_its_caption() -> None:
+    assert list(ORIGINALS.figures) == list(CAPTIONS)
+    for number, figure in ORIGINALS.figures.items():
+        variant = figure.manager or figure.tunables
+        assert CAPTIONS[number] == (
+            figure.caption, figure.platform, figure.model, figure.batch, figure.matrix, variant
+        )  # fmt: skip
+
+
+def test_an_experiment_draws_what_the_figure_with_its_number_draws() -> None:
+    study = load_study(project_root() / "config.yaml")
+    for number, original in ORIGINALS.figures.items():
+        experiment = study.experiments[experiment_of(number)]
+        assert SHOWS[original.caption] in (experiment.shows or ()), number
+        only = experiment.shown()["only"]
+        assert only.get("manager", [None]) == [original.manager], number
+        assert only.get("tunables", [None]) == [original.tunables], number
+
+
+def test_what_the_text_leaves_open_is_marked_as_assumed() -> None:
+    assert ORIGINALS.assumptions("4.1") == ["intra_op_threads", "inter_op_threads", "pinning"]
+    assert ORIGINALS.assumptions("4.17")[:3] == ["batch", "iterations", "dropout_keep"]
+    assert {n for n in CAPTIONS if "iterations" in ORIGINALS.assumptions(n)} == {f"4.{n}" for n in range(13, 19)}
 
 
 def test_every_source_of_a_claim_is_there_and_every_figure_has_a_claim() -> None:
@@ -35,8 +84,8 @@ def test_an_experiment_repeats_every_figure_with_its_model_batch_and_pixels() ->
         points = study.points(study.source(name), "full", "mnist")
         shown = [p for p in points if all(getattr(p, f) in (None, *values) for f, values in only.items())]
         assert {point.model for point in shown} == {original.model}, name
-        assert {point.batch for point in shown} == {original.batch}, name
-        assert {point.matrix for point in shown} == {original.matrix or 784}, name
+        assert {point.batch for point in shown} == {original.batch or 1}, name
+        assert {point.matrix for point in shown} == {original.matrix}, name
 
 
 @pytest.mark.parametrize(
@@ -66,6 +115,12 @@ def test_a_source_that_names_neither_figures_nor_the_conclusions_is_refused(sour
         (("figures", "4.1", "batch"), 0, "figures.4.1.batch is 0"),
         (("figures", "4.1", "matrix"), "784", "figures.4.1.matrix is '784'"),
         (("figures", "4.1", "finding"), None, "figures.4.1.finding is None"),
+        (("figures", "4.1", "caption"), "Speed", "figures.4.1.caption is 'Speed'"),
+        (("figures", "4.1", "iterations"), None, "figures.4.1: iterations is either stated or listed in 'assumed'"),
+        (("figures", "4.1", "assumed"), ["batch"], "figures.4.1: batch is either stated or listed in 'assumed'"),
+        (("figures", "4.1", "assumed"), ["colour"], "factor in figures.yaml: figures.4.1.assumed: 'colour'"),
+        (("assumed",), ["pining"], "'pining' (did you mean 'pinning'?)"),
+        (("study", "title"), "", "study.title is ''"),
         (("figures", "four"), "x", "figures.four is 'x'"),
         (("conclusions",), "no", "conclusions is 'no'"),
     ],

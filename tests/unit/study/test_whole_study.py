@@ -36,8 +36,8 @@ TABLE = {
     "fig-4.10": ("mnist_deep", 1, 784, 100),
     "fig-4.11": ("mnist_deep", 15, 784, 100),
     "fig-4.12": ("mnist_deep", 1, 784, 400),  # the study: 5000 iterations
-    **dict.fromkeys(("fig-4.13", "fig-4.14", "fig-4.17", "fig-4.18"), ("mnist_deep", 1, 784, 100)),
-    **dict.fromkeys(("fig-4.15", "fig-4.16"), ("mnist_deep", 5, 784, 100)),
+    **dict.fromkeys(("fig-4.13", "fig-4.15", "fig-4.17", "fig-4.18"), ("mnist_deep", 1, 784, 100)),
+    **dict.fromkeys(("fig-4.14", "fig-4.16"), ("mnist_deep", 5, 784, 100)),
 }
 LOCKS = ["htm", "tf_lock", "tf_nolock"]
 MINUTES = {"full": 90, "quick": 3}
@@ -83,7 +83,7 @@ def test_a_figure_shows_what_the_study_did(study: Study, figure: str) -> None:
     assert {
         p.strategy: sorted({q.threads for q in points if q.strategy == p.strategy}) for p in points
     } == dict.fromkeys(sorted([*LOCKS, *more]), threads)
-    managers = {13: "suicide", 14: "backoff", 15: "suicide", 16: "backoff"}
+    managers = {13: "suicide", 14: "suicide", 15: "backoff", 16: "backoff"}
     assert {p.manager for p in points if p.manager} == ({managers[number]} if number in managers else set())
     assert {p.instrumentation for p in points if p.strategy == "stm"} <= {"all"}
     tunables = {17: {"default"}, 18: {"custom"}}

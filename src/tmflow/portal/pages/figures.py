@@ -14,7 +14,7 @@ from tmflow.base.canonical_json import sha256_of
 from tmflow.base.documents import kept
 from tmflow.base.errors import BadInput
 from tmflow.base.paths import project_root
-from tmflow.base.text import markdown
+from tmflow.base.text import listed, markdown
 from tmflow.charts.figures import DRAWINGS
 from tmflow.claims.origins import Judged
 from tmflow.claims.render import accepted_verdicts
@@ -30,7 +30,6 @@ from tmflow.study import config
 from tmflow.study.campaign import rerun
 from tmflow.study.config import SCALES, Scale
 
-UNKNOWN = "unknown"
 OF = (PLATFORM, ValueFilter(Key.SCALE, "Scale"), ValuesFilter(Key.EVIDENCE, "Evidence"))
 
 
@@ -38,7 +37,10 @@ def show_list(originals: Originals, study: Study) -> None:
     """Show a link for each figure, with the verdicts on its finding."""
     platform = choose([PLATFORM], study.counts, study.platform_names, defaults=study.first).one(Key.PLATFORM)
     verdicts = accepted_verdicts(load_verdicts(study, platform))
-    st.caption("Each figure has the verdicts of this platform's runs on its finding. Open a figure for its charts.")
+    st.caption(
+        f"The study: {originals.study.citation()}. Each figure has the verdicts of this platform's runs on its "
+        "finding. Open a figure for its charts."
+    )
     for column, part in zip(st.columns(2), halves(list(originals.figures.items())), strict=True):
         with column:
             for number, original in part:
@@ -87,14 +89,18 @@ def show_detail(number: str, originals: Originals, study: Study) -> None:
 
 
 def _show_original(number: str, originals: Originals) -> None:
-    """Show the configuration and the finding of the original figure."""
+    """Show the configuration and the finding of the original figure, and what its text leaves open."""
     original = originals.figures[number]
     st.markdown(f"{original.title}. **The study found:** {original.finding}")
-    values = {"pixels": original.matrix, "iterations": original.iterations}
-    parts = [f"{name} {UNKNOWN if value is None else value}" for name, value in values.items()]
+    values = {
+        "batch": original.batch, "pixels": original.matrix, "iterations": original.iterations,
+        "contention manager": original.manager, "setting of glibc's elision": original.tunables,
+    }  # fmt: skip
+    parts = [f"{name} {value}" for name, value in values.items() if value is not None]
     st.caption(
-        f"Configuration of the study: {original.platform}, {original.model}, batch {original.batch}, "
-        f"{', '.join(parts)}."
+        f"Figure {number} of the study ({original.caption}): {original.platform}, {original.model}, "
+        f"{', '.join(parts)}. Its text does not state {listed(originals.assumptions(number))}: the values of "
+        f"config.yaml are assumptions. {original.platform}: {originals.machines[original.platform]}"
     )
 
 

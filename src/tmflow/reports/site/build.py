@@ -30,6 +30,7 @@ from tmflow.charts import captions, figures
 from tmflow.charts.figures import DRAWINGS, VEGA_LITE, Figure, figures_of, gaps_of, slug
 from tmflow.claims.origins import KINDS, verdicts
 from tmflow.claims.render import VERDICTS, accepted_verdicts, machines_sentence, without_runs
+from tmflow.claims.schema import load_originals
 from tmflow.platform.description import described, format_fact
 from tmflow.reports import docs_index
 from tmflow.reports.docs_index import VOCABULARY
@@ -155,6 +156,7 @@ def publish(
         pages.write(
             "index.html",
             scoreboard=scoreboard,
+            study=load_originals().study.citation(),
             holdings=_holdings(here),
             n_platforms=here["platform"].nunique(),
             n_runs=n_runs,
