@@ -174,6 +174,8 @@ def _updates(predicate: Predicate, values: list[dict[str, Any]]) -> Iterator[tup
         case "commits":
             counted = f"commits = :part, fallbacks = {WHOLE} - :part"
             yield f"UPDATE counters SET {counted} WHERE run_id = :run", shares
+        case "commits of attempts":
+            yield f"UPDATE counters SET commits = :part, attempts = {WHOLE} WHERE run_id = :run", shares
         case _:
             yield f"UPDATE counters SET attempts = {WHOLE} WHERE run_id = :run", shares
             for family, n in ((measure.causes[0], ":part"), ("explicit", f"{WHOLE} - :part")):

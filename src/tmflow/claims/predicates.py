@@ -29,7 +29,7 @@ Factors = dict[str, str | int | float]
 class Measure(NamedTuple):
     """A measure of a run; `causes` are the abort causes that it counts."""
 
-    name: Literal["speed", "accuracy", "commits", "share of aborts", "share of attempts"]
+    name: Literal["speed", "accuracy", "commits", "commits of attempts", "share of aborts", "share of attempts"]
     causes: tuple[Family, ...] = ()
 
     @property
@@ -40,10 +40,18 @@ class Measure(NamedTuple):
         """The measure in words."""
         if self.causes:
             return f"{self.name} for {' or '.join(self.causes)}"
-        return {"commits": "share of transactions that committed"}.get(self.name, self.name)
+        return IN_WORDS.get(self.name, self.name)
 
 
-SPEED, ACCURACY, COMMITS = Measure("speed"), Measure("accuracy"), Measure("commits")
+# The study's commits(w) can be read in two ways: its source divides by updates, its words allow attempts.
+IN_WORDS = {
+    "commits": "share of updates that committed as a transaction",
+    "commits of attempts": "share of attempts that committed",
+}
+SPEED, ACCURACY = Measure("speed"), Measure("accuracy")
+SHARES = {
+    "commits": Measure("commits"), "commits_of_attempts": Measure("commits of attempts"), "accuracy": ACCURACY
+}  # fmt: skip
 
 
 class Closed(BaseModel):
@@ -166,11 +174,11 @@ class _Bounded(Predicate):
 
 
 class _Share(_Bounded):
-    share_of: Literal["commits", "accuracy"]
+    share_of: Literal["commits", "commits_of_attempts", "accuracy"]
 
     @property
     def measure(self) -> Measure:
-        return ACCURACY if self.share_of == "accuracy" else COMMITS
+        return SHARES[self.share_of]
 
 
 class ShareAbove(_Share):

@@ -61,6 +61,9 @@ class Tables:
             case "commits":
                 counts = self.transactions.set_index("uid").astype(float)
                 return _share(counts["commits"], counts["commits"] + counts["fallbacks"].fillna(0))
+            case "commits of attempts":
+                counts = self.transactions.set_index("uid").astype(float)
+                return _share(counts["commits"], counts["attempts"])
             case "share of aborts":
                 counted = self._aborts()
                 return _share(self._aborts(measure.causes).reindex(counted.index, fill_value=0), counted)

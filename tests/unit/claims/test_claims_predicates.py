@@ -72,6 +72,7 @@ LATE = curve("late", (1, 2, 5.2))  # equally slow, except for the last
         (share_above([share("x", (0.6, 0.7, 0.4))], threshold=0.5, share_of="commits"), "contradicted", 3),
         (share_above([share("x", (0.6, 0.7, 0.5))], threshold=0.5, share_of="commits"), "inconclusive", 3),
         (share_below([share("x", (0.4, 0.3, 0.2))], threshold=0.5, share_of="commits"), "reproduced", 3),
+        (share_below([share("x", (0.4, 0.3, 0.2))], threshold=0.5, share_of="commits_of_attempts"), "reproduced", 3),
         (share_below([share("x", (0.4, 0.3, 0.6))], threshold=0.5, share_of="commits"), "contradicted", 3),
         (
             rising_share([share("x", (0.1, 0.2, 0.3)), share("y", (0.2, 0.3, 0.4))], causes=["conflict"]),

@@ -70,6 +70,17 @@ def test_what_the_text_leaves_open_is_marked_as_assumed() -> None:
     assert {n for n in CAPTIONS if "iterations" in ORIGINALS.assumptions(n)} == {f"4.{n}" for n in range(13, 19)}
 
 
+def test_the_study_is_cited_alike_everywhere() -> None:
+    study = ORIGINALS.study
+    thesis = read_yaml(project_root() / "CITATION.cff")["references"][0]
+    (author,) = thesis["authors"]
+    assert (f"{author['given-names']} {author['family-names']}", thesis["title"]) == (study.author, study.title)
+    for page in ("README.md", "docs/concepts.md"):
+        text = " ".join((project_root() / page).read_text().split())
+        assert study.author in text, page
+        assert f"*{study.title}*" in text, page
+
+
 def test_every_source_of_a_claim_is_there_and_every_figure_has_a_claim() -> None:
     sources = {claim.source for claim in load_claims().claims.values()}
     assert {figure for source in sources for figure in ORIGINALS.figures_of(source)} == set(ORIGINALS.figures)
