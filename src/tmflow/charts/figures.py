@@ -21,7 +21,7 @@ from tmflow.base.files import whole_folder, write_bytes, write_json
 from tmflow.base.text import csv_frame
 from tmflow.charts import captions, measure_charts
 from tmflow.charts.captions import Caption
-from tmflow.charts.marks import Chart
+from tmflow.charts.marks import Chart, Published
 
 PNG_SCALE = 2  # pixels for each px of the chart
 VEGA_LITE = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
@@ -121,14 +121,19 @@ DRAWINGS = {
 
 
 def figures_of(
-    kind: str, summary: pd.DataFrame, revision: str, experiment: str | None = None
+    kind: str,
+    summary: pd.DataFrame,
+    revision: str,
+    experiment: str | None = None,
+    published: Sequence[Published] = (),
 ) -> Iterator[tuple[str, Figure]]:
     """Yield the label and figure of each panel of a summary that has something to draw; `kind` is a key of `DRAWINGS`.
 
     `experiment` is the one that the figures belong to, if there is exactly one; the runs may be those of another.
+    `published`: numbers of the study's text for this kind of figure.
     """
     for label, panel in drawable(kind, summary):
-        yield label, figure_of(label, panel, revision, experiment)
+        yield label, figure_of(label, panel, revision, experiment, published)
 
 
 def drawable(kind: str, summary: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -138,9 +143,18 @@ def drawable(kind: str, summary: pd.DataFrame) -> Iterator[tuple[str, pd.DataFra
             yield label, panel
 
 
-def figure_of(label: str, panel: pd.DataFrame, revision: str, experiment: str | None = None) -> Figure:
+def figure_of(
+    label: str,
+    panel: pd.DataFrame,
+    revision: str,
+    experiment: str | None = None,
+    published: Sequence[Published] = (),
+) -> Figure:
     """The figure of one panel that has something to draw; parameters as for `figures_of`."""
-    return Figure(measure_charts.draw(panel), captions.caption(panel, revision, label, experiment), panel)
+    numbers = "; ".join(number.words for number in published)
+    quoted = [f"Dotted, where within the axes, is what the study published: {numbers}."] if published else []
+    caption = captions.caption(panel, revision, label, experiment, quoted)
+    return Figure(measure_charts.draw(panel, published), caption, panel)
 
 
 def gaps_of(kind: str, summary: pd.DataFrame) -> Iterator[tuple[str, list[str]]]:
@@ -170,18 +184,24 @@ def export(figure: Figure, stem: Path) -> list[Path]:
 
 
 def draw_experiment(
-    records: Records, experiment: str, out_dir: Path, revision: str, kinds: Sequence[str] | None = None
+    records: Records,
+    experiment: str,
+    out_dir: Path,
+    revision: str,
+    kinds: Sequence[str] | None = None,
+    published: Callable[[str], Sequence[Published]] = lambda _: (),
 ) -> Path:
     """Write every figure of an experiment under `out_dir`, and figures.json, which lists figures and reasons for gaps.
 
     `kinds` are keys of `DRAWINGS`; None draws all kinds that have data. The records may be those of another
-    experiment; the captions then say so. Returns the path of figures.json.
+    experiment; the captions then say so. `published` returns the numbers of the study's text for a kind. Returns the
+    path of figures.json.
     """
     index: dict[str, Any] = {"experiment": experiment, "revision": revision, "figures": [], "not_drawn": []}
     with whole_folder(out_dir) as folder:
         for kind in recorded(records) if kinds is None else kinds:
             summary = DRAWINGS[kind].summarise(records)
-            for label, figure in figures_of(kind, summary, revision, experiment):
+            for label, figure in figures_of(kind, summary, revision, experiment, published(kind)):
                 paths = export(figure, folder / stem(experiment, kind, label))
                 index["figures"].append(
                     {

@@ -66,6 +66,8 @@ SIGNS = {
 DASHES = ([1, 0], [7, 4], [2, 3], [9, 3, 2, 3])  # of the lines of platforms that share a chart
 PLATFORM = 300  # px of a platform's name in a legend
 SIMULATED = [6, 4]  # of a line of simulated points
+LINE = 13  # px between the lines of a label
+PUBLISHED = [2, 3]  # of the line of a published number
 
 
 class Along(NamedTuple):
@@ -83,6 +85,14 @@ class Series(NamedTuple):
     column: str
     names: list[str]
     looks: list[Look]
+
+
+class Published(NamedTuple):
+    """A number of the study's text: its words, and its place on the axis of worker threads or of values."""
+
+    words: str
+    workers: int | None = None
+    value: float | None = None
 
 
 def of_variants(drawn: Iterable[str]) -> Series:
@@ -200,7 +210,7 @@ def oversubscribed(summary: pd.DataFrame, ticks: Ticks, shown: Range | None = No
         align="right",
         baseline="bottom" if below else "top",
         dx=-5,
-        dy=-5 if below else 5,
+        dy=-5 - LINE if below else 5,  # the baseline is that of the first of two lines
         fontSize=11,
         color=palette.NEUTRAL,
     )
@@ -208,6 +218,33 @@ def oversubscribed(summary: pd.DataFrame, ticks: Ticks, shown: Range | None = No
         region.mark_rect(color=palette.NEUTRAL, opacity=0.15).encode(x=alt.X("x:Q"), x2=alt.X2("end:Q")),
         label.encode(x=alt.X("end:Q"), y=BOTTOM if below else TOP),
     ]
+
+
+def published_marks(numbers: Iterable[Published], ticks: Ticks, shown: Range) -> list[alt.Chart]:
+    """The labelled lines of the published numbers that lie within the axes, over worker threads."""
+    left, right = ticks.scale().domain
+    layers: list[alt.Chart] = []
+    for number in numbers:
+        if number.workers is not None and left <= number.workers <= right:
+            line = Layer(pd.DataFrame({"x": [number.workers]})).encode(x=alt.X("x:Q"))
+            label = line.mark_text(
+                text=number.words,
+                angle=270,
+                align="right",
+                baseline="bottom",
+                dx=-6,
+                dy=-3,
+                fontSize=11,
+                color=palette.INK,
+            )
+            layers += [line.mark_rule(color=palette.INK, strokeDash=PUBLISHED), label.encode(y=TOP)]
+        if number.value is not None and shown.low <= number.value <= shown.high:
+            line = Layer(pd.DataFrame({"x": [right], "y": [number.value]})).encode(y=alt.Y("y:Q"))
+            label = line.mark_text(
+                text=number.words, align="right", baseline="bottom", dx=-6, dy=-3, fontSize=11, color=palette.INK
+            )
+            layers += [line.mark_rule(color=palette.INK, strokeDash=PUBLISHED), label.encode(x=alt.X("x:Q"))]
+    return layers
 
 
 def clip_bars(bounded: pd.DataFrame, shown: Range) -> pd.DataFrame:

@@ -26,6 +26,7 @@ from tmflow.charts.marks import (
     Along,
     Chart,
     Layer,
+    Published,
     along_threads,
     clip_bars,
     error_bars,
@@ -34,6 +35,7 @@ from tmflow.charts.marks import (
     lines,
     of_variants,
     oversubscribed,
+    published_marks,
     tooltip,
     values_axis,
 )
@@ -60,11 +62,11 @@ BAR_COLUMNS = (
 )  # fmt: skip
 
 
-def draw(summary: pd.DataFrame) -> Chart:
+def draw(summary: pd.DataFrame, published: Sequence[Published] = ()) -> Chart:
     """Draw a panel: shares as a dot plot, aborts as stacked bars by cause, any other measure as lines.
 
     The x axis has the threads, the steps of a training curve, or the ranges of staleness. Many variants are drawn in
-    facets (see `split_facets`).
+    facets (see `split_facets`). A chart of lines over threads marks the published numbers that lie within its axes.
     """
     measure, shown = summary["measure"].iloc[0], value_range(summary)
     if measure in ("lost", "torn"):
@@ -83,7 +85,10 @@ def draw(summary: pd.DataFrame) -> Chart:
     parts = split_facets(summary)
     drawn = pd.concat([part.loc[part["estimate"].notna(), "variant"] for _, part in parts])
     describe, y = f"{title_of(summary)} against {against}", values(summary, shown)
-    return lines(parts, of_variants(drawn), describe, along, y, shown, references(summary, along, shown), columns)
+    behind = references(summary, along, shown)
+    if along.column == "threads":
+        behind += published_marks(published, along.ticks, shown)
+    return lines(parts, of_variants(drawn), describe, along, y, shown, behind, columns)
 
 
 def values(summary: pd.DataFrame, shown: Range) -> alt.Y:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,6 +12,7 @@ from pydantic import Field, field_validator
 from tmflow.base.documents import document, kept, read_yaml
 from tmflow.base.errors import BadInput, unknown
 from tmflow.base.paths import project_root
+from tmflow.charts.marks import Published
 from tmflow.claims.predicates import Check, Closed, Factors
 from tmflow.native import registry
 from tmflow.spec.trial import Evidence, TrialSpec
@@ -91,6 +92,7 @@ def _check_factors(factors: Iterable[str], where: str) -> None:
 
 NUMBER = r"\d+\.\d+"
 CONCLUSIONS = "conclusions"
+PREFIX = "fig-"  # of the experiments that repeat a figure
 
 
 Platform = Literal["TSX", "POWER8"]
@@ -107,6 +109,21 @@ class Thesis(Closed):
         return f"{self.author}, {self.title}. {self.published}"
 
 
+class PublishedNumber(Closed):
+    """A number that the study's text gives: a number of workers, or a value on the figure's axis."""
+
+    words: str = Field(min_length=5, description="what it is, with the number")
+    workers: int | None = Field(None, ge=1, le=1024)
+    value: float | None = Field(None, gt=0, allow_inf_nan=False, description="in the unit of the figure's axis")
+
+
+# The kind of our figures (a key of `charts.figures.DRAWINGS`) that shows what a figure of this caption shows.
+KINDS_OF_CAPTIONS = {
+    "Speedup": "speedup", "Commits": "commits", "Conflicts": "failures", "Failures": "failures",
+    "Accuracy": "accuracy", "STM": "speedup", "Global TLE": "speedup",
+}  # fmt: skip
+
+
 class Original(Closed):
     """A figure of the study; a value that its text does not state is None, and its factor is listed in `assumed`."""
 
@@ -120,6 +137,7 @@ class Original(Closed):
     manager: Literal["suicide", "backoff"] | None = Field(None, description="contention manager of STM")
     tunables: Literal["default", "custom"] | None = Field(None, description="setting of glibc's elision")
     assumed: list[str] = Field(default=[], description="factors that the text does not state")
+    numbers: list[PublishedNumber] = Field(default=[], description="evidence published: they are quoted, not measured")
     finding: str = Field(min_length=10, description="in our own words")
 
 
@@ -135,6 +153,17 @@ class Originals(Closed):
     def assumptions(self, figure: str) -> list[str]:
         """The factors that the text does not state for the figure."""
         return [*self.figures[figure].assumed, *self.assumed]
+
+    def published_by(self, experiment: str) -> Callable[[str], list[Published]]:
+        """For a kind of figure of an experiment, the numbers of the study's text; none for other experiments."""
+        original = self.figures.get(experiment.removeprefix(PREFIX)) if experiment.startswith(PREFIX) else None
+
+        def published(kind: str) -> list[Published]:
+            if original is None or KINDS_OF_CAPTIONS[original.caption] != kind:
+                return []
+            return [Published(number.words, number.workers, number.value) for number in original.numbers]
+
+        return published
 
     @field_validator("figures")
     @classmethod
@@ -168,7 +197,7 @@ class Originals(Closed):
 
 def experiment_of(figure: str) -> str:
     """The experiment of config.yaml that repeats a figure."""
-    return f"fig-{figure}"
+    return f"{PREFIX}{figure}"
 
 
 def load_originals() -> Originals:
@@ -187,6 +216,9 @@ def check_originals(raw: Any) -> Originals:
     _check_factors(originals.assumed, "figures.yaml: assumed")
     for number, original in originals.figures.items():
         _check_factors(original.assumed, f"figures.yaml: figures.{number}.assumed")
+        for number_given in original.numbers:
+            if (number_given.workers is None) == (number_given.value is None):
+                raise BadInput(f"figures.yaml: figures.{number}.numbers: each has either workers or a value.")
         for factor in ("batch", "matrix", "iterations"):
             if (getattr(original, factor) is None) != (factor in originals.assumptions(number)):
                 raise BadInput(f"figures.yaml: figures.{number}: {factor} is either stated or listed in 'assumed'.")

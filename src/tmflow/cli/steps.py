@@ -78,6 +78,7 @@ def draw(experiment: str, scale: Annotated[Scale, typer.Option()] = "full") -> N
     from tmflow.analysis.run_table import shown_of
     from tmflow.base.errors import unknown
     from tmflow.charts import figures
+    from tmflow.claims.schema import load_originals
     from tmflow.reports.html_report import write_table
     from tmflow.store import queries
     from tmflow.store.run_filter import RESULTS
@@ -96,6 +97,7 @@ def draw(experiment: str, scale: Annotated[Scale, typer.Option()] = "full") -> N
         results_dir() / "figures" / experiment,
         queries.revision(database),
         shown["shows"],
+        load_originals().published_by(experiment),
     )
     write_table(runs, experiment, definition.question, scale, results_dir() / "tables" / f"{experiment}.html")
 

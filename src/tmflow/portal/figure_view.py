@@ -13,7 +13,7 @@ import streamlit as st
 from tmflow.base.text import markdown
 from tmflow.charts.axes import LETTER, max_line_length, wrapped_label_expr
 from tmflow.charts.figures import Figure, drawable, figure_of, gaps_of, slug, stem
-from tmflow.charts.marks import ENTRY
+from tmflow.charts.marks import ENTRY, Published
 from tmflow.charts.measure_charts import WORDS
 from tmflow.portal.links import download
 
@@ -31,17 +31,24 @@ UNITS = {"1": "", "us": " (µs)", "fraction": " (fraction)"}
 Spec = dict[str, Any]
 
 
-def show_summary(kind: str, summary: pd.DataFrame, revision: str, experiment: str | None = None) -> None:
+def show_summary(
+    kind: str,
+    summary: pd.DataFrame,
+    revision: str,
+    experiment: str | None = None,
+    published: Sequence[Published] = (),
+) -> None:
     """Show every panel of a summary, and why panels are missing.
 
-    kind: a key of `figures.DRAWINGS`. experiment: that of the figure, if it shows the runs of another one.
+    kind: a key of `figures.DRAWINGS`. experiment: that of the figure, if it shows the runs of another one. published:
+    numbers of the study's text for this kind.
     """
     for label, reasons in gaps_of(kind, summary):
         of = ", ".join(filter(None, (kind.replace("_", " "), label)))
         st.info(markdown(f"Nothing to draw for {of}: {'; '.join(reasons)}."))
     for label, panel in drawable(kind, summary):
         name = stem(experiment, kind, label) if experiment else slug(kind, str(panel["experiment"].iloc[0]), label)
-        show_figure(name, _figure(label, panel, revision, experiment).at(revision))
+        show_figure(name, _figure(label, panel, revision, experiment, published).at(revision))
 
 
 def show_table(summary: pd.DataFrame, extra_columns: Sequence[str] = ()) -> None:
@@ -113,8 +120,10 @@ def column_width(names: Iterable[str]) -> int:
 
 # Shared by all sessions: no caller modifies a figure. It is valid for every revision with the same numbers.
 @st.cache_resource(max_entries=KEPT, show_spinner=False)
-def _figure(label: str, panel: pd.DataFrame, _revision: str, experiment: str | None) -> Figure:
-    return figure_of(label, panel, _revision, experiment)
+def _figure(
+    label: str, panel: pd.DataFrame, _revision: str, experiment: str | None, published: Sequence[Published]
+) -> Figure:
+    return figure_of(label, panel, _revision, experiment, published)
 
 
 def show_figure(name: str, figure: Figure, extra_columns: Sequence[str] = ()) -> None:

@@ -17,6 +17,7 @@ from tmflow.analysis import summaries
 from tmflow.analysis.run_table import Loaded
 from tmflow.charts import captions, figures, measure_charts
 from tmflow.charts.figures import Figure, draw_experiment, export, figures_of
+from tmflow.charts.marks import Published
 from tmflow.study.config import Kind
 
 
@@ -181,3 +182,18 @@ def test_every_drawing_has_titles() -> None:
     assert measures <= {*measure_charts.TITLES, *captions.STACKED}
     assert set(figures.DRAWINGS) <= set(captions.TITLES)
     assert figures.slug("speedup", "batch 1, step call callable") == "speedup-batch-1-step-call-callable"
+
+
+def test_published_numbers_are_marked_within_the_axes_and_named_in_the_caption() -> None:
+    summary = summaries.speedup(grid(threads=(1, 2, 4)))
+    numbers = [Published("a knee at 2 workers", workers=2), Published("best about 25", value=25)]
+    ((_, figure),) = figures_of("speedup", summary, "42", "fig-4.1", numbers)
+    assert (
+        "Dotted, where within the axes, is what the study published: a knee at 2 workers; best about 25."
+        in figure.caption.lines
+    )
+    marked = json.dumps(figure.spec())
+    assert '"text": "a knee at 2 workers"' in marked
+    assert '"text": "best about 25"' not in marked, "25 is outside of the axis"
+    ((_, bare),) = figures_of("speedup", summary, "42", "fig-4.1")
+    assert "ublished" not in json.dumps(bare.spec())

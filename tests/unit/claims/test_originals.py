@@ -10,7 +10,15 @@ import pytest
 from tmflow.base.documents import read_yaml
 from tmflow.base.errors import BadInput
 from tmflow.base.paths import project_root
-from tmflow.claims.schema import CONCLUSIONS, check_originals, experiment_of, load_claims, load_originals
+from tmflow.charts.marks import Published
+from tmflow.claims.schema import (
+    CONCLUSIONS,
+    KINDS_OF_CAPTIONS,
+    check_originals,
+    experiment_of,
+    load_claims,
+    load_originals,
+)
 from tmflow.study.config import load_study
 
 ORIGINALS = load_originals()
@@ -38,11 +46,6 @@ CAPTIONS = {
     "4.17": ("Global TLE", "TSX", "mnist_deep", None, 784, "default"),
     "4.18": ("Global TLE", "TSX", "mnist_deep", None, 784, "custom"),
 }
-# What our experiment of a figure draws, by the figure's caption.
-SHOWS = {
-    "Speedup": "speedup", "Commits": "commits", "Conflicts": "failures", "Failures": "failures",
-    "Accuracy": "accuracy", "STM": "speedup", "Global TLE": "speedup",
-}  # fmt: skip
 
 
 def test_every_figure_of_the_study_is_there_in_its_order_and_with_its_caption() -> None:
@@ -58,7 +61,7 @@ def test_an_experiment_draws_what_the_figure_with_its_number_draws() -> None:
     study = load_study(project_root() / "config.yaml")
     for number, original in ORIGINALS.figures.items():
         experiment = study.experiments[experiment_of(number)]
-        assert SHOWS[original.caption] in (experiment.shows or ()), number
+        assert KINDS_OF_CAPTIONS[original.caption] in (experiment.shows or ()), number
         only = experiment.shown()["only"]
         assert only.get("manager", [None]) == [original.manager], number
         assert only.get("tunables", [None]) == [original.tunables], number
@@ -68,6 +71,17 @@ def test_what_the_text_leaves_open_is_marked_as_assumed() -> None:
     assert ORIGINALS.assumptions("4.1") == ["intra_op_threads", "inter_op_threads", "pinning"]
     assert ORIGINALS.assumptions("4.17")[:3] == ["batch", "iterations", "dropout_keep"]
     assert {n for n in CAPTIONS if "iterations" in ORIGINALS.assumptions(n)} == {f"4.{n}" for n in range(13, 19)}
+
+
+def test_the_numbers_of_the_text_go_to_the_chart_that_shows_their_measure() -> None:
+    published = ORIGINALS.published_by("fig-4.1")
+    assert published("speedup") == [
+        Published("near linear to 16", workers=16), Published("best about 25", value=25),
+    ]  # fmt: skip
+    assert published("accuracy") == ORIGINALS.published_by("crossover")("speedup") == []
+    numbers = [number for figure in ORIGINALS.figures.values() for number in figure.numbers]
+    assert {n.workers for n in numbers if n.workers} == {15, 16, 26, 34, 55}
+    assert {n.value for n in numbers if n.value} == {25, 8, 0.5}
 
 
 def test_the_study_is_cited_alike_everywhere() -> None:
@@ -130,6 +144,12 @@ def test_a_source_that_names_neither_figures_nor_the_conclusions_is_refused(sour
         (("figures", "4.1", "iterations"), None, "figures.4.1: iterations is either stated or listed in 'assumed'"),
         (("figures", "4.1", "assumed"), ["batch"], "figures.4.1: batch is either stated or listed in 'assumed'"),
         (("figures", "4.1", "assumed"), ["colour"], "factor in figures.yaml: figures.4.1.assumed: 'colour'"),
+        (
+            ("figures", "4.1", "numbers"),
+            [{"words": "best about 25"}],
+            "figures.4.1.numbers: each has either workers or a v",
+        ),
+        (("figures", "4.1", "numbers"), [{"words": "best of 0", "value": 0}], "figures.4.1.numbers.0.value is 0"),
         (("assumed",), ["pining"], "'pining' (did you mean 'pinning'?)"),
         (("study", "title"), "", "study.title is ''"),
         (("figures", "four"), "x", "figures.four is 'x'"),

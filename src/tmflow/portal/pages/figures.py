@@ -82,9 +82,10 @@ def show_detail(number: str, originals: Originals, study: Study) -> None:
     evidences = selected.chosen[Key.EVIDENCE] or selected.options[Key.EVIDENCE]
     shown = plan.experiments[name].shown()
     records = study.records(plan.source(name), scale, [platform], selected.options[Key.EVIDENCE])
+    published = originals.published_by(name)
     for kind in shown["shows"] or DRAWINGS:
         summary = _summary(kind, json.dumps(shown["only"]), records, records.key)
-        show_summary(kind, summary[summary["evidence"].isin(evidences)], study.revision, name)
+        show_summary(kind, summary[summary["evidence"].isin(evidences)], study.revision, name, published(kind))
     _show_sources(name, plan, scale, platform, evidences, study)
 
 

@@ -202,11 +202,12 @@ def _draw(source: Source, name: str, study: Study, scale: Scale, revision: str, 
     records = queries.records(source, replace(RESULTS, experiments=[runs_of], scales=[scale]))
     only, shows = (planned.shown()["only"], planned.shows) if planned else ({}, None)
     records = records._replace(runs=shown_of(records.runs, only))
+    published = load_originals().published_by(name)
     drawn: dict[str, Entry] = {}
     gaps: list[tuple[str, str, str]] = []
     for kind in shows or figures.recorded(records):
         summary = DRAWINGS[kind].summarise(records)
-        for label, figure in figures_of(kind, summary, revision, name):
+        for label, figure in figures_of(kind, summary, revision, name, published(kind)):
             path = base = f"figures/{slug(name)}/{figures.stem(name, kind, label)}"
             again = 1
             while path in drawn:  # labels may differ only in characters that file names lack
