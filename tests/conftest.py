@@ -109,6 +109,7 @@ def tmflow_here(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[st
     """The same in this process, without the two seconds of a start, for commands that end in this process."""
 
     def call(*arguments: str | Path, **variables: str | Path | None) -> subprocess.CompletedProcess[str]:
+        assert not {"prefix", "python"} & set(variables), "these start a process: use the fixture tmflow"
         words = ["tmflow", *map(str, arguments)]
         before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
         capfd.readouterr()

@@ -16,6 +16,7 @@ from tmflow.analysis.run_table import Loaded, Records
 from tmflow.base.errors import BadInput, hint, unknown
 from tmflow.charts import figures
 from tmflow.charts.figures import DRAWINGS, Figure
+from tmflow.claims.schema import load_originals
 from tmflow.spec.trial import Status, TrialSpec
 from tmflow.store import engine, queries, run_detail
 from tmflow.store.frames import Source
@@ -82,7 +83,8 @@ class Study:
         Figures that cannot be drawn are left out: the summary has the reason.
         """
         summary = self.summary(kind, experiment, scale, **among)
-        return dict(figures.figures_of(kind, summary, self.revision(), experiment))
+        published = load_originals().published_by(experiment)
+        return dict(figures.figures_of(kind, summary, self.revision(), experiment, published(kind)))
 
     def run(self, uid: str) -> dict[str, Any]:
         """One run in full, in the layout of its run file. Raises BadInput if there is no such run."""

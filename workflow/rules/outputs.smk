@@ -31,6 +31,7 @@ rule figures:
     input:
         ingested,
         contributed(),
+        originals="data/figures.yaml",
     output:
         directory(RESULTS / "figures/{experiment}"),
         RESULTS / "tables/{experiment}.html",
@@ -52,6 +53,7 @@ rule report:
         all_tables(),
         contributed(),
         claims="data/claims.yaml",
+        originals="data/figures.yaml",
         platform=ancient(rules.probe_platform.output),
     output:
         RESULTS / "report.html",

@@ -129,8 +129,9 @@ def range_at(place: int) -> tuple[int, int]:
 def commits(runs: pd.DataFrame, transactions: pd.DataFrame) -> pd.DataFrame:
     """Share of a run's critical sections that committed as a transaction; the others took the mutex.
 
-    This is the study's commits(w). `transactions` has the columns uid, commits, fallbacks, attempts, NA where unknown;
-    software transactions have no fallbacks. Strategies without transactions have no row.
+    This is one reading of the study's commits(w); the other is the share of attempts. `transactions` has the columns
+    uid, commits, fallbacks, attempts, NA where unknown; software transactions have no fallbacks. Strategies without
+    transactions have no row.
     """
     counts = transactions.dropna(subset="commits").set_index("uid").astype(float)
     share = counts["commits"] / (counts["commits"] + counts["fallbacks"].fillna(0))

@@ -151,8 +151,10 @@ def figure_of(
     published: Sequence[Published] = (),
 ) -> Figure:
     """The figure of one panel that has something to draw; parameters as for `figures_of`."""
+    if not ((panel["scale"] == "full") & (panel["dataset"] == "mnist")).all():
+        published = ()  # what the study measured is not to be compared with these runs
     numbers = "; ".join(number.words for number in published)
-    quoted = [f"Dotted, where within the axes, is what the study published: {numbers}."] if published else []
+    quoted = [f"Numbers of the study, from its machine (dotted, if within the axes): {numbers}."] if published else []
     caption = captions.caption(panel, revision, label, experiment, quoted)
     return Figure(measure_charts.draw(panel, published), caption, panel)
 

@@ -43,10 +43,10 @@ class Measure(NamedTuple):
         return IN_WORDS.get(self.name, self.name)
 
 
-# The study's commits(w) can be read in two ways: its source divides by updates, its words allow attempts.
+# The words of the study allow two readings of its share of commits.
 IN_WORDS = {
     "commits": "share of updates that committed as a transaction",
-    "commits of attempts": "share of attempts that committed",
+    "commits of attempts": "share of committed attempts",
 }
 SPEED, ACCURACY = Measure("speed"), Measure("accuracy")
 SHARES = {

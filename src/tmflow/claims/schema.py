@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -124,6 +124,10 @@ KINDS_OF_CAPTIONS = {
 }  # fmt: skip
 
 
+OF_CAPTION = {"manager": "STM", "tunables": "Global TLE"}  # factors of figures with this caption alone
+ON_AN_AXIS = {"Speedup": 1024.0, "Commits": 1.0, "Accuracy": 1.0}  # captions with an axis of values, and its largest
+
+
 class Original(Closed):
     """A figure of the study; a value that its text does not state is None, and its factor is listed in `assumed`."""
 
@@ -211,15 +215,36 @@ def _load_originals(path: Path) -> Originals:
 
 
 def check_originals(raw: Any) -> Originals:
-    """Check a parsed figures.yaml. Raises BadInput that names the fault and its place."""
+    """Check a parsed figures.yaml. Raises BadInput that names the fault, its place and what is allowed."""
     originals = document(Originals, raw, "figures.yaml")
     _check_factors(originals.assumed, "figures.yaml: assumed")
     for number, original in originals.figures.items():
+        if original.platform not in originals.machines:
+            raise BadInput(f"figures.yaml: machines: {original.platform} is missing, which figure {number} names.")
         _check_factors(original.assumed, f"figures.yaml: figures.{number}.assumed")
-        for number_given in original.numbers:
-            if (number_given.workers is None) == (number_given.value is None):
-                raise BadInput(f"figures.yaml: figures.{number}.numbers: each has either workers or a value.")
-        for factor in ("batch", "matrix", "iterations"):
-            if (getattr(original, factor) is None) != (factor in originals.assumptions(number)):
-                raise BadInput(f"figures.yaml: figures.{number}: {factor} is either stated or listed in 'assumed'.")
+        for fault in (*_faults_of_factors(original, originals.assumptions(number)), *_faults_of_numbers(original)):
+            raise BadInput(f"figures.yaml: figures.{number}: {fault}.")
     return originals
+
+
+def _faults_of_factors(original: Original, assumptions: Sequence[str]) -> Iterator[str]:
+    for factor in assumptions:
+        if assumptions.count(factor) > 1:
+            yield f"{factor} is listed as assumed twice"
+    for factor, caption in {"batch": None, "matrix": None, "iterations": None, **OF_CAPTION}.items():
+        stated, assumed = getattr(original, factor) is not None, factor in assumptions
+        if caption in (None, original.caption):
+            if stated == assumed:
+                yield f"{factor} is either stated or listed in 'assumed'"
+        elif stated or assumed:
+            yield f"{factor} belongs to figures with the caption {caption}, not {original.caption}"
+
+
+def _faults_of_numbers(original: Original) -> Iterator[str]:
+    for quoted in original.numbers:
+        if original.caption not in ON_AN_AXIS:
+            yield f"numbers belong to figures with the caption {' or '.join(ON_AN_AXIS)}, not {original.caption}"
+        elif (quoted.workers is None) == (quoted.value is None):
+            yield "each of the numbers has either workers or a value"
+        elif quoted.value is not None and quoted.value > ON_AN_AXIS[original.caption]:
+            yield f"the value {quoted.value:g} of a number is beyond {ON_AN_AXIS[original.caption]:g}"

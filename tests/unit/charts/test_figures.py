@@ -186,14 +186,17 @@ def test_every_drawing_has_titles() -> None:
 
 def test_published_numbers_are_marked_within_the_axes_and_named_in_the_caption() -> None:
     summary = summaries.speedup(grid(threads=(1, 2, 4)))
-    numbers = [Published("a knee at 2 workers", workers=2), Published("best about 25", value=25)]
+    numbers = [
+        Published("a knee at 2", workers=2), Published("best about 25", value=25), Published("no gain", value=1),
+    ]  # fmt: skip
     ((_, figure),) = figures_of("speedup", summary, "42", "fig-4.1", numbers)
-    assert (
-        "Dotted, where within the axes, is what the study published: a knee at 2 workers; best about 25."
-        in figure.caption.lines
-    )
+    quoted = "Numbers of the study, from its machine (dotted, if within the axes): a knee at 2; best about 25; no gain."
+    assert quoted in figure.caption.lines
     marked = json.dumps(figure.spec())
-    assert '"text": "a knee at 2 workers"' in marked
+    assert '"text": "a knee at 2"' in marked
+    assert '"text": "no gain"' in marked
     assert '"text": "best about 25"' not in marked, "25 is outside of the axis"
-    ((_, bare),) = figures_of("speedup", summary, "42", "fig-4.1")
-    assert "ublished" not in json.dumps(bare.spec())
+    bare = list(figures_of("speedup", summary, "42", "fig-4.1"))
+    quick = list(figures_of("speedup", summary.assign(scale="quick"), "42", "fig-4.1", numbers))
+    for _, without in bare + quick:
+        assert "a knee" not in json.dumps(without.spec())

@@ -12,6 +12,7 @@ import pytest
 
 from tmflow.analysis import stats
 from tmflow.analysis.stats import difference_interval, joint_ratio_intervals
+from tmflow.base.text import workers
 from tmflow.claims import predicates
 from tmflow.claims.decision import Curve, Statement, Values, decide, rounds_needed
 from tmflow.claims.predicates import Predicate
@@ -97,6 +98,16 @@ LATE = curve("late", (1, 2, 5.2))  # equally slow, except for the last
 def test_a_predicate_holds_fails_or_is_open(statements: list[Statement], expected: str, n: int) -> None:
     assert len(statements) == n
     assert verdict(statements) == expected
+
+
+def test_a_share_of_commits_is_of_the_updates_or_of_the_attempts() -> None:
+    wordings = {
+        "commits": "share of updates that committed as a transaction",
+        "commits_of_attempts": "share of committed attempts",
+    }
+    for share_of, words in wordings.items():
+        first, *_ = share_above([share("x", (0.6, 0.7, 0.8))], threshold=0.5, share_of=share_of)
+        assert first.what == f"{words} of x, {workers(THREADS[0])}"
 
 
 def test_what_a_round_does_to_all_cancels_out() -> None:

@@ -98,11 +98,14 @@ def _show_original(number: str, originals: Originals) -> None:
         "contention manager": original.manager, "setting of glibc's elision": original.tunables,
     }  # fmt: skip
     parts = [f"{name} {value}" for name, value in values.items() if value is not None]
-    st.caption(
+    lines = [
         f"Figure {number} of the study ({original.caption}): {original.platform}, {original.model}, "
-        f"{', '.join(parts)}. Its text does not state {listed(originals.assumptions(number))}: the values of "
-        f"config.yaml are assumptions. {original.platform}: {originals.machines[original.platform]}"
-    )
+        f"{', '.join(parts)}.",
+        f"{original.platform}: {originals.machines[original.platform]}",
+    ]
+    if assumptions := originals.assumptions(number):
+        lines.insert(1, f"Its text does not state {listed(assumptions)}: the values of config.yaml are assumptions.")
+    st.caption("  \n".join(lines))
 
 
 def _neighbours(number: str, originals: Originals, **view: str) -> None:
