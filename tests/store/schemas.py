@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from alembic import command
-from sqlalchemy import URL, MetaData, Table, create_engine, inspect, select
+from sqlalchemy import URL, MetaData, create_engine, select
 
 from tmflow.store import engine
 from tmflow.store.migrations import alembic_config
@@ -39,14 +39,15 @@ def definitions(url: URL) -> set[tuple[str, ...]]:
 
 def contents(url: URL) -> dict[str, list[dict[str, Any]]]:
     """All rows of all tables, in the order of their keys."""
-    tables = inspect(create_engine(url)).get_table_names()
     with engine.reader_engine(url).connect() as connection:
-        found = {}
-        for name in sorted(set(tables) - {"alembic_version"}):
-            table = Table(name, MetaData(), autoload_with=connection)
+        metadata = MetaData()
+        metadata.reflect(connection)  # all tables in a few queries
+        rows = {}
+        for name in sorted(metadata.tables.keys() - {"alembic_version"}):
+            table = metadata.tables[name]
             statement = select(table).order_by(*table.primary_key)
-            found[name] = [dict(row._mapping) for row in connection.execute(statement)]
-        return found
+            rows[name] = [dict(row._mapping) for row in connection.execute(statement)]
+        return rows
 
 
 def downgrade(url: URL, to: str) -> None:
