@@ -1,4 +1,4 @@
-"""The official MNIST files: their format (IDX, often gzipped), checksums and mirrors (checksums.json)."""
+"""The official MNIST files: their format (IDX, often gzipped), checksums and mirrors (mnist_files.json)."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Catalogue:
 
 @cache
 def _official() -> Catalogue:
-    table = json.loads(files("tmflow.datasets").joinpath("checksums.json").read_text(encoding="utf-8"))
+    table = json.loads(files("tmflow.datasets").joinpath("mnist_files.json").read_text(encoding="utf-8"))
     entries = {role: IdxFile(**{**entry, "shape": tuple(entry["shape"])}) for role, entry in table["files"].items()}
     return Catalogue(tuple(table["mirrors"]), entries)
 
