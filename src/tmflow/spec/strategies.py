@@ -1,7 +1,7 @@
 """The strategies: their parameters with default values, their transactions, and what their updates wait for.
 
 The native library knows the parameters too (`_core.strategies()`), and a test compares the two. So a spec can be
-checked without a build.
+checked without a build. Their ranges are in `tmflow.spec.factors` and in the header of each strategy (`kParameters`).
 """
 
 from __future__ import annotations
