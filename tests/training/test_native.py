@@ -35,8 +35,6 @@ EMULATED: dict[str, Any] = {
     "strategy": "htm", **parameters_of("htm"), "provider": "emulated", "profile": "intel-tsx-study"
 }  # fmt: skip
 STRATEGIES = registry.source_names()
-
-
 USUAL = {"driver": "native", "batch": 10, "iterations": 100, "learning_rate": 0.05, "test_images": 10_000}
 
 
