@@ -1,6 +1,6 @@
 # tmflow's commands. Each installs everything that it needs; start with `make quick` and `make test`.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test build check-strategy native study quick test test-fast test-deep test-endurance test-mutants proofs speed speed-bundles speed-portal portal screenshots docs lint format lock clean
+.PHONY: help setup setup-test build check-strategy native study quick test test-fast test-deep test-endurance test-mutants proofs speed speed-bundles speed-portal portal screenshots docs results lint format lock clean
 SHELL := bash
 export PYTHON ?=
 
@@ -96,6 +96,10 @@ screenshots: setup-test ## screenshots of every page of the portal, wide and nar
 docs: setup ## the docs as a website with search, build/docs/; broken links and pages missing in mkdocs.yml are errors
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@echo "Built build/docs/index.html. With the search: $(BIN)/python -m http.server --bind 127.0.0.1 --directory build/docs 8000"
+
+# It needs neither the study's runs nor its database; commit what it changes.
+results: setup ## fill the tables and numbers of README.md and docs/ from the bundles in contrib/ (a minute)
+	@$(BIN)/tmflow pages
 
 SOURCES_CC = $(shell git ls-files 'native_ops/*.hpp' 'native_ops/*.cc')
 

@@ -8,7 +8,7 @@ namespace tmflow {
 
 template <class T>
 struct KernelsOf {
-  Kernel<T> plain, eigen;
+  Kernel<T> plain, eigen, skip_zero;
   DenseKernel<T> dense;
   Copy<T> copy;
 };

@@ -26,6 +26,7 @@ const KernelBuild& widest() noexcept { return kernels_O3; }
 
 template <class T>
 Kernel<T> of(const KernelsOf<T>& kernels, std::string_view name) noexcept {
+  if (name == "skip_zero") return kernels.skip_zero;
   return name == "eigen" ? kernels.eigen : kernels.plain;
 }
 
@@ -55,6 +56,16 @@ Kernel<float> find_kernel(std::string_view kernel, std::string_view optimisation
 template <>
 Kernel<double> find_kernel(std::string_view kernel, std::string_view optimisation) noexcept {
   return of(build(optimisation).of_double, kernel);
+}
+
+template <>
+bool skips_zeros(Kernel<float> kernel) noexcept {
+  return kernel == build("O3").of_float.skip_zero || kernel == build("O0").of_float.skip_zero;
+}
+
+template <>
+bool skips_zeros(Kernel<double> kernel) noexcept {
+  return kernel == build("O3").of_double.skip_zero || kernel == build("O0").of_double.skip_zero;
 }
 
 template <>

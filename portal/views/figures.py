@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from tmflow.claims.schema import load_originals
+from tmflow.claims.originals import load_originals
 from tmflow.portal.filter_widgets import warn_unknown
 from tmflow.portal.pages import figures
 from tmflow.portal.study_data import study_or_stop

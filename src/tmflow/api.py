@@ -16,7 +16,7 @@ from tmflow.analysis.run_table import Loaded, Records
 from tmflow.base.errors import BadInput, hint, unknown
 from tmflow.charts import figures
 from tmflow.charts.figures import DRAWINGS, Figure
-from tmflow.claims.schema import load_originals
+from tmflow.claims.originals import load_originals
 from tmflow.spec.trial import Status, TrialSpec
 from tmflow.store import engine, queries, run_detail
 from tmflow.store.frames import Source
@@ -136,6 +136,7 @@ class LazyRecords:
     transactions = _lazy_table("transactions")
     aborts = _lazy_table("aborts")
     full = _lazy_table("full")
+    variables = _lazy_table("variables")
 
 
 def open_study(url_or_path: str | Path | URL, *, joined: bool = False) -> Study:

@@ -199,10 +199,11 @@ def test_emulated_runs_show_no_time(tmp_path: Path) -> None:
     assert checked(tmp_path / "b.zip", run).problems == []
 
 
-def test_fused_updates_may_be_faster(tmp_path: Path) -> None:
+def test_updates_that_touch_less_may_be_faster(tmp_path: Path) -> None:
     limit_s = Limits({7840: 1000.0, 10: 10.0})
     assert limit_s.update_s(7840, "plain") == pytest.approx(500e-9)
     assert limit_s.update_s(7840, "fused") == pytest.approx(250e-9)
+    assert limit_s.update_s(7840, "skip_zero") == pytest.approx(250e-9)
     assert limit_s.update_s(280, None) == pytest.approx(50e-9)  # half-way on logarithmic scales
     assert limit_s.update_s(78400, None) == pytest.approx(5000e-9)
     assert limit_s.update_s(1, None) == pytest.approx(0.5e-9)
@@ -248,7 +249,7 @@ def test_runs_that_are_there_twice(tmp_path: Path) -> None:
     first, second = checked(tmp_path / "b.zip", run, other, run).problems
     assert first.text == "it has the uid of the run in runs/fig_4_1/0123456789ab/round-001.jsonl, line 1."
     assert (first.line, first.uid) == (3, run["uid"])
-    assert "it has the campaign, the round and the point of the run in" in second.text
+    assert "it has the campaign, the round, the point and the repeat of the run in" in second.text
     other["uid"] = run["uid"]
     assert "it has the uid of the run" in only(checked(tmp_path / "b.zip", run, other)).text
 

@@ -131,7 +131,7 @@ def test_no_room_to_record_that_a_trial_took_too_long(disk: SmallDisk, capfd: py
         job_of(disk.root, [short, endless], trial_timeout_s=5, campaign={"uid": f"campaign-{n}", "created_at_utc": ""})
         for n in itertools.count()
     )
-    job = next(job for job in jobs if job.ordered_points()[0] == short)
+    job = next(job for job in jobs if job.ordered_trials()[0].spec == short)
     journal = Journal(job.run_file)
 
     def is_under_way(spec: TrialSpec) -> bool:

@@ -70,6 +70,24 @@ def test_an_update_that_does_not_fit_says_so_as_its_machine_does(machine: Any, r
     assert abort["n"] == (5 if machine is TSX else 50)  # on POWER a persistent abort costs two
 
 
+@pytest.mark.parametrize("optimisation", ["O0", "O3"])
+def test_a_line_without_gradient_is_not_written(optimisation: str) -> None:
+    """An update of 7,840 floats does not fit, unless it writes nothing that its later reads would evict."""
+    value = np.random.default_rng(1).normal(size=7840).astype(np.float32)
+    delta = np.zeros_like(value)
+    delta[-500::100] = 1
+    machine = {**TSX, "kernel": "skip_zero", "optimisation": optimisation}
+    with session_of(value, "ref", "htm", alpha=0.3, parameters=machine) as (graph, session):
+        session.run(graph.apply, {graph.worker: 0, graph.delta: delta})
+        np.testing.assert_array_equal(session.run(graph.variable), value - np.float32(0.3) * delta)
+        counters, aborts, *_ = graph.tracker.stats(session)
+        assert ([(row["commits"], row["fallbacks"]) for row in counters], aborts) == ([(1, 0)], [])
+        session.run(graph.apply, {graph.worker: 0, graph.delta: np.ones_like(delta)})
+        counters, aborts, *_ = graph.tracker.stats(session)
+    assert [(row["commits"], row["fallbacks"]) for row in counters] == [(1, 1)]
+    assert {abort["family"] for abort in aborts} == {"capacity"}
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("reads", [False, True])
 def test_only_a_reader_aborts_a_lone_writer(kind: str, reads: bool) -> None:

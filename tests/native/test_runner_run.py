@@ -83,7 +83,7 @@ def test_a_round_is_the_one_that_python_would_run(quick: Path) -> None:
             run_file=path,
         )
         assert job.experiment.definition == STUDY.definition("true-contention", "quick", "mnist")
-        assert [run.spec for run in runs] == job.ordered_points()
+        assert [run.trial for run in runs] == [trial.key for trial in job.ordered_trials()]
         assert [run.ordinal for run in runs] == list(range(len(runs)))
         for run in runs:
             assert (run.campaign, run.round, run.order_seed) == (campaign.ref, number, job.order_seed)

@@ -40,12 +40,20 @@ def plain_loop(variable: NDArray[Any], alpha: Any, delta: NDArray[Any]) -> NDArr
         return np.array([v - alpha * d for v, d in zip(variable, delta, strict=True)], variable.dtype)
 
 
+def skipping_loop(variable: NDArray[Any], alpha: Any, delta: NDArray[Any]) -> NDArray[Any]:
+    """The same, but an element whose product is zero is not written: -0 stays -0."""
+    with np.errstate(all="ignore"):
+        return np.where(alpha * delta == 0, variable, plain_loop(variable, alpha, delta))
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_one_thread_computes_the_bits_of_the_plain_loop(strategy: str, dtype: Any) -> None:
     before, delta = numbers(dtype)
-    expected = [(alpha, plain_loop(before, dtype(alpha), delta)) for alpha in ALPHAS]
-    for variant, (alpha, values) in itertools.product(variants_of(strategy), expected):
+    loops = (plain_loop, skipping_loop)
+    expected = [(alpha, *(loop(before, dtype(alpha), delta) for loop in loops)) for alpha in ALPHAS]
+    for variant, (alpha, of_plain, of_skipping) in itertools.product(variants_of(strategy), expected):
+        values = of_skipping if "kernel=skip_zero" in variant.parameters else of_plain
         array = before.copy()
         region = loader.core().Region(array)
         region.apply(strategy, alpha, delta, parameters=variant.parameters)

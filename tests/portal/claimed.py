@@ -15,7 +15,7 @@ from tmflow.store.engine import sqlite_url
 from tmflow.store.ingest import ingest
 
 SAME, FEW, ACCURACY = "softmax-same-speed", "softmax-few-commits", "power-same-accuracy"
-FEW_ATTEMPTS = "softmax-few-attempts-commit"  # by the same runs as FEW
+FEW_ATTEMPTS = "softmax-few-commits-of-attempts"  # by the same runs as FEW
 
 
 def claimed_database(folder: Path, *, failed: bool = False) -> URL:

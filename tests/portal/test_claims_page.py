@@ -23,33 +23,37 @@ def test_all_claims_are_listed_with_mark_word_number_evidence_and_source(
     (table,) = (element.value for element in app.dataframe)
     assert set(table["claim"]) == set(CLAIMS.claims)
     shown = table.set_index(["claim", "evidence"])
-    assert shown.loc[(SAME, "measured"), "shown"] == "✓ reproduced"
-    assert shown.loc[(FEW, "emulated"), "shown"] == "✗ contradicted"
-    assert shown.loc[(ACCURACY, "measured"), "shown"] == "○ untested"
+    assert shown.loc[(SAME, "measured"), "shown"] == "✓ holds here"
+    assert shown.loc[(FEW, "emulated"), "shown"] == "✗ does not hold here"
+    assert shown.loc[(ACCURACY, "measured"), "shown"] == "○ untested here"
     assert "1.00 [1.00, 1.00], claimed under 0.5" in shown.loc[(FEW, "measured"), "decides"]
     assert shown.loc[(FEW, "measured"), "source"] == "figure 4.2"
     labels = [label for label, _ in links(app, "claims")]
-    assert f":red-badge[✗ contradicted, emulated] {FEW}" in labels
+    assert f":red-badge[✗ does not hold here, emulated] {FEW}" in labels
     assert len(labels) == len(table)
     assert "No eligible run here is simulated." in texts(app)
 
 
 def test_filters_keep_verdicts_and_evidence(claimed: URL, monkeypatch: pytest.MonkeyPatch) -> None:
-    query = {"platform": platform_of(claimed, "fig-4.1"), "verdict": "contradicted", "evidence": "emulated"}
+    query = {
+        "platform": platform_of(claimed, "fig-4.1"),
+        "verdict": "contradicted",
+        "evidence": "emulated",
+    }  # an earlier word
     app = opened("claims", claimed, monkeypatch, **query)
     (table,) = (element.value for element in app.dataframe)
     assert table[["claim", "verdict", "evidence"]].values.tolist() == [
-        [FEW, "contradicted", "emulated"], [FEW_ATTEMPTS, "contradicted", "emulated"],
+        [FEW, "does not hold here", "emulated"], [FEW_ATTEMPTS, "does not hold here", "emulated"],
     ]  # fmt: skip
-    assert app.multiselect(key="verdict").value == ["contradicted"]
+    assert app.multiselect(key="verdict").value == ["does not hold here"]
 
 
 def test_the_platform_decides_whose_runs_speak(claimed: URL, monkeypatch: pytest.MonkeyPatch) -> None:
     app = opened("claims", claimed, monkeypatch, platform=platform_of(claimed, "fig-4.7"))
     (table,) = (element.value for element in app.dataframe)
     verdict = table.set_index(["claim", "evidence"])["verdict"]
-    assert verdict[ACCURACY, "measured"] == "reproduced"
-    assert verdict[SAME, "measured"] == "untested"
+    assert verdict[ACCURACY, "measured"] == "holds here"
+    assert verdict[SAME, "measured"] == "untested here"
 
 
 def test_one_claim_has_its_checks_chart_runs_and_citation(claimed: URL, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,11 +71,11 @@ def test_one_claim_has_its_checks_chart_runs_and_citation(claimed: URL, monkeypa
     (chart,) = app.get("vega_lite_chart")
     assert "the range that is claimed" in json.loads(chart.proto.spec)["description"]
     revision = queries.revision(engine.open_reader(claimed))
-    assert f"tmflow, claim {FEW} (figure 4.2), by measured runs on platform {platform}: contradicted." in text
+    assert f"tmflow, claim {FEW} (figure 4.2), by measured runs on platform {platform}: does not hold here." in text
     assert f"Database revision {revision}, newest run 2026-01-01." in text
     (runs,) = (query for _, query in links(app, "runs"))
     assert {"experiment=fig-4.1", "matrix=784", "evidence=measured", f"platform={platform}"} <= set(runs.split("&"))
-    assert any("✗ contradicted, emulated" in label for label, _ in links(app, "claims"))
+    assert any("✗ does not hold here, emulated" in label for label, _ in links(app, "claims"))
     assert any(label == "Figure 4.2" for label, _ in links(app, "figures"))
 
 
@@ -81,7 +85,7 @@ def test_a_claim_tells_of_other_platforms(claimed: URL, monkeypatch: pytest.Monk
     assert "There is no measured run of fig-4.7." in texts(app)
     other = platform_of(claimed, "fig-4.7")
     (link,) = ((label, query) for label, query in links(app, "claims") if f"platform={other}" in query)
-    assert ":green-badge[✓ reproduced] on a POWER8" in link[0]
+    assert ":green-badge[✓ holds here] on a POWER8" in link[0]
     assert "tmflow study run fig-4.7" in texts(app)
 
 
@@ -91,7 +95,7 @@ def test_of_failed_runs_alone_nothing_is_decided_and_why_is_told(
     url = claimed_database(tmp_path, failed=True)
     platform = platform_of(url, "fig-4.1")
     app = opened("claims", url, monkeypatch, platform=platform)
-    assert set(app.dataframe[0].value["verdict"]) == {"untested"}
+    assert set(app.dataframe[0].value["verdict"]) == {"untested here", "cannot be tested"}
     app = opened("claims", url, monkeypatch, claim=SAME, platform=platform)
     assert CRASH in texts(app)
     assert not app.get("vega_lite_chart")

@@ -76,7 +76,10 @@ def test_it_begins_with_lock_against_nolock_paired_within_rounds(seeded: URL, mo
     )
     times = [runs[runs["strategy"] == name].sort_values("round")["loop_s"] for name in ("lock", "nolock")]
     assert table.loc[4, ["estimate", "low", "high"]].tolist() == pytest.approx(ratio_interval(*times)[:3])
-    assert table.loc[8, "reason"] == "rounds with only one of the two: 1 of 6"
+    assert table.loc[8, "reason"] == (
+        "rounds with only one of the two: 1 of 6; B: 1 of 6 rounds failed: the process ended with signal 11"
+    )
+    assert table.loc[8, "results"] == "A 6 of 6, B 5 of 6 (1 failed)"
     assert "Paired" in texts(app)
     assert {button.label for button in app.get("download_button")} == {"SVG", "PNG", "CSV", "Vega-Lite"}
     differ = app.dataframe[1].value.set_index("fact")

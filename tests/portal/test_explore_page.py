@@ -57,7 +57,7 @@ def test_the_browser_is_sent_what_the_files_are_drawn_from(seeded: URL, monkeypa
     sent = json.loads(chart.proto.spec)
     reader = engine.open_reader(seeded)
     summary = summaries.speedup(
-        queries.runs(reader, replace(RESULTS, experiments=["softmax-batch-1"], scales=["full"]))
+        queries.runs(reader, replace(RESULTS, statuses=None, experiments=["softmax-batch-1"], scales=["full"]))
     )
     spec = explore.figure(summary.assign(variant=name_variants(summary)), Layout("threads", "variant"), "1").spec()
     assert [layer["mark"] for layer in sent["layer"]] == [layer["mark"] for layer in spec["layer"]]

@@ -191,7 +191,7 @@ def test_a_run_that_is_there_twice(postgresql: URL, tmp_path: Path) -> None:
     fill(postgresql, tmp_path)
     assert schema.check(postgresql).problems == ()
     with engine.writer_engine(postgresql).begin() as connection:
-        for name in ("uq_run_uid", "uq_run_content_sha256", "uq_run_round_id_spec_id"):
+        for name in ("uq_run_uid", "uq_run_content_sha256", "uq_run_round_id_spec_id_repeat"):
             connection.exec_driver_sql(f"ALTER TABLE run DROP CONSTRAINT {name}")
         columns = ", ".join(set(models.Run.__table__.columns.keys()) - {"id"})
         connection.exec_driver_sql(f"INSERT INTO run ({columns}) SELECT {columns} FROM run WHERE id = 1")
@@ -200,7 +200,7 @@ def test_a_run_that_is_there_twice(postgresql: URL, tmp_path: Path) -> None:
         "the tables differ from the models: add_constraint",
         "run .{36} is stored 2 times",
         "2 runs have the content [0-9a-f]{64}",
-        "the point [0-9a-f]{64} of experiment 'fig_4_1' has 2 runs in round 1 of campaign campaign-0",
+        "repeat 1 of the point [0-9a-f]{64} of experiment 'fig_4_1' has 2 runs in round 1 of campaign campaign-0",
         r"run file 0\.jsonl had 8 runs, and 9 are stored of it",
     ):
         assert any(re.match(says, problem) for problem in problems), (says, problems)

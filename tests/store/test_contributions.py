@@ -256,7 +256,7 @@ def test_a_point_that_another_run_has_is_refused(url: URL, tmp_path: Path) -> No
     import_bundle(url, sample_bundle(tmp_path, own))
     before = contents(url)
     twin = own[0].model_copy(update={"uid": "another-run-of-it", "setup_s": 0.125})
-    with pytest.raises(BadInput, match="a point is run once in a round"):
+    with pytest.raises(BadInput, match="each repeat of a point is run once in a round"):
         import_bundle(url, sample_bundle(tmp_path / "twin", [twin]))
     assert contents(url) == before
 

@@ -340,7 +340,7 @@ class TestNothingIsWritten:
         run = sample_runs()[0]
         twin = changed(run, uid="another-uid")
         schema.upgrade(url)
-        says = f"run another-uid has the campaign, experiment, round and spec of run {run.uid}"
+        says = f"run another-uid has the campaign, experiment, round, spec and repeat of run {run.uid}"
         self.refused(url, [write([run, twin])], says)
         ingest(url, [write([run], "first.jsonl")])
         self.refused(url, [write([twin], "second.jsonl")], says)

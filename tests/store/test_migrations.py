@@ -80,13 +80,14 @@ FOUND = ("retries", "variable_read", "lost_update", "fused_update")
 TALLY = "round_tally"  # the sixth
 LATER = "later_factors_json"  # of a spec, by the eleventh
 CONTENTION = ("failed_publications", "taken_blocks")  # the ninth
+REPEAT = "repeat"  # of a run, by the twelfth
 
 
 def of_the_seventh(tables: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
     """Except for the changes of later revisions."""
     kept = {name: rows for name, rows in tables.items() if name not in ("contribution", "probe", *CONTENTION)}
     named = ("run", TALLY) if TALLY in tables else ("run",)
-    changed = {name: without(tables[name], "contribution_id") for name in named}
+    changed = {name: without(tables[name], "contribution_id", REPEAT) for name in named}
     experiment = without(tables["experiment"], "last_run_at_utc")
     return kept | changed | {"experiment": experiment, "spec": without(tables["spec"], LATER)}
 
@@ -264,6 +265,7 @@ def test_no_run_is_left_without_its_spec(url: URL, tmp_path: Path) -> None:
         (SOFTWARE_TM, "0002", "revision 0002 cannot hold the parameters of strategies, or the emulators"),
         ({"strategy": "lock", "kernel": "eigen"}, "0002", "revision 0002 cannot hold"),
         (EMULATED, "0002", "revision 0002 cannot hold"),
+        ({"strategy": "lock", "kernel": "skip_zero"}, "0011", "revision 0011 cannot hold the kernel skip_zero"),
         (FUSED, "0003", "revision 0003 cannot hold the factors beyond the study, or the full measures"),
         ({"strategy": "striped", "block": 2048}, "0003", "revision 0003 cannot hold"),
         ({"strategy": "adaptive", "promise": "tensor"}, "0003", "revision 0003 cannot hold"),
@@ -300,4 +302,53 @@ def test_the_ninth_revision_counts_the_runs_of_each_contribution_apart(url: URL,
     assert all("contribution_id" not in row for row in contents(url)[TALLY])
     assert schema.upgrade(url)[:2] == ("0008", head())
     assert (contents(url), definitions(url)) == (before, made)
+    assert schema.check(url).ok
+
+
+def test_the_twelfth_revision_keeps_what_the_eleventh_held(url: URL, tmp_path: Path) -> None:
+    store(url, tmp_path, local_runs())
+    before, made = contents(url), definitions(url)
+    downgrade(url, "0011")
+    assert schema.upgrade(url)[:2] == ("0011", head())
+    assert (contents(url), definitions(url)) == (before, made)
+    assert schema.check(url).ok
+
+
+def test_the_thirteenth_revision_keeps_runs_with_their_details(url: URL, tmp_path: Path) -> None:
+    """SQLite recreates the table of runs, and the details of a run are deleted with it."""
+    file = tmp_path / "round-001.jsonl"
+    runs = sample_runs(strategies=("tf_lock", SOFTWARE_TM, EMULATED), threads=(1, 2), rounds=2)
+    full = sample_runs(strategies=(FUSED,), threads=(2,), campaign="campaign-2", **FULL)
+    record.write(file, [*runs, *(run.model_copy(update={"fused": ["W"]}) for run in full)])
+    schema.upgrade(url)
+    ingest(url, [file])
+    before, made = contents(url), definitions(url)
+    assert all(before[name] for name in ("counters", "thread_abort", "run_abort", "curve_point", *FOUND))
+    downgrade(url, "0012")
+    assert contents(url) == before | {"run": without(before["run"], REPEAT)}
+    assert schema.upgrade(url)[:2] == ("0012", head())
+    assert (contents(url), definitions(url)) == (before, made)
+    assert {row[REPEAT] for row in before["run"]} == {1}
+    assert schema.check(url).ok
+
+
+def test_repeats_are_stored_once_each_and_not_given_up(url: URL, tmp_path: Path) -> None:
+    file, clash = tmp_path / "round-001.jsonl", tmp_path / "round-002.jsonl"
+    (first,) = sample_runs(strategies=("tf_lock",), threads=(2,), rounds=1)
+    second = first.model_copy(update={"uid": "the-second-repeat", "repeat": 2, "ordinal": 1})
+    record.write(file, [first, second])
+    schema.upgrade(url)
+    assert ingest(url, [file]).runs_new == 2
+    assert [row[REPEAT] for row in contents(url)["run"]] == [1, 2]
+    record.write(clash, [second.model_copy(update={"uid": "another-second-repeat"})])
+    with pytest.raises(BadInput, match=f"round, spec and repeat of run {second.uid}; each"):
+        ingest(url, [clash])
+    run = "UPDATE run SET repeat = {} WHERE uid = 'the-second-repeat'"
+    for value, objection in ((0, "ck_run_repeat_positive"), (1, r"(?i)unique")):
+        with engine.writer_engine(url).begin() as connection, pytest.raises(IntegrityError, match=objection):
+            connection.exec_driver_sql(run.format(value))
+    before = contents(url)
+    with pytest.raises(BadInput, match="revision 0012 cannot hold the repeats"):
+        downgrade(url, "0012")
+    assert contents(url) == before
     assert schema.check(url).ok

@@ -24,6 +24,7 @@ TABLES: dict[str, Callable[[Engine], pd.DataFrame]] = {
     "curves": queries.curves,
     "staleness": queries.staleness,
     "transactions": queries.transactions,
+    "variable_transactions": queries.variable_transactions,
     "full_measures": queries.full_measures,
     "aborts": queries.aborts,
     "counts": queries.counts,
@@ -135,12 +136,17 @@ def test_transactions_and_aborts_add_up(store: Callable[..., Engine]) -> None:
     runs = sample_runs(strategies=(EMULATED, SOFTWARE_TM, "tle", "tf_lock"), threads=(1, 4), rounds=2)
     reader = store(runs)
     counted = queries.transactions(reader).set_index("uid")
+    by_variable = queries.variable_transactions(reader).set_index("uid")
     aborts = queries.aborts(reader)
     assert set(counted.index) == {run.uid for run in runs if run.spec.strategy != "tf_lock"}
     for run in runs:
         if run.spec.strategy == "tf_lock":
             continue
         row = counted.loc[run.uid]
+        of_variables = by_variable.loc[[run.uid]].set_index("variable")
+        assert of_variables[["commits", "fallbacks"]].sum().tolist() == [row["commits"], row["fallbacks"]]
+        for name in {c.variable for c in run.counters}:
+            assert of_variables.loc[name, "updates"] == sum(c.updates for c in run.counters if c.variable == name)
         assert row["commits"] == sum(c.commits or 0 for c in run.counters)
         assert row["fallbacks"] == sum(c.fallbacks or 0 for c in run.counters)
         of_run = aborts[aborts["uid"] == run.uid]

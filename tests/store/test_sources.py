@@ -90,7 +90,7 @@ def test_invented_runs_change_nothing_that_was_measured_here(url: URL, tmp_path:
     store(url, tmp_path / "local", local_runs())
     reader = engine.open_reader(url)
     before = all_answers(reader)
-    assert "reproduced" in before["verdicts"]
+    assert "holds here" in before["verdicts"]
     contribute(url, tmp_path / "forged", forged_runs())
     assert all_answers(reader) == before
     contribute(url, tmp_path / "again", forged_runs(campaign="another", day=60), "other.zip")
@@ -121,7 +121,7 @@ def test_each_contribution_is_judged_by_itself_and_all_together_only_if_asked(ur
     )
     flipped = {name for name in apart if apart[name] != others[name]}
     assert CLAIM in flipped
-    assert joined[CLAIM] != "reproduced"
+    assert joined[CLAIM] != "holds here"
     text = heading(reader, MACHINE, joined=True)
     assert f"joined with 1 contribution: stranger.zip ({key})" in text
     assert "judged separately: " + key in heading(reader, MACHINE)
@@ -156,7 +156,7 @@ def test_no_contribution_speaks_where_local_runs_leave_a_claim_untested(url: URL
     store(url, tmp_path / "local", [run for run in local_runs() if run.spec.strategy == "tf_lock"])
     contribute(url, tmp_path / "forged", forged_runs())
     (judged,) = verdicts(engine.open_reader(url), "measured", claims=[CLAIM])
-    assert (judged.finding.verdict, list(judged.elsewhere.values())) == ("untested", ["contradicted"])
+    assert (judged.finding.verdict, list(judged.elsewhere.values())) == ("untested here", ["does not hold here"])
 
 
 def test_a_contribution_is_a_platform_by_its_key(url: URL, tmp_path: Path) -> None:

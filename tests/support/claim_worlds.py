@@ -17,11 +17,11 @@ from sqlalchemy import Connection, text
 
 from tests.support.sample_runs import ENVIRONMENT, PLATFORM, SOFTWARE, backend
 from tmflow.base.canonical_json import sha256_of
-from tmflow.claims import predicates
+from tmflow.claims import predicates, speedups
 from tmflow.claims.origins import Judged, judge
-from tmflow.claims.predicates import Check, Predicate
-from tmflow.claims.schema import Claim, Claims, load_claims
-from tmflow.claims.selection import Tables
+from tmflow.claims.predicates import Predicate
+from tmflow.claims.schema import Check, Claim, Claims, load_claims
+from tmflow.claims.tables import Tables
 from tmflow.runfile.record import Abort, CampaignRef, Counters, ExperimentRef, Run
 from tmflow.spec.strategies import parameters_of
 from tmflow.spec.trial import TrialSpec
@@ -30,7 +30,7 @@ World = Literal["holds", "fails", "borderline"]
 Change = Callable[[pd.DataFrame], pd.DataFrame]
 CLAIMS = load_claims()
 SPEED, COMMITS = "softmax-same-speed", "softmax-few-commits"  # two claims of fig-4.1 that many tests use
-THREADS = (1, 2, 16, 26, 48)
+THREADS = (1, 2, 15, 16, 26, 34, 48, 55, 64)
 ROUNDS = 6
 MACHINES: dict[str, dict[str, Any]] = {
     "rtm": {"cpu_model": "a machine like the study's", "threads_logical": 64, "tm_capability": "rtm"},
@@ -41,9 +41,9 @@ CODES = {"conflict": "0x00000006", "capacity": "0x00000008", "explicit": "0x0100
 WHOLE = 1_000_000  # transactions, attempts or aborts, the base of a share
 
 
-def only(name: str) -> Claims:
-    """The project's claims reduced to this one."""
-    return CLAIMS.model_copy(update={"claims": {name: CLAIMS.claims[name]}})
+def only(*names: str) -> Claims:
+    """The project's claims reduced to these."""
+    return CLAIMS.model_copy(update={"claims": {name: CLAIMS.claims[name] for name in names}})
 
 
 def by_name(claims: Claims, tables: Mapping[str, Tables]) -> dict[tuple[str, str], Judged]:
@@ -83,6 +83,10 @@ def _hardware(check: Check) -> str:
 
 def _spec(factors: dict[str, Any], kind: str, hardware: str, threads: int) -> TrialSpec:
     study: dict[str, Any] = {"model": "mnist_softmax", "dataset": "mnist", "batch": 1, "iterations": 10_000}
+    if factors["strategy"] == "lock":
+        study["measures"] = "full"
+    if factors.get("model") == "mnist_deep":
+        study["dropout_keep"] = 0.5
     own = parameters_of(factors["strategy"])
     if factors["strategy"] == "htm":
         emulated = {"provider": "emulated", "profile": PROFILES[hardware]}
@@ -91,7 +95,7 @@ def _spec(factors: dict[str, Any], kind: str, hardware: str, threads: int) -> Tr
 
 
 def _run(experiment: str, hardware: str, spec: TrialSpec, number: int) -> Run:
-    counted = spec.strategy == "htm"
+    counted, timed = spec.strategy == "htm", spec.measures == "full"
     return Run(
         uid=f"{experiment}-{spec.sha256}-{number}",
         campaign=CampaignRef(uid=f"campaign-{hardware}", created_at_utc="2026-01-01T00:00:00.000Z"),
@@ -113,7 +117,17 @@ def _run(experiment: str, hardware: str, spec: TrialSpec, number: int) -> Run:
         status="ok",
         loop_s=1.0,
         final_accuracy=0.5,
-        counters=[Counters(worker=0, variable="W", updates=1, commits=1, fallbacks=0, attempts=1)] if counted else [],
+        counters=[
+            Counters(
+                worker=0,
+                variable="W",
+                updates=1,
+                **(dict.fromkeys(("commits", "attempts"), 1) | {"fallbacks": 0} if counted else {}),
+                **(dict.fromkeys(("lock_waited_s", "lock_held_s"), 0.0) if timed else {}),
+            )
+        ]
+        if counted or timed
+        else [],
         aborts=[
             Abort.model_validate(
                 {"worker": 0, "variable": "W", "mechanism": "rtm", "raw_code": code, "family": family, "n": 0}
@@ -174,7 +188,11 @@ def _updates(predicate: Predicate, values: list[dict[str, Any]]) -> Iterator[tup
         case "commits":
             counted = f"commits = :part, fallbacks = {WHOLE} - :part"
             yield f"UPDATE counters SET {counted} WHERE run_id = :run", shares
-        case "commits of attempts":
+        case "lock_waiting" | "lock_holding":
+            column = {"lock_waiting": "lock_waited_s", "lock_holding": "lock_held_s"}[measure.name]
+            threads = "(SELECT spec.threads FROM run JOIN spec ON spec.id = spec_id WHERE run.id = :run)"
+            yield f"UPDATE counters SET {column} = :value * {threads} WHERE run_id = :run", values
+        case "commits_of_attempts":
             yield f"UPDATE counters SET commits = :part, attempts = {WHOLE} WHERE run_id = :run", shares
         case _:
             yield f"UPDATE counters SET attempts = {WHOLE} WHERE run_id = :run", shares
@@ -196,25 +214,26 @@ def _of_workers(predicate: Predicate) -> list[int]:
 NOISE: dict[World, float] = {"holds": 0.002, "fails": 0.002, "borderline": 0.03}
 
 
-def _speeds(predicate: Predicate, factors: list[float], world: World) -> list[Setting]:
-    """Curve i is factors[i] times as fast as perfect scaling; the last one is noisy."""
+def _speeds(predicate: predicates.Predicate, factors: list[float], world: World) -> list[Setting]:
+    """Curve i is factors[i] times as fast as perfect scaling, except with one worker; the last one is noisy."""
     return [
-        Setting(name, w, 1e5 * factor * w, 1e5 * factor * w * NOISE[world] * (name == predicate.of[-1]))
-        for name, factor in zip(predicate.of, factors, strict=True)
+        Setting(name, w, 1e5 * w * factor, 1e5 * w * factor * NOISE[world] * (name == predicate.of[-1]) * (w > 1))
+        for name, last in zip(predicate.of, factors, strict=True)
         for w in THREADS
+        for factor in [last if w > 1 else 1.0]
     ]
 
 
 @settings.register
 def _(predicate: predicates.Equivalent, world: World) -> list[Setting]:
-    last = {"holds": 1.0, "fails": 1.2, "borderline": 1 + predicate.bound}[world]
+    last = {"holds": 1.0, "fails": 1.3, "borderline": 1 + predicate.bound}[world]
     return _speeds(predicate, [*[1.0] * (len(predicate.of) - 1), last], world)
 
 
 @settings.register
 def _(predicate: predicates.Order, world: World) -> list[Setting]:
-    step = {"holds": 1.3, "fails": 1.0, "borderline": 1 + predicate.bound}[world]
-    factors = [1.3**place for place in range(len(predicate.of) - 1)]
+    step = {"holds": 1.4, "fails": 1.0, "borderline": 1 + predicate.bound}[world]
+    factors = [1.4**place for place in range(len(predicate.of) - 1)]
     return _speeds(predicate, [*factors, factors[-1] * step], world)
 
 
@@ -227,14 +246,9 @@ def _(predicate: predicates.RatioWithin, world: World) -> list[Setting]:
 
 
 @settings.register
-def _(predicate: predicates.EquallyAccurate, world: World) -> list[Setting]:
-    last = {"holds": 0.0, "fails": 3.0, "borderline": 1.0}[world] * predicate.bound
-    noise = {"holds": 0.05, "fails": 0.05, "borderline": 0.5}[world] * predicate.bound
-    return [
-        Setting(name, w, 0.5 + last * (name == predicate.of[-1]), noise * (name == predicate.of[-1]))
-        for name in predicate.of
-        for w in THREADS
-    ]
+def _(predicate: predicates.LargerGain, world: World) -> list[Setting]:
+    gain = {"holds": 1.5, "fails": 1.0, "borderline": 1 + predicate.bound}[world]
+    return _speeds(predicate, [1.2 * gain, 1.0, 1.2, 1.0], world)
 
 
 def _shares(predicate: Predicate, world: World, threshold: float, inside: float) -> list[Setting]:
@@ -244,46 +258,73 @@ def _shares(predicate: Predicate, world: World, threshold: float, inside: float)
     return [Setting(name, w, threshold + away, noise) for name in predicate.of for w in _of_workers(predicate)]
 
 
-@settings.register(predicates.ShareAbove)
-@settings.register(predicates.MostlyFor)
-def _(predicate: predicates.ShareAbove | predicates.MostlyFor, world: World) -> list[Setting]:
+@settings.register
+def _(predicate: predicates.ShareAbove, world: World) -> list[Setting]:
     return _shares(predicate, world, predicate.threshold, 1.0)
 
 
-@settings.register(predicates.ShareBelow)
-@settings.register(predicates.SeldomFor)
-def _(predicate: predicates.ShareBelow | predicates.SeldomFor, world: World) -> list[Setting]:
+@settings.register
+def _(predicate: predicates.ShareBelow, world: World) -> list[Setting]:
     return _shares(predicate, world, predicate.threshold, 0.0)
 
 
 @settings.register
-def _(predicate: predicates.RisingFailures, world: World) -> list[Setting]:
-    more = {"holds": 0.2, "fails": -0.2, "borderline": 0.0}[world]
-    noise = {"holds": 0.01, "fails": 0.01, "borderline": 0.1}[world]
+def _(predicate: predicates.ShareDifference, world: World) -> list[Setting]:
+    """The first curve differs from the others, which are at a half; it alone is noisy."""
+    low = -0.2 if predicate.low is None else predicate.low
+    high = 0.2 if predicate.high is None else predicate.high
+    bound, outside = (high, 0.2) if predicate.high is not None else (low, -0.2)
+    first = {"holds": (low + high) / 2, "fails": bound + outside, "borderline": bound}[world]
+    noise = {"holds": 0.002, "fails": 0.002, "borderline": 0.05}[world]
     return [
-        Setting(name, w, 0.4 + more * place, noise * place) for place, name in enumerate(predicate.of) for w in THREADS
+        Setting(name, w, 0.5 + first * (name == predicate.of[0]), noise * (name == predicate.of[0]))
+        for name in predicate.of
+        for w in _of_workers(predicate)
     ]
 
 
-@settings.register
-def _(predicate: predicates.Knee, world: World) -> list[Setting]:
-    near = {"holds": 0.95, "fails": 0.6, "borderline": predicate.efficiency}[world]
-    beyond = 0.5 if predicate.then_sublinear else near
+def _curves(predicate: Predicate, world: World, speedup: Callable[[str, int], float]) -> list[Setting]:
+    """Each configuration has this speedup at each number of workers, noisy from two workers on."""
     return [
-        Setting(name, w, 1e5 * w * share, 1e5 * w * share * NOISE[world] * (w > 1))
+        Setting(name, w, 1e5 * speedup(name, w), 1e5 * speedup(name, w) * NOISE[world] * (w > 1))
         for name in predicate.of
         for w in THREADS
-        for share in [1.0 if w == 1 else near if w <= predicate.at else beyond]
     ]
 
 
 @settings.register
-def _(predicate: predicates.Peak, world: World) -> list[Setting]:
+def _(predicate: speedups.NearLinear, world: World) -> list[Setting]:
+    near = {"holds": 0.95, "fails": 0.6, "borderline": predicate.efficiency}[world]
+    return _curves(predicate, world, lambda _, w: 1 if w == 1 else w * near)
+
+
+@settings.register
+def _(predicate: speedups.Sublinear, world: World) -> list[Setting]:
+    beyond = {"holds": 0.5, "fails": 0.95, "borderline": predicate.efficiency}[world]
+    return _curves(predicate, world, lambda _, w: 1 if w == 1 else w * beyond)
+
+
+@settings.register
+def _(predicate: speedups.Plateau, world: World) -> list[Setting]:
+    change = {"holds": 1.0, "fails": 2.0, "borderline": 1 + predicate.bound}[world]
+    return _curves(predicate, world, lambda _, w: 10 * change if w == THREADS[-1] else min(w, 10))
+
+
+@settings.register
+def _(predicate: speedups.Spikes, world: World) -> list[Setting]:
+    spike = {"holds": 1.5, "fails": 0.7, "borderline": 1 + predicate.bound}[world]
+    return _curves(predicate, world, lambda _, w: min(w, 10) * (spike if w in predicate.at else 1))
+
+
+@settings.register
+def _(predicate: speedups.Peak, world: World) -> list[Setting]:
     middle = math.sqrt(predicate.low * predicate.high)
     best = {"holds": middle, "fails": 0.5 * predicate.low, "borderline": predicate.low}[world]
-    return [
-        Setting(name, w, 1e5 * speedup, 1e5 * speedup * NOISE[world] * (w > 1))
-        for name in predicate.of
-        for w in THREADS
-        for speedup in [1 + (best - 1) * (w - 1) / (THREADS[-1] - 1)]
-    ]
+    return _curves(predicate, world, lambda _, w: 1 + (best - 1) * (w - 1) / (THREADS[-1] - 1))
+
+
+@settings.register
+def _(predicate: speedups.RisingPeaks, world: World) -> list[Setting]:
+    step = {"holds": 1.5, "fails": 0.7, "borderline": 1 + predicate.bound}[world]
+    best = {name: 10 * step**place for place, name in enumerate(predicate.of)}
+    return _curves(predicate, world, lambda name, w: 1 + (best[name] - 1) * (w - 1) / (THREADS[-1] - 1))

@@ -18,14 +18,17 @@ from tmflow.store.ingest import ingest
 
 MACHINE = "synthetic-test-machine-8t"  # the key of the local runs
 EXPERIMENT = "fig-4.1"  # which the answers use
-EXPERIMENTS = (EXPERIMENT, "fig-4.7")  # which claims use
-CLAIM = "power-same-accuracy"  # reproduced by the local runs, contradicted by the forged ones
+LOW = "fig-4.12"
+EXPERIMENTS = (EXPERIMENT, "fig-4.7", LOW)  # which claims use
+CLAIM = "deep-not-acceptable"  # it holds by the local runs of LOW, and does not by the forged ones
 FIGURE: dict[str, Any] = {"dataset": "mnist", "matrix": 784, "threads": (1, 2, 4)}
 
 
 def local_runs(rounds: int = 6) -> list[Run]:
-    """Twice the workers are nearly twice as fast, and no strategy differs from another."""
-    return [_timed(run, 0.97) for run in sample_runs(EXPERIMENTS, ("tf_lock", "tf_nolock"), rounds=rounds, **FIGURE)]
+    """Twice the workers are nearly twice as fast, no strategy differs from another, and those of LOW learn nothing."""
+    runs = [_timed(run, 0.97) for run in sample_runs(EXPERIMENTS, ("tf_lock", "tf_nolock"), rounds=rounds, **FIGURE)]
+    poor = {"final_accuracy": 0.1, "curve": []}
+    return [run.model_copy(update=poor if run.experiment.name == LOW else {}) for run in runs]
 
 
 def forged_runs(rounds: int = 12, **changes: Any) -> list[Run]:

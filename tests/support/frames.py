@@ -26,6 +26,8 @@ RUN = {
     "status": "ok",
     "reason": None,
     "disturbed": False,
+    "others_fraction": None,
+    "total_s": None,
     "resumed": False,
     "software": "tmflow 0.1.0 at 0123456789",
 }
@@ -79,6 +81,7 @@ DETAILS = {
     "transactions": ["uid", "commits", "fallbacks", "attempts"],
     "aborts": ["uid", "mechanism", "family", "raw_code", "n"],
     "full": ["uid", "lost_fraction", "torn_fraction"],
+    "variables": ["uid", "variable", "updates", "commits", "fallbacks"],
 }
 
 

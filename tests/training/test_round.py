@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import random
 import shutil
 import signal
 import subprocess
@@ -96,7 +95,7 @@ def test_a_warm_up_that_hangs_is_given_up_with_the_trials_that_have_as_many_work
 def test_a_warm_up_that_kills_its_process_gets_a_second_chance(tmp_path: Path, times: int, status: str) -> None:
     deadly = [point(**SHORT, threads=2, iterations=iterations) for iterations in (20, 30)]
     harmless = point(**QUICK)
-    first = next(spec for spec in job_of(tmp_path, [*deadly, harmless]).ordered_points() if spec in deadly)
+    first = next(spec for spec, _ in job_of(tmp_path, [*deadly, harmless]).ordered_trials() if spec in deadly)
     killed: list[int] = []
     arguments = (first, tmp_path / "round-002.jsonl", times, killed)
     killer = threading.Thread(target=kill_in, args=arguments, kwargs={"warm_up": True})
@@ -151,10 +150,10 @@ def test_a_round_of_several_environments_has_a_process_for_each(tmp_path: Path) 
     points = [point for alike in ENVIRONMENTS.values() for point in alike]
     job = job_of(tmp_path, points)
     processes = job.processes()
-    by_process = sorted(sorted(point.sha256 for point in points) for points in processes)
+    by_process = sorted(sorted(trial.spec.sha256 for trial in trials) for trials in processes)
     assert by_process == sorted(sorted(point.sha256 for point in alike) for alike in ENVIRONMENTS.values())
     runs = run(tmp_path, points)
-    assert [runs[point.sha256].ordinal for points in processes for point in points] == list(range(len(points)))
+    assert [runs[trial.spec.sha256].ordinal for trials in processes for trial in trials] == list(range(len(points)))
     assert not any(run.resumed for run in runs.values())
     for recorded in runs.values():
         runnable = registry.require(recorded.spec.strategy).why_not
@@ -166,17 +165,10 @@ def test_a_round_of_several_environments_has_a_process_for_each(tmp_path: Path) 
             )
 
 
-def test_points_of_one_environment_are_shuffled_as_ever(tmp_path: Path) -> None:
-    job = job_of(tmp_path, points := [point(threads=threads) for threads in range(1, 20)])
-    expected = list(points)
-    random.Random(job.order_seed).shuffle(expected)
-    assert job.ordered_points() == expected
-
-
 def test_a_round_whose_second_process_is_killed_keeps_what_it_has(tmp_path: Path) -> None:
     points = [point(), point(iterations=20_000), *(point(**GL_WT, iterations=n) for n in (20, 5_000))]
     _, second = job_of(tmp_path, points).processes()
-    deadly = max(second, key=lambda point: point.iterations)
+    deadly = max((trial.spec for trial in second), key=lambda point: point.iterations)
     killed: list[int] = []
     killer = threading.Thread(target=kill_in, args=(deadly, tmp_path / "round-002.jsonl", 2, killed))
     killer.start()
@@ -201,8 +193,8 @@ def test_an_interrupted_round_goes_on_with_the_process_that_is_left(tmp_path: Pa
     kept = {recorded.uid for recorded in Journal(job.run_file).runs}
     assert len(kept) == len(first)
     runs = run(tmp_path, job.points)
-    assert {runs[point.sha256].uid for point in first} == kept
-    assert all(runs[point.sha256].resumed for point in second), "it ran apart from the rest of its round"
+    assert {runs[trial.spec.sha256].uid for trial in first} == kept
+    assert all(runs[trial.spec.sha256].resumed for trial in second), "it ran apart from the rest of its round"
 
 
 def test_a_library_that_is_none_stops_the_round_before_it_begins(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from sqlalchemy import URL, Connection
 
 from tests.support.claim_worlds import CLAIMS, COMMITS, SPEED, only, set_world, world_runs
 from tmflow.claims.origins import experiments
-from tmflow.claims.selection import Tables, load
+from tmflow.claims.tables import Tables, load
 from tmflow.runfile import record
 from tmflow.store import engine
 from tmflow.store.ingest import ingest

@@ -22,6 +22,7 @@ from tmflow.store import engine, queries, rows
 from tmflow.store.run_filter import RESULTS
 from tmflow.study.config import load_study
 
+MOST_BYTES = 8_000_000  # of a bundle in the repository: docs/add-your-hardware.md, contrib/README.md
 BUNDLES = sorted((ROOT / "contrib").glob("*/*.zip"))
 
 
@@ -33,6 +34,13 @@ def test_a_contribution_is_sound_and_in_the_folder_of_its_platform(path: Path) -
         platform = bundle.document(format.PLATFORM)
     assert platform
     assert path.parent.name == rows.platform_row(platform["facts"])["slug"]
+
+
+@pytest.mark.parametrize("path", BUNDLES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_contribution_is_small_enough_for_the_repository(path: Path) -> None:
+    assert path.stat().st_size <= MOST_BYTES
+    for page in ("docs/add-your-hardware.md", "contrib/README.md"):
+        assert f"at most {MOST_BYTES // 1_000_000} MB" in (ROOT / page).read_text()
 
 
 @pytest.mark.slow

@@ -16,6 +16,17 @@ Kernel<double> find_kernel(std::string_view, std::string_view) noexcept {
   return explore::kernel<double>;
 }
 
+// The explored kernel writes every element.
+template <>
+bool skips_zeros(Kernel<float>) noexcept {
+  return false;
+}
+
+template <>
+bool skips_zeros(Kernel<double>) noexcept {
+  return false;
+}
+
 template <>
 Copy<float> find_copy() noexcept {
   return explore::copy<float>;

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from tmflow.analysis.repeats import average_repeats
 from tmflow.analysis.rounds import NOTHING, Rounds, pair_by_round, per_point, with_dataset
 from tmflow.analysis.run_table import POINT, ROUND, VARIANT
 from tmflow.analysis.stats import (
@@ -20,7 +21,7 @@ from tmflow.analysis.stats import (
     difference_interval,
     ratio_interval,
 )
-from tmflow.analysis.variants import ordered_variants, variants
+from tmflow.analysis.variants import has_defaults, ordered_variants, variants
 from tmflow.spec.strategies import PARAMETERS
 
 Ranking = Literal["more", "less", "same", "open"]
@@ -31,7 +32,7 @@ SAME_ACCURACY = Bounds(-0.02, 0.02)
 
 
 def speed(runs: pd.DataFrame, baseline: str, least_rounds: int) -> pd.DataFrame:
-    """Compute the speed relative to the strategy `baseline`, as a summary (see `summaries`).
+    """Compute the speed relative to the strategy `baseline` with default parameters, as a summary (see `summaries`).
 
     The baseline itself has no row. The additional column `ranking` holds a `Ranking`: "open" for fewer than
     `least_rounds` rounds, "same" if the speeds are equivalent within 5 %. The runs are measured, of any status; the
@@ -65,10 +66,10 @@ def _compare(
     measure: the name and the unit of the result. neutral, same: the result that means no difference, and the range of
     those that are equivalent to it.
     """
-    of_baseline = (runs["strategy"] == baseline) & (runs["status"] == "ok")
+    runs = average_repeats(with_dataset(runs))
+    of_baseline = has_defaults(runs, baseline) & (runs["status"] == "ok")
     shared = [name for name in POINT if name not in VARIANT]
-    paired = pair_by_round(with_dataset(runs), of_baseline, shared, column, "base")
-    others = paired[paired["strategy"] != baseline]
+    paired = pair_by_round(runs, of_baseline, shared, column, "base")
 
     def summarise(confidence: float) -> pd.DataFrame:
         def estimate(rounds: Rounds) -> tuple[Interval, str | None]:
@@ -78,7 +79,8 @@ def _compare(
             pairs = rounds[column][based], rounds["base"][based]
             return (between(*pairs, confidence) if based.any() else NOTHING), reason
 
-        return per_point(others, *measure, estimate)
+        summary = per_point(paired, *measure, estimate)  # with the baseline, which the names of its variants depend on
+        return summary[~has_defaults(summary, baseline)].reset_index(drop=True)
 
     summary, narrow = summarise(CONFIDENCE), summarise(TOST_CONFIDENCE)
     rankings = {
@@ -102,7 +104,7 @@ def time_ratios(runs: pd.DataFrame, factor: str, value: object) -> pd.DataFrame:
     strategies lacks. Variant names show what distinguishes the variants in `runs`. Emulated runs have no time, and so
     no row.
     """
-    timed = runs[(runs["status"] == "ok") & runs["loop_s"].notna()]
+    timed = average_repeats(runs[(runs["status"] == "ok") & runs["loop_s"].notna()])
     timed = timed.assign(variant=variants(timed))
     base, others = timed[timed[factor] == value], timed[timed[factor].notna() & (timed[factor] != value)]
     rows = []

@@ -15,7 +15,8 @@ from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
-from tmflow.analysis.rounds import INTEGER_FACTORS, NOTHING, flags, without_result
+from tmflow.analysis.repeats import average_repeats
+from tmflow.analysis.rounds import INTEGER_FACTORS, NOTHING, flags, rounds_with_result, without_result
 from tmflow.analysis.run_table import ROUND, VARIANT, numbered
 from tmflow.analysis.stats import (
     BOUND,
@@ -94,13 +95,15 @@ def compared(sides: Sides, measure: Measure) -> pd.DataFrame:
     - same: for speeds, "yes" if they are equivalent within 5 %, "no" if the interval is beyond 5 %, else
       "inconclusive";
     - rounds: pairs, or the smaller number of rounds if not paired; rounds_a and rounds_b: rounds with a result;
-    - reason: why the estimate is missing; disturbed_rounds, oversubscribed, hardware_threads (the smaller number),
-      last_run_utc;
+    - results: how many rounds of each side have a result, and how the others ended;
+    - reason: why the estimate, or some of its rounds, is missing;
+    - disturbed_rounds, oversubscribed, hardware_threads (the smaller number), last_run_utc;
     - variant: the names of the two sides; strategy: that of B.
     """
     columns = [*dict.fromkeys((*FACTORS, *_RUN_COLUMNS, *PROCESSES))]  # grouping is faster with few columns
     both = pd.concat(
-        [side[columns].assign(side=name) for name, side in zip("ab", sides, strict=True)], ignore_index=True
+        [average_repeats(side)[columns].assign(side=name) for name, side in zip("ab", sides, strict=True)],
+        ignore_index=True,
     )
     name_a, name_b = sides.names
     paired = sides.paired
@@ -198,9 +201,11 @@ def _ok(side: pd.DataFrame) -> pd.DataFrame:
 def _counts(point: pd.DataFrame) -> dict[str, Any]:
     """The columns of a point that do not depend on the measure."""
     results = _ok(point)
+    sides = [(side, point[point["side"] == side]) for side in "ab"]
     return {
         "rounds_a": int((results["side"] == "a").sum()),
         "rounds_b": int((results["side"] == "b").sum()),
+        "results": ", ".join(f"{side.upper()} {rounds_with_result(runs)}" for side, runs in sides if len(runs)),
         "disturbed_rounds": int(flags(results["disturbed"]).sum()),
         "hardware_threads": point["hardware_threads"].min(),
         "last_run_utc": point["started_at_utc"].max(),
@@ -214,16 +219,23 @@ def _values(point: pd.DataFrame, measure: Measure, paired: bool) -> dict[str, An
     a, b = (timed[timed["side"] == side] for side in "ab")
     if a.empty or b.empty:
         return {"a": [], "b": [], "reason": _missing(point)}
+    lost = _without_result(point)
     if not paired:
-        return {"a": list(a[column]), "b": list(b[column]), "reason": None}
+        return {"a": list(a[column]), "b": list(b[column]), "reason": "; ".join(lost) or None}
     joined = a.merge(b, on=[*PROCESSES], suffixes=("_a", "_b"))
     unpaired = max(len(a), len(b)) - len(joined)
-    reason = f"rounds with only one of the two: {unpaired} of {len(joined) + unpaired}" if unpaired else None
+    only_one = [f"rounds with only one of the two: {unpaired} of {len(joined) + unpaired}"] if unpaired else []
     return {
         "a": list(joined[f"{column}_a"]),
         "b": list(joined[f"{column}_b"]),
-        "reason": "no round has both" if joined.empty else reason,
+        "reason": "no round has both" if joined.empty else "; ".join([*only_one, *lost]) or None,
     }
+
+
+def _without_result(point: pd.DataFrame) -> list[str]:
+    """Describe how the rounds of each side without a result ended."""
+    ends = {side: without_result(point[point["side"] == side]) for side in "ab"}
+    return [f"{side.upper()}: {end}" for side, end in ends.items() if end]
 
 
 def _missing(point: pd.DataFrame) -> str:

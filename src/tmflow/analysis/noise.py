@@ -72,6 +72,19 @@ def histogram(runs: pd.DataFrame) -> pd.DataFrame:
 ROUNDS = ("experiment", "definition_sha256", *ROUND)
 
 
+class RoundLoad(NamedTuple):
+    """The CPU time that other processes used during the trials of rounds, as fractions of the machine's."""
+
+    rounds: int
+    """Rounds of which the load is known, from at least one trial."""
+    mean: float
+    """Over the time of all trials that recorded it."""
+    most: float
+    """The highest mean of a round."""
+    judged: float
+    """The share of the time of all trials that is judged; the rest is that of trials too short to judge."""
+
+
 class Disturbance(NamedTuple):
     """Counts of the trials with a result on real hardware; `unknown` ones are not among the disturbed."""
 
@@ -81,6 +94,8 @@ class Disturbance(NamedTuple):
     rounds: int
     disturbed_rounds: int
     """Rounds in which most of the monitored trials were disturbed."""
+    load: RoundLoad | None = None
+    """The load of the rounds by other processes; None if no trial recorded it."""
 
 
 def count_disturbed(runs: pd.DataFrame) -> Disturbance:
@@ -94,20 +109,53 @@ def count_disturbed(runs: pd.DataFrame) -> Disturbance:
         unknown=len(ran) - len(monitored),
         rounds=ran.groupby([*ROUNDS], dropna=False).ngroups,
         disturbed_rounds=int((share > 0.5).sum()),
+        load=_load_of_rounds(ran),
+    )
+
+
+def _load_of_rounds(ran: pd.DataFrame) -> RoundLoad | None:
+    """The load of the rounds of these runs, each weighted by the time of its trial with set-up and evaluation.
+
+    Most trials of a study may be too short to judge, but these take little of a round's time.
+    """
+    others, total_s, loop_s = (pd.to_numeric(ran[name]) for name in ("others_fraction", "total_s", "loop_s"))
+    seconds = total_s.fillna(loop_s)
+    judged = (others.notna() & (seconds > 0)).to_numpy(dtype=bool)
+    if not judged.any():
+        return None
+    keys = [ran.loc[judged, name] for name in ROUNDS]
+    used_s = (others[judged] * seconds[judged]).groupby(keys, dropna=False).sum()
+    judged_s = seconds[judged].groupby(keys, dropna=False).sum()
+    return RoundLoad(
+        rounds=len(judged_s),
+        mean=float(used_s.sum() / judged_s.sum()),
+        most=float((used_s / judged_s).max()),
+        judged=float(judged_s.sum() / seconds.sum()),
     )
 
 
 def sentence_on(counted: Disturbance) -> str | None:
-    """Describe the counts in a sentence; None if every trial is known to be undisturbed."""
+    """Describe the counts and the load of the rounds; None if every trial is judged to be undisturbed."""
     if counted.disturbed == counted.unknown == 0:
         return None
     trials = several(counted.trials, "trial")
     cannot = f"whether other processes used the machine is not known of {counted.unknown} of {trials}"
+    load = f" {load_in_words(counted.load, counted.rounds)}" if counted.load else ""
     if not counted.disturbed:
-        return f"{cannot[0].upper()}{cannot[1:]}."
+        return f"{cannot[0].upper()}{cannot[1:]}.{load}"
     more = f"; {cannot}" if counted.unknown else ""
     return (
         f"Other processes used the machine during {counted.disturbed} of {trials}, "
         f"and during most trials of {counted.disturbed_rounds} of {several(counted.rounds, 'round')}, "
-        f"so their times are less certain{more}."
+        f"so their times are less certain{more}.{load}"
     )
+
+
+def load_in_words(load: RoundLoad, rounds: int) -> str:
+    """Describe the load of `rounds` rounds in a sentence."""
+    which = f"{load.rounds} of {several(rounds, 'round')}"
+    if load.rounds == rounds:
+        which = "the rounds" if rounds > 1 else "the round"
+    most = f", at most {100 * load.most:.2g} % in one" if load.rounds > 1 else ""
+    judged = "" if load.judged > 0.995 else f", judged over {100 * load.judged:.0f} % of the time of all trials"
+    return f"During {which} other processes used {100 * load.mean:.2g} % of the machine{most}{judged}."

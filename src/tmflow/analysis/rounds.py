@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, get_args
 
@@ -12,9 +12,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from tmflow.analysis.repeats import average_repeats
 from tmflow.analysis.run_table import CONTEXT, POINT, ROUND, SERIES, WAYS, numbered
-from tmflow.analysis.stats import Interval
+from tmflow.analysis.stats import Interval, median_of_logs
 from tmflow.analysis.variants import ordered_variants, variants
+from tmflow.base.errors import Diverged
 from tmflow.spec.trial import TrialSpec
 
 NUMBERED = ("iteration", "staleness")  # integer columns of a summary, in addition to those of a point
@@ -23,6 +25,7 @@ INTEGER_FACTORS = [
 ]
 NOTHING = Interval(math.nan, math.nan, math.nan, 0)
 ENDED = {"timeout": "timed out"}  # statuses that read differently in a sentence
+DIVERGED = f"{Diverged.__name__}: "  # begins the reason of a failed run whose training diverged
 
 AND = " + "  # separates the software labels of a point's rounds
 
@@ -40,14 +43,25 @@ class Rounds:
 Estimate = Callable[[Rounds], tuple[Interval, str | None]]
 """A function that computes the estimate over the rounds of a point, and the reason if part of it is missing."""
 
+Logs = Callable[[Rounds], NDArray[np.float64]]
+"""A function that returns the log of each value of which the estimate of a point is the geometric mean."""
+
 
 def per_point(
-    rows: pd.DataFrame, measure: str, unit: str, estimate: Estimate, along: str | None = None
+    rows: pd.DataFrame,
+    measure: str,
+    unit: str,
+    estimate: Estimate,
+    along: str | None = None,
+    logs: Logs | None = None,
 ) -> pd.DataFrame:
-    """One summary row for each point (and each value of the column `along`), ordered by strategy and threads."""
-    rows = rows.reset_index(drop=True)
+    """One summary row for each point (and each value of the column `along`), ordered by strategy and threads.
+
+    With `logs`, the summary has the columns of the median (see `summaries`).
+    """
+    rows = average_repeats(rows, along).reset_index(drop=True)
     number = pd.Series(numbered(rows, POINT))
-    estimates = _estimate_points(rows, number, estimate, along)
+    estimates = _estimate_points(rows, number, estimate, along, logs)
     points, values = estimates.pop("point"), estimates.pop("value")
     table = rows.loc[~number.duplicated(), [*POINT]].iloc[points].reset_index(drop=True)
     table = table.assign(**({along: values} if along else {}), measure=measure, unit=unit)
@@ -63,15 +77,23 @@ def per_point(
     return _sort(table, ["experiment", "platform", "evidence", *WAYS, *SERIES, *([along] if along else [])])
 
 
-def _estimate_points(rows: pd.DataFrame, number: pd.Series, estimate: Estimate, along: str | None) -> pd.DataFrame:
+def _estimate_points(
+    rows: pd.DataFrame, number: pd.Series, estimate: Estimate, along: str | None, logs: Logs | None
+) -> pd.DataFrame:
     """The estimates in the order of the points, each with its value of `along`.
 
     `number` is the number of each row's point.
     """
     ok = (rows["status"] == "ok").to_numpy(dtype=bool)
-    incomplete = rows.loc[number.isin(number[~ok]), ["uid", "status", "reason"]].groupby(number)
+    incomplete = rows.loc[number.isin(number[~ok]), [*ROUND, "status", "reason"]].groupby(number)
     lost = {at: without_result(point) for at, point in incomplete}
-    estimates: list[tuple[Any, ...]] = [(at, None, *NOTHING, 0, lost[at]) for at in set(number) - set(number[ok])]
+    results = {at: f"{n} of {n}" for at, n in rows["uid"].groupby(number).nunique().items()}
+    results |= {at: rounds_with_result(point) for at, point in incomplete}
+    medians = () if logs is None else ("median", "median_low", "median_high", "farthest")
+    no_median = (math.nan,) * len(medians)
+    estimates: list[tuple[Any, ...]] = [
+        (at, None, *NOTHING, results[at], 0, lost[at], *no_median) for at in set(number) - set(number[ok])
+    ]
 
     # Arrays, because splitting a data frame takes a hundred times as long, and there may be thousands of points.
     @cache
@@ -84,9 +106,15 @@ def _estimate_points(rows: pd.DataFrame, number: pd.Series, estimate: Estimate, 
         rounds = Rounds(column, places)
         interval, reason = estimate(rounds)
         missing = "; ".join(filter(None, (lost.get(at), reason))) or None
-        estimates.append((at, value, *interval, int(rounds["disturbed"].sum()), missing))
-    columns = ["point", "value", "estimate", "low", "high", "rounds", "disturbed_rounds", "reason"]
-    return pd.DataFrame(estimates, columns=columns).sort_values("point", kind="stable", ignore_index=True)
+        middle = no_median if logs is None or math.isnan(interval.estimate) else _median_of(logs(rounds))
+        estimates.append((at, value, *interval, results[at], int(rounds["disturbed"].sum()), missing, *middle))
+    columns = ["point", "value", "estimate", "low", "high", "rounds", "results", "disturbed_rounds", "reason"]
+    return pd.DataFrame(estimates, columns=[*columns, *medians]).sort_values("point", kind="stable", ignore_index=True)
+
+
+def _median_of(logs: NDArray[np.float64]) -> tuple[float, ...]:
+    (median, low, high, _), farthest = median_of_logs(logs)
+    return median, low, high, farthest
 
 
 def _sort(table: pd.DataFrame, order: list[str]) -> pd.DataFrame:
@@ -106,15 +134,51 @@ def _array(column: pd.Series) -> NDArray[Any]:
 
 
 def without_result(point: pd.DataFrame) -> str | None:
-    """Describe how the rounds of a point without a result ended, and why; None if all have a result."""
-    rounds: dict[str, tuple[str, Any]] = {}
-    for uid, *end in zip(*(point[name].tolist() for name in ("uid", "status", "reason")), strict=True):
-        rounds.setdefault(uid, (end[0], end[1]))
-    ends = Counter((ENDED.get(status, status), why) for status, why in rounds.values() if status != "ok")
-    if len(ends) == 1 and ends.total() == len(rounds):
+    """Describe how the rounds of a point without a result ended, and why; None if all have a result.
+
+    A round whose repeats ended in several ways counts for each of them.
+    """
+    n_rounds, every_end = _ends(point, ROUND)
+    ends = {end: n for end, n in every_end.items() if end[0] != "ok"}
+    if len(ends) == 1 and every_end.total() == sum(ends.values()):
         ((ended, why),) = ends
         return f"{ended}: {why}"
-    return "; ".join(f"{n} of {len(rounds)} rounds {ended}: {why}" for (ended, why), n in ends.items()) or None
+    return "; ".join(f"{n} of {n_rounds} rounds {ended}: {why}" for (ended, why), n in ends.items()) or None
+
+
+def rounds_with_result(point: pd.DataFrame) -> str:
+    """Count the rounds of a point with a result and those without: "5 of 6 (1 diverged)"."""
+    n_rounds, every_end = _ends(point, ROUND)
+    ends = _without_reasons(every_end)
+    n_ok = ends.pop("ok", 0)
+    without = ", ".join(f"{n} {ended}" for ended, n in ends.items())
+    return f"{n_ok} of {n_rounds}" + (f" ({without})" if without else "")
+
+
+def count_ends(runs: pd.DataFrame) -> Counter[str]:
+    """Count runs by how they ended: ok (with a result), diverged, failed, timed out, invalid or unsupported."""
+    _, every_end = _ends(runs, ["uid"])
+    return _without_reasons(every_end)
+
+
+def _without_reasons(ends: Counter[tuple[str, Any]]) -> Counter[str]:
+    counts = Counter[str]()
+    for (ended, _), n in ends.items():
+        counts[ended] += n
+    return counts
+
+
+def _ends(rows: pd.DataFrame, by: Sequence[str]) -> tuple[int, Counter[tuple[str, Any]]]:
+    """The number of items of a table, which `by` identifies, and how many of them ended in each way, and why.
+
+    An item may have several rows, and counts once for each way in which they ended.
+    """
+    ends: dict[tuple[Any, ...], set[tuple[str, Any]]] = {}
+    for *item, status, why in zip(*(rows[name].tolist() for name in (*by, "status", "reason")), strict=True):
+        diverged = status == "failed" and str(why).startswith(DIVERGED)
+        end = ("diverged", why.removeprefix(DIVERGED)) if diverged else (ENDED.get(status, status), why)
+        ends.setdefault(tuple(item), set()).add(end if status != "ok" else (status, None))
+    return len(ends), Counter(end for of_item in ends.values() for end in of_item)
 
 
 def with_dataset(runs: pd.DataFrame) -> pd.DataFrame:
@@ -148,7 +212,7 @@ def pair_by_round(
 
     The mask `baseline` selects the possible baselines. The baseline of a run has the same round and equal values in
     the columns `shared`; two unknown values are equal. `disturbed` is set if either of the two runs was disturbed.
-    Raises ValueError if a run has several baselines.
+    Raises ValueError if a run has several baselines; repeats are averaged before (`average_repeats`).
     """
     number = numbered(runs, [*shared, *ROUND])
     bases = np.flatnonzero(baseline.to_numpy(dtype=bool))

@@ -55,7 +55,9 @@ def numbered(table: pd.DataFrame, columns: Iterable[str]) -> NDArray[np.int64]:
 
 
 class Records(Protocol):
-    """Tables as returned by the functions of the same names in `store.queries` (`full`: by `full_measures`).
+    """Tables as returned by the functions of the same names in `store.queries`.
+
+    `full` is returned by `full_measures`, `variables` by `variable_transactions`.
 
     `runs` has runs of any status; the other tables have no rows for runs that did not record their data.
     """
@@ -72,6 +74,8 @@ class Records(Protocol):
     def aborts(self) -> pd.DataFrame: ...
     @property
     def full(self) -> pd.DataFrame: ...
+    @property
+    def variables(self) -> pd.DataFrame: ...
 
 
 class Loaded(NamedTuple):
@@ -83,6 +87,7 @@ class Loaded(NamedTuple):
     transactions: pd.DataFrame
     aborts: pd.DataFrame
     full: pd.DataFrame
+    variables: pd.DataFrame
 
 
 def shown_of(runs: pd.DataFrame, only: Mapping[str, list[Any]]) -> pd.DataFrame:
@@ -114,3 +119,4 @@ class Shown:
     transactions = _table("transactions")
     aborts = _table("aborts")
     full = _table("full")
+    variables = _table("variables")

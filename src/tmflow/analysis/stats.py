@@ -13,12 +13,13 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import stdtrit
+from scipy.special import bdtr, nctdtr, stdtrit
 
 CONFIDENCE = 0.95
 BOUND = 0.05  # default bound of equivalence: a ratio within 5 % of 1
 TOST_CONFIDENCE = 0.90  # two one-sided tests at 5 % each
 BEYOND = 1e300  # the largest ratio of an interval: real times never reach it, and it is near the largest float
+POWER = 0.8  # the chance to decide that a number of rounds is stated for
 MANY_ROUNDS = 1000  # more rounds than a study can afford for one question
 
 
@@ -81,19 +82,52 @@ def share_interval(values: ArrayLike, confidence: float = CONFIDENCE) -> Interva
     return within_shares(Interval(mean, low, high, n))
 
 
+def median_interval(values: ArrayLike, confidence: float = CONFIDENCE) -> Interval:
+    """The median of independent values, with the interval between two of them that has at least this confidence.
+
+    Nothing is assumed about the distribution: the number of values below its median is binomial, with a probability of
+    1/2 each. The bounds are the k-th smallest and the k-th largest value, with the largest k for which P(fewer than k
+    values below the median) is at most half the error. With 5 values or fewer, even the smallest and the largest have
+    less than 95 %: the bounds are NaN. Source: Thompson, Annals of Mathematical Statistics 7 (1936) 122. Raises
+    ValueError as `mean_interval` does.
+    """
+    ordered = np.sort(_sample(values))
+    n, median = ordered.size, float(np.median(ordered))
+    tails = bdtr(np.arange(n), n, 0.5)  # P(at most i of n values are below the median)
+    k = int((tails <= (1 - confidence) / 2).sum())
+    if k == 0:
+        return Interval(median, math.nan, math.nan, n)
+    return Interval(median, float(ordered[k - 1]), float(ordered[n - k]), n)
+
+
+def median_of_logs(logs: ArrayLike, confidence: float = CONFIDENCE) -> tuple[Interval, float]:
+    """The `median_interval` of times or ratios, given by their logs, and the largest factor between it and a value.
+
+    Between two middle values the median is their geometric mean. Raises ValueError as `mean_interval` does.
+    """
+    sample = _sample(logs)
+    median = median_interval(sample, confidence)
+    farthest = float(np.abs(sample - median.estimate).max())
+    return of_logs(median), math.exp(min(farthest, math.log(BEYOND)))
+
+
 def within_shares(interval: Interval) -> Interval:
     """Clip the bounds of an interval to [0, 1]; NaN stays NaN."""
-    low, high = np.clip((interval.low, interval.high), 0.0, 1.0)
-    return interval._replace(low=float(low), high=float(high))
+    return _clipped(interval, 0.0, 1.0)
+
+
+def within_differences(interval: Interval) -> Interval:
+    """Clip the bounds of an interval to [-1, 1], the range of a difference of shares; NaN stays NaN."""
+    return _clipped(interval, -1.0, 1.0)
 
 
 def difference_interval(a: ArrayLike, b: ArrayLike, confidence: float = CONFIDENCE) -> Interval:
-    """The mean of a[i] - b[i] and its t interval, in the unit of the values: for accuracies and shares.
+    """The mean of a[i] - b[i] and its t interval, clipped to [-1, 1]: for accuracies and shares, as fractions.
 
     Item i of both must come from the same round. Raises ValueError if the lengths differ, or as `mean_interval` does.
     """
     first, second = _paired(a, b)
-    return mean_interval(first - second, confidence)
+    return within_differences(mean_interval(first - second, confidence))
 
 
 def ratio_interval(numerator: ArrayLike, denominator: ArrayLike, confidence: float = CONFIDENCE) -> Interval:
@@ -103,15 +137,23 @@ def ratio_interval(numerator: ArrayLike, denominator: ArrayLike, confidence: flo
     Raises ValueError if the lengths differ, or if a value is not finite and above 0.
     """
     logs = mean_interval(log_ratios(numerator, denominator), confidence)
-    return _of_logs(logs)
+    return of_logs(logs)
 
 
 def independent_difference_interval(a: ArrayLike, b: ArrayLike, confidence: float = CONFIDENCE) -> Interval:
+    """mean(a) - mean(b) of two independent samples of accuracies or shares: `_welch_interval`, clipped to [-1, 1].
+
+    For values that share no round: nothing cancels out, so the interval includes the noise of both. Raises ValueError
+    as `mean_interval` does.
+    """
+    return within_differences(_welch_interval(a, b, confidence))
+
+
+def _welch_interval(a: ArrayLike, b: ArrayLike, confidence: float) -> Interval:
     """mean(a) - mean(b) of two independent samples with Welch's t interval; their variances may differ.
 
-    For values that share no round: nothing cancels out, so the interval includes the noise of both. `n` is the size of
-    the smaller sample; a sample of one value gives no bounds. Source: Welch, Biometrika 34 (1947) 28, with
-    Satterthwaite's degrees of freedom. Raises ValueError as `mean_interval` does.
+    `n` is the size of the smaller sample; a sample of one value gives no bounds. Source: Welch, Biometrika 34 (1947)
+    28, with Satterthwaite's degrees of freedom.
     """
     first, second = _sample(a), _sample(b)
     difference, n = float(first.mean() - second.mean()), min(first.size, second.size)
@@ -128,12 +170,12 @@ def independent_difference_interval(a: ArrayLike, b: ArrayLike, confidence: floa
 def independent_ratio_interval(
     numerator: ArrayLike, denominator: ArrayLike, confidence: float = CONFIDENCE
 ) -> Interval:
-    """The ratio of the geometric means of two independent samples: `independent_difference_interval` of the logs.
+    """The ratio of the geometric means of two independent samples, with Welch's t interval of the logs.
 
     Raises ValueError if a value is not finite and above 0.
     """
-    logs = independent_difference_interval(_logs(numerator), _logs(denominator), confidence)
-    return _of_logs(logs)
+    logs = _welch_interval(_logs(numerator), _logs(denominator), confidence)
+    return of_logs(logs)
 
 
 def paired_ratio(above: Sequence[float | None], below: Sequence[float | None]) -> Interval | None:
@@ -180,22 +222,48 @@ def equivalent(
 
 
 def rounds_to_decide(
-    values: ArrayLike, low: float, high: float, confidence: float = CONFIDENCE, at_most: int = MANY_ROUNDS
+    values: ArrayLike,
+    low: float,
+    high: float,
+    confidence: float = CONFIDENCE,
+    power: float = POWER,
+    at_most: int = MANY_ROUNDS,
 ) -> int | None:
-    """Estimate the total number of rounds after which the interval of the mean is inside (low, high), or outside it.
+    """The total number of rounds whose interval of the mean is inside (low, high), or outside, with this probability.
 
     For a ratio, pass its `log_ratios` and the logarithms of low and high; for a single threshold, one bound is
-    infinite. The estimate assumes that mean and spread stay the same, so it is rough if the mean is near a bound.
-    Returns None if more than `at_most` rounds are needed, or for a single value, which has no spread.
+    infinite. The true mean and spread are assumed to be those of the values, so the result is rough if there are few.
+    The values themselves are not counted as rounds that are already known. Returns None if more than `at_most` rounds
+    are needed, or for a single value, which has no spread; the number of values if these decide already.
+    Source: the power of the t test is a noncentral t distribution (Cohen, Statistical Power Analysis, 1988); the chance
+    of two one-sided tests is at least 1 less the sum of their chances to fail.
     """
-    mean, _, _, n = mean_interval(values)
+    mean, below, above, n = mean_interval(values, confidence)
     if n == 1:
         return None
+    if (low < below and above < high) or above < low or high < below:
+        return n
+    spread = float(_sample(values).std(ddof=1))
+    if spread == 0:
+        return None  # on a bound
     rounds = np.arange(n, at_most + 1)
-    half = stdtrit(rounds - 1, (1 + confidence) / 2) * _sample(values).std(ddof=1) / np.sqrt(rounds)
-    below, above = mean - half, mean + half
-    decided = rounds[((low < below) & (above < high)) | (above < low) | (high < below)]
+    if low < mean < high:
+        chance = 1 - sum(_chance_to_miss(bound - mean, spread, rounds, confidence) for bound in (low, high))
+    else:
+        chance = 1 - _chance_to_miss((low if mean <= low else high) - mean, spread, rounds, confidence)
+    decided = rounds[chance >= power]
     return int(decided[0]) if decided.size else None
+
+
+def _chance_to_miss(
+    distance: float, spread: float, rounds: NDArray[np.int64], confidence: float
+) -> NDArray[np.float64]:
+    """The probability that the interval of the mean of so many rounds reaches a bound at this distance."""
+    if math.isinf(distance):
+        return np.zeros(len(rounds))
+    quantile = stdtrit(rounds - 1, (1 + confidence) / 2)
+    chance: NDArray[np.float64] = nctdtr(rounds - 1, abs(distance) / spread * np.sqrt(rounds), quantile)
+    return chance
 
 
 def log_ratios(numerator: ArrayLike, denominator: ArrayLike) -> NDArray[np.float64]:
@@ -204,7 +272,12 @@ def log_ratios(numerator: ArrayLike, denominator: ArrayLike) -> NDArray[np.float
     return _logs(above) - _logs(below)
 
 
-def _of_logs(logs: Interval) -> Interval:
+def _clipped(interval: Interval, least: float, most: float) -> Interval:
+    low, high = (min(max(bound, least), most) for bound in (interval.low, interval.high))  # in this order NaN stays NaN
+    return interval._replace(low=low, high=high)
+
+
+def of_logs(logs: Interval) -> Interval:
     """Convert the interval of a log ratio to that of the ratio, clipped to [1 / `BEYOND`, `BEYOND`]."""
     most = math.log(BEYOND)
     estimate, low, high = (math.exp(max(-most, min(most, log))) if not math.isnan(log) else log for log in logs[:3])

@@ -1,19 +1,24 @@
 """Summaries of runs: tidy tables with one row per point and an interval over its rounds.
 
 Every function takes runs of any status, as `store.queries.runs` returns them, and returns one row for each distinct
-combination of `POINT`. A point is never pooled over platform, evidence, experiment definition, scale or any factor. A
-point without a result has a row with the reason. The columns are those of `POINT`, then
+combination of `POINT`. The repeats of a round are averaged to one value (see `repeats`). A point is never pooled over
+platform, evidence, experiment definition, scale or any factor. A point without a result has a row with the reason. The
+columns are those of `POINT`, then
 
 - measure, unit: the measure and the unit of `estimate`, `low` and `high`;
 - estimate, low, high: the estimate and its 95 % interval; the bounds are NaN for a single round, and the estimate is
   NaN if there is nothing to estimate;
-- rounds: rounds in the estimate; disturbed_rounds: rounds with a result that ran on a disturbed machine;
+- rounds: rounds in the estimate; results: how many rounds have a result, and how the others ended, such as
+  "5 of 6 (1 diverged)"; disturbed_rounds: rounds with a result that ran on a disturbed machine;
 - reason: why the estimate, or some of its rounds, is missing; None if nothing is missing;
 - oversubscribed: more workers than hardware threads that they may use; NA if that number is unknown;
 - last_run_utc: the start of the newest run of the point;
 - software: label of the software that measured the rounds with a result, several joined by " + "; NA without a result;
 - variant: the strategy, and in parentheses the parameters in which it differs from the strategy's other variants in the
-  table, and the unusual ways in which it ran (see `variants.variants`).
+  table, and the unusual ways in which it ran (see `variants.variants`);
+- median, median_low, median_high (times and speedups only): the median of the rounds in the estimate, with its 95 %
+  interval by rank; the bounds are NaN for fewer than six rounds;
+- farthest (with a median): the largest factor between a round and the median. A stall makes it large.
 """
 
 from __future__ import annotations
@@ -24,11 +29,12 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from tmflow.analysis.repeats import average_repeats
 from tmflow.analysis.rounds import NOTHING, Estimate, Rounds, of_measured, pair_by_round, per_point, with_dataset
 from tmflow.analysis.run_table import POINT, VARIANT
-from tmflow.analysis.stats import Interval, mean_interval, ratio_interval, share_interval, within_shares
+from tmflow.analysis.stats import Interval, log_ratios, mean_interval, ratio_interval, share_interval, within_shares
 from tmflow.base.errors import unknown
 from tmflow.runfile.record import NO_TIME
 from tmflow.spec.abort_codes import CLASSES, describe, status_of
@@ -52,9 +58,13 @@ def speedup(runs: pd.DataFrame, baseline: Baseline = "same") -> pd.DataFrame:
         raise unknown("baseline", baseline, BASELINES)
     compared = ("threads", *VARIANT) if baseline == "tf_lock" else ("threads",)
     shared = [c for c in POINT if c not in compared]
-    runs = with_dataset(runs)
+    runs = average_repeats(with_dataset(runs))
     ones = (runs["threads"] == 1) & ((baseline == "same") | (runs["strategy"] == "tf_lock")) & (runs["status"] == "ok")
     paired = pair_by_round(runs, ones, shared, "loop_s", "baseline_s")
+
+    def logs(rounds: Rounds) -> NDArray[np.float64]:
+        paired = ~np.isnan(rounds["baseline_s"])
+        return log_ratios(rounds["baseline_s"][paired], rounds["loop_s"][paired])
 
     def estimate(rounds: Rounds) -> tuple[Interval, str | None]:
         paired = ~np.isnan(rounds["baseline_s"])
@@ -65,7 +75,7 @@ def speedup(runs: pd.DataFrame, baseline: Baseline = "same") -> pd.DataFrame:
         return ratio_interval(rounds["baseline_s"][paired], rounds["loop_s"][paired]), reason
 
     name = "speedup" if baseline == "same" else "speedup_vs_tf_lock"
-    return per_point(paired, name, "1", _only_with_time(estimate))
+    return per_point(paired, name, "1", _only_with_time(estimate), logs=logs)
 
 
 def step_time(runs: pd.DataFrame) -> pd.DataFrame:
@@ -74,10 +84,13 @@ def step_time(runs: pd.DataFrame) -> pd.DataFrame:
     Geometric mean and log t interval, as for speedups: a time is never below 0.
     """
 
+    def logs(rounds: Rounds) -> NDArray[np.float64]:
+        return log_ratios(rounds["loop_s"], rounds["iterations"] / 1e6)
+
     def estimate(rounds: Rounds) -> tuple[Interval, str | None]:
         return ratio_interval(rounds["loop_s"], rounds["iterations"] / 1e6), None
 
-    return per_point(with_dataset(runs), "step_time", "us", _only_with_time(estimate))
+    return per_point(with_dataset(runs), "step_time", "us", _only_with_time(estimate), logs=logs)
 
 
 def accuracy(runs: pd.DataFrame) -> pd.DataFrame:
@@ -111,6 +124,19 @@ def staleness(runs: pd.DataFrame, counts: pd.DataFrame) -> pd.DataFrame:
     summary = summary[summary["estimate"] != 0].reset_index(drop=True)
     last = summary["staleness"].map(lambda staleness: range_at(place_of(int(staleness)))[1], na_action="ignore")
     return summary.assign(up_to=last.astype("Int64"))
+
+
+def mean_staleness(runs: pd.DataFrame, counts: pd.DataFrame) -> pd.DataFrame:
+    """Mean staleness of a run's steps, averaged over rounds; `counts` as for `staleness`."""
+    weighted = counts.assign(updates=counts["staleness"] * counts["steps"])
+    totals = weighted.groupby("uid")[["updates", "steps"]].sum()
+    means = (totals["updates"] / totals["steps"].where(totals["steps"] > 0)).dropna().rename("mean").reset_index()
+
+    def estimate(rounds: Rounds) -> tuple[Interval, str | None]:
+        mean = mean_interval(rounds["mean"])
+        return mean._replace(low=max(mean.low, 0.0)), None  # no staleness is below 0; NaN stays NaN
+
+    return per_point(of_measured(with_dataset(runs), means), "mean_staleness", "updates", estimate)
 
 
 def place_of(staleness: int) -> int:
@@ -231,6 +257,16 @@ def torn(runs: pd.DataFrame, full: pd.DataFrame) -> pd.DataFrame:
     return _of_full(runs, full, "torn")
 
 
+def lock_waited(runs: pd.DataFrame, full: pd.DataFrame) -> pd.DataFrame:
+    """Share of the time of all workers together that they spent waiting for locks of the strategy; see `lost`."""
+    return _of_full(runs, full, "lock_waited")
+
+
+def lock_held(runs: pd.DataFrame, full: pd.DataFrame) -> pd.DataFrame:
+    """Share of the time of all workers together for which they held locks of the strategy; see `lost`."""
+    return _of_full(runs, full, "lock_held")
+
+
 def _of_transactions(runs: pd.DataFrame) -> pd.DataFrame:
     return with_dataset(runs[runs["strategy"].isin(TRANSACTIONAL)])
 
@@ -241,7 +277,11 @@ def _of_full(runs: pd.DataFrame, full: pd.DataFrame, what: str) -> pd.DataFrame:
     def estimate(rounds: Rounds) -> tuple[Interval, str | None]:
         share = rounds[f"{what}_fraction"]
         measured = share[~np.isnan(share)]
-        return (share_interval(measured), None) if len(measured) else (NOTHING, "not measured under this strategy")
+        if not len(measured):
+            return NOTHING, "not measured under this strategy"
+        missing = len(share) - len(measured)
+        reason = f"{missing} of {len(share)} rounds with a result did not measure it" if missing else None
+        return share_interval(measured), reason
 
     return per_point(rows, what, "fraction", estimate)
 

@@ -102,6 +102,12 @@ def unusual(row: ValuesByName, names: Iterable[str] = PARAMETERS) -> dict[str, A
     return {name: row[name] for name in names if name in row and row[name] != usual.get(name)}
 
 
+def has_defaults(table: pd.DataFrame, strategy: str) -> pd.Series:
+    """Whether each row is of the strategy with the default values of its parameters."""
+    rows = values_by_name(table[list(VARIANT)])
+    return pd.Series([row["strategy"] == strategy and not unusual(row) for row in rows], index=table.index, dtype=bool)
+
+
 def name_of(column: str) -> str:
     """The name of a column as text for a sentence."""
     return column.removesuffix("_sha256").replace("_", " ")

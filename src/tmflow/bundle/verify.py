@@ -120,7 +120,7 @@ def _check_totals(bundle: Bundle, report: Report) -> None:
         report.add(Problem("it has no run file; a bundle has one or more."))
     for sentence in report.timings.contradictions():
         report.add(Problem(sentence, field="loop_s"))
-    for name, what in (("uid", "the uid"), ("point", "the campaign, the round and the point")):
+    for name, what in (("uid", "the uid"), ("point", "the campaign, the round, the point and the repeat")):
         for (member, line), (before, at) in report.keys.duplicates(name):
             uid = _uid_at(bundle, member, line) if len(report.errors) < LOOKED_UP else None
             report.add(Problem(f"it has {what} of the run in {before}, line {at}.", member, line, uid))
@@ -225,10 +225,10 @@ class Checker:
 
 
 def _point(run: Run, expectations: Expectations) -> str:
-    """The key that identifies a run: its point, round and campaign."""
+    """The key that identifies a run: its point, repeat, round and campaign."""
     experiment = run.experiment
     return (
-        f"{run.campaign.uid}\n{run.round}\n{expectations.spec_sha256}\n{experiment.definition_sha256}\n{experiment.scale}\n"
+        f"{run.campaign.uid}\n{run.round}\n{run.repeat}\n{expectations.spec_sha256}\n{experiment.definition_sha256}\n{experiment.scale}\n"
         f"{experiment.name}"
     )
 

@@ -59,7 +59,7 @@ def value_range(summary: pd.DataFrame, log: bool | None = None) -> Range:
         top = 1.16 * high
     elif measure == "commits" or (measure in FAILURES and high > SMALL):
         top = 1.0
-    elif measure in {"lost", "torn", *FAILURES}:
+    elif measure in {"lost", "torn", "lock_waited", "lock_held", *FAILURES}:
         top = max(0.01, top)
     elif fraction:
         margin, reach = max(0.1 * (high - low), 0.004), max(2 * (high - low), 0.05)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -10,10 +11,12 @@ from typing import NamedTuple, TypeVar
 import altair as alt
 import pandas as pd
 
+from tmflow.analysis import elements
 from tmflow.analysis.rounds import AND
 from tmflow.analysis.run_table import CONTEXT, POINT, VARIANT, numbered
+from tmflow.analysis.stats import Interval, bounded
 from tmflow.analysis.variants import name_of, unusual, values_by_name
-from tmflow.base.text import from_to, several
+from tmflow.base.text import from_to, interval, several
 from tmflow.charts.axes import is_never_seen, value_range
 from tmflow.native.registry import consistency_by_strategy
 from tmflow.spec.factors import VALUES_BEFORE
@@ -36,6 +39,8 @@ TITLES = {
     "time_to_accuracy": "Time to a test accuracy",
     "lost": "Lost updates",
     "torn": "Torn reads",
+    "lock_waited": "Time spent waiting for locks",
+    "lock_held": "Time spent holding locks",
     "accuracy_curve": "Test accuracy during training",
     "curve": "Test accuracy during training",
     "staleness": "Staleness of updates",
@@ -66,6 +71,8 @@ MEASURED_IN_FULL = (
 )
 STACKED = {"failures", "causes", "raw_causes"}
 WORKLOADS = 3  # the most that are described one by one
+STALL = 1.5  # a round farther from the median than this factor: noise of a few per cent does not get there
+STALLED = 3  # the most points with such a round whose medians a caption gives
 PAIRED = {"speedup", "speedup_vs_tf_lock", "speed_ratio", "accuracy_difference"}
 # Measures whose charts show a single number of threads.
 AT_ONE_COUNT = {"accuracy_curve", "staleness", "speed_ratio", "accuracy_difference"}
@@ -132,12 +139,14 @@ def caption(
         *also,
         None if name == first["experiment"] else f"Runs of the experiment {first['experiment']}.",
         NOTES.get(measure),
+        _elements(summary),
         *_parameters(summary),
         _consistencies(summary) if measure in OF_SPEED else None,
         MEASURED_IN_FULL if (summary["measures"] == "full").any() else None,
         *(provenance(rows) for _, rows in summary[columns].groupby(["platform", "evidence"], sort=False)),
         _software(summary),
         _intervals(summary),
+        _stalls(summary),
         *_gaps(summary),
         dated(summary["last_run_utc"], revision),
     ]
@@ -205,6 +214,13 @@ def workload(point: pd.Series) -> str:
     ]
     what, how = (", ".join(filter(None, texts)) for texts in (training, ways))
     return f"{point['model']} on {point['dataset']}: {what}; {how}."
+
+
+def _elements(summary: pd.DataFrame) -> str | None:
+    """The share of elements that hardware transactions updated, if the summary has it (`analysis.elements`)."""
+    if "elements" not in summary:
+        return None
+    return elements.sentence(summary.assign(estimate=summary["elements"], low=math.nan, high=math.nan))
 
 
 def _consistencies(summary: pd.DataFrame) -> str | None:
@@ -283,6 +299,29 @@ def _intervals(summary: pd.DataFrame) -> str:
     if disturbed := int(summary["disturbed_rounds"].max()):
         parts.append(f"up to {disturbed} rounds of a point were disturbed")
     return f"{'; '.join(parts)}."
+
+
+def _stalls(summary: pd.DataFrame) -> str | None:
+    """The medians of points with a round far from the others; None if there is no such point.
+
+    Every point has its median in the table. The rule is fixed, and the chart shows the same estimate with and without
+    this sentence.
+    """
+    if "farthest" not in summary or (far := summary[summary["farthest"] > STALL]).empty:
+        return None
+    points = far.sort_values("farthest", ascending=False, kind="stable").head(STALLED)
+    rows = points[["variant", "threads", "median", "median_low", "median_high", "rounds"]].to_dict("records")
+    medians = [
+        f"{row['variant']} x{row['threads']} "
+        f"{interval(*bounded(Interval(row['median'], row['median_low'], row['median_high'], row['rounds'])))}"
+        for row in rows
+    ]
+    rest = len(far) - len(points)
+    return (
+        f"A round differs from the median of its point by more than a factor of {STALL:g} in "
+        f"{several(len(far), 'point')}, as after a stall, so the bar there may be wrong. Medians with 95 % intervals "
+        f"by rank: {'; '.join(medians)}{f'; and {rest} more in the table' if rest else ''}."
+    )
 
 
 def _gaps(summary: pd.DataFrame) -> Iterator[str]:

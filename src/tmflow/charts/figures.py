@@ -15,6 +15,7 @@ import pandas as pd
 import vl_convert
 
 from tmflow.analysis import summaries
+from tmflow.analysis.elements import with_elements
 from tmflow.analysis.run_table import SERIES, VARIANT, Records
 from tmflow.analysis.variants import panels
 from tmflow.base.files import whole_folder, write_bytes, write_json
@@ -100,11 +101,11 @@ class Drawing(NamedTuple):
 
 
 DRAWINGS = {
-    "speedup": Drawing(lambda of: summaries.speedup(of.runs)),
-    "speedup_vs_tf_lock": Drawing(lambda of: summaries.speedup(of.runs, "tf_lock")),
-    "step_time": Drawing(lambda of: summaries.step_time(of.runs)),
+    "speedup": Drawing(lambda of: with_elements(summaries.speedup(of.runs), of)),
+    "speedup_vs_tf_lock": Drawing(lambda of: with_elements(summaries.speedup(of.runs, "tf_lock"), of)),
+    "step_time": Drawing(lambda of: with_elements(summaries.step_time(of.runs), of)),
     "accuracy": Drawing(lambda of: summaries.accuracy(of.runs)),
-    "commits": Drawing(lambda of: summaries.commits(of.runs, of.transactions), "transactions"),
+    "commits": Drawing(lambda of: with_elements(summaries.commits(of.runs, of.transactions), of), "transactions"),
     "failures": Drawing(
         lambda of: summaries.failures(of.runs, of.transactions, of.aborts, "class"), "aborts", OF_ONE_VARIANT
     ),
@@ -117,6 +118,8 @@ DRAWINGS = {
     ),
     "lost": Drawing(lambda of: summaries.lost(of.runs, of.full), "full"),
     "torn": Drawing(lambda of: summaries.torn(of.runs, of.full), "full"),
+    "lock_waited": Drawing(lambda of: summaries.lock_waited(of.runs, of.full), "full"),
+    "lock_held": Drawing(lambda of: summaries.lock_held(of.runs, of.full), "full"),
 }
 
 

@@ -21,7 +21,9 @@ Chart = alt.LayerChart | alt.ConcatChart
 WIDTH, HEIGHT = 620, 340  # px; a page may stretch the width
 SMALL_WIDTH, SMALL_HEIGHT, IN_A_ROW = 290, 200, 2  # of each panel of a chart; panels in a row
 ENTRY = 30  # px of a legend entry in addition to its name: symbol and gap
-COLUMNS = ("variant", "strategy", "threads", "estimate", "low", "high", "rounds", "disturbed_rounds", "evidence")
+COLUMNS = (
+    *("variant", "strategy", "threads", "estimate", "low", "high", "rounds", "results", "disturbed_rounds", "evidence"),
+)
 BAND = 0.13  # opacity of the 95 % band: three overlapping bands stay distinguishable
 TOP, BOTTOM = alt.YValue(0), alt.YValue("height")  # type: ignore[no-untyped-call]  # Altair has no types for these
 

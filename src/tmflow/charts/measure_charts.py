@@ -49,6 +49,8 @@ TITLES = {
     "commits": "Critical sections committed transactionally",
     "lost": "Lost updates of elements",
     "torn": "Torn reads of variables",
+    "lock_waited": "Share of the workers' time spent waiting for locks",
+    "lock_held": "Share of the workers' time spent holding locks",
     "staleness": "Share of steps",
 }
 STEPS = "Steps of all workers together"
@@ -58,7 +60,7 @@ CAUSE = 400  # px: width of the name of a cause in a legend
 WORDS = "replace(datum.label, /_/g, ' ')"
 ABOVE = 1.12  # factor on the axis: room above the highest bar for the label of the shaded region
 BAR_COLUMNS = (
-    "variant", "threads", "cause", "estimate", "low", "high", "rounds", "disturbed_rounds", "evidence"
+    "variant", "threads", "cause", "estimate", "low", "high", "rounds", "results", "disturbed_rounds", "evidence"
 )  # fmt: skip
 
 

@@ -16,10 +16,20 @@ from typing import Literal, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tmflow.analysis.stats import CONFIDENCE, TOST_CONFIDENCE, Interval, mean_interval, rounds_to_decide
+from tmflow.analysis.stats import (
+    CONFIDENCE,
+    POWER,
+    TOST_CONFIDENCE,
+    Interval,
+    mean_interval,
+    of_logs,
+    rounds_to_decide,
+    within_differences,
+    within_shares,
+)
 
 Unit = Literal["ratio", "fraction"]
-Decided = Literal["reproduced", "contradicted", "inconclusive"]
+Decided = Literal["holds here", "does not hold here", "inconclusive"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +37,7 @@ class Statement:
     """The mean of `values`, one per round, lies in (low, high); for ratios the geometric mean.
 
     `chosen_of` is the number of candidates from which it was selected by its values; intervals account for it.
+    `difference`: the fractions are differences of shares, in [-1, 1]; otherwise they are shares, in [0, 1].
     """
 
     what: str
@@ -35,13 +46,14 @@ class Statement:
     low: float = -math.inf
     high: float = math.inf
     chosen_of: int = 1
+    difference: bool = False
 
     def interval(self, confidence: float = CONFIDENCE) -> Interval:
-        """The interval of the mean, in the unit of the values."""
+        """The interval of the mean, in the unit of the values and within their range."""
         mean = mean_interval(self._scaled(), confidence)
         if self.unit == "fraction":
-            return mean
-        return Interval(math.exp(mean.estimate), math.exp(mean.low), math.exp(mean.high), mean.n)
+            return within_differences(mean) if self.difference else within_shares(mean)
+        return of_logs(mean)
 
     def holds(self) -> bool:
         """Whether the mean is significantly inside the range."""
@@ -53,10 +65,13 @@ class Statement:
         interval = self.interval(self._to_fail(among))
         return interval.high < self.low or self.high < interval.low
 
-    def rounds_to_decide(self, among: int = 1) -> int | None:
-        """The total number of rounds that would decide it at the present mean and spread; None if above a thousand."""
+    def rounds_to_decide(self, among: int = 1, power: float = POWER) -> int | None:
+        """The total number of rounds that decide it with this probability at the present mean and spread.
+
+        None if above a thousand.
+        """
         confidence = self._to_hold() if self.margin() > 0 else self._to_fail(among)
-        return rounds_to_decide(self._scaled(), self._scale(self.low), self._scale(self.high), confidence)
+        return rounds_to_decide(self._scaled(), self._scale(self.low), self._scale(self.high), confidence, power)
 
     def range(self) -> tuple[float | None, float | None]:
         """The claimed range; None for a missing bound."""
@@ -86,19 +101,21 @@ class Statement:
 def decide(statements: Sequence[Statement], among: int) -> Decided:
     """Decide whether all statements hold, with Bonferroni over the claim's `among` statements."""
     if all(statement.holds() for statement in statements):
-        return "reproduced"
-    return "contradicted" if any(statement.fails(among) for statement in statements) else "inconclusive"
+        return "holds here"
+    return "does not hold here" if any(statement.fails(among) for statement in statements) else "inconclusive"
 
 
 def rounds_needed(statements: Sequence[Statement], among: int) -> int | None:
-    """The total number of rounds that would decide an open check at the present means and spreads.
+    """The total number of rounds that decide an open check with a power of 80 % at the present means and spreads.
 
-    One failing statement is enough; otherwise all must hold. None if a thousand rounds would not suffice.
+    One failing statement is enough; otherwise all must hold, so each gets its share of the chance to miss. None if a
+    thousand rounds would not suffice.
     """
     failing = [s.rounds_to_decide(among) for s in statements if s.margin() <= 0]
     if failing:
         return min((rounds for rounds in failing if rounds is not None), default=None)
-    needed = [s.rounds_to_decide() for s in statements if not s.holds()]
+    undecided = [statement for statement in statements if not statement.holds()]
+    needed = [one.rounds_to_decide(power=1 - (1 - POWER) / len(undecided)) for one in undecided]
     return None if None in needed else max((rounds for rounds in needed if rounds is not None), default=None)
 
 
@@ -119,6 +136,11 @@ class Curve(NamedTuple):
         """The values at a number of workers, one for each round that has one."""
         values: Values = self.values[self.threads.index(threads)]
         return values[~np.isnan(values)]
+
+    def between(self, least: int, most: int) -> Self:
+        """The part of the curve with at least, and at most, so many workers."""
+        kept = [place for place, w in enumerate(self.threads) if least <= w <= most]
+        return self._replace(threads=tuple(self.threads[place] for place in kept), values=self.values[kept])
 
     def speedup(self) -> Self:
         """Divide each speed by that of one worker in the same round."""

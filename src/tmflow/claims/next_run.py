@@ -87,7 +87,7 @@ def next_step(claims: Claims, here: Machine, others: KnownMachines, *, tensorflo
     native = native_plan.compiled_experiments()
     waiting = [
         name
-        for name, claim in claims.claims.items()
+        for name, claim in _findings(claims)
         if "measured" in claim.evidence
         and could_decide(here, claim)
         and not any(could_decide(other, claim) for other in others.machines)
@@ -143,11 +143,16 @@ def measured_on(counts: pd.DataFrame) -> list[str]:
 def find_missing_machines(claims: Claims, here: Sequence[Machine]) -> list[Missing]:
     """Find the missing machines, most wanted first, then the smallest; `here` are the machines with measured runs."""
     waiting: dict[tuple[Hardware, int], list[str]] = {}
-    for name, claim in claims.claims.items():
+    for name, claim in _findings(claims):
         if not any(could_decide(machine, claim) for machine in here):
             waiting.setdefault((claim.hardware, claim.reach), []).append(name)
     missing_machines = [Missing(*machine, claims=names) for machine, names in waiting.items()]
     return sorted(missing_machines, key=lambda machine: (-len(machine.claims), machine.threads, machine.hardware))
+
+
+def _findings(claims: Claims) -> list[tuple[str, Claim]]:
+    """The claims that runs can test, each finding once."""
+    return [item for item in claims.claims.items() if item[1].checks and item[1].restates is None]
 
 
 def could_decide(machine: Machine, claim: Claim) -> bool:

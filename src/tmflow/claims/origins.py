@@ -18,10 +18,11 @@ from tmflow.analysis.run_table import n_rounds, numbered
 from tmflow.base.errors import BadInput, unknown
 from tmflow.base.text import listed, several
 from tmflow.claims import verdict
-from tmflow.claims.predicates import Factors
+from tmflow.claims.measures import Factors
 from tmflow.claims.schema import Claim, Claims, Hardware, load_claims
-from tmflow.claims.selection import LEAST_ROUNDS, Candidates, Tables, load, usable
-from tmflow.claims.verdict import Finding, Verdict
+from tmflow.claims.selection import LEAST_ROUNDS, Candidates, usable
+from tmflow.claims.tables import Tables, load
+from tmflow.claims.verdict import UNTESTED, Finding, Verdict
 from tmflow.platform.facts import display_name, is_local, platform_facts, platform_sha256
 from tmflow.runfile.record import NO_TIME
 from tmflow.spec.trial import Evidence
@@ -122,6 +123,8 @@ class Judged:
             "runs": _summarise_runs(self.finding.runs),
             "left_out": [origin.as_json() for origin in self.left_out],
             "source": self.claim.source,
+            "reach": self.claim.reach,
+            "restates": self.claim.restates,
             "statement": self.claim.statement,
             "explanation": self.claim.explanation,
         }
@@ -157,14 +160,17 @@ def judge(claims: Claims, tables: Mapping[str, Tables], evidence: Evidence | Non
     judged = []
     for name, claim in claims.claims.items():
         for kind in KINDS if evidence is None else [evidence]:
-            if kind in claim.evidence:
+            if claim.verdict is not None:
+                if kind in claim.evidence:
+                    judged.append(Judged(name, claim, kind, Finding(claim.verdict, f"{claim.reason}"), None, {}))
+            elif kind in claim.evidence:
                 machines = find_machines(kind, claim.hardware, tuple(claim.experiments()))
                 judged.append(_judge(name, claim, kind, machines, claims.configurations, tables))
             elif any(kind in tables[experiment].evidences for experiment in claim.experiments()):
                 because = f"it requires {listed(claim.evidence)} runs"
                 if kind == "emulated" and claim.is_about_time():
                     because = NO_TIME
-                refused = Finding("untested", f"Evidence {kind} decides nothing here: {because}.")
+                refused = Finding(UNTESTED, f"Evidence {kind} decides nothing here: {because}.")
                 judged.append(Judged(name, claim, kind, refused, None, {}))
     return judged
 
@@ -184,7 +190,7 @@ def _judge(
 ) -> Judged:
     """Judge a claim by one kind of evidence, by the first origin of each experiment of each machine."""
     if not machines:
-        return Judged(name, claim, kind, Finding("untested", _missing_runs_reason(claim, kind, tables)), None, {})
+        return Judged(name, claim, kind, Finding(UNTESTED, _missing_runs_reason(claim, kind, tables)), None, {})
     varying = {experiment: tables[experiment].varying for experiment in claim.experiments()}
     pairs = []
     for machine in machines:
@@ -192,7 +198,7 @@ def _judge(
         notes = filter(None, map(provenance_note, machine.origins.values()))
         pairs.append((machine, replace(finding, why=" ".join([finding.why, *notes]))))
     # Contributed runs never replace runs that were ingested here, even if these leave the claim untested.
-    (machine, finding), *others = sorted(pairs, key=lambda item: (not item[0].local, item[1].verdict == "untested"))
+    (machine, finding), *others = sorted(pairs, key=lambda item: (not item[0].local, item[1].verdict == UNTESTED))
     left_out = [origin for of_experiment in machine.origins.values() for origin in of_experiment[1:]]
     elsewhere = {other.name: of_other.verdict for other, of_other in others}
     return Judged(name, claim, kind, finding, machine.name, elsewhere, left_out)

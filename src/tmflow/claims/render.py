@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
+from typing import get_args
 
+from tmflow.analysis.stats import MANY_ROUNDS
 from tmflow.base.text import interval, listed, several, span
+from tmflow.claims.originals import load_originals
 from tmflow.claims.origins import KINDS, NEEDS, Judged
-from tmflow.claims.schema import load_originals
-from tmflow.claims.verdict import Verdict
+from tmflow.claims.selection import LEAST_ROUNDS
+from tmflow.claims.verdict import FAILS, HOLDS, UNTESTED, Finding, Verdict
 from tmflow.platform.facts import is_local
 from tmflow.spec.trial import Evidence
 from tmflow.store import platform_queries
 from tmflow.store.frames import Source, connected
 
 WIDTH = 100  # characters of a line
-VERDICTS: tuple[Verdict, ...] = ("reproduced", "contradicted", "inconclusive", "untested")
-MARKS: dict[Verdict, str] = dict(zip(VERDICTS, "✓✗≈○", strict=True))
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+MARKS: dict[Verdict, str] = dict(zip(VERDICTS, "✓✗≈○⊘", strict=True))
 
 
 def heading(source: Source, platform: str | None, *, joined: bool = False) -> str:
@@ -54,7 +57,7 @@ def as_text(judged: Sequence[Judged], heading: str, *, brief: bool = False) -> s
     lines = [
         *textwrap.wrap(heading, WIDTH, break_on_hyphens=False, break_long_words=False),
         "",
-        f"{'verdict':<14}{'claim':<34}{'evidence':<11}source",
+        f"{'verdict':<20}{'claim':<40}{'evidence':<10}{'reach':>5}  source",
         "-" * WIDTH,
     ]
     for verdict in taken:
@@ -79,9 +82,14 @@ def _counts(judged: Sequence[Judged], kind: Evidence) -> str:
 
 
 def count_verdicts(judged: Sequence[Judged], kind: Evidence) -> str:
-    """Count the verdicts by a kind of evidence."""
-    counts = Counter(verdict.finding.verdict for verdict in judged if verdict.evidence == kind)
+    """Count the verdicts on the findings by a kind of evidence; claims that restate a finding do not count again."""
+    counts = count_findings(verdict for verdict in judged if verdict.evidence == kind)
     return ", ".join(f"{counts[name]} {name}" for name in VERDICTS if counts[name])
+
+
+def count_findings(judged: Iterable[Judged]) -> Counter[Verdict]:
+    """The number of findings with each verdict: claims that restate another one are left out."""
+    return Counter(verdict.finding.verdict for verdict in judged if verdict.claim.restates is None)
 
 
 def accepted_verdicts(judged: Sequence[Judged]) -> list[Judged]:
@@ -104,7 +112,8 @@ def machines_sentence(verdict: Judged) -> str | None:
 
 
 def _line(verdict: Judged) -> str:
-    return f"{verdict.finding.verdict:<14}{verdict.id:<34}{verdict.evidence:<11}{verdict.claim.source}"
+    claim = verdict.claim
+    return f"{verdict.finding.verdict:<20}{verdict.id:<40}{verdict.evidence:<10}{claim.reach:>5}  {claim.source}"
 
 
 def _why(verdict: Judged) -> list[str]:
@@ -118,9 +127,11 @@ def _why(verdict: Judged) -> list[str]:
 
 INTRODUCTION = (
     "Each finding of the study, checked against the runs of one machine, separately for each kind of evidence. "
-    "Reproduced: every part was shown to hold. Contradicted: a part was shown not to hold. Inconclusive: neither yet. "
-    "Untested: runs or a machine are missing. Intervals are 95\N{NO-BREAK SPACE}% intervals over rounds; a verdict "
-    "needs at least six rounds, and emulated runs decide nothing about time."
+    "Holds here: every part was shown to hold on this machine. Does not hold here: a part was shown not to. "
+    "Inconclusive: neither yet. Untested here: runs are missing, or the machine has too few hardware threads. Cannot "
+    "be tested: no run of this software can decide it. The counts take each finding once. Intervals are "
+    "95\N{NO-BREAK SPACE}% intervals over rounds; a verdict needs at least six rounds, and emulated runs decide "
+    "nothing about time."
 )
 
 
@@ -165,10 +176,15 @@ def _row(verdict: Judged, *, tell_machine: bool) -> str:
     cells = [
         f"{escape(claim.statement)} <small>({escape(claim.source)}; {escape(verdict.id)})</small>",
         escape(verdict.evidence),
-        f'<strong class="{finding.verdict}">{escape(finding.verdict)}</strong>',
+        f'<strong class="{css_class(finding.verdict)}">{escape(finding.verdict)}</strong>',
         "".join(f"<p>{escape(text)}</p>" for text in why if text) + _numbers(verdict),
     ]
     return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
+
+
+def css_class(verdict: Verdict) -> str:
+    """The verdict as the name of a class of styles."""
+    return verdict.replace(" ", "-")
 
 
 def _numbers(verdict: Judged) -> str:
@@ -186,19 +202,32 @@ def _numbers(verdict: Judged) -> str:
 def needed_evidence(judged: Judged) -> str:
     """Say which evidence would decide the claim, in a sentence or two."""
     claim, finding = judged.claim, judged.finding
+    if claim.reason is not None:
+        return claim.reason
     if judged.evidence not in claim.evidence:
         return f"No {judged.evidence} run can decide it: the claim requires {listed(claim.evidence)} runs."
-    if finding.verdict in ("reproduced", "contradicted"):
+    if finding.verdict in (HOLDS, FAILS):
         return "It is decided on this machine; runs of another machine may differ."
-    if judged.machine is None:
-        where = f", on {NEEDS[claim.hardware]}" if claim.hardware in NEEDS else ""
-        return f"{judged.evidence.capitalize()} runs of {listed(claim.experiments())} at full scale{where}."
-    if finding.verdict == "untested":
+    if judged.machine is None or finding.verdict == UNTESTED:
+        machine = NEEDS.get(claim.hardware, "a machine")
         threads = several(claim.reach, "hardware thread")
-        return f"Runs on a machine with at least {threads}, of all compared configurations."
+        return (
+            f"{judged.evidence.capitalize()} runs of {listed(claim.experiments())} at full scale with all compared "
+            f"configurations, on {machine} with at least {threads}."
+        )
+    return _needed_rounds(finding)
+
+
+def _needed_rounds(finding: Finding) -> str:
+    """Say which rounds would decide an open claim on its machine."""
+    if finding.more_rounds is None and any(check.ground == "open" for check in finding.checks):
+        return f"{MANY_ROUNDS} rounds on this machine would not decide it, if means and spreads are those seen."
     if finding.more_rounds is None:
         return (
             "More rounds on this machine would not decide it: the runs that failed or diverged must succeed, here or "
             "on another machine."
         )
-    return f"About {several(finding.more_rounds, 'more round')} on this machine, if means and spreads stay as they are."
+    rounds = several(finding.more_rounds, "more round")
+    if min((number["rounds"] for number in finding.numbers), default=0) < LEAST_ROUNDS:
+        return f"At least {rounds} on this machine: a verdict needs {LEAST_ROUNDS}."
+    return f"About {rounds} on this machine: they decide in four of five cases if means and spreads are those seen."

@@ -1,23 +1,110 @@
-"""Closed schemas of data/claims.yaml, the findings as checks on runs, and of data/figures.yaml, the study's figures."""
+"""Closed schema of data/claims.yaml: the findings of the study as checks on runs."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, model_validator
 
 from tmflow.base.documents import document, kept, read_yaml
 from tmflow.base.errors import BadInput, unknown
 from tmflow.base.paths import project_root
-from tmflow.charts.marks import Published
-from tmflow.claims.predicates import Check, Closed, Factors
+from tmflow.claims.measures import Closed, Factors, Workers
+from tmflow.claims.predicates import (
+    Equivalent,
+    LargerGain,
+    Order,
+    Predicate,
+    RatioWithin,
+    ShareAbove,
+    ShareBelow,
+    ShareDifference,
+)
+from tmflow.claims.speedups import NearLinear, Peak, Plateau, RisingPeaks, Spikes, Sublinear
 from tmflow.native import registry
 from tmflow.spec.trial import Evidence, TrialSpec
 
 Hardware = Literal["rtm", "power", "any"]
+CANNOT_BE_TESTED: Literal["cannot be tested"] = "cannot be tested"
+
+
+class Check(Closed):
+    """An experiment and the predicate that its runs must satisfy."""
+
+    experiment: str
+    where: Factors = Field({}, description="factors that choose among the experiment's runs")
+    equivalent: Equivalent | None = None
+    order: Order | None = None
+    ratio_within: RatioWithin | None = None
+    larger_gain: LargerGain | None = None
+    share_above: ShareAbove | None = None
+    share_below: ShareBelow | None = None
+    share_difference: ShareDifference | None = None
+    near_linear: NearLinear | None = None
+    sublinear: Sublinear | None = None
+    plateau: Plateau | None = None
+    spikes: Spikes | None = None
+    peak: Peak | None = None
+    rising_peaks: RisingPeaks | None = None
+
+    @model_validator(mode="after")
+    def _one_predicate(self) -> Self:
+        if len(self._predicates()) != 1:
+            names = [name for name in type(self).model_fields if name not in ("experiment", "where")]
+            raise ValueError(f"a check has one predicate, not {len(self._predicates())}; valid: {', '.join(names)}")
+        return self
+
+    @property
+    def place(self) -> str:
+        """The experiment and the factors that select its runs."""
+        return ", ".join([self.experiment, *(f"{factor} {value}" for factor, value in self.where.items())])
+
+    @property
+    def predicate(self) -> Predicate:
+        (predicate,) = self._predicates().values()
+        return predicate
+
+    def read_as(self, reading: Reading) -> Check | None:
+        """The same check in another reading of the study's words; None if it has no such reading."""
+        ((name, predicate),) = self._predicates().items()
+        if getattr(predicate, reading.field, None) != reading.primary:
+            return None
+        return self.model_copy(update={name: predicate.model_copy(update={reading.field: reading.other})})
+
+    def _predicates(self) -> dict[str, Predicate]:
+        return {name: value for name, value in dict(self).items() if isinstance(value, Predicate)}
+
+
+class Reading(Closed):
+    """Another reading of the study's words, tested separately: a predicate's field takes another value."""
+
+    field: str
+    primary: str
+    other: str
+    suffix: str
+    """Of the claim's name."""
+    words: str
+    """At the end of the claim's statement."""
+
+
+READINGS = (
+    Reading(
+        field="metric",
+        primary="speedup",
+        other="time",
+        suffix="in-time",
+        words="(In times at equal numbers of workers.)",
+    ),
+    Reading(
+        field="share_of",
+        primary="commits",
+        other="commits_of_attempts",
+        suffix="of-attempts",
+        words="(Of the attempts: each retry counts.)",
+    ),
+)
 
 
 class Claim(Closed):
@@ -27,21 +114,40 @@ class Claim(Closed):
     statement: str = Field(min_length=10, description="in our own words")
     hardware: Hardware = Field(description="whose transactions a machine must have to decide it")
     studied_to: int = Field(ge=1, le=1024, description="the most workers that its source measured")
+    reach: Workers = Field(description="the least number of hardware threads at which its words can be decided")
     evidence: list[Evidence] = Field(min_length=1, description="kinds of evidence that may decide it")
-    checks: list[Check] = Field(min_length=1)
+    checks: list[Check] = Field([], description="at least one, unless it cannot be tested")
+    restates: str | None = Field(None, description="the claim that has the same finding, which tallies count once")
     explanation: str | None = Field(None, min_length=10, description="why it comes out as it does, where we know")
+    verdict: Literal["cannot be tested"] | None = Field(None, description="a verdict that no run can change")
+    reason: str | None = Field(None, min_length=10, description="why it cannot be tested, and what would be needed")
+
+    @model_validator(mode="after")
+    def _tested_or_not(self) -> Self:
+        if (self.verdict is None) != (self.reason is None):
+            raise ValueError(f"the verdict '{CANNOT_BE_TESTED}' and its reason belong together")
+        if (self.verdict is None) != bool(self.checks):
+            raise ValueError(f"a claim has checks, or the verdict '{CANNOT_BE_TESTED}'")
+        return self
 
     def experiments(self) -> list[str]:
         """The distinct experiments of its checks."""
         return list(dict.fromkeys(check.experiment for check in self.checks))
 
-    @property
-    def reach(self) -> int:
-        """The number of hardware threads that a machine needs to show that it holds."""
-        return max(check.predicate.reach for check in self.checks)
-
     def is_about_time(self) -> bool:
         return any(check.predicate.measure.is_time for check in self.checks)
+
+    def readings(self, name: str) -> Iterator[tuple[str, Claim]]:
+        """The claim in the other readings of its words, by name; `name` is its own."""
+        for reading in READINGS:
+            checks = [check.read_as(reading) for check in self.checks]
+            if any(checks):
+                changed = {
+                    "checks": [other or check for other, check in zip(checks, self.checks, strict=True)],
+                    "statement": f"{self.statement} {reading.words}",
+                    "restates": self.restates or name,
+                }
+                yield f"{name}-{reading.suffix}", self.model_copy(update=changed)
 
 
 class Claims(Closed):
@@ -62,189 +168,49 @@ def _load_claims(path: Path) -> Claims:
 
 
 def check_claims(raw: Any) -> Claims:
-    """Check a parsed claims.yaml. Raises BadInput that names the fault, its place and what is allowed."""
+    """Check a parsed claims.yaml, and add to each claim the other readings of its words.
+
+    Raises BadInput that names the fault, its place and what is allowed.
+    """
     claims = document(Claims, raw, "claims.yaml")
     for name, factors in claims.configurations.items():
         where = f"claims.yaml: configurations.{name}"
-        _check_factors(factors, where)
+        check_factors(factors, where)
         if "strategy" not in factors:
             raise BadInput(f"{where}: 'strategy' is missing.")
         if factors["strategy"] not in registry.names():
             raise unknown(f"strategy in {where}:", factors["strategy"], registry.names())
     for name, claim in claims.claims.items():
-        where = f"claims.yaml: claims.{name}"
-        for number, check in enumerate(claim.checks):
-            place = f"{where}.checks.{number}"
-            _check_factors(check.where, f"{place}.where")
-            for configuration in check.predicate.of:
-                if configuration not in claims.configurations:
-                    raise unknown(f"configuration in {place}:", configuration, claims.configurations)
-        if claim.is_about_time() and "emulated" in claim.evidence:
-            raise BadInput(f"{where}: evidence emulated cannot decide a claim about time: an emulated run shows none.")
-    return claims
+        _check_claim(f"claims.yaml: claims.{name}", claim, claims)
+    return claims.model_copy(
+        update={
+            "claims": {
+                each: one
+                for name, claim in claims.claims.items()
+                for each, one in [(name, claim), *claim.readings(name)]
+            }
+        }
+    )
 
 
-def _check_factors(factors: Iterable[str], where: str) -> None:
+def _check_claim(where: str, claim: Claim, claims: Claims) -> None:
+    for number, check in enumerate(claim.checks):
+        place = f"{where}.checks.{number}"
+        check_factors(check.where, f"{place}.where")
+        for configuration in check.predicate.of:
+            if configuration not in claims.configurations:
+                raise unknown(f"configuration in {place}:", configuration, claims.configurations)
+    if claim.is_about_time() and "emulated" in claim.evidence:
+        raise BadInput(f"{where}: evidence emulated cannot decide a claim about time: an emulated run shows none.")
+    if claim.restates is not None:
+        if claim.restates not in claims.claims:
+            raise unknown(f"claim in {where}.restates:", claim.restates, claims.claims)
+        if claims.claims[claim.restates].restates is not None:
+            raise BadInput(f"{where}: {claim.restates} itself restates a claim; name that one.")
+
+
+def check_factors(factors: Iterable[str], where: str) -> None:
+    """Raise BadInput for a name that is no factor; `where` is its place in the file."""
     for factor in factors:
         if factor not in TrialSpec.model_fields:
             raise unknown(f"factor in {where}:", factor, TrialSpec.model_fields)
-
-
-NUMBER = r"\d+\.\d+"
-CONCLUSIONS = "conclusions"
-PREFIX = "fig-"  # of the experiments that repeat a figure
-
-
-Platform = Literal["TSX", "POWER8"]
-
-
-class Thesis(Closed):
-    """The bibliographic data of the study."""
-
-    author: str = Field(min_length=3)
-    title: str = Field(min_length=10)
-    published: str = Field(min_length=10, description="kind, school and year")
-
-    def citation(self) -> str:
-        return f"{self.author}, {self.title}. {self.published}"
-
-
-class PublishedNumber(Closed):
-    """A number that the study's text gives: a number of workers, or a value on the figure's axis."""
-
-    words: str = Field(min_length=5, description="what it is, with the number")
-    workers: int | None = Field(None, ge=1, le=1024)
-    value: float | None = Field(None, gt=0, allow_inf_nan=False, description="in the unit of the figure's axis")
-
-
-# The kind of our figures (a key of `charts.figures.DRAWINGS`) that shows what a figure of this caption shows.
-KINDS_OF_CAPTIONS = {
-    "Speedup": "speedup", "Commits": "commits", "Conflicts": "failures", "Failures": "failures",
-    "Accuracy": "accuracy", "STM": "speedup", "Global TLE": "speedup",
-}  # fmt: skip
-
-
-OF_CAPTION = {"manager": "STM", "tunables": "Global TLE"}  # factors of figures with this caption alone
-ON_AN_AXIS = {"Speedup": 1024.0, "Commits": 1.0, "Accuracy": 1.0}  # captions with an axis of values, and its largest
-
-
-class Original(Closed):
-    """A figure of the study; a value that its text does not state is None, and its factor is listed in `assumed`."""
-
-    caption: Literal["Speedup", "Commits", "Conflicts", "Failures", "Accuracy", "STM", "Global TLE"]
-    title: str = Field(min_length=10)
-    platform: Platform
-    model: Literal["mnist_softmax", "mnist_deep"]
-    batch: int | None = Field(ge=1)
-    matrix: int | None = Field(ge=1, le=784, description="pixels of an image")
-    iterations: int | None = Field(ge=1)
-    manager: Literal["suicide", "backoff"] | None = Field(None, description="contention manager of STM")
-    tunables: Literal["default", "custom"] | None = Field(None, description="setting of glibc's elision")
-    assumed: list[str] = Field(default=[], description="factors that the text does not state")
-    numbers: list[PublishedNumber] = Field(default=[], description="evidence published: they are quoted, not measured")
-    finding: str = Field(min_length=10, description="in our own words")
-
-
-class Originals(Closed):
-    """The content of figures.yaml; `figures` are in the study's order."""
-
-    study: Thesis
-    machines: dict[Platform, str]
-    assumed: list[str] = Field(description="factors that the text states for no figure")
-    figures: dict[str, Original] = Field(min_length=1)
-    conclusions: str = Field(min_length=10)
-
-    def assumptions(self, figure: str) -> list[str]:
-        """The factors that the text does not state for the figure."""
-        return [*self.figures[figure].assumed, *self.assumed]
-
-    def published_by(self, experiment: str) -> Callable[[str], list[Published]]:
-        """For a kind of figure of an experiment, the numbers of the study's text; none for other experiments."""
-        original = self.figures.get(experiment.removeprefix(PREFIX)) if experiment.startswith(PREFIX) else None
-
-        def published(kind: str) -> list[Published]:
-            if original is None or KINDS_OF_CAPTIONS[original.caption] != kind:
-                return []
-            return [Published(number.words, number.workers, number.value) for number in original.numbers]
-
-        return published
-
-    @field_validator("figures")
-    @classmethod
-    def _numbered(cls, value: dict[str, Original]) -> dict[str, Original]:
-        for number in value:
-            if not re.fullmatch(NUMBER, number):
-                raise ValueError(f"figure {number!r} should be a number such as '4.1'")
-        return value
-
-    def figures_of(self, source: str) -> list[str]:
-        """The figures that the source of a claim names, such as "figures 4.13 to 4.16"; empty for the conclusions.
-
-        Raises BadInput for any other source.
-        """
-        numbers, all_numbers = re.findall(NUMBER, source), list(self.figures)
-        words = source.removeprefix("figures ").removeprefix("figure ")
-        for number in numbers:
-            if number not in all_numbers:
-                raise BadInput(f"the source '{source}' names figure {number}, which the study does not have.")
-        match numbers:
-            case [first, last] if words == f"{first} to {last}":
-                return all_numbers[all_numbers.index(first) : all_numbers.index(last) + 1]
-            case [first, last] if words == f"{first} and {last}":
-                return numbers
-            case [number] if words == number:
-                return numbers
-            case [] if source == CONCLUSIONS:
-                return []
-        raise BadInput(f"the source '{source}' names neither figures nor the conclusions.")
-
-
-def experiment_of(figure: str) -> str:
-    """The experiment of config.yaml that repeats a figure."""
-    return f"{PREFIX}{figure}"
-
-
-def load_originals() -> Originals:
-    """Load and check figures.yaml; the result is cached until the file changes."""
-    return _load_originals(project_root() / "data" / "figures.yaml")
-
-
-@kept
-def _load_originals(path: Path) -> Originals:
-    return check_originals(read_yaml(path))
-
-
-def check_originals(raw: Any) -> Originals:
-    """Check a parsed figures.yaml. Raises BadInput that names the fault, its place and what is allowed."""
-    originals = document(Originals, raw, "figures.yaml")
-    _check_factors(originals.assumed, "figures.yaml: assumed")
-    for number, original in originals.figures.items():
-        if original.platform not in originals.machines:
-            raise BadInput(f"figures.yaml: machines: {original.platform} is missing, which figure {number} names.")
-        _check_factors(original.assumed, f"figures.yaml: figures.{number}.assumed")
-        for fault in (*_faults_of_factors(original, originals.assumptions(number)), *_faults_of_numbers(original)):
-            raise BadInput(f"figures.yaml: figures.{number}: {fault}.")
-    return originals
-
-
-def _faults_of_factors(original: Original, assumptions: Sequence[str]) -> Iterator[str]:
-    for factor in assumptions:
-        if assumptions.count(factor) > 1:
-            yield f"{factor} is listed as assumed twice"
-    for factor, caption in {"batch": None, "matrix": None, "iterations": None, **OF_CAPTION}.items():
-        stated, assumed = getattr(original, factor) is not None, factor in assumptions
-        if caption in (None, original.caption):
-            if stated == assumed:
-                yield f"{factor} is either stated or listed in 'assumed'"
-        elif stated or assumed:
-            yield f"{factor} belongs to figures with the caption {caption}, not {original.caption}"
-
-
-def _faults_of_numbers(original: Original) -> Iterator[str]:
-    for quoted in original.numbers:
-        if original.caption not in ON_AN_AXIS:
-            yield f"numbers belong to figures with the caption {' or '.join(ON_AN_AXIS)}, not {original.caption}"
-        elif (quoted.workers is None) == (quoted.value is None):
-            yield "each of the numbers has either workers or a value"
-        elif quoted.value is not None and quoted.value > ON_AN_AXIS[original.caption]:
-            yield f"the value {quoted.value:g} of a number is beyond {ON_AN_AXIS[original.caption]:g}"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property
 from typing import NamedTuple
 
@@ -11,97 +10,19 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from tmflow.analysis.repeats import averaged
 from tmflow.analysis.run_table import ROUND
 from tmflow.base.errors import Diverged
 from tmflow.base.text import listed, workers
 from tmflow.claims.decision import Curve, Values
-from tmflow.claims.predicates import Check, Factors, Measure, Predicate
-from tmflow.claims.schema import Hardware
+from tmflow.claims.measures import Factors, Measure
+from tmflow.claims.predicates import Predicate
+from tmflow.claims.schema import Check, Hardware
 from tmflow.platform.profiles import load_profile, profile_names
-from tmflow.spec.trial import TrialSpec
-from tmflow.store import queries
-from tmflow.store.frames import Source, connected
-from tmflow.store.run_filter import RunFilter
 
 LEAST_ROUNDS = 6  # fewer rounds give no verdict
 # The capability in a platform's facts, by the claim's name of its transactions.
 CAPABILITY: dict[str, str] = {"rtm": "rtm", "power": "htm"}
-
-
-@dataclass(frozen=True)
-class Tables:
-    """The runs of an experiment with any status, scale and definition, and the counts of those with a result.
-
-    `runs` is a table of `store.queries.runs`.
-    """
-
-    runs: pd.DataFrame
-    transactions: pd.DataFrame
-    aborts: pd.DataFrame
-
-    @cached_property
-    def varying(self) -> list[str]:
-        """The factors in which runs differ, except the number of workers."""
-        factors = [name for name in TrialSpec.model_fields if name != "threads"]
-        return [name for name in factors if self.runs[name].nunique(dropna=False) > 1]
-
-    @cached_property
-    def evidences(self) -> frozenset[str]:
-        """The kinds of evidence of the runs."""
-        return frozenset(self.runs["evidence"])
-
-    def measured(self, measure: Measure) -> pd.Series:
-        """The value of each run by uid; runs without a value are left out."""
-        match measure.name:
-            case "speed":
-                values = self.runs["iterations"] / self.runs["loop_s"]
-                return pd.Series(values.to_numpy(), index=self.runs["uid"]).dropna()
-            case "accuracy":
-                return self.runs[["uid", "final_accuracy"]].set_index("uid")["final_accuracy"].dropna()
-            case "commits":
-                counts = self.transactions.set_index("uid").astype(float)
-                return _share(counts["commits"], counts["commits"] + counts["fallbacks"].fillna(0))
-            case "commits of attempts":
-                counts = self.transactions.set_index("uid").astype(float)
-                return _share(counts["commits"], counts["attempts"])
-            case "share of aborts":
-                counted = self._aborts()
-                return _share(self._aborts(measure.causes).reindex(counted.index, fill_value=0), counted)
-            case "share of attempts":
-                attempts = self.transactions.set_index("uid")["attempts"].dropna().astype(float)
-                return _share(self._aborts(measure.causes).reindex(attempts.index, fill_value=0), attempts)
-
-    def _aborts(self, causes: Iterable[str] | None = None) -> pd.Series:
-        chosen = self.aborts if causes is None else self.aborts[self.aborts["family"].isin(list(causes))]
-        return chosen.groupby("uid")["n"].sum().astype(float)
-
-
-def load(
-    source: Source, experiments: Iterable[str], platforms: Sequence[str] | None = None, *, joined: bool = False
-) -> dict[str, Tables]:
-    """Load the tables of each experiment in a single read of the database.
-
-    platforms: only these, by key (`tmflow.platform.facts`). joined: pool the sources of a platform.
-    """
-    names = list(dict.fromkeys(experiments))
-    every = RunFilter(experiments=names, platforms=platforms, joined=joined)
-    with_result = replace(every, statuses=["ok"])
-    with connected(source) as connection:
-        runs, transactions, aborts = (
-            queries.runs(connection, every),
-            queries.transactions(connection, with_result),
-            queries.aborts(connection, with_result),
-        )
-    tables = {}
-    for name in names:
-        experiment_runs = runs[(runs["experiment"] == name).to_numpy(dtype=bool)].reset_index(drop=True)
-        counted = [table[table["uid"].isin(experiment_runs["uid"])] for table in (transactions, aborts)]
-        tables[name] = Tables(experiment_runs, *counted)
-    return tables
-
-
-def _share(part: pd.Series, total: pd.Series) -> pd.Series:
-    return (part / total.where(total > 0, np.nan)).dropna()
 
 
 # The columns that a verdict keeps of the runs that it is based on.
@@ -230,7 +151,8 @@ def select(check: Check, configurations: Mapping[str, Factors], varying: Sequenc
     Raises Missing if a curve has no run or mixes variants, or if the curves share no number of workers.
     """
     predicate = check.predicate
-    about = (predicate.least <= among.threads) & (among.threads <= predicate.most)
+    least = 1 if predicate.of_speedup else predicate.least  # a speedup needs its one worker
+    about = (least <= among.threads) & (among.threads <= predicate.largest)
     values = among.values(predicate.measure)
     masks, failed, grids = [], [], []
     for name in predicate.of:
@@ -238,7 +160,8 @@ def select(check: Check, configurations: Mapping[str, Factors], varying: Sequenc
         wanted = among.having({**check.where, **configurations[name]})
         masks.append(_fitting(among, wanted, varying, about, whose))
         failed.append(wanted & among.ended & about & among.fits)
-        grids.append(_grid(among, masks[-1], values, f"{whose} has no run with a known {predicate.measure}"))
+        missing = f"{whose} has no run with a known {predicate.measure}"
+        grids.append(_grid(among, masks[-1], values, missing, on_log=predicate.measure.name == "speed"))
     threads, left_out = _common_threads(grids, predicate)
     # If the predicate is paired, the rounds in which every curve has all these numbers of workers.
     used_rounds: Mask = (
@@ -289,7 +212,8 @@ def _agree(threads: int, grids: Sequence[_Grid], failed: Sequence[Mask], among: 
     """Whether each curve has enough rounds at a number of workers, counting diverged runs."""
     lost = among.diverged & (among.threads == threads)
     pairs = zip(grids, failed, strict=True)
-    return all(int(grid.has(threads).sum()) + int((mask & lost).sum()) >= LEAST_ROUNDS for grid, mask in pairs)
+    rounds = [np.union1d(np.flatnonzero(grid.has(threads)), among.rounds[mask & lost]) for grid, mask in pairs]
+    return all(len(either) >= LEAST_ROUNDS for either in rounds)
 
 
 def _in_order(runs: pd.DataFrame, masks: Sequence[Mask]) -> pd.DataFrame:
@@ -327,14 +251,15 @@ def _fitting(among: Candidates, wanted: Mask, varying: Sequence[str], about: Mas
     return fits
 
 
-def _grid(among: Candidates, runs: Mask, values: Values, missing: str) -> _Grid:
-    """The grid of the runs' values. Raises Missing if there are none."""
+def _grid(among: Candidates, runs: Mask, values: Values, missing: str, *, on_log: bool) -> _Grid:
+    """The grid of the runs' values, with repeats averaged (`averaged`). Raises Missing if there are none."""
     has_value = runs & ~np.isnan(values)
     if not has_value.any():
         raise Missing(missing)
     threads, columns = np.unique(among.threads[has_value], return_inverse=True)
     grid = np.full((int(among.rounds.max()) + 1, len(threads)), np.nan)
-    grid[among.rounds[has_value], columns] = values[has_value]
+    cells, cell_of = np.unique(among.rounds[has_value] * len(threads) + columns, return_inverse=True)
+    grid.flat[cells] = averaged(values[has_value], cell_of, on_log=on_log)
     return _Grid(threads.tolist(), grid)
 
 

@@ -12,13 +12,21 @@ from tmflow.analysis.run_table import n_rounds
 from tmflow.analysis.stats import MANY_ROUNDS, bounded
 from tmflow.base.text import from_to, interval, several, span, workers
 from tmflow.claims.decision import Decided, Statement, Unit, decide, rounds_needed
-from tmflow.claims.predicates import Check, Factors
-from tmflow.claims.schema import Claim
+from tmflow.claims.measures import Factors
+from tmflow.claims.schema import Check, Claim
 from tmflow.claims.selection import LEAST_ROUNDS, Candidates, Missing, Selected, ends, select
 
-Verdict = Literal["reproduced", "contradicted", "inconclusive", "untested"]
+Verdict = Literal["holds here", "does not hold here", "inconclusive", "untested here", "cannot be tested"]
+HOLDS: Verdict = "holds here"
+FAILS: Verdict = "does not hold here"
+UNTESTED: Verdict = "untested here"
 # The claim takes the first verdict that any check has: one failing check suffices, and an untested one may fail.
-STRONGEST: tuple[Verdict, ...] = ("contradicted", "untested", "inconclusive", "reproduced")
+STRONGEST: tuple[Verdict, ...] = (FAILS, UNTESTED, "inconclusive", HOLDS)
+
+
+Ground = Literal["few rounds", "small machine", "decided", "failed", "diverged", "emptied", "open"]
+"""The basis of a verdict, or what prevents one: runs that failed or diverged, numbers of workers where too few runs
+are left ("emptied"), or intervals that are too wide ("open")."""
 
 
 class Number(TypedDict):
@@ -49,6 +57,8 @@ class Finding:
     """The deciding number: the one nearest to failing, or the one that fails most clearly."""
     checks: list[Finding] = field(default_factory=list)
     """For a claim: the findings of its checks, in order."""
+    ground: Ground | None = None
+    """For a check with runs: the basis of its verdict, or what prevents one."""
 
 
 def judge_claim(
@@ -70,39 +80,57 @@ def judge_claim(
             checked.append(missing)
     n_statements = sum(len(item[2]) for item in checked if not isinstance(item, Missing))
     findings = [
-        Finding("untested", f"{item}.") if isinstance(item, Missing) else _find(*item, n_statements, claim.studied_to)
+        Finding(UNTESTED, f"{item}.") if isinstance(item, Missing) else _find(claim, *item, n_statements)
         for item in checked
     ]
     verdict = next(verdict for verdict in STRONGEST if any(finding.verdict == verdict for finding in findings))
     deciding = [finding for finding in findings if finding.verdict == verdict]
-    open_rounds = [finding.more_rounds for finding in deciding]
     return Finding(
         verdict,
         " ".join(dict.fromkeys(finding.why for finding in deciding)),
         [number for finding in findings for number in finding.numbers],
-        None if None in open_rounds else max(rounds for rounds in open_rounds if rounds is not None),
+        _rounds_for_all(checked, deciding, findings, n_statements),
         [run for finding in findings for run in finding.runs],
         next((finding.decides for finding in deciding if finding.decides), None),
         findings,
     )
 
 
-def _find(check: Check, selected: Selected, statements: list[Statement], among: int, studied_to: int) -> Finding:
-    """The finding of a check; `among` is the number of statements of the claim."""
-    decision = _decide_check(check, selected, statements, among)
+def _rounds_for_all(
+    checked: Sequence[tuple[Check, Selected, list[Statement]] | Missing],
+    deciding: Sequence[Finding],
+    findings: Sequence[Finding],
+    n_statements: int,
+) -> int | None:
+    """The number of further rounds that decide a claim, given the findings of its checks; None if unknown.
+
+    Checks that are open are decided together: all of their statements must hold, or one must fail.
+    """
+    open_checks = [
+        item
+        for item, finding in zip(checked, findings, strict=True)
+        if not isinstance(item, Missing) and finding.verdict == "inconclusive" and finding.ground == "open"
+    ]
+    if len(open_checks) < len(deciding) or len(open_checks) < 2:
+        rounds = [finding.more_rounds for finding in deciding]
+        return None if None in rounds else max(n for n in rounds if n is not None)
+    needed = rounds_needed([statement for *_, statements in open_checks for statement in statements], n_statements)
+    fewest = min(selected.rounds[0] for _, selected, _ in open_checks)
+    return None if needed is None else max(needed - fewest, 1)
+
+
+def _find(claim: Claim, check: Check, selected: Selected, statements: list[Statement], among: int) -> Finding:
+    """The finding of a check of the claim; `among` is the number of statements of the claim."""
+    decision = _decide_check(claim.reach, check, selected, statements, among)
     return Finding(
         decision.verdict,
-        f"{_describe_runs(check, selected, studied_to)}: {_explain(check, selected, decision)}.",
+        f"{_describe_runs(check, selected, claim.studied_to)}: {_explain(claim.reach, selected, decision)}.",
         [number(statement, check.place) for statement in statements],
         decision.more_rounds,
         [selected.runs],
         number(min(statements, key=Statement.margin), check.place),
+        ground=decision.ground,
     )
-
-
-Ground = Literal["few rounds", "small machine", "decided", "failed", "diverged", "emptied", "open"]
-"""The basis of a verdict, or what prevents one: runs that failed or diverged, numbers of workers where too few runs
-are left ("emptied"), or intervals that are too wide ("open")."""
 
 
 class _Decision(NamedTuple):
@@ -117,32 +145,50 @@ class _Decision(NamedTuple):
     """The verdict at the numbers of workers that were reached, if the check requires more."""
 
 
-def _decide_check(check: Check, selected: Selected, statements: list[Statement], among: int) -> _Decision:
+def _decide_check(reach: int, check: Check, selected: Selected, statements: list[Statement], among: int) -> _Decision:
+    """Decide a check; `reach` is the least number of workers that decides it, not oversubscribed."""
     fewest, _ = selected.rounds
-    if fewest < LEAST_ROUNDS:
-        return _Decision("inconclusive", "few rounds", [], LEAST_ROUNDS - fewest)
     verdict = decide(statements, among)
     failing = [statement for statement in statements if statement.fails(among)]
-    threads = [*selected.curves[0].threads, *selected.agreeing]
     emptied = _emptied_threads(selected)
-    left = min((selected.left_out[w] for w in emptied), default=0)
-    missing_rounds = LEAST_ROUNDS - left if left else None  # unknown if a number of workers has none left
-    if max(threads) < check.predicate.reach and not (failing and check.predicate.everywhere):
-        if max(emptied, default=0) >= check.predicate.reach:  # the machine has enough threads
-            return _Decision("inconclusive", "emptied", statements, missing_rounds, verdict)
-        return _Decision("untested", "small machine", statements, None, verdict)
+    if prevented := _prevented(reach, selected, statements, verdict):
+        return prevented
     doubt: Ground | None = "emptied" if emptied else None  # missing runs might have changed a positive result
     if len(selected.failed):
         doubt = "failed"
     elif len(selected.diverged) and not check.predicate.diverged_agrees:
         doubt = "diverged"
-    if verdict == "reproduced" and doubt:
-        return _Decision("inconclusive", doubt, statements, missing_rounds if doubt == "emptied" else None)
+    if verdict == HOLDS and doubt:
+        missing = _missing_rounds(selected) if doubt == "emptied" else None
+        return _Decision("inconclusive", doubt, statements, missing)
     if verdict != "inconclusive":
         return _Decision(verdict, "decided", failing or statements)
     needed = rounds_needed(statements, among)
     more = None if needed is None else max(needed - fewest, 1)
     return _Decision("inconclusive", "open", [statement for statement in statements if not statement.holds()], more)
+
+
+def _prevented(reach: int, selected: Selected, statements: list[Statement], so_far: Decided) -> _Decision | None:
+    """The decision on a check whose numbers of workers or rounds are too few to decide it; None if they suffice."""
+    threads = [*selected.curves[0].threads, *selected.agreeing]
+    emptied = _emptied_threads(selected)
+    if max([*threads, *emptied]) < reach:
+        # Rounds at a sufficient number of workers may be missing because the study has not ended.
+        if begun := [n for w, n in selected.left_out.items() if w >= reach]:
+            return _Decision("inconclusive", "few rounds", [], LEAST_ROUNDS - max(begun))
+        return _Decision(UNTESTED, "small machine", statements, None, so_far)
+    fewest, _ = selected.rounds
+    if fewest < LEAST_ROUNDS:
+        return _Decision("inconclusive", "few rounds", [], LEAST_ROUNDS - fewest)
+    if max(threads) < reach:  # the machine has enough hardware threads
+        return _Decision("inconclusive", "emptied", statements, _missing_rounds(selected), so_far)
+    return None
+
+
+def _missing_rounds(selected: Selected) -> int | None:
+    """The rounds that numbers of workers with failed runs lack at least; None if one of them has none left."""
+    left = min((selected.left_out[w] for w in _emptied_threads(selected)), default=0)
+    return LEAST_ROUNDS - left if left else None
 
 
 def _emptied_threads(selected: Selected) -> list[int]:
@@ -151,10 +197,12 @@ def _emptied_threads(selected: Selected) -> list[int]:
     return [w for w in selected.left_out if w in ended]
 
 
-SO_FAR = {"reproduced": "it holds so far", "contradicted": "it does not hold so far", "inconclusive": "it is open"}
+SO_FAR: dict[Decided, str] = {
+    "holds here": "it holds so far", "does not hold here": "it does not hold so far", "inconclusive": "it is open",
+}  # fmt: skip
 
 
-def _explain(check: Check, selected: Selected, decision: _Decision) -> str:
+def _explain(reach: int, selected: Selected, decision: _Decision) -> str:
     """Give the reasons of a decision."""
     more, nearest = decision.more_rounds, _quote_nearest(decision.reasons)
     match decision.ground:
@@ -164,11 +212,10 @@ def _explain(check: Check, selected: Selected, decision: _Decision) -> str:
             return nearest
         case "open":
             never = f"{MANY_ROUNDS} rounds would not decide it, as estimated from these"
-            about = never if more is None else f"about {several(more, 'more round')} would decide"
+            about = never if more is None else f"{several(more, 'more round')} would decide it in four of five cases"
             return f"{nearest}; {about}"
         case "small machine":
-            reach = check.predicate.reach
-            but = f"it is about more workers: a machine with {reach} hardware threads is needed"
+            but = f"it is about more workers: a machine with {several(reach, 'hardware thread')} is needed"
         case "emptied":
             but = _describe_gaps(selected, more)
         case "failed" | "diverged" as end:
@@ -183,7 +230,7 @@ def _describe_gaps(selected: Selected, more_rounds: int | None) -> str:
     if more_rounds is None:
         none = [w for w in emptied if not selected.left_out[w]]
         return f"none is left at {workers(*none)}, and more rounds would not help"
-    return f"too few are left at {workers(*emptied)}, and at least {several(more_rounds, 'more round')} needed"
+    return f"too few are left at {workers(*emptied)}, and at least {several(more_rounds, 'more round')} are needed"
 
 
 def _describe_runs(check: Check, selected: Selected, studied_to: int) -> str:

@@ -36,6 +36,7 @@ app.add_typer(database.app, name="db")
 app.add_typer(bundle.app, name="bundle")
 app.command()(results.portal)
 app.command()(results.publish)
+app.command()(results.pages)
 app.add_typer(steps.app, name="step", hidden=True)
 
 

@@ -1,4 +1,4 @@
-"""`tmflow claims`, `tmflow portal` and `tmflow publish`: verdicts, the results in a browser, and as static pages."""
+"""`tmflow claims`, `pages`, `portal` and `publish`: verdicts, the numbers of the docs, and the results as pages."""
 
 from __future__ import annotations
 
@@ -41,6 +41,15 @@ def claims(
         print_result(as_json, [verdict.as_json() for verdict in judged], [])
     else:
         typer.echo(as_text(judged, heading(database, key, joined=join_sources)))
+
+
+def pages() -> None:
+    """Fill the tables and numbers of the docs pages from the bundles in contrib/ (data/pages.yaml)."""
+    from tmflow.reports.pages.fill import write_pages
+
+    root = project_root()
+    changed = [path.relative_to(root).as_posix() for path in write_pages(root)]
+    typer.echo(f"Changed: {', '.join(changed)}." if changed else "The pages have these numbers already.")
 
 
 def publish(

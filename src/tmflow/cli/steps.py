@@ -78,7 +78,7 @@ def draw(experiment: str, scale: Annotated[Scale, typer.Option()] = "full") -> N
     from tmflow.analysis.run_table import shown_of
     from tmflow.base.errors import unknown
     from tmflow.charts import figures
-    from tmflow.claims.schema import load_originals
+    from tmflow.claims.originals import load_originals
     from tmflow.reports.html_report import write_table
     from tmflow.store import queries
     from tmflow.store.run_filter import RESULTS

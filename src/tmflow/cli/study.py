@@ -81,6 +81,37 @@ def status(scale: ScaleOption = None, as_json: JsonOption = False) -> None:
     print_result(as_json, state, lines)
 
 
+@app.command()
+def noise(
+    platform: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The runs of this platform only, or of one contribution to it.")
+    ] = None,
+    scale: ScaleOption = "full",
+    as_json: JsonOption = False,
+) -> None:
+    """Show how much times vary between rounds and between the trials of a round, and what repeats would gain.
+
+    The last columns are the standard error of a paired ratio of one round with that many repeats.
+    """
+    from tmflow.analysis import variance
+    from tmflow.base.errors import BadInput, unknown
+    from tmflow.cli.options import reader
+    from tmflow.store import queries
+    from tmflow.store.run_filter import RunFilter
+
+    database = reader()
+    platforms = sorted(set(queries.counts(database)["platform"]))
+    if platform is not None and platform not in platforms:
+        raise unknown("platform", platform, platforms)
+    only = RunFilter(
+        scales=[scale or "full"], platforms=None if platform is None else [platform], newest_definitions=True
+    )
+    table = variance.by_experiment(queries.runs(database, only))
+    if not (table or as_json):
+        raise BadInput("the database has no measured point with two rounds or more, so nothing shows its noise.")
+    print_result(as_json, [variance.as_json(key, of) for key, of in table.items()], variance.as_text(table))
+
+
 @app.command(context_settings={"ignore_unknown_options": True})
 def run(
     arguments: Annotated[

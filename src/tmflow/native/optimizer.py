@@ -73,7 +73,7 @@ def apply_all(
     """The updates of all variables of a step, by gradients that `tf.gradients` made; see `minimise`."""
     import tensorflow as tf
 
-    waits_for = _inputs_of_updates(variables, gradients) if strategy.is_fused else []
+    waits_for = inputs_of_updates(variables, gradients) if strategy.is_fused else []
     with tf.control_dependencies(waits_for):
         return [
             apply_gradient_descent(
@@ -83,7 +83,7 @@ def apply_all(
         ]
 
 
-def _inputs_of_updates(variables: Sequence[Any], gradients: Sequence[Any]) -> list[Any]:
+def inputs_of_updates(variables: Sequence[Any], gradients: Sequence[Any]) -> list[Any]:
     """What the fused updates of a step read: the factors of each gradient, or the gradient if it has none.
 
     A fused update must wait for all of them. The gradient of an earlier layer reads the weights too. A fused update has

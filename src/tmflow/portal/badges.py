@@ -15,7 +15,8 @@ from tmflow.portal.links import link
 from tmflow.portal.study_data import Identity, Study
 
 COLOURS: dict[Verdict, str] = {
-    "reproduced": "green", "contradicted": "red", "inconclusive": "orange", "untested": "gray",
+    "holds here": "green", "does not hold here": "red", "inconclusive": "orange", "untested here": "gray",
+    "cannot be tested": "gray",
 }  # fmt: skip
 
 

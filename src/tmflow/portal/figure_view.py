@@ -74,16 +74,21 @@ def show_estimates(
     columns: the configuration of columns. form: how the limits of the intervals are formatted.
     """
     numbers = st.column_config.NumberColumn
-    missing = ["reason"] if table["reason"].notna().any() else []
+    missing = ["results", "reason"] if table["reason"].notna().any() else []
+    medians = ["median", "median_low", "median_high"] if "median" in table else []
     st.dataframe(
         table.assign(reason=table["reason"].fillna("")),
         height=table_height(table),
         hide_index=True,
         placeholder="–",
-        column_order=[*order, "disturbed_rounds", "oversubscribed", *missing],
+        column_order=[*order, *medians, "disturbed_rounds", "oversubscribed", *missing],
         column_config={
             "low": numbers("95 % low", format=form),
             "high": numbers("95 % high", format=form),
+            "median": numbers("median", format=form, help="A round that stalls hardly affects it."),
+            "median_low": numbers("median, 95 % low", format=form, help="By rank; it takes at least six rounds."),
+            "median_high": numbers("median, 95 % high", format=form),
+            "results": st.column_config.TextColumn("rounds with a result", help="And how the others ended."),
             "disturbed_rounds": numbers("disturbed", help=f"{of} during which other processes used the machine."),
             "oversubscribed": st.column_config.CheckboxColumn(help="More workers than hardware threads."),
             "reason": st.column_config.TextColumn("what is missing", width="large"),

@@ -70,6 +70,13 @@ ORDER: dict[str, tuple[str, ...]] = {
     Key.VERDICT: get_args(Verdict),
 }
 
+# The names that links of earlier versions have for a value.
+EARLIER_NAMES: dict[str, dict[str, Verdict]] = {
+    Key.VERDICT: {
+        "reproduced": "holds here", "contradicted": "does not hold here", "untested": "untested here",
+    },
+}  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Filter:
@@ -166,7 +173,9 @@ def resolve(
         key, rows = entry.key, selection.rows
         options = entry.options if isinstance(entry, Choice) else column_values(rows, key)
         first = tuple(value for value in (*defaults.get(key, ()), *options) if value in options)[:1]
-        chosen, problem = _match_options(entry, options, requested.get(key, ()), first)
+        earlier = EARLIER_NAMES.get(key, {})
+        values = [earlier.get(value, value) for value in requested.get(key, ())]
+        chosen, problem = _match_options(entry, options, values, first)
         selection.problems += [problem] if problem else []
         of_factor = isinstance(entry, ValueFilter | ValuesFilter) and entry.of_factor
         if of_factor and len(options) < 2:

@@ -1,1 +1,1 @@
-"""Documents: answers, report.html, tables, narrative and the index of the docs."""
+"""Documents: answers, report.html, tables, narrative, and the numbers and the index of the docs."""

@@ -13,9 +13,10 @@ from typing import NamedTuple
 import pandas as pd
 
 from tmflow.analysis import baseline as baselines
-from tmflow.analysis import summaries
+from tmflow.analysis import elements, summaries
 from tmflow.analysis.noise import count_disturbed, sentence_on
 from tmflow.analysis.run_table import ROUND, VARIANT
+from tmflow.analysis.variants import has_defaults
 from tmflow.base.text import from_to, workers
 from tmflow.charts.captions import caption
 from tmflow.charts.dot_plots import draw_comparison
@@ -24,6 +25,7 @@ from tmflow.claims.origins import origins, provenance_note
 from tmflow.claims.selection import LEAST_ROUNDS, Missing, usable
 from tmflow.reports import narrative
 from tmflow.reports.narrative import Consistencies, Narrative
+from tmflow.spec.trial import TrialSpec
 from tmflow.store import queries
 from tmflow.store.frames import Source, connected
 from tmflow.store.run_filter import RunFilter, Value
@@ -61,7 +63,7 @@ def _filter(platform: str, joined: bool, *comparisons: Comparison) -> RunFilter:
 
 # The large model with batches of one, where an update costs most relative to a step.
 OF_STUDY = Comparison("fig-4.10", {"batch": 1}, "tf_lock")
-OF_ALL = Comparison("consistency-for-free", {"model": "mnist_deep", "reading": "plain"}, "lock")
+OF_ALL = Comparison("consistency-for-free", {"model": "mnist_deep", "variables": "ref", "reading": "plain"}, "lock")
 # The small model, which converges in this number of steps; the large one does not.
 OF_ACCURACY = Comparison("fig-4.1", {"matrix": 784}, "tf_lock")
 OF_LOSSES = Comparison("true-contention", {"reading": "plain"}, "lock", "full")
@@ -106,7 +108,13 @@ TRANSACTIONS = Question(
     "speedup_vs_tf_lock",
     ("deep-htm-double", "htm-pays-with-minimal-batches", "stm-never-pays", "other-locks-gain-nothing"),
 )
-STRATEGIES = Question("Which strategy should you use?", OF_ALL, baselines.speed, "step_time", ("deep-order",))
+STRATEGIES = Question(
+    "Which strategy should you use?",
+    OF_ALL,
+    baselines.speed,
+    "step_time",
+    ("deep-htm-over-lock", "deep-nolock-over-htm"),
+)
 ACCURACY = Question(
     "Does accuracy suffer?",
     OF_ACCURACY,
@@ -129,17 +137,28 @@ def ask(
             connection, platform, joined, OF_STUDY, OF_ALL, OF_ACCURACY, OF_LOSSES
         )
         full = queries.full_measures(connection, replace(_filter(platform, joined, OF_LOSSES), statuses=["ok"]))
+        counts = queries.variable_transactions(
+            connection, replace(_filter(platform, joined, OF_STUDY), statuses=["ok"])
+        )
     return (
-        answer_transactions(study, revision),
+        answer_transactions(study, revision, counts),
         answer_strategies(every, describe_losses(losses, full), consistencies, revision),
         answer_accuracy(accuracy, revision),
     )
 
 
-def answer_transactions(runs: pd.DataFrame, revision: str) -> Answer:
-    """Answer whether transactions pay off; `runs`: a table of `queries.runs`, with any status."""
-    baseline = OF_STUDY.baseline
-    return _answer(TRANSACTIONS, runs, revision, lambda summary, _: narrative.answer_transactions(summary, baseline))
+def answer_transactions(runs: pd.DataFrame, revision: str, counts: pd.DataFrame | None = None) -> Answer:
+    """Answer whether transactions pay off; `runs`: a table of `queries.runs`, with any status.
+
+    counts: see `queries.variable_transactions`; if given, the answer says how much of the model transactions updated.
+    """
+
+    def words(summary: pd.DataFrame, selected_runs: pd.DataFrame) -> Narrative:
+        short, sentences = narrative.answer_transactions(summary, OF_STUDY.baseline)
+        share = None if counts is None else elements.sentence(elements.committed_elements(selected_runs, counts))
+        return Narrative(short, [*sentences[:1], *([share] if share else []), *sentences[1:]])
+
+    return _answer(TRANSACTIONS, runs, revision, words)
 
 
 def answer_strategies(runs: pd.DataFrame, lost: str, consistencies: Consistencies, revision: str) -> Answer:
@@ -164,6 +183,8 @@ def describe_losses(runs: pd.DataFrame, full: pd.DataFrame) -> str:
     except Missing as missing:
         return f"The share of lost updates is unknown: {missing}; {TO_RUN}"
     first = selected.runs.iloc[0]
+    if first["threads"] == 1:
+        return f"Whether updates are lost was not tested ({OF_LOSSES.experiment}): {narrative.ONE_WORKER}"
     where = f"{first['model']}, {first['driver']} driver, {workers(int(first['threads']))}"
     return narrative.describe_losses(summaries.lost(selected.runs, full), f"{OF_LOSSES.experiment}: {where}")
 
@@ -185,15 +206,13 @@ def select_runs(runs: pd.DataFrame, comparison: Comparison) -> SelectedRuns:
     origin_runs = by_origin[0].runs
     fits = origin_runs[(origin_runs["threads"] <= origin_runs["hardware_threads"]).astype(bool)]
     with_result = fits.loc[fits["status"] == "ok", ["strategy", "threads", *ROUND]]
-    of_baseline = with_result["strategy"] == baseline
+    of_baseline = has_defaults(fits[fits["status"] == "ok"], baseline)
     compared = with_result[of_baseline].merge(with_result[~of_baseline], on=["threads", *ROUND])["threads"]
     if compared.empty:
         raise Missing(f"{name} has no round with results of {baseline} and another strategy with as many workers")
     selected = fits[fits["threads"] == compared.max()]
-    if (
-        selected.duplicated([*ROUND, *VARIANT]).any()
-        or selected[selected["strategy"] == baseline].duplicated([*ROUND]).any()
-    ):
+    values = selected.drop_duplicates([*TrialSpec.model_fields, *ROUND])  # without further repeats
+    if values.duplicated([*ROUND, *VARIANT]).any() or values[has_defaults(values, baseline)].duplicated([*ROUND]).any():
         raise Missing(f"{name} has several points of {baseline}, or of another strategy, to choose from")
     return SelectedRuns(selected, provenance_note(by_origin))
 
@@ -218,7 +237,8 @@ def _answer(
         why = f"No answer: {missing}. {TO_RUN}"
         return Answer(question.text, narrative.NOTHING, [why], None, "", {}, question.claims)
     summary = question.compare(selected.runs, baseline, LEAST_ROUNDS)
-    short, sentences = words(summary, selected.runs)
+    single_worker = int(selected.runs["threads"].iloc[0]) == 1
+    short, sentences = narrative.answer_one_worker(summary) if single_worker else words(summary, selected.runs)
     return Answer(
         question.text,
         short,
@@ -235,7 +255,9 @@ def _rests_on(summary: pd.DataFrame, selected: SelectedRuns) -> str:
     rounds = summary.loc[summary["estimate"].notna(), "rounds"]
     n = from_to(int(rounds.min()), int(rounds.max()), "round")
     what = f"{first['model']}, batch {first['batch']}, {workers(int(first['threads']))}, {first['driver']} driver"
-    text = f"{n} on {first['platform_name']}: {first['experiment']}, {what}."
+    incomplete = summary[summary["estimate"].notna() & summary["reason"].notna()]
+    gaps = "".join(f" Incomplete: {row['variant']}: {row['reason']}." for _, row in incomplete.iterrows())
+    text = f"{n} on {first['platform_name']}: {first['experiment']}, {what}.{gaps}"
     return " ".join(filter(None, [text, sentence_on(count_disturbed(selected.runs)), selected.left_out]))
 
 

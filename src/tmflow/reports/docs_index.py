@@ -21,6 +21,7 @@ VOCABULARY = "concepts"  # the page whose terms are the glossary
 # The first pages, in this order; the others follow by name.
 FIRST = ("concepts", "protocol", "claims", "results", "figures", "strategies", "reading", "experiments", "database")
 GROUPS = {"": "The study", "strategies": "Strategies in full", "speed": "Speed, measured", "adr": "Decisions"}
+COMMENT = re.compile(r"(?P<code>`[^`\n]*`)|<!--.*?-->", re.DOTALL)
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 
 
@@ -76,7 +77,13 @@ def pages(folder: Path | None = None) -> dict[str, Page]:
     """Load every page of the docs, by name, in reading order."""
     folder = folder or docs_dir()
     paths = {path.relative_to(folder).with_suffix("").as_posix(): path for path in folder.rglob("*.md")}
-    return {name: Page(name, _sections(paths[name].read_text(encoding="utf-8"))) for name in sorted(paths, key=_rank)}
+    texts = {name: without_comments(paths[name].read_text(encoding="utf-8")) for name in sorted(paths, key=_rank)}
+    return {name: Page(name, _sections(text)) for name, text in texts.items()}
+
+
+def without_comments(text: str) -> str:
+    """Remove HTML comments, which the portal would show as text, except those in code within a line."""
+    return COMMENT.sub(lambda match: match["code"] or "", text)
 
 
 def group_pages(docs: Mapping[str, Page]) -> dict[str, list[Page]]:

@@ -1,7 +1,7 @@
 """The main results of a finished study in three sentences, from measured runs only.
 
 Each sentence uses the first experiment with the compared strategies, at its highest number of threads that is not
-oversubscribed. A sentence without data is left out.
+oversubscribed. A sentence without data is left out. One worker alone decides nothing, and the summary says so.
 """
 
 from __future__ import annotations
@@ -13,9 +13,12 @@ from html import escape
 import pandas as pd
 
 from tmflow.analysis.noise import count_disturbed, sentence_on
+from tmflow.analysis.repeats import average_repeats
+from tmflow.analysis.rounds import count_ends
 from tmflow.analysis.run_table import POINT, ROUND, VARIANT
 from tmflow.analysis.stats import Interval, joint_ratio_intervals, share_interval
 from tmflow.analysis.variants import unusual, values_by_name, variants
+from tmflow.base.text import several
 from tmflow.native.registry import consistency_by_strategy
 from tmflow.store import platform_queries, queries
 from tmflow.store.frames import Source
@@ -25,6 +28,9 @@ from tmflow.study.plan import Plan
 
 PLACE = [column for column in POINT if column not in (*VARIANT, "threads")]
 QUICK = "Smoke run, not conclusive: "
+ONE_WORKER = (
+    "Which strategy is the fastest was not tested: only one worker was measured, on a hardware thread by itself."
+)
 
 
 def summarise_study(plan: Plan, source: Source, experiments: Sequence[str] | None = None) -> list[str]:
@@ -35,8 +41,7 @@ def summarise_study(plan: Plan, source: Source, experiments: Sequence[str] | Non
     runs = runs.sort_values("experiment", key=lambda column: column.map(names.index), kind="stable")
     measures = queries.full_measures(source, replace(RESULTS, scales=[plan.scale]))
     sentences = main_results(runs, measures, quick=plan.scale == "quick")
-    disturbed = sentence_on(count_disturbed(runs))
-    return [*sentences, disturbed] if disturbed else sentences
+    return [*sentences, *filter(None, (ended_sentence(runs), sentence_on(count_disturbed(runs))))]
 
 
 def measured_platform(plan: Plan, source: Source) -> str | None:
@@ -61,16 +66,26 @@ def main_results(runs: pd.DataFrame, measures: pd.DataFrame, *, quick: bool) -> 
     oversubscribed = runs["threads"].astype("Int64") > runs["hardware_threads"].astype("Int64")
     measured = runs[(runs["evidence"] == "measured") & ~oversubscribed.fillna(False).astype(bool)]
     ok = measured[measured["status"] == "ok"]
-    usual = ok[ok["measures"] == "usual"]
+    usual = average_repeats(ok[ok["measures"] == "usual"])
     results = [_fastest(usual), _lost(ok, measures), _htm(measured, usual)]
     return [(QUICK if quick else "") + sentence for sentence in results if sentence]
+
+
+def ended_sentence(runs: pd.DataFrame) -> str | None:
+    """Count the measured trials that could run and have no result; None if all have one."""
+    ends = count_ends(runs[(runs["evidence"] == "measured") & (runs["status"] != "unsupported")])
+    n_all, n_ok = ends.total(), ends.pop("ok", 0)
+    if n_ok == n_all:
+        return None
+    counts = ", ".join(f"{n} {ended}" for ended, n in ends.items())
+    return f"{n_all - n_ok} of {several(n_all, 'trial')} ended without a result and are in no mean: {counts}."
 
 
 def _fastest(ok: pd.DataFrame) -> str | None:
     """The fastest strategy relative to `tf_lock`, on the deep model if it was trained."""
     deep_first = ok.sort_values("model", key=lambda model: model != "mnist_deep", kind="stable")
     if (best := _find_best(deep_first, "tf_lock")) is None:
-        return None
+        return ONE_WORKER if len(ok) and (ok["threads"] == 1).all() else None
     where, name, ratio = best
     if ratio.low > 1:
         text = f"{name} was the fastest{_guarantee(name)}"
@@ -81,7 +96,7 @@ def _fastest(ok: pd.DataFrame) -> str | None:
 
 def _lost(ok: pd.DataFrame, measures: pd.DataFrame) -> str | None:
     """The share of updates lost by `nolock`, if it was counted; None otherwise."""
-    counted = ok.merge(measures.dropna(subset="lost_fraction"), on="uid")
+    counted = average_repeats(ok.merge(measures.dropna(subset="lost_fraction"), on="uid"))
     for at in _comparable_runs(counted, "nolock"):
         lost = share_interval(at.loc[at["strategy"] == "nolock", "lost_fraction"])
         per_cent = Interval(100 * lost.estimate, 100 * lost.low, 100 * lost.high, lost.n)
@@ -109,10 +124,10 @@ def _find_best(runs: pd.DataFrame, baseline: str) -> tuple[str, str, Interval] |
 
 
 def _comparable_runs(runs: pd.DataFrame, baseline: str) -> Iterator[pd.DataFrame]:
-    """Yield the runs comparable with the baseline, per workload, at the baseline's highest number of threads."""
+    """Yield the runs comparable with the baseline, per workload, at its highest number of threads, if above one."""
     for _, place in runs.groupby(PLACE, dropna=False, sort=False):
         of_baseline = place[place["strategy"] == baseline]
-        if len(of_baseline):
+        if of_baseline["threads"].max() > 1:  # one worker has no other to protect its updates from
             yield place[place["threads"] == of_baseline["threads"].max()]
 
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from tmflow.analysis.baseline import Ranking
+from tmflow.analysis.repeats import average_repeats
 from tmflow.analysis.run_table import ROUND
 from tmflow.analysis.stats import Interval, bounded, ratio_interval
 from tmflow.analysis.variants import variants
@@ -33,6 +34,8 @@ ACCURACY: dict[Ranking, str] = {
 }
 HARDWARE, SOFTWARE, BARE = ("htm",), ("stm", "itm", "block_stm"), ("tf_nolock", "nolock")
 NOTHING = "Nothing measured yet."
+NOT_TESTED = "Not tested: only one worker was measured."
+ONE_WORKER = "one worker has no other to protect its updates from."
 
 
 class Narrative(NamedTuple):
@@ -40,6 +43,18 @@ class Narrative(NamedTuple):
 
     short: str
     sentences: list[str]
+
+
+def answer_one_worker(summary: pd.DataFrame) -> Narrative:
+    """Answer for runs of one worker, which show the overhead of a strategy, never what it is for."""
+    experiment = summary["experiment"].iloc[0]
+    return Narrative(
+        NOT_TESTED,
+        [
+            f"No run of {experiment} has two or more workers with a hardware thread each, and {ONE_WORKER} The chart "
+            "shows the cost of each strategy without concurrency."
+        ],
+    )
 
 
 def answer_transactions(summary: pd.DataFrame, baseline: str) -> Narrative:
@@ -139,7 +154,7 @@ def describe_losses(lost: pd.DataFrame, where: str) -> str:
 
 def find_not_slower(runs: pd.DataFrame, best: str, others: list[str]) -> list[str]:
     """Find the variants that are not significantly slower than `best`, by the rounds that both have."""
-    ok = runs[runs["status"] == "ok"]
+    ok = average_repeats(runs[runs["status"] == "ok"])
     times = ok.assign(variant=variants(runs)).pivot(index=[*ROUND], columns="variant", values="loop_s")
     equals = []
     for other in others:

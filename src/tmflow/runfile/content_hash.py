@@ -1,7 +1,7 @@
 """The hash of a run's content: equal hashes mean equal runs, in any file.
 
 It is the hash of the run's canonical JSON. Fields that were added after the first runs were stored are omitted if they
-are None or empty, and later factors if they have the value of all earlier runs. So old runs keep their hash.
+have their default, and later factors if they have the value of all earlier runs. So old runs keep their hash.
 """
 
 from __future__ import annotations
@@ -77,6 +77,6 @@ def hashed_fields(part: Any) -> dict[str, Any]:
         }
     fields = dict(vars(part))
     for name in part.LATER:
-        if fields[name] is None or fields[name] == []:
+        if fields[name] == type(part).model_fields[name].default:
             del fields[name]
     return fields

@@ -7,12 +7,23 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from msgspec import DecodeError, Struct
+from msgspec.json import Decoder
 from pydantic_core import from_json
 
 from tmflow.base.canonical_json import canonical_json
 from tmflow.base.errors import BadInput
 
 SCHEMA_VERSION = 1
+
+
+class _Repeat(Struct):
+    """The repeat of a run; earlier runs have none."""
+
+    repeat: int = 1
+
+
+_REPEATS = Decoder(_Repeat)
 
 
 def contents(path: Path) -> bytes:
@@ -51,6 +62,17 @@ def decoded(line: str, where: str) -> dict[str, Any]:
             "install a newer tmflow."
         )
     return value
+
+
+def repeats_in(path: Path) -> int:
+    """How often a round ran each point: the highest repeat in its run file.
+
+    1 for a file that is not valid; reading its runs reports the fault.
+    """
+    try:
+        return max((run.repeat for run in _REPEATS.decode_lines(contents(path))), default=1)
+    except DecodeError:
+        return 1
 
 
 def _parse(line: str, where: str) -> Any:

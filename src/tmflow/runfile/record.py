@@ -17,6 +17,7 @@ from tmflow.spec.abort_codes import Family
 from tmflow.spec.trial import Evidence, Status, TimeDomain, TrialSpec
 
 MAX = 2**63 - 1  # of a whole number: the columns have 64 bits
+MOST_REPEATS = 100  # of a point in a round
 
 TIMES = ("setup_s", "loop_s", "evaluation_s", "total_s")
 CLOCKS = ("suspended_s", "clock_moved_s")  # of the machine
@@ -32,7 +33,7 @@ Entries = Annotated[list[Entry], FailFast()]  # only the first error is reported
 
 
 class _Closed(BaseModel):
-    """`LATER`: fields that were added after the first runs were stored."""
+    """`LATER`: fields that were added after the first runs were stored, with the value of all earlier runs."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
     LATER: ClassVar[tuple[str, ...]] = ()
@@ -205,7 +206,7 @@ class Run(_Closed):
     """A recorded trial. An empty list means not measured; a 0 inside one means measured zero."""
 
     LATER: ClassVar[tuple[str, ...]] = (
-        *("backend", "fused", "retries", "failed_publications", "taken_blocks", "reads", "lost"),
+        *("repeat", "backend", "fused", "retries", "failed_publications", "taken_blocks", "reads", "lost"),
     )
 
     schema_version: Literal[1] = 1
@@ -213,6 +214,7 @@ class Run(_Closed):
     campaign: CampaignRef
     experiment: ExperimentRef
     round: int = Field(ge=1, le=MAX)
+    repeat: int = Field(1, ge=1, le=MOST_REPEATS, description="number of this trial among those of its point and round")
     ordinal: int = Field(ge=0, le=MAX, description="position in the round's shuffled order")
     order_seed: int = Field(ge=0, le=MAX, description="seed of that shuffle")
     trial_seed: int = Field(ge=0, le=MAX, description="spec.seed + round - 1")
@@ -263,6 +265,11 @@ class Run(_Closed):
                 f"evidence '{self.evidence}' needs {_as_backend(kind)}, and the run has {_as_backend(actual)}"
             )
         return self
+
+    @property
+    def trial(self) -> tuple[str, int]:
+        """What identifies the run in its round: the hash of its spec, and its repeat."""
+        return self.spec.sha256, self.repeat
 
     @property
     def shows_time(self) -> bool:

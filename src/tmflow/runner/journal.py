@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -18,7 +18,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from tmflow.base.files import write_text, writing
 from tmflow.runfile import record
 from tmflow.runfile.record import Run
-from tmflow.spec.trial import TrialSpec
 
 
 class UnderWay(BaseModel):
@@ -47,10 +46,12 @@ class Journal:
         where = f"journal {self.path}, line"
         self.runs: list[Run] = [record.parse_line(line, f"{where} {number}") for number, line in enumerate(lines, 1)]
 
-    def keep_only(self, points: Iterable[TrialSpec]) -> None:
-        """Drop trials of other points: a round may resume after its dataset has changed from digits to MNIST."""
-        hashes = {point.sha256 for point in points}
-        self.runs = [run for run in self.runs if run.spec.sha256 in hashes]
+    def keep_only(self, keys: Container[tuple[str, int]]) -> None:
+        """Drop trials with other keys (`Run.trial`).
+
+        A round may resume after its dataset has changed from digits to MNIST, or with fewer repeats.
+        """
+        self.runs = [run for run in self.runs if run.trial in keys]
 
     def begin(self, under_way: UnderWay) -> None:
         """Record the current activity."""

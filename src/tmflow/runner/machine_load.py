@@ -106,12 +106,12 @@ class Watch:
     """Samples of a process that runs trials in sequence, so that short trials share a longer window.
 
     A trial that is too short for the kernel's ticks uses a longer window that ends with it: the shortest sufficient
-    window that starts with an earlier trial or a warm-up. The window includes this process's work between trials, which
-    does not count as work of others.
+    window that starts with an earlier trial or a warm-up, or when the watch was made. The window includes this
+    process's work between trials, which does not count as work of others.
     """
 
     def __init__(self) -> None:
-        self._starts: deque[Sample] = deque()
+        self._starts: deque[Sample] = deque([sample()])
 
     def begin(self) -> Sample:
         """Take a sample at the start of a trial or a warm-up."""

@@ -1,7 +1,7 @@
-"""A process of a round: one warm-up per variant and batch, then every point once, recorded when it ends.
+"""A process of a round: one warm-up per variant and batch, then every trial, recorded when it ends.
 
-`supervisor` starts `python -m tmflow.runner.round JOB.json N` for the points of the round's process N (from 0), in the
-environment that these points need.
+`supervisor` starts `python -m tmflow.runner.round JOB.json N` for the trials of the round's process N (from 0), in the
+environment that these trials need.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tmflow.platform.software import software
 from tmflow.runfile.record import Backend, Run
 from tmflow.runner import machine_load
 from tmflow.runner.journal import Journal, UnderWay, add_warm_up
-from tmflow.runner.supervisor import TIMED_OUT, RoundJob
+from tmflow.runner.supervisor import TIMED_OUT, RoundJob, Trial
 from tmflow.spec.trial import Status, TrialSpec
 from tmflow.training import native_driver, session
 from tmflow.training.data import Images, TrialData
@@ -42,48 +42,50 @@ class RoundRunner:
     """Runs the trials of one process of a round that are not in the journal yet."""
 
     def __init__(self, job: RoundJob, journal: Journal, process: int) -> None:
+        self._watch = machine_load.Watch()  # before any work, so that the first short trials have a window too
         self._job = job
         self._journal = journal
-        done = {run.spec.sha256 for run in journal.runs}
-        points = job.processes()[process]
-        self._ordinals = {point.sha256: ordinal for ordinal, point in enumerate(job.ordered_points())}
-        self._todo = [point for point in points if point.sha256 not in done]
-        self._resumed = job.resumed or len(self._todo) < len(points)
+        done = {run.trial for run in journal.runs}
+        trials = job.processes()[process]
+        self._ordinals = {trial.key: ordinal for ordinal, trial in enumerate(job.ordered_trials())}
+        self._todo = [trial for trial in trials if trial.key not in done]
+        self._resumed = job.resumed or len(self._todo) < len(trials)
         self._strategies: dict[str, ResolvedStrategy] = {}
-        self._unsupported = {point.sha256: self._unsupported_reason(point) for point in self._todo}
-        self._graphs: dict[str, list[TrialSpec]] = {}  # the points that can run here, by their graph
-        for point in self._todo:
-            if not self._unsupported[point.sha256]:
-                self._graphs.setdefault(graph_key(point), []).append(point)
+        points = {trial.spec.sha256: trial.spec for trial in self._todo}
+        self._unsupported = {sha256: self._unsupported_reason(point) for sha256, point in points.items()}
+        self._graphs: dict[str, list[Trial]] = {}  # the trials that can run here, by their graph
+        for trial in self._todo:
+            if not self._unsupported[trial.spec.sha256]:
+                self._graphs.setdefault(graph_key(trial.spec), []).append(trial)
         self._facts = _facts()
-        self._backends = {profile: backend_of(profile) for profile in {spec.profile for spec in self._todo}}
+        self._backends = {profile: backend_of(profile) for profile in {point.profile for point in points.values()}}
         self._images: Images | None = None
         self._variants: dict[str, Variant] = {}
         self._warm: set[tuple[str, int]] = set()  # graphs and batches that have run
-        self._watch = machine_load.Watch()
 
     def run(self) -> None:
-        """Warm up each graph for each batch, then run every point once."""
-        for points in self._graphs.values():
+        """Warm up each graph for each batch, then run every trial."""
+        for trials in self._graphs.values():
             if self._images is None:
-                self._images = Images(points[0].dataset, self._seed(points[0]), points[0].matrix)
-            for batch in sorted({point.batch for point in points}):
-                self._warm_up([point for point in points if point.batch == batch])
-        for spec in self._todo:
-            self._journal.append(self._trial(spec))
+                first = trials[0].spec
+                self._images = Images(first.dataset, self._seed(first), first.matrix)
+            for batch in sorted({trial.spec.batch for trial in trials}):
+                self._warm_up([trial for trial in trials if trial.spec.batch == batch])
+        for trial in self._todo:
+            self._journal.append(self._trial(trial))
         for variant in self._variants.values():
             variant.close()
 
-    def _warm_up(self, points: Sequence[TrialSpec]) -> None:
-        """Warm up for points of one graph and batch, with the largest number of workers among them.
+    def _warm_up(self, trials: Sequence[Trial]) -> None:
+        """Warm up for trials of one graph and batch, with the largest number of workers among them.
 
-        If the warm-up hangs or kills the process, the points with that number of workers are recorded in its place; the
+        If the warm-up hangs or kills the process, the trials with that number of workers are recorded in its place; the
         others have another warm-up in the next process. After any other error, each trial warms up first, and records
         the error if it recurs.
         """
-        first, workers = points[0], max(point.threads for point in points)
+        first, workers = trials[0].spec, max(trial.spec.threads for trial in trials)
         self._watch.begin()
-        with self._watched([point for point in points if point.threads == workers], warm_up=True):
+        with self._watched([trial for trial in trials if trial.spec.threads == workers], warm_up=True):
             try:
                 variant, images = self._variant(first), self._data(first)
                 began = time.monotonic()
@@ -112,30 +114,31 @@ class RoundRunner:
     def _variant(self, spec: TrialSpec) -> Variant:
         key = graph_key(spec)
         if key not in self._variants:
-            workers = max(point.threads for point in self._graphs[key])
+            workers = max(trial.spec.threads for trial in self._graphs[key])
             self._variants[key] = make_variant(spec, self._strategy(spec), workers, self._seed(spec))
         return self._variants[key]
 
-    def _trial(self, spec: TrialSpec) -> Run:
+    def _trial(self, trial: Trial) -> Run:
+        spec = trial.spec
         if reason := self._unsupported[spec.sha256]:
-            return self._record(spec, status="unsupported", reason=reason)
+            return self._record(trial, status="unsupported", reason=reason)
         if (graph_key(spec), spec.batch) not in self._warm:
-            self._warm_up([spec])
+            self._warm_up([trial])
         before = self._watch.begin()
         started_at = utc_now()
         try:
-            with self._watched([spec]):
+            with self._watched([trial]):
                 measured = self._variant(spec).run(spec, self._seed(spec), self._data(spec))
         except Unsupported as error:
-            return self._record(spec, started_at, status="unsupported", reason=str(error))
+            return self._record(trial, started_at, status="unsupported", reason=str(error))
         except Exception as error:  # a failed trial is a result; the round goes on
             traceback.print_exc()
             reason = f"{type(error).__name__}: {' '.join(str(error).split())[:500]}"
             state = self._watch.since(before, machine_load.sample())
-            return self._record(spec, started_at, status="failed", reason=reason, machine=state)
+            return self._record(trial, started_at, status="failed", reason=reason, machine=state)
         after = machine_load.sample()
         return self._record(
-            spec,
+            trial,
             started_at,
             status="ok",
             machine=self._watch.since(before, after),
@@ -143,14 +146,15 @@ class RoundRunner:
             **vars(measured),
         )
 
-    def _record(self, spec: TrialSpec, started_at: str | None = None, **fields: Any) -> Run:
-        job = self._job
+    def _record(self, trial: Trial, started_at: str | None = None, **fields: Any) -> Run:
+        job, spec = self._job, trial.spec
         return Run(
             uid=str(uuid.uuid4()),
             campaign=job.campaign,
             experiment=job.experiment,
             round=job.number,
-            ordinal=self._ordinals[spec.sha256],
+            repeat=trial.repeat,
+            ordinal=self._ordinals[trial.key],
             order_seed=job.order_seed,
             trial_seed=self._seed(spec),
             resumed=self._resumed,
@@ -165,13 +169,13 @@ class RoundRunner:
         )
 
     @contextmanager
-    def _watched(self, points: Sequence[TrialSpec], *, warm_up: bool = False) -> Iterator[None]:
-        """Watch a trial, or the warm-up of `points`: if it exceeds the time limit, record the points and exit."""
+    def _watched(self, trials: Sequence[Trial], *, warm_up: bool = False) -> Iterator[None]:
+        """Watch a trial, or the warm-up of `trials`: if it exceeds the time limit, record the trials and exit."""
         started_at, limit_s = utc_now(), self._job.trial_timeout_s
 
         def ended(status: Status, how: str) -> list[Run]:
             reason = f"its warm-up {how}" if warm_up else how
-            return [self._record(point, started_at, status=status, reason=reason) for point in points]
+            return [self._record(trial, started_at, status=status, reason=reason) for trial in trials]
 
         if_killed = ended("failed", "was under way when the process ended")
         self._journal.begin(UnderWay(pid=os.getpid(), warm_up=warm_up, trials=if_killed))
@@ -239,9 +243,9 @@ def main(job_path: str, process: int) -> None:
             return
         journal = Journal(job.run_file)
         journal.forget_under_way()
-        journal.keep_only(job.points)
+        journal.keep_only(job.keys())
         RoundRunner(job, journal, process).run()
-        if {run.spec.sha256 for run in journal.runs} == {point.sha256 for point in job.points}:
+        if {run.trial for run in journal.runs} == job.keys():
             journal.finish()
 
 

@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
+from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
@@ -29,8 +30,20 @@ TIMED_OUT = 75  # exit code of a round after a timeout, which is in the journal;
 DEATHS = 2
 
 
+class Trial(NamedTuple):
+    """A trial of a round: its point, and its number among the trials of this point, from 1."""
+
+    spec: TrialSpec
+    repeat: int
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """What identifies the trial in its round, as `Run.trial`."""
+        return self.spec.sha256, self.repeat
+
+
 class RoundJob(BaseModel):
-    """The points of an experiment, to be run once each in an order shuffled by `order_seed`."""
+    """The points of an experiment, to be run `repeats` times each in an order shuffled by `order_seed`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -38,6 +51,7 @@ class RoundJob(BaseModel):
     experiment: ExperimentRef
     number: int
     points: list[TrialSpec]
+    repeats: int = 1
     trial_timeout_s: float
     run_file: Path
     resumed: bool = False  # the round was interrupted: its remaining trials run later than the others
@@ -47,10 +61,12 @@ class RoundJob(BaseModel):
         """Seed of the round's order, different for every round of every campaign."""
         return int(sha256_of([self.campaign.uid, self.experiment.definition_sha256, self.number])[:8], 16)
 
-    def processes(self) -> list[list[TrialSpec]]:
-        """The points of each process of the round. Each environment that points need has a process, usually one.
+    def processes(self) -> list[list[Trial]]:
+        """The trials of each process of the round. Each environment that points need has a process, usually one.
 
-        Processes and their points are in the round's order. Raises BadInput as `TrialSpec.process_env` does.
+        Processes and their trials are in the round's order. A process runs its points in as many passes as there are
+        repeats, each pass in another order. So the trials of a point are spread over the process, and a slow moment of
+        the machine rarely meets two of them. Raises BadInput as `TrialSpec.process_env` does.
         """
         order, shuffled = random.Random(self.order_seed), list(self.points)
         order.shuffle(shuffled)
@@ -59,11 +75,26 @@ class RoundJob(BaseModel):
             by_environment.setdefault(frozenset(point.process_env(base={}).items()), []).append(point)
         groups = list(by_environment.values())
         order.shuffle(groups)
-        return groups
+        return [self._passes(points, order) for points in groups]
 
-    def ordered_points(self) -> list[TrialSpec]:
-        """The points in the round's order, one process after another."""
-        return [point for points in self.processes() for point in points]
+    def _passes(self, points: list[TrialSpec], order: random.Random) -> list[Trial]:
+        """All trials of these points: the first pass in their order, each further one shuffled again."""
+        trials = [Trial(point, 1) for point in points]
+        for repeat in range(2, self.repeats + 1):
+            shuffled = list(points)
+            order.shuffle(shuffled)
+            if shuffled[0] == trials[-1].spec:  # two trials in a row would meet the same moment of the machine
+                shuffled.append(shuffled.pop(0))
+            trials += [Trial(point, repeat) for point in shuffled]
+        return trials
+
+    def ordered_trials(self) -> list[Trial]:
+        """The trials in the round's order, one process after another."""
+        return [trial for trials in self.processes() for trial in trials]
+
+    def keys(self) -> set[tuple[str, int]]:
+        """The keys of all trials of the round."""
+        return {(point.sha256, repeat) for point in self.points for repeat in range(1, self.repeats + 1)}
 
 
 def run_round(job: RoundJob) -> None:
@@ -83,13 +114,16 @@ def run_round(job: RoundJob) -> None:
     with tempfile.TemporaryDirectory(prefix="tmflow-") as folder:
         path = Path(folder) / "job.json"
         path.write_text(job.model_dump_json(), encoding="utf-8")
-        for number, points in enumerate(processes):
+        for number, trials in enumerate(processes):
             command = [sys.executable, "-m", "tmflow.runner.round", str(path), str(number)]
-            _run_until_finished(job, command, points[0].process_env())
+            _run_until_finished(job, command, trials[0].spec.process_env())
 
 
 def _is_done(job: RoundJob) -> bool:
-    """Whether the run file holds this round. A run file with other points is renamed, not overwritten."""
+    """Whether the run file holds this round. A run file with other points is renamed, not overwritten.
+
+    A round with other repeats is not measured again: it is one value of each point, however precise.
+    """
     if not job.run_file.exists():
         return False
     runs = list(record.read(job.run_file))
@@ -101,7 +135,7 @@ def _is_done(job: RoundJob) -> bool:
 
 def _run_until_finished(job: RoundJob, command: list[str], needed: dict[str, str]) -> None:
     environment = {"TF_CPP_MIN_LOG_LEVEL": "2", **os.environ, **needed}
-    deaths: Counter[tuple[bool, frozenset[str]]] = Counter()
+    deaths: Counter[tuple[bool, frozenset[tuple[str, int]]]] = Counter()
     # Inheritable file descriptors, such as locks, are passed on: a round that outlives its step still holds them.
     while (code := subprocess.run(command, check=False, env=environment, close_fds=False).returncode) != 0:
         if code == TIMED_OUT:
@@ -114,7 +148,7 @@ def _run_until_finished(job: RoundJob, command: list[str], needed: dict[str, str
             how = f"with code {code}" if code > 0 else f"by {signal.Signals(-code).name}"
             raise RoundFailed(f"the process of round {job.number} of {job.experiment.name} ended {how}.")
         where = " in its warm-up" if under_way.warm_up else ""
-        place = (under_way.warm_up, frozenset(trial.spec.sha256 for trial in under_way.trials))
+        place = (under_way.warm_up, frozenset(trial.trial for trial in under_way.trials))
         deaths[place] += 1
         if deaths[place] == DEATHS:
             reason = f"its process was ended by {signal.Signals(-code).name}{where}, {DEATHS} times"

@@ -35,7 +35,7 @@ Manager = Literal["suicide", "delay", "backoff", "aggressive", "timestamp"]
 Instrumentation = Literal["all", "shared"]
 Method = Literal["gl_wt", "ml_wt", "serialirr", "serialirr_onwrite", "serial", "htm"]
 Tunables = Literal["default", "custom"]
-Kernel = Literal["plain", "eigen", "fused"]
+Kernel = Literal["plain", "eigen", "fused", "skip_zero"]
 AdaptiveConsistency = Literal["block", "tensor"]
 Optimisation = Literal["O0", "O3"]
 
@@ -100,6 +100,9 @@ class Factors(BaseModel):
     measures: Annotated[Measures, AddedLater("usual")] = Field(
         "usual", description="full also counts lost updates and torn reads and times locks, which slows the trial down"
     )
+    gradient_cost: Annotated[int, AddedLater(1)] = Field(
+        1, ge=1, le=100, description="backward passes per step, of which the last one's gradient is applied (session)"
+    )
     test_images: int = Field(10_000, ge=1, le=10_000, description="number of leading test images for the accuracy")
     curve_points: int = Field(0, ge=0, le=1000, description="untimed pauses in which the accuracy is measured")
 
@@ -123,7 +126,9 @@ class Factors(BaseModel):
     method: Method | None = Field(None, description="the method of libitm")
     library: str | None = Field(None, min_length=1, description="path of a library to use instead of libitm")
     kernel: Kernel | None = Field(
-        None, description="the loop of the update: a plain one, Eigen's, or one fused with a dense layer's gradient"
+        None,
+        description="the loop of the update: a plain one, Eigen's, one fused with a dense layer's gradient, or one "
+        "that writes only where the gradient is not zero",
     )
     optimisation: Optimisation | None = Field(None, description="how the loop of the update is compiled")
     block: int | None = Field(None, ge=1, le=1_000_000_000, description="elements per block")

@@ -64,6 +64,11 @@ class TrialSpec(Factors):
                 f"pinning {self.pinning} belongs to driver native; driver session allows none: TensorFlow's own "
                 "threads, which do its work, cannot be pinned"
             )
+        if self.driver == "native" and self.gradient_cost != 1:
+            raise ValueError(
+                f"gradient_cost {self.gradient_cost} belongs to driver session; driver native allows 1: it stands in "
+                "for a slow TensorFlow, which the native driver does not use"
+            )
         if MODELS[self.model].all_pixels and self.matrix != PIXELS:
             raise ValueError(f"matrix {self.matrix} does not fit {self.model}: it needs all {PIXELS} pixels")
         if (self.provider == "emulated") != (self.profile is not None):

@@ -74,9 +74,10 @@ def _exactly_once() -> Iterator[Rule]:
         "{n} runs have the content {content_sha256}",
         select(Run.content_sha256, n).group_by(Run.content_sha256).having(n > 1),
     )
-    point = (Campaign.uid, Experiment.name, Experiment.definition_sha256, Round.number, Spec.spec_sha256)
+    point = (Campaign.uid, Experiment.name, Experiment.definition_sha256, Round.number, Spec.spec_sha256, Run.repeat)
     yield (
-        "the point {spec_sha256} of experiment '{name}' has {n} runs in round {number} of campaign {uid}",
+        "repeat {repeat} of the point {spec_sha256} of experiment '{name}' has {n} runs in round {number} of campaign "
+        "{uid}",
         select(*point, n)
         .select_from(Run)
         .join(Round)

@@ -24,6 +24,7 @@ from tmflow.store.frames import (
     loop_seconds,
     of_source,
     platform_columns,
+    seconds,
     total,
     visible,
 )
@@ -130,8 +131,8 @@ def newest_runs(source: Source, platform: str, at_most: int = RUNS, *, joined: b
     """The newest runs of a platform, given its key: at most `at_most`, of any status, newest first.
 
     Columns: uid, experiment, scale, definition_sha256, campaign_uid, round (the number), the factors, evidence, status,
-    env_sha256, tmflow, git_commit, software_sha256, started_at_utc, loop_s (NaN if emulated), disturbed, and the load
-    of the machine: load1_before, steal_fraction, others_fraction.
+    env_sha256, tmflow, git_commit, software_sha256, started_at_utc, loop_s (NaN if emulated), total_s, disturbed, and
+    the load of the machine: load1_before, steal_fraction, others_fraction.
     """
     statement = (
         select(
@@ -146,6 +147,7 @@ def newest_runs(source: Source, platform: str, at_most: int = RUNS, *, joined: b
             Software.software_sha256,
             Run.started_at_utc,
             loop_seconds(),
+            seconds(Run.total_s),
             Run.disturbed,
             Run.load1_before,
             Run.steal_fraction,

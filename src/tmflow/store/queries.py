@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import pandas as pd
-from sqlalchemy import ColumnElement, ScalarSelect, case, exists, func, select
+from sqlalchemy import ColumnElement, ScalarSelect, case, exists, func, select, tuple_
 
 from tmflow.analysis.run_table import Loaded
 from tmflow.base.canonical_json import sha256_of
@@ -122,6 +122,17 @@ def transactions(source: Source, only: RunFilter = RESULTS) -> pd.DataFrame:
     return frame(source, grouped.order_by(Run.id))
 
 
+def variable_transactions(source: Source, only: RunFilter = RESULTS) -> pd.DataFrame:
+    """uid, variable, updates, commits, fallbacks: totals over workers of each run that counted commits.
+
+    An unknown count is NA.
+    """
+    counted = (total(n).label(n.key) for n in (Counters.updates, Counters.commits, Counters.fallbacks))
+    joined = select_by_round([Run.uid, Counters.variable, *counted], only).join(Counters)
+    grouped = joined.where(Counters.commits.is_not(None)).group_by(Run.id, Run.uid, Counters.variable)
+    return frame(source, grouped.order_by(Run.id, Counters.variable))
+
+
 def full_measures(source: Source, only: RunFilter = RESULTS) -> pd.DataFrame:
     """Lost updates, torn reads and time under locks of each run with full measures, one row each.
 
@@ -155,6 +166,7 @@ TABLES: dict[str, Callable[..., pd.DataFrame]] = {
     "transactions": transactions,
     "aborts": aborts,
     "full": full_measures,
+    "variables": variable_transactions,
 }
 
 
@@ -251,24 +263,28 @@ def page(
 
 
 def neighbours(source: Source, uid: str) -> tuple[str | None, str | None]:
-    """The uids of the runs of the same point, campaign and source in the rounds before and after, or None."""
+    """The uids of the runs of the same point, campaign and source before and after, or None.
+
+    They are ordered by round and repeat.
+    """
     position = (
-        select(Run.spec_id, Round.campaign_id, Round.experiment_id, Round.number, SOURCE)
+        select(Run.spec_id, Round.campaign_id, Round.experiment_id, Round.number, Run.repeat, SOURCE)
         .join(Round)
         .where(Run.uid == uid, visible())
     )
     rows = fetch(source, position)
     if not rows:
         return None, None
-    spec, campaign, experiment, number, contribution = rows[0]
+    spec, campaign, experiment, number, repeat, contribution = rows[0]
     same = (
         select(Run.uid)
         .join(Round)
         .where(Round.campaign_id == campaign, Round.experiment_id == experiment, Run.spec_id == spec, visible())
         .where(contribution == SOURCE)
     )
-    before = first(source, same.where(Round.number < number).order_by(Round.number.desc()))
-    after = first(source, same.where(Round.number > number).order_by(Round.number))
+    place, here = tuple_(Round.number, Run.repeat), tuple_(number, repeat)
+    before = first(source, same.where(place < here).order_by(Round.number.desc(), Run.repeat.desc()))
+    after = first(source, same.where(place > here).order_by(Round.number, Run.repeat))
     return before, after
 
 

@@ -41,6 +41,7 @@ PLAIN = (
     "time_domain",
     "status",
     "reason",
+    "repeat",
     "ordinal",
     "trial_seed",
     "resumed",

@@ -24,8 +24,8 @@ def insert_runs(
 ) -> set[int]:
     """Insert new runs, each with the id of its run file; return the ids of their rounds.
 
-    Raises BadInput if a point of a round already has a run, and for a campaign on two platforms, a round with two
-    orders or a backend of two kinds.
+    Raises BadInput if a repeat of a point in a round already has a run, and for a campaign on two platforms, a round
+    with two orders or a backend of two kinds.
     """
     if not incoming:
         return set()
@@ -156,14 +156,16 @@ def _two_kinds(row: Row, other: Row) -> str:
 
 def _require_vacant(connection: Connection, incoming: Sequence[IncomingRun], references: Sequence[Row]) -> None:
     run = models.Run
-    stored = select(run.round_id, run.spec_id, run.uid).where(run.round_id.in_({row["round_id"] for row in references}))
-    occupied = {(round_id, spec_id): uid for round_id, spec_id, uid in connection.execute(stored)}
+    stored = select(run.round_id, run.spec_id, run.repeat, run.uid).where(
+        run.round_id.in_({row["round_id"] for row in references})
+    )
+    occupied = {(round_id, spec_id, repeat): uid for round_id, spec_id, repeat, uid in connection.execute(stored)}
     for item, row in zip(incoming, references, strict=True):
-        holder = occupied.setdefault((row["round_id"], row["spec_id"]), item.uid)
+        holder = occupied.setdefault((row["round_id"], row["spec_id"], item.row["repeat"]), item.uid)
         if holder != item.uid:
             raise BadInput(
-                f"{item.where}: run {item.uid} has the campaign, experiment, round and spec of run {holder}; "
-                "a point is run once in a round."
+                f"{item.where}: run {item.uid} has the campaign, experiment, round, spec and repeat of run {holder}; "
+                "each repeat of a point is run once in a round."
             )
 
 

@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from tmflow.analysis.repeats import mean_time
 from tmflow.analysis.stats import BOUND, Interval, paired_ratio
 from tmflow.runfile.record import Run
 from tmflow.spec.strategies import PARAMETERS
@@ -43,10 +44,13 @@ def wanting(plan: Plan, experiments: Iterable[str] | None = None) -> dict[str, i
 
 def comparisons(points: Sequence[TrialSpec], runs: Iterable[Run]) -> list[Interval]:
     """Time ratios of each variant to the first variant with a time, in the order of `points`, paired by round."""
-    times: dict[TrialSpec, dict[int, float]] = defaultdict(dict)
+    repeats: dict[TrialSpec, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for run in runs:
         if run.loop_s is not None and _decides(run):
-            times[run.spec][run.round] = run.loop_s
+            repeats[run.spec][run.round].append(run.loop_s)
+    times = {
+        spec: {number: mean_time(seconds) for number, seconds in rounds.items()} for spec, rounds in repeats.items()
+    }
     groups: dict[frozenset[tuple[str, Any]], list[dict[int, float]]] = defaultdict(list)
     for point in points:
         if point in times:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator,
 from tmflow.base.canonical_json import sha256_of
 from tmflow.base.documents import document, read_yaml
 from tmflow.base.errors import BadInput, unknown
-from tmflow.runfile.record import ExperimentRef
+from tmflow.runfile.record import MOST_REPEATS, ExperimentRef
 from tmflow.spec.factors import Dataset
 from tmflow.spec.trial import TrialSpec
 from tmflow.study.grid import FACTORS, Factor, Factors, Grid, expand, kept_threads, make_grid
@@ -33,6 +33,8 @@ Kind = Literal[
     "staleness",
     "lost",
     "torn",
+    "lock_waited",
+    "lock_held",
 ]
 
 TIMES: frozenset[Kind] = frozenset({"speedup", "speedup_vs_tf_lock", "step_time", "time_to_accuracy"})
@@ -54,7 +56,7 @@ class QuickExperiment(_Closed):
 
 
 # Keys about runs, which an experiment that uses the runs of another cannot have.
-_OF_RUNS = {"factors", "also", "rounds", "quick.factors", "quick.also"}
+_OF_RUNS = {"factors", "also", "rounds", "repeats", "quick.factors", "quick.also"}
 
 
 class Experiment(_Closed):
@@ -63,6 +65,7 @@ class Experiment(_Closed):
     question: str = Field(description="what the experiment answers, in one sentence")
     rounds: int | None = Field(None, ge=1, le=1000, description="overrides the study's rounds")
     rounds_at_most: int | None = Field(None, ge=1, le=1000, description="overrides the study's rounds_at_most")
+    repeats: int | None = Field(None, ge=1, le=MOST_REPEATS, description="overrides the study's repeats")
     factors: Factors = {}
     also: list[Factors] = Field([], description="further grids: what each changes of the factors")
     runs_of: str | None = Field(None, description="the experiment whose runs it draws; it has no own runs")
@@ -101,6 +104,7 @@ class Study(_Closed):
     rounds_at_most: int | None = Field(
         None, ge=1, le=1000, description="rounds are added up to here while an interval is too wide; None: never"
     )
+    repeats: int = Field(1, ge=1, le=MOST_REPEATS, description="how often a round runs each point")
     trial_timeout_s: float = Field(600, gt=0, description="a trial, or its warm-up, that takes longer is a timeout")
     threads: Literal["all", "auto"] = Field(
         "all", description="auto: of each list of threads what `kept_threads` keeps"
@@ -157,6 +161,10 @@ class Study(_Closed):
             return self.quick.rounds
         return self.experiments[name].rounds_at_most or self.rounds_at_most or self.rounds_of(name, scale)
 
+    def repeats_of(self, name: str, scale: Scale) -> int:
+        """How often a round of the experiment runs each point; quick runs it once."""
+        return 1 if scale == "quick" else self.experiments[name].repeats or self.repeats
+
     def grids(self, name: str, scale: Scale) -> list[Grid]:
         """The factors of each grid of an experiment with their lists of values, including the study's defaults.
 
@@ -197,9 +205,12 @@ class Study(_Closed):
         return [point for grid, threads in pairs for point in grid if point.threads in threads]
 
     def definition(self, name: str, scale: Scale, dataset: str) -> dict[str, Any]:
-        """The definition of an experiment without its number of rounds, as JSON types; the same on every machine.
+        """The definition of an experiment without its rounds and repeats, as JSON types; the same on every machine.
 
-        An experiment that uses the runs of another has the definition of the other.
+        Rounds and repeats say how precisely a point is measured, not what is measured: rounds with different repeats
+        estimate the same quantity, and each counts as one value. Their values differ in precision, and equal weights
+        keep the mean unbiased. So an experiment keeps its measured rounds when its repeats change. An experiment that
+        uses the runs of another has the definition of the other.
         """
         first, *also = self.grids(self.source(name), scale)
         further = {"also": also} if also else {}

@@ -28,8 +28,8 @@ _ALL = tuple(name for name in TrialSpec.model_fields if name not in _PER_TRIAL |
 SIMILAR_BY = (
     (*_ALL, "threads"),
     _ALL,
-    ("model", "driver", "batch", "strategy", "threads"),
-    ("model", "driver", "batch", "strategy"),
+    ("model", "driver", "batch", "gradient_cost", "strategy", "threads"),
+    ("model", "driver", "batch", "gradient_cost", "strategy"),
 )
 _KEYS: tuple[Callable[[Any], Hashable], ...] = tuple(attrgetter(*names) for names in SIMILAR_BY)
 
@@ -43,6 +43,7 @@ PROCESS_S = {"session": 6.0, "native": 2.5}  # to start one, including TensorFlo
 GRAPH_S = {"session": 0.2, "native": 0.0}
 OUTPUTS_S = 6.0  # to store an experiment's runs, to draw its figures and write its table
 TRIAL_S = 0.05  # a trial without its steps and evaluation
+BACKWARD = 0.6  # the share of a backward pass in a step (docs/autopsy.md)
 _ELEMENT_NS = {
     "stm": 6.0,
     "itm": 2.0,
@@ -70,7 +71,7 @@ class Costs:
                 self._past[level, key(spec)].append(cost)
         self._medians: dict[tuple[int, Hashable], Cost] = {}
 
-    def round_s(self, points: Iterable[TrialSpec]) -> float:
+    def round_s(self, points: Iterable[TrialSpec], repeats: int = 1) -> float:
         """Seconds of a round of these points: its processes, a warm-up for each graph, and the trials."""
         kinds: dict[Hashable, list[TrialSpec]] = defaultdict(list)
         for point in points:
@@ -81,7 +82,7 @@ class Costs:
             if not self._can_run(first):
                 continue
             cost = self.of(first)
-            total += _trials_s(cost, points_of_kind)
+            total += repeats * _trials_s(cost, points_of_kind)
             process = tuple(first.process_env(base={}).items())
             starts[process] = max(starts.get(process, 0.0), PROCESS_S[first.driver])
             if (graph := _GRAPH(first)) not in graphs:
@@ -124,7 +125,8 @@ def guess(point: TrialSpec) -> Cost:
     """Guess the cost of a trial without similar past runs."""
     model = MODELS[point.model]
     step_us, image_us = model.step_us[point.driver]
-    step_us += image_us * point.batch + load_network(point.model).elements(point) * _element_ns(point) / 1000
+    step_us = (step_us + image_us * point.batch) * (1 + BACKWARD * (point.gradient_cost - 1))
+    step_us += load_network(point.model).elements(point) * _element_ns(point) / 1000
     if point.measures == "full":
         step_us *= 2
     return Cost(step_us / 1e6, model.evaluated_us / 1e6, TRIAL_S)

@@ -2,7 +2,8 @@
 
 It holds every experiment whose points all use the native driver, at every scale, with MNIST. Everything that follows
 from config.yaml is decided here: the spec of each point, the environment of its process, and the number of hardware
-threads from which it runs.
+threads from which it runs. The program runs each point once in a round, whatever `repeats` is: that belongs to no
+definition, so its rounds and those of tmflow are rounds of the same experiment.
 """
 
 from __future__ import annotations

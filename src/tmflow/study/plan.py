@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from tmflow.base.errors import BadInput
 from tmflow.platform.facts import cpus_allowed
-from tmflow.runfile import record
+from tmflow.runfile import lines, record
 from tmflow.runfile.record import CampaignRef, Run
 from tmflow.runner.journal import Journal
 from tmflow.runner.supervisor import RoundJob
@@ -108,8 +109,17 @@ class Plan:
         return len(order) - order.index(place) if place in order else 0
 
     def trials(self, experiment: str) -> int:
-        """The number of trials: points times rounds."""
-        return len(self.points(experiment, "mnist")) * len(self.run_files(experiment))
+        """The number of trials: points times rounds times repeats."""
+        return len(self.points(experiment, "mnist")) * sum(self._repeats(experiment))
+
+    def repeats(self, experiment: str) -> int:
+        """How often a round of the experiment runs each point from now on."""
+        return self.study.repeats_of(experiment, self.scale)
+
+    def _repeats(self, experiment: str) -> list[int]:
+        """The repeats of each round. A measured round keeps those that it has, because it is not measured again."""
+        planned = self.repeats(experiment)
+        return [lines.repeats_in(path) if path.exists() else planned for path in self.run_files(experiment)]
 
     def points(self, experiment: str, dataset: Dataset) -> list[TrialSpec]:
         """The points that this machine runs."""
@@ -125,6 +135,7 @@ class Plan:
             experiment=self.study.reference(experiment, self.scale, dataset),
             number=number,
             points=self.points(experiment, dataset),
+            repeats=self.repeats(experiment),
             trial_timeout_s=self.study.trial_timeout_s,
             run_file=self.run_files(experiment)[number - 1],
         )
@@ -144,8 +155,8 @@ class Plan:
 
     def estimated_s(self, experiment: str) -> float:
         """Estimated seconds of an experiment with its figures and table, from past runs or guessed."""
-        rounds = len(self.run_files(experiment))
-        return rounds * self.costs.round_s(self.points(experiment, "mnist")) + OUTPUTS_S
+        rounds, points = Counter(self._repeats(experiment)), self.points(experiment, "mnist")
+        return sum(n * self.costs.round_s(points, repeats) for repeats, n in rounds.items()) + OUTPUTS_S
 
 
 def dataset_path(results: Path) -> Path:

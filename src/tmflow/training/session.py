@@ -1,8 +1,8 @@
 """The session driver: Python threads share one TensorFlow session, as in the study.
 
-A step reads the version, then the variables, computes the gradients, applies each under the strategy, and finally
-records its staleness. Version and staleness are two small operations more than in the study's step, the same for every
-strategy.
+A step reads the version, then the variables, computes the gradients (`gradient_cost` times), applies each under the
+strategy, and finally records its staleness. Version and staleness are two small operations more than in the study's
+step, the same for every strategy.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 
 from tmflow.base.errors import Diverged, Unsupported
 from tmflow.native import availability, ops, registry
-from tmflow.native.optimizer import apply_all
+from tmflow.native.optimizer import apply_all, inputs_of_updates
 from tmflow.native.registry import ResolvedStrategy
 from tmflow.spec.trial import TrialSpec
 from tmflow.training.data import TrialData, batch_starts
@@ -113,7 +113,9 @@ class Variant:
         loss = tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits(labels=self._labels, logits=output))
         # Gated, as in TensorFlow's optimisers: a layer's weights are updated only after the gradient of the layer below
         # has been propagated through them. Fused updates wait for all gradients, and never compute those of weights.
-        gradients = tf.gradients(loss, read, gate_gradients=not self._strategy.is_fused)
+        gate = not self._strategy.is_fused
+        with tf.control_dependencies(self._discarded_passes(variables, loss, read, gate=gate)):
+            gradients = tf.gradients(loss, read, gate_gradients=gate)
         updates = apply_all(
             variables,
             self._layout.together(gradients),
@@ -124,6 +126,27 @@ class Variant:
         )
         with tf.control_dependencies(updates):
             return self._tracker.end_step(self._worker, version)
+
+    def _discarded_passes(self, variables: Sequence[Any], loss: Any, read: Sequence[Any], *, gate: bool) -> list[Any]:
+        """All backward passes of a step but the last (`gradient_cost`), one after another; their gradients are dropped.
+
+        TensorFlow would merge equal passes and remove those without a reader. A loop whose body has a side effect
+        prevents both: the assertion reads whatever the updates would read, and never fails.
+        """
+        import tensorflow as tf
+
+        passes = self._spec.gradient_cost - 1
+        if passes == 0:
+            return []
+
+        def compute(number: Any) -> Any:
+            gradients = tf.gradients(loss, read, gate_gradients=gate)
+            needed = inputs_of_updates(variables, gradients) if self._strategy.is_fused else gradients
+            with tf.control_dependencies([tf.raw_ops.Assert(condition=number < passes, data=needed)]):
+                return number + 1
+
+        done = tf.while_loop(lambda number: number < passes, compute, [tf.constant(0)], parallel_iterations=1)
+        return list(tf.nest.flatten(done))
 
     def _reads(self, variables: Sequence[Any]) -> list[Any]:
         """The reads of the variables in a step: through the strategy or plain, counted with full measures."""

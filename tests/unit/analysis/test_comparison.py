@@ -84,10 +84,15 @@ def test_what_is_missing_is_said() -> None:
     table = compared(sides(a, b), "speed").set_index("threads")
     assert table["estimate"].notna().tolist() == [True, False, False, False]
     assert table["reason"].tolist() == [
-        "rounds with only one of the two: 2 of 6", "B: failed: it crashed", "B was not run there",
-        "A was not run there",
+        "rounds with only one of the two: 2 of 6; B: 2 of 6 rounds failed: it crashed", "B: failed: it crashed",
+        "B was not run there", "A was not run there",
     ]  # fmt: skip
     assert (table.loc[1, "rounds"], table.loc[1, "rounds_a"], table.loc[1, "rounds_b"]) == (4, 6, 4)
+    assert table["results"].tolist() == [
+        "A 6 of 6, B 4 of 6 (2 failed)", "A 6 of 6, B 0 of 6 (6 failed)", "A 6 of 6", "B 6 of 6",
+    ]  # fmt: skip
+    other_day = compared(sides(a, b.assign(campaign_uid="another")), "speed").set_index("threads")
+    assert other_day["reason"].iloc[0] == "B: 2 of 6 rounds failed: it crashed"
     assert sentence(table.loc[2]) == "Nothing: B: failed: it crashed."
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.support.frames import grid
 from tests.unit.reports.test_answers import OF_STUDY, runs_of
 from tests.unit.runner.test_machine import taken
-from tmflow.analysis.noise import Disturbance, count_disturbed, sentence_on
+from tmflow.analysis.noise import Disturbance, RoundLoad, count_disturbed, sentence_on
 from tmflow.reports import answers
 from tmflow.runner import machine_load
 from tmflow.runner.machine_load import Load, User
@@ -36,10 +36,37 @@ def test_trials_and_rounds_are_counted() -> None:
     assert counted == Disturbance(trials=36, disturbed=9, unknown=12, rounds=6, disturbed_rounds=2)
 
 
+def test_the_load_of_a_round_is_that_of_its_trials_by_their_time() -> None:
+    """Round 2 has a trial of 9 s without and one of 1 s with all of the machine used by others: 10 % of the round."""
+    runs = grid(("lock",), (1, 2, 4), rounds=4).assign(total_s=9.0, others_fraction=0.0)
+    runs.loc[runs["threads"] == 4, ["total_s", "others_fraction"]] = [0.4, None]  # too short to judge
+    runs.loc[(runs["threads"] == 2) & (runs["round"] == 2), ["total_s", "others_fraction"]] = [1.0, 1.0]
+    runs.loc[runs["round"] == 4, "others_fraction"] = None
+    load = count_disturbed(runs).load
+    assert load is not None
+    assert load == (3, pytest.approx(1 / 46), pytest.approx(0.1), pytest.approx(46 / (46 + 4 * 0.4 + 18)))
+    assert count_disturbed(runs.assign(status="failed")).load is None
+    assert count_disturbed(runs.assign(others_fraction=None)).load is None
+    without_total = runs.assign(total_s=None, loop_s=2.0)  # as in run files of the static program
+    assert count_disturbed(without_total).load == (3, pytest.approx(1 / 6), pytest.approx(0.5), pytest.approx(0.5))
+
+
 @pytest.mark.parametrize(
     ("counted", "says"),
     [
         (Disturbance(36, 0, 0, 6, 0), None),
+        (Disturbance(36, 0, 0, 6, 0, RoundLoad(6, 0.01, 0.02, 1.0)), None),
+        (
+            Disturbance(2041, 0, 1461, 46, 0, RoundLoad(37, 0.00999, 0.032, 0.811)),
+            "Whether other processes used the machine is not known of 1461 of 2041 trials. During 37 of 46 rounds "
+            "other processes used 1 % of the machine, at most 3.2 % in one, judged over 81 % of the time of all "
+            "trials.",
+        ),
+        (
+            Disturbance(4, 1, 0, 1, 0, RoundLoad(1, 0.123, 0.123, 1.0)),
+            "Other processes used the machine during 1 of 4 trials, and during most trials of 0 of 1 round, so their "
+            "times are less certain. During the round other processes used 12 % of the machine.",
+        ),
         (
             Disturbance(138, 129, 0, 6, 5),
             "Other processes used the machine during 129 of 138 trials, and during most trials of 5 of 6 rounds, so "

@@ -18,9 +18,11 @@ from tmflow.analysis.stats import (
     joint_ratio_intervals,
     log_ratios,
     mean_interval,
+    median_interval,
     paired_ratio,
     ratio_interval,
     rounds_to_decide,
+    share_interval,
 )
 
 
@@ -144,16 +146,29 @@ def test_joint_intervals_share_the_error() -> None:
     assert joint_ratio_intervals([], []) == []
 
 
+def power_of_one_bound(n: int, distance: float, confidence: float = 0.95) -> float:
+    """The chance that the interval of n values excludes a bound at so many spreads from the mean."""
+    quantile = oracle.t.ppf((1 + confidence) / 2, n - 1)
+    return float(oracle.nct.sf(quantile, n - 1, distance * math.sqrt(n)))
+
+
 def test_rounds_to_decide() -> None:
     values = [-0.1, 0.0, 0.1, 0.2]  # mean 0.05, sd 0.1291
-    expected = next(n for n in range(4, 1000) if oracle.t.ppf(0.975, n - 1) * np.std(values, ddof=1) / n**0.5 < 0.05)
-    assert rounds_to_decide(values, -math.inf, 0.0) == expected == 29  # certainly above 0
+    distance = 0.05 / float(np.std(values, ddof=1))
+    expected = next(n for n in range(4, 1000) if power_of_one_bound(n, distance) >= 0.8)
+    assert rounds_to_decide(values, -math.inf, 0.0) == expected == 55  # above 0
+    assert rounds_to_decide(np.negative(values), 0.0, math.inf) == expected  # below 0
+    assert rounds_to_decide(values, 0.0, math.inf) == expected  # inside
+    even = rounds_to_decide(values, -math.inf, 0.0, power=0.5)
+    assert even is not None
+    assert even < expected
     within = rounds_to_decide(values, -math.log(1.2), math.log(1.2), confidence=0.9)
     assert within is not None
     assert within < expected
     assert rounds_to_decide(values, -0.05, 0.0500001) is None  # too close to a bound for any number of rounds
-    assert rounds_to_decide(values, -math.inf, 0.0, at_most=28) is None
+    assert rounds_to_decide(values, -math.inf, 0.0, at_most=expected - 1) is None
     assert rounds_to_decide([0.2, 0.2, 0.2], -math.inf, 0.0) == 3  # decided already
+    assert rounds_to_decide([0.2, 0.2], -math.inf, 0.2) is None  # on the bound for ever
     assert rounds_to_decide([0.2], -math.inf, 0.0) is None  # the spread is unknown
 
 
@@ -163,7 +178,7 @@ def test_log_ratios() -> None:
 
 def test_an_unpaired_difference_agrees_with_welch_s_test() -> None:
     rng = np.random.default_rng(3)
-    a, b = rng.normal(5, 2, 7), rng.normal(4, 0.5, 12)
+    a, b = rng.normal(0.5, 0.2, 7), rng.normal(0.4, 0.05, 12)
     for confidence in (0.9, 0.95):
         expected = oracle.ttest_ind(a, b, equal_var=False).confidence_interval(confidence)
         estimate, low, high, n = independent_difference_interval(a, b, confidence)
@@ -184,7 +199,7 @@ def test_an_unpaired_interval_needs_two_values_of_each() -> None:
     assert (estimate, n) == (2.0, 1)
     assert math.isnan(low)
     assert math.isnan(high)
-    assert independent_difference_interval([3.0, 3.0], [1.0, 1.0, 1.0]) == Interval(2.0, 2.0, 2.0, 2)
+    assert independent_difference_interval([0.75, 0.75], [0.25, 0.25, 0.25]) == Interval(0.5, 0.5, 0.5, 2)
     with pytest.raises(ValueError, match="above 0"):
         independent_ratio_interval([1.0, 0.0], [1.0, 1.0])
 
@@ -192,3 +207,51 @@ def test_an_unpaired_interval_needs_two_values_of_each() -> None:
 def test_the_confidence_of_each_of_several_points() -> None:
     assert joint_confidence(1) == pytest.approx(0.95)
     assert joint_confidence(5) == pytest.approx(0.99)
+
+
+@pytest.mark.parametrize("shares", [[0.0, 0.04], [0.99, 1.0, 0.96], [0.0, 0.0, 1.0], [0.0, 0.0], [1.0, 1.0, 1.0]])
+def test_the_interval_of_a_share_stays_within_shares(shares: list[float]) -> None:
+    estimate, low, high, _ = share_interval(shares)
+    assert 0 <= low <= estimate <= high <= 1
+    _, widest_low, widest_high, _ = mean_interval(shares)
+    if max(shares) > min(shares):
+        assert widest_low < 0 or widest_high > 1  # what is shown without the limit
+        assert low in (0, widest_low)
+        assert high in (1, widest_high)
+
+
+def test_the_interval_of_a_difference_of_shares_stays_within_its_range() -> None:
+    a, b = [1.0, 0.1], [0.0, 0.9]
+    for between in (difference_interval, independent_difference_interval):
+        assert between(a, b)[1:3] == (-1.0, 1.0)
+        assert between([1.0, 1.0, 0.9], [0.0, 0.05, 0.0]).high == 1.0
+        assert between([0.0, 0.05, 0.0], [1.0, 1.0, 0.9]).low == -1.0
+    assert independent_ratio_interval([1e9, 1.1e9], [1.0, 1.0]).estimate == pytest.approx(1.05e9, rel=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("n", "low", "high"), [(6, 1, 6), (8, 1, 8), (9, 2, 8), (11, 2, 10), (12, 3, 10), (17, 5, 13), (20, 6, 15)]
+)
+def test_the_interval_of_a_median_is_between_the_ranks_of_published_tables(n: int, low: int, high: int) -> None:
+    """Conover, Practical Nonparametric Statistics, confidence intervals of the median by the sign test."""
+    values = np.random.default_rng(n).permutation(np.arange(1.0, n + 1))
+    assert median_interval(values) == Interval((n + 1) / 2, low, high, n)
+
+
+@pytest.mark.parametrize("n", [6, 7, 10, 13, 30])
+@pytest.mark.parametrize("confidence", [0.8, 0.9, 0.95])
+def test_the_interval_of_a_median_agrees_with_scipy_s_quantile_test(n: int, confidence: float) -> None:
+    values = np.random.default_rng(n).lognormal(0, 1, n)
+    expected = oracle.quantile_test(values, q=np.median(values), p=0.5).confidence_interval(confidence)
+    assert median_interval(values, confidence)[1:3] == (expected.low, expected.high)
+
+
+def test_five_rounds_give_no_interval_of_the_median() -> None:
+    for n in (1, 2, 5):
+        estimate, low, high, rounds = median_interval(np.arange(n))
+        assert (estimate, rounds) == ((n - 1) / 2, n)
+        assert math.isnan(low)
+        assert math.isnan(high)
+    assert median_interval(np.arange(5.0), 0.9)[1:3] == (0.0, 4.0)  # 93.75 %
+    with pytest.raises(ValueError, match="finite values"):
+        median_interval([1.0, math.nan])

@@ -352,3 +352,60 @@ def test_whole_numbers_stay_whole_where_some_have_none() -> None:
     runs = pd.concat([grid(("lock",), rounds=1, **way) for way in (WAYS[0], WAYS[5])], ignore_index=True)
     summary = summaries.step_time(runs)
     assert {str(summary[name].dtype) for name in ("hidden", "block", "intra_op_threads", "budget")} == {"Int64"}
+
+
+def test_rounds_that_diverged_or_failed_are_counted_beside_the_mean() -> None:
+    runs = grid(("lock",), (1, 2, 4, 8))
+    ended(runs, (runs["threads"] == 2) & (runs["round"] == 3), "failed", "Diverged: NaN in W")
+    ended(runs, (runs["threads"] == 4) & (runs["round"] < 3), "failed", "Diverged: NaN in W")
+    ended(runs, (runs["threads"] == 4) & (runs["round"] == 5), "timeout", "took longer than 60 s")
+    ended(runs, (runs["threads"] == 8), "unsupported", "no RTM")
+    table = summaries.accuracy(runs).set_index("threads")
+    assert table["results"].tolist() == [
+        "6 of 6", "5 of 6 (1 diverged)", "3 of 6 (2 diverged, 1 timed out)", "0 of 6 (6 unsupported)",
+    ]  # fmt: skip
+    assert table["reason"].fillna("").tolist() == [
+        "", "1 of 6 rounds diverged: NaN in W",
+        "2 of 6 rounds diverged: NaN in W; 1 of 6 rounds timed out: took longer than 60 s", "unsupported: no RTM",
+    ]  # fmt: skip
+    assert table["rounds"].tolist() == [6, 5, 3, 0]
+
+
+def test_a_curve_counts_each_round_once() -> None:
+    runs = grid(("lock",), (2,), rounds=3, curve_points=2)
+    ended(runs, runs["round"] == 2, "failed", "Diverged: NaN in W")
+    points = [{"uid": uid, "iteration": i, "accuracy": 0.5} for uid in runs["uid"].iloc[[0, 2]] for i in (100, 200)]
+    assert summaries.curve(runs, pd.DataFrame(points))["results"].tolist() == ["2 of 3 (1 diverged)"] * 2
+
+
+def test_a_round_that_stalls_hardly_moves_the_median() -> None:
+    runs = grid(("lock",), (1, 2)).assign(loop_s=1.0)
+    runs.loc[runs["threads"] == 2, "loop_s"] = [0.5, 0.51, 0.49, 0.5, 0.5, 20.0]
+    table = summaries.step_time(runs).set_index("threads")
+    assert table.loc[2, "estimate"] == pytest.approx(1e3 * (0.5 * 0.51 * 0.49 * 0.5 * 0.5 * 20) ** (1 / 6))
+    assert table.loc[2, ["median", "median_low", "median_high"]].tolist() == pytest.approx([500, 490, 20_000])
+    assert table.loc[2, "farthest"] == pytest.approx(40)
+    assert table.loc[1, ["median", "median_low", "median_high", "farthest"]].tolist() == pytest.approx(
+        [1e3, 1e3, 1e3, 1]
+    )
+    speedup = summaries.speedup(runs).set_index("threads")
+    assert speedup.loc[2, ["median", "median_low", "median_high"]].tolist() == pytest.approx([2, 0.05, 1 / 0.49])
+    assert "median" not in summaries.accuracy(runs)
+
+
+def test_five_rounds_have_a_median_without_an_interval() -> None:
+    runs = grid(("lock",), (1, 2))
+    ended(runs, (runs["threads"] == 1) & (runs["round"] == 6), "failed", "boom")
+    table = summaries.speedup(runs).set_index("threads")
+    assert table["median"].tolist() == pytest.approx([1, 2])
+    assert table[["median_low", "median_high"]].isna().all().all()  # the pairs of both are five
+    emulated = summaries.step_time(runs.assign(evidence="emulated"))
+    assert emulated[["median", "farthest"]].isna().all().all()  # its time is never shown
+
+
+def test_rounds_without_a_count_of_losses_are_mentioned() -> None:
+    runs = grid(("lock",), (2,), measures="full")
+    full = pd.DataFrame({"uid": runs["uid"], "lost_fraction": 0.25, "torn_fraction": 0.0})
+    full.loc[2, "lost_fraction"] = math.nan
+    row = summaries.lost(runs, full).iloc[0]
+    assert (row["rounds"], row["reason"]) == (5, "1 of 6 rounds with a result did not measure it")

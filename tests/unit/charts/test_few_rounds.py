@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from tests.support.drawn import marks, points
-from tests.support.frames import grid
+from tests.support.frames import ended, grid
 from tmflow.analysis import baseline, stats, summaries
 from tmflow.charts import captions, dot_plots, measure_charts
 from tmflow.charts.axes import value_range
@@ -104,3 +104,28 @@ def test_a_line_of_staleness_does_not_run_through_what_was_never_seen() -> None:
     assert first == second != third == last
     chart = measure_charts.draw(summaries.staleness(runs, pd.DataFrame(counts)))
     assert all(mark["encoding"]["detail"]["field"] == "line" for mark in marks(chart, "line"))
+
+
+def test_the_caption_and_the_tooltip_tell_how_rounds_without_a_result_ended() -> None:
+    runs = grid(("lock",), (1, 2))
+    ended(runs, (runs["threads"] == 2) & (runs["round"] == 4), "failed", "Diverged: NaN in W")
+    summary = summaries.step_time(runs)
+    assert "Incomplete: lock x2: 1 of 6 rounds diverged: NaN in W." in captions.caption(summary, "1").lines
+    drawn = points(measure_charts.draw(summary)).set_index("threads")["results"]
+    assert drawn.to_dict() == {1: "6 of 6", 2: "5 of 6 (1 diverged)"}
+
+
+def test_the_caption_gives_the_medians_of_points_with_a_round_that_stalled() -> None:
+    runs = grid(("lock", "nolock"), (1, 2)).assign(loop_s=1.0)
+    assert "median" not in captions.caption(summaries.step_time(runs), "1").text
+    stalled = (runs["strategy"] == "lock") & (runs["threads"] == 2) & (runs["round"] == 3)
+    runs.loc[stalled, "loop_s"] = 1.49
+    assert "median" not in captions.caption(summaries.step_time(runs), "1").text
+    runs.loc[stalled, "loop_s"] = 1.51
+    assert (
+        "A round differs from the median of its point by more than a factor of 1.5 in 1 point, as after a stall, so "
+        "the bar there may be wrong. Medians with 95 % intervals by rank: lock x2 1000 [1000, 1510]."
+    ) in captions.caption(summaries.step_time(runs), "1").lines
+    assert "medians" not in captions.caption(summaries.accuracy(runs), "1").text.lower()
+    runs["loop_s"] = runs["round"].map({1: 1, 2: 2, 3: 1, 4: 2, 5: 1, 6: 9}) / runs["threads"]
+    assert "and 1 more in the table." in captions.caption(summaries.step_time(runs), "1").text

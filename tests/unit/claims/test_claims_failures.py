@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from tests.support.claim_worlds import CLAIMS, SPEED, Change, only, set_world, verdict_of
 from tmflow.base.errors import Diverged
 from tmflow.claims.origins import experiments
-from tmflow.claims.selection import Tables, load
+from tmflow.claims.tables import Tables, load
 
 BELOW = "deep-not-acceptable"
 DIVERGED = f"{Diverged.__name__}: the weights are not finite numbers"
@@ -29,7 +29,7 @@ def test_what_could_not_run_is_told(true_world: dict[str, Tables]) -> None:
 
     finding = verdict_of(SPEED, true_world, unsupported).finding
     assert (finding.verdict, finding.why) == (
-        "untested",
+        "untested here",
         "HTM in fig-4.1, matrix 784 has no run with a result (unsupported: RTM is off).",
     )
 
@@ -48,12 +48,12 @@ def test_where_runs_failed_those_left_reproduce_nothing(true_world: dict[str, Ta
 
     of_five = verdict_of(SPEED, true_world, timed_out(2, False)).finding
     assert of_five.verdict == "inconclusive"
-    assert "6 rounds at 1, 2, 16 and 26 workers" in of_five.why
+    assert "6 rounds at 1, 2, 15, 16, 26, 34, 55 and 64 workers" in of_five.why
     assert "48 workers: 1 of 6 rounds" in of_five.why
-    assert "5 of its 90 runs failed (timeout: too long)" in of_five.why
+    assert "5 of its 162 runs failed (timeout: too long)" in of_five.why
     of_one = verdict_of(SPEED, true_world, timed_out(7, True)).finding
     assert (of_one.verdict, of_one.more_rounds) == ("inconclusive", None)
-    assert "1 of its 105 runs failed (timeout: too long)" in of_one.why
+    assert "1 of its 189 runs failed (timeout: too long)" in of_one.why
 
 
 @pytest.mark.parametrize(
@@ -63,14 +63,14 @@ def test_where_runs_failed_those_left_reproduce_nothing(true_world: dict[str, Ta
             [7],
             "failed",
             DIVERGED,
-            "reproduced",
+            "holds here",
             None,
-            "2 of its 70 runs diverged and have no accuracy and no time, which a",
+            "2 of its 126 runs diverged and have no accuracy and no time, which a",
         ),
         ([7], "failed", "RuntimeError: boom", "inconclusive", None, "it holds of those left, but what failed may diff"),
-        ([7], "timeout", "too long", "inconclusive", None, "2 of its 70 runs failed (timeout: too long)"),
-        ([1, 2, 3], "failed", DIVERGED, "reproduced", None, "too many diverged at 48 workers for a number"),
-        (range(8), "failed", DIVERGED, "reproduced", None, "14 of its 70 runs diverged"),
+        ([7], "timeout", "too long", "inconclusive", None, "2 of its 126 runs failed (timeout: too long)"),
+        ([1, 2, 3], "failed", DIVERGED, "holds here", None, "too many diverged at 48 workers for a number"),
+        (range(8), "failed", DIVERGED, "holds here", None, "14 of its 126 runs diverged"),
         ([1, 2, 3], "timeout", "too long", "inconclusive", None, "it holds of those left, but what failed may differ"),
     ],
     ids=["diverged", "crashed", "hung", "half of them diverged", "all diverged", "half of them hung"],
@@ -99,8 +99,8 @@ def test_those_left_contradict_a_claim_of_low_accuracy(claims_db: Connection) ->
         return runs
 
     finding = verdict_of(BELOW, load(claims_db, experiments(only(BELOW))), diverged).finding
-    assert finding.verdict == "contradicted"
-    assert "12 of its 60 runs diverged" in finding.why
+    assert finding.verdict == "does not hold here"
+    assert "12 of its 108 runs diverged" in finding.why
 
 
 def test_where_only_one_worker_is_left_no_larger_machine_is_asked_for(claims_db: Connection) -> None:
@@ -112,7 +112,7 @@ def test_where_only_one_worker_is_left_no_larger_machine_is_asked_for(claims_db:
 
     finding = verdict_of(BELOW, load(claims_db, experiments(only(BELOW))), crashed).finding
     assert (finding.verdict, finding.more_rounds) == ("inconclusive", None)
-    assert "it holds so far, but none is left at 2, 16, 26 and 48 workers" in finding.why
+    assert "it holds so far, but none is left at 2, 15, 16, 26, 34, 48, 55 and 64 workers" in finding.why
 
 
 def test_a_share_is_that_of_its_own_rounds_and_no_others(claims_db: Connection) -> None:
@@ -126,9 +126,9 @@ def test_a_share_is_that_of_its_own_rounds_and_no_others(claims_db: Connection) 
         return runs
 
     finding = verdict_of(BELOW, load(claims_db, experiments(only(BELOW))), diverged).finding
-    assert finding.verdict == "reproduced", finding.why
+    assert finding.verdict == "holds here", finding.why
     assert {number["rounds"] for number in finding.numbers} == {6}
-    assert "10 of its 70 runs diverged" in finding.why
+    assert "18 of its 126 runs diverged" in finding.why
 
 
 def test_where_runs_diverged_those_left_show_no_equality(true_world: dict[str, Tables]) -> None:
@@ -146,6 +146,6 @@ def test_resumed_rounds_are_told(true_world: dict[str, Tables]) -> None:
     verdict = verdict_of(
         SPEED, true_world, lambda runs: runs.assign(resumed=(runs["round"] == 2) & (runs["threads"] > 2))
     )
-    assert verdict.finding.verdict == "reproduced"
+    assert verdict.finding.verdict == "holds here"
     assert ", 1 round interrupted and resumed in another process: " in verdict.finding.why
-    assert verdict.as_json()["runs"]["resumed"] == 9
+    assert verdict.as_json()["runs"]["resumed"] == 21

@@ -31,9 +31,9 @@ CLAIMS = load_claims()
 @pytest.mark.parametrize(
     ("here", "others", "waits", "not_for_it"),
     [
-        (Machine("rtm", 4), NOBODY, "deep-order", "power-order"),
-        (Machine("rtm", 4), NOBODY, "power-same-accuracy", "deep-linear"),  # which takes 15 hardware threads
-        (Machine("rtm", 56), OURS, "softmax-best-speedup", "deep-order"),
+        (Machine("rtm", 4), NOBODY, "softmax-few-commits", "power-capacity"),
+        (Machine("rtm", 4), NOBODY, "deep-not-acceptable", "deep-linear"),  # which takes 15 hardware threads
+        (Machine("rtm", 56), OURS, "softmax-best-speedup", "softmax-few-commits"),
         (Machine("htm", 80), OURS, "power-htm-gain", "deep-linear"),
         (Machine("none", 128), OURS, "softmax-near-linear", "deep-linear"),
     ],

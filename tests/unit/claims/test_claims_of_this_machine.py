@@ -53,7 +53,7 @@ def test_without_runs_of_this_machine_nobody_elses_are_judged_unless_asked_for(
     assert code == 0
     assert text.startswith("Platform synthetic test machine, ")
     assert f"({MACHINE}): the runs that were ingested here." in text
-    assert verdict("--platform", MACHINE) == "reproduced"
+    assert verdict("--platform", MACHINE) == "holds here"
 
 
 def test_this_machine_is_the_one_that_is_judged_and_named(url: URL, tmp_path: Path) -> None:
@@ -65,8 +65,8 @@ def test_this_machine_is_the_one_that_is_judged_and_named(url: URL, tmp_path: Pa
     assert code == 0
     assert text.startswith(f"Platform {display_name(facts)} (")
     assert f"({MACHINE})" not in text
-    assert verdict("--platform", MACHINE) == "reproduced"
-    assert verdict() != "reproduced"
+    assert verdict("--platform", MACHINE) == "holds here"
+    assert verdict() != "holds here"
 
 
 def test_contributions_are_named_and_joined_only_when_asked_for(url: URL, tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_contributions_are_named_and_joined_only_when_asked_for(url: URL, tmp_pa
     assert f"Contributed to this platform and judged separately: {key}." in claims("--platform", MACHINE)[1]
     assert f"joined with 1 contribution: stranger.zip ({key})." in claims("--platform", MACHINE, "--join-sources")[1]
     outcome = [verdict("--platform", *how) for how in ([MACHINE], [key], [MACHINE, "--join-sources"])]
-    assert outcome == ["reproduced", "contradicted", "contradicted"]
-    assert verdict("--platform", key) == "contradicted"
+    assert outcome == ["holds here", "does not hold here", "does not hold here"]
+    assert verdict("--platform", key) == "does not hold here"
     with pytest.raises(BadInput, match=r"^unknown platform 'nobody'"):
         claims("--platform", "nobody")

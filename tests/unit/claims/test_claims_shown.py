@@ -14,7 +14,7 @@ from tests.support.frames import run
 from tmflow.claims.origins import Judged, experiments, judge
 from tmflow.claims.render import WIDTH, as_text, section
 from tmflow.claims.schema import Claims, check_claims, load_claims
-from tmflow.claims.selection import Tables, load
+from tmflow.claims.tables import Tables, load
 from tmflow.cli import app
 from tmflow.store import engine, schema
 
@@ -27,8 +27,14 @@ CLAIMS = check_claims(
                 "statement": "Lock & NoLock are equally fast.",
                 "hardware": "any",
                 "studied_to": 64,
+                "reach": 2,
                 "evidence": ["measured", "simulated"],
-                "checks": [{"experiment": experiment, "equivalent": {"of": ["Lock", "NoLock"]}}],
+                "checks": [
+                    {
+                        "experiment": experiment,
+                        "equivalent": {"of": ["Lock", "NoLock"], "contrast": "each", "metric": "time"},
+                    }
+                ],
                 "explanation": "Nothing is <contended>.",
             }
             for name, experiment in (("same", "here"), ("elsewhere", "nowhere"))
@@ -50,17 +56,18 @@ def tables() -> dict[str, Tables]:
     ]
     runs = pd.DataFrame(rows).assign(software="tmflow 0.1.0")
     nothing = pd.DataFrame()
-    return {"here": Tables(runs, nothing, nothing), "nowhere": Tables(runs[:0], nothing, nothing)}
+    return {"here": Tables(runs, *[nothing] * 3), "nowhere": Tables(runs[:0], *[nothing] * 3)}
 
 
 def test_the_table_has_a_line_and_a_reason_for_each_verdict(tables: dict[str, Tables]) -> None:
     text = as_text(judge(CLAIMS, tables), HEADING)
-    assert "reproduced    same                              measured   figure <1>" in text.splitlines()
-    assert "Lock / NoLock, 1 worker 1.00 [1.00, 1.00], claimed 0.952 to 1.05" in " ".join(text.split())
+    line = "holds here          same                                    measured      2  figure <1>"
+    assert line in text.splitlines()
+    assert "speed of NoLock / Lock, 2 workers 1.00 [1.00, 1.00], claimed 0.909 to 1.1" in " ".join(text.split())
     assert text.splitlines()[:2] == [HEADING, ""]
     assert "On A box (box-1), 4 hardware threads." in text
     assert "There is no measured run of nowhere." in text
-    assert "measured: 1 reproduced, 1 untested" in text
+    assert "measured: 1 holds here, 1 untested here" in text
     assert "No eligible run is simulated: `tmflow claims --evidence simulated` says what is needed." in text
     assert text.count("Nothing is <contended>.") == 1  # of the examined runs
     assert all(len(line) <= WIDTH == 100 for line in text.splitlines())
@@ -69,7 +76,7 @@ def test_the_table_has_a_line_and_a_reason_for_each_verdict(tables: dict[str, Ta
 def test_briefly_it_is_one_line_for_each_verdict_and_the_counts(tables: dict[str, Tables]) -> None:
     judged = judge(CLAIMS, tables)
     brief, whole = (as_text(judged, HEADING, brief=how).splitlines()[2:] for how in (True, False))
-    assert [line.split()[:2] for line in brief[2:4]] == [["reproduced", "same"], ["untested", "elsewhere"]]
+    assert [line.split()[:3] for line in brief[2:4]] == [["holds", "here", "same"], ["untested", "here", "elsewhere"]]
     assert brief[4] == ""
     assert brief[5:] == whole[-2:]
     assert set(brief) < set(whole)
@@ -78,7 +85,7 @@ def test_briefly_it_is_one_line_for_each_verdict_and_the_counts(tables: dict[str
 def test_a_kind_that_is_asked_for_is_told_in_full(tables: dict[str, Tables]) -> None:
     text = as_text(judge(CLAIMS, tables, "simulated"), HEADING)
     assert "There is no simulated run of here." in text
-    assert "simulated: 2 untested" in text
+    assert "simulated: 2 untested here" in text
     assert "measured" not in text.replace("no measured", "")
 
 
@@ -89,9 +96,9 @@ def test_the_section_escapes_and_has_the_numbers(tables: dict[str, Tables]) -> N
     assert "Lock &amp; NoLock are equally fast." in page
     assert "figure &lt;1&gt;" in page
     assert "<contended>" not in page
-    assert "<td>Lock / NoLock, 2 workers</td><td>1.00 [1.00, 1.00]</td><td>0.952 to 1.05</td>" in page
-    assert '<strong class="untested">untested</strong>' in page
-    assert "<li>measured: 1 reproduced, 1 untested.</li><li>No eligible run is simulated.</li>" in page
+    assert "<td>speed of NoLock / Lock, 2 workers</td><td>1.00 [1.00, 1.00]</td><td>0.909 to 1.1</td>" in page
+    assert '<strong class="untested-here">untested here</strong>' in page
+    assert "<li>measured: 1 holds here, 1 untested here.</li><li>No eligible run is simulated.</li>" in page
     assert page.count("On A box (box-1), 4 hardware threads.") == 1
     assert "<p>Background: Nothing is &lt;contended&gt;.</p>" in page
 
@@ -113,7 +120,7 @@ def test_the_section_has_no_row_of_evidence_that_never_decides(with_emulated: li
 
 def test_the_table_has_no_row_of_evidence_that_never_decides_but_says_so(with_emulated: list[Judged]) -> None:
     text = as_text(with_emulated, HEADING)
-    assert [line.split()[2] for line in text.splitlines() if line.startswith(("reproduced", "untested"))] == [
+    assert [line.split()[3] for line in text.splitlines() if line.startswith(("holds here", "untested here"))] == [
         "measured",
         "measured",
     ]
@@ -128,7 +135,7 @@ def test_the_command_tells_all_claims_of_an_empty_database(tmp_path: Path, monke
     outcome = CliRunner().invoke(app, ["claims", "--json"], catch_exceptions=False)
     assert outcome.exit_code == 0
     verdicts = json.loads(outcome.stdout)
-    assert {verdict["verdict"] for verdict in verdicts} == {"untested"}
+    assert {verdict["verdict"] for verdict in verdicts} == {"untested here", "cannot be tested"}
     assert {verdict["id"] for verdict in verdicts} == set(load_claims().claims)
     assert len({(verdict["id"], verdict["evidence"]) for verdict in verdicts}) == len(verdicts)
     keys = {"why", "numbers", "platform", "runs", "left_out", "explanation"}
@@ -144,4 +151,6 @@ def test_real_tables_have_what_claims_ask_of_them(tmp_path: Path) -> None:
     claims: Claims = load_claims()
     tables = load(engine.open_reader(url), experiments(claims))
     assert all(judged_claim.runs.empty for judged_claim in tables.values())
-    assert {judged_claim.finding.verdict for judged_claim in judge(claims, tables)} == {"untested"}
+    assert {judged_claim.finding.verdict for judged_claim in judge(claims, tables)} == {
+        "untested here", "cannot be tested",
+    }  # fmt: skip

@@ -11,14 +11,14 @@ from tmflow.base.documents import read_yaml
 from tmflow.base.errors import BadInput
 from tmflow.base.paths import project_root
 from tmflow.charts.marks import Published
-from tmflow.claims.schema import (
+from tmflow.claims.originals import (
     CONCLUSIONS,
     KINDS_OF_CAPTIONS,
     check_originals,
     experiment_of,
-    load_claims,
     load_originals,
 )
+from tmflow.claims.schema import load_claims
 from tmflow.study.config import load_study
 
 ORIGINALS = load_originals()

@@ -21,6 +21,7 @@ NOISE = (1.0, 1.01, 0.99, 1.02, 0.98, 1.0)
 HTM = {"strategy": "htm", "provider": "rtm"}
 TLE = {"strategy": "tle", "tunables": "custom"}
 BACKOFF = {"strategy": "stm", "manager": "backoff"}
+FUSED = {"strategy": "lock", "kernel": "fused"}
 CONSISTENCIES = {"lock": "tensor", "tf_lock": "tensor", "striped": "block", "combining": "block", "nolock": "none"}
 
 
@@ -48,7 +49,7 @@ def runs_of(
 
 
 def named(strategy: str) -> dict[str, Any]:
-    return {"htm": HTM, "stm backoff": BACKOFF, "tle": TLE}.get(strategy, {"strategy": strategy})
+    return {"htm": HTM, "stm backoff": BACKOFF, "tle": TLE, "lock fused": FUSED}.get(strategy, {"strategy": strategy})
 
 
 @pytest.mark.parametrize(
@@ -73,6 +74,19 @@ def test_whether_transactions_are_it(speeds: dict[str, float], short: str, said:
 def test_variants_told_alike_stand_together() -> None:
     answer = answers.answer_transactions(runs_of(OF_STUDY, {"stm": 0.1, "stm backoff": 0.1}), "1234abcd")
     assert "stm (manager backoff) 0.1000 [0.0985, 0.1015] and stm 0.1000" in answer.sentences[1]
+
+
+def test_the_answer_says_how_much_of_the_model_transactions_updated() -> None:
+    runs = runs_of(OF_STUDY, {"htm": 1.0, "stm": 0.1})
+    of_htm = runs.loc[runs["strategy"] == "htm", "uid"]
+    counts = pd.DataFrame(
+        [(uid, *row) for uid in of_htm for row in (("W", 10, 0, 10), ("b", 10, 10, 0))],
+        columns=["uid", "variable", "updates", "commits", "fallbacks"],
+    )
+    answer = answers.answer_transactions(runs, "1234abcd", counts)
+    assert answer.sentences[1] == "Of the updated elements, committed transactions updated: htm 0.127 %."  # 10 of 7,850
+    without = answers.answer_transactions(runs[runs["strategy"] != "htm"], "1234abcd", counts)
+    assert not any("elements" in sentence for sentence in without.sentences)
 
 
 def test_a_faster_elision_of_another_mutex_is_no_answer() -> None:
@@ -152,11 +166,50 @@ def test_without_a_round_of_both_there_is_no_answer() -> None:
     assert "no round with results of tf_lock and another strategy" in answer.sentences[0]
 
 
-@pytest.mark.parametrize(("speeds", "factor"), [({"striped": 2.0}, {"learning_rate": 0.1}), ({}, {"budget": 7})])
+@pytest.mark.parametrize(("speeds", "factor"), [({"striped": 2.0}, {"learning_rate": 0.1}), ({}, {"curve_points": 7})])
 def test_of_several_points_of_a_strategy_none_is_taken(speeds: dict[str, float], factor: dict[str, Any]) -> None:
     runs = [runs_of(OF_ALL, {"striped": 2.0}), runs_of(OF_ALL, speeds).assign(**factor)]
     with pytest.raises(Missing, match="several points of lock, or of another strategy"):
         answers.select_runs(pd.concat(runs, ignore_index=True), OF_ALL)
+
+
+def test_a_fused_lock_is_compared_with_the_plain_one() -> None:
+    speeds = {"lock fused": 1.8, "striped": 1.2, "nolock": 1.1}
+    answer = strategies(speeds)
+    assert answer.short == "lock (kernel fused): no lost updates, significantly faster than lock."
+    assert "lock (kernel fused) is the fastest: speedup 1.80 [1.77, 1.83] over lock" in answer.sentences[0]
+    assert answer.figure is not None
+    assert set(answer.figure.summary["strategy"]) == {"lock", "striped", "nolock"}
+
+
+def test_resource_variables_are_not_mixed_in() -> None:
+    frames = [runs_of(OF_ALL, {"striped": speed}) for speed in (2.0, 0.5)]
+    runs = pd.concat([frames[0], frames[1].assign(variables="resource")], ignore_index=True)
+    assert "variables" in OF_ALL.factors
+    with pytest.raises(Missing, match="several points"):  # what `ask` would have to choose from without that factor
+        answers.select_runs(runs, OF_ALL)
+
+
+def test_one_worker_answers_nothing() -> None:
+    speeds = {"htm": 1.4, "stm": 0.1, "striped": 0.9}
+    transactions = answers.answer_transactions(runs_of(OF_STUDY, speeds, threads=1), "1234abcd")
+    use = answers.answer_strategies(runs_of(OF_ALL, speeds, threads=1), "Lost.", CONSISTENCIES, "1234abcd")
+    for answer in (transactions, use):
+        assert answer.short == "Not tested: only one worker was measured."
+        (sentence,) = answer.sentences
+        assert "two or more workers with a hardware thread each" in sentence
+        assert answer.figure is not None
+        assert ", 1 worker, " in answer.rests_on
+    runs = runs_of(OF_LOSSES, {"nolock": 1.0}, threads=1, driver="native", variables=None, measures="full")
+    full = pd.DataFrame({"uid": runs["uid"], "lost_fraction": 0.0})
+    assert "was not tested" in answers.describe_losses(runs, full)
+
+
+def test_two_workers_answer_before_one() -> None:
+    frames = [runs_of(OF_ALL, {"striped": speed}, threads) for threads, speed in ((1, 2.0), (2, 0.5))]
+    runs = pd.concat(frames, ignore_index=True).assign(hardware_threads=3)
+    answer = answers.answer_strategies(runs, "", CONSISTENCIES, "1234abcd")
+    assert answer.short == "lock: no lossless strategy is significantly faster."
 
 
 def strategies(speeds: Mapping[str, float], consistencies: Mapping[str, str | None] = CONSISTENCIES) -> answers.Answer:
@@ -247,6 +300,8 @@ def test_a_round_without_the_baseline_is_told_and_left_out() -> None:
     (row,) = baseline.speed(runs, "tf_lock", LEAST_ROUNDS).to_dict("records")
     assert (row["rounds"], row["ranking"]) == (5, "open")
     assert row["reason"] == "1 of 6 rounds with a result lack tf_lock"
+    answer = answers.answer_transactions(runs, "1234abcd")
+    assert " Incomplete: htm: 1 of 6 rounds with a result lack tf_lock." in answer.rests_on
 
 
 def test_the_figure_draws_its_summary() -> None:

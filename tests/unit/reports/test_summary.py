@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from tests.support.frames import grid
-from tmflow.reports.headline import main_results
+from tests.support.frames import ended, grid
+from tmflow.reports.headline import ended_sentence, main_results
 
 NO_MEASURES = pd.DataFrame({"uid": [], "lost_fraction": []})
 DEEP = {"experiment": "deep", "model": "mnist_deep", "dropout_keep": 0.5, "batch": 1}
@@ -32,6 +32,12 @@ def test_the_fastest_of_the_deep_model_where_it_was_trained_and_not_oversubscrib
     assert sentence.endswith(": speedup 1.20 over tf_lock (95 % interval 1.2 to 1.2, 6 rounds).")
     (of_softmax,) = summary_sentences(softmax)
     assert of_softmax.startswith("mnist_softmax, batch 100, 2 threads (fig_4_1): no strategy was significantly faster")
+
+
+def test_one_worker_tests_nothing() -> None:
+    assert summary_sentences(noisy(grid(("tf_lock", "nolock"), threads=(1,)))) == [
+        "Which strategy is the fastest was not tested: only one worker was measured, on a hardware thread by itself."
+    ]
 
 
 def test_the_best_of_many_is_not_clearly_faster_by_the_luck_of_being_chosen() -> None:
@@ -74,3 +80,14 @@ def test_htm_differs_does_not_or_cannot_be_told() -> None:
     assert summary_sentences(pd.concat([lock, refused])) == ["Whether htm differs from lock is unknown: no TSX."]
     emulated = faster.assign(evidence="emulated")
     assert summary_sentences(pd.concat([lock, emulated])) == []
+
+
+def test_trials_without_a_result_are_counted_by_how_they_ended() -> None:
+    runs = grid(("tf_lock", "htm"), threads=(1, 2))
+    assert ended_sentence(runs) is None
+    ended(runs, runs["strategy"] == "htm", "unsupported", "no RTM")  # it could not run: nothing is missing
+    assert ended_sentence(runs) is None
+    ended(runs, (runs["strategy"] == "tf_lock") & (runs["round"] < 3), "failed", "Diverged: NaN in W")
+    ended(runs, (runs["strategy"] == "tf_lock") & (runs["uid"] == runs["uid"].iloc[5]), "timeout", "took 60 s")
+    expected = "5 of 12 trials ended without a result and are in no mean: 4 diverged, 1 timed out."
+    assert ended_sentence(runs) == expected

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from tests.support.sample_runs import EMULATED, FULL, SOFTWARE_TM, backend, sample_runs
 from tmflow.base.canonical_json import canonical_json, sha256_of
 from tmflow.base.errors import BadInput
-from tmflow.runfile import content_hash, record
+from tmflow.runfile import content_hash, lines, record
 from tmflow.runfile.record import CLOCKS, LOCK_TIMES
 from tmflow.spec.factors import VALUES_BEFORE
 
@@ -66,7 +66,7 @@ LATER = ("profile", "subscription", "tunables", "design", "manager", "instrument
 
 def test_an_old_run_file_is_read_and_keeps_its_hash(run_file: Path) -> None:
     line = json.loads(run_file.read_text().splitlines()[0])
-    assert line.pop("backend") is None
+    assert (line.pop("backend"), line.pop("repeat")) == (None, 1)
     assert {line["spec"].pop(name) for name in LATER} == {None}
     assert {name: line["spec"].pop(name) for name in VALUES_BEFORE} == VALUES_BEFORE
     assert [line.pop(name) for name in LISTS_LATER] == [[]] * 6
@@ -103,7 +103,7 @@ def test_the_hash_is_of_canonical_json_whatever_the_floats(points: list[tuple[fl
 
 def said_by(run: record.Run) -> dict[str, Any]:
     """The input of the hash of such a run."""
-    said = run.model_dump(mode="json", exclude={"backend", *LISTS_LATER})
+    said = run.model_dump(mode="json", exclude={"backend", "repeat", *LISTS_LATER})
     kept = {"dropout_keep", "provider", "budget", "spending", "chunk"}
     for rows, later in ((said["counters"], LOCK_TIMES), ([said["machine"]], record.MachineState.LATER)):
         for row in rows:
@@ -152,6 +152,29 @@ def test_what_the_clocks_did_is_in_the_hash() -> None:
     assert run.machine
     slept = run.model_copy(update={"machine": run.machine.model_copy(update={"suspended_s": 0.0})})
     assert slept.content_sha256 != run.content_sha256
+
+
+def test_a_further_repeat_is_in_the_hash() -> None:
+    run = sample_runs(strategies=("nolock",))[0]
+    assert run.model_copy(update={"repeat": 2}).content_sha256 != run.content_sha256
+
+
+def test_the_repeats_of_a_run_file_are_its_highest(run_file: Path) -> None:
+    assert lines.repeats_in(run_file) == 1
+    runs = list(record.read(run_file))
+    further = [run.model_copy(update={"repeat": 3, "uid": f"{run.uid}-3"}) for run in runs]
+    record.write(run_file, [*further, *runs])
+    assert lines.repeats_in(run_file) == 3
+    run_file.write_text("no run\n")
+    assert lines.repeats_in(run_file) == 1
+
+
+@pytest.mark.parametrize("repeat", [0, -1, 101, 1.5])
+def test_a_repeat_that_cannot_be_is_refused(run_file: Path, repeat: float) -> None:
+    line = json.loads(run_file.read_text().splitlines()[0])
+    run_file.write_text(json.dumps(line | {"repeat": repeat}) + "\n")
+    with pytest.raises(BadInput, match="line 1: repeat: "):
+        list(record.read(run_file))
 
 
 def test_whatever_full_measures_find_is_in_the_hash() -> None:

@@ -109,6 +109,17 @@ def test_short_trials_of_a_round_are_judged_together(monkeypatch: pytest.MonkeyP
     assert [state.others_fraction for state in states[3:]] == pytest.approx([0.05, 0.2, 0.35, 0.5, 0.55, 0.01])
 
 
+def test_the_first_short_trial_is_judged_since_the_start_of_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process prepares for half a second, in which others use 30 % of the machine; its own work does not count."""
+    started, before, after = taken(0), taken(0.5, own_s=0.4, user=70), taken(0.6, own_s=0.6, user=96)
+    monkeypatch.setattr(machine_load, "sample", lambda: started)
+    watch = machine_load.Watch()
+    monkeypatch.setattr(machine_load, "sample", lambda: before)
+    watch.begin()
+    state = MachineState(**watch.since(before, after))
+    assert (state.others_fraction, state.disturbed) == (pytest.approx(0.36 / 1.2), True)
+
+
 def test_of_a_short_trial_load_and_clocks_are_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     begun, before, after = taken(0), dataclasses.replace(taken(1), load1=2.0), taken(1.1, user=30)
     watch = machine_load.Watch()

@@ -70,6 +70,7 @@ def test_every_new_factor_makes_another_spec() -> None:
         SOFTMAX,
         *({**SOFTMAX, name: value} for name, value in (("reading", "consistent"), ("layout", "joined"))),
         {**SOFTMAX, "measures": "full"},
+        {**SOFTMAX, "gradient_cost": 2},
         native,
         {**native, "pinning": "cores"},
         mlp,
@@ -77,7 +78,7 @@ def test_every_new_factor_makes_another_spec() -> None:
         {**mlp, "activation": "sigmoid"},
         *({**SOFTMAX, "strategy": "striped", "block": block} for block in (None, 1, 2048)),
         *({**SOFTMAX, "strategy": "adaptive", "promise": promise} for promise in ("block", "tensor")),
-        *({**SOFTMAX, "kernel": kernel} for kernel in ("plain", "fused")),
+        *({**SOFTMAX, "kernel": kernel} for kernel in ("plain", "fused", "skip_zero")),
     ]
     assert len({TrialSpec.model_validate(spec).sha256 for spec in specs}) == len(specs)
 
@@ -96,6 +97,8 @@ MLP = {**SOFTMAX, "model": "mnist_mlp", "hidden": 128, "activation": "relu"}
 @pytest.mark.parametrize(
     ("factors", "says"),
     [
+        ({**NATIVE, "gradient_cost": 2}, "gradient_cost 2 belongs to driver session; driver native allows 1"),
+        *(({**SOFTMAX, "gradient_cost": cost}, "gradient_cost") for cost in (0, 101, None, 1.5)),
         ({**NATIVE, "variables": "ref"}, "variables ref belongs to driver session, not to native"),
         ({**NATIVE, "intra_op_threads": 0}, "intra_op_threads 0 belongs to driver session, not to native"),
         ({**NATIVE, "step_call": "run"}, "step_call run belongs to driver session, not to native"),

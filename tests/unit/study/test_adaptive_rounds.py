@@ -238,3 +238,13 @@ def _study(logs: NDArray[np.float64]) -> Interval:
 def test_a_cap_below_the_rounds_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"experiments\.one: rounds_at_most is 3, but must not be below its rounds, 4\."):
         plan_of(tmp_path, rounds_at_most=3)
+
+
+def test_a_round_counts_once_with_the_average_of_its_repeats(tmp_path: Path) -> None:
+    points = plan_of(tmp_path).points("one", "digits")[::2]  # two strategies with one thread
+    once = [timed(point, n, 1.0 + n * place) for n in (1, 2, 3) for place, point in enumerate(points)]
+    factors = ((1, 0.5), (2, 2.0))
+    several = [run.model_copy(update={"repeat": k, "loop_s": run.loop_s * f}) for k, f in factors for run in once]
+    (ratio,), (expected,) = (adaptive_rounds.comparisons(points, runs) for runs in (several, once))
+    assert ratio == pytest.approx(expected)
+    assert ratio.n == 3

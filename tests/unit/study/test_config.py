@@ -81,6 +81,12 @@ def test_grid_is_the_product_of_the_factors() -> None:
         ("dataset", "mnits", r"dataset is 'mnits', but should be 'auto', 'mnist' or 'digits'"),
         ("rounds", 0, r"rounds is 0"),
         ("rounds", True, r"rounds is True, but should be a valid integer"),
+        ("repeats", 0, r"repeats is 0, but .* greater than or equal to 1"),
+        ("repeats", 101, r"repeats is 101, but .* less than or equal to 100"),
+        ("repeats", 2.0, r"repeats is 2.0, but should be a valid integer"),
+        ("experiments/one/repeats", -3, r"experiments.one.repeats is -3, but .* greater than or equal to 1"),
+        ("experiments/one/repeats", 10**30, r"experiments.one.repeats is 1000+, but .* less than or equal to 100"),
+        ("experiments/one/repeats", "2", r"experiments.one.repeats is '2', but should be a valid integer"),
         ("trial_timeout_s", "600", r"trial_timeout_s is '600', but should be a valid number"),
         ("experiments", {}, r"experiments is \{\}, but"),
         ("threads", "some", r"threads is 'some', but should be 'all' or 'auto'"),
@@ -110,7 +116,13 @@ def test_grid_is_the_product_of_the_factors() -> None:
                 {"question": "?", "runs_of": "one", **setting},
                 rf"experiments.two: runs_of one means that it has no own runs, so it cannot have {next(iter(setting))}",
             )
-            for setting in ({"factors": {"batch": 2}}, {"also": []}, {"rounds": 3}, {"quick": {"factors": {}}})
+            for setting in (
+                {"factors": {"batch": 2}},
+                {"also": []},
+                {"rounds": 3},
+                {"repeats": 2},
+                {"quick": {"factors": {}}},
+            )
         ),
         ("experiments/a b", MINIMAL["experiments"]["one"], r"experiment name 'a b' may hold only"),
     ],
@@ -333,6 +345,7 @@ def test_definition_changes_with_a_factor_but_not_with_words_or_rounds() -> None
     before = check_study(MINIMAL).definition_id("one", "full")
     assert check_study(changed("experiments/one/question", "Why?")).definition_id("one", "full") == before
     assert check_study(changed("rounds", 9)).definition_id("one", "full") == before
+    assert check_study(changed("repeats", 9)).definition_id("one", "full") == before
     assert check_study(changed("experiments/one/factors/batch", 11)).definition_id("one", "full") != before
     assert check_study(changed("seed", 1)).definition_id("one", "full") != before
 
@@ -343,3 +356,10 @@ def test_quick_changes_only_what_it_names() -> None:
     assert {point.iterations for point in study.points("one", "full", "mnist")} == {100}
     assert study.rounds_of("one", "quick") == 3
     assert study.rounds_of("one", "full") == 6
+
+
+def test_an_experiment_has_the_repeats_of_the_study_or_its_own_and_quick_has_none() -> None:
+    study = check_study(changed("repeats", 3))
+    assert (check_study(MINIMAL).repeats_of("one", "full"), study.repeats_of("one", "full")) == (1, 3)
+    assert study.repeats_of("one", "quick") == 1
+    assert check_study(changed("experiments/one/repeats", 2)).repeats_of("one", "full") == 2

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from tests.support.sample_runs import sample_runs
 from tests.unit.study.many_trials import study_of
 from tmflow.base.errors import BadInput
+from tmflow.base.files import write_json
 from tmflow.cli import app
 from tmflow.cli import study as study_command
 from tmflow.runfile import record
@@ -23,7 +24,7 @@ from tmflow.study import campaign
 from tmflow.study.config import check_study
 from tmflow.study.cost_model import Costs, guess
 from tmflow.study.grid import kept_threads
-from tmflow.study.plan import Plan
+from tmflow.study.plan import Plan, dataset_path
 from tmflow.workflow.status import status
 
 FACTORS: dict[str, Any] = {
@@ -291,3 +292,33 @@ def test_planning_grows_with_the_trials_and_no_faster(monkeypatch: pytest.Monkey
         study = check_study(study_of(points))
         assert len(study.points("many", "full", "mnist")) == points
         assert len(asked) == 1
+
+
+def test_repeats_multiply_the_trials_and_their_time_but_not_those_of_measured_rounds(tmp_path: Path) -> None:
+    strategies = ("lock", "nolock")
+    factors = {**FACTORS, "strategy": list(strategies), "threads": 1}
+    raw: dict[str, Any] = {"rounds": 3, "experiments": {"one": {"question": "Which?", "factors": factors}}}
+    once, thrice = plan_of(raw, tmp_path), plan_of({**raw, "repeats": 3}, tmp_path)
+    assert (once.trials("one"), thrice.trials("one")) == (6, 18)
+    points = once.points("one", "mnist")
+    trials_s = 3 * sum(once.costs.trial_s(point) for point in points)
+    assert thrice.estimated_s("one") - once.estimated_s("one") == pytest.approx(2 * trials_s)
+    assert once.run_files("one") == thrice.run_files("one")
+    measured = sample_runs(("one",), strategies, (1,), rounds=1)
+    record.write(once.run_files("one")[0], measured)
+    assert (once.trials("one"), thrice.trials("one")) == (6, 2 + 2 * 6)
+    state = status(thrice)
+    assert (state["trials_planned"], state["trials_ok"], state["missing"]) == (14, 2, {"one": 12})
+    further = [run.model_copy(update={"uid": f"{run.uid}-2", "repeat": 2}) for run in measured]
+    record.write(once.run_files("one")[0], [*measured, *further])
+    state = status(once)
+    assert (state["trials_planned"], state["trials_ok"], state["missing"]) == (8, 4, {"one": 4})
+
+
+def test_the_job_of_a_round_has_the_repeats(tmp_path: Path) -> None:
+    write_json(dataset_path(tmp_path), {"name": "digits"})
+    raw = study_with()
+    raw["experiments"]["one"]["repeats"] = 4
+    job = plan_of(raw, tmp_path).job("one", 1, CampaignRef(uid="a-campaign", created_at_utc="2026-01-01T00:00:00Z"))
+    assert job.repeats == 4
+    assert len(job.ordered_trials()) == 4 * len(job.points)

@@ -17,8 +17,9 @@ from tmflow.study.plan import Plan
 
 CONFIG = project_root() / "config.yaml"
 FIGURES = [f"fig-4.{number}" for number in range(1, 19)]
-AUTOPSIES = ["autopsy-htm", "autopsy-stm", "autopsy-readers"]
+AUTOPSIES = ["autopsy-htm", "autopsy-stm", "autopsy-readers", "autopsy-gradient", "autopsy-pool"]
 BEYOND = [
+    "lock-waiting",
     "why-deep-fails",
     "what-truncation-costs",
     "crossover",
@@ -114,6 +115,60 @@ def test_the_autopsies_are_whole_products(study: Study) -> None:
     mutexes = Counter((p.strategy, p.subscription) for p in readers if p.threads == 1)
     assert set(mutexes.values()) == {2}
     assert {("lock", None), ("lock_pthread", None), ("htm", "variable"), ("htm", "ours")} <= set(mutexes)
+
+
+# The definitions that had been measured before `autopsy-gradient` and `autopsy-pool`: runs of them exist.
+MEASURED = {
+    "autopsy-htm": "22e20f6c7dc6",
+    "autopsy-stm": "3b482d59530e",
+    "autopsy-readers": "fd4a26750848",
+    "crossover": "72df339486ad",
+    "fig-4.1": "1838894b6304",
+    "fig-4.7": "9a8d5306ac9b",
+    "fig-4.10": "17339ccb5a3a",
+    "fig-4.12": "d8b825f4c895",
+    "native-softmax": "17d62fd91b6e",
+    "time-to-accuracy": "3e31684f9515",
+    "transaction-size": "872420c8f5ec",
+    "true-contention": "5f3a3b281bdb",
+    "what-truncation-costs": "8d4d5ed8db6d",
+    "why-deep-fails": "fc9dba418ff8",
+}
+
+
+def test_new_factors_leave_measured_definitions_as_they_are(study: Study) -> None:
+    assert {name: study.definition_id(name, "full") for name in MEASURED} == MEASURED
+
+
+def test_the_gradient_is_slowed_down_for_the_builds_of_the_study(study: Study) -> None:
+    points = study.points("autopsy-gradient", "full", "mnist")
+    assert {(p.optimisation, p.model, p.intra_op_threads) for p in points} == {("O0", "mnist_deep", 1)}
+    builds = {("lock", "eigen"), ("nolock", "eigen"), ("htm", "plain")}
+    for batch, costs in ((1, (1, 5, 20, 50)), (15, (20,))):
+        for cost in costs:
+            at = [p for p in points if (p.batch, p.gradient_cost) == (batch, cost)]
+            assert builds <= {(p.strategy, p.kernel) for p in at}
+            assert {1, 15} <= {p.threads for p in at}
+    assert {p.kernel for p in points if p.strategy == "htm"} == {"plain", "eigen", "skip_zero"}
+
+
+def test_tensorflow_s_pool_is_varied_alone(study: Study) -> None:
+    points = study.points("autopsy-pool", "full", "mnist")
+    assert {(p.intra_op_threads, p.kernel) for p in points} == {(0, None), (0, "plain")}
+
+
+@pytest.mark.parametrize("processors", [2, 3])
+def test_a_small_machine_answers_the_main_question_with_several_workers(
+    study: Study, tmp_path: Path, processors: int
+) -> None:
+    points = Plan(study, "full", tmp_path, processors).points(OF_ALL.experiment, "mnist")
+    assert {1, 2} <= {point.threads for point in points}
+    of_answer = [p for p in points if all(getattr(p, name) == value for name, value in OF_ALL.where.items())]
+    at_two = [(p.strategy, p.kernel) for p in of_answer if p.threads == 2]
+    assert {("lock", "plain"), ("lock", "fused"), ("striped", "fused"), ("adaptive", "plain")} <= set(at_two)
+    assert len(set(at_two)) == len(at_two)  # a variant has one point, so that the answer need not choose
+    resource = {(p.strategy, p.kernel) for p in points if p.variables == "resource" and p.threads == 2}
+    assert {("tf_lock", None), ("adaptive", "plain"), ("lock", "fused")} <= resource
 
 
 @pytest.mark.parametrize(("processors", "most"), [(2, 8), (4, 16), (64, 80), (80, 80)])

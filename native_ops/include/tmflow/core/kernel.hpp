@@ -21,6 +21,8 @@ namespace tmflow {
 
 // A loop over `n` elements that reads and writes each once, in order of address. The product is rounded
 // before the subtraction (no fused multiply-add), so every kernel computes the same bits on every machine.
+// `skip_zero` writes only the elements whose product is not zero. It differs from the others where these
+// would write although the product is zero: an element of -0 may become 0 there, and a signalling NaN quiet.
 //
 // It may leave the upper halves of the vector registers in use, because clearing them would abort a hardware
 // transaction (src/htm_rtm.cc): the caller clears them afterwards.
@@ -77,9 +79,9 @@ inline constexpr Parameter kKernelParameters[] = {
     {.name = "kernel",
      .fallback = "plain",
      .summary =
-         "the loop of the update: plain; Eigen's, as in TensorFlow; or fused with the computation of the "
-         "gradient if that is a dense layer's, else plain",
-     .choices = "plain, eigen, fused"},
+         "the loop of the update: plain; Eigen's, as in TensorFlow; fused with the computation of the "
+         "gradient if that is a dense layer's, else plain; or writing only where the gradient is not zero",
+     .choices = "plain, eigen, fused, skip_zero"},
     {.name = "optimisation",
      .fallback = "O3",
      .summary = "how the loop is compiled; the study's builds were probably not optimised",
@@ -94,6 +96,10 @@ std::optional<std::string> kernel_why_not(std::string_view kernel);
 // able to run here.
 template <std::floating_point T>
 Kernel<T> find_kernel(std::string_view kernel = "plain", std::string_view optimisation = "O3") noexcept;
+
+// Whether the kernel, one of `find_kernel`, leaves elements unwritten whose product is zero.
+template <std::floating_point T>
+bool skips_zeros(Kernel<T> kernel) noexcept;
 
 // The copy for the widest vectors of this processor.
 template <std::floating_point T>

@@ -19,8 +19,10 @@ DIGITS_TO_TEST = 300  # all test images of digits; MNIST has as many as a spec m
 EMULATED = "emulated"
 
 
-# A run may exceed the probed speed by these factors, because of less interference or a fused update.
-FACTOR, FACTOR_FUSED = 2, 4
+# A run may exceed the probed speed by these factors, because of less interference, or because its kernel does not touch
+# all of what the probed one reads and writes.
+FACTOR, FACTOR_TOUCHING_LESS = 2, 4
+TOUCHING_LESS = ("fused", "skip_zero")
 _LONGEST = 700.0  # the exponential of larger numbers overflows
 
 
@@ -40,7 +42,7 @@ class Limits:
         at = math.log(elements)
         within = min(max(at, self._elements[0]), self._elements[-1])
         logarithm = float(np.interp(within, self._elements, self._ns)) + at - within  # beyond the points: proportional
-        return math.exp(min(logarithm, _LONGEST)) * 1e-9 / (FACTOR_FUSED if kernel == "fused" else FACTOR)
+        return math.exp(min(logarithm, _LONGEST)) * 1e-9 / (FACTOR_TOUCHING_LESS if kernel in TOUCHING_LESS else FACTOR)
 
 
 def limits_of(probe: Probe) -> Limits | None:

@@ -10,11 +10,11 @@ import streamlit as st
 from tmflow.base.text import markdown, several
 from tmflow.charts.figures import slug
 from tmflow.claims import chart
+from tmflow.claims.originals import load_originals
 from tmflow.claims.origins import KINDS, Judged
-from tmflow.claims.predicates import Check
 from tmflow.claims.render import MARKS, count_verdicts, heading, needed_evidence, without_runs
-from tmflow.claims.schema import load_originals
-from tmflow.claims.verdict import Finding, in_words
+from tmflow.claims.schema import Check
+from tmflow.claims.verdict import UNTESTED, Finding, in_words
 from tmflow.portal.badges import badge, link_verdict, load_verdicts
 from tmflow.portal.figure_view import column_width, show_caption, show_frame, show_rows
 from tmflow.portal.filter_widgets import choose
@@ -25,8 +25,10 @@ from tmflow.study.campaign import rerun
 
 INTRODUCTION = (
     "Each finding of the 2017 study, checked against the runs of one platform, separately for each kind of evidence. "
-    "**Reproduced**: every part was shown to hold. **Contradicted**: a part was shown not to hold. **Inconclusive**: "
-    "neither yet. **Untested**: runs or a machine are missing."
+    "**Holds here**: every part was shown to hold on this platform. **Does not hold here**: a part was shown not to. "
+    "**Inconclusive**: neither yet. **Untested here**: runs are missing, or the platform has too few hardware threads. "
+    "**Cannot be tested**: no run of this software can decide it. Some words of the study have two readings, which are "
+    "listed separately; the counts take each finding once."
 )
 OF = (ValuesFilter(Key.VERDICT, "Verdict"), ValuesFilter(Key.EVIDENCE, "Evidence"))
 
@@ -61,11 +63,11 @@ def _deciding_number(verdict: Judged) -> str:
 def _show_table(verdicts: Sequence[Judged]) -> None:
     """Show the table of claims; choosing a row opens its details."""
     rows = [
-        (verdict.id, verdict.finding.verdict, verdict.evidence, _deciding_number(verdict), verdict.claim.source,
-         verdict.claim.statement)
+        (verdict.id, verdict.finding.verdict, verdict.evidence, verdict.claim.reach, _deciding_number(verdict),
+         verdict.claim.source, verdict.claim.statement)
         for verdict in verdicts
     ]  # fmt: skip
-    table = pd.DataFrame(rows, columns=["claim", "verdict", "evidence", "decides", "source", "statement"])
+    table = pd.DataFrame(rows, columns=["claim", "verdict", "evidence", "reach", "decides", "source", "statement"])
     table["shown"] = table["verdict"].map(MARKS) + " " + table["verdict"]
 
     def open_row(place: int) -> None:
@@ -77,10 +79,11 @@ def _show_table(verdicts: Sequence[Judged]) -> None:
         "claims",
         open_row,
         height="content",
-        column_order=["claim", "shown", "evidence", "decides", "source", "statement"],
+        column_order=["claim", "shown", "evidence", "reach", "decides", "source", "statement"],
         column_config={
             "claim": st.column_config.TextColumn(width=column_width(table["claim"])),
-            "shown": st.column_config.TextColumn("verdict", width=130),
+            "shown": st.column_config.TextColumn("verdict", width=160),
+            "reach": st.column_config.NumberColumn("hardware threads", help="the least number that decides it"),
             "decides": st.column_config.TextColumn("deciding number", width="large"),
             "statement": st.column_config.TextColumn("finding of the study", width="large"),
         },
@@ -88,7 +91,12 @@ def _show_table(verdicts: Sequence[Judged]) -> None:
     )
 
 
-METRICS = {"speed": "speedup", "accuracy": "accuracy", "commits": "commits"}  # for Explore; others show causes
+METRICS = {
+    "speed": "speedup",
+    "accuracy": "accuracy",
+    "commits": "commits",
+    "commits_of_attempts": "commits",
+}  # for Explore; others show causes
 MOST = 3  # other platforms whose verdicts a page shows; the page says how many more there are
 
 
@@ -111,9 +119,12 @@ def show_detail(of_kinds: Sequence[Judged], study: Study, platform: str) -> None
         _check(shown, check, verdict, number, study)
     if not finding.checks:
         st.info(markdown(finding.why))
+    threads = f"{several(claim.reach, 'hardware thread')}, as its words require"
+    again = f" It restates {claim.restates}, so the counts leave it out." if claim.restates else ""
+    st.caption(f"Decided on machines with at least {threads}. The study measured up to {claim.studied_to}.{again}")
     st.markdown("#### Evidence needed for a decision")
     st.markdown(markdown(needed_evidence(shown)))
-    if finding.verdict in ("inconclusive", "untested"):
+    if finding.verdict in ("inconclusive", UNTESTED):
         on_machine = "In the project's folder, on such a machine:"
         more = (
             "Raise `rounds_at_most` of the experiment in config.yaml by that number, then run in the project's folder:"

@@ -16,9 +16,11 @@ from tmflow.base.errors import BadInput
 from tmflow.base.paths import project_root
 from tmflow.base.text import listed, markdown
 from tmflow.charts.figures import DRAWINGS
+from tmflow.claims.originals import Originals, experiment_of
 from tmflow.claims.origins import Judged
 from tmflow.claims.render import accepted_verdicts
-from tmflow.claims.schema import Originals, experiment_of, load_claims
+from tmflow.claims.schema import load_claims
+from tmflow.claims.verdict import UNTESTED
 from tmflow.portal.badges import badge, load_verdicts, show_claim, verdict_badge
 from tmflow.portal.figure_view import show_summary
 from tmflow.portal.filter_widgets import choose
@@ -50,7 +52,7 @@ def show_list(originals: Originals, study: Study) -> None:
                     if verdict.machine is not None and number in originals.figures_of(verdict.claim.source)
                 ]
                 link("figures", f"**Figure {number}**", figure=number, platform=platform)
-                badges = " ".join(map(verdict_badge, with_runs)) or badge("untested")
+                badges = " ".join(map(verdict_badge, with_runs)) or badge(UNTESTED)
                 st.markdown(f"{original.title} {badges}  \n:small[:gray[{original.finding}]]")
     st.subheader("Conclusions of the study")
     st.markdown(originals.conclusions)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import pandas as pd
 import streamlit as st
 
@@ -11,7 +9,7 @@ from tmflow.base.text import listed, markdown, several
 from tmflow.charts import dot_plots
 from tmflow.charts.figures import slug
 from tmflow.claims.origins import KINDS
-from tmflow.claims.render import VERDICTS, accepted_verdicts, heading, without_runs
+from tmflow.claims.render import VERDICTS, accepted_verdicts, count_findings, heading, without_runs
 from tmflow.native.registry import consistency_by_strategy
 from tmflow.platform.facts import slug_of
 from tmflow.portal.badges import badge, count_by_status, load_verdicts, show_claim
@@ -120,7 +118,7 @@ def show_scoreboard(study: Study, platform: str) -> None:
         of_kind = [verdict for verdict in taken if verdict.evidence == kind]
         if not of_kind or kind in without:
             continue
-        counted = Counter(verdict.finding.verdict for verdict in of_kind)
+        counted = count_findings(of_kind)
         badges = " ".join(badge(name, f" {counted[name]}") for name in VERDICTS if counted[name])
         st.markdown(f"**{kind.capitalize()}** {badges}")
         with st.expander(f"Which of the {len(of_kind)} claims"):

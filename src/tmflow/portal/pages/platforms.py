@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import pandas as pd
 import streamlit as st
 
-from tmflow.analysis.noise import deviations, histogram, noise
+from tmflow.analysis.noise import count_disturbed, deviations, histogram, load_in_words, noise
 from tmflow.base.text import markdown, several
 from tmflow.charts.figures import Figure, slug
 from tmflow.charts.measure_charts import draw_noise, noise_caption
@@ -117,6 +117,8 @@ def _show_noise(
     spread = deviations(runs, facts.get("threads_logical"))
     measured = noise(spread)
     load = ran["load1_before"].median()
+    counted = count_disturbed(runs)
+    others = counted.load
     with st.container(horizontal=True):
         for label, value, help_ in (
             ("Between rounds", _per_cent(measured.between),
@@ -126,7 +128,8 @@ def _show_noise(
             ("Disturbed runs", _per_cent(flags.mean() if len(flags) else None),
              f"{int(flags.sum())} of {len(flags)}: others used the CPU; unknown for {len(ran) - len(flags)} more."),
             ("Stolen time", _per_cent(ran["steal_fraction"].mean()), "Mean share of CPU time taken by the hypervisor."),
-            ("CPU used by others", _per_cent(ran["others_fraction"].mean()), "Mean CPU time of other processes."),
+            ("CPU used by others", _per_cent(others.mean if others else None),
+             load_in_words(others, counted.rounds) if others else "No measured run recorded it."),
             ("Load before", UNKNOWN if pd.isna(load) else _two_digits(load),
              "Median one-minute load average before a run."),
         ):  # fmt: skip

@@ -28,9 +28,16 @@ from tmflow.base.files import whole_folder, write_bytes, write_json, write_text
 from tmflow.base.text import interval, span
 from tmflow.charts import captions, figures
 from tmflow.charts.figures import DRAWINGS, VEGA_LITE, Figure, figures_of, gaps_of, slug
+from tmflow.claims.originals import load_originals
 from tmflow.claims.origins import KINDS, verdicts
-from tmflow.claims.render import VERDICTS, accepted_verdicts, machines_sentence, without_runs
-from tmflow.claims.schema import load_originals
+from tmflow.claims.render import (
+    VERDICTS,
+    accepted_verdicts,
+    count_findings,
+    css_class,
+    machines_sentence,
+    without_runs,
+)
 from tmflow.platform.description import described, format_fact
 from tmflow.reports import docs_index
 from tmflow.reports.docs_index import VOCABULARY
@@ -103,7 +110,9 @@ class Pages:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._templates.globals.update(about=about, interval=interval, span=span, titles=captions.TITLES)
+        self._templates.globals.update(
+            about=about, interval=interval, span=span, titles=captions.TITLES, css_class=css_class
+        )
         self._templates.filters["fragment"] = lambda text: quote(str(text), safe="")
 
     def write(self, path: str, template: str | None = None, **definitions: Any) -> None:
@@ -283,7 +292,7 @@ def _write_claims(source: Source, pages: Pages) -> list[dict[str, Any]]:
         {
             "evidence": kind,
             "machines": sorted({verdict.machine for verdict in of if verdict.machine is not None}),
-            "verdicts": {name: sum(verdict.finding.verdict == name for verdict in of) for name in VERDICTS},
+            "verdicts": {name: count_findings(of)[name] for name in VERDICTS},
         }
         for kind, of in by_kind.items()
     ]

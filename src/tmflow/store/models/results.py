@@ -48,6 +48,7 @@ class Run(Base):
     time_domain: Mapped[str]
     status: Mapped[str]
     reason: Mapped[str | None]
+    repeat: Mapped[int] = mapped_column(server_default=text("1"))
     ordinal: Mapped[int]
     trial_seed: Mapped[int]
     resumed: Mapped[bool]
@@ -68,8 +69,8 @@ class Run(Base):
     # The contribution that brought the run; NULL for a local run.
     contribution_id: Mapped[int | None] = mapped_column(ForeignKey("contribution.id"))
     __table_args__ = (
-        # A round belongs to a campaign, so (campaign, experiment, spec, round) is unique.
-        UniqueConstraint("round_id", "spec_id"),
+        # A round belongs to a campaign, so (campaign, experiment, spec, round, repeat) is unique.
+        UniqueConstraint("round_id", "spec_id", "repeat"),
         one_of("evidence", get_args(Evidence)),
         one_of("time_domain", get_args(TimeDomain)),
         one_of("status", get_args(Status)),
@@ -86,7 +87,7 @@ class Run(Base):
         CheckConstraint("(evidence = 'published') = (time_domain = 'reported')", name="published_time_is_reported"),
         CheckConstraint("(evidence = 'simulated') = (time_domain = 'simulated')", name="simulated_time_is_simulated"),
         *flags("resumed", "disturbed"),
-        *positive("loop_s"),
+        *positive("loop_s", "repeat"),
         *not_negative("ordinal", "trial_seed", "setup_s", "evaluation_s", "total_s", "suspended_s"),
         *[between(column, 0, 1) for column in ("final_accuracy", "steal_fraction", "others_fraction")],
         # A covering index for searches: they scan the matching specs here and read no row of the table.

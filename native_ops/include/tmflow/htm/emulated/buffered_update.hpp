@@ -15,7 +15,8 @@ namespace tmflow::htm::emulated {
 // The update of the elements [first, first + count), line by line of the variable: its elements are read,
 // then the gradient's at the same place, and they are written. This traversal stands for the hardware that
 // watches the loads and stores of the kernel. The kernel itself runs on the buffer, so it computes the same
-// bits.
+// bits. A line that the kernel `skip_zero` leaves as it is counts as read only; that the commit copies its
+// unchanged elements makes no difference, because no thread has written them since.
 //
 // The elements are copied in the same critical section in which their line is requested. So no thread writes
 // them during the copy: a transaction that commits does so in its own critical section, and an owner of the
@@ -52,15 +53,21 @@ class BufferedUpdate {
     while (buffer_.size() < elements_.size()) {
       const std::size_t at = buffer_.size(), n = in_line(at), bytes = n * sizeof(T);
       T* const from = elements_.data() + at;
-      const bool alive = thread_.access(
-          {Access::read(from, bytes), Access::read(delta_.data() + at, bytes), Access::written(from, bytes)},
-          [&] {
-            buffer_.resize(at + n);
-            copy_(from, buffer_.data() + at, n);
-          });
+      const bool alive = thread_.access({Access::read(from, bytes), Access::read(delta_.data() + at, bytes),
+                                         Access::written(from, changes(at, n) ? bytes : 0)},
+                                        [&] {
+                                          buffer_.resize(at + n);
+                                          copy_(from, buffer_.data() + at, n);
+                                        });
       if (!alive) return false;
     }
     return true;
+  }
+
+  // Whether the kernel writes any of the elements [at, at + n). The gradient belongs to this thread alone.
+  bool changes(std::size_t at, std::size_t n) const {
+    const std::span<const T> line = delta_.subspan(at, n);
+    return !skips_zeros_ || std::ranges::any_of(line, [&](T delta) { return update_.alpha * delta != 0; });
   }
 
   // The number of elements from `at` on in one line of the variable.
@@ -72,6 +79,7 @@ class BufferedUpdate {
   Thread& thread_;
   const std::size_t line_bytes_;
   const GradientDescent<T>& update_;
+  const bool skips_zeros_ = skips_zeros<T>(update_.kernel);
   const Copy<T> copy_ = find_copy<T>();
   const std::size_t first_;
   const std::span<T> elements_;

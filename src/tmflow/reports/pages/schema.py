@@ -1,0 +1,135 @@
+"""The closed schema of data/pages.yaml: the tables and numbers of the docs pages, each with the runs that it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from tmflow.base.documents import document, kept, read_yaml
+from tmflow.base.errors import BadInput, unknown
+from tmflow.base.paths import project_root
+from tmflow.native import registry
+from tmflow.spec.trial import Evidence, TrialSpec
+
+MeasureName = Literal[
+    "speedup", "speedup_vs_tf_lock", "speed", "time", "step_time", "accuracy", "commits", "elements", "size", "lost",
+    "torn", "staleness",
+]  # fmt: skip
+RELATIVE = ("speed", "time")  # measures that need a base
+NAME = r"^[a-z0-9]+(-[a-z0-9]+)*$"
+Value = str | int | float
+Factors = dict[str, Value]
+Name = Annotated[str, Field(pattern=NAME)]
+
+
+class _Closed(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Query(_Closed):
+    """What a number shows, or the part of it that a row or a column of a table gives."""
+
+    experiment: str | None = Field(None, min_length=1)
+    evidence: Evidence | None = None
+    where: Factors = Field({}, description="the values of factors that identify the runs")
+    measure: MeasureName | None = None
+    base: Factors | None = Field(None, description="of speed and time: the factor in which the base differs")
+    variable: str | None = Field(None, description="of the measures elements and size: only this variable")
+    unit: Literal["%"] | None = Field(None, description="%: a share or an accuracy is shown as a percentage")
+    digits: int | None = Field(None, ge=0, le=6, description="decimals; by default those that the interval justifies")
+
+    def under(self, other: Query) -> Query:
+        """This query with what the other gives; values of factors are added."""
+        given = {name: getattr(other, name) for name in other.model_fields_set} | {"where": self.where | other.where}
+        return self.model_copy(update=given)
+
+
+class Table(_Closed):
+    """A table: each cell shows the query of the table with what its row and its column give."""
+
+    corner: str = Field(description="the heading of the column of rows")
+    query: Query = Query()
+    rows: dict[str, Query] = Field(min_length=1)
+    columns: dict[str, Query] = Field(min_length=1)
+
+    def cells(self) -> Iterator[tuple[str, str, Query]]:
+        """Yield (row, column, query)."""
+        for row, of_row in self.rows.items():
+            for column, of_column in self.columns.items():
+                yield row, column, self.query.under(of_row).under(of_column)
+
+
+class ClaimsTable(_Closed):
+    """The verdicts of `tmflow claims`: in a table one row for each claim, in a sentence the number of each verdict."""
+
+    claims: Evidence
+
+
+class RunsTable(_Closed):
+    """The runs of each experiment: rounds, trials, and how they ended."""
+
+    runs: Literal["all"]
+
+
+class Pages(_Closed):
+    """The content of pages.yaml."""
+
+    machine: str = Field(min_length=1, description="the folder of contrib/ whose bundles have the runs")
+    pages: list[str] = Field(min_length=1, description="the pages, by their paths in the repository")
+    tables: dict[Name, Table | ClaimsTable | RunsTable]
+    values: dict[Name, Query | ClaimsTable]
+
+    @model_validator(mode="after")
+    def _names_are_distinct(self) -> Pages:
+        if twice := sorted(set(self.tables) & set(self.values)):
+            raise ValueError(f"'{twice[0]}' names a table and a value")
+        return self
+
+
+def load_pages(root: Path | None = None) -> Pages:
+    """Load and check data/pages.yaml of a checkout (default: this one)."""
+    return _load_pages((root or project_root()) / "data" / "pages.yaml")
+
+
+@kept
+def _load_pages(path: Path) -> Pages:
+    return check_pages(read_yaml(path))
+
+
+def check_pages(raw: Any) -> Pages:
+    """Check a parsed pages.yaml. Raises BadInput that names the fault, its place and what is allowed."""
+    pages = document(Pages, raw, "pages.yaml")
+    for name, table in pages.tables.items():
+        if isinstance(table, Table):
+            for row, column, query in table.cells():
+                _check_query(query, f"pages.yaml: tables.{name}, row '{row}', column '{column}'")
+    for name, value in pages.values.items():
+        if isinstance(value, Query):
+            _check_query(value, f"pages.yaml: values.{name}")
+    return pages
+
+
+def _check_query(query: Query, where: str) -> None:
+    for needed in ("experiment", "measure"):
+        if getattr(query, needed) is None:
+            raise BadInput(f"{where}: '{needed}' is missing.")
+    if (query.measure in RELATIVE) != (query.base is not None):
+        need = "needs" if query.measure in RELATIVE else "has no"
+        raise BadInput(f"{where}: the measure '{query.measure}' {need} 'base'.")
+    if query.base is not None and len(query.base) != 1:
+        raise BadInput(f"{where}: 'base' has {len(query.base)} factors, but should have one.")
+    if query.variable is not None and query.measure not in ("elements", "size"):
+        raise BadInput(f"{where}: the measure '{query.measure}' has no 'variable'.")
+    for factors in (query.where, query.base or {}):
+        _check_factors(factors, where)
+
+
+def _check_factors(factors: Mapping[str, Value], where: str) -> None:
+    for factor, value in factors.items():
+        if factor not in TrialSpec.model_fields:
+            raise unknown(f"factor in {where}:", factor, TrialSpec.model_fields)
+        if factor == "strategy" and value not in registry.names():
+            raise unknown(f"strategy in {where}:", str(value), registry.names())

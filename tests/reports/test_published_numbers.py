@@ -1,0 +1,34 @@
+"""The pages of this checkout have the numbers that `make results` computes from the bundles of contrib/."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.conftest import ROOT
+from tmflow.base.errors import BadInput
+from tmflow.reports.pages.bundle_runs import published_runs
+from tmflow.reports.pages.fill import fill_texts, filled_pages
+from tmflow.reports.pages.schema import load_pages
+from tmflow.store import engine
+
+
+@pytest.mark.slow
+def test_the_pages_have_the_numbers_of_the_published_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(engine.VARIABLE, "sqlite:////nowhere/study.db")  # the local study takes no part
+    for path, text in filled_pages(ROOT).items():
+        assert path.read_text(encoding="utf-8") == text, f"{path.relative_to(ROOT)} differs: call `make results`"
+
+
+@pytest.mark.slow
+def test_a_changed_number_is_replaced_and_an_entry_that_no_page_shows_is_refused() -> None:
+    every = load_pages()
+    pages = every.model_copy(update={"tables": {}, "values": {"htm-elements": every.values["htm-elements"]}})
+    page = ROOT / "page.md"
+    with published_runs(ROOT / "contrib" / pages.machine) as published:
+        texts = fill_texts({page: "It is <!-- value: htm-elements -->50 %<!-- end -->.\n"}, pages, published)
+        number = r"\d+\.\d\d \[\d+\.\d\d, \d+\.\d\d\] %"
+        assert re.fullmatch(f"It is <!-- value: htm-elements -->{number}<!-- end -->\\.\n", texts[page])
+        with pytest.raises(BadInput, match="no page shows 'htm-elements'"):
+            fill_texts({page: "Nothing.\n"}, pages, published)
