@@ -192,7 +192,7 @@ def stacked(
         symbolStrokeWidth=0,
         labelExpr=wrapped_label_expr(causes, CAUSE, PHONE if len(parts) == 1 else None, WORDS),
     )
-    colour = alt.Color("cause:N", scale=scale, legend=legend)
+    colour = alt.Color("cause:N", scale=scale, legend=legend if causes else None)  # Vega cannot place an empty legend
     columns = [*dict.fromkeys((*BAR_COLUMNS, *tooltip_columns))]
     layers = [_bars(part, colour, causes, along, shown, columns) for _, part in parts]
     return in_parts(describe, [label for label, _ in parts], layers)
@@ -222,6 +222,9 @@ def _bars(
     totals = estimated[(estimated["cause"] == summaries.ANY) & estimated["low"].notna()]
     spread = clip_bars(totals[columns].assign(x=totals[along.column]), shown)
     ink = alt.value(palette.INK)
+    if len(estimated) and not (estimated["estimate"] > 0).any():
+        nothing = Layer(estimated.head(1)[["variant"]]).mark_text(text="No attempt aborted.", color=palette.INK)
+        over = [*over, nothing.encode(x=alt.value(alt.expr("width / 2")), y=alt.value(alt.expr("height / 2")))]
     return [
         *over,
         Layer(bars)

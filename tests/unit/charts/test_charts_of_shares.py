@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import io
 from typing import get_args
 
 import pandas as pd
 import pytest
+from PIL import Image
 
 from tests.support.drawn import marks, points
 from tests.support.frames import grid
 from tmflow.analysis import summaries
 from tmflow.charts import captions, measure_charts, palette
 from tmflow.charts.axes import value_range
+from tmflow.charts.figures import Figure
 from tmflow.spec import abort_codes as aborts
 from tmflow.spec.strategies import parameters_of
 
@@ -52,6 +55,16 @@ def test_failures_are_stacked_by_cause_and_the_interval_is_that_of_the_whole() -
     text = captions.caption(summary, "1").text
     assert "Aborts by family, fig_4_1" in text
     assert "t intervals of all causes together" in text
+
+
+def test_a_chart_without_an_abort_says_so_and_has_no_legend() -> None:
+    """Vega gives a chart with an empty legend an infinite size."""
+    summary = of_causes({"conflict": (0.1, 0.3)})
+    drawn = Figure(
+        measure_charts.draw(summary.assign(estimate=0.0, low=0.0, high=0.0)), captions.caption(summary, "1"), summary
+    )
+    assert b"No attempt aborted." in drawn.file("svg")
+    assert Image.open(io.BytesIO(drawn.file("png"))).width < 4000
 
 
 def test_few_failures_are_not_shown_on_the_scale_of_all_attempts() -> None:

@@ -100,11 +100,12 @@ def everything() -> Loaded:
         staleness=pd.DataFrame([{"uid": uid, "staleness": s, "steps": 5} for uid in uids for s in (0, 1)]),
         transactions=pd.DataFrame({"uid": runs["uid"], "commits": 9, "fallbacks": 1, "attempts": 12}),
         aborts=pd.DataFrame(aborts),
-        full=pd.DataFrame({"uid": full["uid"], "lost_fraction": 0.25, "torn_fraction": 0.5}),
+        full=pd.DataFrame({"uid": full["uid"]}).assign(**dict.fromkeys(FULL_SHARES, 0.25)),
     )
 
 
 CURVE = ((100, 0.2), (200, 0.98))
+FULL_SHARES = ("lost_fraction", "torn_fraction", "lock_waited_fraction", "lock_held_fraction")
 
 
 @pytest.mark.slow
