@@ -108,12 +108,12 @@ def report(scale: Annotated[Scale, typer.Option()] = "full") -> None:
     from tmflow.claims.origins import verdicts
     from tmflow.claims.render import heading
     from tmflow.claims.render import section as verdicts_section
-    from tmflow.reports import headline
+    from tmflow.reports import study_summary
     from tmflow.reports.html_report import write_report
 
     plan, database = make_plan(scale), reader()
-    first = [headline.section(headline.summarise_study(plan, database))]
-    platform = headline.measured_platform(plan, database)
+    first = [study_summary.section(study_summary.summarise_study(plan, database))]
+    platform = study_summary.measured_platform(plan, database)
     if scale == "full" and platform is not None:  # quick runs decide nothing
         first.append(verdicts_section(verdicts(database, platform=platform), heading(database, platform)))
     questions = {name: plan.study.experiments[name].question for name in plan.experiments}

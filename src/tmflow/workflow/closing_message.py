@@ -11,7 +11,7 @@ from sqlalchemy import URL, Engine
 from tmflow.base.text import several
 from tmflow.claims.origins import verdicts
 from tmflow.claims.render import as_text, heading
-from tmflow.reports import headline
+from tmflow.reports import study_summary
 from tmflow.store import engine
 from tmflow.study.plan import Plan
 from tmflow.workflow.request import Request
@@ -32,7 +32,7 @@ def print_closing(plan: Plan, request: Request, database: URL, began_ns: int) ->
     print(f"  {'database':<9} {database.render_as_string(hide_password=True)}")
     print("Open the portal with:     make portal\n")
     reader = engine.open_reader(database)
-    for sentence in headline.summarise_study(plan, reader, sources):
+    for sentence in study_summary.summarise_study(plan, reader, sources):
         print(f"- {sentence}")
     if plan.scale == "quick":
         print(THEN_STUDY if request.is_whole_study else "")
@@ -42,7 +42,7 @@ def print_closing(plan: Plan, request: Request, database: URL, began_ns: int) ->
 
 def _verdicts(plan: Plan, request: Request, reader: Engine, experiments: Sequence[str]) -> str:
     """A line for each claim about the requested experiments, evaluated on the runs of this study's machine."""
-    platform = headline.measured_platform(plan, reader)
+    platform = study_summary.measured_platform(plan, reader)
     if platform is None:
         return "\nNo run of this study's machine is stored, so no claim is judged."
     judged = verdicts(reader, platform=platform)

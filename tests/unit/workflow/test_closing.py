@@ -9,7 +9,7 @@ import pytest
 
 from tests.conftest import TINY
 from tests.support.sample_runs import sample_runs
-from tmflow.reports import headline
+from tmflow.reports import study_summary
 from tmflow.runfile import record
 from tmflow.store import engine
 from tmflow.store.ingest import ingest
@@ -77,6 +77,6 @@ def test_the_end_and_the_report_count_disturbed_trials(plan: Plan) -> None:
     ingest(database, [plan.results / "runs.jsonl"])
     uid, created = runs[0].campaign.uid, runs[0].campaign.created_at_utc
     campaign.save(plan.results, Campaign(uid=uid, created_at_utc=created, scale="full", platform_sha256="0" * 64))
-    assert headline.summarise_study(plan, engine.open_reader(database))[-1].startswith(
+    assert study_summary.summarise_study(plan, engine.open_reader(database))[-1].startswith(
         "Other processes used the machine during 9 of 27 trials, and during most trials of 1 of 3 rounds, so "
     )

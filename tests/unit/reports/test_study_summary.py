@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from tests.support.frames import ended, grid
-from tmflow.reports.headline import ended_sentence, main_results
+from tmflow.reports.study_summary import ended_sentence, main_results
 
 NO_MEASURES = pd.DataFrame({"uid": [], "lost_fraction": []})
 DEEP = {"experiment": "deep", "model": "mnist_deep", "dropout_keep": 0.5, "batch": 1}
