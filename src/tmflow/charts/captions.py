@@ -220,7 +220,8 @@ def _elements(summary: pd.DataFrame) -> str | None:
     """The share of elements that hardware transactions updated, if the summary has it (`analysis.elements`)."""
     if "elements" not in summary:
         return None
-    return elements.sentence(summary.assign(estimate=summary["elements"], low=math.nan, high=math.nan))
+    points = summary.drop_duplicates([*POINT])  # a point may have several rows: causes, steps, ranges of staleness
+    return elements.sentence(points.assign(estimate=points["elements"], low=math.nan, high=math.nan))
 
 
 def _consistencies(summary: pd.DataFrame) -> str | None:

@@ -12,6 +12,7 @@ import altair as alt
 import pandas as pd
 
 from tmflow.analysis import summaries
+from tmflow.analysis.elements import with_elements
 from tmflow.analysis.run_table import Records
 from tmflow.analysis.variants import name_of, ordered_variants
 from tmflow.base.text import listed, several
@@ -37,7 +38,7 @@ from tmflow.runfile.record import NO_TIME
 
 MEASURES: dict[str, Callable[[Records], pd.DataFrame]] = {
     **{kind: drawing.summarise for kind, drawing in DRAWINGS.items()},
-    "raw_causes": lambda of: summaries.failures(of.runs, of.transactions, of.aborts, "raw_code"),
+    "raw_causes": lambda of: with_elements(summaries.failures(of.runs, of.transactions, of.aborts, "raw_code"), of),
 }
 NAMES = {
     **{kind: captions.TITLES[kind] for kind in DRAWINGS},

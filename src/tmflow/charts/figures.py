@@ -90,22 +90,26 @@ def svg(spec: dict[str, Any]) -> str:
 
 
 class Drawing(NamedTuple):
-    """A kind of figure: its summary of the records, and the columns that may differ within one panel.
+    """A kind of figure: its measure of the records, and the columns that may differ within one panel.
 
     `needs` names a table of the records; if that table is empty, the figure is neither drawn nor reported as missing.
     """
 
-    summarise: Callable[[Records], pd.DataFrame]
+    measure: Callable[[Records], pd.DataFrame]
     needs: str = "runs"
     within: tuple[str, ...] = OVER_THREADS
 
+    def summarise(self, records: Records) -> pd.DataFrame:
+        """The summary, with the share of elements that transactions updated (see `with_elements`)."""
+        return with_elements(self.measure(records), records)
+
 
 DRAWINGS = {
-    "speedup": Drawing(lambda of: with_elements(summaries.speedup(of.runs), of)),
-    "speedup_vs_tf_lock": Drawing(lambda of: with_elements(summaries.speedup(of.runs, "tf_lock"), of)),
-    "step_time": Drawing(lambda of: with_elements(summaries.step_time(of.runs), of)),
+    "speedup": Drawing(lambda of: summaries.speedup(of.runs)),
+    "speedup_vs_tf_lock": Drawing(lambda of: summaries.speedup(of.runs, "tf_lock")),
+    "step_time": Drawing(lambda of: summaries.step_time(of.runs)),
     "accuracy": Drawing(lambda of: summaries.accuracy(of.runs)),
-    "commits": Drawing(lambda of: with_elements(summaries.commits(of.runs, of.transactions), of), "transactions"),
+    "commits": Drawing(lambda of: summaries.commits(of.runs, of.transactions), "transactions"),
     "failures": Drawing(
         lambda of: summaries.failures(of.runs, of.transactions, of.aborts, "class"), "aborts", OF_ONE_VARIANT
     ),

@@ -93,8 +93,28 @@ def test_the_caption_of_a_chart_with_htm_says_it() -> None:
     ((_, figure),) = figures_of("step_time", DRAWINGS["step_time"].summarise(shown), "1234abcd")
     assert "Of the updated elements, committed transactions updated: htm 0.99 %." in figure.caption.lines
     assert figure.summary.set_index("strategy")["elements"].isna().to_dict() == {"tf_lock": True, "htm": False}
+    ((_, figure),) = figures_of("accuracy", DRAWINGS["accuracy"].summarise(shown), "1234abcd")
+    assert "Of the updated elements, committed transactions updated: htm 0.99 %." in figure.caption.lines
     without = DRAWINGS["step_time"].summarise(records(runs[runs["strategy"] != "htm"]))
     assert "elements" not in without
+
+
+def test_the_caption_of_aborts_counts_a_point_with_several_causes_once() -> None:
+    runs = runs_of()
+    aborts = [
+        {"uid": uid, "mechanism": "rtm", "family": family, "raw_code": raw_code, "n": 3}
+        for uid in runs["uid"]
+        for family, raw_code in (("conflict", "0x00000006"), ("capacity", "0x00000008"))
+    ]
+    shown = records(
+        runs,
+        variables=counted(runs, ("W", 10, 0, 10), ("b", 10, 10, 0)),
+        transactions=pd.DataFrame({"uid": runs["uid"], "commits": 10, "fallbacks": 10, "attempts": 26}),
+        aborts=pd.DataFrame(aborts),
+    )
+    ((_, figure),) = figures_of("causes", DRAWINGS["causes"].summarise(shown), "1234abcd")
+    assert figure.summary["cause"].nunique() > 1
+    assert "Of the updated elements, committed transactions updated: htm 0.99 %." in figure.caption.lines
 
 
 def test_mean_staleness_is_the_mean_over_steps() -> None:
