@@ -97,13 +97,13 @@ INSTANTIATE_TEST_SUITE_P(Emulated, ProbedEntries,
                          testing::Values(std::pair{128, 64}, std::pair{128, 63}, std::pair{64, 17}));
 
 TEST(ProbedSiblings, AreThoseThatShare) {
-  constexpr std::size_t kCache = 16 * 8, kEntries = 64;
+  constexpr std::size_t kCache = 4 * 8, kEntries = 16;
   for (const bool entries : {false, true}) {
     for (const int siblings : {1, entries ? 4 : 2}) {
       const std::string rest = "siblings=" + std::to_string(siblings) + ";asynchronous=0";
       const auto transactor =
-          entries ? make_emulated_transactor("provider=power;line_bytes=128;entries=64;" + rest)
-                  : cache("line_bytes=64;sets=16;ways=8;reads_fill=1", rest);
+          entries ? make_emulated_transactor("provider=power;line_bytes=128;entries=16;" + rest)
+                  : cache("line_bytes=64;sets=4;ways=8;reads_fill=1", rest);
       if (transactor->siblings().empty()) GTEST_SKIP() << "two threads need two processors";
       const Fits fits{.line_bytes = entries ? 128 : 64, .write_lines = entries ? kEntries : kCache};
       const Json found = find_siblings(*transactor, fits, Budget(kLong));
