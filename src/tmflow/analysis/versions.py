@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
-from tmflow.analysis.run_table import n_rounds, numbered
+from tmflow.analysis.run_table import ROUND, n_rounds, numbered
 from tmflow.base.text import several
 
 Versions = Literal["newest", "all"]
@@ -77,8 +77,11 @@ def uids_left_out(runs: pd.DataFrame) -> list[str]:
         return []
     number = numbered(runs, SAMPLE)
     is_mixed = (runs["software"].groupby(number).transform("nunique") > 1).to_numpy()
+    mixed = runs.loc[
+        is_mixed, ["uid", "experiment", "definition_sha256", "software", "status", "started_at_utc", *ROUND]
+    ]
     uids: list[str] = []
-    for _, sample in runs[is_mixed].groupby(number[is_mixed], sort=False):
+    for _, sample in mixed.groupby(number[is_mixed], sort=False):  # of few columns: splitting is slow
         _, *others = origins(sample, str(sample["experiment"].iloc[0]))
         uids += [uid for origin in others for uid in origin.runs["uid"]]
     return uids
