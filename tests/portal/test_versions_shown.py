@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from urllib.parse import parse_qs
 
 import pytest
@@ -20,9 +22,12 @@ from tests.support.two_versions import (
     OLD_ROUNDS,
     two_versions,
 )
+from tmflow.base.paths import project_root
 from tmflow.portal.url_state import Key
+from tmflow.reports.site.build import publish
 from tmflow.store import engine, platform_queries, queries
 from tmflow.store.run_filter import RunFilter
+from tmflow.study.config import load_study
 
 LEFT_OUT = f"Measured by {NEW}. {N_OLD} runs by other versions of the software are left out."
 POOLED = "rounds of several are pooled in 6 of 6 points"
@@ -112,3 +117,12 @@ def test_lists_of_runs_have_those_of_all_versions(updated: URL, monkeypatch: pyt
     app = opened("runs", updated, monkeypatch, rows="100")
     assert f"{N_OLD + N_NEW}" in texts(app)
     assert {OLD, NEW} == set(queries.runs(engine.open_reader(updated), RunFilter())["software"])
+
+
+def test_the_site_shows_the_newest_version_and_lists_all_runs(updated: URL, tmp_path: Path) -> None:
+    study = load_study(project_root() / "config.yaml")
+    written = publish(engine.open_reader(updated), study, "full", tmp_path / "site")
+    figures = json.loads((tmp_path / "site" / "figures.json").read_text())
+    assert figures
+    assert all(LEFT_OUT in figure["caption"] for figure in figures)
+    assert written.runs == N_OLD + N_NEW
