@@ -95,9 +95,9 @@ class Study(NamedTuple):
         # Tuples, so that pages share the cached tables whatever they pass.
         only = replace(of_experiment, platforms=tuple(platforms), evidences=tuple(evidences))
         newest = SelectedRecords(self, only, state)
-        if not newest.runs[LEFT_OUT].any():
+        if not _leaves_out(newest, newest.key):
             return newest
-        chosen = filter_widgets.choose([VERSIONS], newest.runs, VERSION_NAMES).one(Key.VERSIONS)
+        chosen = filter_widgets.choose([VERSIONS], self.counts, VERSION_NAMES).one(Key.VERSIONS)
         return newest if chosen == "newest" else SelectedRecords(self, replace(only, versions="all"), state)
 
     @property
@@ -120,6 +120,13 @@ class SelectedRecords(LazyRecords):
         self.key = (only, state)
         """A key for caches of what follows from these records."""
         self.versions = only.versions
+
+
+# Cached apart from the table, which is large and not needed if the summary is still cached.
+@st.cache_data(show_spinner=False, max_entries=256)
+def _leaves_out(_records: SelectedRecords, key: Identity) -> bool:
+    """Whether runs of other software versions are left out of the records."""
+    return bool(_records.runs[LEFT_OUT].any())
 
 
 @contextmanager

@@ -67,7 +67,7 @@ class RunFilter:
 
     @property
     def of_samples(self) -> RunFilter:
-        """The filter of all runs of every sample (`analysis.versions.SAMPLE`) of which runs match."""
+        """The same filter without the conditions that divide a sample (`analysis.versions.SAMPLE`)."""
         names = self.experiments
         if self.settings is not None:
             of_settings = {name for name, _ in self.settings}
