@@ -259,16 +259,17 @@ def _software(summary: pd.DataFrame) -> Iterator[str]:
     drawn = summary.loc[summary["estimate"].notna(), "software"]
     shown = sorted({version for names in drawn.unique() for version in names.split(AND)})
     left_out = left_out_sentence(summary)
-    if len(shown) == 1 and left_out:
-        yield f"Measured by {shown[0]}. {left_out}"
-    elif len(shown) > 1:
+    if len(shown) > 1:
         pooled = drawn.str.contains(AND, regex=False)
         rounds = f"rounds of several are pooled in {int(pooled.sum())} of {several(len(pooled), 'point')}"
         yield (
             f"Measured by {len(shown)} versions of the software (claims never pool versions): {'; '.join(shown)}; "
             f"{rounds if pooled.any() else 'no point pools rounds of several'}."
         )
-        yield from filter(None, [left_out])
+    elif shown and left_out:
+        yield f"Measured by {shown[0]}."
+    if left_out:
+        yield left_out
 
 
 def provenance(summary: pd.DataFrame) -> str:
