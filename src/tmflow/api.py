@@ -13,6 +13,7 @@ import pandas as pd
 from sqlalchemy import URL, Engine
 
 from tmflow.analysis.run_table import Loaded, Records
+from tmflow.analysis.versions import Versions
 from tmflow.base.errors import BadInput, hint, unknown
 from tmflow.charts import figures
 from tmflow.charts.figures import DRAWINGS, Figure
@@ -29,8 +30,8 @@ LISTED = 20  # names that an error lists
 class Study:
     """The recorded runs of a database, selected by name."""
 
-    def __init__(self, source: Engine, *, joined: bool = False) -> None:
-        self.source, self.joined = source, joined
+    def __init__(self, source: Engine, *, joined: bool = False, versions: Versions = "newest") -> None:
+        self.source, self.joined, self.versions = source, joined, versions
 
     def revision(self) -> str:
         """The revision of the data, 8 hex digits: cite it with a number."""
@@ -49,13 +50,13 @@ class Study:
         all_definitions: bool = False,
         **among: Values,
     ) -> pd.DataFrame:
-        """One row for each run, with all factors, as `store.queries.runs`.
+        """One row for each run of any software version, with all factors, as `store.queries.runs`.
 
         status: one or several; None for all. among: one or several values of `platform` (the key, as in `counts`),
         `evidence` and any factor, such as strategy=["lock", "nolock"], threads=4. Raises BadInput for any other name,
         an unknown status, and an experiment, scale, platform or evidence without runs in the database.
         """
-        only = self._filter(experiment, scale, among)
+        only = replace(self._filter(experiment, scale, among), versions="all")
         statuses = [status] if isinstance(status, str) else status
         for name in statuses or ():
             if name not in get_args(Status):
@@ -63,12 +64,13 @@ class Study:
         return queries.runs(self.source, replace(only, statuses=statuses, newest_definitions=not all_definitions))
 
     def records(self, experiment: str, scale: str = "full", **among: Values) -> Loaded:
-        """All tables for the figures of an experiment; `among` and errors as for `runs`."""
+        """All tables for the figures of an experiment, of the study's `versions`; `among` and errors as for `runs`."""
         return queries.records(self.source, self._filter(experiment, scale, among))
 
     def summary(self, kind: str, experiment: str, scale: str = "full", **among: Values) -> pd.DataFrame:
         """The numbers of a kind of figure (a key of `figures.DRAWINGS`): estimates with 95 % intervals, and the rounds.
 
+        They are of the study's `versions`; the column `runs_left_out` counts the runs of other versions.
         Empty if no run measured it. `among` and errors as for `runs`; raises BadInput also for an unknown kind.
         """
         if kind not in DRAWINGS:
@@ -117,6 +119,7 @@ class Study:
             evidences=names.get("evidence"),
             factors={name: _several(among[name]) for name in factors if name in among},
             joined=self.joined,
+            versions=self.versions,
         )
 
 
@@ -139,12 +142,17 @@ class LazyRecords:
     variables = _lazy_table("variables")
 
 
-def open_study(url_or_path: str | Path | URL, *, joined: bool = False) -> Study:
-    """Open the study in a SQLite file or at an SQLAlchemy URL. Raises BadInput if this tmflow cannot use it.
+def open_study(url_or_path: str | Path | URL, *, joined: bool = False, versions: Versions = "newest") -> Study:
+    """Open the study in a SQLite file or at an SQLAlchemy URL.
 
-    joined: pool all sources of a platform, including contributions.
+    joined: pool all sources of a platform, including contributions. versions: what summaries and figures show: the runs
+    of one software version (`analysis.versions.origins` says which), or those of all versions, pooled.
+
+    Raises BadInput if this tmflow cannot use the database, and for another value of `versions`.
     """
-    return Study(engine.open_reader(_url(url_or_path)), joined=joined)
+    if versions not in get_args(Versions):
+        raise unknown("value of versions", versions, get_args(Versions))
+    return Study(engine.open_reader(_url(url_or_path)), joined=joined, versions=versions)
 
 
 def _url(url_or_path: str | Path | URL) -> URL:

@@ -57,8 +57,8 @@ def questions(reader: Engine, experiment: str, platforms: list[str]) -> Question
             f"{name.replace('_', ' ')} of the experiment on the platform": lambda read=read: read(reader, only)
             for name, read in queries.TABLES.items()
         },
-        f"runs of the experiment on {SIDE_BY_SIDE} platforms": lambda: queries.runs(
-            reader, replace(RESULTS, experiments=[experiment], scales=["full"], platforms=platforms)
+        f"runs of the experiment on {SIDE_BY_SIDE} platforms": lambda: queries.TABLES["runs"](
+            reader, replace(only, platforms=platforms)
         ),
         "one run with all details": lambda: run_detail.run(reader, uid),
         "the newest 50 runs of all": lambda: queries.page(reader, RunFilter()),

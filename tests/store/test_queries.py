@@ -75,7 +75,7 @@ def test_runs_tell_in_words_what_measured_them(store: Callable[..., Engine]) -> 
     first = sample_runs(strategies=("lock",), threads=(1, 2), rounds=1)
     later = sample_runs(strategies=("lock",), threads=(1, 2), rounds=1, campaign="campaign-2", day=1)
     reader = store(first, [run.model_copy(update=changed) for run in later])
-    table = queries.runs(reader).groupby("campaign_uid")["software"].unique()
+    table = queries.runs(reader, RunFilter()).groupby("campaign_uid")["software"].unique()
     assert table["campaign-1"].tolist() == ["tmflow 0.1.0 at 0000000000"]
     assert table["campaign-2"].tolist() == [
         "tmflow 0.1.0 at aaaaaaaaaa with uncommitted changes, in campaign campaign-2"

@@ -16,6 +16,7 @@ from tmflow.analysis.repeats import average_repeats
 from tmflow.analysis.run_table import CONTEXT, POINT, ROUND, SERIES, WAYS, numbered
 from tmflow.analysis.stats import Interval, median_of_logs
 from tmflow.analysis.variants import ordered_variants, variants
+from tmflow.analysis.versions import LEFT_OUT
 from tmflow.base.errors import Diverged
 from tmflow.spec.trial import TrialSpec
 
@@ -69,6 +70,8 @@ def per_point(
     ok = rows["status"] == "ok"
     labels = rows.loc[ok, ["software"]].assign(at=number[ok]).drop_duplicates().sort_values("software")
     table["software"] = labels.groupby("at")["software"].agg(AND.join).reindex(points).to_numpy()
+    if LEFT_OUT in rows:
+        table[LEFT_OUT] = rows[LEFT_OUT].groupby(number).first().reindex(points).to_numpy()
     table["last_run_utc"] = rows["started_at_utc"].groupby(number).max().reindex(points).to_numpy()
     integers = [*INTEGER_FACTORS, *([along] if along in NUMBERED else [])]
     table[integers] = table[integers].astype("Int64")

@@ -16,6 +16,7 @@ from tmflow.analysis.rounds import AND
 from tmflow.analysis.run_table import CONTEXT, POINT, VARIANT, numbered
 from tmflow.analysis.stats import Interval, bounded
 from tmflow.analysis.variants import name_of, unusual, values_by_name
+from tmflow.analysis.versions import left_out_sentence
 from tmflow.base.text import from_to, interval, several
 from tmflow.charts.axes import is_never_seen, value_range
 from tmflow.native.registry import consistency_by_strategy
@@ -144,7 +145,7 @@ def caption(
         _consistencies(summary) if measure in OF_SPEED else None,
         MEASURED_IN_FULL if (summary["measures"] == "full").any() else None,
         *(provenance(rows) for _, rows in summary[columns].groupby(["platform", "evidence"], sort=False)),
-        _software(summary),
+        *_software(summary),
         _intervals(summary),
         _stalls(summary),
         *_gaps(summary),
@@ -251,18 +252,25 @@ def _parameters(summary: pd.DataFrame) -> Iterator[str]:
             yield f"{strategy}: {settings}."
 
 
-def _software(summary: pd.DataFrame) -> str | None:
-    """The software versions that measured the estimates, if there are several: results may differ because of them."""
+def _software(summary: pd.DataFrame) -> Iterator[str]:
+    """The software versions that measured the estimates, if there are several, and the runs of versions left out.
+
+    Results may differ because of the version.
+    """
     drawn = summary.loc[summary["estimate"].notna(), "software"]
-    versions = sorted({version for names in drawn.unique() for version in names.split(AND)})
-    if len(versions) < 2:
-        return None
-    pooled = drawn.str.contains(AND, regex=False)
-    rounds = f"rounds of several are pooled in {int(pooled.sum())} of {several(len(pooled), 'point')}"
-    return (
-        f"Measured by {len(versions)} versions of the software (claims never pool versions): {'; '.join(versions)}; "
-        f"{rounds if pooled.any() else 'no point pools rounds of several'}."
-    )
+    shown = sorted({version for names in drawn.unique() for version in names.split(AND)})
+    left_out = left_out_sentence(summary)
+    if len(shown) > 1:
+        pooled = drawn.str.contains(AND, regex=False)
+        rounds = f"rounds of several are pooled in {int(pooled.sum())} of {several(len(pooled), 'point')}"
+        yield (
+            f"Measured by {len(shown)} versions of the software (claims never pool versions): {'; '.join(shown)}; "
+            f"{rounds if pooled.any() else 'no point pools rounds of several'}."
+        )
+    elif shown and left_out:
+        yield f"Measured by {shown[0]}."
+    if left_out:
+        yield left_out
 
 
 def provenance(summary: pd.DataFrame) -> str:

@@ -1,8 +1,7 @@
 """The verdict on every claim for each kind of evidence, from the runs of a single machine and origin.
 
-An origin is the platform, the source, the definition of the experiment and the software version. Runs of different
-origins are never pooled, because the change between them may cause a difference. Campaigns of one origin are pooled:
-six rounds and another six make twelve.
+Runs of different origins are never pooled, and `analysis.versions` says which origin is used. Charts and tables use the
+same rule.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ from typing import Any, NamedTuple, get_args
 
 import pandas as pd
 
-from tmflow.analysis.run_table import n_rounds, numbered
+from tmflow.analysis.versions import Origin, origins
 from tmflow.base.errors import BadInput, unknown
 from tmflow.base.text import listed, several
 from tmflow.claims import verdict
 from tmflow.claims.measures import Factors
 from tmflow.claims.schema import Claim, Claims, Hardware, load_claims
-from tmflow.claims.selection import LEAST_ROUNDS, Candidates, usable
+from tmflow.claims.selection import Candidates, usable
 from tmflow.claims.tables import Tables, load
 from tmflow.claims.verdict import UNTESTED, Finding, Verdict
 from tmflow.platform.facts import display_name, is_local, platform_facts, platform_sha256
@@ -37,47 +36,6 @@ NEEDS = {
     "rtm": "a machine with Intel's transactions (RTM)",
     "power": "a machine with POWER's transactions",
 }
-
-
-class Origin(NamedTuple):
-    """The runs of an experiment with one origin, with any status."""
-
-    experiment: str
-    definition: str
-    software: str
-    runs: pd.DataFrame
-
-    @property
-    def rounds(self) -> int:
-        """The number of rounds with a result."""
-        return n_rounds(self.runs, self.runs["status"] == "ok")
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "experiment": self.experiment,
-            "definition": self.definition,
-            "software": self.software,
-            "rounds": self.rounds,
-            "runs": len(self.runs),
-        }
-
-
-def origins(runs: pd.DataFrame, experiment: str) -> list[Origin]:
-    """Split the runs of one machine by origin: first the one that is used, then those that are left out.
-
-    The newest origin with enough rounds for a verdict is used; if none has enough, the one with the most rounds, ties
-    going to the newest. The order does not depend on results.
-    """
-    number = numbered(runs, ["definition_sha256", "software"])
-    parts = [runs] if len(runs) else []
-    if len(runs) and number.max() > 0:  # most machines have one origin: splitting is slow
-        parts = [runs[number == index] for index in range(number.max() + 1)]
-    result = [
-        Origin(experiment, str(part["definition_sha256"].iloc[0]), str(part["software"].iloc[0]), part)
-        for part in parts
-    ]
-    result.sort(key=lambda origin: str(origin.runs["started_at_utc"].max()), reverse=True)
-    return sorted(result, key=lambda origin: min(origin.rounds, LEAST_ROUNDS), reverse=True)
 
 
 def provenance_note(experiment_origins: Sequence[Origin]) -> str | None:

@@ -9,10 +9,10 @@ from html import escape
 from typing import get_args
 
 from tmflow.analysis.stats import MANY_ROUNDS
+from tmflow.analysis.versions import LEAST_ROUNDS
 from tmflow.base.text import interval, listed, several, span
 from tmflow.claims.originals import load_originals
 from tmflow.claims.origins import KINDS, NEEDS, Judged
-from tmflow.claims.selection import LEAST_ROUNDS
 from tmflow.claims.verdict import FAILS, HOLDS, UNTESTED, Finding, Verdict
 from tmflow.platform.facts import is_local
 from tmflow.spec.trial import Evidence

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tmflow.analysis.repeats import averaged
 from tmflow.analysis.run_table import ROUND
+from tmflow.analysis.versions import LEAST_ROUNDS
 from tmflow.base.errors import Diverged
 from tmflow.base.text import listed, workers
 from tmflow.claims.decision import Curve, Values
@@ -20,7 +21,6 @@ from tmflow.claims.predicates import Predicate
 from tmflow.claims.schema import Check, Hardware
 from tmflow.platform.profiles import load_profile, profile_names
 
-LEAST_ROUNDS = 6  # fewer rounds give no verdict
 # The capability in a platform's facts, by the claim's name of its transactions.
 CAPABILITY: dict[str, str] = {"rtm": "rtm", "power": "htm"}
 

@@ -10,11 +10,12 @@ import pandas as pd
 
 from tmflow.analysis.run_table import n_rounds
 from tmflow.analysis.stats import MANY_ROUNDS, bounded
+from tmflow.analysis.versions import LEAST_ROUNDS
 from tmflow.base.text import from_to, interval, several, span, workers
 from tmflow.claims.decision import Decided, Statement, Unit, decide, rounds_needed
 from tmflow.claims.measures import Factors
 from tmflow.claims.schema import Check, Claim
-from tmflow.claims.selection import LEAST_ROUNDS, Candidates, Missing, Selected, ends, select
+from tmflow.claims.selection import Candidates, Missing, Selected, ends, select
 
 Verdict = Literal["holds here", "does not hold here", "inconclusive", "untested here", "cannot be tested"]
 HOLDS: Verdict = "holds here"

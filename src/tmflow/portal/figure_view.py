@@ -55,6 +55,7 @@ def show_table(summary: pd.DataFrame, extra_columns: Sequence[str] = ()) -> None
     """Show the estimates of a summary with their intervals, and these extra columns."""
     unit = str(summary["unit"].iloc[0])
     along = [column for column in ("iteration", "staleness", "up_to", "cause") if column in summary]
+    software = ["software"] if summary["software"].nunique() > 1 else []
     order = [*dict.fromkeys(("variant", "threads", *extra_columns, *along)), "estimate", "low", "high", "rounds"]
     columns = {
         "variant": st.column_config.TextColumn("strategy", width=column_width(summary["variant"])),
@@ -62,7 +63,7 @@ def show_table(summary: pd.DataFrame, extra_columns: Sequence[str] = ()) -> None
         "estimate": st.column_config.NumberColumn(f"estimate{UNITS[unit]}", format=FORMS[unit]),
     }
     alt = f"Table of the numbers drawn above: {summary['measure'].iloc[0]}"
-    show_estimates(summary, order, columns, FORMS[unit], alt)
+    show_estimates(summary, [*order, *software], columns, FORMS[unit], alt)
 
 
 def show_estimates(

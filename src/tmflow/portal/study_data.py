@@ -12,13 +12,14 @@ import pandas as pd
 import streamlit as st
 from sqlalchemy import URL, Engine
 
+from tmflow.analysis.versions import LEFT_OUT
 from tmflow.api import LazyRecords
 from tmflow.base.errors import BadInput
 from tmflow.base.paths import results_dir
 from tmflow.base.text import markdown
 from tmflow.platform.facts import platform_facts, platform_sha256
 from tmflow.portal import filter_widgets
-from tmflow.portal.url_state import Defaults, Key
+from tmflow.portal.url_state import VERSIONS, Defaults, Key
 from tmflow.store import engine, queries, schema
 from tmflow.store import platform_queries as platforms
 from tmflow.store.run_filter import RESULTS, RunFilter
@@ -38,6 +39,8 @@ JOINED_SOURCES = (
     "**Sources are joined**, as the link asks: contributed runs are pooled with the other runs of their platform. "
     "Nobody has verified their origin. The pages of the menu keep the sources separate."
 )
+
+VERSION_NAMES = {"newest": "one, as in claims", "all": "all, pooled"}
 
 Identity = tuple[object, ...]
 
@@ -79,16 +82,23 @@ class Study(NamedTuple):
         """The default of the platform filter: this machine, if it has runs."""
         return {Key.PLATFORM: [self.here]} if self.here is not None else {}
 
-    def records(
+    def choose_records(
         self, experiment: str, scale: str, platforms: Collection[str], evidences: Collection[str]
     ) -> SelectedRecords:
-        """The records of the runs of an experiment's newest definition; each table is read on first use."""
+        """The records of the runs of an experiment's newest definition; each table is read on first use.
+
+        They are of the newest software version, unless the URL asks for all. If there are several, show the choice.
+        """
         # The state covers all platforms, because the newest definition depends on all of them.
         state = self.state(experiment=experiment, scale=scale)
         of_experiment = replace(RESULTS, experiments=(experiment,), scales=(scale,), joined=self.joined)
         # Tuples, so that pages share the cached tables whatever they pass.
         only = replace(of_experiment, platforms=tuple(platforms), evidences=tuple(evidences))
-        return SelectedRecords(self, only, state)
+        newest = SelectedRecords(self, only, state)
+        if not _leaves_out(newest, newest.key):
+            return newest
+        chosen = filter_widgets.choose([VERSIONS], self.counts, VERSION_NAMES).one(Key.VERSIONS)
+        return newest if chosen == "newest" else SelectedRecords(self, replace(only, versions="all"), state)
 
     @property
     def platform_names(self) -> dict[str, str]:
@@ -109,6 +119,14 @@ class SelectedRecords(LazyRecords):
         super().__init__(lambda name: _table(name, study, only, state))
         self.key = (only, state)
         """A key for caches of what follows from these records."""
+        self.versions = only.versions
+
+
+# Cached apart from the table, which is large and not needed if the summary is still cached.
+@st.cache_data(show_spinner=False, max_entries=256)
+def _leaves_out(_records: SelectedRecords, key: Identity) -> bool:
+    """Whether runs of other software versions are left out of the records."""
+    return bool(_records.runs[LEFT_OUT].any())
 
 
 @contextmanager

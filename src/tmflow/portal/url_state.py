@@ -16,6 +16,7 @@ import pandas as pd
 
 from tmflow.analysis.run_table import WAYS
 from tmflow.analysis.variants import ordered_variants
+from tmflow.analysis.versions import Versions
 from tmflow.base.text import listed
 from tmflow.charts.captions import figure_of_the_study
 from tmflow.claims.verdict import Verdict
@@ -61,6 +62,7 @@ class Key(StrEnum):
     TERM = "term"
     PART = "part"
     JOIN = "join"
+    VERSIONS = "versions"
 
 
 ORDER: dict[str, tuple[str, ...]] = {
@@ -118,6 +120,7 @@ class ValuesFilter(Filter):
 
 
 PLATFORM = ValueFilter(Key.PLATFORM, "Platform", wide=True)
+VERSIONS = Choice(Key.VERSIONS, "Software version", get_args(Versions))
 
 # Filters on `queries.counts`: the data that a page reads from the database.
 DATA = (

@@ -17,12 +17,13 @@ from tmflow.analysis import elements, summaries
 from tmflow.analysis.noise import count_disturbed, sentence_on
 from tmflow.analysis.run_table import ROUND, VARIANT
 from tmflow.analysis.variants import has_defaults
+from tmflow.analysis.versions import LEAST_ROUNDS, origins
 from tmflow.base.text import from_to, workers
 from tmflow.charts.captions import caption
 from tmflow.charts.dot_plots import draw_comparison
 from tmflow.charts.figures import Figure
-from tmflow.claims.origins import origins, provenance_note
-from tmflow.claims.selection import LEAST_ROUNDS, Missing, usable
+from tmflow.claims.origins import provenance_note
+from tmflow.claims.selection import Missing, usable
 from tmflow.reports import narrative
 from tmflow.reports.narrative import Consistencies, Narrative
 from tmflow.spec.trial import TrialSpec

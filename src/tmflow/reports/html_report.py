@@ -17,6 +17,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from tmflow.analysis import run_table, summaries
+from tmflow.analysis.versions import left_out_sentence
 from tmflow.base.clock import utc_now
 from tmflow.base.errors import BadInput
 from tmflow.base.files import write_text
@@ -147,7 +148,11 @@ def write_table(runs: pd.DataFrame, title: str, question: str, scale: str, path:
     table = experiment_table(runs)
     with pd.option_context("display.max_colwidth", None):  # otherwise pandas truncates the reasons
         html = table.to_html(index=False, border=0)
-    notes = [QUICK if scale == "quick" else "", MEASURED_IN_FULL if (runs["measures"] == "full").any() else ""]
+    notes = [
+        QUICK if scale == "quick" else None,
+        MEASURED_IN_FULL if (runs["measures"] == "full").any() else None,
+        left_out_sentence(runs),
+    ]
     write_text(path, PAGE.format(title=title, question=question, note=" ".join(filter(None, notes)), table=html))
     write_text(path.with_suffix(".csv"), table.to_csv(index=False))
 

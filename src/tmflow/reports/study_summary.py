@@ -18,11 +18,12 @@ from tmflow.analysis.rounds import count_ends
 from tmflow.analysis.run_table import POINT, ROUND, VARIANT
 from tmflow.analysis.stats import Interval, joint_ratio_intervals, share_interval
 from tmflow.analysis.variants import unusual, values_by_name, variants
+from tmflow.analysis.versions import left_out_sentence
 from tmflow.base.text import several
 from tmflow.native.registry import consistency_by_strategy
 from tmflow.store import platform_queries, queries
 from tmflow.store.frames import Source
-from tmflow.store.run_filter import RESULTS, RunFilter
+from tmflow.store.run_filter import RESULTS
 from tmflow.study import campaign
 from tmflow.study.plan import Plan
 
@@ -36,12 +37,14 @@ ONE_WORKER = (
 def summarise_study(plan: Plan, source: Source, experiments: Sequence[str] | None = None) -> list[str]:
     """Summarise the runs of these experiments (default: all) on the machine of the study's campaign, in sentences."""
     names = plan.experiments if experiments is None else list(experiments)
-    runs = queries.runs(source, RunFilter(scales=[plan.scale], newest_definitions=True))
+    of_scale = replace(RESULTS, scales=[plan.scale])
+    runs = queries.runs(source, replace(of_scale, statuses=None))
     runs = runs[runs["experiment"].isin(names) & (runs["platform"] == measured_platform(plan, source))]
     runs = runs.sort_values("experiment", key=lambda column: column.map(names.index), kind="stable")
-    measures = queries.full_measures(source, replace(RESULTS, scales=[plan.scale]))
+    measures = queries.full_measures(source, of_scale)
     sentences = main_results(runs, measures, quick=plan.scale == "quick")
-    return [*sentences, *filter(None, (ended_sentence(runs), sentence_on(count_disturbed(runs))))]
+    facts = (ended_sentence(runs), sentence_on(count_disturbed(runs)), left_out_sentence(runs))
+    return [*sentences, *filter(None, facts)]
 
 
 def measured_platform(plan: Plan, source: Source) -> str | None:

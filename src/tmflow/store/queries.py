@@ -13,8 +13,9 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import pandas as pd
-from sqlalchemy import ColumnElement, ScalarSelect, case, exists, func, select, tuple_
+from sqlalchemy import ColumnElement, Connection, ScalarSelect, case, exists, func, select, tuple_
 
+from tmflow.analysis import versions
 from tmflow.analysis.run_table import Loaded
 from tmflow.base.canonical_json import sha256_of
 from tmflow.base.documents import parse_object
@@ -69,14 +70,26 @@ Order = Literal["started", "step_time", "accuracy", "threads"]
 def runs(source: Source, only: RunFilter = RESULTS) -> pd.DataFrame:
     """One row per run, oldest first: experiment to round, all factors, times in seconds, accuracy as a fraction.
 
-    `software` is a label of the software that measured the run; different software has different labels.
+    `software` is a label of the software that measured the run; different software has different labels. With the
+    newest versions only, `runs_left_out` is the number of runs left out of the sample of a run
+    (`analysis.versions.SAMPLE`).
     """
     with connected(source) as connection:
-        columns = [*of_run(joined=only.joined), Run.software_id]
-        table = frame(connection, select_by_round(columns, only).order_by(Run.started_at_utc, Run.id))
-        table = with_facts(connection, table, "spec_id", Spec.__table__.columns["id"], factor_columns.FACTORS)
-        labels = software_labels.of_runs(connection, table[["software_id", "campaign_uid"]])
-        return table.assign(software=labels).drop(columns="software_id")
+        table = _labelled_runs(connection, only)
+        if only.versions == "all":
+            return table
+        # The version of a sample does not depend on which of its runs are wanted.
+        samples = table if only == only.of_samples else _labelled_runs(connection, only.of_samples)
+        return versions.without(table, versions.uids_left_out(samples))
+
+
+def _labelled_runs(connection: Connection, only: RunFilter) -> pd.DataFrame:
+    """The columns of `runs`, for all software versions."""
+    columns = [*of_run(joined=only.joined), Run.software_id]
+    table = frame(connection, select_by_round(columns, only).order_by(Run.started_at_utc, Run.id))
+    table = with_facts(connection, table, "spec_id", Spec.__table__.columns["id"], factor_columns.FACTORS)
+    labels = software_labels.of_runs(connection, table[["software_id", "campaign_uid"]])
+    return table.assign(software=labels).drop(columns="software_id")
 
 
 def origins(source: Source, only: RunFilter = RESULTS) -> pd.DataFrame:
@@ -172,7 +185,11 @@ TABLES: dict[str, Callable[..., pd.DataFrame]] = {
 
 def records(source: Source, only: RunFilter = RESULTS) -> Loaded:
     """Read all tables that figures need, including runs without a result."""
-    return Loaded(**{name: read(source, only) for name, read in TABLES.items()})
+    tables = {name: read(source, only) for name, read in TABLES.items()}
+    if only.versions == "newest":
+        uids = tables["runs"]["uid"]
+        tables = {name: table[table["uid"].isin(uids)].reset_index(drop=True) for name, table in tables.items()}
+    return Loaded(**tables)
 
 
 def counts(source: Source, *, joined: bool = False) -> pd.DataFrame:

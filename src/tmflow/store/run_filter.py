@@ -16,6 +16,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, CompoundSelect, Subquery, and_, func, join, or_, select, tuple_, union_all
 from sqlalchemy.orm import InstrumentedAttribute
 
+from tmflow.analysis.versions import Versions
 from tmflow.platform.facts import slug_of
 from tmflow.store import factor_columns
 from tmflow.store.frames import SOURCE, STATUS, Statement, from_tally, of_source, on_platforms, visible
@@ -61,9 +62,20 @@ class RunFilter:
     """Only runs of the newest definition of each experiment, for each platform and source."""
     joined: bool = False
     """Treat all sources of a platform as one."""
+    versions: Versions = "all"
+    """The software versions of `queries.runs` and `queries.records`; other queries return the runs of all versions."""
+
+    @property
+    def of_samples(self) -> RunFilter:
+        """The same filter without the conditions that divide a sample (`analysis.versions.SAMPLE`)."""
+        names = self.experiments
+        if self.settings is not None:
+            of_settings = {name for name, _ in self.settings}
+            names = tuple(of_settings if names is None else of_settings.intersection(names))
+        return replace(self, experiments=names, statuses=None, factors={}, settings=None, uids=None, text="")
 
 
-RESULTS = RunFilter(statuses=("ok",), newest_definitions=True)
+RESULTS = RunFilter(statuses=("ok",), newest_definitions=True, versions="newest")
 """The runs that figures and tables show, unless they ask for others."""
 
 

@@ -91,6 +91,6 @@ def already_stored(plan: Plan, database: URL) -> str | None:
     what = ", ".join(again) if len(again) <= NAMED else f"{len(again)} experiments"
     return (
         f"{shown(database)} holds {several(again.total(), 'round')} of {what} whose run files are missing; they are "
-        "measured again, and figures and claims will use both; to use only the new ones, stop, move the database away, "
-        "and run this again."
+        "measured again, and figures and claims will use both, if the software is the same; to use only the new ones, "
+        "stop, move the database away, and run this again."
     )

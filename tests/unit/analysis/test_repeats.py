@@ -13,7 +13,7 @@ from tests.support.frames import ended, grid, run
 from tmflow.analysis import baseline, summaries
 from tmflow.analysis.comparison import Sides, compared
 from tmflow.analysis.repeats import average_repeats, averaged, mean_time
-from tmflow.claims.origins import origins
+from tmflow.analysis.versions import origins
 from tmflow.reports.narrative import find_not_slower
 
 SPREAD = (0.8, 1.0, 1.25)  # of the repeats; the geometric mean is 1

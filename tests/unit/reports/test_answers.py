@@ -10,9 +10,10 @@ import pytest
 
 from tests.support.frames import ended, run
 from tmflow.analysis import baseline
+from tmflow.analysis.versions import LEAST_ROUNDS
 from tmflow.base.paths import project_root
 from tmflow.claims.schema import load_claims
-from tmflow.claims.selection import LEAST_ROUNDS, Missing
+from tmflow.claims.selection import Missing
 from tmflow.reports import answers, narrative
 from tmflow.reports.answers import OF_ACCURACY, OF_ALL, OF_LOSSES, OF_STUDY
 from tmflow.study.config import load_study

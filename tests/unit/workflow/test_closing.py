@@ -9,6 +9,7 @@ import pytest
 
 from tests.conftest import TINY
 from tests.support.sample_runs import sample_runs
+from tests.support.two_versions import ANOTHER_SOFTWARE
 from tmflow.reports import study_summary
 from tmflow.runfile import record
 from tmflow.store import engine
@@ -79,4 +80,18 @@ def test_the_end_and_the_report_count_disturbed_trials(plan: Plan) -> None:
     campaign.save(plan.results, Campaign(uid=uid, created_at_utc=created, scale="full", platform_sha256="0" * 64))
     assert study_summary.summarise_study(plan, engine.open_reader(database))[-1].startswith(
         "Other processes used the machine during 9 of 27 trials, and during most trials of 1 of 3 rounds, so "
+    )
+
+
+def test_the_end_and_the_report_count_runs_of_other_versions(plan: Plan) -> None:
+    runs = sample_runs(("tiny",), rounds=3)
+    older = sample_runs(("tiny",), rounds=2, campaign="older", day=-1)
+    record.write(plan.results / "runs.jsonl", runs)
+    record.write(plan.results / "older.jsonl", [run.model_copy(update={"software": ANOTHER_SOFTWARE}) for run in older])
+    database = engine.sqlite_url(plan.results / "study.db")
+    ingest(database, [plan.results / "runs.jsonl", plan.results / "older.jsonl"])
+    uid, created = runs[0].campaign.uid, runs[0].campaign.created_at_utc
+    campaign.save(plan.results, Campaign(uid=uid, created_at_utc=created, scale="full", platform_sha256="0" * 64))
+    assert study_summary.summarise_study(plan, engine.open_reader(database))[-1] == (
+        f"{len(older)} runs by other versions of the software are left out."
     )

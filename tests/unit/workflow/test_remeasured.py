@@ -50,8 +50,8 @@ def test_a_deleted_run_file_is_told_of(tmp_path: Path) -> None:
     plan.run_files("tiny")[1].unlink()
     assert already_stored(plan, database) == (
         f"database {tmp_path / 'study.db'} holds 1 round of tiny whose run files are missing; they are measured "
-        "again, and figures and claims will use both; to use only the new ones, stop, move the database away, and run "
-        "this again."
+        "again, and figures and claims will use both, if the software is the same; to use only the new ones, stop, "
+        "move the database away, and run this again."
     )
     assert already_stored(plan, sqlite_url(tmp_path / "none.db")) is None
 

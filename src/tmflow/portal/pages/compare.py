@@ -22,6 +22,7 @@ from tmflow.analysis.comparison import (
 )
 from tmflow.analysis.run_table import VARIANT
 from tmflow.analysis.variants import ordered_variants
+from tmflow.analysis.versions import origins
 from tmflow.base.text import markdown, several
 from tmflow.charts.comparison import caption, chart
 from tmflow.charts.figures import Figure, slug
@@ -209,10 +210,13 @@ def _side(study: Study, key: Key, defaults: Mapping[str, Sequence[str]]) -> tupl
 
 
 def _origins(runs: pd.DataFrame) -> dict[str, list[str]]:
-    """Defaults: the definitions, newest first, and the software versions, most runs first."""
+    """Defaults: the definitions, newest first, and the software; of each definition, that of the charts first."""
     newest = runs.groupby(Key.DEFINITION)["started_at_utc"].max().sort_values(ascending=False)
-    most = runs.groupby(Key.SOFTWARE)["uid"].count().sort_values(ascending=False, kind="stable")
-    return {Key.DEFINITION: list(newest.index), Key.SOFTWARE: list(most.index)}
+    definitions = list(newest.index)
+    ranked = origins(runs, str(runs["experiment"].iloc[0]))
+    ranked.sort(key=lambda origin: definitions.index(origin.definition[:DIGITS]))
+    software = [str(name) for origin in ranked for name in origin.runs[Key.SOFTWARE].value_counts().index]
+    return {Key.DEFINITION: definitions, Key.SOFTWARE: software}
 
 
 def _names(study: Study, runs: pd.DataFrame) -> dict[str, str]:

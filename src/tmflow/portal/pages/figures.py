@@ -10,6 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from tmflow.analysis.run_table import Shown
+from tmflow.analysis.versions import Versions
 from tmflow.base.canonical_json import sha256_of
 from tmflow.base.documents import kept
 from tmflow.base.errors import BadInput
@@ -83,12 +84,12 @@ def show_detail(number: str, originals: Originals, study: Study) -> None:
     _verdicts(accepted_verdicts(load_verdicts(study, platform, claims)), platform)
     evidences = selected.chosen[Key.EVIDENCE] or selected.options[Key.EVIDENCE]
     shown = plan.experiments[name].shown()
-    records = study.records(plan.source(name), scale, [platform], selected.options[Key.EVIDENCE])
+    records = study.choose_records(plan.source(name), scale, [platform], selected.options[Key.EVIDENCE])
     published = originals.published_by(name)
     for kind in shown["shows"] or DRAWINGS:
         summary = _summary(kind, json.dumps(shown["only"]), records, records.key)
         show_summary(kind, summary[summary["evidence"].isin(evidences)], study.revision, name, published(kind))
-    _show_sources(name, plan, scale, platform, evidences, study)
+    _show_sources(name, plan, scale, platform, evidences, records.versions, study)
 
 
 def _show_original(number: str, originals: Originals) -> None:
@@ -137,7 +138,13 @@ def _summary(kind: str, only: str, _records: SelectedRecords, key: Identity) -> 
 
 
 def _show_sources(
-    name: str, plan: config.Study, scale: str, platform: str, evidences: Sequence[str], study: Study
+    name: str,
+    plan: config.Study,
+    scale: str,
+    platform: str,
+    evidences: Sequence[str],
+    versions: Versions,
+    study: Study,
 ) -> None:
     """Show links to the runs of a figure, the command that repeats them, and the experiment's definition."""
     experiment, source = plan.experiments[name], plan.source(name)
@@ -145,7 +152,7 @@ def _show_sources(
     view = {"experiment": source, "scale": scale, "platform": platform}
     view |= {factor: str(values[0]) for factor, values in experiment.shown()["only"].items() if len(values) == 1}
     link("runs", "All runs", evidence=evidences, **view)
-    link("explore", "Explore these runs", evidence=evidences, **view)
+    link("explore", "Explore these runs", evidence=evidences, versions="all" if versions == "all" else "", **view)
     st.markdown("To repeat the experiment, run in the project's folder:")
     show_commands(rerun(name, scale))
     st.caption("This measures only what is missing on that machine; `--fresh` measures everything again.")

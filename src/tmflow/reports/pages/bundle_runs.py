@@ -13,9 +13,10 @@ import pandas as pd
 from sqlalchemy import Engine
 
 from tmflow.analysis.run_table import n_rounds
+from tmflow.analysis.versions import origins
 from tmflow.base.errors import BadInput
 from tmflow.base.text import listed
-from tmflow.claims.origins import Judged, origins, verdicts
+from tmflow.claims.origins import Judged, verdicts
 from tmflow.claims.selection import usable
 from tmflow.contributions.importer import import_bundle
 from tmflow.spec.trial import Evidence

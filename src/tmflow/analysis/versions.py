@@ -1,0 +1,108 @@
+"""The software versions of runs: which runs stand for an experiment, and which are left out.
+
+An origin is the definition of the experiment and the software version that measured it, on one machine and from one
+source. Runs of different origins are never pooled unless a reader asks for it, because the change between them may
+cause a difference. Campaigns of one origin are pooled: six rounds and another six make twelve. Claims, charts and
+tables choose by the same rule, that of `origins`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, Literal, NamedTuple
+
+import pandas as pd
+
+from tmflow.analysis.run_table import ROUND, n_rounds, numbered
+from tmflow.base.text import several
+
+Versions = Literal["newest", "all"]
+"""The software versions of a summary: one for each of `SAMPLE`, by the rule of `origins`, or all of them, pooled."""
+
+LEAST_ROUNDS = 6  # fewer rounds give no verdict
+# Runs that differ in one of these columns are never pooled, even if all versions are.
+SAMPLE = (
+    "experiment", "scale", "definition_sha256", "platform", "hardware_threads", "evidence", "backend", "dataset",
+)  # fmt: skip
+LEFT_OUT = "runs_left_out"  # the number of runs of other versions in the sample of a run
+
+
+class Origin(NamedTuple):
+    """The runs of an experiment with one origin, with any status."""
+
+    experiment: str
+    definition: str
+    software: str
+    runs: pd.DataFrame
+
+    @property
+    def rounds(self) -> int:
+        """The number of rounds with a result."""
+        return n_rounds(self.runs, self.runs["status"] == "ok")
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "experiment": self.experiment,
+            "definition": self.definition,
+            "software": self.software,
+            "rounds": self.rounds,
+            "runs": len(self.runs),
+        }
+
+
+def origins(runs: pd.DataFrame, experiment: str) -> list[Origin]:
+    """Split the runs of one machine by origin: first the one that is used, then those that are left out.
+
+    The newest origin with enough rounds for a verdict is used; if none has enough, the one with the most rounds, ties
+    going to the newest. The order does not depend on results.
+    """
+    number = numbered(runs, ["definition_sha256", "software"])
+    parts = [runs] if len(runs) else []
+    if len(runs) and number.max() > 0:  # most machines have one origin: splitting is slow
+        parts = [runs[number == index] for index in range(number.max() + 1)]
+    result = [
+        Origin(experiment, str(part["definition_sha256"].iloc[0]), str(part["software"].iloc[0]), part)
+        for part in parts
+    ]
+    result.sort(key=lambda origin: str(origin.runs["started_at_utc"].max()), reverse=True)
+    return sorted(result, key=lambda origin: min(origin.rounds, LEAST_ROUNDS), reverse=True)
+
+
+def uids_left_out(runs: pd.DataFrame) -> list[str]:
+    """The uids of the runs that are left out, because another software version stands for their sample.
+
+    `runs` is a table of `store.queries.runs`: of any status, and of all versions of the samples that it has.
+    """
+    if runs["software"].nunique() < 2:  # most experiments have one version
+        return []
+    number = numbered(runs, SAMPLE)
+    is_mixed = (runs["software"].groupby(number).transform("nunique") > 1).to_numpy()
+    mixed = runs.loc[
+        is_mixed, ["uid", "experiment", "definition_sha256", "software", "status", "started_at_utc", *ROUND]
+    ]
+    uids: list[str] = []
+    for _, sample in mixed.groupby(number[is_mixed], sort=False):  # of few columns: splitting is slow
+        _, *others = origins(sample, str(sample["experiment"].iloc[0]))
+        uids += [uid for origin in others for uid in origin.runs["uid"]]
+    return uids
+
+
+def without(runs: pd.DataFrame, uids: Collection[str]) -> pd.DataFrame:
+    """The runs except those with these uids; the column `LEFT_OUT` counts the runs left out of the sample of a run."""
+    if not uids:
+        return runs.assign(**{LEFT_OUT: 0})
+    is_out = runs["uid"].isin(uids)
+    n_out = is_out.groupby(numbered(runs, SAMPLE)).transform("sum").astype("int64")
+    return runs.assign(**{LEFT_OUT: n_out})[~is_out].reset_index(drop=True)
+
+
+def left_out_sentence(table: pd.DataFrame) -> str | None:
+    """Count the runs that are left out of a table of runs or a summary of them; None if there are none.
+
+    A table without the column `LEFT_OUT` leaves none out.
+    """
+    if LEFT_OUT not in table:
+        return None
+    is_first = ~pd.Series(numbered(table, SAMPLE)).duplicated().to_numpy()
+    n = int(table.loc[is_first, LEFT_OUT].sum())
+    return f"{several(n, 'run')} by other versions of the software {'is' if n == 1 else 'are'} left out." if n else None
