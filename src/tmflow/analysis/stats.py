@@ -300,7 +300,7 @@ def _chance_to_miss(
         return np.zeros(len(rounds))
     quantile = stdtrit(rounds - 1, (1 + confidence) / 2)
     chance: NDArray[np.float64] = nctdtr(rounds - 1, abs(distance) / spread * np.sqrt(rounds), quantile)
-    return chance
+    return np.where(np.isnan(chance), 0.0, chance)  # SciPy gives NaN for some chances below 1e-60
 
 
 def log_ratios(numerator: ArrayLike, denominator: ArrayLike) -> NDArray[np.float64]:

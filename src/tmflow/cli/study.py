@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -169,6 +170,10 @@ def run(
     ] = None,
     scale: ScaleOption = None,
     fresh: Annotated[bool, typer.Option(help="Measure everything again; existing run files are set aside.")] = False,
+    hours: Annotated[
+        float | None,
+        typer.Option(help="After the planned rounds, add rounds for claims until about so many hours have passed."),
+    ] = None,
 ) -> None:
     """Run the missing parts of the study or of some experiments: build, train, store, draw, report.
 
@@ -176,7 +181,18 @@ def run(
     """
     from tmflow.workflow import run as pipeline
 
-    pipeline.run(make_plan(scale or "full"), arguments or [], fresh=fresh)
+    if hours is not None:
+        _check_hours(hours, scale)
+    pipeline.run(make_plan(scale or "full"), arguments or [], fresh=fresh, hours=hours)
+
+
+def _check_hours(hours: float, scale: Scale | None) -> None:
+    from tmflow.base.errors import BadInput
+
+    if not 0 < hours < math.inf:  # also false for nan
+        raise BadInput(f"--hours is {hours:g}, but must be a number of hours above 0, for example 8.")
+    if scale == "quick":
+        raise BadInput("--hours adds rounds for claims, and quick runs decide none: give --scale full, or no --scale.")
 
 
 @app.command()
