@@ -2,9 +2,9 @@
 
 The number of rounds depends on the claimed ranges, an assumed truth and the spread of a round's value. The truth is
 assumed inside every claimed range: at the centre of a range with two bounds, or at a fixed distance inside a single
-bound. The distance is what the claims call a difference: 10 % of a speed, 2 points of an accuracy, 10 points of any
-other share, and at most half the way to the end of the shares. No estimate is used, so neither a plan nor a stopping
-rule that follows from it can favour an outcome.
+bound. The distance is what the claims call a difference: 10 % of a speed, 10 points of a share, 2 points of a
+difference of accuracies, and at most half the way to the end of the shares. No estimate is used, so neither a plan nor
+a stopping rule that follows from it can favour an outcome.
 
 All statements of a claim must hold. Each gets an equal part of the chance to miss, so the claim is decided with at
 least the power, however its statements depend on each other.
@@ -24,7 +24,7 @@ from tmflow.claims.measures import Measure
 from tmflow.claims.predicates import MARGIN, Predicate
 from tmflow.claims.selection import LEAST_ROUNDS
 
-ACCURACY_INSIDE = 0.02
+ACCURACY_INSIDE = 0.02  # of a difference
 SHARE_INSIDE = 0.10
 STEP = 0.01  # by which a point differs to find its weight in a statement
 MIDDLE = 0.5  # the value of all shares whose position is removed
@@ -60,7 +60,7 @@ def _assumed_truth(statement: Statement, measure: Measure, low: float, high: flo
     if statement.unit == "ratio":
         distance = math.log1p(MARGIN)
         return high - distance if math.isinf(low) else low + distance
-    inside = ACCURACY_INSIDE if measure.name == "accuracy" else SHARE_INSIDE
+    inside = ACCURACY_INSIDE if measure.name == "accuracy" and statement.difference else SHARE_INSIDE
     least = -1.0 if statement.difference else 0.0
     if math.isinf(low):
         return high - min(inside, (high - least) / 2)

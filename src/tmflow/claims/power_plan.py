@@ -25,7 +25,6 @@ from tmflow.study.plan import Plan
 
 REPEATS = (1, 2, 3, 4)  # that a plan may choose
 
-
 Guess = tuple[float, float]
 """The standard deviations of the log time of a point: what a round does to it alone, and between its trials."""
 
@@ -229,11 +228,8 @@ def as_text(planned: Sequence[PlannedClaim], power: float, guess: Guess | None) 
     if rows:
         yield f"{'claim':<41}{'experiments':<20}{'statements':>10}{'rounds':>9}{'repeats':>9}{'minutes':>9}"
     for one in rows:
-        experiments = ", ".join(of.experiment for of in one.rounds)
-        rounds, repeats = (
-            ", ".join(str(of.rounds) for of in one.rounds),
-            ", ".join(str(of.repeats) for of in one.rounds),
-        )
+        columns = zip(*(map(str, of[:3]) for of in one.rounds), strict=True)
+        experiments, rounds, repeats = (", ".join(column) for column in columns)
         minutes = f"{one.seconds / 60:.0f}" if one.seconds >= 600 else f"{one.seconds / 60:.1f}"
         yield f"{one.name:<41}{experiments:<20}{one.statements:>10}{rounds:>9}{repeats:>9}{minutes:>9}"
     if len(rows) < len(planned):

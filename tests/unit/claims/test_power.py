@@ -71,12 +71,18 @@ def test_the_assumed_truth_lies_inside_by_what_counts_as_a_difference() -> None:
     assert target_of(ALIKE).truth == pytest.approx(0)
     double = predicates.RatioWithin(of=["a", "b"], contrast="average", low=1.6, high=2.4)
     assert target_of(double).truth == pytest.approx(math.log(math.sqrt(1.6 * 2.4)))
-    for share_of, threshold, truth in (("commits", 0.5, 0.4), ("accuracy", 0.5, 0.48), ("lock_waiting", 0.05, 0.025)):
+    cases = (
+        ("commits", 0.5, 0.4), ("accuracy", 0.5, 0.4), ("accuracy", 0.1, 0.05), ("lock_waiting", 0.05, 0.025),
+    )  # fmt: skip
+    for share_of, threshold, truth in cases:
         fields: dict[str, Any] = {"of": ["a"], "contrast": "each", "share_of": share_of}
         below = predicates.ShareBelow(**fields, threshold=threshold)
         above = predicates.ShareAbove(**fields, threshold=1 - threshold)
         assert target_of(below).truth == pytest.approx(truth)
         assert target_of(above).truth == pytest.approx(1 - truth)
+    for share_of, truth in (("accuracy", 0.0), ("commits", 0.08)):
+        fields = {"of": ["a", "b"], "contrast": "average", "share_of": share_of, "low": -0.02}
+        assert target_of(predicates.ShareDifference(**fields)).truth == pytest.approx(truth)
 
 
 def test_more_noise_more_statements_and_more_power_need_more_rounds() -> None:

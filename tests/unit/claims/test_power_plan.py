@@ -10,17 +10,19 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sqlalchemy import Connection
+from sqlalchemy import URL, Connection
 from typer.testing import CliRunner
 
 from tests.support.claim_worlds import CLAIMS, only, set_world
 from tmflow.base.errors import BadInput
 from tmflow.base.paths import project_root
-from tmflow.claims.measured_runs import MeasuredRuns
+from tmflow.claims.measured_runs import MeasuredRuns, load_measured_runs
 from tmflow.claims.next_run import Machine
 from tmflow.claims.power_plan import Guess, PlannedClaim, as_text, plan_claims
+from tmflow.claims.selection import Missing
 from tmflow.claims.tables import Tables, load
 from tmflow.cli import app
+from tmflow.store import engine
 from tmflow.study.config import load_study
 from tmflow.study.plan import Plan
 
@@ -158,6 +160,12 @@ def test_runs_with_other_usable_threads_are_another_machine(claims_db: Connectio
     assert runs.candidates("fig-4.1", "rtm").runs.empty
     one = planned(tmp_path, "softmax-same-speed", processors=32, guess=None, runs=runs)["softmax-same-speed"]
     assert one.reason == "no noise of its measure (speed) is known: too few measured runs of fig-4.1"
+
+
+def test_a_database_with_runs_of_other_machines_only_has_no_noise(claims_url: URL) -> None:
+    runs = load_measured_runs(engine.open_reader(claims_url), CLAIMS, 64)
+    with pytest.raises(Missing):
+        runs.select(CLAIMS.claims["softmax-same-speed"].checks[0], "rtm")
 
 
 @pytest.fixture
