@@ -69,13 +69,13 @@ def _assumed_truth(statement: Statement, measure: Measure, low: float, high: flo
 
 @dataclass(frozen=True)
 class Spread:
-    """A target, and the standard deviation of a round's value of its statement: a part that repeats do not reduce,
-    and the part of single trials.
-    """
+    """A target, and the standard deviation of a round's value of its statement, in two parts."""
 
     target: Target
     lasting: float
+    """The part that repeats do not reduce."""
     trial: float = 0.0
+    """The part of the trials, for one trial of each point in a round."""
 
     def of_round(self, repeats: int) -> float:
         """The standard deviation of a round's value with so many repeats of each point."""
