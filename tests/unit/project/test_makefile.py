@@ -59,7 +59,8 @@ def test_the_hours_of_a_study_are_passed_only_if_given(hours: str | None, code: 
     given = [] if hours is None else [f"HOURS={hours}"]
     only_show = [] if code else ["--just-print"]
     environment = {name: value for name, value in os.environ.items() if name != "HOURS"}
-    line = ["make", *only_show, "--old-file=setup", "study", *given]
+    tools = f"BIN={Path(sys.executable).parent}"
+    line = ["make", *only_show, "--old-file=setup", tools, "study", *given]
     done = subprocess.run(line, cwd=project_root(), env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == code
     assert says in done.stdout + done.stderr
